@@ -1,0 +1,3 @@
+from dpscale.cli import main
+
+main()

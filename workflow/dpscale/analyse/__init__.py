@@ -1,0 +1,1 @@
+"""From records to tables. Pure, and free of torch."""

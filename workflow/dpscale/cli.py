@@ -1,0 +1,173 @@
+"""The command line: one command a rule. Each loads only what it needs, so that all of them start at once."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpscale import __version__
+from dpscale.errors import DpscaleError
+from dpscale.schema import load_schema
+from dpscale.study import SETTING_PATHS, Cell, Configuration, Settings
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class OneLineErrors(click.Group):
+    """Faults that a user can mend end the program with one line, not with a traceback."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except DpscaleError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=OneLineErrors, context_settings={"show_default": True, "max_content_width": 110})
+@click.version_option(__version__)
+def main() -> None:
+    """Measure what more GPUs buy in data-parallel training, and what eats the rest.
+
+    Snakemake calls these commands, one a rule; each can be called by hand in the same way. To see the command
+    of any cell: snakemake -n -p
+    """
+
+
+@main.command()
+@click.option("--source", type=click.Choice(["cifar10", "imagefolder", "synthetic"]), required=True)
+@click.option("--root", type=FOLDER, default="data", help="Folder of the images; not used by synthetic.")
+@click.option("--download/--no-download", default=False, help="May cifar10 be downloaded into the root.")
+@click.option("--images", type=click.IntRange(min=1), default=50_000, help="Training images in an epoch.")
+@click.option("--out", type=FOLDER, required=True, help="Folder to write the arrays and manifest.json to.")
+def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> None:
+    """Decode a dataset once, and write it and one augmented epoch as arrays that cells map into memory."""
+    from dpscale.measure.dataset import make_dataset
+
+    manifest = make_dataset(source, root, download, images, out)
+    click.echo(f"{out}: {manifest['images']} training and {manifest['test_images']} test images from {source}")
+
+
+def setting_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for every setting of a cell, with type, default and help from the study's schema."""
+    for name, path in reversed(SETTING_PATHS.items()):
+        node = load_schema("study")
+        for key in path:
+            node = node["properties"][key]
+        several = node.get("type") == "array"
+        command = click.option(
+            f"--{name.replace('_', '-')}",
+            name,
+            type=_option_type(node["items"] if several else node),
+            multiple=several,
+            default=node["default"],
+            help=node["description"] + (" Can be given several times." if several else ""),
+        )(command)
+    return command
+
+
+def _option_type(node: dict[str, Any]) -> Any:
+    if "enum" in node:
+        return click.Choice(node["enum"])
+    if node["type"] == "string":
+        return str
+    limits = {
+        "min": node.get("minimum", node.get("exclusiveMinimum")),
+        "max": node.get("maximum", node.get("exclusiveMaximum")),
+        "min_open": "exclusiveMinimum" in node,
+        "max_open": "exclusiveMaximum" in node,
+    }
+    return click.IntRange(**limits) if node["type"] == "integer" else click.FloatRange(**limits)
+
+
+@main.command()
+@click.option("--strategy", type=click.Choice(["single", "dp", "ddp"]), required=True)
+@click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs (on cpu: worker processes).")
+@click.option("--batch-per-gpu", type=click.IntRange(min=1), required=True, help="Images a GPU and step.")
+@click.option("--run", type=click.IntRange(min=1), default=1, help="Number of the repeat; it seeds the weights.")
+@click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
+@click.option("--timeout-s", type=click.FloatRange(min=0, min_open=True), default=3600.0, help="Stop after this.")
+@click.option("--out", type=FILE, required=True, help="The JSON record to write.")
+@setting_options
+def time(
+    strategy: str,
+    gpus: int,
+    batch_per_gpu: int,
+    run: int,
+    dataset: Path,
+    timeout_s: float,
+    out: Path,
+    **settings: Any,
+) -> None:
+    """Time one cell in fresh processes, and write its record.
+
+    Out of memory is a result and is recorded. Anything else that goes wrong leaves no record and a non-zero exit.
+    If more GPUs are visible than asked for, the first ones are used.
+    """
+    from dpscale.measure.timing import time_cell
+
+    cell = Cell(Configuration(strategy, gpus, batch_per_gpu), run)
+    record = time_cell(cell, Settings.from_json(settings), dataset, timeout_s, out)
+    for scope, result in record["scopes"].items():
+        click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
+    if record["oom"]:
+        click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
+    click.echo(f"record: {out}")
+
+
+@main.command()
+@click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+@click.option("--results", type=FOLDER, required=True, help="Folder that holds the study's cells/.")
+@click.option("--out", type=FOLDER, required=True, help="Folder to write the CSV tables to.")
+def tables(study_file: Path, results: Path, out: Path) -> None:
+    """Compute every table of a study from its records, as CSV. Needs no GPU and no torch."""
+    from dpscale.analyse.tables import build_tables, expected_cells
+    from dpscale.record import collect, write_text
+    from dpscale.study import Study
+
+    study = Study.read(study_file)
+    collected = collect(results, expected_cells(study), study.settings)
+    for reason in collected.rejected.values():
+        click.echo(f"not used: {reason}", err=True)
+    built = build_tables(study, collected)
+    if len(built["environments"]) > 1:
+        click.echo("more than one environment was measured; they are never pooled or compared:", err=True)
+        click.echo(built["environments"].to_string(index=False), err=True)
+    for name, table in built.items():
+        write_text(out / f"{name}.csv", table.to_csv(index=False))
+    click.echo(f"{len(collected.records)} records, {len(built)} tables: {out}")
+
+
+@main.command()
+@click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+@click.option("--tables", "tables_folder", type=FOLDER, required=True, help="Folder that `dpscale tables` wrote.")
+@click.option("--out", type=FILE, required=True, help="The HTML page to write.")
+def report(study_file: Path, tables_folder: Path, out: Path) -> None:
+    """Render the page of a study from its tables: one HTML file that needs nothing beside it."""
+    from dpscale.present.page import render
+    from dpscale.record import write_text
+    from dpscale.study import Study
+
+    write_text(out, render(Study.read(study_file).values, _read_tables(tables_folder)))
+    click.echo(f"page: {out}")
+
+
+@main.command()
+@click.option("--tables", "tables_folder", type=FOLDER, required=True, help="Folder that `dpscale tables` wrote.")
+def summary(tables_folder: Path) -> None:
+    """Print the main figures of a study as a small table."""
+    from dpscale.present.summary import summary as summarise
+
+    click.echo(summarise(_read_tables(tables_folder)))
+
+
+def _read_tables(folder: Path) -> dict[str, Any]:
+    import pandas as pd
+
+    from dpscale.analyse.tables import COLUMNS
+
+    try:
+        return {name: pd.read_csv(folder / f"{name}.csv") for name in COLUMNS}
+    except OSError as error:
+        raise DpscaleError(f"{folder}: no tables there ({error}). Make them with: dpscale tables") from error

@@ -1,0 +1,21 @@
+"""What a user can be told in one line."""
+
+
+class DpscaleError(Exception):
+    """A fault that the user can understand and mend. The message says what, where, and what to do."""
+
+
+class StudyError(DpscaleError):
+    """A study that cannot be planned."""
+
+
+class RecordError(DpscaleError):
+    """A record that is damaged or not a record."""
+
+
+class DatasetError(DpscaleError):
+    """Images that are missing, damaged or not what the study asks for."""
+
+
+class MeasurementError(DpscaleError):
+    """A measurement that could not be made. It leaves no record."""

@@ -1,0 +1,239 @@
+"""What a cell runs on: devices, links, software, and the sensors before and after. A missing sensor is None."""
+
+import os
+import platform
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pynvml
+import torch
+
+T = TypeVar("T")
+
+
+def visible_gpus() -> int:
+    """How many CUDA GPUs torch can use here, CUDA_VISIBLE_DEVICES respected."""
+    return torch.cuda.device_count()
+
+
+def software(device: str) -> dict[str, str | None]:
+    """Versions of everything that computes or communicates."""
+    cuda = device == "cuda"
+    cudnn = torch.backends.cudnn.version() if cuda else None
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if cuda else None
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torchvision": _package_version("torchvision"),
+        "cuda": torch.version.cuda if cuda else None,
+        "cudnn": None if cudnn is None else str(cudnn),
+        "nccl": nccl,
+        "driver": _read(pynvml.nvmlSystemGetDriverVersion) if cuda and _nvml() else None,
+    }
+
+
+def hardware(device: str, gpus: int) -> dict[str, Any]:
+    """The host and the `gpus` devices in use, with the link between every pair of GPUs."""
+    cpu_model = _cpu_model()
+    found = [_gpu(index) for index in range(gpus)] if device == "cuda" else []
+    models = sorted({gpu["name"] for gpu in found}) or [cpu_model or platform.machine()]
+    return {
+        "host": socket.gethostname(),
+        "device_model": " and ".join(models),
+        "cpu_model": cpu_model,
+        "cpu_cores": len(os.sched_getaffinity(0)),
+        "threads_per_worker": torch.get_num_threads(),
+        "memory_bytes": _memory_bytes(),
+        "gpus": found,
+        "links": [_link(a, b) for a in range(len(found)) for b in range(a + 1, len(found))],
+    }
+
+
+class Sensors:
+    """Readings of the GPUs in use. Without NVML, or on a CPU, there are none."""
+
+    def __init__(self, device: str, gpus: int, worker_pids: Sequence[int]):
+        self._handles = [_handle(index) for index in range(gpus)] if device == "cuda" else []
+        self._worker_pids = set(worker_pids)
+
+    def read(self) -> list[dict[str, Any]]:
+        """One reading for every GPU, in the order of the workers."""
+        return [self._read_gpu(handle) for handle in self._handles]
+
+    def energy_j(self) -> float | None:
+        """Energy used by all GPUs in use since the driver was loaded, or None where one does not tell."""
+        readings = [_energy_j(handle) for handle in self._handles]
+        return sum(reading for reading in readings if reading is not None) if _all_known(readings) else None
+
+    def _read_gpu(self, handle: Any) -> dict[str, Any]:
+        return {
+            "sm_clock_mhz": _read(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+            "memory_clock_mhz": _read(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+            "temperature_c": _read(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+            "power_w": _scaled(_read(pynvml.nvmlDeviceGetPowerUsage, handle), 1e-3),
+            "energy_j": _energy_j(handle),
+            "throttle_reasons": _throttle_reasons(handle),
+            "other_processes": self._other_processes(handle),
+        }
+
+    def _other_processes(self, handle: Any) -> list[dict[str, int | None]] | None:
+        processes = _read(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+        if processes is None:
+            return None
+        return [
+            {"pid": process.pid, "memory_bytes": process.usedGpuMemory}
+            for process in processes
+            if process.pid not in self._worker_pids
+        ]
+
+
+# Reasons that say a GPU ran slower than it could. Idle and clocks set by an application are not among them.
+_THROTTLE_REASONS = {
+    "software power cap": "nvmlClocksThrottleReasonSwPowerCap",
+    "hardware slowdown": "nvmlClocksThrottleReasonHwSlowdown",
+    "software thermal slowdown": "nvmlClocksThrottleReasonSwThermalSlowdown",
+    "hardware thermal slowdown": "nvmlClocksThrottleReasonHwThermalSlowdown",
+    "hardware power brake": "nvmlClocksThrottleReasonHwPowerBrakeSlowdown",
+    "sync boost": "nvmlClocksThrottleReasonSyncBoost",
+}
+
+_TOPOLOGY = {
+    "NVML_TOPOLOGY_INTERNAL": "same board",
+    "NVML_TOPOLOGY_SINGLE": "one PCIe switch",
+    "NVML_TOPOLOGY_MULTIPLE": "several PCIe switches",
+    "NVML_TOPOLOGY_HOSTBRIDGE": "same host bridge",
+    "NVML_TOPOLOGY_NODE": "same NUMA node",
+    "NVML_TOPOLOGY_SYSTEM": "across NUMA nodes",
+}
+
+
+def _gpu(index: int) -> dict[str, Any]:
+    properties = torch.cuda.get_device_properties(index)
+    handle = _handle(index)
+    return {
+        "name": properties.name,
+        "uuid": _uuid(index),
+        "memory_bytes": properties.total_memory,
+        "compute_capability": f"{properties.major}.{properties.minor}",
+        "pcie_generation": _read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+        "pcie_width": _read(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+    }
+
+
+def _link(a: int, b: int) -> dict[str, Any]:
+    """The link between GPUs `a` and `b`: NVLink where one is up to the other GPU or to a switch, else PCIe."""
+    first, second = _handle(a), _handle(b)
+    nvlinks = _nvlinks(first, second)
+    kind = None
+    if nvlinks is not None:
+        kind = "NVLink" if nvlinks else "PCIe"
+    return {
+        "gpus": [a, b],
+        "kind": kind,
+        "nvlink_links": None if nvlinks is None else len(nvlinks),
+        "nvlink_version": nvlinks[0]["version"] if nvlinks else None,
+        "via_switch": nvlinks[0]["via_switch"] if nvlinks else None,
+        "topology": _topology(first, second),
+    }
+
+
+def _nvlinks(first: Any, second: Any) -> list[dict[str, Any]] | None:
+    """The active NVLinks from one GPU to the other or to an NVSwitch; None where NVML cannot tell."""
+    p2p = _read(pynvml.nvmlDeviceGetP2PStatus, first, second, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
+    if p2p is None:
+        return None
+    if p2p != pynvml.NVML_P2P_STATUS_OK:
+        return []
+    target = _read(lambda: pynvml.nvmlDeviceGetPciInfo(second).busId)
+    links = []
+    for number in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        if _read(pynvml.nvmlDeviceGetNvLinkState, first, number) != pynvml.NVML_FEATURE_ENABLED:
+            continue
+        remote = _read(lambda n=number: pynvml.nvmlDeviceGetNvLinkRemotePciInfo(first, n).busId)
+        kind = _read(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, first, number)
+        via_switch = None if kind is None else kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH
+        if via_switch or remote == target:
+            link_version = _read(pynvml.nvmlDeviceGetNvLinkVersion, first, number)
+            links.append({"version": link_version, "via_switch": bool(via_switch)})
+    # Peer-to-peer over NVLink works but the links themselves are hidden (as in some virtual machines).
+    return links or [{"version": None, "via_switch": None}]
+
+
+def _topology(first: Any, second: Any) -> str | None:
+    level = _read(pynvml.nvmlDeviceGetTopologyCommonAncestor, first, second)
+    names = {getattr(pynvml, constant): name for constant, name in _TOPOLOGY.items()}
+    return names.get(level)
+
+
+def _throttle_reasons(handle: Any) -> list[str] | None:
+    bits = _read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    if bits is None:
+        return None
+    return [name for name, constant in _THROTTLE_REASONS.items() if bits & getattr(pynvml, constant)]
+
+
+def _energy_j(handle: Any) -> float | None:
+    return _scaled(_read(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle), 1e-3)
+
+
+def _handle(index: int) -> Any:
+    """NVML's handle of torch's device `index`. They number differently, so the UUID is asked for."""
+    uuid = _uuid(index)
+    return _read(pynvml.nvmlDeviceGetHandleByUUID, uuid) if uuid and _nvml() else None
+
+
+def _uuid(index: int) -> str | None:
+    uuid = getattr(torch.cuda.get_device_properties(index), "uuid", None)
+    return None if uuid is None else f"GPU-{uuid}"
+
+
+def _nvml() -> bool:
+    return _read(lambda: pynvml.nvmlInit() or True) is not None
+
+
+def _read(query: Callable[..., T], *arguments: Any) -> T | None:
+    """What a query answers, or None where this GPU, driver or container does not answer it."""
+    if None in arguments:
+        return None
+    try:
+        return query(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _all_known(values: Sequence[float | None]) -> bool:
+    return bool(values) and None not in values
+
+
+def _cpu_model() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return None
+
+
+def _package_version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{visible_gpus()}\n")

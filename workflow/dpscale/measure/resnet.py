@@ -1,0 +1,84 @@
+"""The networks of the study. K = 11,173,962 trainable parameters for the CIFAR ResNet-18 of width 64."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+CLASSES = 10
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions with a shortcut around them (He et al. 2016)."""
+
+    def __init__(self, channels_in: int, channels: int, stride: int):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or channels_in != channels:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = functional.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        return functional.relu(out + self.shortcut(x))
+
+
+class CifarResNet18(nn.Module):
+    """ResNet-18 for 32x32 images: 3x3 stem, no max-pool, four stages of two blocks, `width` to 8*`width` channels.
+
+    Maps images (batch, 3, 32, 32) to logits (batch, 10).
+    """
+
+    def __init__(self, width: int = 64):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, width, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.stages = nn.Sequential(
+            _stage(width, width, 1),
+            _stage(width, 2 * width, 2),
+            _stage(2 * width, 4 * width, 2),
+            _stage(4 * width, 8 * width, 2),
+        )
+        self.linear = nn.Linear(8 * width, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = functional.relu(self.bn1(self.conv1(x)))
+        out = functional.avg_pool2d(self.stages(out), 4)
+        logits: Tensor = self.linear(out.flatten(1))
+        return logits
+
+
+def _stage(channels_in: int, channels: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(BasicBlock(channels_in, channels, stride), BasicBlock(channels, channels, 1))
+
+
+class Autocast(nn.Module):
+    """A network that computes in bfloat16 where autocast says so, and returns float32 logits.
+
+    Autocast stands inside the module because DataParallel's threads inherit whether it is on, but not its dtype.
+    """
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, dtype=torch.bfloat16):
+            logits: Tensor = self.network(x)
+        return logits.float()
+
+
+def build_network(name: str, width: int, precision: str) -> nn.Module:
+    """The network `name` on the CPU, in float32, for `precision`: float32, float32-strict or bfloat16."""
+    if name == "cifar_resnet18":
+        network: nn.Module = CifarResNet18(width)
+    else:
+        from torchvision.models import resnet18
+
+        network = resnet18(num_classes=CLASSES)
+    return Autocast(network) if precision == "bfloat16" else network

@@ -1,0 +1,121 @@
+"""Start a cell's workers, watch over them, and leave none behind. Free of torch, so that it starts at once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from dpscale.errors import MeasurementError
+
+POLL_S = 0.02
+OUTCOME = "outcome.json"
+PARENT_PID = "DPSCALE_PARENT_PID"
+
+
+class Workers:
+    """`count` processes running `python -m <module> <job file> <rank>`, each in its own session.
+
+    Used as a context: on leaving it, however that happens, every worker and all that it started is killed. A
+    worker that loses its parent kills itself (see `lifeline`), so that even SIGKILL leaves nothing on a GPU.
+    """
+
+    def __init__(self, module: str, job: Mapping[str, Any], count: int, gpus: int):
+        self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")
+        self.folder = Path(self._folder.name)
+        self._job_file = self.folder / "job.json"
+        self._job_file.write_text(json.dumps({**job, "folder": str(self.folder)}))
+        self._module = module
+        self._count = count
+        self._environment = {**os.environ, PARENT_PID: str(os.getpid()), **_first_gpus(gpus)}
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> "Workers":
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(ending, _exit_on_signal)
+        for rank in range(self._count):
+            command = [sys.executable, "-m", self._module, str(self._job_file), str(rank)]
+            self._processes.append(
+                subprocess.Popen(command, env=self._environment, stdin=subprocess.DEVNULL, start_new_session=True)
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        for process in self._processes:
+            process.wait()
+        self._folder.cleanup()
+
+    def outcome(self, timeout_s: float) -> dict[str, Any]:
+        """What the workers wrote, as soon as one has written an end or all have ended well.
+
+        Raises MeasurementError where a worker dies, or where they are not done after `timeout_s` seconds.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            codes = [process.poll() for process in self._processes]
+            for rank, code in enumerate(codes):
+                if code:
+                    raise MeasurementError(f"worker {rank} of {self._count} {_describe(code)}; see its traceback above")
+            # An out-of-memory end is written by one rank while the others wait for it in a collective.
+            if all(code == 0 for code in codes) or self._ended_early():
+                return self._read_outcome()
+            if time.monotonic() > deadline:
+                raise MeasurementError(
+                    f"stopped after {timeout_s:g} s (cell_timeout_s): "
+                    f"{codes.count(None)} of {self._count} workers were still running"
+                )
+            time.sleep(POLL_S)
+
+    def _ended_early(self) -> bool:
+        return (self.folder / OUTCOME).exists() and self._read_outcome()["status"] != "ok"
+
+    def _read_outcome(self) -> dict[str, Any]:
+        try:
+            outcome: dict[str, Any] = json.loads((self.folder / OUTCOME).read_text())
+        except FileNotFoundError as error:
+            raise MeasurementError("the workers ended without an outcome") from error
+        return outcome
+
+
+def write_outcome(folder: Path, outcome: Mapping[str, Any]) -> None:
+    """Called in a worker: leave `outcome` for the process that started it. The first one to be written stays."""
+    partial = folder / f"{OUTCOME}.{os.getpid()}"
+    partial.write_text(json.dumps(outcome))
+    try:
+        os.link(partial, folder / OUTCOME)
+    except FileExistsError:
+        return
+
+
+def _first_gpus(gpus: int) -> dict[str, str]:
+    """Hide all but the first `gpus` of the GPUs that this process may use. None are hidden for a CPU cell."""
+    if not gpus:
+        return {}
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(index) for index in range(gpus)] if visible is None else visible.split(",")[:gpus]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(names)}
+
+
+def _describe(code: int) -> str:
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = " (out of host memory?)" if -code == signal.SIGKILL else ""
+        return f"was killed by {name}{hint}"
+    return f"ended with exit code {code}"
+
+
+def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+

@@ -1,0 +1,121 @@
+"""The JSON records, the only contract between measuring and analysing: atomic write and validating read."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpscale.errors import RecordError
+from dpscale.measure import MEASUREMENT_VERSION
+from dpscale.schema import violations
+from dpscale.study import Cell, Settings
+
+Record = dict[str, Any]
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write `content` to a temporary file beside `path` and rename it, so that a half-written one never exists.
+
+    Two writers at once both succeed; the later one stays. Raises RecordError where the folder is read-only or
+    the disk is full; what stood at `path` before is then untouched.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be written: {error.strerror}. Free space or fix permissions") from error
+
+
+def write_record(schema: str, path: Path, record: Record) -> None:
+    """Write a record that `schema` allows. Raises RecordError where it does not: that is a fault of the program."""
+    problems = violations(schema, record)
+    if problems:
+        raise RecordError(f"{path}: not written, it violates {schema}.schema.yaml: {'; '.join(problems)}")
+    write_text(path, json.dumps(record, indent=1, allow_nan=False) + "\n")
+
+
+def read_record(schema: str, path: Path) -> Record:
+    """The record at `path`. Raises RecordError where it is missing, damaged, or not what `schema` allows."""
+    try:
+        record = json.loads(path.read_bytes())
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise RecordError(f"{path}: is damaged: {error}") from error
+    problems = violations(schema, record)
+    if problems:
+        more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
+        raise RecordError(f"{path}: is not a {schema} record: {problems[0]}{more}")
+    return record  # type: ignore[no-any-return]
+
+
+def differences(record: Record, cell: Cell, settings: Settings) -> list[str]:
+    """What keeps a valid timing record from being the result of `cell` under `settings`; empty when it is."""
+    at = cell.configuration
+    wanted: dict[str, Any] = {
+        "measurement_version": MEASUREMENT_VERSION,
+        "strategy": at.strategy,
+        "gpus": at.gpus,
+        "batch_per_gpu": at.batch_per_gpu,
+        "run": cell.run,
+        **settings.to_json(),
+    }
+    found = {
+        "measurement_version": record["measurement_version"],
+        **record["cell"],
+        **record["settings"],
+    }
+    return [f"{key} is {found[key]}, the study says {wanted[key]}" for key in wanted if found[key] != wanted[key]]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The records of a study: those that answer its cells, and what is wrong with the files that do not."""
+
+    records: dict[Cell, Record]
+    rejected: dict[Cell, str]
+
+
+def collect(results: Path, cells: Iterable[Cell], settings: Settings) -> Collected:
+    """Read the record of every cell that has one under the folder `results`.
+
+    A record that is damaged, or that was measured under other settings, is never used: its cell stands in
+    `rejected` with the reason.
+    """
+    records: dict[Cell, Record] = {}
+    rejected: dict[Cell, str] = {}
+    for cell in cells:
+        path = results / cell.path
+        try:
+            record = read_record("timing", path)
+        except RecordError as error:
+            if path.exists():
+                rejected[cell] = str(error)
+            continue
+        reasons = differences(record, cell, settings)
+        if reasons:
+            rejected[cell] = f"{path}: {'; '.join(reasons)}"
+        else:
+            records[cell] = record
+    return Collected(records, rejected)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename the file at `path` to the first free `<name>.set-aside-<n>` beside it, and return that."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.set-aside-{number}")).exists():
+        number += 1
+    return path.rename(aside)

@@ -1,0 +1,76 @@
+"""The JSON Schemas under `workflow/schemas`: loading, validating, and filling in defaults."""
+
+import difflib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import yaml
+
+SCHEMA_FOLDER = Path(__file__).resolve().parents[1] / "schemas"
+
+
+@cache
+def load_schema(name: str) -> dict[str, Any]:
+    """The schema `workflow/schemas/<name>.schema.yaml`."""
+    schema: dict[str, Any] = yaml.safe_load((SCHEMA_FOLDER / f"{name}.schema.yaml").read_text())
+    return schema
+
+
+@cache
+def _validator(name: str) -> Any:
+    return jsonschema_rs.validator_for(load_schema(name))
+
+
+def violations(name: str, instance: Any) -> list[str]:
+    """One line for each way in which `instance` violates the schema `name`; empty when it is valid."""
+    validator = _validator(name)
+    if validator.is_valid(instance):
+        return []
+    return [_describe(name, error, instance) for error in validator.iter_errors(instance)]
+
+
+def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` with every key that `schema` gives a default for, at every depth of nested objects."""
+    filled = dict(values)
+    for key, node in schema.get("properties", {}).items():
+        if key not in filled and "default" in node:
+            filled[key] = node["default"]
+        if isinstance(filled.get(key), Mapping):
+            filled[key] = with_defaults(node, filled[key])
+    return filled
+
+
+def _describe(name: str, error: Any, instance: Any) -> str:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+    where = path.lstrip(".") or "top level"
+    return f"{where}: {error.message}{_hint(name, error, instance)}"
+
+
+def _hint(name: str, error: Any, instance: Any) -> str:
+    value = instance
+    for part in error.instance_path:
+        value = value[part]
+    if error.kind.name == "additionalProperties":
+        node = load_schema(name)
+        for part in list(error.schema_path)[:-1]:
+            node = node[part]  # type: ignore[call-overload]
+        return _did_you_mean(set(value) - set(node["properties"]), node["properties"])
+    if error.kind.name == "type" and isinstance(value, str) and _is_number(value):
+        return f" (YAML reads {value} as text: write it as {float(value)})"
+    return ""
+
+
+def _did_you_mean(unknown: set[str], known: Mapping[str, Any]) -> str:
+    guesses = [match for key in sorted(map(str, unknown)) for match in difflib.get_close_matches(key, known, n=1)]
+    return f" (did you mean {', '.join(guesses)}?)" if guesses else f" (known keys: {', '.join(known)})"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

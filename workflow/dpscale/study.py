@@ -1,0 +1,286 @@
+"""From a study file to the cells to measure, and what is not run and why. Pure, and free of torch."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dpscale.errors import StudyError
+from dpscale.schema import load_schema, violations, with_defaults
+
+PARALLEL_STRATEGIES = ("dp", "ddp")
+
+# Where each setting of a cell stands in the study file. The record, the command line and the study file
+# name the same things; this is the one place that says so.
+SETTING_PATHS: dict[str, tuple[str, ...]] = {
+    "device": ("device",),
+    "network": ("network", "name"),
+    "width": ("network", "width"),
+    "precision": ("precision",),
+    "memory_format": ("memory_format",),
+    "learning_rate": ("optimiser", "learning_rate"),
+    "momentum": ("optimiser", "momentum"),
+    "weight_decay": ("optimiser", "weight_decay"),
+    "dataset_source": ("dataset", "source"),
+    "epoch_images": ("dataset", "images"),
+    "scopes": ("scopes",),
+    "warmup_epochs": ("epochs", "warmup"),
+    "timed_epochs": ("epochs", "timed"),
+    "budget_s": ("epochs", "budget_s"),
+    "loader_workers": ("dataset", "loader_workers"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything the study file sets that can change a cell's number, beside the cell's own coordinates."""
+
+    device: str
+    network: str
+    width: int
+    precision: str
+    memory_format: str
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    dataset_source: str
+    epoch_images: int
+    scopes: tuple[str, ...]
+    warmup_epochs: int
+    timed_epochs: int
+    budget_s: float
+    loader_workers: int
+
+    @classmethod
+    def of(cls, study: Mapping[str, Any]) -> "Settings":
+        """The settings in a complete (validated, defaults filled in) study mapping."""
+        values = {name: _at(study, path) for name, path in SETTING_PATHS.items()}
+        return cls.from_json(values)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Settings":
+        return cls(**{**values, "scopes": tuple(values["scopes"])})
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "scopes": list(self.scopes)}
+
+    def options(self) -> str:
+        """The settings as options of `dpscale time`."""
+        return " ".join(
+            f"--{field.name.replace('_', '-')} {value}"
+            for field in fields(self)
+            for value in _as_sequence(getattr(self, field.name))
+        )
+
+
+@dataclass(frozen=True, order=True)
+class Configuration:
+    """A point of the grid: what is measured, whatever the number of repeats."""
+
+    strategy: str
+    gpus: int
+    batch_per_gpu: int
+
+    @property
+    def global_batch(self) -> int:
+        """Images per step, over all GPUs."""
+        return self.gpus * self.batch_per_gpu
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One timing job: a configuration and the number of its repeat, from 1."""
+
+    configuration: Configuration
+    run: int
+
+    @property
+    def path(self) -> str:
+        """Where the cell's record stands, relative to the study's results."""
+        at = self.configuration
+        return f"cells/{at.strategy}/gpus-{at.gpus}/batch-{at.batch_per_gpu}/run-{self.run}.json"
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """A configuration of the grid that is not measured. `state` is one word, `reason` a sentence."""
+
+    configuration: Configuration
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells to measure, run 1 of every configuration first, and what is not run and why."""
+
+    cells: tuple[Cell, ...]
+    not_run: tuple[NotRun, ...]
+
+    @cached_property
+    def configurations(self) -> tuple[Configuration, ...]:
+        """Every configuration that is to be measured, once, in order."""
+        return tuple(sorted({cell.configuration for cell in self.cells}))
+
+
+class Study:
+    """A validated study with every default filled in.
+
+    Raises StudyError when `values` violates the schema or contradicts itself; `source` names the file in it.
+    """
+
+    def __init__(self, values: Mapping[str, Any], source: str = "study"):
+        problems = violations("study", values)
+        if problems:
+            raise StudyError(f"{source}: " + "; ".join(problems) + ". See config/README.md for every key.")
+        self.values = with_defaults(load_schema("study"), values)
+        self.source = source
+        self.settings = Settings.of(self.values)
+        _refuse_contradictions(self)
+
+    @classmethod
+    def read(cls, path: Path) -> "Study":
+        """The study in a YAML or JSON file. Raises StudyError, also where the file cannot be read."""
+        try:
+            values = yaml.safe_load(path.read_text())
+        except OSError as error:
+            raise StudyError(f"{path}: cannot be read: {error.strerror}") from error
+        except yaml.YAMLError as error:
+            raise StudyError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+        return cls(values if values is not None else {}, source=str(path))
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    @property
+    def name(self) -> str:
+        return str(self.values["study"])
+
+    @property
+    def epoch_images(self) -> int:
+        """Images in an epoch, D."""
+        return int(self.values["dataset"]["images"])
+
+    def on_any_machine(self) -> "Study":
+        """The same study without the limit of this machine's GPUs."""
+        return Study({**self.values, "gpus_available": None}, self.source)
+
+    def to_json(self) -> str:
+        """The complete study as one line of JSON, with sorted keys."""
+        return json.dumps(self.values, sort_keys=True)
+
+
+def plan(study: Study) -> Plan:
+    """The cells of a study, and the configurations that are not run and why.
+
+    The weak series (batch per GPU fixed) and the strong ones (global batch fixed) are two ways to read the same
+    points: the plan is their union.
+    """
+    not_run: list[NotRun] = []
+    runnable: list[Configuration] = []
+    for configuration in sorted(_configurations(study)):
+        obstacle = _obstacle(study, configuration)
+        if obstacle:
+            not_run.append(NotRun(configuration, *obstacle))
+        else:
+            runnable.append(configuration)
+    runs = range(1, study["runs"] + 1)
+    cells = tuple(Cell(configuration, run) for run in runs for configuration in runnable)
+    return Plan(cells, tuple(not_run))
+
+
+def runnable_plan(study: Study) -> Plan:
+    """The plan of a study of which something can be measured here. Raises StudyError where nothing can."""
+    planned = plan(study)
+    if not planned.cells:
+        raise StudyError(f"{study.source}: nothing can be run here: {_summary(planned.not_run)}")
+    return planned
+
+
+def batches_per_gpu(batches: Sequence[int] | Mapping[str, Any], epoch_images: int) -> list[int]:
+    """The batches of a list or of a geometric series, ascending.
+
+    The series includes the first batch that is larger than the dataset of `epoch_images` images, so that it is
+    listed as capped: where memory suffices, that is what ends it.
+    """
+    if not isinstance(batches, Mapping):
+        return sorted(batches)
+    series = [batches["start"]]
+    while series[-1] <= epoch_images:
+        series.append(series[-1] * batches["factor"])
+    return series
+
+
+def _configurations(study: Study) -> set[Configuration]:
+    weak = [
+        (gpus, batch)
+        for gpus in study["gpus"]
+        for batch in batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
+    ]
+    strong = [
+        (gpus, global_batch // gpus)
+        for gpus in study["gpus"]
+        for global_batch in study["strong_scaling_global_batch"]
+    ]
+    return {
+        Configuration(strategy, gpus, batch)
+        for gpus, batch in weak + strong
+        for strategy in _strategies(study, gpus)
+    }
+
+
+def _strategies(study: Study, gpus: int) -> Iterator[str]:
+    """One GPU is the plain module; DataParallel and DDP start at two."""
+    for strategy in study["strategies"]:
+        if (strategy in PARALLEL_STRATEGIES) == (gpus > 1):
+            yield strategy
+
+
+def _obstacle(study: Study, configuration: Configuration) -> tuple[str, str] | None:
+    if study["device"] == "cpu" and configuration.strategy == "dp":
+        return "not available", "DataParallel needs CUDA GPUs; it is not emulated on a CPU"
+    if configuration.global_batch > study.epoch_images:
+        return "capped", f"global batch {configuration.global_batch} > {study.epoch_images} images: no full step"
+    available = study["gpus_available"]
+    if available is not None and study["device"] == "cuda" and configuration.gpus > available:
+        return "not run", f"needs {configuration.gpus} GPUs, {available} here"
+    return None
+
+
+def _refuse_contradictions(study: Study) -> None:
+    for gpus in study["gpus"]:
+        if not any(_strategies(study, gpus)):
+            needed = "single" if gpus == 1 else "dp or ddp"
+            raise StudyError(f"{study.source}: gpus: {gpus} needs the strategy {needed}, which strategies lacks")
+    for strategy in study["strategies"]:
+        if not any(strategy in _strategies(study, gpus) for gpus in study["gpus"]):
+            needed = "1" if strategy == "single" else "a number above 1"
+            raise StudyError(f"{study.source}: strategies: {strategy} needs {needed} in gpus")
+    for global_batch in study["strong_scaling_global_batch"]:
+        for gpus in study["gpus"]:
+            if global_batch % gpus:
+                raise StudyError(
+                    f"{study.source}: strong_scaling_global_batch: {global_batch} does not divide by {gpus} GPUs"
+                )
+    if study["network"]["name"] == "torchvision_resnet18" and study["network"]["width"] != 64:
+        raise StudyError(f"{study.source}: network.width: torchvision_resnet18 has width 64 and no other")
+
+
+def _summary(not_run: Sequence[NotRun]) -> str:
+    reasons = sorted({item.reason for item in not_run})
+    shown = "; ".join(reasons[:3])
+    return shown if len(reasons) <= 3 else f"{shown}; and {len(reasons) - 3} more reasons"
+
+
+def _at(values: Mapping[str, Any], path: Sequence[str]) -> Any:
+    for key in path:
+        values = values[key]
+    return values
+
+
+def _as_sequence(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, tuple) else (value,)
