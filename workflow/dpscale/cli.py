@@ -72,7 +72,7 @@ def _option_type(node: dict[str, Any]) -> Any:
         return click.Choice(node["enum"])
     if node["type"] == "string":
         return str
-    limits = {
+    limits: dict[str, Any] = {
         "min": node.get("minimum", node.get("exclusiveMinimum")),
         "max": node.get("maximum", node.get("exclusiveMaximum")),
         "min_open": "exclusiveMinimum" in node,

@@ -56,7 +56,7 @@ def _hint(name: str, error: Any, instance: Any) -> str:
     if error.kind.name == "additionalProperties":
         node = load_schema(name)
         for part in list(error.schema_path)[:-1]:
-            node = node[part]  # type: ignore[call-overload]
+            node = node[part]
         return _did_you_mean(set(value) - set(node["properties"]), node["properties"])
     if error.kind.name == "type" and isinstance(value, str) and _is_number(value):
         return f" (YAML reads {value} as text: write it as {float(value)})"

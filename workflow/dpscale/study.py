@@ -217,19 +217,13 @@ def batches_per_gpu(batches: Sequence[int] | Mapping[str, Any], epoch_images: in
 
 def _configurations(study: Study) -> set[Configuration]:
     weak = [
-        (gpus, batch)
-        for gpus in study["gpus"]
-        for batch in batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
+        (gpus, batch) for gpus in study["gpus"] for batch in batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
     ]
     strong = [
-        (gpus, global_batch // gpus)
-        for gpus in study["gpus"]
-        for global_batch in study["strong_scaling_global_batch"]
+        (gpus, global_batch // gpus) for gpus in study["gpus"] for global_batch in study["strong_scaling_global_batch"]
     ]
     return {
-        Configuration(strategy, gpus, batch)
-        for gpus, batch in weak + strong
-        for strategy in _strategies(study, gpus)
+        Configuration(strategy, gpus, batch) for gpus, batch in weak + strong for strategy in _strategies(study, gpus)
     }
 
 

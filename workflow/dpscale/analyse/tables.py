@@ -171,7 +171,9 @@ def _times_row(study: Study, point: Point) -> Row:
         **_columns("step_s", point.step),
         **_columns("images_per_s", images_per_s),
         "steps_per_epoch": results[0]["steps_per_epoch"],
-        "peak_memory_bytes": max((peak for result in results for peak in result["peak_memory_bytes"] or []), default=None),
+        "peak_memory_bytes": max(
+            (peak for result in results for peak in result["peak_memory_bytes"] or []), default=None
+        ),
         "energy_j": _median([energy for result in results for energy in result["energy_j"] or []]),
     }
 
@@ -269,9 +271,7 @@ def _why_not_resolvable(inferred: Estimate) -> str:
 def _inferred_communication(point: Point, baseline: Point) -> Estimate:
     assert point.epoch and baseline.epoch
     gpus = point.configuration.gpus
-    return derive(
-        lambda one, n: communication.communication_s(one, n, gpus), baseline.epoch, point.epoch
-    )
+    return derive(lambda one, n: communication.communication_s(one, n, gpus), baseline.epoch, point.epoch)
 
 
 def _baseline(points: Points, point: Point, batch: int) -> Point | None:

@@ -74,7 +74,9 @@ class LoadedEpochs:
 
     def __init__(self, folder: Path, rank: int, workers: int, batch: int, loader_workers: int, pinned: bool):
         images = DecodedImages(folder)
-        self.sampler = DistributedSampler(images, workers, rank) if workers > 1 else None
+        self.sampler: DistributedSampler[Any] | None = None
+        if workers > 1:
+            self.sampler = DistributedSampler(images, workers, rank)
         self.epoch = 0
         self.loader = DataLoader(
             images,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 import torch
@@ -36,7 +37,7 @@ class CudaMarks:
 
     def step_s(self) -> list[float]:
         marked = self._events[: self._next]
-        return [a.elapsed_time(b) / 1e3 for a, b in zip(marked, marked[1:], strict=False)]
+        return [a.elapsed_time(b) / 1e3 for a, b in pairwise(marked)]
 
 
 class HostMarks:
@@ -49,7 +50,7 @@ class HostMarks:
         self._times.append(time.perf_counter())
 
     def step_s(self) -> list[float]:
-        return [b - a for a, b in zip(self._times, self._times[1:], strict=False)]
+        return [b - a for a, b in pairwise(self._times)]
 
 
 class EpochTimer:

@@ -137,6 +137,8 @@ def _link(a: int, b: int) -> dict[str, Any]:
         "nvlink_links": None if nvlinks is None else len(nvlinks),
         "nvlink_version": nvlinks[0]["version"] if nvlinks else None,
         "via_switch": nvlinks[0]["via_switch"] if nvlinks else None,
+        "pcie_generation": _least(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, first, second),
+        "pcie_width": _least(pynvml.nvmlDeviceGetMaxPcieLinkWidth, first, second),
         "topology": _topology(first, second),
     }
 
@@ -161,6 +163,12 @@ def _nvlinks(first: Any, second: Any) -> list[dict[str, Any]] | None:
             links.append({"version": link_version, "via_switch": bool(via_switch)})
     # Peer-to-peer over NVLink works but the links themselves are hidden (as in some virtual machines).
     return links or [{"version": None, "via_switch": None}]
+
+
+def _least(query: Callable[[Any], int], first: Any, second: Any) -> int | None:
+    """What both ends of a link can do."""
+    ends = [_read(query, first), _read(query, second)]
+    return None if None in ends else min(end for end in ends if end is not None)
 
 
 def _topology(first: Any, second: Any) -> str | None:

@@ -19,12 +19,12 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from dpscale.measure.batches import LoadedEpochs, preloaded_batches
 from dpscale.measure.epoch_timer import EpochTimer, Step, gather, training_step
 from dpscale.measure.hardware import Sensors, hardware, software
 from dpscale.measure.resnet import build_network
+from dpscale.measure.strategies import parallelise
 from dpscale.study import Cell, Configuration, Settings
 
 MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
@@ -76,7 +76,7 @@ class TimingWorker:
         self.before = self.sensors.read() if self.rank == 0 else []
         step = self._training_step()
         timer = EpochTimer(self.devices, self.workers)
-        scopes = {}
+        scopes: dict[str, Any] = {}
         for scope in self.settings.scopes:
             self.phase = f"loading the dataset for {scope}"
             batches = self._batches(scope)
@@ -117,12 +117,8 @@ class TimingWorker:
         settings = self.settings
         network = build_network(settings.network, settings.width, settings.precision)
         self.network = _size(network)
-        network = network.to(self.device, memory_format=self.memory_format)
-        parallel: nn.Module = network
-        if self.cell.configuration.strategy == "dp":
-            parallel = DataParallel(network, device_ids=self.devices)
-        elif self.cell.configuration.strategy == "ddp":
-            parallel = DistributedDataParallel(network, device_ids=[self.device] if self.on_gpu else None)
+        network = network.to(self.device).to(memory_format=self.memory_format)
+        parallel = parallelise(network, self.cell.configuration.strategy, self.devices)
         optimiser = torch.optim.SGD(
             parallel.parameters(),
             lr=settings.learning_rate,
@@ -133,9 +129,7 @@ class TimingWorker:
 
     def _batches(self, scope: str) -> Any:
         if scope == "compute":
-            return preloaded_batches(
-                self.dataset, self.rank, self.workers, self.batch, self.on_gpu, self.memory_format
-            )
+            return preloaded_batches(self.dataset, self.rank, self.workers, self.batch, self.on_gpu, self.memory_format)
         return LoadedEpochs(
             self.dataset, self.rank, self.workers, self.batch, self.settings.loader_workers, self.on_gpu
         )
@@ -177,9 +171,7 @@ class TimingWorker:
         full = -(-self.settings.epoch_images // self.workers) // self.batch
         full_step_s = np.array([epoch["step_s"][:full] for epoch in epochs])
         medians = [gather(float(median), self.workers) for median in np.median(full_step_s, axis=1)]
-        quantiles = [
-            gather(float(value), self.workers) for value in np.quantile(full_step_s, list(QUANTILES.values()))
-        ]
+        quantiles = [gather(float(value), self.workers) for value in np.quantile(full_step_s, list(QUANTILES.values()))]
         slowest = int(np.argmax(quantiles[list(QUANTILES).index("median")]))
         return {
             "full_steps_per_epoch": full,

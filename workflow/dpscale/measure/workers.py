@@ -117,5 +117,3 @@ def _describe(code: int) -> str:
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
-
-

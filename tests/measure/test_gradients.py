@@ -1,0 +1,77 @@
+"""The same mathematics: dp and ddp compute the gradients that the plain module computes on the whole batch."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, multiprocessing, nn
+from torch.nn import functional
+
+from dpscale.measure.resnet import build_network
+from dpscale.measure.strategies import parallelise
+
+BATCH = 24
+# Relative error of a gradient, ||g - reference|| / ||reference||. TF32 convolutions round at about 3e-4 a product.
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-2}
+
+
+def network_and_batch(dtype: torch.dtype, device: torch.device) -> tuple[nn.Module, Tensor, Tensor]:
+    torch.manual_seed(0)
+    network = build_network("cifar_resnet18", 16, "float32").to(device=device, dtype=dtype)
+    network.eval()  # batch-norm frozen: its batch statistics differ between shards by design
+    images = torch.randn(BATCH, 3, 32, 32, dtype=torch.float64).to(device=device, dtype=dtype)
+    labels = torch.randint(0, 10, (BATCH,)).to(device)
+    return network, images, labels
+
+
+def gradient(network: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    functional.cross_entropy(network(images), labels).backward()
+    return torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None]).double().cpu()
+
+
+def reference() -> Tensor:
+    return gradient(*network_and_batch(torch.float64, torch.device("cpu")))
+
+
+def relative_error(found: Tensor) -> float:
+    expected = reference()
+    return float((found - expected).norm() / expected.norm())
+
+
+def ddp_rank(rank: int, workers: int, on_gpu: bool, dtype: torch.dtype, folder: str) -> None:
+    device = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    dist.init_process_group(
+        "nccl" if on_gpu else "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=workers
+    )
+    network, images, labels = network_and_batch(dtype, device)
+    parallel = parallelise(network, "ddp", [device] if on_gpu else [])
+    torch.save(gradient(parallel, images[rank::workers], labels[rank::workers]), f"{folder}/gradient-{rank}")
+    dist.destroy_process_group()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("workers", "on_gpu"), [(2, False), pytest.param(None, True, marks=pytest.mark.gpu)], ids=["cpu", "gpu"]
+)
+def test_ddp_computes_the_gradient_of_single(tmp_path, dtype, workers, on_gpu):
+    workers = workers or torch.cuda.device_count()
+    multiprocessing.spawn(ddp_rank, (workers, on_gpu, dtype, str(tmp_path)), nprocs=workers)
+    for rank in range(workers):
+        found = torch.load(tmp_path / f"gradient-{rank}", weights_only=True)
+        assert relative_error(found) < TOLERANCE[dtype]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_dp_computes_the_gradient_of_single(dtype):
+    devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    network, images, labels = network_and_batch(dtype, devices[0])
+    assert relative_error(gradient(parallelise(network, "dp", devices), images, labels)) < TOLERANCE[dtype]
+
+
+@pytest.mark.processes
+def test_a_wrong_gradient_is_noticed():
+    network, images, labels = network_and_batch(torch.float64, torch.device("cpu"))
+    assert relative_error(gradient(network, images[: BATCH // 2], labels[: BATCH // 2])) > TOLERANCE[torch.float32]
