@@ -13,6 +13,7 @@ if not workflow.config_settings.configfiles:
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/study.smk"
 include: "workflow/rules/dataset.smk"
 include: "workflow/rules/timing.smk"
 include: "workflow/rules/tables.smk"
@@ -21,5 +22,7 @@ include: "workflow/rules/report.smk"
 
 rule all:
     default_target: True
+    # Records by name: a deleted one is measured again, although the page that was made from it still stands.
     input:
         PAGE,
+        RECORDS,

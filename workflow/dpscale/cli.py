@@ -154,20 +154,23 @@ def report(study_file: Path, tables_folder: Path, out: Path) -> None:
 
 
 @main.command()
-@click.option("--tables", "tables_folder", type=FOLDER, required=True, help="Folder that `dpscale tables` wrote.")
-def summary(tables_folder: Path) -> None:
-    """Print the main figures of a study as a small table."""
+@click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+def summary(study_file: Path) -> None:
+    """Print the main figures of a study that was run in this folder, and where its page is."""
     from dpscale.present.summary import summary as summarise
+    from dpscale.study import Study
 
-    click.echo(summarise(_read_tables(tables_folder)))
+    name = Study.read(study_file).name
+    click.echo(summarise(_read_tables(Path("results") / name / "tables")))
+    click.echo(f"\nThe page: {Path('report', f'{name}.html').resolve()}")
 
 
 def _read_tables(folder: Path) -> dict[str, Any]:
     import pandas as pd
 
-    from dpscale.analyse.tables import COLUMNS
+    from dpscale.analyse.tables import COLUMNS, TEXT_COLUMNS
 
     try:
-        return {name: pd.read_csv(folder / f"{name}.csv") for name in COLUMNS}
+        return {name: pd.read_csv(folder / f"{name}.csv", dtype=TEXT_COLUMNS) for name in COLUMNS}
     except OSError as error:
         raise DpscaleError(f"{folder}: no tables there ({error}). Make them with: dpscale tables") from error

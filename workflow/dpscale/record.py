@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def read_record(schema: str, path: Path) -> Record:
     return record  # type: ignore[no-any-return]
 
 
-def differences(record: Record, cell: Cell, settings: Settings) -> list[str]:
+def differences(record: Record, cell: Cell, settings: Mapping[str, Any]) -> list[str]:
     """What keeps a valid timing record from being the result of `cell` under `settings`; empty when it is."""
     at = cell.configuration
     wanted: dict[str, Any] = {
@@ -71,7 +71,7 @@ def differences(record: Record, cell: Cell, settings: Settings) -> list[str]:
         "gpus": at.gpus,
         "batch_per_gpu": at.batch_per_gpu,
         "run": cell.run,
-        **settings.to_json(),
+        **settings,
     }
     found = {
         "measurement_version": record["measurement_version"],
@@ -95,6 +95,7 @@ def collect(results: Path, cells: Iterable[Cell], settings: Settings) -> Collect
     A record that is damaged, or that was measured under other settings, is never used: its cell stands in
     `rejected` with the reason.
     """
+    wanted = settings.to_json()
     records: dict[Cell, Record] = {}
     rejected: dict[Cell, str] = {}
     for cell in cells:
@@ -105,7 +106,7 @@ def collect(results: Path, cells: Iterable[Cell], settings: Settings) -> Collect
             if path.exists():
                 rejected[cell] = str(error)
             continue
-        reasons = differences(record, cell, settings)
+        reasons = differences(record, cell, wanted)
         if reasons:
             rejected[cell] = f"{path}: {'; '.join(reasons)}"
         else:

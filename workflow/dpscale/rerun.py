@@ -63,5 +63,5 @@ def _outdated_dataset(study: Study, results: Path) -> Iterator[Path]:
     except RecordError:
         yield path
         return
-    if (manifest["source"], manifest["images"]) != (study["dataset"]["source"], study.epoch_images):
+    if any(manifest[key] != study["dataset"][key] for key in ("source", "root", "images")):
         yield path

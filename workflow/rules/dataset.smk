@@ -1,25 +1,23 @@
 # The images, decoded once on the CPU, so that no GPU ever waits for that.
 
-from dpscale.measure.dataset import ARRAYS, MANIFEST
-
-DATASET = RESULTS / "dataset"
+from dpscale.measure.dataset import ARRAYS
 
 
 rule dataset:
     output:
         DATASET / MANIFEST,
         expand(DATASET / "{array}", array=ARRAYS),
-    params:
-        source=STUDY["dataset"]["source"],
-        root=STUDY["dataset"]["root"],
-        images=STUDY["dataset"]["images"],
-        folder=DATASET,
     log:
         RESULTS / "logs/dataset.log",
     resources:
         mem_mb=4000,
         runtime=30,
+    params:
+        source=STUDY["dataset"]["source"],
+        root=STUDY["dataset"]["root"],
+        images=STUDY["dataset"]["images"],
         download="--download" if STUDY["dataset"]["download"] else "--no-download",
+        folder=DATASET,
     shell:
-        "dpscale dataset --source {params.source} --root {params.root:q} {resources.download}"
+        "dpscale dataset --source {params.source} --root {params.root:q} {params.download}"
         " --images {params.images} --out {params.folder:q} > {log} 2>&1"

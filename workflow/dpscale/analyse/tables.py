@@ -38,7 +38,7 @@ COLUMNS: dict[str, list[str]] = {
     ],
     "environments": [
         "environment", "device_model", "cpu_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision",
-        "python", "links", "hosts", "records",
+        "python", "dataset_sha256", "links", "hosts", "records",
     ],
     "records": [
         "path", "strategy", "gpus", "batch_per_gpu", "run", "status", "environment", "started_at", "finished_at",
@@ -48,7 +48,13 @@ COLUMNS: dict[str, list[str]] = {
     "rejected": ["path", "reason"],
 }  # fmt: skip
 
-# What makes two records comparable: the same device model and the same software that computes and communicates.
+# Columns that hold text which may look like a number: version 12.10 is not 12.1.
+TEXT_COLUMNS = dict.fromkeys(
+    ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python", "git_commit", "job_id", "dataset_sha256"), str
+)
+
+# What makes two records comparable: the same device model, the same images, and the same software that computes
+# and communicates.
 ENVIRONMENT_SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")
 
 Row = dict[str, Any]
@@ -305,6 +311,7 @@ def _environment(record: Record) -> Row:
     software = record["software"]
     return {
         "device_model": record["hardware"]["device_model"],
+        "dataset_sha256": record["dataset"]["sha256"],
         **{name: software[name] for name in ENVIRONMENT_SOFTWARE},
     }
 

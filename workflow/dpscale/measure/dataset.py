@@ -50,6 +50,7 @@ def make_dataset(source: str, root: Path, download: bool, images: int, folder: P
     manifest = {
         "kind": "dataset",
         "source": source,
+        "root": str(root),
         "synthetic": source == "synthetic",
         "images": len(train),
         "test_images": len(test),

@@ -41,7 +41,7 @@ class TimingWorker:
         self.folder = Path(job["folder"])
         self.timeout_s = float(job["timeout_s"])
         self.rank = rank
-        self.phase = "setting up"
+        self.phase = "setup"
         self.before: list[dict[str, Any]] = []
         self.network: dict[str, int] | None = None
         at = self.cell.configuration
@@ -96,9 +96,9 @@ class TimingWorker:
             if visible != gpus:
                 sys.exit(f"asked for {gpus} GPUs, {visible} visible (CUDA_VISIBLE_DEVICES or the job's allocation)")
             torch.cuda.set_device(self.device)
-        else:
-            # A CPU worker stands for a device of fixed size: more workers must not make the others smaller.
-            torch.set_num_threads(1)
+        # One thread, whatever OMP_NUM_THREADS says (Snakemake sets it): a cell by hand is then the rule's cell, and a
+        # CPU worker stands for a device of fixed size, which more workers must not make smaller.
+        torch.set_num_threads(1)
         if self.settings.precision == "float32-strict":
             torch.backends.cudnn.allow_tf32 = False
             torch.backends.cuda.matmul.allow_tf32 = False

@@ -1,0 +1,170 @@
+"""From records to tables: every configuration has a row, and no figure stands where none can."""
+
+import pandas as pd
+import pytest
+
+from dpscale.analyse.names import TABLES
+from dpscale.analyse.tables import COLUMNS, build_tables, expected_cells
+from dpscale.record import collect
+from dpscale.study import Study
+from record_factory import timing_record, write
+
+VALUES = {
+    "study": "s",
+    "gpus": [1, 2],
+    "batch_per_gpu": [32, 128],
+    "strong_scaling_global_batch": [128],
+    "scopes": ["compute"],
+    "runs": 2,
+}
+# Epoch seconds of the first epoch, by configuration; the second epoch takes 1 % more, the second run 2 % more.
+EPOCH_S = {
+    ("single", 1, 32): 8.0,
+    ("single", 1, 128): 4.0,
+    ("dp", 2, 32): 20.0,
+    ("dp", 2, 64): 8.0,
+    ("dp", 2, 128): 4.1,
+    ("ddp", 2, 32): 5.0,
+    ("ddp", 2, 64): 2.5,
+    ("ddp", 2, 128): 2.0,
+}
+
+
+def measured(tmp_path, values=VALUES, skip=(), oom=(), changes=None):
+    study = Study(values)
+    for cell in expected_cells(study):
+        at = (cell.configuration.strategy, cell.configuration.gpus, cell.configuration.batch_per_gpu)
+        if at in skip:
+            continue
+        first = EPOCH_S[at] * (1 + 0.02 * (cell.run - 1))
+        epochs = None if at in oom else [first, 1.01 * first]
+        write(
+            tmp_path, cell, {**timing_record(cell, study.settings, epochs), **(changes or {}).get((*at, cell.run), {})}
+        )
+    return build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
+
+
+def row(table: pd.DataFrame, strategy, gpus, batch, **where):
+    wanted = {"strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, **where}
+    found = table[(table[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+    assert len(found) == 1, found
+    return found.iloc[0]
+
+
+def test_every_table_is_there_with_its_columns(tmp_path):
+    tables = measured(tmp_path)
+    assert tuple(tables) == TABLES
+    for name, table in tables.items():
+        assert list(table.columns) == COLUMNS[name]
+
+
+def test_figures_follow_from_the_records(tmp_path):
+    tables = measured(tmp_path)
+    times = row(tables["times"], "ddp", 2, 32)
+    assert (times["status"], times["runs"], times["n"]) == ("ok", 2, 4)
+    assert times["epoch_s"] == pytest.approx(5.0 * (1.01 + 1.02) / 2)
+    assert times["first_timed_epoch_s"] == pytest.approx(5.0 * 1.01)
+    assert times["epoch_s_low"] <= times["epoch_s"] <= times["epoch_s_high"]
+    assert times["steps_per_epoch"] == 782
+    speedup = row(tables["speedup"], "ddp", 2, 32)
+    assert speedup["speedup"] == pytest.approx(8 / 5)
+    assert speedup["efficiency"] == pytest.approx(0.8)
+    assert speedup["speedup_from_steps"] == pytest.approx(8 / 5)
+    communication = row(tables["communication"], "ddp", 2, 32)
+    assert communication["communication_s"] == pytest.approx((5 - 4) * (1.01 + 1.02) / 2)
+    bandwidth = row(tables["bandwidth"], "ddp", 2, 32)
+    assert bandwidth["bandwidth_gb_s"] == pytest.approx(44_695_848 * 782 / communication["communication_s"] / 1e9)
+
+
+def test_strong_scaling_reads_the_same_points_at_a_fixed_global_batch(tmp_path):
+    table = measured(tmp_path)["speedup"]
+    strong = row(table, "ddp", 2, 64, scaling="strong")
+    assert strong["global_batch"] == 128
+    assert strong["baseline_epoch_s"] == pytest.approx(4.0 * (1.01 + 1.02) / 2)
+    assert strong["speedup"] == pytest.approx(4.0 / 2.5)
+    assert pd.isna(strong["speedup_from_steps"])
+
+
+def test_a_missing_baseline_is_not_replaced_by_another(tmp_path):
+    tables = measured(tmp_path, skip=[("single", 1, 32)])
+    for name in ("speedup", "communication", "bandwidth"):
+        found = row(tables[name], "ddp", 2, 32)
+        assert found["status"] == "no baseline"
+        assert "one GPU at batch 32: missing" in found["reason"]
+    assert pd.isna(row(tables["speedup"], "ddp", 2, 32)["speedup"])
+    assert row(tables["times"], "single", 1, 32)["status"] == "missing"
+
+
+def test_out_of_memory_is_a_state_of_its_own(tmp_path):
+    tables = measured(tmp_path, oom=[("single", 1, 128), ("dp", 2, 32)])
+    assert row(tables["times"], "dp", 2, 32)["status"] == "oom"
+    assert row(tables["speedup"], "dp", 2, 32)["status"] == "oom"
+    assert row(tables["speedup"], "ddp", 2, 128)["status"] == "no baseline"
+    assert "oom" in row(tables["speedup"], "ddp", 2, 128)["reason"]
+
+
+def test_one_run_out_of_memory_is_told_beside_the_figures(tmp_path):
+    study = Study(VALUES)
+    for cell in expected_cells(study):
+        write(tmp_path, cell, timing_record(cell, study.settings, None if cell.run == 2 else [1.0, 1.0]))
+    times = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["times"]
+    assert set(times["status"]) == {"ok"}
+    assert set(times["reason"]) == {"out of memory in 1 of 2 runs"}
+
+
+def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path):
+    bandwidth = row(measured(tmp_path)["bandwidth"], "ddp", 2, 128)
+    assert bandwidth["status"] == "not resolvable"
+    assert "not above zero" in bandwidth["reason"]
+    assert pd.isna(bandwidth["bandwidth_gb_s"])
+    assert not pd.isna(bandwidth["communication_s"])
+
+
+def test_what_is_not_run_keeps_its_row_and_reason(tmp_path):
+    values = {**VALUES, "gpus": [1, 2, 4], "gpus_available": 2, "strong_scaling_global_batch": []}
+    study = Study(values)
+    times = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["times"]
+    assert row(times, "ddp", 4, 32)["status"] == "not run"
+    assert row(times, "ddp", 4, 32)["reason"] == "needs 4 GPUs, 2 here"
+    assert row(times, "ddp", 2, 32)["status"] == "missing"
+
+
+def test_records_from_a_machine_with_more_gpus_still_count_here(tmp_path):
+    measured(tmp_path)
+    study = Study({**VALUES, "gpus_available": 1})
+    times = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["times"]
+    assert row(times, "ddp", 2, 32)["status"] == "ok"
+
+
+def test_environments_are_never_mixed(tmp_path):
+    """A second GPU model for one run: its own rows, its own baseline or none."""
+    other = timing_record(expected_cells(Study(VALUES))[0], Study(VALUES).settings, [1.0])["hardware"]
+    changes = {("ddp", 2, 32, 2): {"hardware": {**other, "device_model": "Other GPU"}}}
+    tables = measured(tmp_path, changes=changes)
+    assert list(tables["environments"]["environment"]) == ["A", "B"]
+    first = row(tables["speedup"], "ddp", 2, 32, environment="A")
+    second = row(tables["speedup"], "ddp", 2, 32, environment="B")
+    assert (first["status"], first["n"]) == ("ok", 2)
+    assert second["status"] == "no baseline"
+    assert "not measured in environment B" in second["reason"]
+
+
+def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path):
+    measured(tmp_path)
+    damaged = tmp_path / "cells/ddp/gpus-2/batch-32/run-1.json"
+    damaged.write_text("{")
+    study = Study(VALUES)
+    tables = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
+    assert "is damaged" in tables["rejected"].iloc[0]["reason"]
+    assert row(tables["times"], "ddp", 2, 32)["runs"] == 1
+    for run in (1, 2):
+        (tmp_path / f"cells/ddp/gpus-2/batch-32/run-{run}.json").write_text("{")
+    tables = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
+    assert "record not used" in row(tables["times"], "ddp", 2, 32)["reason"]
+
+
+def test_whole_numbers_stay_whole_in_the_csv(tmp_path):
+    tables = measured(tmp_path, oom=[("dp", 2, 32)])
+    lines = tables["times"].to_csv(index=False).splitlines()
+    steps = lines[0].split(",").index("steps_per_epoch")
+    assert {line.split(",")[steps] for line in lines[1:]} == {"", "782", "391", "196", "1563"}

@@ -1,0 +1,155 @@
+"""The page in a real browser, from a file: offline, scripts on and off, light and dark, wide and narrow."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from page_tables import absent_row, h200, record_row, study, tables
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from dpscale.present.page import render
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run",
+]  # fmt: skip
+
+TEXT_OUTSIDE_ITS_CHART = """
+() => [...document.querySelectorAll('svg')].flatMap(svg => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')]
+    .filter(text => {
+      const box = text.getBoundingClientRect();
+      return box.left < frame.left - 1 || box.right > frame.right + 1
+        || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+    })
+    .map(text => text.textContent);
+})
+"""
+LABELS_THAT_OVERLAP = """
+() => [...document.querySelectorAll('svg')].flatMap(svg => {
+  const boxes = [...svg.querySelectorAll('text')]
+    .map(text => [text.textContent, text.getBoundingClientRect()]);
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1;
+  const hides = (a, b) => meet(a, b) && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+  return boxes.flatMap(([one, a], at) =>
+    boxes.slice(at + 1).filter(([, b]) => hides(a, b)).map(([other]) => one + ' / ' + other));
+})
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        reason = f"{CHROMIUM} is missing: apt-get install chromium fonts-dejavu"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = h200()
+    data["records"]["throttle_reasons"] = "software power cap"
+    data["rejected"] = tables(rejected=[{"path": "a.json", "reason": "long " * 60 + "x" * 200}])["rejected"]
+    file = tmp_path_factory.mktemp("report") / "h200.html"
+    file.write_text(render(study(strong_scaling_global_batch=[128, 2_048]), data))
+    return file
+
+
+@pytest.fixture(params=[1200, 390], ids=["wide", "narrow"])
+def width(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_asks_for_nothing_and_fits(
+    browser: Browser, page_file: Path, width: int, scheme: str, scripts: bool
+) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,
+        java_script_enabled=scripts,
+        offline=True,
+    )
+    page = context.new_page()
+    requests: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(page_file.as_uri())
+    for summary in page.locator("summary").all():
+        summary.click()
+    assert [url for url in requests if not url.startswith("data:")] == [page_file.as_uri()]
+    assert complaints == []
+    # Of the elements only the tables' own containers may be wider than the window.
+    boxes = [part.bounding_box() for part in page.locator("body, header, nav, section, figure, svg").all()]
+    assert [box for box in boxes if box and box["x"] + box["width"] > width] == []
+    assert page.locator("svg[role=img]").count() == 10
+    context.close()
+
+
+@pytest.fixture
+def page(browser: Browser, page_file: Path, width: int) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark")
+    page.goto(page_file.as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    yield page
+    page.close()
+
+
+def test_body_does_not_scroll_sideways(page: Page, width: int) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_ids_are_unique_and_references_resolve(page: Page) -> None:
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(element => element.id)")
+    assert len(ids) == len(set(ids))
+    links = page.evaluate("[...document.querySelectorAll('a[href^=\"#\"]')].map(link => link.hash.slice(1))")
+    labels = page.evaluate(
+        "[...document.querySelectorAll('[aria-labelledby]')].map(one => one.getAttribute('aria-labelledby'))"
+    )
+    assert set(links) | set(labels) <= set(ids)
+
+
+def test_text_of_charts_is_inside_and_apart(page: Page) -> None:
+    assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
+    assert page.evaluate(LABELS_THAT_OVERLAP) == []
+
+
+def test_dark_mode_is_dark(page: Page) -> None:
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
+    colours = page.evaluate("[...document.querySelectorAll('svg path')].map(path => getComputedStyle(path).stroke)")
+    assert "rgb(255, 158, 74)" in colours
+
+
+def test_charts_are_images_with_a_name(page: Page) -> None:
+    assert page.get_by_role("img", name="Compute scope. Epoch time in s against batch").count() == 1
+
+
+def test_csv_can_be_downloaded(page: Page) -> None:
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download bandwidth.csv").click()
+    assert download.value.suggested_filename == "bandwidth.csv"
+    assert download.value.path().read_text().startswith("strategy,gpus,batch_per_gpu")
+
+
+def test_a_study_that_measured_nothing_fits(browser: Browser, tmp_path: Path, width: int) -> None:
+    at = {"strategy": "ddp", "gpus": 2, "batch": 32}
+    data = tables(times=[absent_row("missing", "x" * 300, **at)], records=[record_row(**at)])
+    file = tmp_path / "nothing.html"
+    file.write_text(render(study(), data))
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()

@@ -1,0 +1,63 @@
+"""DataParallel epochs of the cell's own worker and of a bare loop, in turns within one process.
+
+python dp_in_turns.py <gpus> <batch per GPU> <images> <dataset folder> <epochs of each>
+prints both lists of seconds as JSON. DataParallel's threads make whole processes differ by several percent, so
+that processes in turn, as the other strategies are compared, would need far more repeats.
+"""
+
+import json
+import sys
+import tempfile
+import time
+
+import torch
+from torch import nn
+
+from dpscale.measure.epoch_timer import EpochTimer
+from dpscale.measure.resnet import CifarResNet18
+from dpscale.measure.timing_worker import TimingWorker
+from dpscale.study import Study
+
+
+def main(gpus: int, batch: int, images: int, folder: str, epochs: int) -> None:
+    study = Study({"study": "clock", "dataset": {"source": "synthetic", "images": images}})
+    job = {"configuration": ["dp", gpus, batch], "run": 1, "settings": study.settings.to_json()}
+    worker = TimingWorker({**job, "dataset": folder, "folder": tempfile.mkdtemp(), "timeout_s": 600}, rank=0)
+    worker._prepare_process()
+    step = worker._training_step()
+    timer = EpochTimer(worker.devices, worker.workers)
+    batches = worker._batches("compute")
+
+    network = nn.DataParallel(CifarResNet18().cuda(), device_ids=list(range(gpus)))
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    criterion = nn.CrossEntropyLoss()
+
+    def bare_epoch() -> float:
+        for device in range(gpus):
+            torch.cuda.synchronize(device)
+        start = time.perf_counter()
+        for inputs, targets in batches:
+            inputs = inputs.cuda(non_blocking=True)
+            targets = targets.cuda(non_blocking=True)
+            optimiser.zero_grad()
+            loss = criterion(network(inputs), targets)
+            loss.backward()
+            optimiser.step()
+        for device in range(gpus):
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - start
+
+    cell_s, bare_s = [], []
+    for epoch in range(epochs + 2):
+        turns = [lambda: bare_s.append(bare_epoch()), lambda: cell_s.append(timed(timer, step, batches))]
+        for turn in turns if epoch % 2 else reversed(turns):
+            turn()
+    print(json.dumps({"cell": cell_s[2:], "bare": bare_s[2:]}))
+
+
+def timed(timer, step, batches) -> float:
+    return timer.time(step, batches, len(batches))["epoch_s"]
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5]))

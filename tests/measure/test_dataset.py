@@ -1,0 +1,209 @@
+"""The dataset: every source, and everything that can be wrong with it."""
+
+import hashlib
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision import transforms
+from torchvision.datasets import CIFAR10
+
+from dpscale.errors import DatasetError
+from dpscale.measure.batches import MEAN, STD, DecodedImages, LoadedEpochs, preloaded_batches, shard
+from dpscale.measure.dataset import ARRAYS, EPOCH_ARRAYS, make_dataset, read_manifest, verify_dataset
+
+CLASSES = [f"class{number}" for number in range(10)]
+
+
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("synthetic")
+    make_dataset("synthetic", folder, False, 101, folder)
+    return folder
+
+
+@pytest.fixture
+def image_folder(tmp_path):
+    generator = np.random.default_rng(0)
+    for split, count in (("train", 3), ("test", 1)):
+        for label in CLASSES:
+            (tmp_path / "images" / split / label).mkdir(parents=True)
+            for number in range(count):
+                pixels = generator.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / "images" / split / label / f"{number}.png")
+    return tmp_path / "images"
+
+
+def test_arrays_have_the_shapes_of_cifar10(synthetic):
+    shapes = {name: np.load(synthetic / name, mmap_mode="r").shape for name in ARRAYS}
+    assert shapes["train_images.npy"] == (101, 32, 32, 3)
+    assert shapes["epoch_images.npy"] == (101, 3, 32, 32)
+    assert shapes["test_images.npy"] == (20, 32, 32, 3)
+    assert read_manifest(synthetic)["synthetic"] is True
+
+
+def test_a_dataset_is_the_same_every_time(synthetic, tmp_path):
+    make_dataset("synthetic", tmp_path, False, 101, tmp_path)
+    assert read_manifest(tmp_path)["files"] == read_manifest(synthetic)["files"]
+
+
+def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(synthetic):
+    images = np.load(synthetic / "train_images.npy")
+    labels = np.load(synthetic / "train_labels.npy")
+    padded = np.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)))
+    epoch = np.load(synthetic / "epoch_images.npy").transpose(0, 2, 3, 1)
+    epoch_labels = np.load(synthetic / "epoch_labels.npy")
+    origins = []
+    for image, label in zip(epoch, epoch_labels, strict=True):
+        matches = [
+            index
+            for index in np.flatnonzero(labels == label)
+            for candidate in (image, image[:, ::-1])
+            for top in range(9)
+            for left in range(9)
+            if np.array_equal(padded[index, top : top + 32, left : left + 32], candidate)
+        ]
+        assert len(matches) == 1
+        origins += matches
+    assert sorted(origins) == list(range(101))
+    assert origins != sorted(origins)
+
+
+def test_preloaded_batches_are_what_torchvision_makes_of_the_images(synthetic):
+    normal = transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+    pixels = np.load(synthetic / "epoch_images.npy").transpose(0, 2, 3, 1)
+    expected = torch.stack([normal(Image.fromarray(image)) for image in pixels])
+    batches = preloaded_batches(synthetic, 0, 1, 32, False, torch.channels_last)
+    assert [len(labels) for _, labels in batches] == [32, 32, 32, 5]
+    assert torch.equal(torch.cat([images for images, _ in batches]), expected)
+    assert batches[0][0].is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_shares_are_those_of_distributed_sampler(synthetic, workers):
+    images = DecodedImages(synthetic)
+    for rank in range(workers):
+        sampler = torch.utils.data.DistributedSampler(images, workers, rank, shuffle=False)
+        assert list(sampler) == shard(len(images), rank, workers).tolist()
+
+
+def test_loaded_epochs_differ_and_cover_all_images(synthetic):
+    epochs = LoadedEpochs(synthetic, 0, 2, 16, 0, False)
+    first, second = ([labels.tolist() for _, labels in epochs] for _ in range(2))
+    assert len(epochs) == len(first) == 4  # ceil(51 / 16)
+    assert first != second
+
+
+def test_an_image_folder(image_folder, tmp_path):
+    manifest = make_dataset("imagefolder", image_folder, False, 30, tmp_path / "out")
+    assert (manifest["images"], manifest["test_images"], manifest["classes"]) == (30, 10, CLASSES)
+    labels = np.load(tmp_path / "out" / "train_labels.npy")
+    pixels = np.load(tmp_path / "out" / "train_images.npy")
+    first_of_class_3 = np.flatnonzero(labels == 3)[0]
+    expected = np.asarray(Image.open(image_folder / "train" / "class3" / "0.png"))
+    assert np.array_equal(pixels[first_of_class_3], expected)
+
+
+def test_fewer_images_are_a_fixed_choice_from_all_classes(image_folder, tmp_path):
+    for name in ("a", "b"):
+        make_dataset("imagefolder", image_folder, False, 20, tmp_path / name)
+    assert read_manifest(tmp_path / "a") == read_manifest(tmp_path / "b")
+    assert len(set(np.load(tmp_path / "a" / "train_labels.npy"))) > 5
+
+
+def small_class(folder):
+    for image in (folder / "train" / "class9").iterdir():
+        image.unlink()
+    (folder / "train" / "class9").rmdir()
+
+
+FAULTS = {
+    "no folder": (lambda f: (f / "test").rename(f / "elsewhere"), 30, "no folder of images"),
+    "too few images": (lambda f: None, 31, "has 30 training images, dataset.images asks for 31"),
+    "too few classes": (small_class, 27, "has 9 classes, the network has 10"),
+    "another size": (
+        lambda f: Image.new("RGB", (64, 48)).save(f / "train" / "class0" / "0.png"),
+        30,
+        "0.png: is 64x48, not 32x32",
+    ),
+    "truncated image": (
+        lambda f: (f / "train/class0/0.png").write_bytes((f / "train/class0/0.png").read_bytes()[:100]),
+        30,
+        "not a readable image",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(image_folder, tmp_path, fault):
+    damage, images, message = FAULTS[fault]
+    damage(image_folder)
+    with pytest.raises(DatasetError, match=message):
+        make_dataset("imagefolder", image_folder, False, images, tmp_path / "out")
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+@pytest.fixture
+def cifar10(tmp_path, monkeypatch):
+    """CIFAR-10's own file layout with few images, and torchvision told their checksums."""
+    folder = tmp_path / "data" / CIFAR10.base_folder
+    folder.mkdir(parents=True)
+    generator = np.random.default_rng(0)
+
+    def write(name, content):
+        (folder / name).write_bytes(pickle.dumps(content))
+        return hashlib.md5((folder / name).read_bytes()).hexdigest()
+
+    def batch(count):
+        pixels = generator.integers(0, 256, (count, 3072), dtype=np.uint8)
+        return {"data": pixels, "labels": [number % 10 for number in range(count)]}
+
+    train = [[name, write(name, batch(20))] for name, _ in CIFAR10.train_list]
+    test = [[name, write(name, batch(10))] for name, _ in CIFAR10.test_list]
+    meta = {**CIFAR10.meta, "md5": write(CIFAR10.meta["filename"], {"label_names": CLASSES})}
+    monkeypatch.setattr(CIFAR10, "train_list", train)
+    monkeypatch.setattr(CIFAR10, "test_list", test)
+    monkeypatch.setattr(CIFAR10, "meta", meta)
+    return tmp_path / "data"
+
+
+def test_cifar10_through_torchvision(cifar10, tmp_path):
+    manifest = make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
+    assert (manifest["images"], manifest["test_images"], manifest["synthetic"]) == (100, 10, False)
+
+
+def test_tampered_cifar10_is_refused(cifar10, tmp_path):
+    path = cifar10 / CIFAR10.base_folder / "data_batch_3"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DatasetError, match=r"missing or its checksum is wrong, and dataset\.download is false"):
+        make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
+
+
+def test_missing_cifar10_is_refused(tmp_path):
+    with pytest.raises(DatasetError, match="CIFAR-10 is missing"):
+        make_dataset("cifar10", tmp_path / "none", False, 100, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "missing"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "truncated or changed"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\xff"), "truncated or changed"),
+    ],
+    ids=["missing", "truncated", "tampered"],
+)
+def test_a_damaged_array_is_noticed(tmp_path, damage, message):
+    make_dataset("synthetic", tmp_path, False, 50, tmp_path)
+    manifest = read_manifest(tmp_path)
+    verify_dataset(tmp_path, manifest, ARRAYS)
+    damage(tmp_path / EPOCH_ARRAYS[0])
+    with pytest.raises(DatasetError, match=message):
+        verify_dataset(tmp_path, manifest, EPOCH_ARRAYS)
+
+
+def test_no_dataset_says_how_to_make_one(tmp_path):
+    with pytest.raises(DatasetError, match="Make one with: dpscale dataset"):
+        read_manifest(tmp_path)

@@ -1,0 +1,225 @@
+"""Tables as `dpscale tables` writes them, with values near those measured on 4 x H200 (METHOD.md)."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from dpscale.study import Study
+
+KEYS = ["strategy", "gpus", "batch_per_gpu", "global_batch", "scope", "environment"]
+
+
+def estimates(*names: str) -> list[str]:
+    return [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+
+
+COLUMNS = {
+    "times": [
+        *KEYS, "status", "reason", "runs", "n", *estimates("epoch_s"), "first_timed_epoch_s",
+        *estimates("step_s", "images_per_s"), "steps_per_epoch", "peak_memory_bytes", "energy_j",
+    ],
+    "speedup": [
+        *KEYS, "scaling", "status", "reason", "n", "baseline_n", "epoch_s", "baseline_epoch_s",
+        *estimates("speedup", "efficiency", "speedup_from_steps"),
+    ],
+    "communication": [
+        *KEYS, "status", "reason", "n", "epoch_s", "compute_s", *estimates("communication_s"),
+        "communication_share", "step_s", "baseline_step_s", *estimates("communication_step_s"),
+    ],
+    "bandwidth": [
+        *KEYS, "status", "reason", "n", "parameters", "allreduce_bytes_per_step", "steps_per_epoch",
+        "allreduce_bytes_per_epoch", *estimates("communication_s", "bandwidth_gb_s"),
+    ],
+    "environments": [
+        "environment", "device_model", "cpu_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision",
+        "python", "links", "hosts", "records",
+    ],
+    "records": [
+        "path", "strategy", "gpus", "batch_per_gpu", "run", "status", "environment", "started_at",
+        "finished_at", "host", "git_commit", "git_dirty", "job_id", "gpu_uuids", "throttle_reasons",
+        "other_processes", "dataset_source", "synthetic", "dataset_sha256",
+    ],
+    "rejected": ["path", "reason"],
+}  # fmt: skip
+
+EPOCH_S = {
+    ("single", 1): {32: 7.74, 128: 2.87, 512: 2.30, 2048: 2.16, 8192: 2.13},
+    ("dp", 2): {32: 20.9, 128: 4.93, 512: 1.23, 2048: 1.11, 8192: 1.08},
+    ("dp", 4): {32: 13.3, 128: 3.14, 512: 0.756, 2048: 0.569, 8192: 0.545},
+    ("ddp", 2): {32: 5.04, 128: 1.53, 512: 1.18, 2048: 1.09, 8192: 1.07},
+    ("ddp", 4): {32: 2.52, 128: 0.770, 512: 0.591, 2048: 0.552, 8192: 0.548},
+}
+# Points that only the strong series need: they have no baseline at their batch per GPU.
+STRONG_S = {("dp", 2): {64: 10.1, 1024: 1.17}, ("ddp", 2): {64: 2.77, 1024: 1.13}}
+LOADER_S = 3.1
+IMAGES = 50_000
+GRADIENT_BYTES = 44_695_848
+
+
+def study(**changes: Any) -> Mapping[str, Any]:
+    """A complete study, defaults filled in."""
+    return Study({"study": "h200", **changes}).values
+
+
+def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """A table as it comes back from its CSV file. Columns that a row lacks are missing entries."""
+    frame = pd.DataFrame(rows, columns=COLUMNS[name])
+    return pd.read_csv(io.StringIO(frame.to_csv(index=False)))
+
+
+def around(name: str, value: float, spread: float = 0.01) -> dict[str, float]:
+    """A quantity and its interval."""
+    half = abs(value) * spread
+    return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}
+
+
+def key(strategy: str, gpus: int, batch: int, scope: str = "compute", environment: Any = "A") -> dict[str, Any]:
+    return {
+        "strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, "global_batch": gpus * batch,
+        "scope": scope, "environment": environment,
+    }  # fmt: skip
+
+
+def times_row(epoch_s: float, spread: float = 0.01, **at: Any) -> dict[str, Any]:
+    place = key(**at)
+    steps = -(-IMAGES // place["global_batch"])
+    return {
+        **place, "status": "ok", "runs": 3, "n": 15, **around("epoch_s", epoch_s, spread),
+        "first_timed_epoch_s": epoch_s * 1.01, **around("step_s", epoch_s / steps, spread),
+        **around("images_per_s", IMAGES / epoch_s, spread), "steps_per_epoch": steps,
+        "peak_memory_bytes": 1.5e9 + 14.3e6 * place["batch_per_gpu"],
+        "energy_j": 650 * epoch_s * place["gpus"],
+    }  # fmt: skip
+
+
+def absent_row(status: str, reason: str | None, **at: Any) -> dict[str, Any]:
+    return {**key(**at), "status": status, "reason": reason, "runs": 0, "n": 0}
+
+
+def speedup_row(speedup: float, baseline_s: float, spread: float = 0.01, **at: Any) -> dict[str, Any]:
+    scaling = at.pop("scaling", "weak")
+    place = key(**at)
+    row = {
+        **place, "scaling": scaling, "status": "ok", "n": 15, "baseline_n": 15,
+        "epoch_s": baseline_s / speedup, "baseline_epoch_s": baseline_s, **around("speedup", speedup, spread),
+        **around("efficiency", speedup / place["gpus"], spread),
+    }  # fmt: skip
+    return row if scaling == "strong" else {**row, **around("speedup_from_steps", speedup * 1.002, spread)}
+
+
+def communication_row(epoch_s: float, baseline_s: float, spread: float = 0.05, **at: Any) -> dict[str, Any]:
+    place = key(**at)
+    compute_s = baseline_s / place["gpus"]
+    seconds = epoch_s - compute_s
+    steps = -(-IMAGES // place["global_batch"])
+    return {
+        **place, "status": "ok", "n": 15, "epoch_s": epoch_s, "compute_s": compute_s,
+        **around("communication_s", seconds, spread), "communication_share": seconds / epoch_s,
+        "step_s": epoch_s / steps, "baseline_step_s": compute_s / steps,
+        **around("communication_step_s", seconds / steps, spread),
+    }  # fmt: skip
+
+
+def bandwidth_row(communication_s: float, resolvable: bool = True, **at: Any) -> dict[str, Any]:
+    place = key(**at)
+    steps = -(-IMAGES // place["global_batch"])
+    sent = 2 * (place["gpus"] - 1) / place["gpus"] * GRADIENT_BYTES
+    row = {
+        **place, "n": 15, "parameters": GRADIENT_BYTES // 4, "allreduce_bytes_per_step": sent,
+        "steps_per_epoch": steps, "allreduce_bytes_per_epoch": sent * steps,
+        **around("communication_s", communication_s, 0.05 if resolvable else 2),
+    }  # fmt: skip
+    if not resolvable:
+        reason = "the interval of the communication time includes zero"
+        return {**row, "status": "not resolvable", "reason": reason}
+    return {**row, "status": "ok", **around("bandwidth_gb_s", sent * steps / communication_s / 1e9, 0.05)}
+
+
+def record_row(run: int = 1, status: str = "ok", **at: Any) -> dict[str, Any]:
+    place = key(**at)
+    path = f"cells/{place['strategy']}/gpus-{place['gpus']}/batch-{place['batch_per_gpu']}/run-{run}.json"
+    return {
+        **{name: place[name] for name in ("strategy", "gpus", "batch_per_gpu", "environment")},
+        "path": path, "run": run, "status": status, "started_at": "2025-11-19T08:30:00Z",
+        "finished_at": "2025-11-20T09:31:00Z", "host": "gpu-node-07", "git_commit": "4be1f0c2" * 5,
+        "git_dirty": False, "job_id": 118241,
+        "gpu_uuids": ", ".join(f"GPU-{n:08x}-0000-4000-8000-0123456789ab" for n in range(place["gpus"])),
+        "other_processes": 0, "dataset_source": "cifar10", "synthetic": False, "dataset_sha256": "9d" * 32,
+    }  # fmt: skip
+
+
+def environment_row(letter: str = "A", records: int = 78) -> dict[str, Any]:
+    return {
+        "environment": letter, "device_model": "NVIDIA H200", "cpu_model": "Intel Xeon Platinum 8468",
+        "driver": "580.65.06", "cuda": "13.0", "cudnn": "9.13.0", "nccl": "2.28.9", "torch": "2.11.0+cu130",
+        "torchvision": "0.26.0", "python": "3.11.9", "links": "NVLink, 18 links, via switch",
+        "hosts": "gpu-node-07", "records": records,
+    }  # fmt: skip
+
+
+def empty() -> dict[str, pd.DataFrame]:
+    """Tables without a row."""
+    return {name: table(name, []) for name in COLUMNS}
+
+
+def tables(**rows: list[dict[str, Any]]) -> dict[str, pd.DataFrame]:
+    """Empty tables but for the given rows; `environments` has one row unless given."""
+    rows = {"environments": [environment_row()], **rows}
+    return {name: table(name, rows.get(name, [])) for name in COLUMNS}
+
+
+def seconds(strategy: str, gpus: int, batch: int, scope: str) -> float:
+    """Epoch time: the measured one; with the DataLoader in the clock, the loader's where that is longer."""
+    alone = (EPOCH_S[strategy, gpus] | STRONG_S.get((strategy, gpus), {}))[batch]
+    return alone if scope == "compute" else max(alone, LOADER_S) + 0.02 * alone
+
+
+def h200() -> dict[str, pd.DataFrame]:
+    """The study on 4 H200: both scopes, the ends at batch 32,768, strong scaling at 128 and 2,048."""
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
+    rows["environments"].append(environment_row())
+    for scope in ("compute", "end_to_end"):
+        for strategy, gpus in EPOCH_S:
+            for batch in sorted({*EPOCH_S[strategy, gpus], *STRONG_S.get((strategy, gpus), {})}):
+                _measured(rows, strategy=strategy, gpus=gpus, batch=batch, scope=scope)
+            _ended(rows, strategy=strategy, gpus=gpus, batch=32_768, scope=scope)
+    return tables(**rows)
+
+
+def _measured(rows: dict[str, list[dict[str, Any]]], **at: Any) -> None:
+    gpus, batch, scope = at["gpus"], at["batch"], at["scope"]
+    epoch_s = seconds(**at)
+    rows["times"].append(times_row(epoch_s, **at))
+    if scope == "compute":
+        rows["records"] += [record_row(run, **at) for run in (1, 2, 3)]
+    if gpus == 1:
+        return
+    if gpus * batch in (128, 2_048):
+        baseline_s = seconds("single", 1, gpus * batch, scope)
+        rows["speedup"].append(speedup_row(baseline_s / epoch_s, baseline_s, scaling="strong", **at))
+    if batch not in EPOCH_S["single", 1]:
+        row = {**key(**at), "scaling": "weak", "status": "no baseline", "reason": f"T(1,{batch}) is missing"}
+        rows["speedup"].append(row)
+        return
+    baseline_s = seconds("single", 1, batch, scope)
+    rows["speedup"].append(speedup_row(baseline_s / epoch_s, baseline_s, **at))
+    if scope == "compute":
+        communication_s = epoch_s - baseline_s / gpus
+        resolvable = communication_s > 0.02 * epoch_s
+        spread = 0.05 if resolvable else 2
+        rows["communication"].append(communication_row(epoch_s, baseline_s, spread, **at))
+        rows["bandwidth"].append(bandwidth_row(communication_s, resolvable, **at))
+
+
+def _ended(rows: dict[str, list[dict[str, Any]]], **at: Any) -> None:
+    if at["gpus"] == 1:
+        rows["times"].append(absent_row("oom", "CUDA out of memory on rank 0, in the forward pass", **at))
+        if at["scope"] == "compute":
+            rows["records"].append(record_row(status="oom", **at))
+        return
+    reason = f"global batch {at['gpus'] * at['batch']} > {IMAGES} images: no full step"
+    row = absent_row("capped", reason, environment=None, **at)
+    rows["times"].append(row)
+    rows["speedup"].append({**row, "scaling": "weak"})

@@ -1,0 +1,57 @@
+"""Every caution, with data that call for it and data that do not."""
+
+from typing import Any
+
+import pytest
+from page_tables import absent_row, environment_row, record_row, study, tables, times_row
+
+from dpscale.present.cautions import cautions
+from dpscale.present.words import Tables
+
+AT: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
+SOUND = {"times": [times_row(5.04, **AT)], "records": [record_row(**AT)]}
+
+
+def with_record(**changes: Any) -> Tables:
+    return tables(**{**SOUND, "records": [record_row(**AT), {**record_row(2, **AT), **changes}]})
+
+
+CASES = {
+    "synthetic": (with_record(synthetic=True), "synthetic"),
+    "no record": (tables(), "Nothing has been measured"),
+    "missing": (
+        tables(**{**SOUND, "times": [*SOUND["times"], absent_row("missing", None, **{**AT, "gpus": 4})]}),
+        "(missing): 1 of 2.",
+    ),
+    "rejected": (tables(**SOUND, rejected=[{"path": "a.json", "reason": "is damaged"}]), "not used: 1."),
+    "environments": (
+        tables(**SOUND, environments=[environment_row("A"), environment_row("B")]),
+        "2 environments (A, B)",
+    ),
+    "single run": (
+        tables(**{**SOUND, "times": [{**SOUND["times"][0], "runs": 1}]}),
+        "in a single run: 1 of 1.",
+    ),
+    "no interval": (
+        tables(**{**SOUND, "times": [{**SOUND["times"][0], "n": 1}]}),
+        "without an interval: 1 of 1",
+    ),
+    "throttled": (with_record(throttle_reasons="software power cap"), "1 of 2 records: software power cap"),
+    "other processes": (with_record(other_processes=2), "on the GPUs during 1 of 2 records"),
+    "dirty": (with_record(git_dirty=True), "dirty commit: 1 of 2."),
+    "commits": (with_record(git_commit="77" * 20), "2 commits: 4be1f0c24be1, 777777777777"),
+}
+
+
+@pytest.mark.parametrize(("data", "part"), CASES.values(), ids=CASES)
+def test_caution_is_given(data: Tables, part: str) -> None:
+    assert [sentence for sentence in cautions(study(), data) if part in sentence]
+
+
+def test_sound_data_need_no_caution() -> None:
+    assert cautions(study(), tables(**SOUND)) == []
+
+
+def test_synthetic_study_is_labelled_before_anything_is_measured() -> None:
+    found = cautions(study(dataset={"source": "synthetic"}), tables(**SOUND))
+    assert any("synthetic" in sentence for sentence in found)

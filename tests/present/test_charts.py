@@ -1,0 +1,114 @@
+"""The figures: what is drawn, what is said of it, and that nothing covers anything."""
+
+import re
+from itertools import pairwise
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from page_tables import absent_row, environment_row, h200, speedup_row, tables, times_row
+
+from dpscale.present import charts
+from dpscale.present.panel import spread
+from dpscale.present.words import Words
+
+GPU = Words(device="GPU", several_environments=False, synthetic=False)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def at(strategy: str, gpus: int, batch: int, **more: Any) -> dict[str, Any]:
+    return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
+
+
+def test_epoch_time_has_a_panel_a_scope_and_a_label_a_line() -> None:
+    figure = charts.epoch_time(h200()["times"], GPU)
+    assert [chart.title for chart in figure.charts] == ["Compute scope", "End-to-end scope"]
+    assert {"single × 1", "dp × 2", "dp × 4", "ddp × 2", "ddp × 4", "OOM", "capped"} <= set(texts(figure.charts[0].svg))
+    assert "Epoch time in s" in figure.charts[0].subtitle
+
+
+def test_speedup_has_ideal_and_1x_lines() -> None:
+    figure = charts.speedup(h200()["speedup"], "weak", GPU)
+    assert [chart.title for chart in figure.charts] == [
+        "dp, compute scope", "ddp, compute scope", "dp, end-to-end scope", "ddp, end-to-end scope",
+    ]  # fmt: skip
+    assert {"ideal", "1×", "b = 32", "b = 8,192"} <= set(texts(figure.charts[0].svg))
+
+
+def test_strong_series_are_drawn_apart() -> None:
+    figure = charts.speedup(h200()["speedup"], "strong", GPU)
+    assert {"B = 128", "B = 2,048"} <= set(texts(figure.charts[0].svg))
+
+
+def test_svg_is_a_named_image_with_its_numbers_in_words() -> None:
+    svg = charts.epoch_time(h200()["times"], GPU).charts[0].svg
+    root = ElementTree.fromstring(svg)
+    by_id = {element.get("id"): element for element in root.iter() if element.get("id")}
+    title, description = by_id[root.get("aria-labelledby")], by_id[root.get("aria-describedby")]
+    assert root.get("role") == "img"
+    assert (title.tag, description.tag) == (f"{SVG}title", f"{SVG}desc")
+    assert "single × 1: 7.74 s at 32, 2.13 s at 8,192, OOM at 32,768." in (description.text or "")
+
+
+def test_svg_has_neither_styles_nor_fixed_colours() -> None:
+    svg = charts.epoch_time(h200()["times"], GPU).charts[0].svg
+    assert "style=" not in svg
+    assert set(re.findall(r'(?:fill|stroke)="([^"]+)"', svg)) <= {
+        "none", "currentColor", "var(--quiet)", "var(--grid)", "var(--single)", "var(--dp)", "var(--ddp)",
+    }  # fmt: skip
+
+
+def test_labels_of_a_panel_do_not_touch() -> None:
+    for chart in charts.epoch_time(h200()["times"], GPU).charts:
+        places = re.findall(r'text-anchor="start" transform="translate\(([\d.]+),([\d.]+)\)"', chart.svg)
+        heights = sorted(float(y) for _, y in places)
+        assert len(heights) == 7
+        assert min(after - before for before, after in pairwise(heights)) > 13.8
+
+
+def test_environments_have_their_own_panels() -> None:
+    times = [times_row(2.13, **at("single", 1, 32, environment=letter)) for letter in "AB"]
+    times.append(absent_row("capped", "no full step", **at("ddp", 4, 65_536, environment=None)))
+    data = tables(times=times, environments=[environment_row("A"), environment_row("B")])
+    several = Words(device="GPU", several_environments=True, synthetic=False)
+    titles = [chart.title for chart in charts.epoch_time(data["times"], several).charts]
+    assert titles == ["Compute scope in environment A", "Compute scope in environment B"]
+
+
+def test_one_point_without_interval_can_be_drawn() -> None:
+    row = {**times_row(2.13, **at("single", 1, 32)), "epoch_s_low": None, "epoch_s_high": None}
+    (chart,) = charts.epoch_time(tables(times=[row])["times"], GPU).charts
+    assert "NaN" not in chart.svg
+
+
+def test_nothing_measured_is_nothing_drawn() -> None:
+    row = absent_row("missing", None, **at("single", 1, 32))
+    assert charts.epoch_time(tables(times=[row])["times"], GPU).charts == []
+    assert charts.speedup(tables()["speedup"], "weak", GPU).charts == []
+
+
+def test_too_many_lines_are_thinned_and_said_to_be() -> None:
+    rows = [speedup_row(1.5, 2.0, **at("ddp", gpus, batch)) for gpus in (2, 4) for batch in range(1, 41)]
+    figure = charts.speedup(tables(speedup=rows)["speedup"], "weak", GPU)
+    labels = [text for text in texts(figure.charts[0].svg) if text.startswith("b = ")]
+    assert len(labels) == 10
+    assert {"b = 1", "b = 40"} <= set(labels)
+    assert figure.not_drawn == ["ddp, compute scope: 20 of 80 points are drawn."]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "places"),
+    [
+        ([10, 50], [10, 50]),
+        ([20, 20], [15, 25]),
+        ([20, 20, 20], [10, 20, 30]),
+        ([0, 1], [0, 10]),
+        ([100, 99], [100, 90]),
+    ],
+)
+def test_spread_moves_as_little_as_it_must(wanted: list[float], places: list[float]) -> None:
+    assert spread(wanted, gap=10, low=0, high=100) == pytest.approx(places)

@@ -1,0 +1,156 @@
+"""Every finding, with data that make it true and data that make it false."""
+
+from typing import Any
+
+import pytest
+from page_tables import (
+    absent_row,
+    bandwidth_row,
+    communication_row,
+    empty,
+    environment_row,
+    h200,
+    speedup_row,
+    tables,
+    times_row,
+)
+
+from dpscale.present import findings
+from dpscale.present.findings import FINDINGS, Finding
+from dpscale.present.words import Tables, Words
+
+GPU = Words(device="GPU", several_environments=False, synthetic=False)
+
+
+def at(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
+    return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
+
+
+def speedups(*rows: dict[str, Any]) -> Tables:
+    return tables(speedup=list(rows))
+
+
+SLOW, FAST = speedup_row(0.58, 7.74, **at()), speedup_row(3.04, 2.30, **at(batch=512))
+DISAGREEING = {
+    **SLOW,
+    "speedup_from_steps": 2.0,
+    "speedup_from_steps_low": 1.9,
+    "speedup_from_steps_high": 2.1,
+}
+WITHOUT_INTERVAL = {**SLOW, "speedup_low": None, "speedup_high": None}
+OOM = absent_row("oom", "CUDA out of memory", **at("single", 1, 32_768))
+FITS = times_row(2.13, **at("single", 1, 8_192))
+
+CASES: list[tuple[Finding, Tables, list[str], Tables]] = [
+    (
+        findings.largest_speedup,
+        speedups(SLOW, FAST),
+        ["3.04", "[3.010, 3.070]", "ddp on 4 GPUs", "batch 512 per GPU", "0.7566 s", "2.300 s", "76.0 %"],
+        speedups(SLOW),
+    ),
+    (
+        findings.more_devices_slower,
+        speedups(SLOW, FAST),
+        ["1 of 2 comparisons", "batch 32 per GPU", "0.58", "13.34 s", "7.740 s"],
+        speedups(FAST, WITHOUT_INTERVAL),
+    ),
+    (
+        findings.batch_that_pays,
+        speedups(SLOW, FAST),
+        ["ddp on 4 GPUs pays from batch 512", "not yet at 32"],
+        speedups(FAST),
+    ),
+    (
+        findings.ddp_against_dp,
+        tables(times=[times_row(5.04, **at(gpus=2)), times_row(20.9, **at("dp", 2))]),
+        ["1 of 1 comparison", "4.15×", "5.040 s against 20.90 s"],
+        tables(times=[times_row(1.09, **at(gpus=2)), times_row(1.10, **at("dp", 2))]),
+    ),
+    (
+        findings.loader_hides_speedup,
+        speedups(FAST, speedup_row(1.01, 3.18, **at(batch=512, scope="end_to_end"))),
+        ["1 of 1 comparison", "3.04", "1.01×"],
+        speedups(FAST, speedup_row(3.03, 3.18, **at(batch=512, scope="end_to_end"))),
+    ),
+    (
+        findings.strong_scaling,
+        speedups(speedup_row(3.65, 2.16, **at(batch=512, scaling="strong"))),
+        ["3.65", "global batch 2,048"],
+        speedups(FAST),
+    ),
+    (
+        findings.largest_communication_share,
+        tables(communication=[communication_row(13.3, 7.74, **at("dp"))]),
+        ["85.5 %", "s of 13.30 s", "dp on 4 GPUs"],
+        tables(communication=[communication_row(0.55, 2.16, spread=2, **at())]),
+    ),
+    (
+        findings.inferred_bandwidth,
+        tables(bandwidth=[bandwidth_row(0.585, **at()), bandwidth_row(0.0525, **at(batch=128))]),
+        ["44.8 GB/s", "125 GB/s"],
+        tables(bandwidth=[bandwidth_row(0.01, resolvable=False, **at())]),
+    ),
+    (
+        findings.bandwidth_not_resolvable,
+        tables(bandwidth=[bandwidth_row(0.585, **at()), bandwidth_row(0.01, resolvable=False, **at(batch=512))]),
+        ["1 of 2 comparisons", "not wholly above zero"],
+        tables(bandwidth=[bandwidth_row(0.585, **at())]),
+    ),
+    (
+        findings.two_ways_disagree,
+        speedups(DISAGREEING, FAST),
+        ["1 of 2 comparisons", "71.0 %", "0.58", "2.0"],
+        speedups(SLOW, FAST),
+    ),
+    (
+        findings.faster_than_ideal,
+        speedups(speedup_row(4.4, 2.3, **at())),
+        ["1 of 1 comparison", "110", "weak scaling"],
+        speedups(speedup_row(4.02, 2.3, **at())),
+    ),
+    (
+        findings.memory_ends,
+        tables(times=[FITS, OOM]),
+        ["1 GPU holds a batch of 8,192", "119 GB", "32,768"],
+        tables(times=[FITS]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("finding", "true", "parts", "false"), CASES, ids=[case[0].__name__ for case in CASES])
+def test_finding_speaks_only_where_it_is_true(finding: Finding, true: Tables, parts: list[str], false: Tables) -> None:
+    sentence = finding(true, GPU)
+    assert sentence is not None
+    assert [part for part in parts if part not in sentence] == []
+    assert finding(false, GPU) is None
+
+
+def test_every_finding_has_a_case() -> None:
+    assert {finding.__name__ for finding in FINDINGS} == {case[0].__name__ for case in CASES}
+
+
+def test_empty_tables_support_no_finding() -> None:
+    assert findings.findings(empty(), GPU) == []
+
+
+def test_reference_figures_support_most_findings() -> None:
+    assert len(findings.findings(h200(), GPU)) >= 9
+
+
+def test_strategies_of_different_environments_are_not_compared() -> None:
+    apart = [times_row(5.04, **at(gpus=2, environment="A")), times_row(20.9, **at("dp", 2, environment="B"))]
+    assert findings.ddp_against_dp(tables(times=apart), GPU) is None
+
+
+def test_memory_is_not_compared_across_environments() -> None:
+    small_gpu = absent_row("oom", "CUDA out of memory", **at("single", 1, 2_048, environment="B"))
+    assert findings.memory_ends(tables(times=[FITS, small_gpu]), GPU) is None
+
+
+def test_sentences_name_workers_and_environments() -> None:
+    worker = Words(device="worker", several_environments=True, synthetic=False)
+    two = tables(speedup=[SLOW], environments=[environment_row("A"), environment_row("B")])
+    sentence = findings.more_devices_slower(two, worker)
+    assert sentence is not None
+    assert "ddp on 4 workers at batch 32 per worker in environment A" in sentence
+    assert "GPU" not in sentence

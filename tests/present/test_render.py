@@ -1,0 +1,245 @@
+"""The page as a whole: escaping, states, labels, ids, size."""
+
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import unquote
+
+import pandas as pd
+import pytest
+from page_tables import (
+    COLUMNS,
+    absent_row,
+    communication_row,
+    empty,
+    environment_row,
+    h200,
+    record_row,
+    speedup_row,
+    study,
+    tables,
+    times_row,
+)
+
+from dpscale.present.page import render
+
+VOID = {"meta", "link", "br"}
+
+
+class Reader(HTMLParser):
+    """Visible text, ids, and whether every element is closed."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render(study(strong_scaling_global_batch=[128, 2_048]), h200())
+
+
+def visible(page: str) -> str:
+    return " ".join(" ".join(Reader(page).text).split())
+
+
+def assert_sound(page: str) -> None:
+    read = Reader(page)
+    assert read.open == []
+    assert [name for name, times in Counter(read.ids).items() if times > 1] == []
+    assert re.findall(r"\b(?:nan|NaN|None|NaT|inf|undefined)\b", " ".join(read.text)) == []
+
+
+def test_page_is_sound_and_small(page: str) -> None:
+    assert_sound(page)
+    assert len(page.encode()) < 300_000
+
+
+def test_page_needs_no_other_file_and_no_script(page: str) -> None:
+    assert "script" not in Reader(page).tags
+    assert page.startswith("<!DOCTYPE html>")
+    assert "default-src 'none'" in page
+    assert re.findall(r'(?:src|href)="(?!#|data:)', page) == []
+
+
+def test_header_says_what_where_when_and_by_which_code(page: str) -> None:
+    text = visible(page)
+    assert "ResNet-18 for 32×32 images on up to 4 GPUs (NVIDIA H200)." in text
+    assert "Study h200 , measured 2025-11-19 to 2025-11-20, commit 4be1f0c24be1." in text
+
+
+def test_dirty_commit_stands_in_the_header() -> None:
+    record = {**record_row(strategy="single", gpus=1, batch=32), "git_dirty": True}
+    assert "commit 4be1f0c24be1, dirty" in visible(render(study(), tables(records=[record])))
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [
+        ("oom", "OOM"), ("capped", "capped"), ("not available", "not available"), ("not run", "not run"),
+        ("missing", "missing"),
+    ],
+)  # fmt: skip
+def test_every_state_is_a_word_with_its_reason(status: str, word: str) -> None:
+    row = absent_row(status, "the reason why", strategy="ddp", gpus=2, batch=32)
+    page = render(study(), tables(times=[row]))
+    (cell,) = re.findall(r"<td class=\"\w+\" title=\"([^\"]*)\">([^<]*)</td>", page)
+    assert cell == ("the reason why", word)
+    assert f'<td class="t">{word}</td><td class="t">the reason why</td>' in page
+    assert f"{word}: the reason why" in visible(page)
+    assert_sound(page)
+
+
+def test_a_state_without_a_reason_says_so() -> None:
+    row = absent_row("missing", None, strategy="ddp", gpus=2, batch=32)
+    assert "no reason recorded" in visible(render(study(), tables(times=[row])))
+
+
+def test_a_result_can_have_a_reason_too() -> None:
+    row = {**times_row(7.74, strategy="single", gpus=1, batch=32), "reason": "out of memory in 1 of 3 runs"}
+    page = render(study(), tables(times=[row]))
+    assert 'title="3 runs, 15 timed epochs, out of memory in 1 of 3 runs"' in page
+    assert "ok: out of memory in 1 of 3 runs" in visible(page)
+
+
+def test_configurations_outside_the_study_are_not_planned(page: str) -> None:
+    assert "not planned" in visible(page)
+
+
+def test_scopes_that_differ_show_both_states() -> None:
+    at: dict[str, Any] = {"strategy": "single", "gpus": 1, "batch": 32}
+    rows = [times_row(7.74, **at), absent_row("missing", "no record", scope="end_to_end", **at)]
+    assert "ok / missing" in visible(render(study(), tables(times=rows)))
+
+
+def test_text_from_files_is_escaped() -> None:
+    evil = "<script>alert(1)</script>\"'&"
+    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
+    data = tables(
+        times=[absent_row("missing", evil, **at)],
+        rejected=[{"path": evil, "reason": evil}],
+        records=[{**record_row(**at), "host": evil, "throttle_reasons": evil, "job_id": evil}],
+        environments=[{**environment_row(), "device_model": evil, "links": evil}],
+    )
+    page = render(study(), data)
+    assert "script" not in Reader(page).tags
+    assert "&lt;script&gt;" in page
+    assert_sound(page)
+
+
+def test_synthetic_images_are_named_wherever_data_are_shown() -> None:
+    data = h200()
+    data["records"]["synthetic"] = True
+    page = render(study(), data)
+    shown = re.findall(r"<caption>.*?</caption>|<figcaption>.*?</figcaption>|<p class=\"lead\">.*?</p>", page, re.S)
+    assert len(shown) > 10
+    unlabelled = [part for part in shown if "Synthetic" not in part]
+    assert all("Configurations without a number" in part for part in unlabelled)
+    assert "Synthetic" not in render(study(), h200())
+
+
+def test_on_a_cpu_there_are_workers_and_no_gpus() -> None:
+    at: dict[str, Any] = {"batch": 32}
+    data = tables(
+        times=[
+            times_row(30.0, strategy="single", gpus=1, **at),
+            times_row(17.0, strategy="ddp", gpus=2, **at),
+            absent_row("not available", "DataParallel needs CUDA", strategy="dp", gpus=2, environment=None, **at),
+        ],
+        speedup=[speedup_row(30 / 17, 30.0, strategy="ddp", gpus=2, **at)],
+        communication=[communication_row(17.0, 30.0, strategy="ddp", gpus=2, **at)],
+        environments=[{**environment_row(), "device_model": "AMD EPYC 9654", "nccl": None, "driver": None}],
+    )
+    text = visible(render(study(device="cpu"), data))
+    assert "What more workers buy" in text and "Workers" in text and "ddp, 2 workers" in text
+    assert re.findall(r"\bGPUs?\b", text) == []
+
+
+def test_csv_link_holds_the_table(page: str) -> None:
+    (link,) = re.findall(r'href="data:text/csv;charset=utf-8,([^"]*)" download="bandwidth.csv"', page)
+    lines = unquote(link).splitlines()
+    assert lines[0].split(",") == COLUMNS["bandwidth"]
+    assert len(lines) == 1 + len(h200()["bandwidth"])
+    assert ",44695848," in lines[1]
+
+
+@pytest.mark.parametrize("data", [empty(), tables()], ids=["empty", "environment only"])
+def test_page_of_nothing(data: dict[str, pd.DataFrame]) -> None:
+    page = render(study(), data)
+    assert_sound(page)
+    assert "Nothing has been measured yet" in page
+    assert "There is nothing to draw" in page
+
+
+def test_page_without_intervals() -> None:
+    data = h200()
+    for name in ("times", "speedup", "communication", "bandwidth"):
+        ends = [column for column in data[name] if column.endswith(("_low", "_high"))]
+        data[name][ends] = float("nan")
+    page = render(study(), data)
+    assert_sound(page)
+    assert "[no interval]" in page
+
+
+def test_sixty_configurations_in_two_scopes_stay_below_300_kb() -> None:
+    data = h200()
+    for name in ("times", "speedup", "communication", "bandwidth", "records"):
+        on_four = data[name][data[name]["gpus"] == 4]
+        data[name] = pd.concat([data[name], on_four.assign(gpus=8), on_four.assign(gpus=16)])
+    assert len(data["times"]) == 2 * 58
+    assert len(render(study(strong_scaling_global_batch=[128, 2_048]), data).encode()) < 300_000
+
+
+def test_ten_thousand_configurations_stay_below_1_mb_and_10_s() -> None:
+    data = wide(gpus=50, batches=100)
+    started = time.perf_counter()
+    page = render(study(), data)
+    assert time.perf_counter() - started < 10
+    assert len(page.encode()) < 1_000_000
+    assert "9,800 more rows are in <code>results/h200/tables/times.csv</code>" in page
+    assert_sound(page)
+
+
+def wide(gpus: int, batches: int) -> dict[str, pd.DataFrame]:
+    """`2 * gpus * batches` timed configurations, each with three records."""
+    places = [
+        {"strategy": strategy, "gpus": number, "batch": batch}
+        for strategy in ("dp", "ddp")
+        for number in range(2, 2 + gpus)
+        for batch in range(1, 1 + batches)
+    ]
+    return tables(
+        times=[times_row(1 + 20 / place["batch"], **place) for place in places],
+        speedup=[speedup_row(1.731, 3.2, **place) for place in places],
+        records=[record_row(run, **place) for place in places for run in (1, 2, 3)],
+    )
+
+
+def test_presenting_needs_no_torch() -> None:
+    code = "import sys, dpscale.present.page, dpscale.present.summary; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,58 @@
+"""The summary for the terminal."""
+
+from page_tables import absent_row, bandwidth_row, empty, environment_row, h200, record_row, tables, times_row
+
+from dpscale.present.summary import summary
+
+
+def test_a_line_says_all_of_a_configuration() -> None:
+    lines = summary(h200()).splitlines()
+    (line,) = [line for line in lines if line.split()[:3] == ["ddp", "4", "128"]]
+    assert line.split() == ["ddp", "4", "128", "ok", "0.770", "[0.762,", "0.778]", "3.73", "0.0525", "125"]
+    assert any(line.endswith("not resolvable") for line in lines)
+    assert any("OOM" in line for line in lines) and any("capped" in line for line in lines)
+
+
+def test_it_fits_a_terminal_and_is_ascii() -> None:
+    text = summary(h200())
+    assert max(map(len, text.splitlines())) <= 100
+    assert text.isascii()
+    assert "nan" not in text.lower()
+
+
+def test_numbers_are_aligned() -> None:
+    lines = summary(h200()).splitlines()
+    header = next(line for line in lines if line.startswith("strategy"))
+    end = header.index("gpus") + len("gpus")
+    assert {line[end] for line in lines[2:]} == {" "}
+
+
+def test_the_widest_words_still_fit() -> None:
+    at = {"strategy": "ddp", "gpus": 64, "batch": 16_384}
+    times = [times_row(12_345.6, **at), absent_row("not available", "no CUDA", environment=None, **at)]
+    times.append(times_row(12_345.6, **{**at, "environment": "B"}))
+    letters = [environment_row("A"), environment_row("B")]
+    data = tables(times=times, bandwidth=[bandwidth_row(1.0, resolvable=False, **at)], environments=letters)
+    assert max(map(len, summary(data).splitlines())) <= 100
+
+
+def test_long_studies_are_cut_with_a_count() -> None:
+    times = [times_row(1.0, strategy="single", gpus=1, batch=batch) for batch in range(1, 101)]
+    lines = summary(tables(times=times)).splitlines()
+    assert len(lines) == 1 + 2 + 40 + 1
+    assert lines[-1] == "... and 60 more in times.csv"
+
+
+def test_the_only_scope_there_is() -> None:
+    row = times_row(3.14, strategy="single", gpus=1, batch=32, scope="end_to_end")
+    assert summary(tables(times=[row])).startswith("end-to-end scope")
+
+
+def test_synthetic_images_are_named() -> None:
+    at = {"strategy": "single", "gpus": 1, "batch": 32}
+    record = {**record_row(**at), "synthetic": True}
+    assert "synthetic images" in summary(tables(times=[times_row(3.14, **at)], records=[record]))
+
+
+def test_empty_tables() -> None:
+    assert summary(empty()) == "No configuration in times.csv."

@@ -1,0 +1,50 @@
+"""One way to write each number and each word."""
+
+import math
+
+import pytest
+from page_tables import h200
+
+from dpscale.present import words
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (20.9, "20.90"), (0.5454, "0.5454"), (91743.1, "91,743"), (0, "0"), (-0.015, "−0.01500"),
+        (1.5e-9, "1.500e−09"), (math.nan, "–"), (math.inf, "–"), (None, "–"), (9.9996, "10.000"),
+    ],
+)  # fmt: skip
+def test_figure(value: float | None, shown: str) -> None:
+    assert words.figure(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "shown"),
+    [
+        (17.03, 16.18, 17.88, "17.0 [16.2, 17.9]"),
+        (2.13, 2.129, 2.1312, "2.130 [2.129, 2.131]"),
+        (0.0045, -0.45, 0.45, "0.004 [−0.450, 0.450]"),
+        (125, 20, 420, "125 [20, 420]"),
+        (2.13, math.nan, math.nan, "2.130 [no interval]"),
+        (2.13, 2.13, 2.13, "2.130 [2.130, 2.130]"),
+        (math.nan, math.nan, math.nan, "–"),
+    ],
+)
+def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: float, high: float, shown: str) -> None:
+    assert words.estimate({"t": value, "t_low": low, "t_high": high}, "t") == shown
+
+
+def test_estimate_in_another_unit() -> None:
+    row = {"t": 0.0015, "t_low": 0.0014, "t_high": 0.0016}
+    assert words.estimate(row, "t", 1e3, " ms") == "1.50 ms [1.40, 1.60]"
+
+
+def test_order_is_from_plain_to_parallel() -> None:
+    times = words.in_order(h200()["times"])
+    assert list(times["strategy"].unique()) == ["single", "dp", "ddp"]
+    assert list(times["scope"].unique()) == ["compute", "end_to_end"]
+
+
+def test_long_lists_end_with_a_count() -> None:
+    assert words.listed(["a", "b", "c"], limit=2) == "a, b and 1 more"

@@ -1,0 +1,111 @@
+"""What a reader must know before trusting the numbers: sentences computed from the data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpscale.present import words
+from dpscale.present.words import Tables, Words
+
+
+def cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:
+    """The cautions that hold for these tables."""
+    say = Words.of(study, tables)
+    found = (
+        _synthetic(say),
+        _no_records(tables),
+        _missing(tables),
+        _rejected(tables),
+        _several_environments(tables, say),
+        _single_run(tables),
+        _no_interval(tables),
+        _throttled(tables),
+        _other_processes(tables, say),
+        _dirty(tables),
+        _several_commits(tables),
+    )
+    return [sentence for sentence in found if sentence]
+
+
+def _synthetic(say: Words) -> str | None:
+    return "The images are synthetic: noise of the same shape, no real photographs." if say.synthetic else None
+
+
+def _no_records(tables: Tables) -> str | None:
+    return "Nothing has been measured yet: there is no record." if tables["records"].empty else None
+
+
+def _missing(tables: Tables) -> str | None:
+    planned = tables["times"].drop_duplicates([*words.POINT_COLUMNS, "status"])
+    missing = int((planned["status"] == "missing").sum())
+    total = len(planned.drop_duplicates(words.POINT_COLUMNS))
+    return f"Configurations without a record yet (missing): {missing:,} of {total:,}." if missing else None
+
+
+def _rejected(tables: Tables) -> str | None:
+    number = len(tables["rejected"])
+    return f"Records found and not used: {number:,}. The reasons are under Provenance." if number else None
+
+
+def _several_environments(tables: Tables, say: Words) -> str | None:
+    if not say.several_environments:
+        return None
+    letters = words.listed([str(letter) for letter in tables["environments"]["environment"]])
+    return (
+        f"The records come from {len(tables['environments'])} environments ({letters}), combinations of "
+        "hardware and software. Their numbers are never pooled, and no baseline is taken from another one."
+    )
+
+
+def _single_run(tables: Tables) -> str | None:
+    measured = words.ok(tables["times"]).drop_duplicates([*words.POINT_COLUMNS, "environment"])
+    single = int((measured["runs"] < 2).sum())
+    if not single:
+        return None
+    return (
+        f"Configurations measured in a single run: {single:,} of {len(measured):,}. "
+        "How much runs differ is not known there, and the intervals do not contain it."
+    )
+
+
+def _no_interval(tables: Tables) -> str | None:
+    measured = words.ok(tables["times"])
+    without = int((measured["n"] < 2).sum())
+    if not without:
+        return None
+    return f"Epoch times without an interval: {without:,} of {len(measured):,}, with 1 timed epoch (n < 2)."
+
+
+def _throttled(tables: Tables) -> str | None:
+    records = tables["records"]
+    reasons = records["throttle_reasons"].dropna().astype(str)
+    reasons = reasons[reasons != ""]
+    if reasons.empty:
+        return None
+    named = words.listed(sorted(set(reasons)))
+    return f"Clocks were held down during {len(reasons):,} of {words.plural(len(records), 'record')}: {named}."
+
+
+def _other_processes(tables: Tables, say: Words) -> str | None:
+    records = tables["records"]
+    disturbed = int((records["other_processes"].astype(float) > 0).sum())
+    if not disturbed:
+        return None
+    total = words.plural(len(records), "record")
+    return f"Other processes were on the {say.devices} during {disturbed:,} of {total}."
+
+
+def _dirty(tables: Tables) -> str | None:
+    dirty = sum(words.is_true(tables["records"]["git_dirty"]))
+    if not dirty:
+        return None
+    return (
+        f"Records from a dirty commit: {dirty:,} of {len(tables['records']):,}. "
+        "The code that ran is not exactly the commit named."
+    )
+
+
+def _several_commits(tables: Tables) -> str | None:
+    commits = sorted(set(tables["records"]["git_commit"].dropna().astype(str).str[:12]))
+    if len(commits) < 2:
+        return None
+    return f"The records come from {len(commits)} commits: {words.listed(commits)}."

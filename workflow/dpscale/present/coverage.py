@@ -1,0 +1,102 @@
+"""What was asked for and what there is: the coverage grid, and the list of what has no number and why."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from dpscale.present import words
+from dpscale.present.words import Row, Words
+
+_GRID_ROWS = 200
+_GRID_COLUMNS = 24
+_NOT_PLANNED = "not planned"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The word for a configuration's state, and why it is so."""
+
+    word: str
+    reason: str
+
+    @property
+    def css_class(self) -> str:
+        """`ok` where there is a number, `oom` where memory ended, `none` for everything else."""
+        return {"ok": "ok", "OOM": "oom"}.get(self.word, "none")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows (strategy, gpus) by batches; or by states, with counts, where there are many batches."""
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+    rows_left_out: int
+    counts_states: bool
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A reason why configurations have no number, how many it holds for, and which."""
+
+    state: str
+    reason: str
+    number: int
+    points: str
+
+
+def grid(times: pd.DataFrame, say: Words) -> Grid:
+    """The state of every configuration of the study."""
+    cells = _cells(times, say)
+    lines = sorted({(strategy, gpus) for strategy, gpus, _ in cells}, key=_plain_first)
+    batches = sorted({batch for *_, batch in cells})
+    states = sorted({cell.word for cell in cells.values()})
+    by_batch = len(batches) <= _GRID_COLUMNS
+    grid_rows = []
+    for strategy, gpus in lines[:_GRID_ROWS]:
+        found = {batch: cells.get((strategy, gpus, batch), Cell(_NOT_PLANNED, "")) for batch in batches}
+        line = list(found.values()) if by_batch else _counts(found.values(), states)
+        grid_rows.append((f"{strategy}, {say.count(gpus)}", line))
+    columns = [f"{batch:,}" for batch in batches] if by_batch else states
+    return Grid(columns, grid_rows, len(lines) - len(grid_rows), counts_states=not by_batch)
+
+
+def absences(times: pd.DataFrame, say: Words) -> list[Absence]:
+    """Every state but `ok` with its reason and its configurations, the most frequent first."""
+    reasons: dict[tuple[str, str], dict[str, None]] = {}
+    for row in words.rows(words.in_order(times[times["status"] != "ok"])):
+        points = reasons.setdefault((words.state(row["status"]), _reason(row)), {})
+        points[f"{row['strategy']} × {row['gpus']} at {row['batch_per_gpu']:,}{say.environment(row)}"] = None
+    found = [
+        Absence(state, reason, len(points), words.listed(list(points))) for (state, reason), points in reasons.items()
+    ]
+    return sorted(found, key=lambda absence: -absence.number)
+
+
+def _cells(times: pd.DataFrame, say: Words) -> Mapping[tuple[str, int, int], Cell]:
+    """One cell a configuration. Where scopes or environments differ, their words stand side by side."""
+    found: dict[tuple[str, int, int], tuple[dict[str, None], dict[str, None]]] = {}
+    for row in words.rows(words.in_order(times)):
+        states, reasons = found.setdefault((row["strategy"], row["gpus"], row["batch_per_gpu"]), ({}, {}))
+        states[words.state(row["status"])] = None
+        reasons[_reason(row)] = None
+    return {point: Cell(" / ".join(states), "; ".join(reasons)) for point, (states, reasons) in found.items()}
+
+
+def _reason(row: Row) -> str:
+    reason = str(row["reason"]) if words.is_known(row["reason"]) else ""
+    if row["status"] != "ok":
+        return reason or "no reason recorded"
+    timed = f"{words.plural(int(row['runs']), 'run')}, {words.plural(int(row['n']), 'timed epoch')}"
+    return f"{timed}, {reason}" if reason else timed
+
+
+def _counts(cells: Iterable[Cell], states: Sequence[str]) -> list[Cell]:
+    found = [cell.word for cell in cells]
+    return [Cell(f"{found.count(state):,} {state}", "") for state in states]
+
+
+def _plain_first(line: tuple[str, int]) -> tuple[int, int]:
+    strategy, gpus = line
+    return words.STRATEGIES.index(strategy), gpus

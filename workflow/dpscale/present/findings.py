@@ -1,0 +1,253 @@
+"""What the data say: predicates over the tables, each a sentence with the numbers that make it true, or None.
+
+A finding claims only what the 95 % intervals carry: "slower" is an interval that lies wholly below 1, and a
+configuration without an interval supports no finding that compares.
+"""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from dpscale.present import words
+from dpscale.present.words import Row, Tables, Words
+
+Finding = Callable[[Tables, Words], str | None]
+
+
+def findings(tables: Tables, say: Words) -> list[str]:
+    """The sentences that these tables make true."""
+    return [sentence for finding in FINDINGS if (sentence := finding(tables, say))]
+
+
+def largest_speedup(tables: Tables, say: Words) -> str | None:
+    """Weak scaling: the best configuration whose interval lies above 1."""
+    gains = _resolved(_scaling(tables, "weak"), "speedup")
+    gains = gains[gains["speedup_low"] > 1]
+    if gains.empty:
+        return None
+    best = _extreme(gains, "speedup", largest=True)
+    return (
+        f"The largest weak speedup is {_times(best, 'speedup')} with {_point(best, say)}: "
+        f"{_in_place_of_baseline(best)}, an efficiency of {_percent(best['efficiency'])}."
+    )
+
+
+def more_devices_slower(tables: Tables, say: Words) -> str | None:
+    """Weak scaling: configurations whose speedup lies wholly below 1."""
+    compared = _resolved(_scaling(tables, "weak"), "speedup")
+    slower = compared[compared["speedup_high"] < 1]
+    if slower.empty:
+        return None
+    worst = _extreme(slower, "speedup", largest=False)
+    return (
+        f"More {say.devices} are slower than 1 in {_part(slower, compared)}. "
+        f"The worst is {_point(worst, say)}: {_in_place_of_baseline(worst)}, "
+        f"a speedup of {_times(worst, 'speedup')}."
+    )
+
+
+def batch_that_pays(tables: Tables, say: Words) -> str | None:
+    """On the most devices: the batch from which on all speedups are above 1, where smaller ones are not."""
+    compared = _resolved(_scaling(tables, "weak"), "speedup")
+    compared = compared[compared["scope"] == "compute"]
+    parts = []
+    for _, series in compared.groupby(["environment", "strategy"], dropna=False):
+        largest = series[series["gpus"] == series["gpus"].max()].sort_values("batch_per_gpu")
+        losing = largest[largest["speedup_low"] <= 1]
+        if losing.empty:
+            continue
+        paying = largest[largest["batch_per_gpu"] > losing["batch_per_gpu"].max()]
+        if paying.empty:
+            continue
+        first, last_losing = words.rows(paying)[0], words.rows(losing)[-1]
+        parts.append(
+            f"{first['strategy']} on {say.count(first['gpus'])} pays from batch {first['batch_per_gpu']:,} "
+            f"per {say.device} on ({_times(first, 'speedup')}), not yet at {last_losing['batch_per_gpu']:,} "
+            f"({_times(last_losing, 'speedup')}){say.environment(first)}"
+        )
+    return f"In the compute scope {'; '.join(parts)}." if parts else None
+
+
+def ddp_against_dp(tables: Tables, say: Words) -> str | None:
+    """Where ddp's epoch is shorter than dp's, interval against interval, in the same place."""
+    times = _resolved(words.ok(tables["times"]), "epoch_s")
+    place = ["environment", "scope", "gpus", "batch_per_gpu"]
+    pairs = times[times["strategy"] == "ddp"].merge(times[times["strategy"] == "dp"], on=place, suffixes=("", "_dp"))
+    faster = pairs[pairs["epoch_s_high"] < pairs["epoch_s_low_dp"]]
+    if faster.empty:
+        return None
+    most = _extreme(faster.assign(ratio=faster["epoch_s_dp"] / faster["epoch_s"]), "ratio", largest=True)
+    return (
+        f"ddp is faster than dp in {_part(faster, pairs)}, by up to "
+        f"{words.figure(most['ratio'], 3)}×: {words.figure(most['epoch_s'])} s against "
+        f"{words.figure(most['epoch_s_dp'])} s an epoch for {_point(most, say)}."
+    )
+
+
+def loader_hides_speedup(tables: Tables, say: Words) -> str | None:
+    """Where the speedup with the DataLoader in the clock lies wholly below the one without."""
+    compared = _resolved(_scaling(tables, "weak"), "speedup")
+    place = ["environment", "strategy", "gpus", "batch_per_gpu"]
+    pairs = compared[compared["scope"] == "compute"].merge(
+        compared[compared["scope"] == "end_to_end"], on=place, suffixes=("", "_end_to_end")
+    )
+    hidden = pairs[(pairs["speedup_low"] > 1) & (pairs["speedup_high_end_to_end"] < pairs["speedup_low"])]
+    if hidden.empty:
+        return None
+    ratio = hidden["speedup"] / hidden["speedup_end_to_end"]
+    most = _extreme(hidden.assign(ratio=ratio), "ratio", largest=True)
+    return (
+        f"The DataLoader hides speedup in {_part(hidden, pairs)}: "
+        f"{say.point(most)} has {_times(most, 'speedup')} without it in the clock and "
+        f"{words.figure(most['speedup_end_to_end'], 3)}× with it."
+    )
+
+
+def largest_communication_share(tables: Tables, say: Words) -> str | None:
+    """The configuration that loses most of its epoch to what is not compute, where that is resolved."""
+    resolved = _resolved(words.ok(tables["communication"]), "communication_s")
+    resolved = resolved[resolved["communication_s_low"] > 0]
+    if resolved.empty:
+        return None
+    most = _extreme(resolved, "communication_share", largest=True)
+    return (
+        f"Communication and overhead, inferred by subtraction, take up to "
+        f"{_percent(most['communication_share'])} of the epoch: {words.figure(most['communication_s'])} s "
+        f"of {words.figure(most['epoch_s'])} s with {say.point(most)}."
+    )
+
+
+def inferred_bandwidth(tables: Tables, say: Words) -> str | None:
+    """The range of the inferred bandwidth where it is resolvable."""
+    resolved = words.ok(tables["bandwidth"])
+    if len(resolved) < 2:
+        return None
+    low, high = (_extreme(resolved, "bandwidth_gb_s", largest) for largest in (False, True))
+    lowest, highest = (f"{words.figure(row['bandwidth_gb_s'], 3)} GB/s ({say.point(row)})" for row in (low, high))
+    return f"The inferred bandwidth lies between {lowest} and {highest}."
+
+
+def bandwidth_not_resolvable(tables: Tables, say: Words) -> str | None:
+    """How often the communication time cannot be told from zero."""
+    decided = _resolved(tables["bandwidth"], "communication_s")
+    unresolved = decided[decided["status"] == "not resolvable"]
+    if unresolved.empty:
+        return None
+    return (
+        f"Bandwidth is not resolvable in {_part(unresolved, decided)}: the interval of the communication time is "
+        "not wholly above zero."
+    )
+
+
+def two_ways_disagree(tables: Tables, say: Words) -> str | None:
+    """Where speedup from epoch times and from step times, which should be equal, have disjoint intervals."""
+    compared = _resolved(_resolved(_scaling(tables, "weak"), "speedup"), "speedup_from_steps")
+    apart = compared[
+        (compared["speedup_low"] > compared["speedup_from_steps_high"])
+        | (compared["speedup_high"] < compared["speedup_from_steps_low"])
+    ]
+    if apart.empty:
+        return None
+    difference = (apart["speedup"] / apart["speedup_from_steps"] - 1).abs()
+    most = _extreme(apart.assign(difference=difference), "difference", largest=True)
+    return (
+        f"Speedup from epoch times and from step times disagree in {_part(apart, compared)}, by "
+        f"{_percent(most['difference'])} at most: {_times(most, 'speedup')} and "
+        f"{_times(most, 'speedup_from_steps')} with {_point(most, say)}."
+    )
+
+
+def faster_than_ideal(tables: Tables, say: Words) -> str | None:
+    """Efficiency wholly above 100 %: rarely true, more often a sign that the baseline is too slow."""
+    compared = _resolved(words.ok(tables["speedup"]), "efficiency")
+    above = compared[compared["efficiency_low"] > 1]
+    if above.empty:
+        return None
+    most = _extreme(above, "efficiency", largest=True)
+    return (
+        f"Efficiency lies above 100 % in {_part(above, compared)}, which asks for an explanation: "
+        f"{words.estimate(most, 'efficiency', 100, ' %')} with {_point(most, say)}, "
+        f"{most['scaling']} scaling."
+    )
+
+
+def strong_scaling(tables: Tables, say: Words) -> str | None:
+    """Strong scaling: the best configuration, whether it gains or not."""
+    compared = _resolved(_scaling(tables, "strong"), "speedup")
+    if compared.empty:
+        return None
+    best = _extreme(compared, "speedup", largest=True)
+    return (
+        "With the global batch held fixed (strong scaling) the best speedup is "
+        f"{_times(best, 'speedup')}, at global batch {best['global_batch']:,} with {_point(best, say)}."
+    )
+
+
+def memory_ends(tables: Tables, say: Words) -> str | None:
+    """The largest batch that one device holds, where a larger one ran out of memory."""
+    times = tables["times"]
+    parts = []
+    for _, plain in times[times["strategy"] == "single"].groupby("environment"):
+        too_large, fits = plain[plain["status"] == "oom"], words.ok(plain)
+        if too_large.empty or fits.empty:
+            continue
+        largest = _extreme(fits, "batch_per_gpu", largest=True)
+        peak = largest["peak_memory_bytes"]
+        used = f" (peak {words.figure(peak * 1e-9, 3)} GB)" if words.is_known(peak) else ""
+        parts.append(
+            f"1 {say.device} holds a batch of {largest['batch_per_gpu']:,} images{used} "
+            f"and runs out of memory at {too_large['batch_per_gpu'].min():,}{say.environment(largest)}"
+        )
+    return f"Memory ends the series: {'; '.join(parts)}." if parts else None
+
+
+FINDINGS: tuple[Finding, ...] = (
+    largest_speedup,
+    more_devices_slower,
+    batch_that_pays,
+    ddp_against_dp,
+    loader_hides_speedup,
+    strong_scaling,
+    largest_communication_share,
+    inferred_bandwidth,
+    bandwidth_not_resolvable,
+    two_ways_disagree,
+    faster_than_ideal,
+    memory_ends,
+)
+
+
+def _scaling(tables: Tables, kind: str) -> pd.DataFrame:
+    speedup = words.ok(tables["speedup"])
+    return speedup[speedup["scaling"] == kind]
+
+
+def _resolved(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows whose quantity `name` has an interval."""
+    return table.dropna(subset=[name, f"{name}_low", f"{name}_high"])
+
+
+def _extreme(table: pd.DataFrame, name: str, largest: bool) -> Row:
+    return words.rows(table.sort_values(name, ascending=not largest, kind="stable").head(1))[0]
+
+
+def _point(row: Row, say: Words) -> str:
+    return f"{say.point(row)} ({words.scope(row['scope'])})"
+
+
+def _part(part: pd.DataFrame, whole: pd.DataFrame) -> str:
+    """`8 of 40 comparisons`."""
+    return f"{len(part):,} of {words.plural(len(whole), 'comparison')}"
+
+
+def _in_place_of_baseline(row: Row) -> str:
+    return f"{words.figure(row['epoch_s'])} s an epoch in place of {words.figure(row['baseline_epoch_s'])} s"
+
+
+def _times(row: Row, name: str) -> str:
+    """`2.31× [2.30, 2.32]`."""
+    return words.estimate(row, name, unit="×")
+
+
+def _percent(value: float) -> str:
+    return f"{words.figure(value * 100, 3)} %"

@@ -1,0 +1,98 @@
+"""The page: everything a study says, in one HTML file that needs nothing else."""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from dpscale.present import charts, coverage, views, words
+from dpscale.present.cautions import cautions
+from dpscale.present.findings import findings
+from dpscale.present.words import Tables, Words
+
+_TEMPLATES = Path(__file__).parent / "template"
+_NETWORKS = {
+    "cifar_resnet18": "ResNet-18 for 32×32 images",
+    "torchvision_resnet18": "torchvision's ResNet-18",
+}
+
+
+def render(study: Mapping[str, Any], tables: Tables) -> str:
+    """The page of a study as HTML.
+
+    `study` is the complete study mapping; `tables` holds times, speedup, communication, bandwidth,
+    environments, records and rejected, as read from their CSV files. Pure, but for reading its own template.
+    """
+    say = Words.of(study, tables)
+    style = Markup((_TEMPLATES / "page.css").read_text())
+    templates = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return templates.get_template("page.html.j2").render(
+        style=style,
+        style_hash=_csp_hash(f"\n{style}"),
+        study=study,
+        say=say,
+        network=_network(study),
+        devices=_devices(study, tables, say),
+        measured=_dates(tables),
+        commit=_commit(tables),
+        cautions=cautions(study, tables),
+        findings=findings(tables, say),
+        grid=coverage.grid(tables["times"], say),
+        absences=coverage.absences(tables["times"], say),
+        epoch_time=charts.epoch_time(tables["times"], say),
+        weak=charts.speedup(tables["speedup"], "weak", say),
+        strong=charts.speedup(tables["speedup"], "strong", say),
+        times=views.times(tables["times"], say),
+        speedup=views.speedup(tables["speedup"], say),
+        communication=views.communication(tables["communication"], say),
+        bandwidth=views.bandwidth(tables["bandwidth"], say),
+        environments=views.environments(tables["environments"]),
+        records=views.records(tables["records"], say),
+        rejected=views.rejected(tables["rejected"]),
+    )
+
+
+def _csp_hash(text: str) -> str:
+    """How a Content-Security-Policy names an inline element's text."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _network(study: Mapping[str, Any]) -> str:
+    name, width = _NETWORKS[study["network"]["name"]], study["network"]["width"]
+    return name if width == 64 else f"{name}, width {width}"
+
+
+def _devices(study: Mapping[str, Any], tables: Tables, say: Words) -> str:
+    """`up to 4 GPUs (NVIDIA H200)`: what was measured; what was asked for where nothing was."""
+    records = tables["records"]
+    number = int(records["gpus"].max()) if len(records) else max(study["gpus"])
+    models = sorted(set(tables["environments"]["device_model"].dropna().astype(str)))
+    count = say.count(number) if number == 1 else f"up to {say.count(number)}"
+    return f"{count} ({words.listed(models)})" if models else count
+
+
+def _dates(tables: Tables) -> str:
+    """The days of the first and the last record, UTC."""
+    started, finished = (tables["records"][name].dropna().astype(str) for name in ("started_at", "finished_at"))
+    if started.empty or finished.empty:
+        return "nothing measured yet"
+    first, last = started.min()[:10], finished.max()[:10]
+    return f"measured {first}" if first == last else f"measured {first} to {last}"
+
+
+def _commit(tables: Tables) -> str:
+    """The commit of the code that measured, and whether it was dirty."""
+    records = tables["records"]
+    commits = sorted(set(records["git_commit"].dropna().astype(str).str[:12]))
+    dirty = ", dirty" if any(words.is_true(records["git_dirty"])) else ""
+    return f"commit {words.listed(commits, 3)}{dirty}" if commits else f"commit not recorded{dirty}"

@@ -1,0 +1,287 @@
+"""One panel: lines on logarithmic axes, drawn by Vega-Lite. What is drawn is the business of `charts`."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from dpscale.present import words
+from dpscale.present.words import Row
+
+# Pixels. The space around the plot is fixed, so that all panels of a page have one size.
+_WIDTH, _HEIGHT = 300, 270
+_AROUND = {"left": 60, "right": 108, "top": 8, "bottom": 42}
+_LABEL_X = _WIDTH + 14
+_LABEL_GAP = 14
+_LANE_HEIGHT = 18
+_LANE_MARKER_GAP = 11
+_X_TICK_GAP, _Y_TICK_GAP = 44, 22
+
+# Vega-Lite measures text with this font; page.css sets the same, as the SVG in the page says none.
+_FONT, _TEXT_SIZE = "DejaVu Sans", 11
+
+_MARKERS = (
+    "circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left",
+    "wedge", "arrow",
+)  # fmt: skip
+_DASHES = (
+    (1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (12, 3), (1, 3), (6, 2, 2, 2), (9, 6), (3, 1),
+)  # fmt: skip
+_INK, _QUIET, _GRID = "currentColor", "var(--quiet)", "var(--grid)"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value and its interval; `low` and `high` are NaN where it has none."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of at least one point. `style` numbers marker and dashes; `end` is (x, word) where it stops."""
+
+    label: str
+    colour: str
+    style: int
+    points: Sequence[Point]
+    end: tuple[float, str] | None = None
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A line to compare with, from (1, left) to (x, right)."""
+
+    label: str
+    x: float
+    left: float
+    right: float
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one panel shows. `unit` is that of the points' y."""
+
+    title: str
+    subtitle: str
+    x_title: str
+    y_title: str
+    unit: str
+    series: Sequence[Series]
+    references: Sequence[Reference] = ()
+
+    @property
+    def number_of_points(self) -> int:
+        return sum(len(line.points) for line in self.series)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A logarithmic axis from `low` at pixel 0 to `high` at pixel `length`."""
+
+    low: float
+    high: float
+    length: float
+    ticks: Sequence[float]
+
+    def pixel(self, value: float) -> float:
+        return self.length * math.log(value / self.low) / math.log(self.high / self.low)
+
+    def value(self, pixel: float) -> float:
+        return float(self.low * (self.high / self.low) ** (pixel / self.length))
+
+    def ticks_apart(self, gap: float) -> list[float]:
+        """Those of the ticks, ascending, that are at least `gap` pixels apart."""
+        kept: list[float] = []
+        for tick in self.ticks:
+            if not kept or self.pixel(tick) - self.pixel(kept[-1]) >= gap:
+                kept.append(tick)
+        return kept
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The axes that all panels of a figure share, to be comparable, and the lanes above the lines."""
+
+    x: Axis
+    y: Axis
+    lanes: Sequence[str]
+
+    @classmethod
+    def around(cls, panels: Sequence[Panel]) -> "Frame":
+        """Room for every line, interval, reference and lane of the panels."""
+        series = [line for panel in panels for line in panel.series]
+        references = [reference for panel in panels for reference in panel.references]
+        lanes = sorted({line.end[1] for line in series if line.end})
+        xs = {point.x for line in series for point in line.points} | {line.end[0] for line in series if line.end}
+        ys = [y for line in series for point in line.points for y in (point.y, point.low, point.high)]
+        ys += [y for reference in references for y in (reference.left, reference.right)]
+        if references:
+            xs.add(1)
+        low, high = _at_least_doubling([y for y in ys if y > 0])
+        above = _HEIGHT / (_HEIGHT - len(lanes) * _LANE_HEIGHT)
+        y_axis = Axis(low, low * (high / low) ** above, _HEIGHT, _round_numbers(low, high, bool(references)))
+        return cls(Axis(*_at_least_doubling(xs), _WIDTH, sorted(xs)), y_axis, lanes)
+
+    def lane_y(self, word: str) -> float:
+        """The y of a lane's middle."""
+        return self.y.value(_HEIGHT - _LANE_HEIGHT * (self.lanes.index(word) + 0.5))
+
+
+def draw(panel: Panel, frame: Frame) -> str:
+    """The panel as the SVG that vl-convert makes of it."""
+    x = _axis(alt.X("x:Q"), panel.x_title, frame.x, _X_TICK_GAP)
+    y = _axis(alt.Y("y:Q"), panel.y_title, frame.y, _Y_TICK_GAP)
+    colour = alt.Color("colour:N", scale=None)
+    markers = [_mark(line, point.x, point.y) for line in panel.series for point in line.points]
+    labels = _labels(panel, frame)
+    layers = [
+        _over(_reference_points(panel)).mark_line(color=_QUIET, strokeWidth=1).encode(x, y, detail="line:N"),
+        _over(labels)
+        .mark_rule(color=_QUIET, strokeWidth=0.6, strokeDash=[1, 2])
+        .encode(x, y, x2=alt.value(_LABEL_X - 3), y2="label_y:Q"),
+        _over(_intervals(panel)).mark_rule(strokeWidth=1.5).encode(x, alt.Y("low:Q"), y2="high:Q", color=colour),
+        _over(markers)
+        .mark_line(strokeWidth=1.8)
+        .encode(x, y, detail="line:N", color=colour, strokeDash=alt.StrokeDash("dash:N", scale=None)),
+        _over(markers + _lane_markers(panel, frame))
+        .mark_point(filled=True, size=42, opacity=1)
+        .encode(x, y, color=colour, shape=alt.Shape("marker:N", scale=None)),
+        _over(labels)
+        .mark_text(align="left", baseline="middle", fontSize=_TEXT_SIZE)
+        .encode(alt.Y("label_y:Q"), x=alt.value(_LABEL_X), text="label:N", color=colour),
+    ]
+    chart = alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT).configure(**_CONFIG)
+    return str(vl_convert.vegalite_to_svg(chart.to_dict()))
+
+
+_CONFIG: dict[str, Any] = {
+    "autosize": "none",
+    "padding": _AROUND,
+    "background": "transparent",
+    "font": _FONT,
+    "view": alt.ViewConfig(stroke=None),
+    "axis": alt.AxisConfig(
+        labelColor=_INK,
+        titleColor=_INK,
+        titleFontWeight="normal",
+        labelFontSize=_TEXT_SIZE,
+        titleFontSize=_TEXT_SIZE,
+        gridColor=_GRID,
+        domainColor=_QUIET,
+        tickColor=_QUIET,
+        labelOverlap=False,
+        labelBound=False,
+    ),
+}
+
+
+def _over(values: Sequence[Row]) -> alt.Chart:
+    return alt.Chart(alt.InlineData(values=list(values)))
+
+
+def _axis(channel: Any, title: str, axis: Axis, gap: float) -> Any:
+    return channel.title(title).scale(type="log", domain=[axis.low, axis.high], nice=False).axis(
+        values=axis.ticks_apart(gap), format=",~r"
+    )  # fmt: skip
+
+
+def _at_least_doubling(values: Iterable[float]) -> tuple[float, float]:
+    """The ends of the values with a margin; a factor of two apart at least, as an axis has to be."""
+    found = list(values) or [1.0]
+    low, high = min(found) / 1.15, max(found) * 1.15
+    widening = math.sqrt(max(1.0, 2 * low / high))
+    return low / widening, high * widening
+
+
+def _round_numbers(low: float, high: float, doubling: bool) -> list[float]:
+    """Powers of two where doubling is what the reader looks for; else 1, 2 and 5 times powers of ten."""
+    if doubling:
+        powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
+        return [2.0**power for power in powers]
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1, 2, 5) if last - first <= 4 else (1,)
+    numbers = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    return [number for number in numbers if low <= number <= high]
+
+
+def _mark(line: Series, x: float, y: float) -> dict[str, Any]:
+    style = line.style % len(_MARKERS)
+    return {
+        "line": line.label, "x": x, "y": y,
+        "colour": line.colour, "marker": _MARKERS[style], "dash": _DASHES[style],
+    }  # fmt: skip
+
+
+def _intervals(panel: Panel) -> list[Row]:
+    return [
+        {"x": point.x, "low": point.low, "high": point.high, "colour": line.colour}
+        for line in panel.series
+        for point in line.points
+        if words.is_known(point.low) and words.is_known(point.high) and point.low > 0
+    ]
+
+
+def _reference_points(panel: Panel) -> list[Row]:
+    return [
+        {"line": reference.label, "x": x, "y": y}
+        for reference in panel.references
+        for x, y in ((1, reference.left), (reference.x, reference.right))
+    ]
+
+
+def _lane_markers(panel: Panel, frame: Frame) -> list[dict[str, Any]]:
+    """A line's own marker in the lane of what ended it, side by side where several end together."""
+    together: dict[tuple[float, str], list[Series]] = {}
+    for line in panel.series:
+        if line.end:
+            together.setdefault(line.end, []).append(line)
+    markers = []
+    for (x, word), lines in together.items():
+        width = _LANE_MARKER_GAP * (len(lines) - 1)
+        left = min(frame.x.pixel(x) - width / 2, _WIDTH - width)
+        for place, line in enumerate(lines):
+            at = frame.x.value(left + _LANE_MARKER_GAP * place)
+            markers.append(_mark(line, at, frame.lane_y(word)))
+    return markers
+
+
+def _labels(panel: Panel, frame: Frame) -> list[Row]:
+    """The labels right of the plot: of lines, references and lanes, apart so that none hides another."""
+    lasts = [(line, line.points[-1]) for line in panel.series]
+    ends = [(line.label, line.colour, last.x, last.y) for line, last in lasts]
+    ends += [(line.label, _QUIET, line.x, line.right) for line in panel.references]
+    ends += [(word, _INK, frame.x.high, frame.lane_y(word)) for word in frame.lanes]
+    half = _LABEL_GAP / 2
+    pixels = spread([frame.y.pixel(y) for *_, y in ends], _LABEL_GAP, half, _HEIGHT - half)
+    return [
+        {"label": label, "colour": colour, "x": x, "y": y, "label_y": frame.y.value(pixel)}
+        for (label, colour, x, y), pixel in zip(ends, pixels, strict=True)
+    ]
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """The places nearest to the wanted ones that are `gap` apart or more, in their order, in [low, high].
+
+    Less `gap` times its rank, no place may be below the one before: least squares under that is isotonic
+    regression, solved by pooling adjacent violators.
+    """
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    pools: list[list[float]] = []
+    for rank, index in enumerate(order):
+        pools.append([wanted[index] - rank * gap])
+        while len(pools) > 1 and fmean(pools[-2]) > fmean(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    levels = [fmean(pool) for pool in pools for _ in pool]
+    highest = high - (len(wanted) - 1) * gap
+    places = [0.0] * len(wanted)
+    for rank, index in enumerate(order):
+        places[index] = min(max(levels[rank], low), highest) + rank * gap
+    return places

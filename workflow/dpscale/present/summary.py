@@ -1,0 +1,86 @@
+"""The tables in a few lines of plain text, for the terminal."""
+
+import pandas as pd
+
+from dpscale.present import words
+from dpscale.present.words import POINT_COLUMNS, Row, Tables
+
+_ROWS_SHOWN = 40
+_PLACE = [*POINT_COLUMNS, "environment"]
+_DIGITS = 3
+
+
+def summary(tables: Tables) -> str:
+    """One line for every configuration of scope `compute` (or the first there is), at most 100 columns wide.
+
+    Epoch time in s with its 95 % interval, weak speedup, communication time in s, bandwidth in GB/s.
+    """
+    times = tables["times"]
+    if times.empty:
+        return "No configuration in times.csv."
+    scopes = list(times["scope"].unique())
+    scope = "compute" if "compute" in scopes else scopes[0]
+    lines = _lines(tables, scope)
+    shown = lines.head(_ROWS_SHOWN)
+    columns = _columns(shown, several_environments=times["environment"].nunique() > 1)
+    notes = [f"{words.scope(scope)}, 95 % intervals in brackets"]
+    if any(words.is_true(tables["records"]["synthetic"])):
+        notes.append("synthetic images")
+    more = [f"... and {len(lines) - len(shown):,} more in times.csv"] if len(lines) > len(shown) else []
+    return "\n".join(["; ".join(notes), *_aligned(columns), *more])
+
+
+def _lines(tables: Tables, scope: str) -> pd.DataFrame:
+    """The times of the scope with speedup, communication and bandwidth beside them."""
+    speedup = tables["speedup"]
+    weak = speedup[(speedup["scaling"] == "weak") & (speedup["scope"] == scope)]
+    lines = words.in_order(tables["times"][tables["times"]["scope"] == scope])
+    lines = lines.merge(weak[[*_PLACE, "speedup"]], on=_PLACE, how="left")
+    if scope != "compute":
+        return lines.assign(communication_s=None, bandwidth_status=None, bandwidth_gb_s=None)
+    lines = lines.merge(tables["communication"][[*_PLACE, "communication_s"]], on=_PLACE, how="left")
+    bandwidth = tables["bandwidth"][[*_PLACE, "status", "bandwidth_gb_s"]]
+    return lines.merge(bandwidth.rename(columns={"status": "bandwidth_status"}), on=_PLACE, how="left")
+
+
+def _columns(lines: pd.DataFrame, several_environments: bool) -> list[list[str]]:
+    """Columns of text, each with its heading of two lines first."""
+    rows = words.rows(lines)
+    columns = [
+        ["", "strategy", *(row["strategy"] for row in rows)],
+        ["", "gpus", *(words.whole(row["gpus"]) for row in rows)],
+        ["batch", "per GPU", *(words.whole(row["batch_per_gpu"]) for row in rows)],
+        ["", "status", *(words.state(row["status"]) for row in rows)],
+        ["epoch", "s [low, high]", *(_epoch(row) for row in rows)],
+        ["weak", "speedup", *(_plain(words.figure(row["speedup"], _DIGITS)) for row in rows)],
+        ["comm.", "s", *(_plain(words.figure(row["communication_s"], _DIGITS)) for row in rows)],
+        ["bandwidth", "GB/s", *(_bandwidth(row) for row in rows)],
+    ]
+    if several_environments:
+        columns.insert(0, ["", "env", *(_plain(words.text(row["environment"])) for row in rows)])
+    return columns
+
+
+def _epoch(row: Row) -> str:
+    return _plain(words.estimate(row, "epoch_s"))
+
+
+def _bandwidth(row: Row) -> str:
+    if row["bandwidth_status"] == "not resolvable":
+        return "not resolvable"
+    return _plain(words.figure(row["bandwidth_gb_s"], _DIGITS))
+
+
+def _plain(text: str) -> str:
+    """Terminals without UTF-8 exist."""
+    return text.replace(words.ABSENT, "-").replace(words.MINUS, "-")
+
+
+def _aligned(columns: list[list[str]]) -> list[str]:
+    """Words to the left, numbers to the right."""
+    padded = []
+    for column in columns:
+        width = max(map(len, column))
+        is_words = column[1] in ("env", "strategy", "status", "s [low, high]")
+        padded.append([entry.ljust(width) if is_words else entry.rjust(width) for entry in column])
+    return ["  ".join(entries).rstrip() for entries in zip(*padded, strict=True)]
