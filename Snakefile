@@ -22,7 +22,6 @@ include: "workflow/rules/report.smk"
 
 rule all:
     default_target: True
-    # Records by name: a deleted one is measured again, although the page that was made from it still stands.
     input:
         PAGE,
-        RECORDS,
+        TABLE_FILES,

@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,29 +89,36 @@ class Collected:
     rejected: dict[Cell, str]
 
 
-def collect(results: Path, cells: Iterable[Cell], settings: Settings) -> Collected:
-    """Read the record of every cell that has one under the folder `results`.
+def examine(results: Path, cells: Iterable[Cell], settings: Settings) -> Iterator[tuple[Cell, Record | None, str]]:
+    """Every cell with its record under the folder `results`, or with None and what is wrong with the file there.
 
-    A record that is damaged, or that was measured under other settings, is never used: its cell stands in
-    `rejected` with the reason.
+    A record that is damaged, or that was measured under other settings, is never given out. The last item is
+    empty where the record is good, and where there is no file.
     """
     wanted = settings.to_json()
-    records: dict[Cell, Record] = {}
-    rejected: dict[Cell, str] = {}
     for cell in cells:
         path = results / cell.path
         try:
             record = read_record("timing", path)
         except RecordError as error:
-            if path.exists():
-                rejected[cell] = str(error)
+            yield cell, None, str(error) if path.exists() else ""
             continue
         reasons = differences(record, cell, wanted)
         if reasons:
-            rejected[cell] = f"{path}: {'; '.join(reasons)}"
+            yield cell, None, f"{path}: {'; '.join(reasons)}"
         else:
-            records[cell] = record
-    return Collected(records, rejected)
+            yield cell, record, ""
+
+
+def collect(results: Path, cells: Iterable[Cell], settings: Settings) -> Collected:
+    """All records that answer `cells`, and what is wrong with the files that do not (see `examine`)."""
+    collected = Collected({}, {})
+    for cell, record, problem in examine(results, cells, settings):
+        if record is not None:
+            collected.records[cell] = record
+        elif problem:
+            collected.rejected[cell] = problem
+    return collected
 
 
 def set_aside(path: Path) -> Path:

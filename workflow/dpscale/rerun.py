@@ -1,4 +1,4 @@
-"""Which results in a study's folder are not of this study, so that they are made again and nothing else is.
+"""Which results of a study are to be made: those that are missing, and those that are not of this study.
 
 Torch-free and quick: this runs whenever the Snakefile is read.
 """
@@ -10,37 +10,41 @@ from functools import cached_property
 from pathlib import Path
 
 from dpscale.errors import RecordError
-from dpscale.record import collect, read_record, set_aside
+from dpscale.record import examine, read_record, set_aside
 from dpscale.study import Plan, Study
 
 
 @dataclass(frozen=True)
 class Outdated:
-    """Paths of files to be made again; `records` of them are measurements, kept under a new name."""
+    """Paths of files that are to be made. Rejected records are measurements: they are kept under a new name."""
 
-    records: tuple[Path, ...] = ()
+    missing_records: tuple[Path, ...] = ()
+    rejected_records: tuple[Path, ...] = ()
     others: tuple[Path, ...] = ()
     reasons: tuple[str, ...] = ()
 
     @cached_property
     def paths(self) -> frozenset[str]:
-        return frozenset(str(path) for path in (*self.records, *self.others))
+        return frozenset(str(path) for path in (*self.missing_records, *self.rejected_records, *self.others))
 
     def set_aside(self) -> Iterator[Path]:
-        """Rename every outdated record that is still there, one at a time, giving its new path."""
-        for path in self.records:
+        """Rename every rejected record that is still there, one at a time, giving its new path."""
+        for path in self.rejected_records:
             if path.exists():
                 yield set_aside(path)
 
 
 def find_outdated(study: Study, planned: Plan, results: Path) -> Outdated:
-    """What stands under the folder `results` but was not made for `study`: records, dataset, resolved study."""
-    collected = collect(results, planned.cells, study.settings)
-    return Outdated(
-        records=tuple(results / cell.path for cell in collected.rejected),
-        others=(*_outdated_study(study, results), *_outdated_dataset(study, results)),
-        reasons=tuple(collected.rejected.values()),
-    )
+    """What is missing under the folder `results`, or stands there but was not made for `study`."""
+    missing, rejected, reasons = [], [], []
+    for cell, record, problem in examine(results, planned.cells, study.settings):
+        if problem:
+            rejected.append(results / cell.path)
+            reasons.append(problem)
+        elif record is None:
+            missing.append(results / cell.path)
+    others = (*_outdated_study(study, results), *_outdated_dataset(study, results))
+    return Outdated(tuple(missing), tuple(rejected), others, tuple(reasons))
 
 
 def _outdated_study(study: Study, results: Path) -> Iterator[Path]:

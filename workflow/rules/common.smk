@@ -1,12 +1,14 @@
 # The study, its plan, and which of its results are to be made again. No CUDA call and no torch here: this is read on
 # login nodes and on GPU nodes alike, and must come out the same.
 
+import gc
 import os.path
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
+from dpscale.analyse.names import TABLES
 from dpscale.errors import StudyError
 from dpscale.measure import MEASUREMENT_VERSION
 from dpscale.measure.dataset import MANIFEST
@@ -14,6 +16,10 @@ from dpscale.rerun import Outdated, find_outdated
 from dpscale.study import Study, runnable_plan
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.enums import RerunTrigger
+
+# Ten thousand jobs are millions of objects that all live to the end: at its default the garbage collector goes through
+# them again and again.
+gc.set_threshold(50_000, 50, 50)
 
 # The package's command of the same environment as Snakemake itself, also where that is not activated.
 shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
@@ -27,7 +33,8 @@ except StudyError as error:
 RESULTS = Path("results") / STUDY.name
 STUDY_FILE = RESULTS / "study.json"
 DATASET = RESULTS / "dataset"
-RECORDS = [RESULTS / cell.path for cell in PLAN.cells]
+RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.cells]
+TABLE_FILES = [RESULTS / f"tables/{name}.csv" for name in TABLES]
 PAGE = f"report/{STUDY.name}.html"
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 
@@ -35,7 +42,8 @@ PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 if "measuring" not in workflow.global_resources:
     workflow.register_resource("measuring", 1)
 
-# What is there but not of this study. The records among it are renamed when the run starts, never deleted.
+# What is missing, or there but not of this study. Records of the latter kind are renamed when the run starts, never
+# deleted.
 OUTDATED = find_outdated(STUDY, PLAN, RESULTS) if workflow.is_main_process else Outdated()
 for reason in OUTDATED.reasons:
     print(f"to be measured again: {reason}", file=sys.stderr)
@@ -47,11 +55,11 @@ onstart:
 
 
 def of_this_study(*paths):
-    """Input files of a rule that collects results; those that are not of this study are made again.
+    """Input files of a rule that collects results; those that are missing or not of this study are made.
 
-    What is out of date is decided by the results themselves and by file times, not by Snakemake's own memory of
+    What is to be made is decided by the results themselves and by file times, not by Snakemake's own memory of
     earlier runs: results may come from another machine, and an edited rule or a re-made dataset is no reason to
-    measure a cell again.
+    measure a cell again. Missing records are named too: Snakemake alone would not miss a record whose page stands.
     """
     workflow.dag_settings.rerun_triggers = {RerunTrigger.MTIME}
     workflow.dag.forcefiles.update(OUTDATED.paths)
@@ -63,12 +71,9 @@ def dataset_for_cells():
     manifest = DATASET / MANIFEST
     if manifest.exists():
         return ancient(manifest)
-    record = "cells/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}.json"
-    return lambda wildcards: [] if is_finished(RESULTS / record.format(**wildcards)) else ancient(manifest)
-
-
-def is_finished(record):
-    return record.exists() and str(record) not in OUTDATED.paths
+    record = str(RESULTS / "cells/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}.json")
+    finished = set(RECORDS) - OUTDATED.paths if workflow.is_main_process else set()
+    return lambda wildcards: [] if record.format(**wildcards) in finished else ancient(manifest)
 
 
 def sources(*folders):

@@ -4,7 +4,7 @@
 rule report:
     input:
         study=STUDY_FILE,
-        tables=expand(RESULTS / "tables/{name}.csv", name=TABLES),
+        tables=TABLE_FILES,
         code=sources("present"),
     output:
         PAGE,

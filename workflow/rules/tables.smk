@@ -1,7 +1,5 @@
 # The numbers. Pure and quick: made again whenever a record, the study or their code changes.
 
-from dpscale.analyse.names import TABLES
-
 
 rule tables:
     input:
@@ -9,7 +7,7 @@ rule tables:
         records=lambda wildcards: of_this_study(*RECORDS),
         code=sources("analyse"),
     output:
-        expand(RESULTS / "tables/{name}.csv", name=TABLES),
+        TABLE_FILES,
     log:
         RESULTS / "logs/tables.log",
     resources:
