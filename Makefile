@@ -29,7 +29,7 @@ report: $(READY)  ## Measure the study that fits this machine, and render its pa
 	  if [ "$$gpus" -gt 0 ]; then config=config/config.yaml; else config=config/laptop.yaml; fi; \
 	fi && \
 	echo "$$gpus CUDA GPUs here; the study is $$config" && \
-	$(BIN)/snakemake --cores all --keep-going --rerun-incomplete --quiet host progress \
+	$(BIN)/snakemake --cores all --keep-going --rerun-incomplete --quiet host reason \
 	  --configfile $$config --config gpus_available=$$gpus && \
 	$(BIN)/dpscale summary --study $$config
 

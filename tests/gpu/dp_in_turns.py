@@ -1,8 +1,8 @@
 """DataParallel epochs of the cell's own worker and of a bare loop, in turns within one process.
 
 python dp_in_turns.py <gpus> <batch per GPU> <images> <dataset folder> <epochs of each>
-prints both lists of seconds as JSON. DataParallel's threads make whole processes differ by several percent, so
-that processes in turn, as the other strategies are compared, would need far more repeats.
+prints both lists of seconds as JSON. DataParallel processes differ by several percent from one to the next, and so do
+two replicated networks in one process: both loops train the same one here, so that only loop and clock differ.
 """
 
 import json
@@ -13,8 +13,7 @@ import time
 import torch
 from torch import nn
 
-from dpscale.measure.epoch_timer import EpochTimer
-from dpscale.measure.resnet import CifarResNet18
+from dpscale.measure.epoch_timer import EpochTimer, training_step
 from dpscale.measure.timing_worker import TimingWorker
 from dpscale.study import Study
 
@@ -23,13 +22,12 @@ def main(gpus: int, batch: int, images: int, folder: str, epochs: int) -> None:
     study = Study({"study": "clock", "dataset": {"source": "synthetic", "images": images}})
     job = {"configuration": ["dp", gpus, batch], "run": 1, "settings": study.settings.to_json()}
     worker = TimingWorker({**job, "dataset": folder, "folder": tempfile.mkdtemp(), "timeout_s": 600}, rank=0)
-    worker._prepare_process()
-    step = worker._training_step()
+    worker.prepare()
+    network, optimiser = worker.build()
+    step = training_step(network, optimiser, worker.device, worker.memory_format)
     timer = EpochTimer(worker.devices, worker.workers)
-    batches = worker._batches("compute")
+    batches = worker.batches("compute")
 
-    network = nn.DataParallel(CifarResNet18().cuda(), device_ids=list(range(gpus)))
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     criterion = nn.CrossEntropyLoss()
 
     def bare_epoch() -> float:

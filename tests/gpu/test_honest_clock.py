@@ -11,6 +11,7 @@ import pytest
 import torch
 
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")
+DP_IN_TURNS = Path(__file__).with_name("dp_in_turns.py")
 IMAGES = {32: 8_000, 512: 25_600}  # an epoch of about a second on a fast GPU
 EPOCHS = 3
 REPEATS = 3
@@ -19,7 +20,6 @@ ALL = torch.cuda.device_count()
 CASES = [
     pytest.param("single", 1, 32, 0.02, id="single-32"),
     pytest.param("single", 1, 512, 0.01, id="single-512"),
-    pytest.param("dp", ALL, 512, 0.01, id="dp-512", marks=pytest.mark.gpu(2)),
     pytest.param("ddp", ALL, 512, 0.01, id="ddp-512", marks=pytest.mark.gpu(2)),
 ]
 
@@ -70,3 +70,18 @@ def test_the_cell_takes_as_long_as_a_bare_loop(tmp_path, datasets, strategy, gpu
     print(f"{strategy} {gpus} GPUs batch {batch}: cell {median(cell):.4f} s, bare {median(bare):.4f} s, {ratio:.4f}")
     print(f"  cell epochs {[f'{one:.4f}' for one in cell]}\n  bare epochs {[f'{one:.4f}' for one in bare]}")
     assert abs(ratio - 1) <= tolerance
+
+
+@pytest.mark.gpu(2)
+def test_a_dp_epoch_takes_as_long_as_a_bare_one_in_turn_with_it(datasets):
+    cell: list[float] = []
+    bare: list[float] = []
+    for _ in range(REPEATS):
+        arguments = [str(ALL), "512", str(IMAGES[512]), str(datasets[512]), "12"]
+        epochs = json.loads(run(str(DP_IN_TURNS), *arguments, gpus=ALL).splitlines()[-1])
+        print(f"one process: {median(epochs['cell']) / median(epochs['bare']):.4f} {epochs}")
+        cell += epochs["cell"]
+        bare += epochs["bare"]
+    ratio = median(cell) / median(bare)
+    print(f"dp {ALL} GPUs batch 512: cell {median(cell):.4f} s, bare {median(bare):.4f} s, {ratio:.4f}")
+    assert abs(ratio - 1) <= 0.01

@@ -57,6 +57,9 @@ TEXT_COLUMNS = dict.fromkeys(
 # and communicates.
 ENVIRONMENT_SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")
 
+# NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
+NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+
 Row = dict[str, Any]
 
 
@@ -349,7 +352,7 @@ def _describe_link(link: Mapping[str, Any]) -> str:
     if link["nvlink_version"] is None:
         return "NVLink (details hidden)"
     through = " through a switch" if link["via_switch"] else ""
-    return f"{link['nvlink_links']} NVLinks (NVML version {link['nvlink_version']}){through}"
+    return f"{link['nvlink_links']} links of NVLink {NVLINK_VERSIONS.get(link['nvlink_version'], '?')}{through}"
 
 
 def _joined(texts: Iterable[str | None]) -> str | None:

@@ -191,7 +191,8 @@ def _save(path: Path, array: NDArray[Any]) -> None:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise DatasetError(f"{path}: cannot be written: {error.strerror}. Free space or fix permissions") from error
+        reason = error.strerror or error  # numpy says how many items it could write, and not why no more
+        raise DatasetError(f"{path}: cannot be written: {reason}. Free space or fix permissions") from error
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:

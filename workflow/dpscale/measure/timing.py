@@ -87,10 +87,10 @@ def _provenance() -> dict[str, Any]:
 
 
 def _git_state(folder: Path) -> tuple[str | None, bool | None]:
-    """Commit of the code in `folder` and whether it was changed since; None where there is no repository."""
+    """Commit of the code in `folder`, and whether anything in it differs; None where there is no repository."""
     try:
         commit = _git(folder, "rev-parse", "HEAD")
-        return commit, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
+        return commit, bool(_git(folder, "status", "--porcelain", "."))
     except (OSError, subprocess.CalledProcessError):
         return None, None
 

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.optim import Optimizer
 
 from dpscale.measure.batches import LoadedEpochs, preloaded_batches
 from dpscale.measure.epoch_timer import EpochTimer, Step, gather, training_step
@@ -66,20 +67,19 @@ class TimingWorker:
             return
         if self.rank == 0:
             write_outcome(self.folder, {"status": "ok", "oom": None, **self._surroundings(), **outcome})
-        if dist.is_initialized():
-            dist.destroy_process_group()
+        gather(self.rank, self.workers)  # nobody leaves before the outcome is written
 
     def _measure(self) -> dict[str, Any]:
-        self._prepare_process()
+        self.prepare()
         pids = [int(pid) for pid in gather(os.getpid(), self.workers)]
         self.sensors = Sensors(self.settings.device, self.cell.configuration.gpus, pids)
         self.before = self.sensors.read() if self.rank == 0 else []
-        step = self._training_step()
+        step = training_step(*self.build(), self.device, self.memory_format)
         timer = EpochTimer(self.devices, self.workers)
         scopes: dict[str, Any] = {}
         for scope in self.settings.scopes:
             self.phase = f"loading the dataset for {scope}"
-            batches = self._batches(scope)
+            batches = self.batches(scope)
             if not scopes:
                 self._warm_up(timer, step, batches)
             scopes[scope] = self._time_scope(scope, timer, step, batches)
@@ -89,7 +89,8 @@ class TimingWorker:
             "sensors": {"before": self.before, "after": self.sensors.read() if self.rank == 0 else []},
         }
 
-    def _prepare_process(self) -> None:
+    def prepare(self) -> None:
+        """Claim this rank's devices and meet the other ranks. Ends the process where GPUs are missing."""
         gpus = self.cell.configuration.gpus
         if self.on_gpu:
             visible = torch.cuda.device_count()
@@ -112,7 +113,8 @@ class TimingWorker:
                 timeout=timedelta(seconds=self.timeout_s),
             )
 
-    def _training_step(self) -> Step:
+    def build(self) -> tuple[nn.Module, Optimizer]:
+        """The network as its strategy trains it, on this rank's devices, and its optimiser."""
         torch.manual_seed(self.cell.run)
         settings = self.settings
         network = build_network(settings.network, settings.width, settings.precision)
@@ -125,9 +127,10 @@ class TimingWorker:
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
         )
-        return training_step(parallel, optimiser, self.device, self.memory_format)
+        return parallel, optimiser
 
-    def _batches(self, scope: str) -> Any:
+    def batches(self, scope: str) -> Any:
+        """What one epoch of `scope` iterates over on this rank; it has a length, in steps."""
         if scope == "compute":
             return preloaded_batches(self.dataset, self.rank, self.workers, self.batch, self.on_gpu, self.memory_format)
         return LoadedEpochs(
