@@ -27,10 +27,17 @@ def make(clone: Path, *targets: str) -> str:
     environment_folder = Path(sys.executable).parents[1]
     if not (environment_folder / ".ready").exists():
         pytest.skip("not in an environment that make has set up")
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     done = subprocess.run(
-        ["make", *targets, f"VENV={environment_folder}", f"--old-file={environment_folder}/.ready"],
+        [
+            "make",
+            "--no-print-directory",
+            *targets,
+            f"VENV={environment_folder}",
+            f"--old-file={environment_folder}/.ready",
+        ],
         cwd=clone,
-        env={**os.environ, "PYTHONPATH": str(clone / "workflow"), "CUDA_VISIBLE_DEVICES": ""},
+        env={**alone, "PYTHONPATH": str(clone / "workflow"), "CUDA_VISIBLE_DEVICES": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

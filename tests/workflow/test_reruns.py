@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from conftest import STUDY
+from project import STUDY
 
 pytestmark = pytest.mark.snakemake
 
