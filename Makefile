@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 CONFIG ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help report example test lint format bench clean
+.PHONY: help report unlock example test lint format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -29,9 +29,12 @@ report: $(READY)  ## Measure the study that fits this machine, and render its pa
 	  if [ "$$gpus" -gt 0 ]; then config=config/config.yaml; else config=config/laptop.yaml; fi; \
 	fi && \
 	echo "$$gpus CUDA GPUs here; the study is $$config" && \
-	$(BIN)/snakemake --cores all --keep-going --rerun-incomplete --quiet host reason \
+	$(BIN)/snakemake --cores all --keep-going --rerun-incomplete --show-failed-logs --quiet host reason \
 	  --configfile $$config --config gpus_available=$$gpus && \
 	$(BIN)/dpscale summary --study $$config
+
+unlock: $(READY)  ## Free the folder after a run was killed (no other run may be going on here)
+	$(BIN)/snakemake --unlock --cores 1 --configfile $(or $(CONFIG),config/laptop.yaml)
 
 example: $(READY)  ## Tables and page of the recorded study, without a GPU
 	@$(BIN)/dpscale tables --study config/recorded.yaml --results results/recorded --out results/recorded/tables

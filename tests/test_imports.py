@@ -63,6 +63,7 @@ def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path):
         ],
         capture_output=True,
         text=True,
+        check=True,
     )
     loaded = {name.split(".")[0] for name in json.loads(worker.stdout)}
     assert "torch" in loaded
@@ -72,7 +73,7 @@ def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path):
 
 def test_reading_the_snakefile_needs_neither_torch_nor_pandas(root):
     program = "import json, sys, dpscale.rerun, dpscale.measure.dataset, dpscale.analyse.names; print([*sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root / "workflow")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "'torch'" not in done.stdout
     assert "'pandas'" not in done.stdout
 

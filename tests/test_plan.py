@@ -1,5 +1,6 @@
 """From study to cells: a pure function, so most of it is tested as properties."""
 
+import datetime
 from itertools import pairwise
 
 import pytest
@@ -122,6 +123,9 @@ def test_single_is_measured_once_whatever_the_parallel_strategies():
         ({"study": "s", "gpus": [0]}, "gpus[0]: 0 is less than the minimum of 1"),
         ({"study": "s", "gpus": []}, "gpus: [] has less than 1 item"),
         ({"study": "s", "strategies": ["horovod"]}, "strategies[0]"),
+        ({"study": datetime.date(2026, 1, 1)}, "holds what JSON cannot"),
+        ({"study": "s", True: 1}, "holds what JSON cannot"),
+        ({"study": "s", "dataset": {"images": "5e4"}}, "YAML reads 5e4 as text: write it as 50000)"),
         ({"study": "s", "optimiser": {"learning_rate": "5e-4"}}, "YAML reads 5e-4 as text: write it as 0.0005"),
         ({"study": "s", "gpus": [2, 4]}, "strategies: single needs 1 in gpus"),
         ({"study": "s", "gpus": [1]}, "strategies: dp needs a number above 1 in gpus"),
@@ -149,6 +153,13 @@ def test_a_bad_study_gives_one_clear_line(values, message):
 def test_a_study_of_which_nothing_can_run_is_an_error_with_the_reasons(values, reason):
     with pytest.raises(StudyError, match=r"nothing can be run here.*" + reason):
         runnable_plan(Study({"study": "s", "batch_per_gpu": [32], **values}))
+
+
+def test_whole_numbers_may_be_written_with_a_point():
+    study = Study({"study": "s", "runs": 2.0, "batch_per_gpu": [32.0], "dataset": {"images": 50000.0}})
+    assert plan(study) == plan(Study({"study": "s", "runs": 2, "batch_per_gpu": [32]}))
+    assert {type(cell.configuration.batch_per_gpu) for cell in plan(study).cells} == {int}
+    assert "--epoch-images 50000 " in study.settings.options()
 
 
 def test_settings_survive_json_and_stand_in_the_command():

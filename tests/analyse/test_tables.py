@@ -4,9 +4,11 @@ import pandas as pd
 import pytest
 
 from dpscale.analyse.names import TABLES
-from dpscale.analyse.tables import COLUMNS, build_tables, expected_cells
+from dpscale.analyse.tables import COLUMNS, TEXT_COLUMNS, build_tables, expected_cells
+from dpscale.present.page import render
+from dpscale.present.summary import summary
 from dpscale.record import collect
-from dpscale.study import Study
+from dpscale.study import Study, plan
 from record_factory import timing_record, write
 
 VALUES = {
@@ -161,6 +163,40 @@ def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path):
         (tmp_path / f"cells/ddp/gpus-2/batch-32/run-{run}.json").write_text("{")
     tables = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
     assert "record not used" in row(tables["times"], "ddp", 2, 32)["reason"]
+
+
+def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path):
+    study = Study({**VALUES, "scopes": ["compute", "end_to_end"]})
+    for cell in expected_cells(study):
+        whole = timing_record(cell, study.settings, [1.0, 1.1])
+        oom = timing_record(cell, study.settings, None)
+        write(tmp_path, cell, {**oom, "scopes": {"compute": whole["scopes"]["compute"]}})
+    tables = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
+    assert row(tables["times"], "ddp", 2, 32, scope="compute")["status"] == "ok"
+    assert row(tables["times"], "ddp", 2, 32, scope="end_to_end")["status"] == "oom"
+    assert row(tables["bandwidth"], "ddp", 2, 32)["parameters"] == 11_173_962
+
+
+def test_the_bandwidths_interval_is_that_of_the_communication_time(tmp_path):
+    found = row(measured(tmp_path)["bandwidth"], "ddp", 2, 32)
+    for bound, opposite in (("low", "high"), ("high", "low")):
+        expected = found["allreduce_bytes_per_epoch"] / found[f"communication_s_{opposite}"] / 1e9
+        assert found[f"bandwidth_gb_s_{bound}"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("changes", [{"gpus_available": 1}, {"gpus_available": 0}, {"scopes": ["end_to_end"]}])
+def test_the_summary_of_a_machine_that_can_run_little(tmp_path, changes):
+    """Through the CSV files: a column without any entry must not turn into one of numbers."""
+    study = Study({**VALUES, "strong_scaling_global_batch": [], **changes})
+    for cell in plan(study).cells:
+        write(tmp_path, cell, timing_record(cell, study.settings, [1.0, 1.1]))
+    tables = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
+    for name, table in tables.items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    back = {name: pd.read_csv(tmp_path / f"{name}.csv", dtype=TEXT_COLUMNS) for name in TABLES}
+    lines = summary(back).splitlines()
+    assert sum(line.startswith(("single", "dp", "ddp")) for line in lines) == 6
+    assert "<html" in render(study.values, back)
 
 
 def test_whole_numbers_stay_whole_in_the_csv(tmp_path):

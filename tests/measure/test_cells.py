@@ -143,12 +143,13 @@ def test_a_time_budget_still_allows_one_epoch(dataset, tmp_path):
     assert len(read_record("timing", out)["scopes"]["compute"]["epoch_s"]) == 1
 
 
-def test_out_of_memory_is_a_result(dataset, tmp_path):
+@pytest.mark.parametrize(("strategy", "gpus"), [("single", 1), ("ddp", 2)])
+def test_out_of_memory_is_a_result(dataset, tmp_path, strategy, gpus):
     """On the CPU torch's own allocator reports it, here under a limit that a network of 2.9 GB is above."""
     out = tmp_path / "r.json"
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))"
     program = f"{limit}; sys.argv = ['dpscale'] + sys.argv[1:]; from dpscale.cli import main; main()"
-    wide = [argument if argument != "4" else "512" for argument in command(dataset, out, "single", 1, 256)[3:]]
+    wide = [argument if argument != "4" else "512" for argument in command(dataset, out, strategy, gpus, 128)[3:]]
     done = subprocess.run([sys.executable, "-c", program, *wide], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     record = read_record("timing", out)
@@ -163,6 +164,7 @@ def test_out_of_memory_is_a_result(dataset, tmp_path):
     [
         (("dp", 2, 32), "dp is not available on a CPU"),
         (("single", 2, 32), "single does not go with 2 GPUs"),
+        (("ddp", 2, 32, "--network torchvision_resnet18"), "torchvision_resnet18 has width 64 and no other"),
         (("ddp", 1, 32), "ddp does not go with 1 GPUs"),
         (("ddp", 2, 200), "capped: global batch 400 > 256 images"),
         (("ddp", 0, 32), "0 is not in the range x>=1"),
@@ -184,7 +186,7 @@ def test_more_gpus_than_are_visible(dataset, tmp_path):
         pytest.skip("this machine has GPUs; tests/gpu asks for one more than it has")
     done = run(dataset, tmp_path / "r.json", "ddp", 2, more="--device cuda")
     assert done.returncode == 1
-    assert "asked for 2 GPUs, 0 visible" in done.stderr
+    assert "asked for 2 GPUs, 0 visible" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()
 
 

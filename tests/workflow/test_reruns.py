@@ -12,6 +12,9 @@ import pytest
 import yaml
 from project import STUDY
 
+from dpscale.rerun import find_outdated
+from dpscale.study import Study, plan
+
 pytestmark = pytest.mark.snakemake
 
 ONE_CELL = {"time": 1, "tables": 1, "report": 1, "all": 1}
@@ -89,6 +92,27 @@ def test_touching_every_file_measures_nothing(project):
     assert "time" not in project.planned()
 
 
+@pytest.mark.parametrize("root", ["./data", "data/", "data"])
+def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(project, root):
+    manifest = project.folder / "results/tiny/dataset/manifest.json"
+    content = {**json.loads(manifest.read_text()), "source": "imagefolder", "synthetic": False, "root": "data"}
+    manifest.write_text(json.dumps(content))
+    dataset = {**STUDY["dataset"], "source": "imagefolder", "root": root}
+    study = Study({**STUDY, "dataset": dataset})
+    outdated = find_outdated(study, plan(study), project.folder / "results/tiny")
+    assert "manifest.json" not in str(outdated.others)
+    elsewhere = Study({**STUDY, "dataset": {**dataset, "root": "other"}})
+    assert "manifest.json" in str(find_outdated(elsewhere, plan(elsewhere), project.folder / "results/tiny").others)
+
+
+def test_only_what_is_measured_again_is_set_aside(project):
+    change_study(project, network={"width": 6})
+    project.run("--until", "study")
+    assert not project.records("*set-aside*")
+    change_study(project)
+    assert "time" not in project.planned()
+
+
 def test_a_dataset_that_is_gone_is_not_missed_until_a_cell_needs_it(project):
     for path in (project.folder / "results/tiny/dataset").iterdir():
         path.unlink()
@@ -137,9 +161,36 @@ def test_the_version_of_the_clocked_code_counts(project):
     assert project.planned()["time"] == 4
 
 
+def running_in(folder: Path) -> list[int]:
+    """Processes whose working folder is `folder`: Snakemake, cells and their workers."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "cwd").readlink() == folder and "Z" not in state(entry):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def state(process: Path) -> str:
+    return (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def wait_for(condition, timeout_s=60):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_run_leaves_no_record_and_the_next_does_just_that_cell(project, ending):
-    change_study(project, epochs={"timed": 1, "warmup": 1}, batch_per_gpu=[32, 64], runs=1)
+def test_a_killed_run_leaves_no_record_and_no_worker_and_the_next_does_just_that_cell(project, ending):
+    """SIGKILL hits Snakemake alone, as an out-of-memory killer would; Ctrl-C goes to all processes."""
+    project.record().unlink()
+    log = project.folder / "results/tiny/logs/cells/ddp/gpus-2/batch-64/run-1.log"
+    log.unlink()
+    endless(project)
     process = subprocess.Popen(
         project.command("--until", "time"),
         cwd=project.folder,
@@ -148,19 +199,28 @@ def test_a_killed_run_leaves_no_record_and_the_next_does_just_that_cell(project,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    log = "results/tiny/logs/cells/*/gpus-*/batch-32/run-1.log"
-    deadline = time.monotonic() + 60
-    while not any(path.exists() for path in project.folder.glob(log)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.killpg(process.pid, ending)
+    wait_for(lambda: log.exists() and "warm-up epoch 2" in log.read_text())
+    assert len(running_in(project.folder)) >= 4  # Snakemake, the cell and its two workers
+    if ending == signal.SIGKILL:
+        process.kill()
+    else:
+        os.killpg(process.pid, ending)
     process.wait(60)
-    missing = 6 - 2 - len(project.records("batch-32/run-1.json"))
-    assert not [path for path in project.records("*") if path.is_file() and "partial" in path.name]
+    wait_for(lambda: not running_in(project.folder), timeout_s=15)
+    assert not project.record().exists()
+    assert not list(project.record().parent.glob(".*partial"))
+    endless(project, undo=True)
     project.snakemake("--unlock")
-    assert missing >= 1
-    planned = project.planned("--rerun-incomplete")
-    assert planned["time"] == 2 - len(list(project.folder.glob("results/tiny/cells/*/*/batch-32/run-1.json")))
+    assert project.planned("--rerun-incomplete")["time"] == 1
+
+
+def endless(project, undo: bool = False) -> None:
+    """Have cells warm up for ever, without changing a setting: as if they were very slow."""
+    path = project.folder / "workflow/dpscale/measure/timing_worker.py"
+    whole, slow = "range(self.settings.warmup_epochs)", "range(10**9)"
+    text = path.read_text()
+    assert (slow if undo else whole) in text
+    path.write_text(text.replace(slow, whole) if undo else text.replace(whole, slow))
 
 
 def test_a_failing_cell_leaves_the_others_measured(project):

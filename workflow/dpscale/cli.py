@@ -88,6 +88,7 @@ def _option_type(node: dict[str, Any]) -> Any:
 @click.option("--run", type=click.IntRange(min=1), default=1, help="Number of the repeat; it seeds the weights.")
 @click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
 @click.option("--timeout-s", type=click.FloatRange(min=0, min_open=True), default=3600.0, help="Stop after this.")
+@click.option("--end-with-parent", is_flag=True, help="Stop when the process that started this one is gone.")
 @click.option("--out", type=FILE, required=True, help="The JSON record to write.")
 @setting_options
 def time(
@@ -97,6 +98,7 @@ def time(
     run: int,
     dataset: Path,
     timeout_s: float,
+    end_with_parent: bool,
     out: Path,
     **settings: Any,
 ) -> None:
@@ -108,7 +110,7 @@ def time(
     from dpscale.measure.timing import time_cell
 
     cell = Cell(Configuration(strategy, gpus, batch_per_gpu), run)
-    record = time_cell(cell, Settings.from_json(settings), dataset, timeout_s, out)
+    record = time_cell(cell, Settings.from_json(settings), dataset, timeout_s, out, end_with_parent)
     for scope, result in record["scopes"].items():
         click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
     if record["oom"]:

@@ -4,7 +4,7 @@ Torch-free and quick: this runs whenever the Snakefile is read.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,10 +27,10 @@ class Outdated:
     def paths(self) -> frozenset[str]:
         return frozenset(str(path) for path in (*self.missing_records, *self.rejected_records, *self.others))
 
-    def set_aside(self) -> Iterator[Path]:
-        """Rename every rejected record that is still there, one at a time, giving its new path."""
+    def set_aside(self, measured: Collection[str]) -> Iterator[Path]:
+        """Rename every rejected record that is about to be `measured` again, one at a time, giving its new path."""
         for path in self.rejected_records:
-            if path.exists():
+            if str(path) in measured and path.exists():
                 yield set_aside(path)
 
 
@@ -67,5 +67,7 @@ def _outdated_dataset(study: Study, results: Path) -> Iterator[Path]:
     except RecordError:
         yield path
         return
-    if any(manifest[key] != study["dataset"][key] for key in ("source", "root", "images")):
+    wanted = study["dataset"]
+    elsewhere = not manifest["synthetic"] and Path(manifest["root"]) != Path(wanted["root"])
+    if elsewhere or any(manifest[key] != wanted[key] for key in ("source", "images")):
         yield path

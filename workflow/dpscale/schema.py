@@ -27,20 +27,34 @@ def _validator(name: str) -> Any:
 def violations(name: str, instance: Any) -> list[str]:
     """One line for each way in which `instance` violates the schema `name`; empty when it is valid."""
     validator = _validator(name)
-    if validator.is_valid(instance):
-        return []
+    try:
+        if validator.is_valid(instance):
+            return []
+    except (TypeError, ValueError) as error:
+        return [f"holds what JSON cannot: {error}. Put names and dates into quotes"]
     return [_describe(name, error, instance) for error in validator.iter_errors(instance)]
 
 
 def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with every key that `schema` gives a default for, at every depth of nested objects."""
+    """`values` with every key that `schema` gives a default for, at every depth of nested objects.
+
+    Whole numbers written as 2.0, which JSON Schema allows, become integers.
+    """
     filled = dict(values)
     for key, node in schema.get("properties", {}).items():
         if key not in filled and "default" in node:
             filled[key] = node["default"]
-        if isinstance(filled.get(key), Mapping):
-            filled[key] = with_defaults(node, filled[key])
+        if key in filled:
+            filled[key] = _with_integers(node, filled[key])
     return filled
+
+
+def _with_integers(node: Mapping[str, Any], value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return with_defaults(node, value)
+    if isinstance(value, list):
+        return [_with_integers(node.get("items", {}), item) for item in value]
+    return int(value) if isinstance(value, float) and "integer" in node.get("type", ()) else value
 
 
 def _describe(name: str, error: Any, instance: Any) -> str:
@@ -59,7 +73,8 @@ def _hint(name: str, error: Any, instance: Any) -> str:
             node = node[part]
         return _did_you_mean(set(value) - set(node["properties"]), node["properties"])
     if error.kind.name == "type" and isinstance(value, str) and _is_number(value):
-        return f" (YAML reads {value} as text: write it as {float(value)})"
+        number = float(value)
+        return f" (YAML reads {value} as text: write it as {int(number) if number.is_integer() else number})"
     return ""
 
 

@@ -68,6 +68,12 @@ class Settings:
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "scopes": list(self.scopes)}
 
+    def contradiction(self) -> str | None:
+        """What keeps these settings from being measured, if anything does."""
+        if self.network == "torchvision_resnet18" and self.width != 64:
+            return "torchvision_resnet18 has width 64 and no other"
+        return None
+
     def options(self) -> str:
         """The settings as options of `dpscale time`."""
         return " ".join(
@@ -260,8 +266,8 @@ def _refuse_contradictions(study: Study) -> None:
                 raise StudyError(
                     f"{study.source}: strong_scaling_global_batch: {global_batch} does not divide by {gpus} GPUs"
                 )
-    if study["network"]["name"] == "torchvision_resnet18" and study["network"]["width"] != 64:
-        raise StudyError(f"{study.source}: network.width: torchvision_resnet18 has width 64 and no other")
+    if problem := study.settings.contradiction():
+        raise StudyError(f"{study.source}: network.width: {problem}")
 
 
 def _summary(not_run: Sequence[NotRun]) -> str:

@@ -50,7 +50,8 @@ for reason in OUTDATED.reasons:
 
 
 onstart:
-    for aside in OUTDATED.set_aside():
+    measured = {str(path) for job in workflow.dag.needrun_jobs() for path in job.output}
+    for aside in OUTDATED.set_aside(measured if not workflow.touch else set()):
         print(f"set aside: {aside}", file=sys.stderr)
 
 
@@ -76,14 +77,9 @@ def dataset_for_cells():
     return lambda wildcards: [] if record.format(**wildcards) in finished else ancient(manifest)
 
 
-def sources(*folders):
+def sources(*patterns):
     """Files of the package whose change makes a table or the page out of date; never a measurement."""
-    return sorted(
-        os.path.relpath(path)
-        for folder in folders
-        for path in (PACKAGE / folder).rglob("*")
-        if path.suffix in {".py", ".j2", ".css"}
-    )
+    return sorted(os.path.relpath(path) for pattern in patterns for path in PACKAGE.glob(pattern))
 
 
 wildcard_constraints:

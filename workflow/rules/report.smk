@@ -5,7 +5,7 @@ rule report:
     input:
         study=STUDY_FILE,
         tables=TABLE_FILES,
-        code=sources("present"),
+        code=sources("present/*.py", "present/template/*"),
     output:
         PAGE,
     log:

@@ -5,7 +5,7 @@ rule tables:
     input:
         study=STUDY_FILE,
         records=lambda wildcards: of_this_study(*RECORDS),
-        code=sources("analyse"),
+        code=sources("analyse/*.py", "study.py", "record.py", "schema.py", "../schemas/*.yaml"),
     output:
         TABLE_FILES,
     log:

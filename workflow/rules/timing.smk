@@ -22,6 +22,6 @@ rule time:
         folder=DATASET,
         measurement_version=MEASUREMENT_VERSION,
     shell:
-        "dpscale time --strategy {wildcards.strategy} --gpus {wildcards.gpus} --batch-per-gpu {wildcards.batch}"
+        "exec dpscale time --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus} --batch-per-gpu {wildcards.batch}"
         " --run {wildcards.run} --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s}"
         " --out {output:q} > {log} 2>&1"

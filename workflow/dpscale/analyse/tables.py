@@ -48,9 +48,13 @@ COLUMNS: dict[str, list[str]] = {
     "rejected": ["path", "reason"],
 }  # fmt: skip
 
-# Columns that hold text which may look like a number: version 12.10 is not 12.1.
+# Columns to read back as text: version 12.10 is not 12.1, and a column without any entry is no column of numbers.
 TEXT_COLUMNS = dict.fromkeys(
-    ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python", "git_commit", "job_id", "dataset_sha256"), str
+    (
+        *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
+        *("git_commit", "job_id", "dataset_sha256"),
+    ),
+    str,
 )
 
 # What makes two records comparable: the same device model, the same images, and the same software that computes
@@ -138,8 +142,8 @@ def _points(study: Study, collected: Collected, environments: Mapping[Cell, str]
 
 
 def _measured(configuration: Configuration, scope: str, environment: str, records: Sequence[Record]) -> Point:
-    fitted = [record["scopes"][scope] for record in records if record["status"] == "ok"]
-    too_large = [record["oom"] for record in records if record["status"] == "oom"]
+    fitted = [record["scopes"][scope] for record in records if scope in record["scopes"]]
+    too_large = [record["oom"] for record in records if scope not in record["scopes"]]
     if not fitted:
         reason = f"out of memory in {too_large[0]['phase']}"
         return Point(configuration, scope, environment, "oom", reason, records)
@@ -171,7 +175,7 @@ def _times_row(study: Study, point: Point) -> Row:
     row = {**point.keys, "status": point.status, "reason": point.reason, "runs": len(point.records), "n": point.n}
     if point.epoch is None or point.step is None:
         return row
-    results = [record["scopes"][point.scope] for record in point.records if record["status"] == "ok"]
+    results = [record["scopes"][point.scope] for record in point.records if point.scope in record["scopes"]]
     images_per_s = derive(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch)
     return {
         **row,
@@ -253,7 +257,7 @@ def _bandwidth_row(study: Study, points: Points, point: Point) -> Row:
     row: Row = {**point.keys, "status": status, "reason": reason, "n": point.n}
     if status != "ok" or baseline is None:
         return row
-    network = next(record["network"] for record in point.records if record["status"] == "ok")
+    network = next(record["network"] for record in point.records if point.scope in record["scopes"])
     bytes_per_step = bandwidth.ring_allreduce_bytes(at.gpus, network["gradient_bytes"])
     steps = scaling.steps_per_epoch(study.epoch_images, at.gpus, at.batch_per_gpu)
     inferred = _inferred_communication(point, baseline)
@@ -266,8 +270,11 @@ def _bandwidth_row(study: Study, points: Points, point: Point) -> Row:
     }
     if not bandwidth.resolvable(inferred):
         return {**row, "status": "not resolvable", "reason": _why_not_resolvable(inferred)}
-    gb_s = derive(lambda seconds: bandwidth.bandwidth_gb_s(bytes_per_step, steps, seconds), inferred)
-    return {**row, **_columns("bandwidth_gb_s", gb_s)}
+    low, high = inferred.interval
+    # The longest time is the lowest bandwidth. Draws near or below zero seconds must not be divided by.
+    for column, seconds in (("", inferred.value), ("_low", high), ("_high", low)):
+        row[f"bandwidth_gb_s{column}"] = bandwidth.bandwidth_gb_s(bytes_per_step, steps, seconds)
+    return row
 
 
 def _why_not_resolvable(inferred: Estimate) -> str:

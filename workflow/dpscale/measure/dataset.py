@@ -175,7 +175,7 @@ def _decode(part: Any, index: int) -> Images:
     path = part.samples[index][0]
     try:
         image = part.loader(path)
-    except OSError as error:
+    except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises, by the kind of damage
         raise DatasetError(f"{path}: not a readable image ({error})") from error
     if image.size != (IMAGE_SIZE, IMAGE_SIZE):
         raise DatasetError(f"{path}: is {image.width}x{image.height}, not {IMAGE_SIZE}x{IMAGE_SIZE}")

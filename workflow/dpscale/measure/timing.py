@@ -21,12 +21,16 @@ STEERING_VARIABLES = ("NCCL_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_
 JOB_ID_VARIABLES = ("SLURM_JOB_ID",)
 
 
-def time_cell(cell: Cell, settings: Settings, dataset: Path, timeout_s: float, out: Path) -> Record:
-    """Measure `cell` and write its record to `out`.
+def time_cell(
+    cell: Cell, settings: Settings, dataset: Path, timeout_s: float, out: Path, end_with_parent: bool
+) -> Record:
+    """Measure `cell` and write its record to `out`; `end_with_parent` stops it when its parent process is gone.
 
     Raises DatasetError, RecordError or MeasurementError; there is then no record.
     """
     at = cell.configuration
+    if problem := settings.contradiction():
+        raise MeasurementError(problem)
     if settings.device == "cpu" and at.strategy == "dp":
         raise MeasurementError("dp is not available on a CPU: DataParallel needs CUDA GPUs")
     if (at.strategy == "single") != (at.gpus == 1):
@@ -49,7 +53,7 @@ def time_cell(cell: Cell, settings: Settings, dataset: Path, timeout_s: float, o
         # While the workers load torch.
         verify_dataset(dataset, manifest, [name for scope in settings.scopes for name in ARRAYS_OF_SCOPE[scope]])
         provenance = _provenance()
-        outcome = workers.outcome(timeout_s)
+        outcome = workers.outcome(timeout_s, end_with_parent)
     record = {
         "kind": "timing",
         "measurement_version": MEASUREMENT_VERSION,
@@ -73,7 +77,7 @@ def _require_dataset(manifest: dict[str, Any], settings: Settings, folder: Path)
 
 
 def _provenance() -> dict[str, Any]:
-    commit, dirty = _git_state(Path(__file__).parent)
+    commit, dirty = _git_state(Path(__file__).parents[2])
     return {
         "dpscale_version": __version__,
         "git_commit": commit,

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
+from dpscale.errors import MeasurementError
 from dpscale.measure.batches import LoadedEpochs, preloaded_batches
 from dpscale.measure.epoch_timer import EpochTimer, Step, gather, training_step
 from dpscale.measure.hardware import Sensors, hardware, software
@@ -45,6 +46,7 @@ class TimingWorker:
         self.phase = "setup"
         self.before: list[dict[str, Any]] = []
         self.network: dict[str, int] | None = None
+        self.scopes: dict[str, Any] = {}
         at = self.cell.configuration
         self.on_gpu = self.settings.device == "cuda"
         self.workers = at.gpus if at.strategy == "ddp" else 1
@@ -58,44 +60,46 @@ class TimingWorker:
     def run(self) -> None:
         """Measure the cell. Rank 0 leaves the outcome; out of memory is an outcome, left by the rank it hit."""
         try:
-            outcome = self._measure()
+            total_s = self._measure()
+        except MeasurementError as error:
+            write_outcome(self.folder, {"status": "failed", "message": str(error)})
+            return
         except Exception as error:
-            if not is_out_of_memory(error):
+            # On a GPU what is loaded goes into pinned host memory: that too small says nothing about the GPU.
+            if not is_out_of_memory(error) or (self.on_gpu and self.phase.startswith("loading")):
                 raise
             oom = {"rank": self.rank, "phase": self.phase, "message": str(error).splitlines()[0]}
-            write_outcome(self.folder, {"status": "oom", "oom": oom, **self._surroundings()})
+            write_outcome(self.folder, self._outcome("oom", oom=oom, after=None, epochs_total_s=None))
             return
         if self.rank == 0:
-            write_outcome(self.folder, {"status": "ok", "oom": None, **self._surroundings(), **outcome})
+            write_outcome(self.folder, self._outcome("ok", oom=None, after=self.sensors.read(), epochs_total_s=total_s))
         gather(self.rank, self.workers)  # nobody leaves before the outcome is written
 
-    def _measure(self) -> dict[str, Any]:
+    def _measure(self) -> float:
+        """Fill `scopes`, which keeps what was finished also where memory then runs out. Returns seconds in epochs."""
         self.prepare()
         pids = [int(pid) for pid in gather(os.getpid(), self.workers)]
         self.sensors = Sensors(self.settings.device, self.cell.configuration.gpus, pids)
-        self.before = self.sensors.read() if self.rank == 0 else []
+        self.before = self.sensors.read()
         step = training_step(*self.build(), self.device, self.memory_format)
         timer = EpochTimer(self.devices, self.workers)
-        scopes: dict[str, Any] = {}
         for scope in self.settings.scopes:
             self.phase = f"loading the dataset for {scope}"
             batches = self.batches(scope)
-            if not scopes:
+            if not self.scopes:
                 self._warm_up(timer, step, batches)
-            scopes[scope] = self._time_scope(scope, timer, step, batches)
-        return {
-            "epochs_total_s": timer.total_s,
-            "scopes": scopes,
-            "sensors": {"before": self.before, "after": self.sensors.read() if self.rank == 0 else []},
-        }
+            self.scopes[scope] = self._time_scope(scope, timer, step, batches)
+        return timer.total_s
 
     def prepare(self) -> None:
-        """Claim this rank's devices and meet the other ranks. Ends the process where GPUs are missing."""
+        """Claim this rank's devices and meet the other ranks. Raises MeasurementError where GPUs are missing."""
         gpus = self.cell.configuration.gpus
         if self.on_gpu:
             visible = torch.cuda.device_count()
             if visible != gpus:
-                sys.exit(f"asked for {gpus} GPUs, {visible} visible (CUDA_VISIBLE_DEVICES or the job's allocation)")
+                raise MeasurementError(
+                    f"asked for {gpus} GPUs, {visible} visible: see CUDA_VISIBLE_DEVICES, or the job's allocation"
+                )
             torch.cuda.set_device(self.device)
         # One thread, whatever OMP_NUM_THREADS says (Snakemake sets it): a cell by hand is then the rule's cell, and a
         # CPU worker stands for a device of fixed size, which more workers must not make smaller.
@@ -192,15 +196,16 @@ class TimingWorker:
             peaks = gather(peaks[0], self.workers)
         return [int(peak) for peak in peaks]
 
-    def _surroundings(self) -> dict[str, Any]:
-        gpus = self.cell.configuration.gpus
+    def _outcome(self, status: str, oom: Any, after: Any, epochs_total_s: float | None) -> dict[str, Any]:
         return {
-            "hardware": hardware(self.settings.device, gpus),
+            "status": status,
+            "oom": oom,
+            "hardware": hardware(self.settings.device, self.cell.configuration.gpus),
             "software": software(self.settings.device),
             "network": self.network,
-            "epochs_total_s": None,
-            "scopes": {},
-            "sensors": {"before": self.before, "after": None},
+            "epochs_total_s": epochs_total_s,
+            "scopes": self.scopes,
+            "sensors": {"before": self.before, "after": after},
         }
 
     def _report(self, line: str) -> None:
@@ -221,9 +226,11 @@ def is_out_of_memory(error: Exception) -> bool:
 
     Libraries under torch report it as plain errors of their own; on a CPU torch's allocator does.
     """
+    text = str(error)
+    if "in pin memory thread" in text:  # host memory of the DataLoader
+        return False
     if isinstance(error, torch.OutOfMemoryError):
         return True
-    text = str(error)
     return isinstance(error, RuntimeError) and any(
         sign in text
         for sign in (

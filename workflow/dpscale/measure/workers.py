@@ -27,7 +27,11 @@ class Workers:
     """
 
     def __init__(self, module: str, job: Mapping[str, Any], count: int, gpus: int):
-        self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")
+        self._parent_pid = os.getppid()
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")
+        except OSError as error:
+            raise MeasurementError(f"no temporary folder ({error}): set TMPDIR to one that can be written") from error
         self.folder = Path(self._folder.name)
         self._job_file = self.folder / "job.json"
         self._job_file.write_text(json.dumps({**job, "folder": str(self.folder)}))
@@ -56,12 +60,13 @@ class Workers:
             process.wait()
         self._folder.cleanup()
 
-    def outcome(self, timeout_s: float) -> dict[str, Any]:
+    def outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
         """What the workers wrote, as soon as one has. That ends the cell: nothing waits for them to take down
         CUDA and NCCL in good order, which takes seconds, and after running out of memory in one of them the others
         wait for it for ever.
 
-        Raises MeasurementError where a worker dies first, or where they are not done after `timeout_s` seconds.
+        Raises MeasurementError where a worker dies first or says that it cannot measure, where they are not done
+        after `timeout_s` seconds, and, with `end_with_parent`, where the process that started this one is gone.
         """
         deadline = time.monotonic() + timeout_s
         while not (self.folder / OUTCOME).exists():
@@ -74,8 +79,12 @@ class Workers:
                     f"stopped after {timeout_s:g} s (cell_timeout_s): "
                     f"{codes.count(None)} of {self._count} workers were still running"
                 )
+            if end_with_parent and os.getppid() != self._parent_pid:
+                raise MeasurementError("stopped: the process that started this cell has ended")
             time.sleep(POLL_S)
         outcome: dict[str, Any] = json.loads((self.folder / OUTCOME).read_text())
+        if outcome["status"] == "failed":
+            raise MeasurementError(outcome["message"])
         return outcome
 
 
