@@ -92,12 +92,12 @@ def test_touching_every_file_measures_nothing(project):
     assert "time" not in project.planned()
 
 
-@pytest.mark.parametrize("root", ["./data", "data/", "data"])
-def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(project, root):
+@pytest.mark.parametrize("written", ["./data", "data/", "data"])
+def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(project, written):
     manifest = project.folder / "results/tiny/dataset/manifest.json"
     content = {**json.loads(manifest.read_text()), "source": "imagefolder", "synthetic": False, "root": "data"}
     manifest.write_text(json.dumps(content))
-    dataset = {**STUDY["dataset"], "source": "imagefolder", "root": root}
+    dataset = {**STUDY["dataset"], "source": "imagefolder", "root": written}
     study = Study({**STUDY, "dataset": dataset})
     outdated = find_outdated(study, plan(study), project.folder / "results/tiny")
     assert "manifest.json" not in str(outdated.others)
