@@ -41,26 +41,13 @@ def main(strategy: str, gpus: int, batch: int, folder: Path, epochs: int) -> Non
     if strategy == "ddp":
         network = nn.parallel.DistributedDataParallel(network, device_ids=[rank])
     optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
-    criterion = nn.CrossEntropyLoss()
 
+    devices = list(range(gpus)) if strategy == "dp" else [rank]
     seconds = []
     for _ in range(epochs + 1):
-        for device in range(torch.cuda.device_count()) if strategy == "dp" else [rank]:
-            torch.cuda.synchronize(device)
         if workers > 1:
             dist.barrier()
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for images, targets in batches:
-            images = images.cuda(non_blocking=True)
-            targets = targets.cuda(non_blocking=True)
-            optimiser.zero_grad()
-            loss = criterion(network(images), targets)
-            loss.backward()
-            optimiser.step()
-        for device in range(torch.cuda.device_count()) if strategy == "dp" else [rank]:
-            torch.cuda.synchronize(device)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(bare_epoch(network, optimiser, batches, devices))
     if workers > 1:
         slowest = torch.tensor(seconds, device="cuda")
         dist.all_reduce(slowest, dist.ReduceOp.MAX)
@@ -68,6 +55,24 @@ def main(strategy: str, gpus: int, batch: int, folder: Path, epochs: int) -> Non
         dist.destroy_process_group()
     if rank == 0:
         print(json.dumps(seconds[1:]))
+
+
+def bare_epoch(network, optimiser, batches, devices) -> float:
+    """Seconds of one epoch, from all devices idle to all devices idle."""
+    criterion = nn.CrossEntropyLoss()
+    for device in devices:
+        torch.cuda.synchronize(device)
+    start = time.perf_counter()
+    for images, targets in batches:
+        images = images.cuda(non_blocking=True)
+        targets = targets.cuda(non_blocking=True)
+        optimiser.zero_grad()
+        loss = criterion(network(images), targets)
+        loss.backward()
+        optimiser.step()
+    for device in devices:
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ two replicated networks in one process: both loops train the same one here, so t
 import json
 import sys
 import tempfile
-import time
 
-import torch
-from torch import nn
+from bare_loop import bare_epoch
 
 from dpscale.measure.epoch_timer import EpochTimer, training_step
 from dpscale.measure.timing_worker import TimingWorker
@@ -28,33 +26,18 @@ def main(gpus: int, batch: int, images: int, folder: str, epochs: int) -> None:
     timer = EpochTimer(worker.devices, worker.workers)
     batches = worker.batches("compute")
 
-    criterion = nn.CrossEntropyLoss()
+    def bare() -> None:
+        bare_s.append(bare_epoch(network, optimiser, batches, worker.devices))
 
-    def bare_epoch() -> float:
-        for device in range(gpus):
-            torch.cuda.synchronize(device)
-        start = time.perf_counter()
-        for inputs, targets in batches:
-            inputs = inputs.cuda(non_blocking=True)
-            targets = targets.cuda(non_blocking=True)
-            optimiser.zero_grad()
-            loss = criterion(network(inputs), targets)
-            loss.backward()
-            optimiser.step()
-        for device in range(gpus):
-            torch.cuda.synchronize(device)
-        return time.perf_counter() - start
+    def cell() -> None:
+        cell_s.append(timer.time(step, batches, len(batches))["epoch_s"])
 
-    cell_s, bare_s = [], []
+    cell_s: list[float] = []
+    bare_s: list[float] = []
     for epoch in range(epochs + 2):
-        turns = [lambda: bare_s.append(bare_epoch()), lambda: cell_s.append(timed(timer, step, batches))]
-        for turn in turns if epoch % 2 else reversed(turns):
+        for turn in (bare, cell) if epoch % 2 else (cell, bare):
             turn()
     print(json.dumps({"cell": cell_s[2:], "bare": bare_s[2:]}))
-
-
-def timed(timer, step, batches) -> float:
-    return timer.time(step, batches, len(batches))["epoch_s"]
 
 
 if __name__ == "__main__":

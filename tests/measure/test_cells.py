@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -215,50 +216,38 @@ def test_a_results_folder_that_cannot_be_written(dataset, tmp_path):
     assert "cannot be written" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(dataset, tmp_path, ending):
-    out = tmp_path / "r.json"
+@contextmanager
+def endless_cell(dataset, tmp_path, scope, more=""):
+    """A ddp cell in the middle of its second epoch: its process, its workers, and its log. It must end in here."""
     log = tmp_path / "log"
-    long = "--timed-epochs 10000 --budget-s 10000 --scopes end_to_end"
+    long = f"--timed-epochs 10000 --budget-s 10000 --scopes {scope} {more}"
     with log.open("w") as file:
-        process = subprocess.Popen(command(dataset, out, more=long), stderr=file, stdout=file)
-        wait_for(lambda: "end_to_end epoch 2" in log.read_text())
+        process = subprocess.Popen(command(dataset, tmp_path / "r.json", more=long), stderr=file, stdout=file)
+        wait_for(lambda: f"{scope} epoch 2" in log.read_text())
         workers = workers_of(process)
         assert len(workers) >= 2
-        process.send_signal(ending)
-        assert process.wait(30) != 0
+        yield process, workers, log
+        assert process.wait(40) != 0
     wait_for(lambda: not alive(workers), timeout_s=10)
     assert not list(tmp_path.glob("*r.json*"))
 
 
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(dataset, tmp_path, ending):
+    with endless_cell(dataset, tmp_path, "end_to_end") as (process, _, _):
+        process.send_signal(ending)
+
+
 def test_a_dead_worker_ends_the_others(dataset, tmp_path):
-    out = tmp_path / "r.json"
-    log = tmp_path / "log"
-    long = "--timed-epochs 10000 --budget-s 10000 --scopes compute"
-    with log.open("w") as file:
-        process = subprocess.Popen(command(dataset, out, more=long), stderr=file, stdout=file)
-        wait_for(lambda: "compute epoch 2" in log.read_text())
-        workers = workers_of(process)
+    with endless_cell(dataset, tmp_path, "compute") as (_, workers, log):
         os.kill(max(workers), signal.SIGKILL)
-        assert process.wait(30) == 1
-    wait_for(lambda: not alive(workers), timeout_s=10)
     assert "was killed by SIGKILL (out of host memory?)" in log.read_text()
-    assert not out.exists()
 
 
 def test_a_hanging_worker_is_stopped_after_the_timeout(dataset, tmp_path):
-    out = tmp_path / "r.json"
-    log = tmp_path / "log"
-    long = "--timed-epochs 10000 --budget-s 10000 --scopes compute --timeout-s 12"
-    with log.open("w") as file:
-        process = subprocess.Popen(command(dataset, out, more=long), stderr=file, stdout=file)
-        wait_for(lambda: "compute epoch 2" in log.read_text())
-        workers = workers_of(process)
+    with endless_cell(dataset, tmp_path, "compute", "--timeout-s 25") as (_, workers, log):
         os.kill(max(workers), signal.SIGSTOP)
-        assert process.wait(30) == 1
-    wait_for(lambda: not alive(workers), timeout_s=10)
-    assert "stopped after 12 s (cell_timeout_s): 2 of 2 workers were still running" in log.read_text()
-    assert not out.exists()
+    assert "stopped after 25 s (cell_timeout_s): 2 of 2 workers were still running" in log.read_text()
 
 
 def test_two_cells_at_once_do_not_meet(dataset, tmp_path):
