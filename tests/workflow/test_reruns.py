@@ -248,6 +248,7 @@ def test_a_bad_study_stops_before_anything_runs(project, study, message):
     project.write_study(study)
     done = project.snakemake("-n")
     assert done.returncode != 0
+    assert "study.yaml: " in done.stdout
     assert message in done.stdout
     assert "Traceback" not in done.stdout
 

@@ -22,10 +22,12 @@ from snakemake.settings.enums import RerunTrigger
 gc.set_threshold(50_000, 50, 50)
 
 # The package's command of the same environment as Snakemake itself, also where that is not activated.
-shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
+shell.prefix(f"set -euo pipefail; export PATH={Path(sys.executable).parent}:$PATH; ")
+
+STUDY_SOURCES = [os.path.relpath(path) for path in workflow.config_settings.configfiles] or ["config/config.yaml"]
 
 try:
-    STUDY = Study(config, source="study")
+    STUDY = Study(config, source=" and ".join(STUDY_SOURCES))
     PLAN = runnable_plan(STUDY)
 except StudyError as error:
     raise WorkflowError(str(error))
