@@ -1,6 +1,5 @@
 """What all tests share: real studies made small, and the marks that need hardware."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -23,9 +22,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
-
-
-@pytest.fixture
-def environment() -> dict[str, str]:
-    """For processes of the package: importable also where it is not installed."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "workflow"), os.environ.get("PYTHONPATH", "")])}

@@ -6,43 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from dpscale.analyse.tables import COLUMNS, TEXT_COLUMNS
 from dpscale.study import Study
-
-KEYS = ["strategy", "gpus", "batch_per_gpu", "global_batch", "scope", "environment"]
-
-
-def estimates(*names: str) -> list[str]:
-    return [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
-
-
-COLUMNS = {
-    "times": [
-        *KEYS, "status", "reason", "runs", "n", *estimates("epoch_s"), "first_timed_epoch_s",
-        *estimates("step_s", "images_per_s"), "steps_per_epoch", "peak_memory_bytes", "energy_j",
-    ],
-    "speedup": [
-        *KEYS, "scaling", "status", "reason", "n", "baseline_n", "epoch_s", "baseline_epoch_s",
-        *estimates("speedup", "efficiency", "speedup_from_steps"),
-    ],
-    "communication": [
-        *KEYS, "status", "reason", "n", "epoch_s", "compute_s", *estimates("communication_s"),
-        "communication_share", "step_s", "baseline_step_s", *estimates("communication_step_s"),
-    ],
-    "bandwidth": [
-        *KEYS, "status", "reason", "n", "parameters", "allreduce_bytes_per_step", "steps_per_epoch",
-        "allreduce_bytes_per_epoch", *estimates("communication_s", "bandwidth_gb_s"),
-    ],
-    "environments": [
-        "environment", "device_model", "cpu_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision",
-        "python", "links", "hosts", "records",
-    ],
-    "records": [
-        "path", "strategy", "gpus", "batch_per_gpu", "run", "status", "environment", "started_at",
-        "finished_at", "host", "git_commit", "git_dirty", "job_id", "gpu_uuids", "throttle_reasons",
-        "other_processes", "dataset_source", "synthetic", "dataset_sha256",
-    ],
-    "rejected": ["path", "reason"],
-}  # fmt: skip
 
 EPOCH_S = {
     ("single", 1): {32: 7.74, 128: 2.87, 512: 2.30, 2048: 2.16, 8192: 2.13},
@@ -66,7 +31,7 @@ def study(**changes: Any) -> Mapping[str, Any]:
 def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
     """A table as it comes back from its CSV file. Columns that a row lacks are missing entries."""
     frame = pd.DataFrame(rows, columns=COLUMNS[name])
-    return pd.read_csv(io.StringIO(frame.to_csv(index=False)))
+    return pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=TEXT_COLUMNS)
 
 
 def around(name: str, value: float, spread: float = 0.01) -> dict[str, float]:
@@ -154,8 +119,8 @@ def environment_row(letter: str = "A", records: int = 78) -> dict[str, Any]:
     return {
         "environment": letter, "device_model": "NVIDIA H200", "cpu_model": "Intel Xeon Platinum 8468",
         "driver": "580.65.06", "cuda": "13.0", "cudnn": "9.13.0", "nccl": "2.28.9", "torch": "2.11.0+cu130",
-        "torchvision": "0.26.0", "python": "3.11.9", "links": "NVLink, 18 links, via switch",
-        "hosts": "gpu-node-07", "records": records,
+        "torchvision": "0.26.0", "python": "3.11.9", "dataset_sha256": "9d" * 32,
+        "links": "NVLink, 18 links, via switch", "hosts": "gpu-node-07", "records": records,
     }  # fmt: skip
 
 

@@ -15,6 +15,14 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
+def _schema_node(*path: str) -> dict[str, Any]:
+    """What the study's schema says of a key: its type, allowed values, default and description."""
+    node = load_schema("study")
+    for key in path:
+        node = node["properties"][key]
+    return node
+
+
 class OneLineErrors(click.Group):
     """Faults that a user can mend end the program with one line, not with a traceback."""
 
@@ -36,10 +44,20 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--source", type=click.Choice(["cifar10", "imagefolder", "synthetic"]), required=True)
-@click.option("--root", type=FOLDER, default="data", help="Folder of the images; not used by synthetic.")
+@click.option("--source", type=click.Choice(_schema_node("dataset", "source")["enum"]), required=True)
+@click.option(
+    "--root",
+    type=FOLDER,
+    default=_schema_node("dataset", "root")["default"],
+    help="Folder of the images; not used by synthetic.",
+)
 @click.option("--download/--no-download", default=False, help="May cifar10 be downloaded into the root.")
-@click.option("--images", type=click.IntRange(min=1), default=50_000, help="Training images in an epoch.")
+@click.option(
+    "--images",
+    type=click.IntRange(min=1),
+    default=_schema_node("dataset", "images")["default"],
+    help="Training images in an epoch.",
+)
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the arrays and manifest.json to.")
 def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> None:
     """Decode a dataset once, and write it and one augmented epoch as arrays that cells map into memory."""
@@ -52,9 +70,7 @@ def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> 
 def setting_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add an option for every setting of a cell, with type, default and help from the study's schema."""
     for name, path in reversed(SETTING_PATHS.items()):
-        node = load_schema("study")
-        for key in path:
-            node = node["properties"][key]
+        node = _schema_node(*path)
         several = node.get("type") == "array"
         command = click.option(
             f"--{name.replace('_', '-')}",
@@ -82,12 +98,17 @@ def _option_type(node: dict[str, Any]) -> Any:
 
 
 @main.command()
-@click.option("--strategy", type=click.Choice(["single", "dp", "ddp"]), required=True)
+@click.option("--strategy", type=click.Choice(_schema_node("strategies")["items"]["enum"]), required=True)
 @click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs (on cpu: worker processes).")
 @click.option("--batch-per-gpu", type=click.IntRange(min=1), required=True, help="Images a GPU and step.")
 @click.option("--run", type=click.IntRange(min=1), default=1, help="Number of the repeat; it seeds the weights.")
 @click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
-@click.option("--timeout-s", type=click.FloatRange(min=0, min_open=True), default=3600.0, help="Stop after this.")
+@click.option(
+    "--timeout-s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=_schema_node("cell_timeout_s")["default"],
+    help="Stop after this.",
+)
 @click.option("--end-with-parent", is_flag=True, help="Stop when the process that started this one is gone.")
 @click.option("--out", type=FILE, required=True, help="The JSON record to write.")
 @setting_options
@@ -162,9 +183,9 @@ def summary(study_file: Path) -> None:
     from dpscale.present.summary import summary as summarise
     from dpscale.study import Study
 
-    name = Study.read(study_file).name
-    click.echo(summarise(_read_tables(Path("results") / name / "tables")))
-    click.echo(f"\nThe page: {Path('report', f'{name}.html').resolve()}")
+    study = Study.read(study_file)
+    click.echo(summarise(_read_tables(study.results / "tables")))
+    click.echo(f"\nThe page: {study.page.resolve()}")
 
 
 def _read_tables(folder: Path) -> dict[str, Any]:

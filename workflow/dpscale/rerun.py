@@ -10,8 +10,12 @@ from functools import cached_property
 from pathlib import Path
 
 from dpscale.errors import RecordError
+from dpscale.measure.dataset import MANIFEST
 from dpscale.record import examine, read_record, set_aside
 from dpscale.study import Plan, Study
+
+STUDY_FILE = "study.json"
+DATASET = "dataset"
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def find_outdated(study: Study, planned: Plan, results: Path) -> Outdated:
 
 
 def _outdated_study(study: Study, results: Path) -> Iterator[Path]:
-    path = results / "study.json"
+    path = results / STUDY_FILE
     try:
         if json.loads(path.read_text()) != study.values:
             yield path
@@ -59,7 +63,7 @@ def _outdated_study(study: Study, results: Path) -> Iterator[Path]:
 
 
 def _outdated_dataset(study: Study, results: Path) -> Iterator[Path]:
-    path = results / "dataset" / "manifest.json"
+    path = results / DATASET / MANIFEST
     if not path.exists():
         return
     try:

@@ -14,6 +14,9 @@ from dpscale.schema import load_schema, violations, with_defaults
 
 PARALLEL_STRATEGIES = ("dp", "ddp")
 
+# Where a cell's record (.json) and its log (.log) stand, relative to the study's results and to its logs.
+CELL_PATH = "cells/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}"
+
 # Where each setting of a cell stands in the study file. The record, the command line and the study file
 # name the same things; this is the one place that says so.
 SETTING_PATHS: dict[str, tuple[str, ...]] = {
@@ -108,7 +111,8 @@ class Cell:
     def path(self) -> str:
         """Where the cell's record stands, relative to the study's results."""
         at = self.configuration
-        return f"cells/{at.strategy}/gpus-{at.gpus}/batch-{at.batch_per_gpu}/run-{self.run}.json"
+        cell = CELL_PATH.format(strategy=at.strategy, gpus=at.gpus, batch=at.batch_per_gpu, run=self.run)
+        return f"{cell}.json"
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,16 @@ class Study:
     @property
     def name(self) -> str:
         return str(self.values["study"])
+
+    @property
+    def results(self) -> Path:
+        """The folder of the study's results, relative to the project's."""
+        return Path("results", self.name)
+
+    @property
+    def page(self) -> Path:
+        """The rendered page, relative to the project's folder."""
+        return Path("report", f"{self.name}.html")
 
     @property
     def epoch_images(self) -> int:

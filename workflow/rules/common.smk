@@ -12,8 +12,8 @@ from dpscale.analyse.names import TABLES
 from dpscale.errors import StudyError
 from dpscale.measure import MEASUREMENT_VERSION
 from dpscale.measure.dataset import MANIFEST
-from dpscale.rerun import Outdated, find_outdated
-from dpscale.study import Study, runnable_plan
+from dpscale import rerun
+from dpscale.study import CELL_PATH, Study, runnable_plan
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.enums import RerunTrigger
 
@@ -32,12 +32,13 @@ try:
 except StudyError as error:
     raise WorkflowError(str(error))
 
-RESULTS = Path("results") / STUDY.name
-STUDY_FILE = RESULTS / "study.json"
-DATASET = RESULTS / "dataset"
+RESULTS = STUDY.results
+STUDY_FILE = RESULTS / rerun.STUDY_FILE
+DATASET = RESULTS / rerun.DATASET
+RECORD = f"{RESULTS}/{CELL_PATH}.json"
 RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.cells]
 TABLE_FILES = [RESULTS / f"tables/{name}.csv" for name in TABLES]
-PAGE = f"report/{STUDY.name}.html"
+PAGE = STUDY.page
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 
 # Two measurements must never share a machine. A cluster's profile, where every job has GPUs of its own, lifts this.
@@ -46,7 +47,7 @@ if "measuring" not in workflow.global_resources:
 
 # What is missing, or there but not of this study. Records of the latter kind are renamed when the run starts, never
 # deleted.
-OUTDATED = find_outdated(STUDY, PLAN, RESULTS) if workflow.is_main_process else Outdated()
+OUTDATED = rerun.find_outdated(STUDY, PLAN, RESULTS) if workflow.is_main_process else rerun.Outdated()
 for reason in OUTDATED.reasons:
     print(f"to be measured again: {reason}", file=sys.stderr)
 
@@ -74,9 +75,8 @@ def dataset_for_cells():
     manifest = DATASET / MANIFEST
     if manifest.exists():
         return ancient(manifest)
-    record = str(RESULTS / "cells/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}.json")
     finished = set(RECORDS) - OUTDATED.paths if workflow.is_main_process else set()
-    return lambda wildcards: [] if record.format(**wildcards) in finished else ancient(manifest)
+    return lambda wildcards: [] if RECORD.format(**wildcards) in finished else ancient(manifest)
 
 
 def sources(*patterns):

@@ -6,9 +6,9 @@ rule time:
     input:
         dataset_for_cells(),
     output:
-        RESULTS / "cells/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}.json",
+        RECORD,
     log:
-        RESULTS / "logs/cells/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}.log",
+        f"{RESULTS}/logs/{CELL_PATH}.log",
     # Run 1 of every cell before run 2 of any: drift then shows as spread, not as a difference between cells.
     priority: lambda wildcards: STUDY["runs"] - int(wildcards.run)
     resources:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from zlib import crc32
 
@@ -22,7 +23,7 @@ class Estimate:
     value: float
     draws: Draws | None
 
-    @property
+    @cached_property
     def interval(self) -> tuple[float, float]:
         """The 95 % percentile interval, (nan, nan) where the spread is not known."""
         if self.draws is None:

@@ -1,8 +1,9 @@
 """The tables of a study, one row a configuration, from its plan and its records."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Point:
-    """A configuration, in one scope and one environment, and what its records say."""
+    """A configuration, in one scope and one environment, and what its records say.
+
+    `results` are what the records hold of this scope; a record whose memory ran out first holds nothing of it.
+    """
 
     configuration: Configuration
     scope: str
@@ -77,6 +81,7 @@ class Point:
     status: str
     reason: str
     records: Sequence[Record] = ()
+    results: Sequence[Mapping[str, Any]] = ()
     epoch: Estimate | None = None
     step: Estimate | None = None
     n: int = 0
@@ -98,13 +103,16 @@ def build_tables(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
     """All tables of a study by name, with the columns of COLUMNS; pure."""
     environments = _environments(collected.records)
     points = _points(study, collected, environments)
-    speedups = [row for point in points.values() for row in _speedup_rows(study, points, point)]
-    inferred = [point for point in points.values() if point.scope == "compute" and point.configuration.gpus > 1]
+    inferred = [
+        _compare(points, point, point.configuration.batch_per_gpu)
+        for point in points.values()
+        if point.scope == "compute" and point.configuration.gpus > 1
+    ]
     rows: dict[str, Iterable[Row]] = {
         "times": [_times_row(study, point) for point in points.values()],
-        "speedup": speedups,
-        "communication": [_communication_row(points, point) for point in inferred],
-        "bandwidth": [_bandwidth_row(study, points, point) for point in inferred],
+        "speedup": _speedup_rows(study, points),
+        "communication": [_communication_row(compared) for compared in inferred],
+        "bandwidth": [_bandwidth_row(study, compared) for compared in inferred],
         "environments": _environment_rows(collected.records, environments),
         "records": [_record_row(cell, record, environments) for cell, record in collected.records.items()],
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],
@@ -128,6 +136,7 @@ def _points(study: Study, collected: Collected, environments: Mapping[Cell, str]
         records[cell.configuration][environments[cell]].append(record)
     here = plan(study)
     not_run = {item.configuration: item for item in here.not_run}
+    rejected = {cell.configuration: reason for cell, reason in sorted(collected.rejected.items(), reverse=True)}
     points: dict[PointKey, Point] = {}
     for configuration in sorted({*here.configurations, *not_run}):
         for scope in study["scopes"]:
@@ -136,7 +145,7 @@ def _points(study: Study, collected: Collected, environments: Mapping[Cell, str]
                 for environment, some in sorted(measured.items()):
                     points[configuration, scope, environment] = _measured(configuration, scope, environment, some)
             else:
-                state, reason = _unmeasured(configuration, not_run, collected)
+                state, reason = _unmeasured(configuration, not_run, rejected)
                 points[configuration, scope, None] = Point(configuration, scope, None, state, reason)
     return points
 
@@ -155,6 +164,7 @@ def _measured(configuration: Configuration, scope: str, environment: str, record
         "ok",
         f"out of memory in {len(too_large)} of {len(records)} runs" if too_large else "",
         records,
+        fitted,
         epoch=bootstrap_median([result["epoch_s"] for result in fitted], f"epoch {label}"),
         step=bootstrap_median([result["step_s_median"] for result in fitted], f"step {label}"),
         n=sum(len(result["epoch_s"]) for result in fitted),
@@ -162,20 +172,20 @@ def _measured(configuration: Configuration, scope: str, environment: str, record
 
 
 def _unmeasured(
-    configuration: Configuration, not_run: Mapping[Configuration, NotRun], collected: Collected
+    configuration: Configuration, not_run: Mapping[Configuration, NotRun], rejected: Mapping[Configuration, str]
 ) -> tuple[str, str]:
     if configuration in not_run:
         item = not_run[configuration]
         return item.state, item.reason
-    rejected = [reason for cell, reason in collected.rejected.items() if cell.configuration == configuration]
-    return "missing", f"record not used: {rejected[0]}" if rejected else "no record yet"
+    reason = rejected.get(configuration)
+    return "missing", f"record not used: {reason}" if reason else "no record yet"
 
 
 def _times_row(study: Study, point: Point) -> Row:
     row = {**point.keys, "status": point.status, "reason": point.reason, "runs": len(point.records), "n": point.n}
     if point.epoch is None or point.step is None:
         return row
-    results = [record["scopes"][point.scope] for record in point.records if point.scope in record["scopes"]]
+    results = point.results
     images_per_s = derive(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch)
     return {
         **row,
@@ -191,27 +201,58 @@ def _times_row(study: Study, point: Point) -> Row:
     }
 
 
-def _speedup_rows(study: Study, points: Points, point: Point) -> Iterable[Row]:
-    at = point.configuration
-    if at.gpus == 1:
-        return
-    series = []
-    if at.batch_per_gpu in _weak_batches(study):
-        series.append(("weak", at.batch_per_gpu))
-    if at.global_batch in study["strong_scaling_global_batch"]:
-        series.append(("strong", at.global_batch))
-    for name, baseline_batch in series:
-        yield _speedup_row(point, name, _baseline(points, point, baseline_batch), baseline_batch)
+@dataclass(frozen=True)
+class Comparison:
+    """A point beside the plain module on one GPU; `baseline` is None where the two cannot be compared."""
+
+    point: Point
+    baseline: Point | None
+    status: str
+    reason: str
+
+    @property
+    def row(self) -> Row:
+        return {**self.point.keys, "status": self.status, "reason": self.reason, "n": self.point.n}
+
+    @cached_property
+    def communication(self) -> Estimate:
+        """Communication time of an epoch by subtraction, in seconds. Only where there is a baseline."""
+        assert self.baseline and self.baseline.epoch and self.point.epoch
+        gpus = self.point.configuration.gpus
+        return derive(lambda one, n: communication.communication_s(one, n, gpus), self.baseline.epoch, self.point.epoch)
 
 
-def _weak_batches(study: Study) -> set[int]:
-    return set(batches_per_gpu(study["batch_per_gpu"], study.epoch_images))
+def _compare(points: Points, point: Point, batch: int) -> Comparison:
+    """Set a point against one GPU at `batch`, in its own scope and environment. No other baseline is borrowed."""
+    single = Configuration("single", 1, batch)
+    baseline = points.get((single, point.scope, point.environment)) or points.get((single, point.scope, None))
+    if point.status != "ok":
+        return Comparison(point, None, point.status, point.reason)
+    if baseline is None:
+        reason = f"one GPU at batch {batch} was not measured in environment {point.environment}"
+        return Comparison(point, None, "no baseline", reason)
+    if baseline.status != "ok":
+        reason = f"one GPU at batch {batch}: {baseline.status} ({baseline.reason})"
+        return Comparison(point, None, "no baseline", reason)
+    return Comparison(point, baseline, "ok", point.reason)
 
 
-def _speedup_row(point: Point, series: str, baseline: Point | None, baseline_batch: int) -> Row:
-    status, reason = _comparable(point, baseline, baseline_batch)
-    row: Row = {**point.keys, "scaling": series, "status": status, "reason": reason, "n": point.n}
-    if status != "ok" or baseline is None:
+def _speedup_rows(study: Study, points: Points) -> Iterator[Row]:
+    weak_batches = set(batches_per_gpu(study["batch_per_gpu"], study.epoch_images))
+    for point in points.values():
+        at = point.configuration
+        if at.gpus == 1:
+            continue
+        if at.batch_per_gpu in weak_batches:
+            yield _speedup_row("weak", _compare(points, point, at.batch_per_gpu))
+        if at.global_batch in study["strong_scaling_global_batch"]:
+            yield _speedup_row("strong", _compare(points, point, at.global_batch))
+
+
+def _speedup_row(series: str, compared: Comparison) -> Row:
+    point, baseline = compared.point, compared.baseline
+    row = {**compared.row, "scaling": series}
+    if baseline is None:
         return row
     gpus = point.configuration.gpus
     assert point.epoch and point.step and baseline.epoch and baseline.step
@@ -229,39 +270,32 @@ def _speedup_row(point: Point, series: str, baseline: Point | None, baseline_bat
     return row
 
 
-def _communication_row(points: Points, point: Point) -> Row:
-    baseline = _baseline(points, point, point.configuration.batch_per_gpu)
-    status, reason = _comparable(point, baseline, point.configuration.batch_per_gpu)
-    row: Row = {**point.keys, "status": status, "reason": reason, "n": point.n}
-    if status != "ok" or baseline is None:
-        return row
-    gpus = point.configuration.gpus
+def _communication_row(compared: Comparison) -> Row:
+    point, baseline = compared.point, compared.baseline
+    if baseline is None:
+        return compared.row
     assert point.epoch and point.step and baseline.epoch and baseline.step
-    inferred = _inferred_communication(point, baseline)
     return {
-        **row,
+        **compared.row,
         "epoch_s": point.epoch.value,
-        "compute_s": communication.compute_s(baseline.epoch.value, gpus),
-        **_columns("communication_s", inferred),
-        "communication_share": inferred.value / point.epoch.value,
+        "compute_s": communication.compute_s(baseline.epoch.value, point.configuration.gpus),
+        **_columns("communication_s", compared.communication),
+        "communication_share": compared.communication.value / point.epoch.value,
         "step_s": point.step.value,
         "baseline_step_s": baseline.step.value,
         **_columns("communication_step_s", derive(communication.communication_step_s, baseline.step, point.step)),
     }
 
 
-def _bandwidth_row(study: Study, points: Points, point: Point) -> Row:
-    at = point.configuration
-    baseline = _baseline(points, point, at.batch_per_gpu)
-    status, reason = _comparable(point, baseline, at.batch_per_gpu)
-    row: Row = {**point.keys, "status": status, "reason": reason, "n": point.n}
-    if status != "ok" or baseline is None:
-        return row
-    network = next(record["network"] for record in point.records if point.scope in record["scopes"])
+def _bandwidth_row(study: Study, compared: Comparison) -> Row:
+    if compared.baseline is None:
+        return compared.row
+    at, inferred = compared.point.configuration, compared.communication
+    network = next(record["network"] for record in compared.point.records if record["network"])
     bytes_per_step = bandwidth.ring_allreduce_bytes(at.gpus, network["gradient_bytes"])
     steps = scaling.steps_per_epoch(study.epoch_images, at.gpus, at.batch_per_gpu)
-    inferred = _inferred_communication(point, baseline)
-    row |= {
+    row = {
+        **compared.row,
         "parameters": network["parameters"],
         "allreduce_bytes_per_step": bytes_per_step,
         "steps_per_epoch": steps,
@@ -282,29 +316,6 @@ def _why_not_resolvable(inferred: Estimate) -> str:
         return "the communication time has no interval: a single timing"
     low, high = inferred.interval
     return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is not above zero for certain"
-
-
-def _inferred_communication(point: Point, baseline: Point) -> Estimate:
-    assert point.epoch and baseline.epoch
-    gpus = point.configuration.gpus
-    return derive(lambda one, n: communication.communication_s(one, n, gpus), baseline.epoch, point.epoch)
-
-
-def _baseline(points: Points, point: Point, batch: int) -> Point | None:
-    """The plain module on one GPU at `batch`, in the same scope and environment. No other is ever borrowed."""
-    single = Configuration("single", 1, batch)
-    return points.get((single, point.scope, point.environment)) or points.get((single, point.scope, None))
-
-
-def _comparable(point: Point, baseline: Point | None, batch: int) -> tuple[str, str]:
-    """Whether a point can be set against its baseline, as a status, and the reason where it cannot."""
-    if point.status != "ok":
-        return point.status, point.reason
-    if baseline is None:
-        return "no baseline", f"one GPU at batch {batch} was not measured in environment {point.environment}"
-    if baseline.status != "ok":
-        return "no baseline", f"one GPU at batch {batch}: {baseline.status} ({baseline.reason})"
-    return "ok", point.reason
 
 
 def _environments(records: Mapping[Cell, Record]) -> dict[Cell, str]:

@@ -51,8 +51,12 @@ def preloaded_batches(
 
 def shard(images: int, rank: int, workers: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Indices of the images of `rank`, as DistributedSampler(shuffle=False) gives them out."""
-    each = -(-images // workers)
-    return np.arange(rank, each * workers, workers) % images
+    return np.arange(rank, images_per_rank(images, workers) * workers, workers) % images
+
+
+def images_per_rank(images: int, workers: int) -> int:
+    """Images that every rank takes in an epoch: DistributedSampler pads to equal shares."""
+    return -(-images // workers)
 
 
 class DecodedImages(Dataset[tuple[Tensor, int]]):

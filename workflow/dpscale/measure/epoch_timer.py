@@ -43,7 +43,7 @@ class CudaMarks:
 class HostMarks:
     """Readings of the host's clock, for a CPU, where work is not asynchronous."""
 
-    def __init__(self, steps: int):
+    def __init__(self) -> None:
         self._times: list[float] = []
 
     def mark(self) -> None:
@@ -70,7 +70,7 @@ class EpochTimer:
         Returns `epoch_s`, the slowest rank's seconds; `rank_epoch_s`, the seconds until each rank's own devices
         were done; and `step_s`, the time of every step of this rank.
         """
-        marks: StepMarks = CudaMarks(steps) if self.devices else HostMarks(steps)
+        marks: StepMarks = CudaMarks(steps) if self.devices else HostMarks()
         self._all_ready()
         start = time.perf_counter()
         marks.mark()

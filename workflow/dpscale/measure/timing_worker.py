@@ -22,7 +22,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.batches import LoadedEpochs, preloaded_batches
+from dpscale.measure.batches import LoadedEpochs, images_per_rank, preloaded_batches
 from dpscale.measure.epoch_timer import EpochTimer, Step, gather, training_step
 from dpscale.measure.hardware import Sensors, hardware, software
 from dpscale.measure.resnet import build_network
@@ -168,14 +168,14 @@ class TimingWorker:
             "rank_epoch_s": [epoch["rank_epoch_s"] for epoch in epochs],
             **self._steps(epochs),
             "steps_per_epoch": len(batches),
-            "images_per_epoch": -(-settings.epoch_images // self.workers) * self.workers,
+            "images_per_epoch": images_per_rank(settings.epoch_images, self.workers) * self.workers,
             "peak_memory_bytes": self._peak_memory(peaks),
             "energy_j": None if None in energy_j else energy_j,
         }
 
     def _steps(self, epochs: list[dict[str, Any]]) -> dict[str, Any]:
         """Times of full steps: the partial last one is left out, and the slowest rank's stand."""
-        full = -(-self.settings.epoch_images // self.workers) // self.batch
+        full = images_per_rank(self.settings.epoch_images, self.workers) // self.batch
         full_step_s = np.array([epoch["step_s"][:full] for epoch in epochs])
         medians = [gather(float(median), self.workers) for median in np.median(full_step_s, axis=1)]
         quantiles = [gather(float(value), self.workers) for value in np.quantile(full_step_s, list(QUANTILES.values()))]

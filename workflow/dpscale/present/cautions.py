@@ -52,7 +52,7 @@ def _several_environments(tables: Tables, say: Words) -> str | None:
     letters = words.listed([str(letter) for letter in tables["environments"]["environment"]])
     return (
         f"The records come from {len(tables['environments'])} environments ({letters}), combinations of "
-        "hardware and software. Their numbers are never pooled, and no baseline is taken from another one."
+        "hardware, software and images. Their numbers are never pooled, and no baseline is taken from another one."
     )
 
 

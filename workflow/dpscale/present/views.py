@@ -88,7 +88,7 @@ def bandwidth(table: pd.DataFrame, say: Words) -> View:
 
 
 def environments(table: pd.DataFrame) -> View:
-    return _view("environments", "Environments: a letter is a combination of hardware and software", table, [
+    return _view("environments", "Environments: a letter is a combination of hardware, software and images", table, [
         _text("Environment", "environment"),
         _text("Device", "device_model"),
         _text("CPU", "cpu_model"),
@@ -100,6 +100,7 @@ def environments(table: pd.DataFrame) -> View:
         _text("torch", "torch"),
         _text("torchvision", "torchvision"),
         _text("Python", "python"),
+        Column("Images, SHA-256", lambda row: words.text(row["dataset_sha256"])[:12], is_number=False),
         _text("Hosts", "hosts"),
         _whole("Records", "records"),
     ])  # fmt: skip
