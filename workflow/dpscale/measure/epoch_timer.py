@@ -13,6 +13,8 @@ from torch.optim import Optimizer
 
 from dpscale.measure.batches import Batch
 
+GLOO_SETTLES_S = 0.005
+
 Step = Callable[[Tensor, Tensor], None]
 
 
@@ -86,8 +88,15 @@ class EpochTimer:
         return {"epoch_s": slowest, "rank_epoch_s": gather(own, self.workers), "step_s": marks.step_s()}
 
     def _all_ready(self) -> None:
+        """Wait, before the clock starts, for all devices, all ranks, and gloo's own threads.
+
+        Those take Python's lock to let go of the tensors of earlier collectives. A DataLoader that forks its workers
+        in that very moment hangs for ever (seen with Python 3.11, whose fork does not guard against it).
+        """
         self._synchronise()
         self._barrier()
+        if self.workers > 1:
+            time.sleep(GLOO_SETTLES_S)
 
     def _synchronise(self) -> None:
         for device in self.devices:
