@@ -18,6 +18,7 @@ include: "workflow/rules/dataset.smk"
 include: "workflow/rules/timing.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/partial.smk"
 
 
 rule all:

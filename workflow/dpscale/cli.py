@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from dpscale import __version__
+from dpscale.attempts import DATASET_MADE, RECORD_WRITTEN
 from dpscale.errors import DpscaleError
 from dpscale.schema import load_schema
 from dpscale.study import SETTING_PATHS, Cell, Configuration, Settings
@@ -64,7 +65,8 @@ def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> 
     from dpscale.measure.dataset import make_dataset
 
     manifest = make_dataset(source, root, download, images, out)
-    click.echo(f"{out}: {manifest['images']} training and {manifest['test_images']} test images from {source}")
+    counted = f"{manifest['images']} training and {manifest['test_images']} test images"
+    click.echo(f"{DATASET_MADE}{out}, {counted} from {source}")
 
 
 def setting_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -136,7 +138,7 @@ def time(
         click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
     if record["oom"]:
         click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
-    click.echo(f"record: {out}")
+    click.echo(f"{RECORD_WRITTEN}{out}")
 
 
 @main.command()

@@ -9,6 +9,10 @@ class StudyError(DpscaleError):
     """A study that cannot be planned."""
 
 
+class ClusterError(DpscaleError):
+    """A cluster that is described wrongly, or that will not run the jobs asked of it."""
+
+
 class RecordError(DpscaleError):
     """A record that is damaged or not a record."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpscale.attempts import Failure, find_dataset_failure, find_failure
 from dpscale.errors import RecordError
 from dpscale.measure import MEASUREMENT_VERSION
 from dpscale.schema import violations
@@ -83,10 +84,12 @@ def differences(record: Record, cell: Cell, settings: Mapping[str, Any]) -> list
 
 @dataclass(frozen=True)
 class Collected:
-    """The records of a study: those that answer its cells, and what is wrong with the files that do not."""
+    """The records of a study: those that answer its cells, what is wrong with the files that do not, and how cells
+    that were tried in vain ended."""
 
     records: dict[Cell, Record]
     rejected: dict[Cell, str]
+    failures: dict[Cell, Failure]
 
 
 def examine(results: Path, cells: Iterable[Cell], settings: Settings) -> Iterator[tuple[Cell, Record | None, str]]:
@@ -111,13 +114,16 @@ def examine(results: Path, cells: Iterable[Cell], settings: Settings) -> Iterato
 
 
 def collect(results: Path, cells: Iterable[Cell], settings: Settings) -> Collected:
-    """All records that answer `cells`, and what is wrong with the files that do not (see `examine`)."""
-    collected = Collected({}, {})
+    """All records that answer `cells`, and what is known of the cells that have none (see `examine`)."""
+    collected = Collected({}, {}, {})
+    without_dataset = find_dataset_failure(results)
     for cell, record, problem in examine(results, cells, settings):
         if record is not None:
             collected.records[cell] = record
         elif problem:
             collected.rejected[cell] = problem
+        elif failure := find_failure(results, cell) or without_dataset:
+            collected.failures[cell] = failure
     return collected
 
 

@@ -10,12 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from dpscale.errors import RecordError
-from dpscale.measure.dataset import MANIFEST
 from dpscale.record import examine, read_record, set_aside
-from dpscale.study import Plan, Study
-
-STUDY_FILE = "study.json"
-DATASET = "dataset"
+from dpscale.study import DATASET_MANIFEST, MISSING_TABLE, STUDY_FILE, Plan, Study
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ def find_outdated(study: Study, planned: Plan, results: Path) -> Outdated:
             reasons.append(problem)
         elif record is None:
             missing.append(results / cell.path)
-    others = (*_outdated_study(study, results), *_outdated_dataset(study, results))
+    others = (*_outdated_study(study, results), *_outdated_dataset(study, results), *_partial_tables(results))
     return Outdated(tuple(missing), tuple(rejected), others, tuple(reasons))
 
 
@@ -62,8 +58,20 @@ def _outdated_study(study: Study, results: Path) -> Iterator[Path]:
         yield path
 
 
+def _partial_tables(results: Path) -> Iterator[Path]:
+    """Tables that list missing cells were made for a partial page: file times would not tell that from a whole one."""
+    path = results / MISSING_TABLE
+    try:
+        with path.open() as lines:
+            heading, first_row = lines.readline(), lines.readline()
+    except OSError:
+        return
+    if heading and first_row:
+        yield path
+
+
 def _outdated_dataset(study: Study, results: Path) -> Iterator[Path]:
-    path = results / DATASET / MANIFEST
+    path = results / DATASET_MANIFEST
     if not path.exists():
         return
     try:

@@ -9,6 +9,8 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
+from dpscale.errors import DpscaleError
+
 SCHEMA_FOLDER = Path(__file__).resolve().parents[1] / "schemas"
 
 
@@ -17,6 +19,17 @@ def load_schema(name: str) -> dict[str, Any]:
     """The schema `workflow/schemas/<name>.schema.yaml`."""
     schema: dict[str, Any] = yaml.safe_load((SCHEMA_FOLDER / f"{name}.schema.yaml").read_text())
     return schema
+
+
+def read_yaml(path: Path, fault: type[DpscaleError]) -> Any:
+    """What a YAML file holds; an empty one is an empty mapping. Raises `fault` where it cannot be read."""
+    try:
+        values = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise fault(f"{path}: cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise fault(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+    return values if values is not None else {}
 
 
 @cache

@@ -7,15 +7,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dpscale.errors import StudyError
-from dpscale.schema import load_schema, violations, with_defaults
+from dpscale.schema import load_schema, read_yaml, violations, with_defaults
 
 PARALLEL_STRATEGIES = ("dp", "ddp")
 
 # Where a cell's record (.json) and its log (.log) stand, relative to the study's results and to its logs.
 CELL_PATH = "cells/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}"
+
+# Where other results stand, relative to the study's.
+STUDY_FILE = "study.json"
+DATASET_MANIFEST = "dataset/manifest.json"
+MISSING_TABLE = "tables/missing.csv"
 
 # Where each setting of a cell stands in the study file. The record, the command line and the study file
 # name the same things; this is the one place that says so.
@@ -155,13 +158,7 @@ class Study:
     @classmethod
     def read(cls, path: Path) -> "Study":
         """The study in a YAML or JSON file. Raises StudyError, also where the file cannot be read."""
-        try:
-            values = yaml.safe_load(path.read_text())
-        except OSError as error:
-            raise StudyError(f"{path}: cannot be read: {error.strerror}") from error
-        except yaml.YAMLError as error:
-            raise StudyError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
-        return cls(values if values is not None else {}, source=str(path))
+        return cls(read_yaml(path, StudyError), source=str(path))
 
     def __getitem__(self, key: str) -> Any:
         return self.values[key]

@@ -1,19 +1,21 @@
 # The study, its plan, and which of its results are to be made again. No CUDA call and no torch here: this is read on
 # login nodes and on GPU nodes alike, and must come out the same.
 
+import argparse
 import gc
 import os.path
+import shlex
+import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from dpscale.analyse.names import TABLES
-from dpscale.errors import StudyError
+from dpscale.errors import DpscaleError
 from dpscale.measure import MEASUREMENT_VERSION
-from dpscale.measure.dataset import MANIFEST
-from dpscale import rerun
-from dpscale.study import CELL_PATH, Study, runnable_plan
+from dpscale import cluster, rerun, slurm, study
+from dpscale.study import CELL_PATH, Configuration, Study, runnable_plan
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.enums import RerunTrigger
 
@@ -22,24 +24,29 @@ from snakemake.settings.enums import RerunTrigger
 gc.set_threshold(50_000, 50, 50)
 
 # The package's command of the same environment as Snakemake itself, also where that is not activated.
-shell.prefix(f"set -euo pipefail; export PATH={Path(sys.executable).parent}:$PATH; ")
+shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 STUDY_SOURCES = [os.path.relpath(path) for path in workflow.config_settings.configfiles] or ["config/config.yaml"]
 
 try:
     STUDY = Study(config, source=" and ".join(STUDY_SOURCES))
     PLAN = runnable_plan(STUDY)
-except StudyError as error:
+    CLUSTER = cluster.Cluster.read(Path(os.path.relpath(Path(workflow.basedir) / "config/cluster.yaml")))
+except DpscaleError as error:
     raise WorkflowError(str(error))
 
 RESULTS = STUDY.results
-STUDY_FILE = RESULTS / rerun.STUDY_FILE
-DATASET = RESULTS / rerun.DATASET
+STUDY_FILE = RESULTS / study.STUDY_FILE
+MANIFEST = RESULTS / study.DATASET_MANIFEST
+DATASET = MANIFEST.parent
 RECORD = f"{RESULTS}/{CELL_PATH}.json"
 RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.cells]
 TABLE_FILES = [RESULTS / f"tables/{name}.csv" for name in TABLES]
 PAGE = STUDY.page
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
+
+# What the jobs ask for that make tables and page: CPU jobs.
+PAGE_JOB = {**CLUSTER.cpu_options(), "mem_mb": 2000, "runtime": 10}
 
 # Two measurements must never share a machine. A cluster's profile, where every job has GPUs of its own, lifts this.
 if "measuring" not in workflow.global_resources:
@@ -53,9 +60,59 @@ for reason in OUTDATED.reasons:
 
 
 onstart:
-    measured = {str(path) for job in workflow.dag.needrun_jobs() for path in job.output}
+    jobs = list(workflow.dag.needrun_jobs())
+    if workflow.executor_plugin.name == "slurm":
+        ask_slurm(jobs)
+        seconds = workflow.remote_execution_settings.seconds_between_status_checks
+        slurm.ask_steadily(workflow.executor_plugin.executor, seconds)
+    measured = {str(path) for job in jobs for path in job.output}
     for aside in OUTDATED.set_aside(measured if not workflow.touch else set()):
         print(f"set aside: {aside}", file=sys.stderr)
+
+
+onerror:
+    print(
+        f"\nWhat was measured is kept. Tables and page from it, with the log of every cell that failed:\n"
+        f"  {partial_command()}\nThe same command as before measures only what is missing.",
+        file=sys.stderr,
+    )
+
+
+def ask_slurm(jobs):
+    """Stop before anything is submitted where an earlier run is still going, or where Slurm will not run a job."""
+    cells = [job for job in jobs if job.rule.name == "time"]
+    attempts = 1 + workflow.execution_settings.retries
+    try:
+        if cells:
+            slurm.require_no_running_jobs(Path.cwd(), workflow.executor_settings.jobname_prefix)
+            require_still_missing()
+            last_min = cluster.runtime_min(STUDY["cell_timeout_s"], attempts)
+            slurm.require_time(cells[0].resources.get("slurm_partition"), last_min, attempts)
+        slurm.require_possible(
+            [(" ".join([str(job), *job.wildcards]), job.resources) for job in jobs if not job.is_local]
+        )
+    except DpscaleError as error:
+        raise WorkflowError(str(error))
+
+
+def require_still_missing():
+    """Stop where jobs of a killed run wrote records after this run was planned: it would measure those again."""
+    if any(path.exists() for path in OUTDATED.missing_records):
+        raise WorkflowError("jobs of an earlier run have just finished: the same command again counts what they wrote")
+
+
+def partial_command():
+    """The command for the page of this study from what there is, with the profile and the study of this run."""
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options.add_argument("--profile")
+    options.add_argument("--configfile", "--configfiles", nargs="+", default=[])
+    options.add_argument("--config", "-C", nargs="*", default=[])
+    given, _ = options.parse_known_args(sys.argv[1:])
+    program = "snakemake" if shutil.which("snakemake") else os.path.relpath(Path(sys.executable).with_name("snakemake"))
+    where = ["--profile", given.profile] if given.profile else ["--cores", "1"]
+    files = ["--configfile", *given.configfile] if given.configfile else []
+    changes = ["--config", *given.config] if given.config else []
+    return shlex.join([program, *where, "partial", *files, *changes])
 
 
 def of_this_study(*paths):
@@ -70,13 +127,16 @@ def of_this_study(*paths):
     return paths
 
 
+def configuration(wildcards):
+    return Configuration(wildcards.strategy, int(wildcards.gpus), int(wildcards.batch))
+
+
 def dataset_for_cells():
     """The only input of a cell; its time never counts. A dataset that is gone is made for cells that need it."""
-    manifest = DATASET / MANIFEST
-    if manifest.exists():
-        return ancient(manifest)
+    if MANIFEST.exists():
+        return ancient(MANIFEST)
     finished = set(RECORDS) - OUTDATED.paths if workflow.is_main_process else set()
-    return lambda wildcards: [] if RECORD.format(**wildcards) in finished else ancient(manifest)
+    return lambda wildcards: [] if RECORD.format(**wildcards) in finished else ancient(MANIFEST)
 
 
 def sources(*patterns):

@@ -5,19 +5,21 @@ from dpscale.measure.dataset import ARRAYS
 
 rule dataset:
     output:
-        DATASET / MANIFEST,
+        MANIFEST,
         expand(DATASET / "{array}", array=ARRAYS),
     log:
         RESULTS / "logs/dataset.log",
     resources:
+        **CLUSTER.cpu_options(),
         mem_mb=4000,
         runtime=30,
     params:
+        prefix=CLUSTER.command_prefix,
         source=STUDY["dataset"]["source"],
         root=STUDY["dataset"]["root"],
         images=STUDY["dataset"]["images"],
         download="--download" if STUDY["dataset"]["download"] else "--no-download",
         folder=DATASET,
     shell:
-        "dpscale dataset --source {params.source} --root {params.root:q} {params.download}"
+        "exec {params.prefix}dpscale dataset --source {params.source} --root {params.root:q} {params.download}"
         " --images {params.images} --out {params.folder:q} > {log} 2>&1"

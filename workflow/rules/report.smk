@@ -11,8 +11,7 @@ rule report:
     log:
         RESULTS / "logs/report.log",
     resources:
-        mem_mb=2000,
-        runtime=10,
+        **PAGE_JOB,
     params:
         tables=RESULTS / "tables",
     shell:

@@ -5,14 +5,13 @@ rule tables:
     input:
         study=STUDY_FILE,
         records=lambda wildcards: of_this_study(*RECORDS),
-        code=sources("analyse/*.py", "study.py", "record.py", "schema.py", "../schemas/*.yaml"),
+        code=sources("analyse/*.py", "study.py", "record.py", "attempts.py", "schema.py", "../schemas/*.yaml"),
     output:
         TABLE_FILES,
     log:
         RESULTS / "logs/tables.log",
     resources:
-        mem_mb=2000,
-        runtime=10,
+        **PAGE_JOB,
     params:
         results=RESULTS,
         folder=RESULTS / "tables",

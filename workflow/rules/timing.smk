@@ -12,16 +12,19 @@ rule time:
     # Run 1 of every cell before run 2 of any: drift then shows as spread, not as a difference between cells.
     priority: lambda wildcards: STUDY["runs"] - int(wildcards.run)
     resources:
+        **CLUSTER.cell_options(STUDY.settings),
         measuring=1,
-        gpu=lambda wildcards: int(wildcards.gpus) if STUDY["device"] == "cuda" else 0,
-        mem_mb=lambda wildcards: 4000 + 4000 * int(wildcards.gpus),
-        runtime=lambda wildcards: int(STUDY["cell_timeout_s"] // 60 + 5),
-        timeout_s=str(STUDY["cell_timeout_s"]),
+        gres=lambda wildcards: CLUSTER.gres(STUDY.settings, configuration(wildcards)),
+        cpus_per_task=lambda wildcards: cluster.cpus(STUDY.settings, configuration(wildcards)),
+        mem_mb=lambda wildcards, attempt: cluster.memory_mb(STUDY.settings, configuration(wildcards), attempt),
+        runtime=lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
+        timeout_s=lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
     params:
+        prefix=CLUSTER.command_prefix,
         settings=STUDY.settings.options(),
         folder=DATASET,
         measurement_version=MEASUREMENT_VERSION,
     shell:
-        "exec dpscale time --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus} --batch-per-gpu {wildcards.batch}"
-        " --run {wildcards.run} --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s}"
+        "exec {params.prefix}dpscale time --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
+        " --batch-per-gpu {wildcards.batch} --run {wildcards.run} --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s}"
         " --out {output:q} > {log} 2>&1"

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -47,13 +47,14 @@ COLUMNS: dict[str, list[str]] = {
         "dataset_source", "synthetic", "dataset_sha256",
     ],
     "rejected": ["path", "reason"],
+    "missing": ["path", "strategy", "gpus", "batch_per_gpu", "run", "status", "reason", "log"],
 }  # fmt: skip
 
 # Columns to read back as text: version 12.10 is not 12.1, and a column without any entry is no column of numbers.
 TEXT_COLUMNS = dict.fromkeys(
     (
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
-        *("git_commit", "job_id", "dataset_sha256"),
+        *("git_commit", "job_id", "dataset_sha256", "log"),
     ),
     str,
 )
@@ -64,6 +65,11 @@ ENVIRONMENT_SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision
 
 # NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
 NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+
+# Why a cell is missing that was never tried.
+NO_RECORD = "no record yet"
+# States of cells without a record; the first says most.
+STATES_BY_WEIGHT = ("failed", "unfinished", "missing")
 
 Row = dict[str, Any]
 
@@ -116,6 +122,7 @@ def build_tables(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
         "environments": _environment_rows(collected.records, environments),
         "records": [_record_row(cell, record, environments) for cell, record in collected.records.items()],
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],
+        "missing": [_missing_row(cell, collected) for cell in plan(study).cells if cell not in collected.records],
     }
     # Whole numbers stay whole beside missing ones.
     return {name: pd.DataFrame(list(rows[name]), columns=COLUMNS[name]).convert_dtypes() for name in COLUMNS}
@@ -136,16 +143,21 @@ def _points(study: Study, collected: Collected, environments: Mapping[Cell, str]
         records[cell.configuration][environments[cell]].append(record)
     here = plan(study)
     not_run = {item.configuration: item for item in here.not_run}
-    rejected = {cell.configuration: reason for cell, reason in sorted(collected.rejected.items(), reverse=True)}
+    without_record: dict[Configuration, list[Cell]] = defaultdict(list)
+    for cell in here.cells:
+        if cell not in collected.records:
+            without_record[cell.configuration].append(cell)
     points: dict[PointKey, Point] = {}
     for configuration in sorted({*here.configurations, *not_run}):
+        states = [(cell, *_why_missing(cell, collected)) for cell in without_record[configuration]]
         for scope in study["scopes"]:
             measured = records.get(configuration)
             if measured:
                 for environment, some in sorted(measured.items()):
-                    points[configuration, scope, environment] = _measured(configuration, scope, environment, some)
+                    point = _measured(configuration, scope, environment, some)
+                    points[configuration, scope, environment] = _with_missing_runs(point, states)
             else:
-                state, reason = _unmeasured(configuration, not_run, rejected)
+                state, reason = _unmeasured(configuration, not_run, states)
                 points[configuration, scope, None] = Point(configuration, scope, None, state, reason)
     return points
 
@@ -171,14 +183,48 @@ def _measured(configuration: Configuration, scope: str, environment: str, record
     )
 
 
+CellState = tuple[Cell, str, str]  # a cell without a record, its status, and the reason
+
+
 def _unmeasured(
-    configuration: Configuration, not_run: Mapping[Configuration, NotRun], rejected: Mapping[Configuration, str]
+    configuration: Configuration, not_run: Mapping[Configuration, NotRun], states: Sequence[CellState]
 ) -> tuple[str, str]:
+    """Status and reason of a configuration without any record; a failure says more than a run never tried."""
     if configuration in not_run:
         item = not_run[configuration]
         return item.state, item.reason
-    reason = rejected.get(configuration)
-    return "missing", f"record not used: {reason}" if reason else "no record yet"
+    _, status, reason = min(states, key=lambda item: (STATES_BY_WEIGHT.index(item[1]), item[2] == NO_RECORD))
+    return status, reason
+
+
+def _with_missing_runs(point: Point, states: Sequence[CellState]) -> Point:
+    """The point, and which of its runs have no record."""
+    runs = [f"run {cell.run} {status}" for cell, status, _ in states]
+    return replace(point, reason="; ".join(filter(None, [point.reason, *runs])))
+
+
+def _why_missing(cell: Cell, collected: Collected) -> tuple[str, str]:
+    """Status and reason of a cell without a record."""
+    if cell in collected.failures:
+        return collected.failures[cell].state, collected.failures[cell].reason
+    if cell in collected.rejected:
+        return "missing", f"record not used: {collected.rejected[cell]}"
+    return "missing", NO_RECORD
+
+
+def _missing_row(cell: Cell, collected: Collected) -> Row:
+    at = cell.configuration
+    status, reason = _why_missing(cell, collected)
+    return {
+        "path": cell.path,
+        "strategy": at.strategy,
+        "gpus": at.gpus,
+        "batch_per_gpu": at.batch_per_gpu,
+        "run": cell.run,
+        "status": status,
+        "reason": reason,
+        "log": collected.failures[cell].log if cell in collected.failures else None,
+    }
 
 
 def _times_row(study: Study, point: Point) -> Row:

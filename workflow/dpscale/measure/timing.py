@@ -17,7 +17,11 @@ from dpscale.record import Record, write_record
 from dpscale.study import Cell, Settings
 
 ARRAYS_OF_SCOPE = {"compute": EPOCH_ARRAYS, "end_to_end": TRAIN_ARRAYS}
-STEERING_VARIABLES = ("NCCL_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+# Variables that steer CUDA, NCCL and the allocator, and the node that Slurm gave.
+RECORDED_VARIABLES = (
+    *("NCCL_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
+    *("SLURMD_NODENAME", "SLURM_JOB_PARTITION"),
+)
 JOB_ID_VARIABLES = ("SLURM_JOB_ID",)
 
 
@@ -85,7 +89,7 @@ def _provenance() -> dict[str, Any]:
         "command": shlex.join(["dpscale", *sys.argv[1:]]),
         "job_id": next((os.environ[name] for name in JOB_ID_VARIABLES if name in os.environ), None),
         "environment": {
-            name: value for name, value in sorted(os.environ.items()) if name.startswith(STEERING_VARIABLES)
+            name: value for name, value in sorted(os.environ.items()) if name.startswith(RECORDED_VARIABLES)
         },
     }
 

@@ -24,7 +24,7 @@ from torch.optim import Optimizer
 from dpscale.errors import MeasurementError
 from dpscale.measure.batches import LoadedEpochs, images_per_rank, preloaded_batches
 from dpscale.measure.epoch_timer import EpochTimer, Step, gather, training_step
-from dpscale.measure.hardware import Sensors, hardware, software
+from dpscale.measure.hardware import Sensors, hardware, require_gpus, software
 from dpscale.measure.resnet import build_network
 from dpscale.measure.strategies import parallelise
 from dpscale.study import Cell, Configuration, Settings
@@ -92,14 +92,9 @@ class TimingWorker:
         return timer.total_s
 
     def prepare(self) -> None:
-        """Claim this rank's devices and meet the other ranks. Raises MeasurementError where GPUs are missing."""
-        gpus = self.cell.configuration.gpus
+        """Claim this rank's devices and meet the other ranks. Raises MeasurementError where they cannot be had."""
         if self.on_gpu:
-            visible = torch.cuda.device_count()
-            if visible != gpus:
-                raise MeasurementError(
-                    f"asked for {gpus} GPUs, {visible} visible: see CUDA_VISIBLE_DEVICES, or the job's allocation"
-                )
+            require_gpus(self.cell.configuration.gpus)
             torch.cuda.set_device(self.device)
         # One thread, whatever OMP_NUM_THREADS says (Snakemake sets it): a cell by hand is then the rule's cell, and a
         # CPU worker stands for a device of fixed size, which more workers must not make smaller.

@@ -17,6 +17,7 @@ from dpscale.errors import MeasurementError
 POLL_S = 0.02
 OUTCOME = "outcome.json"
 PARENT_PID = "DPSCALE_PARENT_PID"
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Workers:
@@ -41,7 +42,7 @@ class Workers:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "Workers":
-        for ending in (signal.SIGTERM, signal.SIGHUP):
+        for ending in _ENDINGS:
             signal.signal(ending, _exit_on_signal)
         for rank in range(self._count):
             command = [sys.executable, "-m", self._module, str(self._job_file), str(rank)]
@@ -116,4 +117,8 @@ def _describe(code: int) -> str:
 
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
+    for ending in _ENDINGS:  # Slurm sends it twice: the second must not interrupt what the first sets off
+        signal.signal(ending, signal.SIG_IGN)
+    # Not through sys.stderr, which the signal may have interrupted.
+    os.write(sys.stderr.fileno(), f"Error: stopped by {signal.Signals(number).name}\n".encode())
     raise SystemExit(128 + number)

@@ -35,10 +35,15 @@ def _no_records(tables: Tables) -> str | None:
 
 
 def _missing(tables: Tables) -> str | None:
-    planned = tables["times"].drop_duplicates([*words.POINT_COLUMNS, "status"])
-    missing = int((planned["status"] == "missing").sum())
-    total = len(planned.drop_duplicates(words.POINT_COLUMNS))
-    return f"Configurations without a record yet (missing): {missing:,} of {total:,}." if missing else None
+    """The page is partial: say so, and how much of it is missing."""
+    missing = tables["missing"]
+    if missing.empty:
+        return None
+    failed = int((missing["status"] == "failed").sum())
+    return (
+        f"This page is partial. Cells without a record: {len(missing):,}, of which failed: {failed:,}. "
+        "Which, and what their logs say, is under Not run."
+    )
 
 
 def _rejected(tables: Tables) -> str | None:

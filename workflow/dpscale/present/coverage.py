@@ -46,6 +46,16 @@ class Absence:
     points: str
 
 
+@dataclass(frozen=True)
+class MissingCell:
+    """A cell that was planned and has no record: its state, the reason, and the last lines of its log, if any."""
+
+    name: str
+    state: str
+    reason: str
+    log: str
+
+
 def grid(times: pd.DataFrame, say: Words) -> Grid:
     """The state of every configuration of the study."""
     cells = _cells(times, say)
@@ -72,6 +82,19 @@ def absences(times: pd.DataFrame, say: Words) -> list[Absence]:
         Absence(state, reason, len(points), words.listed(list(points))) for (state, reason), points in reasons.items()
     ]
     return sorted(found, key=lambda absence: -absence.number)
+
+
+def missing_cells(missing: pd.DataFrame, say: Words) -> list[MissingCell]:
+    """Every planned cell without a record, those that failed first."""
+    return [
+        MissingCell(
+            f"{say.point(row)}, run {row['run']}",
+            row["status"],
+            row["reason"],
+            row["log"] if words.is_known(row["log"]) else "",
+        )
+        for row in words.rows(missing.sort_values("status", kind="stable"))
+    ]
 
 
 def _cells(times: pd.DataFrame, say: Words) -> Mapping[tuple[str, int, int], Cell]:

@@ -25,7 +25,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
     """The page of a study as HTML.
 
     `study` is the complete study mapping; `tables` holds times, speedup, communication, bandwidth,
-    environments, records and rejected, as read from their CSV files. Pure, but for reading its own template.
+    environments, records, rejected and missing, as read from their CSV files. Pure, but for reading its own template.
     """
     say = Words.of(study, tables)
     style = Markup((_TEMPLATES / "page.css").read_text())
@@ -49,6 +49,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         findings=findings(tables, say),
         grid=coverage.grid(tables["times"], say),
         absences=coverage.absences(tables["times"], say),
+        missing_cells=coverage.missing_cells(tables["missing"], say),
         epoch_time=charts.epoch_time(tables["times"], say),
         weak=charts.speedup(tables["speedup"], "weak", say),
         strong=charts.speedup(tables["speedup"], "strong", say),

@@ -55,7 +55,7 @@ class Words:
 
     def environment(self, row: Row) -> str:
         """` in environment B` where there are several and this row has one; else nothing."""
-        known = self.several_environments and is_known(row["environment"])
+        known = self.several_environments and is_known(row.get("environment"))
         return f" in environment {row['environment']}" if known else ""
 
 

@@ -1,0 +1,96 @@
+"""What Snakemake adds to Slurm: twelve small cells through the profile, against the same twelve as plain sbatch jobs.
+
+python bench/slurm_overhead.py [repeats]    On a throwaway Slurm of its own, in turn; needs root and Debian's packages.
+"""
+
+import shlex
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT / "tests"), str(ROOT / "tests/slurm")]  # the cluster is the tests'
+
+from slurm_project import SlurmProject  # noqa: E402
+from throwaway_slurm import ThrowawaySlurm, missing_requirement  # noqa: E402
+
+from dpscale import cluster  # noqa: E402
+from dpscale.study import Cell, Study, plan  # noqa: E402
+from project import STUDY, Project  # noqa: E402
+
+RUNS = 6
+RATIO, CONSTANT_S = 1.3, 15
+
+
+def main(repeats: int) -> None:
+    if reason := missing_requirement():
+        sys.exit(f"slurm_overhead: {reason}")
+    study = Study({**STUDY, "runs": RUNS})
+    cells = plan(study).cells
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        (folder / "slurm").mkdir()
+        with ThrowawaySlurm(folder / "slurm") as slurm:
+            project = SlurmProject.on(slurm, Project.create(ROOT, folder / "source"), folder / "project")
+            project.hurried = False
+            project.configure_cluster(rehearsal=True)
+            project.change_study(runs=RUNS)
+            project.run("--until", "dataset", "study")
+            plain_s, profile_s = [], []
+            for _ in range(repeats):
+                plain_s.append(seconds_of_plain_jobs(project, study, cells))
+                profile_s.append(seconds_of_the_profile(project, cells))
+    limit_s = RATIO * median(plain_s) + CONSTANT_S
+    print(f"{len(cells)} cells, median of {repeats}")
+    print(f"limit: {RATIO} times the plain jobs + {CONSTANT_S} s = {limit_s:.1f} s")
+    print(f"plain sbatch jobs           {median(plain_s):6.1f} s  {[round(one, 1) for one in plain_s]}")
+    print(f"snakemake --profile slurm   {median(profile_s):6.1f} s  {[round(one, 1) for one in profile_s]}")
+
+
+def seconds_of_plain_jobs(project: SlurmProject, study: Study, cells: tuple[Cell, ...]) -> float:
+    """From the first sbatch to the end of the last job."""
+    started = time.monotonic()
+    sbatch = [["sbatch", "--parsable", *job(project, study, cell)] for cell in cells]
+    numbers = [project.slurm.run(*one, cwd=project.folder).stdout.strip() for one in sbatch]
+    for number in numbers:
+        project.slurm.wait_for(number, "COMPLETED", limit_s=600)
+    taken_s = time.monotonic() - started
+    remove(project, cells)
+    return taken_s
+
+
+def job(project: SlurmProject, study: Study, cell: Cell) -> list[str]:
+    at = cell.configuration
+    command = (
+        f"dpscale time --strategy {at.strategy} --gpus {at.gpus} --batch-per-gpu {at.batch_per_gpu} --run {cell.run}"
+        f" --dataset results/tiny/dataset {study.settings.options()} --out results/tiny/{cell.path}"
+    )
+    asked = [
+        f"--gres=gpu:{at.gpus}",
+        f"--cpus-per-task={cluster.cpus(study.settings, at)}",
+        f"--mem={cluster.memory_mb(study.settings, at, 1)}",
+    ]
+    path = f"{Path(sys.executable).parent}:$PATH"
+    environment = f"export PATH={path} PYTHONPATH={shlex.quote(str(project.folder / 'workflow'))}"
+    return [*asked, "--nodes=1", "--output=/dev/null", "--wrap", f"{environment}; {command}"]
+
+
+def seconds_of_the_profile(project: SlurmProject, cells: tuple[Cell, ...]) -> float:
+    """From the start of Snakemake to its end."""
+    started = time.monotonic()
+    done = project.snakemake("--until", "time")
+    taken_s = time.monotonic() - started
+    assert done.returncode == 0, done.stdout
+    remove(project, cells)
+    return taken_s
+
+
+def remove(project: SlurmProject, cells: tuple[Cell, ...]) -> None:
+    for cell in cells:
+        (project.folder / "results/tiny" / cell.path).unlink()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
