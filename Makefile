@@ -8,19 +8,39 @@ READY := $(VENV)/.ready
 # The default study where CUDA GPUs are visible, the laptop's where none is. Or: make report CONFIG=config/mine.yaml
 CONFIG ?=
 
+# Another build of torch than the pinned one, as words for pip, or `none`; remembered until make clean.
+# Older GPUs and drivers need it: docs/cluster.md. For example
+#   make env TORCH="torch==2.8.0 torchvision==0.23.0"
+CHOSEN := $(VENV)/.torch
+TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
+
 .DEFAULT_GOAL := help
-.PHONY: help report unlock example test lint format bench clean
+.PHONY: help env report unlock example test lint format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-$(READY): requirements.txt pyproject.toml
+$(CHOSEN): FORCE
+	@mkdir -p $(VENV)
+	@echo "$(TORCH)" | cmp -s - $@ || echo "$(TORCH)" > $@
+
+FORCE:
+
+$(READY): requirements.txt pyproject.toml $(CHOSEN)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+ifeq ($(strip $(TORCH)),)
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+else
+	$(if $(filter-out none,$(TORCH)),$(BIN)/python -m pip install --quiet $(TORCH))
+	grep -vE '^torch(vision)?==' requirements.txt > $(VENV)/without-torch.txt
+	$(BIN)/python -m pip install --quiet --requirement $(VENV)/without-torch.txt
+endif
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+env: $(READY)  ## Set up .venv and no more; TORCH="..." chooses another build of torch, TORCH=none leaves it out
 
 report: $(READY)  ## Measure the study that fits this machine, and render its page
 	@gpus=$$($(BIN)/python -m dpscale.measure.hardware) && \
@@ -56,9 +76,11 @@ format: $(READY)  ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow/rules
 
-bench: $(READY)  ## Fixed cost of a cell, and ten thousand cells, each against a baseline
+bench: $(READY)  ## Fixed cost of a cell, ten thousand cells, and Slurm (as root), each against a baseline
 	$(BIN)/python bench/cell_overhead.py
 	$(BIN)/python bench/many_cells.py
+	@if [ $$(id -u) = 0 ] && command -v slurmctld > /dev/null; then $(BIN)/python bench/slurm_overhead.py; \
+	else echo "slurm_overhead: not run, it needs root and Debian's Slurm"; fi
 
 clean:  ## Remove the environment; results and pages stay
 	rm -rf $(VENV)

@@ -1,10 +1,19 @@
 """What all tests share: real studies made small, and the marks that need hardware."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
+from clone import Clone
+from project import Project
+
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure() -> None:
+    """Started in a shell's background, tests would inherit that Ctrl-C is ignored, and so would the runs they stop."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,3 +31,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def finished(root, tmp_path_factory) -> Project:
+    """The tiny study, run once from nothing to its page. Tests work on copies."""
+    project = Project.create(root, tmp_path_factory.mktemp("finished"))
+    project.first_run = project.run()
+    return project
+
+
+@pytest.fixture
+def project(finished, tmp_path) -> Project:
+    return finished.copy(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def clone(root, tmp_path_factory) -> Clone:
+    return Clone(root, tmp_path_factory.mktemp("clone") / "project")
+
+
+@pytest.fixture(scope="session")
+def laptop_report(clone) -> str:
+    """What the first `make report` in a clone prints: it measures the laptop's study."""
+    return clone.make("report")
+
+
+@pytest.fixture(scope="session")
+def laptop_page(clone, laptop_report) -> Path:
+    return clone.folder / "report/laptop.html"

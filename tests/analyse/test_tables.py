@@ -204,3 +204,38 @@ def test_whole_numbers_stay_whole_in_the_csv(tmp_path):
     lines = tables["times"].to_csv(index=False).splitlines()
     steps = lines[0].split(",").index("steps_per_epoch")
     assert {line.split(",")[steps] for line in lines[1:]} == {"", "782", "391", "196", "1563"}
+
+
+def test_cells_that_failed_are_told_from_those_never_tried(tmp_path):
+    log = tmp_path / "logs/cells/ddp/gpus-2/batch-32/run-2.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("12:00:00 warm-up epoch 1\nError: stopped after 5 s\n")
+    tables = measured(tmp_path, skip=[("ddp", 2, 32), ("dp", 2, 32)])
+    missing = tables["missing"].set_index("path")
+    assert len(missing) == 4
+    failed = missing.loc["cells/ddp/gpus-2/batch-32/run-2.json"]
+    assert (failed["status"], failed["reason"]) == ("failed", "Error: stopped after 5 s")
+    assert failed["log"] == f"{log}:\n12:00:00 warm-up epoch 1\nError: stopped after 5 s"
+    assert sorted(missing["status"]) == ["failed", "missing", "missing", "missing"]
+    times = tables["times"]
+    assert row(times, "ddp", 2, 32)["status"] == "failed"
+    assert row(times, "ddp", 2, 32)["reason"] == "Error: stopped after 5 s"
+    assert (row(times, "dp", 2, 32)["status"], row(times, "dp", 2, 32)["reason"]) == ("missing", "no record yet")
+
+
+def test_a_configuration_of_which_one_run_failed_keeps_the_other(tmp_path):
+    study = Study(VALUES)
+    measured(tmp_path)
+    at = next(cell for cell in plan(study).cells if cell.configuration.strategy == "ddp" and cell.run == 2)
+    (tmp_path / at.path).unlink()
+    log = (tmp_path / "logs" / at.path).with_suffix(".log")
+    log.parent.mkdir(parents=True)
+    log.write_text("Error: stopped by SIGTERM\n")
+    tables = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
+    found = row(tables["times"], "ddp", 2, at.configuration.batch_per_gpu)
+    assert (found["status"], found["runs"], found["reason"]) == ("ok", 1, "run 2 failed")
+    assert list(tables["missing"]["path"]) == [at.path]
+
+
+def test_a_complete_study_misses_nothing(tmp_path):
+    assert measured(tmp_path)["missing"].empty

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from dpscale.record import read_record
+from project import wait_for
 
 pytestmark = pytest.mark.processes
 
@@ -63,13 +63,6 @@ def workers_of(process):
         if not children:
             return found - {process.pid}
         found |= children
-
-
-def wait_for(condition, timeout_s=60):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
 
 
 def alive(pids):
@@ -223,11 +216,14 @@ def endless_cell(dataset, tmp_path, scope, more=""):
     long = f"--timed-epochs 10000 --budget-s 10000 --scopes {scope} {more}"
     with log.open("w") as file:
         process = subprocess.Popen(command(dataset, tmp_path / "r.json", more=long), stderr=file, stdout=file)
-        wait_for(lambda: f"{scope} epoch 2" in log.read_text())
-        workers = workers_of(process)
-        assert len(workers) >= 2
-        yield process, workers, log
-        assert process.wait(40) != 0
+        try:
+            wait_for(lambda: f"{scope} epoch 2" in log.read_text())
+            workers = workers_of(process)
+            assert len(workers) >= 2
+            yield process, workers, log
+            assert process.wait(40) != 0
+        finally:
+            process.kill()
     wait_for(lambda: not alive(workers), timeout_s=10)
     assert not list(tmp_path.glob("*r.json*"))
 

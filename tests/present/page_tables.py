@@ -115,6 +115,12 @@ def record_row(run: int = 1, status: str = "ok", **at: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def missing_row(status: str = "missing", reason: str = "no record yet", log: str | None = None, **at: Any):
+    record = record_row(at.pop("run", 1), **at)
+    names = ("path", "strategy", "gpus", "batch_per_gpu", "run")
+    return {**{name: record[name] for name in names}, "status": status, "reason": reason, "log": log}
+
+
 def environment_row(letter: str = "A", records: int = 78) -> dict[str, Any]:
     return {
         "environment": letter, "device_model": "NVIDIA H200", "cpu_model": "Intel Xeon Platinum 8468",

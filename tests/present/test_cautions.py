@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from page_tables import absent_row, environment_row, record_row, study, tables, times_row
+from page_tables import environment_row, missing_row, record_row, study, tables, times_row
 
 from dpscale.present.cautions import cautions
 from dpscale.present.words import Tables
@@ -20,8 +20,8 @@ CASES = {
     "synthetic": (with_record(synthetic=True), "synthetic"),
     "no record": (tables(), "Nothing has been measured"),
     "missing": (
-        tables(**{**SOUND, "times": [*SOUND["times"], absent_row("missing", None, **{**AT, "gpus": 4})]}),
-        "(missing): 1 of 2.",
+        tables(**SOUND, missing=[missing_row(**{**AT, "gpus": 4}), missing_row("failed", **{**AT, "gpus": 8})]),
+        "without a record: 2, of which failed: 1",
     ),
     "rejected": (tables(**SOUND, rejected=[{"path": "a.json", "reason": "is damaged"}]), "not used: 1."),
     "environments": (

@@ -18,6 +18,7 @@ from page_tables import (
     empty,
     environment_row,
     h200,
+    missing_row,
     record_row,
     speedup_row,
     study,
@@ -62,6 +63,26 @@ class Reader(HTMLParser):
 @pytest.fixture(scope="module")
 def page() -> str:
     return render(study(strong_scaling_global_batch=[128, 2_048]), h200())
+
+
+def test_missing_cells_show_their_state_and_the_end_of_their_log():
+    at = {"strategy": "ddp", "gpus": 2}
+    log = "a.log:\n<b>12:00</b> warm-up epoch 1\nError: stopped after 5 s"
+    rows = [missing_row(batch=32, **at), missing_row("failed", "Error: stopped after 5 s", log, batch=64, run=2, **at)]
+    page = render(study(), tables(missing=rows))
+    text = visible(page)
+    failed = "ddp on 2 GPUs at batch 64 per GPU, run 2: failed"
+    missing = "ddp on 2 GPUs at batch 32 per GPU, run 1: missing"
+    assert text.index(failed) < text.index(missing)
+    assert "&lt;b&gt;12:00&lt;/b&gt; warm-up epoch 1\nError: stopped after 5 s</pre>" in page
+    assert page.count("End of its log") == 1
+    assert "This page is partial" in text
+
+
+def test_a_complete_page_says_nothing_of_missing_cells():
+    text = visible(render(study(), tables()))
+    assert "Cells without a record" not in text
+    assert "partial" not in text
 
 
 def visible(page: str) -> str:

@@ -4,16 +4,16 @@ import json
 import os
 import signal
 import subprocess
-import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import yaml
-from project import STUDY
 
+from dpscale.analyse.names import TABLES
 from dpscale.rerun import find_outdated
 from dpscale.study import Study, plan
+from project import STUDY, running_in, wait_for
 
 pytestmark = pytest.mark.snakemake
 
@@ -24,16 +24,12 @@ def started_at(path: Path) -> str:
     return json.loads(path.read_text())["started_at"]
 
 
-def change_study(project, **changes):
-    project.write_study({**STUDY, **changes})
-
-
 def test_the_first_run_makes_everything(finished):
     assert finished.first_run == {"dataset": 1, "study": 1, "time": 4, "tables": 1, "report": 1, "all": 1}
     assert len(finished.records()) == 4
     assert "<html" in finished.page.read_text()
     tables = {path.stem for path in (finished.folder / "results/tiny/tables").glob("*.csv")}
-    assert tables == {"times", "speedup", "communication", "bandwidth", "environments", "records", "rejected"}
+    assert tables == set(TABLES)
 
 
 def test_run_1_of_every_cell_came_before_run_2_of_any_and_none_at_once(finished):
@@ -57,17 +53,17 @@ def test_a_deleted_record_is_measured_again_and_only_that(project):
 
 
 def test_a_new_batch_size_adds_only_its_cells(project):
-    change_study(project, batch_per_gpu=[32, 64])
+    project.change_study(batch_per_gpu=[32, 64])
     assert project.planned() == {"study": 1, "time": 4, "tables": 1, "report": 1, "all": 1}
 
 
 def test_more_runs_add_only_those(project):
-    change_study(project, runs=3)
+    project.change_study(runs=3)
     assert project.planned()["time"] == 2
 
 
 def test_a_longer_timeout_measures_nothing(project):
-    change_study(project, cell_timeout_s=1234)
+    project.change_study(cell_timeout_s=1234)
     assert "time" not in project.planned()
 
 
@@ -106,10 +102,10 @@ def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(project, w
 
 
 def test_only_what_is_measured_again_is_set_aside(project):
-    change_study(project, network={"width": 6})
+    project.change_study(network={"width": 6})
     project.run("--until", "study")
     assert not project.records("*set-aside*")
-    change_study(project)
+    project.change_study()
     assert "time" not in project.planned()
 
 
@@ -123,7 +119,7 @@ def test_a_dataset_that_is_gone_is_not_missed_until_a_cell_needs_it(project):
 
 def test_a_changed_setting_measures_every_cell_and_keeps_the_old_records(project):
     old = {path.name + str(path.parent): path.read_text() for path in project.records()}
-    change_study(project, optimiser={"learning_rate": 0.2})
+    project.change_study(optimiser={"learning_rate": 0.2})
     assert project.planned()["time"] == 4
     assert not project.records("*set-aside*"), "a dry run must change nothing"
     done = project.snakemake()
@@ -161,36 +157,13 @@ def test_the_version_of_the_clocked_code_counts(project):
     assert project.planned()["time"] == 4
 
 
-def running_in(folder: Path) -> list[int]:
-    """Processes whose working folder is `folder`: Snakemake, cells and their workers."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and (entry / "cwd").readlink() == folder and "Z" not in state(entry):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-def state(process: Path) -> str:
-    return (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
-
-
-def wait_for(condition, timeout_s=60):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_run_leaves_no_record_and_no_worker_and_the_next_does_just_that_cell(project, ending):
     """SIGKILL hits Snakemake alone, as an out-of-memory killer would; Ctrl-C goes to all processes."""
     project.record().unlink()
     log = project.folder / "results/tiny/logs/cells/ddp/gpus-2/batch-64/run-1.log"
     log.unlink()
-    endless(project)
+    project.endless()
     process = subprocess.Popen(
         project.command("--until", "time"),
         cwd=project.folder,
@@ -209,29 +182,46 @@ def test_a_killed_run_leaves_no_record_and_no_worker_and_the_next_does_just_that
     wait_for(lambda: not running_in(project.folder), timeout_s=15)
     assert not project.record().exists()
     assert not list(project.record().parent.glob(".*partial"))
-    endless(project, undo=True)
+    project.endless(undo=True)
     project.snakemake("--unlock")
     assert project.planned("--rerun-incomplete")["time"] == 1
 
 
-def endless(project, undo: bool = False) -> None:
-    """Have cells warm up for ever, without changing a setting: as if they were very slow."""
-    path = project.folder / "workflow/dpscale/measure/timing_worker.py"
-    whole, slow = "range(self.settings.warmup_epochs)", "range(10**9)"
-    text = path.read_text()
-    assert (slow if undo else whole) in text
-    path.write_text(text.replace(slow, whole) if undo else text.replace(whole, slow))
-
-
 def test_a_failing_cell_leaves_the_others_measured(project):
     """A timeout that no cell can keep, for one new batch: everything else stands."""
-    change_study(project, batch_per_gpu=[32, 64], cell_timeout_s=0.01)
+    project.change_study(batch_per_gpu=[32, 64], cell_timeout_s=0.01)
     done = project.snakemake("--keep-going")
     assert done.returncode != 0
     assert len(project.records()) == 4
     assert "stopped after" in project.logs()
-    change_study(project, batch_per_gpu=[32, 64])
+    project.change_study(batch_per_gpu=[32, 64])
     assert project.planned()["time"] == 4
+
+
+def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(project):
+    """Also where the record comes back with its old time, as rsync and mv leave it."""
+    whole, times = project.record().read_bytes(), project.record().stat()
+    project.record().unlink()
+    assert project.run("partial") == {"partial": 1}
+    assert project.page_is_partial()
+    assert "ddp on 2 workers at batch 64 per worker, run 1: <strong>missing</strong>" in project.page.read_text()
+    project.record().write_bytes(whole)
+    os.utime(project.record(), ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert project.run() == {"tables": 1, "report": 1, "all": 1}
+    assert not project.page_is_partial()
+    assert project.planned() == {}
+
+
+def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project):
+    dataset = {"source": "imagefolder", "root": "nowhere", "images": 128, "loader_workers": 0}
+    project.change_study(study="other", dataset=dataset)
+    done = project.snakemake("--keep-going")
+    assert done.returncode != 0
+    assert "partial --configfile study.yaml" in done.stdout
+    project.run("partial")
+    page = (project.folder / "report/other.html").read_text()
+    assert "of which failed: 4" in page
+    assert "the dataset was not made: Error: nowhere" in page
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import yaml
@@ -36,13 +37,14 @@ class Project:
         )
         shutil.copytree(root / "config", folder / "config")
         shutil.copy(root / "Snakefile", folder)
+        shutil.copy(root / "slurm", folder, follow_symlinks=False)
         project = cls(folder)
         project.write_study(STUDY)
         return project
 
     def copy(self, folder: Path) -> "Project":
-        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
-        return Project(folder)
+        shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
+        return type(self)(folder)
 
     def write_study(self, study: dict) -> None:
         (self.folder / "study.yaml").write_text(yaml.safe_dump(study))
@@ -85,9 +87,26 @@ class Project:
     def record(self, strategy: str = "ddp", gpus: int = 2, run: int = 1) -> Path:
         return self.folder / f"results/tiny/cells/{strategy}/gpus-{gpus}/batch-64/run-{run}.json"
 
+    def change_study(self, **changes) -> None:
+        self.write_study({**STUDY, **changes})
+
+    def endless(self, workers: str = "True", epochs: int = 10**9, undo: bool = False) -> None:
+        """Have cells warm up for ever, without changing a setting: as if they were very slow.
+
+        Only those for which `workers`, an expression of the worker's code, is true; or for so many epochs.
+        """
+        path = self.folder / "workflow/dpscale/measure/timing_worker.py"
+        whole, slow = "range(self.settings.warmup_epochs)", f"range({epochs} if {workers} else 1)"
+        text = path.read_text()
+        assert (slow if undo else whole) in text
+        path.write_text(text.replace(slow, whole) if undo else text.replace(whole, slow))
+
     @property
     def page(self) -> Path:
         return self.folder / "report/tiny.html"
+
+    def page_is_partial(self) -> bool:
+        return "This page is partial" in self.page.read_text()
 
 
 def job_counts(output: str) -> dict[str, int]:
@@ -96,3 +115,26 @@ def job_counts(output: str) -> dict[str, int]:
         return {}
     table = output.split("Job stats:", 1)[1].split("\n\n", 1)[0]
     return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE) if name != "total"}
+
+
+def wait_for(condition, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def running_in(folder: Path) -> list[int]:
+    """Processes whose working folder is `folder`: Snakemake, cells and their workers."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "cwd").readlink() == folder and "Z" not in state(entry):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def state(process: Path) -> str:
+    return (process / "stat").read_text().rsplit(")", 1)[1].split()[0]

@@ -1,0 +1,42 @@
+"""A real cluster for the tests here, where one can be started."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from throwaway_slurm import ThrowawaySlurm, holds_sockets, missing_requirement
+
+
+@pytest.fixture(scope="session")
+def slurm_is_installed() -> None:
+    """CI installs Slurm, so that there its absence is a mistake."""
+    if reason := missing_requirement():
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+
+
+@pytest.fixture(scope="session")
+def slurm(slurm_is_installed, tmp_path_factory) -> Iterator[ThrowawaySlurm]:
+    """One cluster for all tests: gn1 and gn2, with 4 GPUs each."""
+    with cluster_folder(tmp_path_factory) as folder, ThrowawaySlurm(folder) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_slurm_folder(slurm_is_installed, tmp_path_factory) -> Iterator[Path]:
+    """For a cluster of a test's own."""
+    with cluster_folder(tmp_path_factory) as folder:
+        yield folder
+
+
+@contextmanager
+def cluster_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("slurm")
+    if not holds_sockets(folder):
+        folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
+    yield folder
+    # Not after a failure to stop the cluster: its logs say why.
+    shutil.rmtree(folder)

@@ -1,0 +1,115 @@
+"""A copy of the project whose studies are run with `snakemake --profile slurm` on a throwaway cluster."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from throwaway_slurm import ThrowawaySlurm
+
+from project import Project
+
+SRUN = """\
+#!/bin/sh
+# Snakemake takes SLURM_CONF out of the environment of srun: clusters keep their configuration in /etc.
+SLURM_CONF={configuration} exec /usr/bin/srun "$@"
+"""
+
+
+# As often as a test likes; the profile as it is has a test of its own.
+LOOK_OFTEN = ["--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"]
+
+
+class SlurmProject(Project):
+    """The tiny study (or any other, in study.yaml), one Slurm job a cell."""
+
+    slurm: ThrowawaySlurm
+    hurried = True
+
+    @classmethod
+    def on(cls, slurm: ThrowawaySlurm, source: Project, folder: Path) -> "SlurmProject":
+        project = cls(source.copy(folder).folder)
+        project.slurm = slurm
+        programs = folder / "bin"
+        programs.mkdir()
+        (programs / "srun").write_text(SRUN.format(configuration=slurm.environment["SLURM_CONF"]))
+        (programs / "srun").chmod(0o755)
+        return project
+
+    def command(self, *arguments: str) -> list[str]:
+        hurry = LOOK_OFTEN if self.hurried else []
+        return [
+            sys.executable,
+            "-m",
+            "snakemake",
+            "--profile",
+            "slurm",
+            *hurry,
+            *arguments,
+            "--configfile",
+            "study.yaml",
+        ]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        environment = {**super().environment, **self.slurm.environment}
+        return {**environment, "PATH": f"{self.folder / 'bin'}:{environment['PATH']}"}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Snakemake in the background, in a session of its own; what it prints is in `output`."""
+        with self.log.open("w") as log:
+            return subprocess.Popen(
+                self.command(*arguments),
+                cwd=self.folder,
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "snakemake.log"
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text()
+
+    def configure_cluster(self, **values) -> None:
+        (self.folder / "config/cluster.yaml").write_text(yaml.safe_dump(values))
+
+    def jobs(self, rule: str = "") -> list[dict[str, str]]:
+        """What Slurm knows of the jobs of a rule, or of all, that were submitted from this folder; oldest first."""
+        known = [self.slurm.job(job["id"]) for job in self.slurm.jobs()]
+        here = [job for job in known if job["WorkDir"] == str(self.folder) and f"rule_{rule}" in job["Comment"]]
+        return sorted(here, key=lambda job: int(job["JobId"]))
+
+    def alive(self) -> list[dict[str, str]]:
+        return [job for job in self.jobs() if job["JobState"] in ("PENDING", "RUNNING", "COMPLETING")]
+
+    def cell_log(self, strategy: str = "ddp", gpus: int = 2, run: int = 1) -> Path:
+        return self.folder / f"results/tiny/logs/cells/{strategy}/gpus-{gpus}/batch-64/run-{run}.log"
+
+    def is_warming_up(self, **cell) -> bool:
+        try:
+            return "warm-up epoch 2:" in self.cell_log(**cell).read_text()
+        except FileNotFoundError:  # Snakemake removes the log of an earlier attempt at some moment
+            return False
+
+
+def read(record: Path) -> dict:
+    return json.loads(record.read_text())
+
+
+def overlap(one: dict, other: dict) -> bool:
+    """Whether two records were measured at the same time, if only in part."""
+    return one["started_at"] < other["finished_at"] and other["started_at"] < one["finished_at"]
+
+
+def structure(page: str) -> list[str]:
+    """What a page is made of: headings, captions and column heads, without the numbers."""
+    parts = re.findall(r"<(h[1-3]|caption|th)\b[^>]*>(.*?)</\1>", page, re.DOTALL)
+    return [f"{tag}: {re.sub('<[^>]+>', '', text).strip()}" for tag, text in parts]

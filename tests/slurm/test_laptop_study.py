@@ -1,0 +1,99 @@
+"""The laptop study through the profile: its jobs, its records, its page, and what it takes on the login node."""
+
+import re
+import threading
+import time
+from collections import defaultdict
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from slurm_project import SlurmProject, overlap, read, structure
+
+from project import Project, job_counts
+
+pytestmark = pytest.mark.slurm
+
+CELLS = 12
+
+
+class Watch(threading.Thread):
+    """The most memory that the process `pid` had, and whether it ever loaded torch."""
+
+    def __init__(self, pid: int):
+        super().__init__(daemon=True)
+        self.process = Path(f"/proc/{pid}")
+        self.peak_mb = 0.0
+        self.loaded_torch = False
+        self.start()
+
+    def run(self) -> None:
+        while self.process.exists():
+            try:
+                status = (self.process / "status").read_text()
+                self.peak_mb = max(self.peak_mb, int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1000)
+                self.loaded_torch |= "libtorch" in (self.process / "maps").read_text()
+            except (OSError, TypeError):  # it is ending
+                return
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def study(slurm, root, tmp_path_factory) -> SlurmProject:
+    """The laptop study, from nothing to its page, every worker with a GPU of its own."""
+    empty = Project.create(root, tmp_path_factory.mktemp("empty"))
+    (empty.folder / "study.yaml").write_text((root / "config/laptop.yaml").read_text())
+    project = SlurmProject.on(slurm, empty, tmp_path_factory.mktemp("laptop") / "project")
+    project.configure_cluster(rehearsal=True, gpu_jobs={"gpu_type": "v100"})
+    snakemake = project.start()
+    project.watch = Watch(snakemake.pid)
+    assert snakemake.wait(500) == 0, project.output + project.logs()
+    return project
+
+
+@pytest.fixture(scope="module")
+def records(study) -> list[dict]:
+    return [read(path) for path in sorted(study.folder.glob("results/laptop/cells/**/run-*.json"))]
+
+
+def test_every_cell_is_one_job_with_its_gpus_on_one_node(study, records):
+    assert job_counts(study.output) == {"dataset": 1, "study": 1, "time": CELLS, "tables": 1, "report": 1, "all": 1}
+    jobs = {job["JobId"]: job for job in study.jobs("time")}
+    assert len(records) == len(jobs) == CELLS
+    for record in records:
+        job = jobs[record["provenance"]["job_id"]]
+        assert job["TresPerNode"] == f"gres:gpu:v100:{record['cell']['gpus']}"
+        assert job["NumNodes"] == "1"
+        assert job["NodeList"] == record["provenance"]["environment"]["SLURMD_NODENAME"]
+        assert len(devices(record)) == record["cell"]["gpus"]
+
+
+def test_jobs_at_the_same_time_have_different_gpus(records):
+    by_node = defaultdict(list)
+    for record in records:
+        by_node[record["provenance"]["environment"]["SLURMD_NODENAME"]].append(record)
+    together = [
+        (one, other) for some in by_node.values() for one, other in combinations(some, 2) if overlap(one, other)
+    ]
+    assert together, "no two cells ran at once on one node: this shows nothing"
+    for one, other in together:
+        assert not devices(one) & devices(other)
+
+
+def test_work_without_gpus_is_in_jobs_without_gpus(study):
+    others = [job for job in study.jobs() if "rule_time" not in job["Comment"]]
+    assert {job["Comment"].strip() for job in others} == {"rule_dataset", "rule_tables", "rule_report"}
+    assert all("TresPerNode" not in job for job in others)
+
+
+def test_the_login_node_is_spared(study):
+    assert 50 < study.watch.peak_mb < 500
+    assert not study.watch.loaded_torch
+
+
+def test_the_page_has_the_structure_of_the_one_made_without_slurm(study, laptop_page):
+    assert structure((study.folder / "report/laptop.html").read_text()) == structure(laptop_page.read_text())
+
+
+def devices(record: dict) -> set[str]:
+    return set(record["provenance"]["environment"]["CUDA_VISIBLE_DEVICES"].split(","))

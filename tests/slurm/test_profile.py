@@ -1,0 +1,298 @@
+"""`snakemake --profile slurm` on a real Slurm: the tiny study, and everything that can go wrong with it."""
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from slurm_project import SlurmProject, read
+from throwaway_slurm import ThrowawaySlurm
+
+from project import running_in, wait_for
+
+pytestmark = pytest.mark.slurm
+
+GPU_JOBS = {"rehearsal": True, "gpu_jobs": {"gpu_type": "v100"}}
+
+
+@pytest.fixture
+def project(slurm, finished, tmp_path) -> SlurmProject:
+    """The tiny study, measured without Slurm: what is missing next is measured with it."""
+    project = SlurmProject.on(slurm, finished, tmp_path / "project")
+    project.configure_cluster(**GPU_JOBS)
+    return project
+
+
+def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(project):
+    project.configure_cluster(**GPU_JOBS, account="physics")
+    project.change_study(cell_timeout_s=1200)
+    records = [project.record(), project.record("single", 1, run=2)]
+    for record in records:
+        record.unlink()
+    assert project.run() == {"study": 1, "time": 2, "tables": 1, "report": 1, "all": 1}
+    assert all(read(record)["status"] == "ok" for record in records)
+    cells = project.jobs("time")
+    assert sorted(read(record)["provenance"]["job_id"] for record in records) == [job["JobId"] for job in cells]
+    assert sorted(job["TresPerNode"] for job in cells) == ["gres:gpu:v100:1", "gres:gpu:v100:2"]
+    for job in cells:
+        assert job["NumNodes"] == "1"
+        assert job["TimeLimit"] == "00:30:00"  # 20 minutes of the cell's own, 10 to start
+        gpus = int(job["TresPerNode"][-1])
+        assert job["NumCPUs"] == str(gpus)
+        # Processes, 128 images of the epoch, and the activations of their batches.
+        assert job["MinMemoryNode"] == {1: "4030M", 2: "8058M"}[gpus]
+    # The page and the tables are made by jobs without GPUs, and nothing is left to do.
+    others = project.jobs()[2:]
+    assert [job["Comment"].strip() for job in others] == ["rule_tables", "rule_report"]
+    assert all("TresPerNode" not in job for job in others)
+    for job in project.jobs():
+        assert job["Account"] == "physics"
+        assert job["JobName"].startswith("dpscale_")
+        assert job["Requeue"] == "0"
+    assert project.planned() == {}
+
+
+def test_a_new_batch_is_its_cells_and_an_edited_template_is_none(project):
+    template = project.folder / "workflow/dpscale/present/template/page.html.j2"
+    template.write_text(template.read_text() + "{# edited #}\n")
+    assert project.planned() == {"report": 1, "all": 1}
+    project.change_study(batch_per_gpu=[32, 64])
+    assert project.planned()["time"] == 4
+
+
+def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alone(project):
+    """Slow ddp workers and a short limit: the single cells are measured, the ddp cells run out of time twice."""
+    project.change_study(batch_per_gpu=[32], cell_timeout_s=10, runs=1)
+    project.endless("self.workers > 1")
+    done = project.snakemake("--jobs", "1")
+    assert done.returncode != 0
+    cells = project.folder / "results/tiny/cells"
+    assert (cells / "single/gpus-1/batch-32/run-1.json").exists()
+    assert not (cells / "ddp/gpus-2/batch-32").exists() or not list((cells / "ddp/gpus-2/batch-32").iterdir())
+    failed = [job for job in project.jobs("time") if job["JobState"] == "FAILED"]
+    assert [job["TimeLimit"] for job in failed] == ["00:11:00", "00:11:00"]
+    assert [job["MinMemoryNode"] for job in failed] == ["8030M", "16060M"]
+    command = "snakemake --profile slurm partial --configfile study.yaml"
+    assert command in done.stdout
+
+    assert not project.page_is_partial()
+    assert project.run("partial") == {"partial": 1}
+    (job,) = project.jobs("partial")
+    assert "TresPerNode" not in job
+    page = project.page.read_text()
+    assert "This page is partial. Cells without a record: 1, of which failed: 1" in page
+    assert "Error: stopped after 20 s (cell_timeout_s): 2 of 2 workers were still running" in page
+    assert "warm-up epoch" in page
+
+    project.endless("self.workers > 1", undo=True)
+    project.change_study(batch_per_gpu=[32], cell_timeout_s=600, runs=1)
+    assert project.run() == {"study": 1, "time": 1, "tables": 1, "report": 1, "all": 1}
+    assert not project.page_is_partial()
+
+
+def test_a_cell_beyond_its_jobs_time_limit_is_ended_by_slurm_and_the_page_says_so(project):
+    project.record().unlink()
+    project.endless()
+    snakemake = project.start("--until", "time", "--retries", "0")
+    wait_for(project.is_warming_up)
+    (job,) = project.jobs("time")
+    project.slurm.run("scontrol", "update", f"JobId={job['JobId']}", "EndTime=now")
+    assert snakemake.wait(120) != 0  # Slurm looks at limits every 30 s
+    assert [job["JobState"] for job in project.jobs("time")] == ["TIMEOUT"]
+    assert project.run("partial") == {"partial": 1}
+    page = project.page.read_text()
+    assert re.search(r"ended by Slurm: (JOB|STEP) [\d.]+ ON gn\d CANCELLED AT \S+ DUE TO TIME LIMIT", page)
+    assert "Error: stopped by SIGTERM" in page
+
+
+@pytest.fixture
+def forgetful(slurm):
+    """Jobs that ended are forgotten after 100 s, as on a busy cluster; Snakemake must not turn to sacct for that."""
+    with changed_configuration(slurm, "MinJobAge=300", "MinJobAge=100"):
+        yield
+
+
+@contextmanager
+def changed_configuration(slurm, old: str, new: str) -> Iterator[None]:
+    path = slurm.folder / "slurm.conf"
+    text = path.read_text()
+    assert old in text
+    try:
+        path.write_text(text.replace(old, new))
+        assert slurm.run("scontrol", "reconfigure").returncode == 0
+        yield
+    finally:
+        path.write_text(text)
+        assert slurm.run("scontrol", "reconfigure").returncode == 0
+
+
+def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project, forgetful):
+    project.hurried = False
+    project.record().unlink()
+    project.endless()
+    snakemake = project.start("--until", "time")
+    wait_for(project.is_warming_up)
+    (job,) = project.jobs("time")
+    project.endless(undo=True)
+    project.slurm.run("scancel", job["JobId"])
+    wait_for(lambda: "SLURM status is: 'CANCELLED'" in project.output, timeout_s=60)
+    assert snakemake.wait(120) == 0, project.output
+    assert [job["JobState"] for job in project.jobs("time")] == ["CANCELLED", "COMPLETED"]
+    assert read(project.record())["status"] == "ok"
+
+
+def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project):
+    project.record().unlink()
+    project.endless()
+    snakemake = project.start("--until", "time")
+    wait_for(project.is_warming_up)
+    os.killpg(snakemake.pid, signal.SIGINT)
+    assert snakemake.wait(180) != 0
+    wait_for(lambda: not project.alive(), timeout_s=30)
+    project.endless(undo=True)
+    assert project.run("--until", "time")["time"] == 1
+
+
+def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice(project):
+    """The recovery that docs/cluster.md describes."""
+    project.record().unlink()
+    project.endless(epochs=250)
+    snakemake = project.start("--until", "time")
+    wait_for(project.is_warming_up)
+    snakemake.kill()
+    snakemake.wait()
+    (job,) = project.alive()
+    # Held, so that it cannot end while the next runs start, however fast the machine.
+    assert project.slurm.run("scontrol", "suspend", job["JobId"]).returncode == 0
+
+    locked = project.snakemake()
+    assert locked.returncode != 0
+    assert "--unlock" in locked.stdout
+    assert project.snakemake("--unlock").returncode == 0
+    refused = project.snakemake()
+    assert refused.returncode != 0
+    assert f"in this folder are still there: {job['JobId']} suspended" in refused.stdout
+    assert len(project.jobs()) == 1
+
+    assert project.slurm.run("scontrol", "resume", job["JobId"]).returncode == 0
+    wait_for(lambda: not project.alive(), timeout_s=120)
+    assert [job["JobState"] for job in project.jobs()] == ["COMPLETED"]
+    assert read(project.record())["provenance"]["job_id"] == job["JobId"]
+    assert project.planned() == {"tables": 1, "report": 1, "all": 1}, "what it finished is kept"
+
+
+def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project):
+    """As when all nodes go down at once: Snakemake has marked the record as incomplete, which it never is."""
+    record = project.record()
+    whole = record.read_bytes()
+    record.unlink()
+    project.endless()
+    project.start("--until", "time")
+    wait_for(project.is_warming_up)
+    for process in running_in(project.folder):
+        os.kill(process, signal.SIGKILL)
+    wait_for(lambda: not project.alive())
+    record.write_bytes(whole)
+    assert project.snakemake("--unlock").returncode == 0
+    assert project.planned() == {}
+
+
+def test_two_jobs_that_write_one_record_leave_one_whole_record(project):
+    record = project.record()
+    before = read(record)
+    command = f"{sys.executable} -m {before['provenance']['command']}"
+    for _ in range(2):
+        project.slurm.run(
+            "sbatch", "--comment=rule_time", "--wrap", command, cwd=project.folder, env=project.environment
+        )
+    wait_for(lambda: not project.alive())
+    assert [job["JobState"] for job in project.jobs("time")] == ["COMPLETED"] * 2
+    first, second = project.jobs("time")
+    assert first["StartTime"] < second["EndTime"] and second["StartTime"] < first["EndTime"], "they did not meet"
+    after = read(record)
+    assert after["provenance"]["job_id"] in [job["JobId"] for job in project.jobs("time")]
+    assert not [path for path in record.parent.iterdir() if path.suffix == ".partial"]
+    assert project.planned().keys() <= {"tables", "report", "all"}
+
+
+def test_a_controller_that_is_away_for_half_a_minute_is_waited_for(project):
+    project.record().unlink()
+    project.endless()
+    snakemake = project.start("--until", "time")
+    wait_for(project.is_warming_up)
+    project.slurm.stop_controller()
+    project.endless(undo=True)
+    time.sleep(30)
+    project.slurm.start_controller()
+    assert snakemake.poll() is None
+    (job,) = project.jobs("time")
+    project.slurm.run("scancel", job["JobId"])
+    assert snakemake.wait(180) == 0, project.output
+    assert read(project.record())["status"] == "ok"
+
+
+def test_more_time_than_the_partition_gives_is_said_at_once(project):
+    """Slurm would accept the job, and it would wait for ever."""
+    project.record().unlink()
+    with changed_configuration(project.slurm, "MaxTime=INFINITE", "MaxTime=100"):
+        refused = project.snakemake()
+    assert "attempt 2 of a cell would ask for 130 min; partition all gives 1:40:00" in refused.stdout
+    assert not project.jobs()
+
+
+def test_the_command_prefix_is_put_before_what_needs_torch(project):
+    """As a container would be: `singularity exec --nv image dpscale time ...`, on the node."""
+    singularity = project.folder / "bin/singularity"
+    singularity.write_text('#!/bin/sh\necho "$@" >> prefixed.txt\nshift 5\nexec "$@"\n')
+    singularity.chmod(0o755)
+    prefix = "singularity exec --nv --overlay torch.ext3:ro cuda.sif"
+    project.configure_cluster(**GPU_JOBS, command_prefix=prefix)
+    project.record().unlink()
+    project.run("--until", "time")
+    (prefixed,) = (project.folder / "prefixed.txt").read_text().splitlines()
+    assert prefixed.startswith(
+        "exec --nv --overlay torch.ext3:ro cuda.sif dpscale time --end-with-parent --strategy ddp"
+    )
+    assert read(project.record())["status"] == "ok"
+
+
+@pytest.fixture(scope="module")
+def strict(slurm_is_installed, tmp_path_factory):
+    """A cluster that charges accounts, of one node with two GPUs."""
+    folder = tmp_path_factory.mktemp("strict")
+    with ThrowawaySlurm(folder, {"small": ("v100", 2)}, accounts_enforced=True) as slurm:
+        yield slurm
+
+
+@pytest.mark.parametrize(
+    ("cluster", "study", "message"),
+    [
+        ({"account": "physics"}, {"gpus": [1, 4]}, "Requested node configuration is not available"),
+        ({"account": "physics", "gpu_jobs": {"gpu_type": "h300"}}, {}, "--gres=gpu:h300:2"),
+        ({}, {}, "Invalid account"),
+        ({"account": "chemistry"}, {}, "Invalid account"),
+        ({"account": "physics", "gpu_jobs": {"partition": "moon"}}, {}, "invalid partition specified"),
+        ({"account": "physics", "gpu_jobs": {"constraint": "h200|l40s"}}, {}, "Invalid feature specification"),
+    ],
+)
+def test_what_slurm_will_never_run_is_said_at_once(strict, finished, tmp_path, cluster, study, message):
+    project = SlurmProject.on(strict, finished, tmp_path / "project")
+    project.configure_cluster(**{**GPU_JOBS, **cluster})
+    project.change_study(**{"batch_per_gpu": [32], **study})
+    started = time.monotonic()
+    done = project.snakemake()
+    assert time.monotonic() - started < 60
+    assert done.returncode != 0
+    assert message in done.stdout
+    assert "Slurm will not run these jobs; nothing was submitted" in done.stdout
+    assert "GPUs gpu:v100:2" in done.stdout
+    assert "your accounts: physics" in done.stdout
+    assert "Mend config/cluster.yaml" in done.stdout
+    assert not project.jobs()
+    assert not (project.folder / ".snakemake/locks").exists() or not list(
+        (project.folder / ".snakemake/locks").iterdir()
+    )

@@ -1,0 +1,422 @@
+"""A real Slurm on this machine, all of it in one folder, that goes away without a trace.
+
+The daemons are those of the Debian packages; the GPUs are character devices that nobody opens.
+"""
+
+import os
+import random
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGES = {
+    "munged": "munge",
+    "mariadbd": "mariadb-server",
+    "slurmdbd": "slurmdbd",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "sbatch": "slurm-client",
+}
+# Without them the system's tables are made in 0.3 s; mariadb-install-db adds help texts,
+# and started for root it changes the owner of the system MariaDB's PAM helper.
+SYSTEM_TABLES = [
+    Path("/usr/share/mysql/mysql_system_tables.sql"),
+    Path("/usr/share/mysql/mysql_system_tables_data.sql"),
+]
+MARIADB = [
+    "mariadbd",
+    "--no-defaults",
+    "--user=root",
+    "--innodb-log-file-size=4M",
+    "--innodb-buffer-pool-size=16M",
+    "--innodb-autoextend-increment=1",
+]
+
+START_LIMIT_S = 40
+# The daemons end within a second of SIGTERM; slurmstepd ignores it, and is killed after this time.
+STOP_GRACE_S = 3
+STOP_LIMIT_S = 30
+# The longest path a Unix socket may have, and the longest name of one in the folder.
+SOCKET_PATH_LIMIT = 107
+LONGEST_SOCKET_NAME = "mariadb.socket"
+
+SLURM_CONF = """\
+ClusterName=throwaway
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[slurmctld]}
+SlurmUser=root
+SlurmdUser=root
+AuthInfo=socket={folder}/munge.socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/%n.pid
+MailProg=/bin/true
+
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+ReturnToService=2
+KillWait={kill_wait_s}
+MinJobAge={min_job_age_s}
+# The nodes have the processors and the memory written here, whatever this machine has.
+SlurmdParameters=config_overrides
+
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=2000
+# Jobs of tests wait for nothing but their resources.
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={ports[slurmdbd]}
+# Here the socket stands for itself; without it slurmdbd is spoken to by the system's munge.
+AccountingStoragePass={folder}/munge.socket
+AccountingStorageTRES=gres/gpu
+JobAcctGatherType=jobacct_gather/linux
+
+GresTypes=gpu
+{nodes}
+{enforced}
+PartitionName=all Nodes=ALL Default=YES DefaultTime=60 MaxTime=INFINITE
+"""
+
+# root has an account of its own by default, which a job without an account gets: the partition does not take it,
+# and says so when the job is submitted. Otherwise the job would wait for ever.
+ACCOUNTS_ENFORCED = """\
+AccountingStorageEnforce=associations
+EnforcePartLimits=ALL
+PartitionName=DEFAULT AllowAccounts=physics"""
+
+SLURMDBD_CONF = """\
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={ports[slurmdbd]}
+SlurmUser=root
+AuthInfo=socket={folder}/munge.socket
+PidFile={folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+"""
+
+
+class SlurmError(Exception):
+    """The cluster does not do what it should; says what, with the end of the daemon's log."""
+
+
+def missing_requirement() -> str | None:
+    """Why a cluster cannot be started here, or None."""
+    if not sys.platform.startswith("linux"):
+        return "a throwaway Slurm needs Linux"
+    if missing := [program for program in PACKAGES if shutil.which(program) is None]:
+        packages = " ".join(PACKAGES[program] for program in missing)
+        return f"not installed: {', '.join(missing)} (apt-get install {packages})"
+    if os.geteuid() != 0:
+        return "a throwaway Slurm is started by root only: its daemons run jobs and its GPUs are made with mknod"
+    return None
+
+
+class ThrowawaySlurm:
+    """A cluster of nodes that are all this machine, every one with its GPUs of one type.
+
+    A job may ask for the accounts `physics` and `root`; with accounts_enforced, physics must be asked for by name.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        nodes: dict[str, tuple[str, int]] | None = None,
+        accounts_enforced: bool = False,
+        min_job_age_s: int = 300,
+        kill_wait_s: int = 5,
+    ):
+        self.folder = folder.resolve()
+        self.nodes = nodes or {"gn1": ("v100", 4), "gn2": ("v100", 4)}
+        self.accounts_enforced = accounts_enforced
+        self.min_job_age_s = min_job_age_s
+        self.kill_wait_s = kill_wait_s
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._born = 0
+
+    def __enter__(self) -> "ThrowawaySlurm":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client program needs to talk to this cluster."""
+        return {"SLURM_CONF": str(self.folder / "slurm.conf")}
+
+    def run(self, *command: str, **options) -> subprocess.CompletedProcess[str]:
+        """Run a client program, or any other, for this cluster; what it printed is captured."""
+        environment = {**os.environ, **self.environment, **options.pop("env", {})}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, **options)
+
+    def jobs(self) -> list[dict[str, str]]:
+        """Every job the controller remembers: what MinJobAge has not forgotten."""
+        fields = {"id": "%i", "state": "%T", "reason": "%r", "node": "%N", "partition": "%P", "account": "%a"}
+        fields |= {"gres": "%b", "time_limit": "%l", "elapsed": "%M", "comment": "%k", "name": "%j"}
+        table = self._answer("squeue", "--noheader", "--states=all", "--format", "\x1f".join(fields.values()))
+        return [dict(zip(fields, line.split("\x1f"), strict=True)) for line in table.splitlines()]
+
+    def job(self, number: int | str) -> dict[str, str]:
+        """Everything the controller knows of one job, by Slurm's own names."""
+        line = self._answer("scontrol", "show", "job", "--oneliner", str(number))
+        return dict(re.findall(r"([A-Za-z][A-Za-z/:_]*)=(.*?)(?= [A-Za-z][A-Za-z/:_]*=|\s*$)", line))
+
+    def wait_for(self, number: int | str, *states: str, limit_s: float = 60) -> dict[str, str]:
+        """Until a job is in one of the states; returns what the controller then knows of it."""
+        limit = time.monotonic() + limit_s
+        while (job := self.job(number))["JobState"] not in states:
+            if time.monotonic() > limit:
+                raise SlurmError(f"job {number} is not {' or '.join(states)} after {limit_s} s: {job}")
+            time.sleep(0.2)
+        return job
+
+    def processes(self) -> dict[int, str]:
+        """Every process of the cluster and of its jobs, with its command line."""
+        return processes_of(self.folder, self._born)
+
+    def start(self) -> None:
+        try:
+            self._write()
+            self._start_guard()
+            self._start_accounting()
+            self.start_controller()
+            self._start_nodes()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End every daemon, every job and whatever else of the cluster is still running."""
+        if self.daemons:
+            end_processes(self.folder, self._born)
+        for daemon in self.daemons.values():
+            daemon.wait()
+        self.daemons.clear()
+
+    def start_controller(self) -> None:
+        self._start("slurmctld", "slurmctld", "-D")
+        self._await_ready("slurmctld", lambda: self._answer("scontrol", "ping"))
+        # The accounting knows where the controller is only after the controller has registered with it.
+        registered = ["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=controlport"]
+        self._await_ready("slurmctld", lambda: self._answer(*registered).strip() not in ("", "0"))
+
+    def stop_controller(self) -> None:
+        """Stop slurmctld as an administrator would: its state is kept, jobs run on."""
+        controller = self.daemons.pop("slurmctld")
+        controller.terminate()
+        controller.wait()
+
+    def _answer(self, *command: str) -> str:
+        done = self.run(*command)
+        if done.returncode != 0:
+            raise SlurmError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def _write(self) -> None:
+        if not holds_sockets(self.folder):
+            raise SlurmError(f"{self.folder} is too long for the path of a Unix socket")
+        for name in ("database", "logs", "state", *(f"spool/{node}" for node in self.nodes)):
+            (self.folder / name).mkdir(parents=True)
+        write_secret(self.folder / "munge.key", secrets.token_hex(512))
+        ports = dict(zip(["slurmctld", "slurmdbd", *self.nodes], free_ports(2 + len(self.nodes)), strict=True))
+        write_secret(self.folder / "slurmdbd.conf", SLURMDBD_CONF.format(folder=self.folder, ports=ports))
+        host = socket.gethostname().split(".")[0]
+        nodes = [
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[node]} "
+            f"CPUs=8 RealMemory=20000 Gres=gpu:{kind}:{gpus}"
+            for node, (kind, gpus) in self.nodes.items()
+        ]
+        slurm_conf = SLURM_CONF.format(
+            folder=self.folder,
+            host=host,
+            ports=ports,
+            nodes="\n".join(nodes),
+            kill_wait_s=self.kill_wait_s,
+            min_job_age_s=self.min_job_age_s,
+            enforced=ACCOUNTS_ENFORCED if self.accounts_enforced else "",
+        )
+        (self.folder / "slurm.conf").write_text(slurm_conf)
+        self._write_gpus()
+
+    def _write_gpus(self) -> None:
+        """Slurm sets CUDA_VISIBLE_DEVICES for character devices only; /dev/null's numbers harm nobody."""
+        lines = []
+        for node, (kind, gpus) in self.nodes.items():
+            for gpu in range(gpus):
+                os.mknod(self.folder / f"{node}-nvidia{gpu}", 0o20666, os.makedev(1, 3))
+            lines.append(f"NodeName={node} Name=gpu Type={kind} File={self.folder}/{node}-nvidia[0-{gpus - 1}]\n")
+        (self.folder / "gres.conf").write_text("".join(lines))
+
+    def _start_guard(self) -> None:
+        """A process that ends the cluster when this one has died without doing so.
+
+        A signal at the parent's death would reach the daemons, but not the jobs: those have no parent.
+        """
+        guard = self._start("guard", sys.executable, __file__, str(self.folder), str(os.getpid()))
+        self._born = Process.read(guard.pid).born
+
+    def _start_accounting(self) -> None:
+        # Forced, because munged dislikes folders that only one user can enter, and pytest's are.
+        files = [f"--{kind}-file={self.folder}/munge.{kind}" for kind in ("key", "seed", "pid", "log")]
+        self._start("munged", "munged", "--foreground", "--force", f"--socket={self.folder}/munge.socket", *files)
+        self._await_ready("munged", (self.folder / "munge.socket").is_socket)
+        self._start_database()
+        # MariaDB knows root by the socket's other end; nothing of it listens on the network.
+        self._start("slurmdbd", "slurmdbd", "-D", MYSQL_UNIX_PORT=str(self.folder / "mariadb.socket"))
+        self._await_ready("slurmdbd", lambda: self._answer("sacctmgr", "list", "qos"))
+        for entry in (["cluster", "throwaway"], ["account", "physics"], ["user", "root", "account=physics"]):
+            self._answer("sacctmgr", "--immediate", "add", *entry)
+
+    def _start_database(self) -> None:
+        mariadb = [*MARIADB, f"--datadir={self.folder}/database", f"--tmpdir={self.folder}/database"]
+        tables = "".join(path.read_text() for path in SYSTEM_TABLES)
+        statements = f"create database mysql;\nuse mysql;\nset @auth_root_socket='root';\n{tables}"
+        done = self.run(*mariadb, "--bootstrap", input=statements)
+        if done.returncode != 0:
+            raise SlurmError(f"MariaDB could not make its tables: {done.stderr[-2000:]}")
+        files = [f"--socket={self.folder}/mariadb.socket", f"--pid-file={self.folder}/mariadb.pid"]
+        self._start("mariadbd", *mariadb, "--skip-networking", "--innodb-flush-log-at-trx-commit=0", *files)
+        self._await_ready("mariadbd", (self.folder / "mariadb.socket").is_socket)
+
+    def _start_nodes(self) -> None:
+        for node in self.nodes:
+            self._start(node, "slurmd", "-D", "-N", node)
+        for node in self.nodes:
+            state = ["sinfo", "--noheader", "--nodes", node, "--format", "%T"]
+            self._await_ready(node, lambda state=state: self._answer(*state).strip() == "idle")
+
+    def _start(self, name: str, *command: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Sessions of their own keep Ctrl-C from the daemons: they are stopped in order."""
+        environment = {**os.environ, **self.environment, **environment}
+        with self._log(name).open("ab") as log:
+            self.daemons[name] = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        return self.daemons[name]
+
+    def _await_ready(self, name: str, is_ready: Callable[[], object]) -> None:
+        """Until is_ready returns something true; an error in it means that it is not ready yet."""
+        limit = time.monotonic() + START_LIMIT_S
+        while problem := problem_of(is_ready):
+            ended = self.daemons[name].poll()
+            if ended is not None or time.monotonic() > limit:
+                state = f"is not ready after {START_LIMIT_S} s" if ended is None else f"ended with code {ended}"
+                log = self._log(name).read_text()[-3000:]
+                raise SlurmError(f"{name} {state} ({problem}); its log ends with:\n{log}")
+            time.sleep(0.05)
+
+    def _log(self, name: str) -> Path:
+        return self.folder / "logs" / f"{name}.log"
+
+
+def holds_sockets(folder: Path) -> bool:
+    """Whether the folder's path is short enough for the Unix sockets in it."""
+    return len(str(folder.resolve() / LONGEST_SOCKET_NAME)) <= SOCKET_PATH_LIMIT
+
+
+def problem_of(is_ready: Callable[[], object]) -> str | None:
+    try:
+        return None if is_ready() else "not ready"
+    except SlurmError as error:
+        return str(error)
+
+
+def write_secret(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+
+def free_ports(count: int) -> list[int]:
+    """Below the range from which connections get theirs, so that none is taken before its daemon listens."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.SystemRandom().randrange(10_000, 30_000)
+        with closing(socket.socket()) as probe, suppress(OSError):
+            probe.bind(("", port))
+            found.add(port)
+    return list(found)
+
+
+@dataclass(frozen=True)
+class Process:
+    number: int
+    parent: int
+    # In the kernel's clock ticks.
+    born: int
+    command: bytes
+    environment: bytes
+
+    @classmethod
+    def read(cls, number: int) -> "Process":
+        files = Path(f"/proc/{number}")
+        status = (files / "stat").read_bytes().rpartition(b")")[2].split()
+        command, environment = (files / "cmdline").read_bytes(), (files / "environ").read_bytes()
+        return cls(number, int(status[1]), int(status[19]), command, environment)
+
+
+def running_processes() -> Iterator[Process]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        # Some end while they are looked at, and some are nobody's business.
+        with suppress(OSError):
+            yield Process.read(int(folder.name))
+
+
+def processes_of(folder: Path, born_since: int = 0) -> dict[int, str]:
+    """The command lines of what names the folder there or in its environment, and of what that has started.
+
+    What was born before the cluster is not of it, whatever it names: the shell that started the tests, say.
+    """
+    named = re.compile(re.escape(os.fsencode(folder)) + rb"(?![\w.-])")
+    younger = [each for each in running_processes() if each.born >= born_since and each.number != os.getpid()]
+    found = {each.number for each in younger if named.search(each.command) or named.search(each.environment)}
+    while started := {each.number for each in younger if each.parent in found} - found:
+        found |= started
+    return {each.number: readable(each.command) for each in younger if each.number in found}
+
+
+def readable(command: bytes) -> str:
+    return command.replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def end_processes(folder: Path, born_since: int) -> None:
+    """Ask every process of the folder to end, then kill those that have not and what they have started since."""
+    signal_all(processes_of(folder, born_since), signal.SIGTERM)
+    asked = time.monotonic()
+    while left := processes_of(folder, born_since):
+        if time.monotonic() > asked + STOP_GRACE_S:
+            signal_all(left, signal.SIGKILL)
+        if time.monotonic() > asked + STOP_LIMIT_S:
+            raise SlurmError(f"still running after SIGKILL: {left}")
+        time.sleep(0.05)
+
+
+def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
+def guard(folder: Path, parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    end_processes(folder, Process.read(os.getpid()).born)
+
+
+if __name__ == "__main__":
+    guard(Path(sys.argv[1]), int(sys.argv[2]))
