@@ -71,6 +71,7 @@ def finished_study(cells: int, folder: Path) -> list[str]:
         "batch_per_gpu": list(range(1, batches + 1)),
         "scopes": ["compute"],
         "dataset": {"source": "synthetic"},
+        "communication": {"runs": 0},
     }
     folder.mkdir()
     (folder / "study.json").write_text(json.dumps(values))

@@ -21,6 +21,7 @@ STUDY = {
     "runs": 2,
     "dataset": {"source": "synthetic", "images": 128, "loader_workers": 0},
     "network": {"width": 4},
+    "communication": {"runs": 0},
 }
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from dpscale.measure import MEASUREMENT_VERSION
+from dpscale.measure import MEASUREMENT_VERSIONS
 from dpscale.record import write_record
 from dpscale.study import Cell, Settings
 
@@ -25,7 +25,7 @@ def timing_record(cell: Cell, settings: Settings, epoch_s: list[float] | None) -
     gpus = at.gpus if settings.device == "cuda" else 0
     return {
         "kind": "timing",
-        "measurement_version": MEASUREMENT_VERSION,
+        "measurement_version": MEASUREMENT_VERSIONS["timing"],
         "status": "oom" if epoch_s is None else "ok",
         "cell": {"strategy": at.strategy, "gpus": at.gpus, "batch_per_gpu": at.batch_per_gpu, "run": cell.run},
         "settings": settings.to_json(),

@@ -33,7 +33,7 @@ def own_log(text: str) -> Path:
 
 def slurm_log(text: str, number: int = 48, study: str = "s") -> Path:
     header = f"Building DAG of jobs...\n    output: results/{study}/{CELL.path}\n"
-    return write(SLURM_LOGS / f"ddp_2_64_1/{number}.log", header + text, modified_s=1e9 + number)
+    return write(SLURM_LOGS / f"rule_time/ddp_2_64_1/{number}.log", header + text, modified_s=1e9 + number)
 
 
 def test_a_cell_that_was_never_tried_has_no_failure():
@@ -79,7 +79,9 @@ def test_where_the_cell_never_spoke_all_of_slurms_log_counts():
 
 
 def test_a_job_that_failed_before_it_named_its_record_counts():
-    path = write(SLURM_LOGS / "ddp_2_64_1/48.log", "slurm_script: 4: /opt/python: not found\n", modified_s=2e9)
+    path = write(
+        SLURM_LOGS / "rule_time/ddp_2_64_1/48.log", "slurm_script: 4: /opt/python: not found\n", modified_s=2e9
+    )
     failure = find_failure(RESULTS, CELL)
     assert (failure.state, failure.reason) == ("failed", "slurm_script: 4: /opt/python: not found")
     own_log(f"record: {RESULTS}/{CELL.path}\n")  # an earlier attempt went well, and its record was deleted

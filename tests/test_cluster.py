@@ -25,7 +25,7 @@ CPU = Study({"study": "s", "device": "cpu", "network": {"width": 8}, "dataset": 
     ],
 )
 def test_gpus_are_asked_for_per_node_and_only_where_they_are_used(values, settings, gres):
-    assert Cluster(values).gres(settings, Configuration("ddp", 4, 32)) == gres
+    assert Cluster(values).gres(settings, 4) == gres
 
 
 def test_every_job_has_one_node_and_what_the_user_wrote():

@@ -30,7 +30,7 @@ def modules_after(*arguments: str) -> set[str]:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    values = {"study": "s", "gpus": [1, 2], "batch_per_gpu": [32], "runs": 2}
+    values = {"study": "s", "gpus": [1, 2], "batch_per_gpu": [32], "runs": 2, "communication": {"runs": 0}}
     (folder / "study.json").write_text(json.dumps(values))
     study = Study(values)
     for cell in expected_cells(study):

@@ -18,6 +18,7 @@ VALUES = {
     "strong_scaling_global_batch": [128],
     "scopes": ["compute"],
     "runs": 2,
+    "communication": {"runs": 0},
 }
 # Epoch seconds of the first epoch, by configuration; the second epoch takes 1 % more, the second run 2 % more.
 EPOCH_S = {

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpscale.study import DATASET_MANIFEST, Cell
+from dpscale.study import DATASET_MANIFEST, AnyCell
 
 LOG_LINES = 20
 LINE_CHARACTERS = 300
 
 # Where Snakemake's executor for Slurm leaves the logs of jobs that failed, relative to the project's folder.
-SLURM_LOGS = Path(".snakemake/slurm_logs/rule_time")
+SLURM_LOGS = Path(".snakemake/slurm_logs")
 
 # How the last line begins that a cell, and the making of the dataset, print when all went well.
 RECORD_WRITTEN = "record: "
@@ -37,7 +37,7 @@ class Failure:
     log: str
 
 
-def find_failure(results: Path, cell: Cell) -> Failure | None:
+def find_failure(results: Path, cell: AnyCell) -> Failure | None:
     """How the last attempt at `cell` ended; None where there was none, or where it went well."""
     log = (results / "logs" / cell.path).with_suffix(".log")
     slurm_log = _slurm_log(results, cell, since=log)
@@ -73,14 +73,14 @@ def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str
     return "unfinished", f"killed, or still running: its log ends with: {own_lines[-1]}"
 
 
-def _slurm_log(results: Path, cell: Cell, since: Path) -> Path | None:
+def _slurm_log(results: Path, cell: AnyCell, since: Path) -> Path | None:
     """Slurm's log of the newest job that was to make this record, and not that of another study's cell.
 
     Jobs of other studies have the same names; a job that failed early names no record at all. The log must not be
     older than the cell's own log `since`: else the last attempt was made without Slurm.
     """
-    at = cell.configuration
-    folder = SLURM_LOGS / f"{at.strategy}_{at.gpus}_{at.batch_per_gpu}_{cell.run}"
+    wildcards = "_".join(map(str, cell.coordinates.values()))
+    folder = SLURM_LOGS / f"rule_{cell.rule}" / wildcards
     oldest = since.stat().st_mtime if since.exists() else 0.0
     for path in _newest_first(folder):
         text = path.read_text(errors="replace")

@@ -10,7 +10,17 @@ from dpscale import __version__
 from dpscale.attempts import DATASET_MADE, RECORD_WRITTEN
 from dpscale.errors import DpscaleError
 from dpscale.schema import load_schema
-from dpscale.study import SETTING_PATHS, Cell, Configuration, Settings
+from dpscale.study import (
+    SETTING_PATHS,
+    Cell,
+    CollectivesCell,
+    CollectivesSettings,
+    CommunicationCell,
+    Configuration,
+    NetworkSettings,
+    Settings,
+    TrainingSettings,
+)
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -69,20 +79,27 @@ def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> 
     click.echo(f"{DATASET_MADE}{out}, {counted} from {source}")
 
 
-def setting_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for every setting of a cell, with type, default and help from the study's schema."""
-    for name, path in reversed(SETTING_PATHS.items()):
-        node = _schema_node(*path)
-        several = node.get("type") == "array"
-        command = click.option(
-            f"--{name.replace('_', '-')}",
-            name,
-            type=_option_type(node["items"] if several else node),
-            multiple=several,
-            default=node["default"],
-            help=node["description"] + (" Can be given several times." if several else ""),
-        )(command)
-    return command
+Command = Callable[..., None]
+
+
+def setting_options(kind: type[NetworkSettings]) -> Callable[[Command], Command]:
+    """Add an option for every setting of `kind`, with type, default and help from the study's schema."""
+
+    def add(command: Command) -> Command:
+        for name in reversed(kind.names()):
+            node = _schema_node(*SETTING_PATHS[name])
+            several = node.get("type") == "array"
+            command = click.option(
+                f"--{name.replace('_', '-')}",
+                name,
+                type=_option_type(node["items"] if several else node),
+                multiple=several,
+                default=node["default"],
+                help=node["description"] + (" Can be given several times." if several else ""),
+            )(command)
+        return command
+
+    return add
 
 
 def _option_type(node: dict[str, Any]) -> Any:
@@ -99,21 +116,48 @@ def _option_type(node: dict[str, Any]) -> Any:
     return click.IntRange(**limits) if node["type"] == "integer" else click.FloatRange(**limits)
 
 
-@main.command()
-@click.option("--strategy", type=click.Choice(_schema_node("strategies")["items"]["enum"]), required=True)
-@click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs (on cpu: worker processes).")
-@click.option("--batch-per-gpu", type=click.IntRange(min=1), required=True, help="Images a GPU and step.")
-@click.option("--run", type=click.IntRange(min=1), default=1, help="Number of the repeat; it seeds the weights.")
-@click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
-@click.option(
-    "--timeout-s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=_schema_node("cell_timeout_s")["default"],
-    help="Stop after this.",
+def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, to be listed in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def configuration_options(*strategies: str) -> Callable[[Command], Command]:
+    """What tells a cell that trains from the others, and the images it trains on."""
+    return _with(
+        click.option("--strategy", type=click.Choice(strategies), required=True),
+        gpus_option,
+        click.option("--batch-per-gpu", type=click.IntRange(min=1), required=True, help="Images a GPU and step."),
+        run_option,
+        click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote."),
+    )
+
+
+gpus_option = click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs (on cpu: worker processes).")
+run_option = click.option(
+    "--run", type=click.IntRange(min=1), default=1, help="Number of the repeat; it seeds the weights."
 )
-@click.option("--end-with-parent", is_flag=True, help="Stop when the process that started this one is gone.")
-@click.option("--out", type=FILE, required=True, help="The JSON record to write.")
-@setting_options
+ending_options = _with(
+    click.option(
+        "--timeout-s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=_schema_node("cell_timeout_s")["default"],
+        help="Stop after this.",
+    ),
+    click.option("--end-with-parent", is_flag=True, help="Stop when the process that started this one is gone."),
+    click.option("--out", type=FILE, required=True, help="The JSON record to write."),
+)
+
+
+@main.command()
+@configuration_options("single", "dp", "ddp")
+@ending_options
+@setting_options(Settings)
 def time(
     strategy: str,
     gpus: int,
@@ -130,15 +174,90 @@ def time(
     Out of memory is a result and is recorded. Anything else that goes wrong leaves no record and a non-zero exit.
     If more GPUs are visible than asked for, the first ones are used.
     """
+    from dpscale.measure.cell import Run
     from dpscale.measure.timing import time_cell
 
     cell = Cell(Configuration(strategy, gpus, batch_per_gpu), run)
-    record = time_cell(cell, Settings.from_json(settings), dataset, timeout_s, out, end_with_parent)
+    record = time_cell(cell, Settings.from_json(settings), dataset, Run(timeout_s, end_with_parent, out))
     for scope, result in record["scopes"].items():
         click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
+    _say_out_of_memory(record)
+    click.echo(f"{RECORD_WRITTEN}{out}")
+
+
+@main.command()
+@setting_options(NetworkSettings)
+@click.option("--out", type=FILE, required=True, help="The JSON file to write.")
+def network(out: Path, **settings: Any) -> None:
+    """Write what is known of a network without measuring: sizes, FLOPs, and the bytes of every message. On the CPU."""
+    from dpscale.measure.network import describe_network
+
+    facts = describe_network(NetworkSettings.from_json(settings), out)
+    flop = facts["flop_per_image"]["forward_backward"]
+    click.echo(f"network: {out}, {facts['parameters']:,} parameters, {flop:,} FLOP an image, forward and backward")
+
+
+@main.command()
+@gpus_option
+@run_option
+@click.option("--network-facts", type=FILE, required=True, help="JSON file that `dpscale network` wrote.")
+@ending_options
+@setting_options(CollectivesSettings)
+def collectives(
+    gpus: int, run: int, network_facts: Path, timeout_s: float, end_with_parent: bool, out: Path, **settings: Any
+) -> None:
+    """Time allreduce, broadcast, reduce, reduce-scatter and all-gather alone, and copies between GPUs.
+
+    Sizes go from 4 KiB to 1 GiB (on cpu: 64 MiB), and to the bytes that the network's messages have. Every result is
+    checked; a wrong one is an error.
+    """
+    from dpscale.measure.cell import Run
+    from dpscale.measure.collectives import measure_collectives
+
+    cell = CollectivesCell(gpus, run)
+    values = CollectivesSettings.from_json(settings)
+    record = measure_collectives(cell, values, network_facts, Run(timeout_s, end_with_parent, out))
+    click.echo(f"{len(record['collectives'])} collectives, {len(record['peer_copies'])} pairs of GPUs")
+    click.echo(f"{RECORD_WRITTEN}{out}")
+
+
+@main.command()
+@configuration_options("dp", "ddp")
+@click.option("--keep-traces", is_flag=True, help="Keep the profiler's traces, compressed, beside the record.")
+@ending_options
+@setting_options(TrainingSettings)
+def communication(
+    strategy: str,
+    gpus: int,
+    batch_per_gpu: int,
+    run: int,
+    dataset: Path,
+    keep_traces: bool,
+    timeout_s: float,
+    end_with_parent: bool,
+    out: Path,
+    **settings: Any,
+) -> None:
+    """Take the training steps of one configuration apart: how much of a step is communication.
+
+    Steps with and without their allreduce in turns, DDP's own logger, and on GPUs the profiler. None of its times is a
+    headline time: those come from `dpscale time`.
+    """
+    from dpscale.measure.cell import Run
+    from dpscale.measure.communication import take_apart
+
+    cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu), run)
+    values = TrainingSettings.from_json(settings)
+    record = take_apart(cell, values, dataset, keep_traces, Run(timeout_s, end_with_parent, out))
+    for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():
+        click.echo(f"{name}: steps of {', '.join(f'{seconds * 1e3:.3f}' for seconds in blocks['step_s'])} ms")
+    _say_out_of_memory(record)
+    click.echo(f"{RECORD_WRITTEN}{out}")
+
+
+def _say_out_of_memory(record: dict[str, Any]) -> None:
     if record["oom"]:
         click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
-    click.echo(f"{RECORD_WRITTEN}{out}")
 
 
 @main.command()

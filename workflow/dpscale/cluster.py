@@ -59,12 +59,12 @@ class Cluster:
         """Options of the jobs that never hold a GPU."""
         return self._options("cpu_jobs")
 
-    def gres(self, settings: Settings, configuration: Configuration) -> str:
+    def gres(self, settings: Settings, gpus: int) -> str:
         """The GPUs of a cell's job, `gpu:v100:2`, on every node of the job, which has one. Empty without GPUs."""
         if not self.holds_gpus(settings):
             return ""
         gpu_type = self.values["gpu_jobs"]["gpu_type"]
-        return ":".join(["gpu", *([gpu_type] if gpu_type else []), str(configuration.gpus)])
+        return ":".join(["gpu", *([gpu_type] if gpu_type else []), str(gpus)])
 
     def _options(self, kind: str) -> dict[str, Any]:
         jobs = self.values[kind]
@@ -98,6 +98,11 @@ def memory_mb(settings: Settings, configuration: Configuration, attempt: int) ->
     if settings.device == "cpu":
         expected_mb += configuration.global_batch * ACTIVATIONS_MB_PER_IMAGE * settings.width / FULL_WIDTH
     return attempt * math.ceil(expected_mb)
+
+
+def collectives_memory_mb(gpus: int, attempt: int) -> int:
+    """Host memory of a job that times collectives, in MB: messages are small beside a process with torch."""
+    return attempt * gpus * PROCESS_MB
 
 
 def timeout_s(cell_timeout_s: float, attempt: int) -> float:

@@ -10,9 +10,9 @@ from typing import Any
 
 from dpscale.attempts import Failure, find_dataset_failure, find_failure
 from dpscale.errors import RecordError
-from dpscale.measure import MEASUREMENT_VERSION
+from dpscale.measure import MEASUREMENT_VERSIONS
 from dpscale.schema import violations
-from dpscale.study import Cell, Settings
+from dpscale.study import NETWORK_FACTS, AnyCell, CollectivesCell, NetworkSettings, Settings
 
 Record = dict[str, Any]
 
@@ -63,16 +63,12 @@ def read_record(schema: str, path: Path) -> Record:
     return record  # type: ignore[no-any-return]
 
 
-def differences(record: Record, cell: Cell, settings: Mapping[str, Any]) -> list[str]:
-    """What keeps a valid timing record from being the result of `cell` under `settings`; empty when it is."""
-    at = cell.configuration
+def differences(record: Record, cell: AnyCell, settings: Mapping[str, Any]) -> list[str]:
+    """What keeps a valid record from being the result of `cell` under `settings`; empty when it is."""
     wanted: dict[str, Any] = {
-        "measurement_version": MEASUREMENT_VERSION,
-        "strategy": at.strategy,
-        "gpus": at.gpus,
-        "batch_per_gpu": at.batch_per_gpu,
-        "run": cell.run,
-        **settings,
+        "measurement_version": MEASUREMENT_VERSIONS[cell.kind],
+        **cell.coordinates,
+        **{name: settings[name] for name in cell.settings.names()},
     }
     found = {
         "measurement_version": record["measurement_version"],
@@ -84,47 +80,61 @@ def differences(record: Record, cell: Cell, settings: Mapping[str, Any]) -> list
 
 @dataclass(frozen=True)
 class Collected:
-    """The records of a study: those that answer its cells, what is wrong with the files that do not, and how cells
-    that were tried in vain ended."""
+    """The records of a study: those that answer its cells, what is wrong with the files that do not, how cells that
+    were tried in vain ended, and the facts of its network, None where they were not made."""
 
-    records: dict[Cell, Record]
-    rejected: dict[Cell, str]
-    failures: dict[Cell, Failure]
+    records: dict[AnyCell, Record]
+    rejected: dict[AnyCell, str]
+    failures: dict[AnyCell, Failure]
+    network: Record | None = None
 
 
-def examine(results: Path, cells: Iterable[Cell], settings: Settings) -> Iterator[tuple[Cell, Record | None, str]]:
+def examine(
+    results: Path, cells: Iterable[AnyCell], settings: Settings
+) -> Iterator[tuple[AnyCell, Record | None, str]]:
     """Every cell with its record under the folder `results`, or with None and what is wrong with the file there.
 
     A record that is damaged, or that was measured under other settings, is never given out. The last item is
     empty where the record is good, and where there is no file.
     """
-    wanted = settings.to_json()
+    values = settings.to_json()
     for cell in cells:
         path = results / cell.path
         try:
-            record = read_record("timing", path)
+            record = read_record(cell.kind, path)
         except RecordError as error:
             yield cell, None, str(error) if path.exists() else ""
             continue
-        reasons = differences(record, cell, wanted)
+        reasons = differences(record, cell, values)
         if reasons:
             yield cell, None, f"{path}: {'; '.join(reasons)}"
         else:
             yield cell, record, ""
 
 
-def collect(results: Path, cells: Iterable[Cell], settings: Settings) -> Collected:
+def collect(results: Path, cells: Iterable[AnyCell], settings: Settings) -> Collected:
     """All records that answer `cells`, and what is known of the cells that have none (see `examine`)."""
-    collected = Collected({}, {}, {})
+    collected = Collected({}, {}, {}, read_network_facts(results, settings))
     without_dataset = find_dataset_failure(results)
     for cell, record, problem in examine(results, cells, settings):
         if record is not None:
             collected.records[cell] = record
         elif problem:
             collected.rejected[cell] = problem
-        elif failure := find_failure(results, cell) or without_dataset:
-            collected.failures[cell] = failure
+        elif failure := find_failure(results, cell) or (None if isinstance(cell, CollectivesCell) else without_dataset):
+            collected.failures[cell] = failure  # collectives need no images
     return collected
+
+
+def read_network_facts(results: Path, settings: NetworkSettings) -> Record | None:
+    """The facts of the study's network; None where they are not there yet, or are those of another network."""
+    try:
+        facts = read_record("network", results / NETWORK_FACTS)
+    except RecordError:
+        return None
+    return (
+        facts if NetworkSettings.from_json(facts["settings"]) == NetworkSettings.from_json(settings.to_json()) else None
+    )
 
 
 def set_aside(path: Path) -> Path:

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from dpscale.errors import RecordError
-from dpscale.record import examine, read_record, set_aside
-from dpscale.study import DATASET_MANIFEST, MISSING_TABLE, STUDY_FILE, Plan, Study
+from dpscale.record import examine, read_network_facts, read_record, set_aside
+from dpscale.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Plan, Study
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,18 @@ class Outdated:
 def find_outdated(study: Study, planned: Plan, results: Path) -> Outdated:
     """What is missing under the folder `results`, or stands there but was not made for `study`."""
     missing, rejected, reasons = [], [], []
-    for cell, record, problem in examine(results, planned.cells, study.settings):
+    for cell, record, problem in examine(results, planned.all_cells, study.settings):
         if problem:
             rejected.append(results / cell.path)
             reasons.append(problem)
         elif record is None:
             missing.append(results / cell.path)
-    others = (*_outdated_study(study, results), *_outdated_dataset(study, results), *_partial_tables(results))
+    others = (
+        *_outdated_study(study, results),
+        *_outdated_dataset(study, results),
+        *_outdated_network(study, results),
+        *_partial_tables(results),
+    )
     return Outdated(tuple(missing), tuple(rejected), others, tuple(reasons))
 
 
@@ -55,6 +60,12 @@ def _outdated_study(study: Study, results: Path) -> Iterator[Path]:
     except FileNotFoundError:
         return
     except (OSError, ValueError):
+        yield path
+
+
+def _outdated_network(study: Study, results: Path) -> Iterator[Path]:
+    path = results / NETWORK_FACTS
+    if path.exists() and read_network_facts(results, study.settings) is None:
         yield path
 
 

@@ -16,9 +16,13 @@ SCHEMA_FOLDER = Path(__file__).resolve().parents[1] / "schemas"
 
 @cache
 def load_schema(name: str) -> dict[str, Any]:
-    """The schema `workflow/schemas/<name>.schema.yaml`."""
-    schema: dict[str, Any] = yaml.safe_load((SCHEMA_FOLDER / f"{name}.schema.yaml").read_text())
-    return schema
+    """The schema `workflow/schemas/<name>.schema.yaml`, with the definitions of `common.yaml`."""
+    schema: dict[str, Any] = _load(f"{name}.schema.yaml")
+    return {**schema, "$defs": {**_load("common.yaml")["$defs"], **schema.get("$defs", {})}}
+
+
+def _load(file: str) -> Any:
+    return yaml.safe_load((SCHEMA_FOLDER / file).read_text())
 
 
 def read_yaml(path: Path, fault: type[DpscaleError]) -> Any:

@@ -5,19 +5,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from dpscale.errors import StudyError
 from dpscale.schema import load_schema, read_yaml, violations, with_defaults
 
 PARALLEL_STRATEGIES = ("dp", "ddp")
 
-# Where a cell's record (.json) and its log (.log) stand, relative to the study's results and to its logs.
+# Where a record (.json) and its log (.log) stand, relative to the study's results and to its logs.
 CELL_PATH = "cells/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}"
+COMMUNICATION_PATH = "communication/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}"
+COLLECTIVES_PATH = "collectives/gpus-{gpus}/run-{run}"
 
 # Where other results stand, relative to the study's.
 STUDY_FILE = "study.json"
 DATASET_MANIFEST = "dataset/manifest.json"
+NETWORK_FACTS = "network.json"
 MISSING_TABLE = "tables/missing.csv"
 
 # Where each setting of a cell stands in the study file. The record, the command line and the study file
@@ -42,37 +45,28 @@ SETTING_PATHS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Everything the study file sets that can change a cell's number, beside the cell's own coordinates."""
+class NetworkSettings:
+    """What the network's own facts depend on. Every further kind of measurement depends on more of the study."""
 
-    device: str
     network: str
     width: int
-    precision: str
-    memory_format: str
-    learning_rate: float
-    momentum: float
-    weight_decay: float
-    dataset_source: str
-    epoch_images: int
-    scopes: tuple[str, ...]
-    warmup_epochs: int
-    timed_epochs: int
-    budget_s: float
-    loader_workers: int
 
     @classmethod
-    def of(cls, study: Mapping[str, Any]) -> "Settings":
+    def of(cls, study: Mapping[str, Any]) -> Self:
         """The settings in a complete (validated, defaults filled in) study mapping."""
-        values = {name: _at(study, path) for name, path in SETTING_PATHS.items()}
-        return cls.from_json(values)
+        return cls.from_json({name: _at(study, SETTING_PATHS[name]) for name in cls.names()})
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Settings":
-        return cls(**{**values, "scopes": tuple(values["scopes"])})
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Lists become tuples. Raises KeyError where one of the settings is missing; others are left out."""
+        return cls(**{name: _hashable(values[name]) for name in cls.names()})
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls))
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "scopes": list(self.scopes)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def contradiction(self) -> str | None:
         """What keeps these settings from being measured, if anything does."""
@@ -81,12 +75,43 @@ class Settings:
         return None
 
     def options(self) -> str:
-        """The settings as options of `dpscale time`."""
+        """The settings as options of the commands of `dpscale`."""
         return " ".join(
-            f"--{field.name.replace('_', '-')} {value}"
-            for field in fields(self)
-            for value in _as_sequence(getattr(self, field.name))
+            f"--{name.replace('_', '-')} {value}"
+            for name in self.names()
+            for value in _as_sequence(getattr(self, name))
         )
+
+
+@dataclass(frozen=True)
+class CollectivesSettings(NetworkSettings):
+    """What collectives depend on: the messages are as large as the network makes them."""
+
+    device: str
+
+
+@dataclass(frozen=True)
+class TrainingSettings(CollectivesSettings):
+    """What a training step depends on, beside strategy, GPUs and batch."""
+
+    precision: str
+    memory_format: str
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    dataset_source: str
+    epoch_images: int
+
+
+@dataclass(frozen=True)
+class Settings(TrainingSettings):
+    """Everything the study file sets that can change a timing cell's number, beside the cell's own coordinates."""
+
+    scopes: tuple[str, ...]
+    warmup_epochs: int
+    timed_epochs: int
+    budget_s: float
+    loader_workers: int
 
 
 @dataclass(frozen=True, order=True)
@@ -107,15 +132,59 @@ class Configuration:
 class Cell:
     """One timing job: a configuration and the number of its repeat, from 1."""
 
+    kind: ClassVar[str] = "timing"
+    rule: ClassVar[str] = "time"
+    settings: ClassVar[type[NetworkSettings]] = Settings
+    path_pattern: ClassVar[str] = CELL_PATH
+
     configuration: Configuration
     run: int
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        """What tells this cell from the others of its kind, as its record names it."""
+        return {**asdict(self.configuration), "run": self.run}
 
     @property
     def path(self) -> str:
         """Where the cell's record stands, relative to the study's results."""
         at = self.configuration
-        cell = CELL_PATH.format(strategy=at.strategy, gpus=at.gpus, batch=at.batch_per_gpu, run=self.run)
-        return f"{cell}.json"
+        pattern = self.path_pattern
+        return f"{pattern.format(strategy=at.strategy, gpus=at.gpus, batch=at.batch_per_gpu, run=self.run)}.json"
+
+
+class CommunicationCell(Cell):
+    """One job that takes steps of a configuration apart: ablation, profiler and DDP's own logger."""
+
+    kind = "communication"
+    rule = "communication"
+    settings = TrainingSettings
+    path_pattern = COMMUNICATION_PATH
+
+
+@dataclass(frozen=True, order=True)
+class CollectivesCell:
+    """One job that times collectives alone on a number of GPUs."""
+
+    kind: ClassVar[str] = "collectives"
+    rule: ClassVar[str] = "collectives"
+    settings: ClassVar[type[NetworkSettings]] = CollectivesSettings
+
+    gpus: int
+    run: int
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        """What tells this cell from the others of its kind, as its record names it."""
+        return {"gpus": self.gpus, "run": self.run}
+
+    @property
+    def path(self) -> str:
+        """Where the cell's record stands, relative to the study's results."""
+        return f"{COLLECTIVES_PATH.format(gpus=self.gpus, run=self.run)}.json"
+
+
+AnyCell = Cell | CommunicationCell | CollectivesCell
 
 
 @dataclass(frozen=True)
@@ -133,6 +202,12 @@ class Plan:
 
     cells: tuple[Cell, ...]
     not_run: tuple[NotRun, ...]
+    communication: tuple[CommunicationCell, ...] = ()
+    collectives: tuple[CollectivesCell, ...] = ()
+
+    @property
+    def all_cells(self) -> tuple[AnyCell, ...]:
+        return (*self.cells, *self.communication, *self.collectives)
 
     @cached_property
     def configurations(self) -> tuple[Configuration, ...]:
@@ -207,7 +282,14 @@ def plan(study: Study) -> Plan:
             runnable.append(configuration)
     runs = range(1, study["runs"] + 1)
     cells = tuple(Cell(configuration, run) for run in runs for configuration in runnable)
-    return Plan(cells, tuple(not_run))
+    parallel = [configuration for configuration in runnable if configuration.gpus > 1]
+    repeats = range(1, study["communication"]["runs"] + 1)
+    return Plan(
+        cells,
+        tuple(not_run),
+        tuple(CommunicationCell(configuration, run) for run in repeats for configuration in parallel),
+        tuple(CollectivesCell(gpus, run) for run in repeats for gpus in sorted({point.gpus for point in parallel})),
+    )
 
 
 def runnable_plan(study: Study) -> Plan:
@@ -291,6 +373,10 @@ def _at(values: Mapping[str, Any], path: Sequence[str]) -> Any:
     for key in path:
         values = values[key]
     return values
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _as_sequence(value: Any) -> Sequence[Any]:

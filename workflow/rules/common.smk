@@ -13,9 +13,19 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from dpscale.analyse.names import TABLES
 from dpscale.errors import DpscaleError
-from dpscale.measure import MEASUREMENT_VERSION
+from dpscale.measure import MEASUREMENT_VERSIONS
 from dpscale import cluster, rerun, slurm, study
-from dpscale.study import CELL_PATH, Configuration, Study, runnable_plan
+from dpscale.study import (
+    CELL_PATH,
+    COLLECTIVES_PATH,
+    COMMUNICATION_PATH,
+    CollectivesSettings,
+    Configuration,
+    NetworkSettings,
+    Study,
+    TrainingSettings,
+    runnable_plan,
+)
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.enums import RerunTrigger
 
@@ -38,9 +48,14 @@ except DpscaleError as error:
 RESULTS = STUDY.results
 STUDY_FILE = RESULTS / study.STUDY_FILE
 MANIFEST = RESULTS / study.DATASET_MANIFEST
+NETWORK = RESULTS / study.NETWORK_FACTS
 DATASET = MANIFEST.parent
 RECORD = f"{RESULTS}/{CELL_PATH}.json"
-RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.cells]
+COMMUNICATION_RECORD = f"{RESULTS}/{COMMUNICATION_PATH}.json"
+COLLECTIVES_RECORD = f"{RESULTS}/{COLLECTIVES_PATH}.json"
+RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.all_cells]
+# The rules whose jobs measure.
+CELL_RULES = {cell.rule for cell in PLAN.all_cells}
 TABLE_FILES = [RESULTS / f"tables/{name}.csv" for name in TABLES]
 PAGE = STUDY.page
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
@@ -80,7 +95,7 @@ onerror:
 
 def ask_slurm(jobs):
     """Stop before anything is submitted where an earlier run is still going, or where Slurm will not run a job."""
-    cells = [job for job in jobs if job.rule.name == "time"]
+    cells = [job for job in jobs if job.rule.name in CELL_RULES]
     attempts = 1 + workflow.execution_settings.retries
     try:
         if cells:
@@ -131,12 +146,13 @@ def configuration(wildcards):
     return Configuration(wildcards.strategy, int(wildcards.gpus), int(wildcards.batch))
 
 
-def dataset_for_cells():
-    """The only input of a cell; its time never counts. A dataset that is gone is made for cells that need it."""
-    if MANIFEST.exists():
-        return ancient(MANIFEST)
+def only_to_measure(source, record):
+    """`source` as the only input of cells with `record`s: its time never counts. Where it is gone, it is made for
+    cells that need it, and is no input of those that are measured."""
+    if source.exists():
+        return ancient(source)
     finished = set(RECORDS) - OUTDATED.paths if workflow.is_main_process else set()
-    return lambda wildcards: [] if RECORD.format(**wildcards) in finished else ancient(MANIFEST)
+    return lambda wildcards: [] if record.format(**wildcards) in finished else ancient(source)
 
 
 def sources(*patterns):

@@ -4,6 +4,7 @@
 rule tables:
     input:
         study=STUDY_FILE,
+        network=NETWORK,
         records=lambda wildcards: of_this_study(*RECORDS),
         code=sources("analyse/*.py", "study.py", "record.py", "attempts.py", "schema.py", "../schemas/*.yaml"),
     output:

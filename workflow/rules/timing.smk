@@ -4,7 +4,7 @@
 
 rule time:
     input:
-        dataset_for_cells(),
+        only_to_measure(MANIFEST, RECORD),
     output:
         RECORD,
     log:
@@ -14,7 +14,7 @@ rule time:
     resources:
         **CLUSTER.cell_options(STUDY.settings),
         measuring=1,
-        gres=lambda wildcards: CLUSTER.gres(STUDY.settings, configuration(wildcards)),
+        gres=lambda wildcards: CLUSTER.gres(STUDY.settings, int(wildcards.gpus)),
         cpus_per_task=lambda wildcards: cluster.cpus(STUDY.settings, configuration(wildcards)),
         mem_mb=lambda wildcards, attempt: cluster.memory_mb(STUDY.settings, configuration(wildcards), attempt),
         runtime=lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
@@ -23,7 +23,7 @@ rule time:
         prefix=CLUSTER.command_prefix,
         settings=STUDY.settings.options(),
         folder=DATASET,
-        measurement_version=MEASUREMENT_VERSION,
+        measurement_version=MEASUREMENT_VERSIONS["timing"],
     shell:
         "exec {params.prefix}dpscale time --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
         " --batch-per-gpu {wildcards.batch} --run {wildcards.run} --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s}"

@@ -1,9 +1,21 @@
-"""Bytes that an allreduce moves, and the bandwidth that a communication time implies. GB = 10^9 bytes."""
+"""Bytes that communication moves, and the bandwidth that times imply. GB = 10^9 bytes."""
 
 from dpscale.analyse.scaling import Number
 from dpscale.analyse.statistics import Estimate
 
 GB = 1e9
+
+# A float32 image of 3 x 32 x 32, and its 10 logits.
+IMAGE_BYTES = 3 * 32 * 32 * 4
+LOGITS_BYTES = 10 * 4
+
+# What nccl-tests multiplies bytes over seconds with, to make the bandwidth of the slowest link comparable between
+# operations and numbers of GPUs (doc/PERFORMANCE.md); 1 for broadcast, reduce and copies.
+BUS_FACTORS = {
+    "allreduce": lambda gpus: 2 * (gpus - 1) / gpus,
+    "reduce_scatter": lambda gpus: (gpus - 1) / gpus,
+    "all_gather": lambda gpus: (gpus - 1) / gpus,
+}
 
 
 def ring_allreduce_bytes(gpus: int, gradient_bytes: int) -> float:
@@ -11,9 +23,28 @@ def ring_allreduce_bytes(gpus: int, gradient_bytes: int) -> float:
     return 2 * (gpus - 1) / gpus * gradient_bytes
 
 
+def root_link_bytes(gpus: int, batch_per_gpu: int, gradient_bytes: int, buffer_bytes: int) -> int:
+    """Bytes through the links of DataParallel's first GPU per step: images out, parameters and buffers out (a broadcast
+    sends them once, others pass them on), logits in, gradients in."""
+    others = gpus - 1
+    return others * batch_per_gpu * (IMAGE_BYTES + LOGITS_BYTES) + 2 * gradient_bytes + buffer_bytes
+
+
 def bandwidth_gb_s(bytes_per_step: float, steps: int, communication_s: Number) -> Number:
     """Bytes of all steps of an epoch over the epoch's communication time, in GB/s."""
     return bytes_per_step * steps / communication_s / GB
+
+
+def algorithm_bandwidth_gb_s(message_bytes: int, seconds: Number) -> Number:
+    """Bytes of a message over the time of its collective, nccl-tests' algbw, in GB/s."""
+    return message_bytes / seconds / GB
+
+
+def bus_bandwidth_gb_s(operation: str, gpus: int, message_bytes: int, seconds: Number) -> Number:
+    """nccl-tests' busbw, in GB/s."""
+    return algorithm_bandwidth_gb_s(message_bytes, seconds) * (
+        BUS_FACTORS[operation](gpus) if operation in BUS_FACTORS else 1
+    )
 
 
 def resolvable(communication: Estimate) -> bool:

@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from dpscale.measure.batches import Batch
+from dpscale.measure.ranks import gather
 
 GLOO_SETTLES_S = 0.005
 
@@ -106,15 +107,6 @@ class EpochTimer:
         """All ranks have come this far. Through gloo on the host, so that no kernel is added to any device."""
         if self.workers > 1:
             dist.all_reduce(torch.zeros(1))
-
-
-def gather(value: float, workers: int) -> list[float]:
-    """`value` of every rank, on every rank."""
-    if workers == 1:
-        return [value]
-    values = [torch.zeros(1, dtype=torch.float64) for _ in range(workers)]
-    dist.all_gather(values, torch.tensor([value], dtype=torch.float64))
-    return [float(one) for one in values]
 
 
 def training_step(

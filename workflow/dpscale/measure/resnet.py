@@ -82,3 +82,12 @@ def build_network(name: str, width: int, precision: str) -> nn.Module:
 
         network = resnet18(num_classes=CLASSES)
     return Autocast(network) if precision == "bfloat16" else network
+
+
+def network_size(network: nn.Module) -> dict[str, int]:
+    """Trainable parameters, K, and the bytes of all their gradients, K*s."""
+    trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    return {
+        "parameters": sum(parameter.numel() for parameter in trainable),
+        "gradient_bytes": sum(parameter.numel() * parameter.element_size() for parameter in trainable),
+    }

@@ -1,0 +1,251 @@
+"""The tables of communication: estimated in five ways side by side, as bandwidth, alone, and as parts of a step."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpscale.analyse import bandwidth, communication, scaling
+from dpscale.analyse.estimators import Links, from_steps, isolated_step_s, links_of
+from dpscale.analyse.points import Comparison, Row, columns
+from dpscale.analyse.statistics import Estimate, derive
+from dpscale.record import Collected, Record
+from dpscale.study import AnyCell, CollectivesCell, CommunicationCell, Configuration, Study
+
+PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
+# The row of a device that holds all of its step.
+WHOLE_STEP = "all"
+
+Place = tuple[Configuration, str]  # and the letter of the environment
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of communication itself, by place."""
+
+    steps: Mapping[Place, Sequence[Record]]
+    links: Mapping[tuple[int, str], Links]
+    collectives: Mapping[tuple[int, str], Sequence[Record]]
+    network: Mapping[str, Any] | None
+
+    @classmethod
+    def of(cls, collected: Collected, environments: Mapping[AnyCell, str]) -> "Measured":
+        steps: dict[Place, list[Record]] = defaultdict(list)
+        collectives: dict[tuple[int, str], list[Record]] = defaultdict(list)
+        for cell, record in collected.records.items():
+            if isinstance(cell, CommunicationCell):
+                steps[cell.configuration, environments[cell]].append(record)
+            elif isinstance(cell, CollectivesCell):
+                collectives[cell.gpus, environments[cell]].append(record)
+        links = {(gpus, letter): links_of(some, f"{gpus} {letter}") for (gpus, letter), some in collectives.items()}
+        return cls(steps, links, collectives, collected.network)
+
+
+def estimates(compared: Comparison, measured: Measured) -> dict[str, Estimate]:
+    """E1 to E5 of a point, by the names of their columns; those that exist."""
+    at, letter = compared.point.configuration, compared.point.environment or ""
+    found = from_steps(measured.steps.get((at, letter), ()), f"{at} {letter}")
+    if compared.baseline is not None:
+        assert compared.baseline.step and compared.point.step
+        steps = compared.baseline.step, compared.point.step
+        found["communication_step_s"] = derive(communication.communication_step_s, *steps)
+    links = measured.links.get((at.gpus, letter))
+    if links and measured.network:
+        isolated = isolated_step_s(at.strategy, at.gpus, at.batch_per_gpu, measured.network, links)
+        if isolated:
+            found["isolated_step_s"] = isolated
+    return found
+
+
+def communication_row(compared: Comparison, measured: Measured) -> Row:
+    """E1 of an epoch, and every estimate of a step."""
+    point, baseline = compared.point, compared.baseline
+    row = dict(compared.row)
+    for name, estimate in estimates(compared, measured).items():
+        row |= columns(name, estimate)
+    if baseline is None:
+        return row
+    assert point.epoch and point.step and baseline.epoch and baseline.step
+    return {
+        **row,
+        "epoch_s": point.epoch.value,
+        "compute_s": communication.compute_s(baseline.epoch.value, point.configuration.gpus),
+        **columns("communication_s", compared.communication),
+        "communication_share": compared.communication.value / point.epoch.value,
+        "step_s": point.step.value,
+        "baseline_step_s": baseline.step.value,
+    }
+
+
+def bandwidth_row(study: Study, compared: Comparison, measured: Measured) -> Row:
+    """The bandwidth that E1 implies, the one that the profiler's time implies, and the measured one."""
+    if compared.baseline is None:
+        return compared.row
+    at, inferred = compared.point.configuration, compared.communication
+    network = next(record["network"] for record in compared.point.records if record["network"])
+    gradient_bytes = network["gradient_bytes"]
+    bytes_per_step = bandwidth.ring_allreduce_bytes(at.gpus, gradient_bytes)
+    steps = scaling.steps_per_epoch(study.epoch_images, at.gpus, at.batch_per_gpu)
+    row = {
+        **compared.row,
+        "parameters": network["parameters"],
+        "allreduce_bytes_per_step": bytes_per_step,
+        "steps_per_epoch": steps,
+        "allreduce_bytes_per_epoch": bytes_per_step * steps,
+        **columns("communication_s", inferred),
+    }
+    if at.strategy == "dp" and measured.network:
+        buffer_bytes = measured.network["buffer_bytes"]
+        root = bandwidth.root_link_bytes(at.gpus, at.batch_per_gpu, gradient_bytes, buffer_bytes)
+        row["root_link_bytes_per_step"] = root
+    bus = _bus_bandwidth(compared, measured, gradient_bytes)
+    if bus:
+        row |= columns("bus_bandwidth_gb_s", bus)
+    profiled = estimates(compared, measured).get("profiler_step_s")
+    if profiled and bandwidth.resolvable(profiled):
+        row |= _inverted("profiler_bandwidth_gb_s", profiled, lambda s: bandwidth.bandwidth_gb_s(bytes_per_step, 1, s))
+    if not bandwidth.resolvable(inferred):
+        return {**row, "status": "not resolvable", "reason": _why_not_resolvable(inferred)}
+    row |= _inverted("bandwidth_gb_s", inferred, lambda s: bandwidth.bandwidth_gb_s(bytes_per_step, steps, s))
+    if bus:
+        row["utilisation"] = row["bandwidth_gb_s"] / bus.value
+    return row
+
+
+def _bus_bandwidth(compared: Comparison, measured: Measured, gradient_bytes: int) -> Estimate | None:
+    """Of an allreduce of the whole gradient between as many GPUs, alone."""
+    at, letter = compared.point.configuration, compared.point.environment or ""
+    links = measured.links.get((at.gpus, letter))
+    seconds = links.collectives.get(("allreduce", gradient_bytes)) if links else None
+    if seconds is None:
+        return None
+    return derive(lambda s: bandwidth.bus_bandwidth_gb_s("allreduce", at.gpus, gradient_bytes, s), seconds)
+
+
+def _inverted(name: str, seconds: Estimate, formula: Any) -> Row:
+    """A figure that falls with a time: the longest time is its low end. Draws near or below zero seconds must not be
+    divided by."""
+    low, high = seconds.interval
+    return {name: formula(seconds.value), f"{name}_low": formula(high), f"{name}_high": formula(low)}
+
+
+def _why_not_resolvable(inferred: Estimate) -> str:
+    if inferred.draws is None:
+        return "the communication time has no interval: a single timing"
+    low, high = inferred.interval
+    return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is not above zero for certain"
+
+
+def collectives_rows(measured: Measured) -> Iterator[Row]:
+    """A row for every collective and size, and for every pair of GPUs."""
+    for (gpus, letter), records in measured.collectives.items():
+        links = measured.links[gpus, letter]
+        uses = _uses(measured.network)
+        timings = _timings(records)
+        for (operation, message_bytes), seconds in links.collectives.items():
+            yield {
+                **_collective(operation, gpus, message_bytes, seconds, timings[operation, message_bytes], letter),
+                "runs": len(records),
+                "use": uses.get((operation, message_bytes), ""),
+            }
+        for (source, target), (copied_bytes, seconds) in links.peer_copies.items():
+            yield {
+                **_collective("peer_copy", gpus, copied_bytes, seconds, timings[source, target], letter),
+                "runs": len(records),
+                "source": source,
+                "target": target,
+            }
+
+
+def _collective(
+    operation: str, gpus: int, message_bytes: int, seconds: Estimate, timings: Sequence[float], letter: str
+) -> Row:
+    def bus(s: Any) -> Any:
+        return bandwidth.bus_bandwidth_gb_s(operation, gpus, message_bytes, s)
+
+    return {
+        "operation": operation,
+        "gpus": gpus,
+        "environment": letter,
+        "message_bytes": message_bytes,
+        "n": len(timings),
+        **columns("time_s", seconds),
+        "time_s_min": min(timings),
+        "time_s_p95": float(np.quantile(timings, 0.95)),
+        "algorithm_bandwidth_gb_s": bandwidth.algorithm_bandwidth_gb_s(message_bytes, seconds.value),
+        **columns("bus_bandwidth_gb_s", derive(bus, seconds)),
+    }
+
+
+def _timings(records: Iterable[Record]) -> dict[tuple[Any, Any], list[float]]:
+    timings: dict[tuple[Any, Any], list[float]] = defaultdict(list)
+    for record in records:
+        for result in record["collectives"]:
+            timings[result["operation"], result["bytes"]] += result["seconds"]
+        for copy in record["peer_copies"]:
+            timings[copy["source"], copy["target"]] += copy["seconds"]
+    return timings
+
+
+def _uses(network: Mapping[str, Any] | None) -> dict[tuple[str, int], str]:
+    """What the network needs a message of this size for."""
+    if network is None:
+        return {}
+    uses: dict[tuple[str, int], list[str]] = defaultdict(list)
+    uses["allreduce", network["gradient_bytes"]].append("whole gradient")
+    for number, bucket in enumerate(network["ddp_buckets"], 1):
+        uses["allreduce", bucket["bytes"]].append(f"DDP's bucket {number}")
+    for operation, sizes in (("broadcast", network["dp_broadcast_bytes"]), ("reduce", network["dp_reduce_bytes"])):
+        for number, size in enumerate(sizes, 1):
+            uses[operation, size].append(f"DataParallel's chunk {number}")
+    return {message: ", ".join(names) for message, names in uses.items()}
+
+
+def steps_rows(measured: Measured) -> Iterator[Row]:
+    """Where the time of every device went, by phase, and for the whole step."""
+    for (at, letter), records in sorted(measured.steps.items()):
+        blocks = [block for record in records if record["profile"] for block in record["profile"]["blocks"]]
+        for number in range(len(blocks[0]["devices"]) if blocks else 0):
+            place = {
+                "strategy": at.strategy,
+                "gpus": at.gpus,
+                "batch_per_gpu": at.batch_per_gpu,
+                "global_batch": at.global_batch,
+                "environment": letter,
+                "n": len(blocks),
+            }
+            for row in _device_rows([block["devices"][number] for block in blocks]):
+                yield {**place, **row}
+
+
+def _device_rows(blocks: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    """The parts of the block with the median step, which sum up to it, between the least and the most of all blocks."""
+    middle = sorted(blocks, key=lambda block: block["step_s"])[len(blocks) // 2]
+    device = middle["device"]
+    for phase in middle["phases"]:
+        of_phase = [block["phases"].get(phase, dict.fromkeys(PARTS, 0.0)) for block in blocks]
+        yield {"device": device, "phase": phase, **_parts(middle["phases"][phase], of_phase)}
+    totals = [{part: sum(phase[part] for phase in block["phases"].values()) for part in PARTS} for block in blocks]
+    total = totals[blocks.index(middle)]
+    parts_s = sum(total.values())
+    yield {
+        "device": device,
+        "phase": WHOLE_STEP,
+        **_parts(total, totals),
+        "hidden_communication_s": middle["communication_s"] - middle["exposed_s"],
+        "parts_s": parts_s,
+        "step_s": middle["step_s"],
+        "step_s_low": min(block["step_s"] for block in blocks),
+        "step_s_high": max(block["step_s"] for block in blocks),
+        "difference": parts_s / middle["step_s"] - 1,
+    }
+
+
+def _parts(middle: Mapping[str, float], blocks: Sequence[Mapping[str, float]]) -> Row:
+    row: Row = {}
+    for part in PARTS:
+        values = [block[part] for block in blocks]
+        row |= {part: middle[part], f"{part}_low": min(values), f"{part}_high": max(values)}
+    return row

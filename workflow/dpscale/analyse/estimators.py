@@ -1,0 +1,120 @@
+"""Communication of a step estimated independently of subtraction: E2 to E5 of METHOD. All times are s of one step."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from dpscale.analyse.bandwidth import IMAGE_BYTES, LOGITS_BYTES
+from dpscale.analyse.statistics import Estimate, bootstrap_median, derive
+from dpscale.record import Record
+
+Message = tuple[str, int]  # operation, bytes
+
+
+@dataclass(frozen=True)
+class Links:
+    """What collectives records say of a number of GPUs: seconds of every collective, and of copies between GPUs."""
+
+    collectives: Mapping[Message, Estimate]
+    peer_copies: Mapping[tuple[int, int], tuple[int, Estimate]]  # (source, target): bytes, seconds
+
+
+def links_of(records: Sequence[Record], label: str) -> Links:
+    """The medians over repeats and runs."""
+    timed: dict[Message, list[Sequence[float]]] = {}
+    copied: dict[tuple[int, int], list[Sequence[float]]] = {}
+    sizes: dict[tuple[int, int], int] = {}
+    for record in records:
+        for result in record["collectives"]:
+            timed.setdefault((result["operation"], result["bytes"]), []).append(result["seconds"])
+        for copy in record["peer_copies"]:
+            pair = copy["source"], copy["target"]
+            copied.setdefault(pair, []).append(copy["seconds"])
+            sizes[pair] = copy["bytes"]
+    return Links(
+        {message: bootstrap_median(runs, f"{message} {label}") for message, runs in timed.items()},
+        {pair: (sizes[pair], bootstrap_median(runs, f"copy {pair} {label}")) for pair, runs in copied.items()},
+    )
+
+
+def from_steps(records: Sequence[Record], label: str) -> dict[str, Estimate]:
+    """What communication records say, by the names of the columns of communication.csv; those that exist.
+
+    Ablation (E2) subtracts within a round, so that what drifts from round to round hits both sides. The profiler's
+    times (E3) are means over the devices: which of them waits for which, and so communicates longer, is chance.
+    """
+    complete = [record for record in records if record["status"] == "ok"]
+    quantities: dict[str, Callable[[Record], list[float] | None]] = {
+        "training_step_s": lambda record: _step_s(record, "training"),
+        "ablation_step_s": lambda record: _difference_s(record, "no_op_hook"),
+        "no_sync_step_s": lambda record: _difference_s(record, "no_sync"),
+        "profiled_step_s": lambda record: _of_blocks(record, lambda block: block["step_s"]),
+        "profiler_step_s": lambda record: _of_blocks(record, lambda block: _mean(block, "communication_s")),
+        "profiler_exposed_step_s": lambda record: _of_blocks(record, lambda block: _mean(block, "exposed_s")),
+        "logger_step_s": lambda record: _logged(record, "communication_s"),
+        "logger_exposed_step_s": lambda record: _logged(record, "exposed_s"),
+    }
+    found = {}
+    for name, values_of in quantities.items():
+        runs = [values for record in complete if (values := values_of(record)) is not None]
+        if runs:
+            found[name] = bootstrap_median(runs, f"{name} {label}")
+    return found
+
+
+def isolated_step_s(
+    strategy: str, gpus: int, batch_per_gpu: int, network: Mapping[str, Any], links: Links
+) -> Estimate | None:
+    """E5, the floor: a step's messages one after the other, with nothing else running. None where one was not timed.
+
+    DDP reduces its buckets; DataParallel scatters images, broadcasts parameters and buffers, gathers outputs, and
+    reduces gradients, all from or to its first GPU.
+    """
+    parts = [links.collectives.get(message) for message in messages_of_step(strategy, network)]
+    if strategy == "dp":
+        for other in range(1, gpus):
+            parts.append(_copy_s(links, (0, other), batch_per_gpu * IMAGE_BYTES))
+            parts.append(_copy_s(links, (other, 0), batch_per_gpu * LOGITS_BYTES))
+    known = [part for part in parts if part is not None]
+    return derive(lambda *seconds: sum(seconds), *known) if known and len(known) == len(parts) else None
+
+
+def messages_of_step(strategy: str, network: Mapping[str, Any]) -> list[Message]:
+    """The collectives of one step, in bytes each."""
+    if strategy == "ddp":
+        return [("allreduce", bucket["bytes"]) for bucket in network["ddp_buckets"]]
+    broadcasts = [("broadcast", size) for size in network["dp_broadcast_bytes"]]
+    return [*broadcasts, *(("reduce", size) for size in network["dp_reduce_bytes"])]
+
+
+def _copy_s(links: Links, pair: tuple[int, int], message_bytes: int) -> Estimate | None:
+    """A copy at the bandwidth that was measured with a large one."""
+    if pair not in links.peer_copies:
+        return None
+    measured_bytes, seconds = links.peer_copies[pair]
+    return derive(lambda measured_s: measured_s * message_bytes / measured_bytes, seconds)
+
+
+def _step_s(record: Record, variant: str) -> list[float] | None:
+    blocks = record["steps"]["variants"].get(variant)
+    return None if blocks is None else list(blocks["step_s"])
+
+
+def _difference_s(record: Record, variant: str) -> list[float] | None:
+    without = _step_s(record, variant)
+    if without is None:
+        return None
+    return [one - other for one, other in zip(_step_s(record, "training") or [], without, strict=True)]
+
+
+def _of_blocks(record: Record, value: Callable[[Mapping[str, Any]], float]) -> list[float] | None:
+    return None if record["profile"] is None else [value(block) for block in record["profile"]["blocks"]]
+
+
+def _mean(block: Mapping[str, Any], name: str) -> float:
+    return fmean(device[name] for device in block["devices"])
+
+
+def _logged(record: Record, name: str) -> list[float] | None:
+    return None if record["ddp_logger"] is None else list(record["ddp_logger"][name])

@@ -1,0 +1,54 @@
+# Communication, measured by itself and apart from the timing cells: collectives with nothing else running, and steps
+# taken apart. Records follow the same rules as those of timing cells (see timing.smk).
+
+
+rule collectives:
+    input:
+        only_to_measure(NETWORK, COLLECTIVES_RECORD),
+    output:
+        COLLECTIVES_RECORD,
+    log:
+        f"{RESULTS}/logs/{COLLECTIVES_PATH}.log",
+    resources:
+        **CLUSTER.cell_options(STUDY.settings),
+        measuring=1,
+        gres=lambda wildcards: CLUSTER.gres(STUDY.settings, int(wildcards.gpus)),
+        cpus_per_task=lambda wildcards: int(wildcards.gpus),
+        mem_mb=lambda wildcards, attempt: cluster.collectives_memory_mb(int(wildcards.gpus), attempt),
+        runtime=lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
+        timeout_s=lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
+    params:
+        prefix=CLUSTER.command_prefix,
+        settings=CollectivesSettings.of(STUDY.values).options(),
+        network=NETWORK,
+        measurement_version=MEASUREMENT_VERSIONS["collectives"],
+    shell:
+        "exec {params.prefix}dpscale collectives --end-with-parent --gpus {wildcards.gpus} --run {wildcards.run}"
+        " --network-facts {params.network:q} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"
+
+
+rule communication:
+    input:
+        only_to_measure(MANIFEST, COMMUNICATION_RECORD),
+    output:
+        COMMUNICATION_RECORD,
+    log:
+        f"{RESULTS}/logs/{COMMUNICATION_PATH}.log",
+    resources:
+        **CLUSTER.cell_options(STUDY.settings),
+        measuring=1,
+        gres=lambda wildcards: CLUSTER.gres(STUDY.settings, int(wildcards.gpus)),
+        cpus_per_task=lambda wildcards: int(wildcards.gpus),
+        mem_mb=lambda wildcards, attempt: cluster.memory_mb(STUDY.settings, configuration(wildcards), attempt),
+        runtime=lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
+        timeout_s=lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
+    params:
+        prefix=CLUSTER.command_prefix,
+        settings=TrainingSettings.of(STUDY.values).options(),
+        folder=DATASET,
+        traces="--keep-traces" if STUDY["communication"]["keep_traces"] else "",
+        measurement_version=MEASUREMENT_VERSIONS["communication"],
+    shell:
+        "exec {params.prefix}dpscale communication --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
+        " --batch-per-gpu {wildcards.batch} --run {wildcards.run} --dataset {params.folder:q} {params.settings}"
+        " {params.traces} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"
