@@ -1,0 +1,357 @@
+"""The forecast: overlap on cases with known answers, a held-out study that is known, and the recorded one."""
+
+from itertools import accumulate, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.analyse.allreduce_model import Measured, allreduce_s, exact_link, fits
+from dpscale.analyse.forecast import (
+    FORECAST_GPUS,
+    HELD_OUT_TOLERANCE,
+    Buckets,
+    critical_batch,
+    exposed_s,
+    extrapolate,
+    held_out,
+    hidden_where_measured,
+    overhead_s,
+    predict_step,
+)
+from dpscale.analyse.statistics import RESAMPLES, Estimate, bootstrap_median, derive
+from dpscale.analyse.tables import expected_cells
+from dpscale.errors import DpscaleError
+from dpscale.record import collect
+from dpscale.study import Study
+
+SIZES = [4 * 4**k * 1024 for k in range(10)]  # 4 KiB to 1 GiB
+NETWORK = exact_link(alpha_s=1e-5, beta_gb_s=50)
+
+
+def convolution_macs(channels_in, channels, edge, kernel=3):
+    return channels_in * channels * edge**2 * kernel**2
+
+
+def backward_flop_shares():
+    """Shares of the backward FLOPs, last layers first, at which the buckets of METHOD's network are complete.
+
+    DDP fills buckets from the last layer backwards: the first ends with the linear layer and the last convolution,
+    the second with stage 4 and the last convolution of stage 3 (their bytes add up to METHOD's). Backward takes two
+    products a layer, that of the input's gradient not for the first layer.
+    """
+    stages = [(64, 64, 32), (64, 128, 16), (128, 256, 8), (256, 512, 4)]
+    layers = [("stem", convolution_macs(3, 64, 32))]
+    for number, (channels_in, channels, edge) in enumerate(stages, 1):
+        layers.append((f"{number}.1.conv1", convolution_macs(channels_in, channels, edge)))
+        layers += [(f"{number}.{name}", convolution_macs(channels, channels, edge)) for name in ("1.conv2",)]
+        if channels_in != channels:
+            layers.append((f"{number}.1.shortcut", convolution_macs(channels_in, channels, edge, kernel=1)))
+        layers += [(f"{number}.{name}", convolution_macs(channels, channels, edge)) for name in ("2.conv1", "2.conv2")]
+    layers.append(("linear", 512 * 10))
+    forward = sum(macs for _, macs in layers)
+    backward = {name: macs if name == "stem" else 2 * macs for name, macs in reversed(layers)}
+    assert 2 * forward == pytest.approx(1.1108e9, rel=1e-4)  # METHOD
+    assert 2 * (forward + sum(backward.values())) == pytest.approx(3.3290e9, rel=1e-4)  # METHOD
+    done = dict(zip(backward, accumulate(backward.values()), strict=True))
+    total = sum(backward.values())
+    return done["4.2.conv2"] / total, done["3.2.conv2"] / total, total / (forward + total)
+
+
+FIRST, SECOND, BACKWARD = backward_flop_shares()
+NETWORK_BUCKETS = Buckets((9_461_800, 26_494_976, 8_739_072), (FIRST, SECOND, 1.0), BACKWARD)
+
+seconds = st.floats(1e-6, 10)
+fractions = st.sets(st.floats(0.01, 0.99), max_size=4).map(lambda chosen: (*sorted(chosen), 1.0))
+
+
+@st.composite
+def overlaps(draw):
+    """t(1,b), the time of every bucket's allreduce, and the buckets."""
+    ready = draw(fractions)
+    bucket_s = draw(st.lists(st.floats(0, 5), min_size=len(ready), max_size=len(ready)))
+    return draw(seconds), bucket_s, Buckets((1,) * len(ready), ready, draw(st.floats(0.1, 0.9)))
+
+
+def around(value, relative_spread, seed):
+    return Estimate(value, value * (1 + relative_spread * np.random.default_rng(seed).standard_normal(RESAMPLES)))
+
+
+def collectives(link, gpus, algorithm="ring", noise=0.01):
+    points = [(n, size, allreduce_s(algorithm, n, size, link).value) for n in gpus for size in SIZES]
+    return [Measured(n, size, around(value, noise, seed)) for seed, (n, size, value) in enumerate(points)]
+
+
+def known_study(link, gpus=(2, 4, 8), algorithm="ring"):
+    """Step times as the model makes them, with an overhead of 1 ms: t(1,b) = 2 ms + b * 50 us."""
+    step_s = {}
+    for batch in (32, 128, 512):
+        single = around(2e-3 + batch * 50e-6, 0.002, batch)
+        step_s[1, batch] = single
+        for n in gpus:
+            bucket_s = [allreduce_s(algorithm, n, size, link).value for size in NETWORK_BUCKETS.sizes_bytes]
+            step = single.value + 1e-3 + exposed_s(single.value, bucket_s, NETWORK_BUCKETS)
+            step_s[n, batch] = around(step, 0.002, 100 * n + batch)
+    return step_s
+
+
+@pytest.mark.parametrize(
+    ("bucket_s", "exposed"),
+    [
+        ([1, 1, 1], 1),  # both earlier allreduces end before backward does
+        ([2, 2, 1], 1),  # touching: each ends just when the next bucket is ready
+        ([2, 3, 1], 2),  # the second runs 1 s past the end of backward, and the last waits for it
+        ([5, 1, 1], 3),  # a queue from the first bucket on
+        ([0, 0, 0], 0),
+    ],
+)
+def test_overlap_by_hand(bucket_s, exposed):
+    """Backward takes 6 of 10 s; buckets are ready after 2, 4 and 6 s of it."""
+    buckets = Buckets((1, 1, 1), (2 / 6, 4 / 6, 1.0), 0.6)
+    assert exposed_s(10.0, bucket_s, buckets) == pytest.approx(exposed)
+
+
+@given(overlaps())
+def test_exposed_lies_between_the_last_allreduce_and_all_of_them(case):
+    single_s, bucket_s, buckets = case
+    exposed = exposed_s(single_s, bucket_s, buckets)
+    assert bucket_s[-1] - 1e-9 <= exposed <= sum(bucket_s) + 1e-9
+
+
+@given(overlaps(), st.floats(1, 10))
+def test_slower_allreduces_and_faster_compute_expose_no_less(case, factor):
+    single_s, bucket_s, buckets = case
+    exposed = exposed_s(single_s, bucket_s, buckets)
+    assert exposed_s(single_s, [factor * one for one in bucket_s], buckets) >= exposed - 1e-9
+    assert exposed_s(single_s / factor, bucket_s, buckets) >= exposed - 1e-9
+
+
+@given(overlaps())
+def test_an_infinite_bandwidth_exposes_nothing(case):
+    single_s, bucket_s, buckets = case
+    assert exposed_s(single_s, [0.0 for _ in bucket_s], buckets) == 0
+
+
+@given(overlaps())
+def test_draws_are_overlapped_one_by_one(case):
+    single_s, bucket_s, buckets = case
+    scales = np.array([0.5, 1.0, 2.0])
+    drawn = exposed_s(single_s * scales, [one * scales for one in bucket_s], buckets)
+    assert drawn == pytest.approx(exposed_s(single_s, bucket_s, buckets) * scales, abs=1e-9)
+
+
+@pytest.mark.parametrize("ready", [(0.5, 0.9), (0.0, 1.0), (0.7, 0.7, 1.0), (1.0,), ()])
+def test_buckets_that_cannot_be(ready):
+    with pytest.raises(ValueError, match="ready fraction"):
+        Buckets((1, 1) if ready != (0.7, 0.7, 1.0) else (1, 1, 1), ready, 0.6)
+
+
+def test_the_parts_of_a_step_add_up_and_overhead_is_what_calibrates_it():
+    link = exact_link(5e-6, 250)
+    single, step = around(5e-3, 0.01, 1), around(6e-3, 0.01, 2)
+    model = fits(collectives(link, [2]))["ring"].seconds
+    overhead = overhead_s(2, single, step, model, NETWORK_BUCKETS)
+    again = predict_step(2, single, overhead, model, NETWORK_BUCKETS)
+    assert again.step_s.value == pytest.approx(step.value)
+    assert again.step_s.draws == pytest.approx(step.draws)
+    parts = again.compute_s.value + again.overhead_s.value + again.exposed_s.value
+    assert parts == pytest.approx(again.step_s.value)
+    total = sum(model(2, size).value for size in NETWORK_BUCKETS.sizes_bytes)
+    assert again.exposed_s.value + again.hidden_s.value == pytest.approx(total)
+    assert overhead.value < step.value - single.value
+
+
+def test_a_step_without_an_interval_is_predicted_without_one():
+    model = fits(collectives(exact_link(5e-6, 250), [2]))["ring"].seconds
+    bare = predict_step(2, Estimate(5e-3, None), around(1e-3, 0.1, 1), model, NETWORK_BUCKETS)
+    assert bare.step_s.draws is None
+    assert bare.step_s.value > 6e-3
+
+
+def test_a_held_out_step_of_a_known_study_is_met():
+    """Slow links, so that communication decides: a ring made the steps, and a ring is among the models."""
+    link = exact_link(5e-6, 10)
+    scores = held_out(known_study(link), collectives(link, [2, 4, 8]), NETWORK_BUCKETS)
+    assert [(score.gpus, score.batch_per_gpu, score.calibrated_on) for score in scores] == [
+        (8, 32, 4),
+        (8, 128, 4),
+        (8, 512, 4),
+    ]
+    for score in scores:
+        assert score.algorithm == "ring"
+        assert abs(score.relative_error.value) < 0.02
+        assert score.within_tolerance
+        assert score.step_s.low < score.measured_s.value < score.step_s.high
+        low, high = score.relative_error.interval
+        assert low < score.relative_error.value < high
+
+
+def test_a_step_that_does_something_unforeseen_is_off_and_this_is_said():
+    link = exact_link(5e-6, 250)
+    step_s = known_study(link)
+    step_s[8, 32] = derive(lambda step: 1.5 * step, step_s[8, 32])
+    off, *others = held_out(step_s, collectives(link, [2, 4, 8]), NETWORK_BUCKETS)
+    assert not off.within_tolerance
+    assert off.relative_error.value == pytest.approx(-1 / 3, abs=0.02)
+    assert all(score.within_tolerance for score in others)
+
+
+def test_no_number_of_the_held_out_gpus_enters_their_prediction():
+    link = exact_link(5e-6, 10)
+    step_s, measured = known_study(link), collectives(link, [2, 4, 8])
+    other_steps = {at: derive(lambda one: 7 * one, one) if at[0] == 8 else one for at, one in step_s.items()}
+    others = [
+        Measured(8, one.message_bytes, derive(lambda s: 0.1 * s, one.seconds)) if one.gpus == 8 else one
+        for one in measured
+    ]
+    scores = held_out(step_s, measured, NETWORK_BUCKETS)
+    again = held_out(other_steps, others, NETWORK_BUCKETS)
+    without = held_out(step_s, [one for one in measured if one.gpus < 8], NETWORK_BUCKETS)
+    for score, changed, missing in zip(scores, again, without, strict=True):
+        assert changed.measured_s.value != score.measured_s.value
+        for other in (changed, missing):
+            assert other.step_s == score.step_s
+            assert other.algorithm == score.algorithm
+            for part in ("step_s", "compute_s", "overhead_s", "exposed_s", "hidden_s"):
+                one, two = getattr(score.prediction, part), getattr(other.prediction, part)
+                assert one.value == two.value
+                assert (one.draws == two.draws).all()
+
+
+def test_the_band_holds_the_ring_and_the_tree_that_two_gpus_cannot_tell_apart():
+    link = exact_link(5e-6, 10)
+    for algorithm in ("ring", "tree"):
+        step_s = known_study(link, gpus=(2, 4), algorithm=algorithm)
+        for score in held_out(step_s, collectives(link, [2, 4], algorithm), NETWORK_BUCKETS):
+            assert score.step_s.low <= score.measured_s.value <= score.step_s.high
+
+
+def test_batches_that_cannot_be_held_out_are_left_out_and_too_few_collectives_refused():
+    link = exact_link(5e-6, 250)
+    step_s = known_study(link)
+    step_s |= {(n, 2048): step_s[n, 512] for n in (1, 8)}  # no GPUs between to take the overhead from
+    del step_s[1, 32], step_s[8, 128]
+    assert [one.batch_per_gpu for one in held_out(step_s, collectives(link, [2]), NETWORK_BUCKETS)] == [512]
+    with pytest.raises(DpscaleError, match="two sizes"):
+        held_out(step_s, collectives(link, [8]), NETWORK_BUCKETS)
+
+
+def test_extrapolation_inside_a_node_and_beyond():
+    link = exact_link(5e-6, 250)
+    forecasts = extrapolate(known_study(link, gpus=(2, 4)), collectives(link, [2, 4]), NETWORK_BUCKETS, 8, NETWORK)
+    assert sorted({one.gpus for one in forecasts}) == [*FORECAST_GPUS]
+    for one in forecasts:
+        assert one.nodes == one.gpus / 8
+        assert (one.algorithm in ("ring", "tree")) == (one.gpus == 8)
+        assert one.step_s.low <= one.step_s.value <= one.step_s.high
+        assert one.speedup.low <= one.speedup.value <= one.speedup.high
+        assert one.images_per_s.value == pytest.approx(one.gpus * one.batch_per_gpu / one.step_s.value)
+        assert one.efficiency.value == pytest.approx(one.speedup.value / one.gpus)
+        assert one.efficiency.value < 1
+    at_512 = [one for one in forecasts if one.batch_per_gpu == 512]
+    assert all(a.efficiency.value >= b.efficiency.value for a, b in pairwise(at_512))
+    flat_ring_s = allreduce_s("ring", 1024, sum(NETWORK_BUCKETS.sizes_bytes), NETWORK).value
+    assert at_512[-1].step_s.high > flat_ring_s / 2, "the pessimistic bound is in the band"
+
+
+def test_what_was_measured_is_not_forecast():
+    link = exact_link(5e-6, 250)
+    forecasts = extrapolate(known_study(link), collectives(link, [2]), NETWORK_BUCKETS, 8, NETWORK, gpus=[4, 8, 16])
+    assert {(one.gpus, one.calibrated_on) for one in forecasts} == {(16, 8)}
+
+
+def test_a_faster_network_forecasts_no_slower_step():
+    link = exact_link(5e-6, 250)
+    study = known_study(link, gpus=(2, 4)), collectives(link, [2, 4]), NETWORK_BUCKETS, 8
+    slow, fast = extrapolate(*study, NETWORK), extrapolate(*study, exact_link(1e-5, 100))
+    for a, b in zip(slow, fast, strict=True):
+        assert b.step_s.value <= a.step_s.value
+        assert b.step_s.high <= a.step_s.high
+
+
+def test_a_forecast_without_any_interval_has_none():
+    link = exact_link(5e-6, 250)
+    step_s = {at: Estimate(one.value, None) for at, one in known_study(link, gpus=(2,)).items()}
+    one = extrapolate(step_s, collectives(link, [2]), NETWORK_BUCKETS, 4, NETWORK, gpus=[16])[0]
+    assert one.step_s.value > 0
+    assert np.isnan([one.step_s.low, one.step_s.high, one.speedup.low]).all()
+
+
+def test_the_critical_batch_is_where_all_but_the_last_bucket_is_just_hidden():
+    link = exact_link(5e-6, 10)
+    model = fits(collectives(link, [2, 4, 8], noise=0))["ring"].seconds
+    step_s = {(1, b): Estimate(b * 50e-6, np.full(RESAMPLES, b * 50e-6)) for b in (32, 128, 512, 2048)}
+    critical = critical_batch(8, step_s, model, NETWORK_BUCKETS)
+    assert 32 < critical.batch.value < 2048
+    assert critical.batch.interval == (critical.batch.value, critical.batch.value)
+    assert f"a batch per GPU of {critical.batch.value:,.0f} on" in critical.statement
+    bucket_s = [model(8, size).value for size in NETWORK_BUCKETS.sizes_bytes]
+    assert exposed_s((critical.batch.value + 1) * 50e-6, bucket_s, NETWORK_BUCKETS) == pytest.approx(bucket_s[-1])
+    assert exposed_s((critical.batch.value - 1) * 50e-6, bucket_s, NETWORK_BUCKETS) > bucket_s[-1]
+
+
+@given(overlaps())
+def test_from_the_critical_step_time_on_only_the_last_bucket_is_exposed(case):
+    _, bucket_s, buckets = case
+    grid = {(1, b): Estimate(b * 1e-3, None) for b in (1, 10**7)}
+    times = dict(zip(range(len(bucket_s)), bucket_s, strict=True))
+    buckets = Buckets(tuple(times), buckets.ready_fraction, buckets.backward_share)
+    batch = critical_batch(2, grid, lambda _, size: Estimate(times[size], None), buckets).batch.value
+    exposed = exposed_s((batch + 1) * 1e-3, bucket_s, buckets)
+    assert exposed == pytest.approx(bucket_s[-1], abs=1e-6)
+
+
+@pytest.mark.parametrize(("beta_gb_s", "words"), [(10_000, "at most 32"), (0.001, "above 512")])
+def test_beyond_the_grid_the_critical_batch_is_not_extrapolated(beta_gb_s, words):
+    link = exact_link(1e-9, beta_gb_s)
+    model = fits(collectives(link, [2, 4]))["ring"].seconds
+    critical = critical_batch(4, known_study(link), model, NETWORK_BUCKETS)
+    assert f"of {words} on" in critical.statement
+    assert critical.batch.value in (32, 512)
+
+
+def test_the_interval_of_the_critical_batch_may_reach_beyond_the_grid():
+    """A step time that is known badly: from at most 32 to somewhere inside."""
+    step_s = {(1, b): Estimate(b * 50e-6, b * np.linspace(25e-6, 75e-6, RESAMPLES)) for b in (32, 128, 512)}
+    model = fits(collectives(exact_link(5e-6, 40), [2, 4]))["ring"].seconds
+    critical = critical_batch(4, step_s, model, NETWORK_BUCKETS)
+    assert 32 < critical.batch.value < 512
+    assert "[at most 32, " in critical.statement
+
+
+def test_a_single_bucket_is_never_hidden_and_never_waits():
+    one_bucket = Buckets((44_695_848,), (1.0,), 0.6)
+    model = fits(collectives(exact_link(5e-6, 250), [2]))["ring"].seconds
+    critical = critical_batch(2, known_study(exact_link(5e-6, 250)), model, one_bucket)
+    assert critical.batch.value == 32
+
+
+def test_where_communication_was_seen_to_hide():
+    communication = {batch: Estimate(1.0, None) for batch in (32, 128, 512)}
+    exposed = {batch: Estimate(value, None) for batch, value in ((32, 0.9), (128, 0.4), (512, 0.2))}
+    assert hidden_where_measured(exposed, communication, NETWORK_BUCKETS) == 512
+    assert hidden_where_measured({32: exposed[32]}, communication, NETWORK_BUCKETS) is None
+
+
+@pytest.fixture(scope="module")
+def recorded_step_s(root):
+    """Step times of the recorded study, scope compute, as the tables have them."""
+    study = Study.read(root / "config/recorded.yaml")
+    runs = {}
+    for cell, record in collect(root / "results/recorded", expected_cells(study), study.settings).records.items():
+        at = cell.configuration
+        if at.strategy in ("single", "ddp") and "compute" in record["scopes"]:
+            runs.setdefault((at.gpus, at.batch_per_gpu), []).append(record["scopes"]["compute"]["step_s_median"])
+    return {at: bootstrap_median(some, f"step {at}") for at, some in runs.items()}
+
+
+def test_the_recorded_study_is_predicted_on_four_gpus_within_its_tolerance(recorded_step_s):
+    """From 1 and 2 GPUs, with METHOD's allreduce on 2 GPUs: 181 us for all gradients, 10 us for the smallest."""
+    link = exact_link(5e-6, 44_695_848 / (181e-6 - 10e-6) / 1e9)
+    scores = held_out(recorded_step_s, collectives(link, [2]), NETWORK_BUCKETS)
+    assert [score.batch_per_gpu for score in scores] == [32, 128, 512, 2048, 8192]
+    for score in scores:
+        assert (score.gpus, score.calibrated_on) == (4, 2)
+        assert abs(score.relative_error.value) < HELD_OUT_TOLERANCE
+        assert score.prediction.exposed_s.value < 0.2e-3
