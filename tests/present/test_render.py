@@ -227,13 +227,13 @@ def test_page_without_intervals() -> None:
     assert "[no interval]" in page
 
 
-def test_sixty_configurations_in_two_scopes_stay_below_300_kb() -> None:
+def test_sixty_configurations_in_two_scopes_stay_below_400_kb() -> None:
     data = h200()
     for name in ("times", "speedup", "communication", "bandwidth", "records"):
         on_four = data[name][data[name]["gpus"] == 4]
         data[name] = pd.concat([data[name], on_four.assign(gpus=8), on_four.assign(gpus=16)])
     assert len(data["times"]) == 2 * 58
-    assert len(render(study(strong_scaling_global_batch=[128, 2_048]), data).encode()) < 300_000
+    assert len(render(study(strong_scaling_global_batch=[128, 2_048]), data).encode()) < 400_000
 
 
 def test_ten_thousand_configurations_stay_below_1_mb_and_10_s() -> None:

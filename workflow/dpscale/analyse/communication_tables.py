@@ -22,7 +22,7 @@ Place = tuple[Configuration, str]  # and the letter of the environment
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurements:
     """What was measured of communication itself, by place."""
 
     steps: Mapping[Place, Sequence[Record]]
@@ -31,7 +31,7 @@ class Measured:
     network: Mapping[str, Any] | None
 
     @classmethod
-    def of(cls, collected: Collected, environments: Mapping[AnyCell, str]) -> "Measured":
+    def of(cls, collected: Collected, environments: Mapping[AnyCell, str]) -> "Measurements":
         steps: dict[Place, list[Record]] = defaultdict(list)
         collectives: dict[tuple[int, str], list[Record]] = defaultdict(list)
         for cell, record in collected.records.items():
@@ -43,7 +43,7 @@ class Measured:
         return cls(steps, links, collectives, collected.network)
 
 
-def estimates(compared: Comparison, measured: Measured) -> dict[str, Estimate]:
+def estimates(compared: Comparison, measured: Measurements) -> dict[str, Estimate]:
     """E1 to E5 of a point, by the names of their columns; those that exist."""
     at, letter = compared.point.configuration, compared.point.environment or ""
     found = from_steps(measured.steps.get((at, letter), ()), f"{at} {letter}")
@@ -59,7 +59,7 @@ def estimates(compared: Comparison, measured: Measured) -> dict[str, Estimate]:
     return found
 
 
-def communication_row(compared: Comparison, measured: Measured) -> Row:
+def communication_row(compared: Comparison, measured: Measurements) -> Row:
     """E1 of an epoch, and every estimate of a step."""
     point, baseline = compared.point, compared.baseline
     row = dict(compared.row)
@@ -79,7 +79,7 @@ def communication_row(compared: Comparison, measured: Measured) -> Row:
     }
 
 
-def bandwidth_row(study: Study, compared: Comparison, measured: Measured) -> Row:
+def bandwidth_row(study: Study, compared: Comparison, measured: Measurements) -> Row:
     """The bandwidth that E1 implies, the one that the profiler's time implies, and the measured one."""
     if compared.baseline is None:
         return compared.row
@@ -114,7 +114,7 @@ def bandwidth_row(study: Study, compared: Comparison, measured: Measured) -> Row
     return row
 
 
-def _bus_bandwidth(compared: Comparison, measured: Measured, gradient_bytes: int) -> Estimate | None:
+def _bus_bandwidth(compared: Comparison, measured: Measurements, gradient_bytes: int) -> Estimate | None:
     """Of an allreduce of the whole gradient between as many GPUs, alone."""
     at, letter = compared.point.configuration, compared.point.environment or ""
     links = measured.links.get((at.gpus, letter))
@@ -138,7 +138,7 @@ def _why_not_resolvable(inferred: Estimate) -> str:
     return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is not above zero for certain"
 
 
-def collectives_rows(measured: Measured) -> Iterator[Row]:
+def collectives_rows(measured: Measurements) -> Iterator[Row]:
     """A row for every collective and size, and for every pair of GPUs."""
     for (gpus, letter), records in measured.collectives.items():
         links = measured.links[gpus, letter]
@@ -148,7 +148,7 @@ def collectives_rows(measured: Measured) -> Iterator[Row]:
             yield {
                 **_collective(operation, gpus, message_bytes, seconds, timings[operation, message_bytes], letter),
                 "runs": len(records),
-                "use": uses.get((operation, message_bytes), ""),
+                "use": uses.get((operation, message_bytes)),
             }
         for (source, target), (copied_bytes, seconds) in links.peer_copies.items():
             yield {
@@ -203,7 +203,7 @@ def _uses(network: Mapping[str, Any] | None) -> dict[tuple[str, int], str]:
     return {message: ", ".join(names) for message, names in uses.items()}
 
 
-def steps_rows(measured: Measured) -> Iterator[Row]:
+def steps_rows(measured: Measurements) -> Iterator[Row]:
     """Where the time of every device went, by phase, and for the whole step."""
     for (at, letter), records in sorted(measured.steps.items()):
         blocks = [block for record in records if record["profile"] for block in record["profile"]["blocks"]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dpscale.analyse import communication
+from dpscale.analyse import communication, scaling
 from dpscale.analyse.statistics import Estimate, bootstrap_median, derive
 from dpscale.record import Collected, Record
 from dpscale.study import AnyCell, Cell, Configuration, NotRun, Study, plan
@@ -143,6 +143,12 @@ class Comparison:
     @property
     def row(self) -> Row:
         return {**self.point.keys, "status": self.status, "reason": self.reason, "n": self.point.n}
+
+    @cached_property
+    def speedup(self) -> Estimate:
+        """Speedup of the epoch. Only where there is a baseline."""
+        assert self.baseline and self.baseline.epoch and self.point.epoch
+        return derive(scaling.speedup, self.baseline.epoch, self.point.epoch)
 
     @cached_property
     def communication(self) -> Estimate:

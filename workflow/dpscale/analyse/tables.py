@@ -8,12 +8,13 @@ import pandas as pd
 
 from dpscale.analyse import environments, scaling
 from dpscale.analyse.communication_tables import (
-    Measured,
+    Measurements,
     bandwidth_row,
     collectives_rows,
     communication_row,
     steps_rows,
 )
+from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
 from dpscale.analyse.peaks import mfu, peak_flop_s
 from dpscale.analyse.points import Comparison, Point, Points, Row, columns, compare, points_of, why_missing
 from dpscale.analyse.statistics import Estimate, derive
@@ -62,6 +63,24 @@ COLUMNS: dict[str, list[str]] = {
         "operation", "gpus", "message_bytes", "environment", "runs", "n", *_with_interval("time_s"), "time_s_min",
         "time_s_p95", "algorithm_bandwidth_gb_s", *_with_interval("bus_bandwidth_gb_s"), "use", "source", "target",
     ],
+    "laws": [
+        "strategy", "scope", "environment", "batch_per_gpu", "law", "parameter", *_with_interval("value"), "points",
+        "degrees_of_freedom", "worst_relative_error", "statement",
+    ],
+    "allreduce_models": [
+        "environment", "status", "reason", "algorithm", "gpus", *_with_interval("latency_s", "bandwidth_gb_s"),
+        "median_relative_error", "worst_relative_error",
+    ],
+    "forecast": [
+        "kind", "environment", "status", "reason", "gpus", "batch_per_gpu", "global_batch", "nodes",
+        "calibrated_on_gpus", "algorithm", "compute_s", "overhead_s", "exposed_s", "hidden_s",
+        *_with_interval("step_s", "measured_step_s", "relative_error"), "within_tolerance",
+        "carried_over_relative_error", *_with_interval("images_per_s", "speedup", "efficiency"),
+    ],
+    "critical_batch": [
+        "environment", "status", "reason", "gpus", "algorithm", *_with_interval("batch_per_gpu"), "profiled",
+        "measured_batch_per_gpu",
+    ],
     "environments": [
         "environment", "device_model", "cpu_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision",
         "python", "dataset_sha256", "links", "hosts", "records",
@@ -90,19 +109,26 @@ def build_tables(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
     """All tables of a study by name, with the columns of COLUMNS; pure."""
     letters = environments.letters_of(collected.records)
     points = points_of(study, collected, letters)
-    measured = Measured.of(collected, letters)
+    measured = Measurements.of(collected, letters)
+    weak = list(_series(points, set(batches_per_gpu(study["batch_per_gpu"], study.epoch_images)), weak=True))
+    strong = list(_series(points, set(study["strong_scaling_global_batch"]), weak=False))
     inferred = [
         compare(points, point, point.configuration.batch_per_gpu)
         for point in points.values()
         if point.scope == "compute" and point.configuration.gpus > 1
     ]
+    grounds = list(bases(points, measured))
     rows: dict[str, Iterable[Row]] = {
         "times": [_times_row(study, point, collected.network) for point in points.values()],
-        "speedup": _speedup_rows(study, points),
+        "speedup": [*(_speedup_row("weak", one) for one in weak), *(_speedup_row("strong", one) for one in strong)],
         "communication": [communication_row(compared, measured) for compared in inferred],
         "bandwidth": [bandwidth_row(study, compared, measured) for compared in inferred],
         "steps": steps_rows(measured),
         "collectives": collectives_rows(measured),
+        "laws": laws_rows(one for one in weak if one.baseline),
+        "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
+        "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),
+        "critical_batch": (row for basis in grounds for row in critical_batch_rows(basis, inferred, measured)),
         "environments": environments.rows(collected.records, letters),
         "records": [_record_row(cell, record, letters) for cell, record in collected.records.items()],
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],
@@ -163,16 +189,13 @@ def _mfu(study: Study, point: Point, images_per_s: Estimate, network: Record | N
     return {**row, **columns("mfu", derive(lambda rate: mfu(flop, rate, gpus, peak), images_per_s))}
 
 
-def _speedup_rows(study: Study, points: Points) -> Iterator[Row]:
-    weak_batches = set(batches_per_gpu(study["batch_per_gpu"], study.epoch_images))
+def _series(points: Points, batches: set[int], weak: bool) -> Iterator[Comparison]:
+    """The points of the weak series of these batches per GPU, or of the strong series of these global batches."""
     for point in points.values():
         at = point.configuration
-        if at.gpus == 1:
-            continue
-        if at.batch_per_gpu in weak_batches:
-            yield _speedup_row("weak", compare(points, point, at.batch_per_gpu))
-        if at.global_batch in study["strong_scaling_global_batch"]:
-            yield _speedup_row("strong", compare(points, point, at.global_batch))
+        batch = at.batch_per_gpu if weak else at.global_batch
+        if at.gpus > 1 and batch in batches:
+            yield compare(points, point, batch)
 
 
 def _speedup_row(series: str, compared: Comparison) -> Row:
@@ -182,7 +205,7 @@ def _speedup_row(series: str, compared: Comparison) -> Row:
         return row
     gpus = point.configuration.gpus
     assert point.epoch and point.step and baseline.epoch and baseline.step
-    speedup = derive(scaling.speedup, baseline.epoch, point.epoch)
+    speedup = compared.speedup
     row |= {
         "baseline_n": baseline.n,
         "epoch_s": point.epoch.value,

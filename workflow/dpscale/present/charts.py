@@ -15,6 +15,13 @@ from dpscale.present.panel import Frame, Panel, Point, Reference, Series, draw
 from dpscale.present.svg import for_page
 from dpscale.present.words import Row, Words
 
+_OPERATION_COLOURS = {
+    "allreduce": "var(--ddp)",
+    "broadcast": "var(--dp)",
+    "reduce": "var(--single)",
+    "reduce_scatter": "var(--caution)",
+    "all_gather": "var(--quiet)",
+}
 _PANELS_DRAWN = 8
 _SERIES_DRAWN = 10
 _POINTS_DRAWN = 40
@@ -76,6 +83,36 @@ def speedup(table: pd.DataFrame, scaling: str, say: Words) -> Figure:
             )
         )
     return _figure(f"speedup-{scaling}", panels)
+
+
+def bus_bandwidth(table: pd.DataFrame, say: Words) -> Figure:
+    """Bus bandwidth in GB/s against message size in KiB, of collectives alone: a panel for every number of GPUs and
+    environment. The network's own sizes, which lie between those of the series, are left to the table."""
+    quantity = "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes)"
+    collectives = table[(table["operation"] != "peer_copy") & table["use"].isna()]
+    collectives = collectives.assign(message_kib=collectives["message_bytes"] / 1024)
+    panels = []
+    for key in words.rows(collectives[["gpus", "environment"]].drop_duplicates()):
+        part = collectives[(collectives["gpus"] == key["gpus"]) & (collectives["environment"] == key["environment"])]
+        panels.append(
+            Panel(
+                title=f"{say.count(key['gpus'])}{say.environment(key)}",
+                subtitle=f"{quantity}; one line for each collective",
+                x_title="Message, KiB",
+                y_title="Bus bandwidth, GB/s",
+                unit="GB/s",
+                series=[
+                    Series(
+                        str(operation).replace("_", "-"),
+                        _OPERATION_COLOURS[str(operation)],
+                        style,
+                        _points(line, "message_kib", "bus_bandwidth_gb_s"),
+                    )
+                    for style, (operation, line) in enumerate(part.groupby("operation"))
+                ],
+            )
+        )
+    return _figure("bus-bandwidth", panels)
 
 
 def _parts(table: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[Row, pd.DataFrame]]:

@@ -88,13 +88,20 @@ def missing_cells(missing: pd.DataFrame, say: Words) -> list[MissingCell]:
     """Every planned cell without a record, those that failed first."""
     return [
         MissingCell(
-            f"{say.point(row)}, run {row['run']}",
+            f"{_job(row, say)}, run {int(row['run'])}",
             row["status"],
             row["reason"],
             row["log"] if words.is_known(row["log"]) else "",
         )
         for row in words.rows(missing.sort_values("status", kind="stable"))
     ]
+
+
+def _job(row: Row, say: Words) -> str:
+    """Timing needs no name: it is what a study is about."""
+    if row["kind"] == "collectives":
+        return f"collectives on {say.count(int(row['gpus']))}"
+    return say.point(row) if row["kind"] == "timing" else f"communication of {say.point(row)}"
 
 
 def _cells(times: pd.DataFrame, say: Words) -> Mapping[tuple[str, int, int], Cell]:

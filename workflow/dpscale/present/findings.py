@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pandas as pd
 
 from dpscale.present import words
+from dpscale.present.communication_findings import COMMUNICATION_FINDINGS
+from dpscale.present.phrases import extreme, multiple, part_of, percent, place, with_interval
 from dpscale.present.words import Row, Tables, Words
 
 Finding = Callable[[Tables, Words], str | None]
@@ -21,34 +23,34 @@ def findings(tables: Tables, say: Words) -> list[str]:
 
 def largest_speedup(tables: Tables, say: Words) -> str | None:
     """Weak scaling: the best configuration whose interval lies above 1."""
-    gains = _resolved(_scaling(tables, "weak"), "speedup")
+    gains = with_interval(_scaling(tables, "weak"), "speedup")
     gains = gains[gains["speedup_low"] > 1]
     if gains.empty:
         return None
-    best = _extreme(gains, "speedup", largest=True)
+    best = extreme(gains, "speedup", largest=True)
     return (
-        f"The largest weak speedup is {_times(best, 'speedup')} with {_point(best, say)}: "
-        f"{_in_place_of_baseline(best)}, an efficiency of {_percent(best['efficiency'])}."
+        f"The largest weak speedup is {multiple(best, 'speedup')} with {place(best, say)}: "
+        f"{_in_place_of_baseline(best)}, an efficiency of {percent(best['efficiency'])}."
     )
 
 
 def more_devices_slower(tables: Tables, say: Words) -> str | None:
     """Weak scaling: configurations whose speedup lies wholly below 1."""
-    compared = _resolved(_scaling(tables, "weak"), "speedup")
+    compared = with_interval(_scaling(tables, "weak"), "speedup")
     slower = compared[compared["speedup_high"] < 1]
     if slower.empty:
         return None
-    worst = _extreme(slower, "speedup", largest=False)
+    worst = extreme(slower, "speedup", largest=False)
     return (
-        f"More {say.devices} are slower than 1 in {_part(slower, compared)}. "
-        f"The worst is {_point(worst, say)}: {_in_place_of_baseline(worst)}, "
-        f"a speedup of {_times(worst, 'speedup')}."
+        f"More {say.devices} are slower than 1 in {part_of(slower, compared)}. "
+        f"The worst is {place(worst, say)}: {_in_place_of_baseline(worst)}, "
+        f"a speedup of {multiple(worst, 'speedup')}."
     )
 
 
 def batch_that_pays(tables: Tables, say: Words) -> str | None:
     """On the most devices: the batch from which on all speedups are above 1, where smaller ones are not."""
-    compared = _resolved(_scaling(tables, "weak"), "speedup")
+    compared = with_interval(_scaling(tables, "weak"), "speedup")
     compared = compared[compared["scope"] == "compute"]
     parts = []
     for _, series in compared.groupby(["environment", "strategy"], dropna=False):
@@ -62,57 +64,57 @@ def batch_that_pays(tables: Tables, say: Words) -> str | None:
         first, last_losing = words.rows(paying)[0], words.rows(losing)[-1]
         parts.append(
             f"{first['strategy']} on {say.count(first['gpus'])} pays from batch {first['batch_per_gpu']:,} "
-            f"per {say.device} on ({_times(first, 'speedup')}), not yet at {last_losing['batch_per_gpu']:,} "
-            f"({_times(last_losing, 'speedup')}){say.environment(first)}"
+            f"per {say.device} on ({multiple(first, 'speedup')}), not yet at {last_losing['batch_per_gpu']:,} "
+            f"({multiple(last_losing, 'speedup')}){say.environment(first)}"
         )
     return f"In the compute scope {'; '.join(parts)}." if parts else None
 
 
 def ddp_against_dp(tables: Tables, say: Words) -> str | None:
     """Where ddp's epoch is shorter than dp's, interval against interval, in the same place."""
-    times = _resolved(words.ok(tables["times"]), "epoch_s")
-    place = ["environment", "scope", "gpus", "batch_per_gpu"]
-    pairs = times[times["strategy"] == "ddp"].merge(times[times["strategy"] == "dp"], on=place, suffixes=("", "_dp"))
+    times = with_interval(words.ok(tables["times"]), "epoch_s")
+    shared = ["environment", "scope", "gpus", "batch_per_gpu"]
+    pairs = times[times["strategy"] == "ddp"].merge(times[times["strategy"] == "dp"], on=shared, suffixes=("", "_dp"))
     faster = pairs[pairs["epoch_s_high"] < pairs["epoch_s_low_dp"]]
     if faster.empty:
         return None
-    most = _extreme(faster.assign(ratio=faster["epoch_s_dp"] / faster["epoch_s"]), "ratio", largest=True)
+    most = extreme(faster.assign(ratio=faster["epoch_s_dp"] / faster["epoch_s"]), "ratio", largest=True)
     return (
-        f"ddp is faster than dp in {_part(faster, pairs)}, by up to "
+        f"ddp is faster than dp in {part_of(faster, pairs)}, by up to "
         f"{words.figure(most['ratio'], 3)}×: {words.figure(most['epoch_s'])} s against "
-        f"{words.figure(most['epoch_s_dp'])} s an epoch for {_point(most, say)}."
+        f"{words.figure(most['epoch_s_dp'])} s an epoch for {place(most, say)}."
     )
 
 
 def loader_hides_speedup(tables: Tables, say: Words) -> str | None:
     """Where the speedup with the DataLoader in the clock lies wholly below the one without."""
-    compared = _resolved(_scaling(tables, "weak"), "speedup")
-    place = ["environment", "strategy", "gpus", "batch_per_gpu"]
+    compared = with_interval(_scaling(tables, "weak"), "speedup")
+    shared = ["environment", "strategy", "gpus", "batch_per_gpu"]
     pairs = compared[compared["scope"] == "compute"].merge(
-        compared[compared["scope"] == "end_to_end"], on=place, suffixes=("", "_end_to_end")
+        compared[compared["scope"] == "end_to_end"], on=shared, suffixes=("", "_end_to_end")
     )
     hidden = pairs[(pairs["speedup_low"] > 1) & (pairs["speedup_high_end_to_end"] < pairs["speedup_low"])]
     if hidden.empty:
         return None
     ratio = hidden["speedup"] / hidden["speedup_end_to_end"]
-    most = _extreme(hidden.assign(ratio=ratio), "ratio", largest=True)
+    most = extreme(hidden.assign(ratio=ratio), "ratio", largest=True)
     return (
-        f"The DataLoader hides speedup in {_part(hidden, pairs)}: "
-        f"{say.point(most)} has {_times(most, 'speedup')} without it in the clock and "
+        f"The DataLoader hides speedup in {part_of(hidden, pairs)}: "
+        f"{say.point(most)} has {multiple(most, 'speedup')} without it in the clock and "
         f"{words.figure(most['speedup_end_to_end'], 3)}× with it."
     )
 
 
 def largest_communication_share(tables: Tables, say: Words) -> str | None:
     """The configuration that loses most of its epoch to what is not compute, where that is resolved."""
-    resolved = _resolved(words.ok(tables["communication"]), "communication_s")
+    resolved = with_interval(words.ok(tables["communication"]), "communication_s")
     resolved = resolved[resolved["communication_s_low"] > 0]
     if resolved.empty:
         return None
-    most = _extreme(resolved, "communication_share", largest=True)
+    most = extreme(resolved, "communication_share", largest=True)
     return (
         f"Communication and overhead, inferred by subtraction, take up to "
-        f"{_percent(most['communication_share'])} of the epoch: {words.figure(most['communication_s'])} s "
+        f"{percent(most['communication_share'])} of the epoch: {words.figure(most['communication_s'])} s "
         f"of {words.figure(most['epoch_s'])} s with {say.point(most)}."
     )
 
@@ -122,26 +124,26 @@ def inferred_bandwidth(tables: Tables, say: Words) -> str | None:
     resolved = words.ok(tables["bandwidth"])
     if len(resolved) < 2:
         return None
-    low, high = (_extreme(resolved, "bandwidth_gb_s", largest) for largest in (False, True))
+    low, high = (extreme(resolved, "bandwidth_gb_s", largest) for largest in (False, True))
     lowest, highest = (f"{words.figure(row['bandwidth_gb_s'], 3)} GB/s ({say.point(row)})" for row in (low, high))
     return f"The inferred bandwidth lies between {lowest} and {highest}."
 
 
 def bandwidth_not_resolvable(tables: Tables, say: Words) -> str | None:
     """How often the communication time cannot be told from zero."""
-    decided = _resolved(tables["bandwidth"], "communication_s")
+    decided = with_interval(tables["bandwidth"], "communication_s")
     unresolved = decided[decided["status"] == "not resolvable"]
     if unresolved.empty:
         return None
     return (
-        f"Bandwidth is not resolvable in {_part(unresolved, decided)}: the interval of the communication time is "
+        f"Bandwidth is not resolvable in {part_of(unresolved, decided)}: the interval of the communication time is "
         "not wholly above zero."
     )
 
 
 def two_ways_disagree(tables: Tables, say: Words) -> str | None:
     """Where speedup from epoch times and from step times, which should be equal, have disjoint intervals."""
-    compared = _resolved(_resolved(_scaling(tables, "weak"), "speedup"), "speedup_from_steps")
+    compared = with_interval(with_interval(_scaling(tables, "weak"), "speedup"), "speedup_from_steps")
     apart = compared[
         (compared["speedup_low"] > compared["speedup_from_steps_high"])
         | (compared["speedup_high"] < compared["speedup_from_steps_low"])
@@ -149,37 +151,37 @@ def two_ways_disagree(tables: Tables, say: Words) -> str | None:
     if apart.empty:
         return None
     difference = (apart["speedup"] / apart["speedup_from_steps"] - 1).abs()
-    most = _extreme(apart.assign(difference=difference), "difference", largest=True)
+    most = extreme(apart.assign(difference=difference), "difference", largest=True)
     return (
-        f"Speedup from epoch times and from step times disagree in {_part(apart, compared)}, by "
-        f"{_percent(most['difference'])} at most: {_times(most, 'speedup')} and "
-        f"{_times(most, 'speedup_from_steps')} with {_point(most, say)}."
+        f"Speedup from epoch times and from step times disagree in {part_of(apart, compared)}, by "
+        f"{percent(most['difference'])} at most: {multiple(most, 'speedup')} and "
+        f"{multiple(most, 'speedup_from_steps')} with {place(most, say)}."
     )
 
 
 def faster_than_ideal(tables: Tables, say: Words) -> str | None:
     """Efficiency wholly above 100 %: rarely true, more often a sign that the baseline is too slow."""
-    compared = _resolved(words.ok(tables["speedup"]), "efficiency")
+    compared = with_interval(words.ok(tables["speedup"]), "efficiency")
     above = compared[compared["efficiency_low"] > 1]
     if above.empty:
         return None
-    most = _extreme(above, "efficiency", largest=True)
+    most = extreme(above, "efficiency", largest=True)
     return (
-        f"Efficiency lies above 100 % in {_part(above, compared)}, which asks for an explanation: "
-        f"{words.estimate(most, 'efficiency', 100, ' %')} with {_point(most, say)}, "
+        f"Efficiency lies above 100 % in {part_of(above, compared)}, which asks for an explanation: "
+        f"{words.estimate(most, 'efficiency', 100, ' %')} with {place(most, say)}, "
         f"{most['scaling']} scaling."
     )
 
 
 def strong_scaling(tables: Tables, say: Words) -> str | None:
     """Strong scaling: the best configuration, whether it gains or not."""
-    compared = _resolved(_scaling(tables, "strong"), "speedup")
+    compared = with_interval(_scaling(tables, "strong"), "speedup")
     if compared.empty:
         return None
-    best = _extreme(compared, "speedup", largest=True)
+    best = extreme(compared, "speedup", largest=True)
     return (
         "With the global batch held fixed (strong scaling) the best speedup is "
-        f"{_times(best, 'speedup')}, at global batch {best['global_batch']:,} with {_point(best, say)}."
+        f"{multiple(best, 'speedup')}, at global batch {best['global_batch']:,} with {place(best, say)}."
     )
 
 
@@ -191,7 +193,7 @@ def memory_ends(tables: Tables, say: Words) -> str | None:
         too_large, fits = plain[plain["status"] == "oom"], words.ok(plain)
         if too_large.empty or fits.empty:
             continue
-        largest = _extreme(fits, "batch_per_gpu", largest=True)
+        largest = extreme(fits, "batch_per_gpu", largest=True)
         peak = largest["peak_memory_bytes"]
         used = f" (peak {words.figure(peak * 1e-9, 3)} GB)" if words.is_known(peak) else ""
         parts.append(
@@ -214,6 +216,7 @@ FINDINGS: tuple[Finding, ...] = (
     two_ways_disagree,
     faster_than_ideal,
     memory_ends,
+    *COMMUNICATION_FINDINGS,
 )
 
 
@@ -222,32 +225,5 @@ def _scaling(tables: Tables, kind: str) -> pd.DataFrame:
     return speedup[speedup["scaling"] == kind]
 
 
-def _resolved(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The rows whose quantity `name` has an interval."""
-    return table.dropna(subset=[name, f"{name}_low", f"{name}_high"])
-
-
-def _extreme(table: pd.DataFrame, name: str, largest: bool) -> Row:
-    return words.rows(table.sort_values(name, ascending=not largest, kind="stable").head(1))[0]
-
-
-def _point(row: Row, say: Words) -> str:
-    return f"{say.point(row)} ({words.scope(row['scope'])})"
-
-
-def _part(part: pd.DataFrame, whole: pd.DataFrame) -> str:
-    """`8 of 40 comparisons`."""
-    return f"{len(part):,} of {words.plural(len(whole), 'comparison')}"
-
-
 def _in_place_of_baseline(row: Row) -> str:
     return f"{words.figure(row['epoch_s'])} s an epoch in place of {words.figure(row['baseline_epoch_s'])} s"
-
-
-def _times(row: Row, name: str) -> str:
-    """`2.31× [2.30, 2.32]`."""
-    return words.estimate(row, name, unit="×")
-
-
-def _percent(value: float) -> str:
-    return f"{words.figure(value * 100, 3)} %"

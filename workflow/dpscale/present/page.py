@@ -24,8 +24,8 @@ _NETWORKS = {
 def render(study: Mapping[str, Any], tables: Tables) -> str:
     """The page of a study as HTML.
 
-    `study` is the complete study mapping; `tables` holds times, speedup, communication, bandwidth,
-    environments, records, rejected and missing, as read from their CSV files. Pure, but for reading its own template.
+    `study` is the complete study mapping; `tables` holds all tables of `dpscale.analyse.names`, as read from their CSV
+    files. Pure, but for reading its own template.
     """
     say = Words.of(study, tables)
     style = Markup((_TEMPLATES / "page.css").read_text())
@@ -56,7 +56,17 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         times=views.times(tables["times"], say),
         speedup=views.speedup(tables["speedup"], say),
         communication=views.communication(tables["communication"], say),
+        estimates=views.estimates(tables["communication"], say),
+        steps=views.steps(tables["steps"], say),
+        phases=views.phases(tables["steps"], say),
         bandwidth=views.bandwidth(tables["bandwidth"], say),
+        collectives=views.collectives(tables["collectives"], say),
+        bus_bandwidth=charts.bus_bandwidth(tables["collectives"], say),
+        laws=views.laws(tables["laws"], say),
+        allreduce_models=views.allreduce_models(tables["allreduce_models"], say),
+        held_out=views.held_out(tables["forecast"], say),
+        forecast=views.forecast(tables["forecast"], say),
+        critical_batch=views.critical_batch(tables["critical_batch"], say),
         environments=views.environments(tables["environments"]),
         records=views.records(tables["records"], say),
         rejected=views.rejected(tables["rejected"]),

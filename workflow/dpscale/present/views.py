@@ -12,9 +12,14 @@ from dpscale.present.words import Row, Words
 
 ROWS_SHOWN = 200
 _INLINE_CSV_CHARACTERS = 30_000
+_US = 1e6
 _MS = 1e3
 _MB = 1e-6
 _GB = 1e-9
+
+
+# The rows of steps.csv that hold all of a device's step.
+WHOLE_STEP = "all"
 
 
 @dataclass(frozen=True)
@@ -28,9 +33,11 @@ class Column:
 
 @dataclass(frozen=True)
 class View:
-    """A table as the page shows it: text only. `csv_link` is a data URL, None for a large table."""
+    """A table as the page shows it: text only. `source` is the CSV table it is made of; `csv_link`, a data URL of that,
+    is None where it is large, or where another view has it."""
 
     name: str
+    source: str
     caption: str
     columns: Sequence[Column]
     cells: Sequence[Sequence[str]]
@@ -50,6 +57,7 @@ def times(table: pd.DataFrame, say: Words) -> View:
         _whole("Steps per epoch", "steps_per_epoch"),
         _figure("Peak memory, GB", "peak_memory_bytes", _GB),
         _figure("Energy, J per epoch", "energy_j"),
+        Column("MFU, %", _mfu),
     ])  # fmt: skip
 
 
@@ -76,14 +84,151 @@ def communication(table: pd.DataFrame, say: Words) -> View:
     ])  # fmt: skip
 
 
+def estimates(table: pd.DataFrame, say: Words) -> View:
+    """The estimates of communication in a step, of the configurations that have more than one."""
+    caption = "Communication of one step, in ms, estimated in five ways"
+    measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all")
+    return _view("estimates", caption, measured, [
+        *_keys(table, say, status=False),
+        _figure("Step, headline", "step_s", _MS),
+        _figure("Step, here", "training_step_s", _MS),
+        _estimate("E1 subtraction", "communication_step_s", _MS),
+        _estimate("E2 ablation", "ablation_step_s", _MS),
+        _estimate("E2 no_sync", "no_sync_step_s", _MS),
+        _estimate("E3 profiler, exposed", "profiler_exposed_step_s", _MS),
+        _estimate("E3 profiler, all", "profiler_step_s", _MS),
+        _estimate("E4 DDP's logger, exposed", "logger_exposed_step_s", _MS),
+        _estimate("E4 DDP's logger, all", "logger_step_s", _MS),
+        _estimate("E5 isolated collectives", "isolated_step_s", _MS),
+        _figure("Step, profiled", "profiled_step_s", _MS),
+    ], source="communication")  # fmt: skip
+
+
 def bandwidth(table: pd.DataFrame, say: Words) -> View:
-    return _view("bandwidth", "Bandwidth, inferred from the communication time", table, [
+    return _view("bandwidth", "Bandwidth, inferred from the communication time, and measured", table, [
         *_keys(table, say),
         _figure("Allreduce per step, MB", "allreduce_bytes_per_step", _MB),
+        _figure(f"Through {say.device} 0's links per step, MB", "root_link_bytes_per_step", _MB),
         _whole("Steps per epoch", "steps_per_epoch"),
         _figure("Allreduce per epoch, GB", "allreduce_bytes_per_epoch", _GB),
         _estimate("Communication time, s", "communication_s"),
         _estimate("Bandwidth, GB/s", "bandwidth_gb_s"),
+        _estimate("Bandwidth from the profiler's time, GB/s", "profiler_bandwidth_gb_s"),
+        _estimate("Bus bandwidth, measured, GB/s", "bus_bandwidth_gb_s"),
+        _figure("Utilisation, %", "utilisation", 100),
+    ])  # fmt: skip
+
+
+def steps(table: pd.DataFrame, say: Words) -> View:
+    caption = f"Where a step goes, for every {say.device}, in ms; brackets hold the least and the most of all blocks"
+    return _view("steps", caption, table[table["phase"] == WHOLE_STEP], [
+        *_keys(table, say, status=False),
+        _whole(say.device, "device"),
+        _estimate("Compute", "compute_s", _MS),
+        _estimate("Communication, exposed", "communication_s", _MS),
+        _estimate("Copies from and to the host", "copy_s", _MS),
+        _estimate("Idle", "idle_s", _MS),
+        _figure("Sum", "parts_s", _MS),
+        _estimate("Step, by the host's clock", "step_s", _MS),
+        Column("Difference, %", lambda row: words.figure(_scaled(row["difference"], 100), 2)),
+        _figure("Communication, hidden", "hidden_communication_s", _MS),
+    ], source="steps", whole=table)  # fmt: skip
+
+
+def phases(table: pd.DataFrame, say: Words) -> View:
+    """What the first device did, by phase; other devices are in the table on disk."""
+    first = table[(table["phase"] != WHOLE_STEP) & (table["device"] == 0)]
+    caption = f"Where a step of {say.device} 0 goes by phase, in ms: its own work by the phase that asked for it"
+    return _view("phases", caption, first, [
+        *_keys(table, say, status=False),
+        _text("Phase", "phase"),
+        _figure("Compute", "compute_s", _MS, 3),
+        _figure("Communication, exposed", "communication_s", _MS, 3),
+        _figure("Copies from and to the host", "copy_s", _MS, 3),
+        _figure("Idle while the host was in this phase", "idle_s", _MS, 3),
+    ], source="steps")  # fmt: skip
+
+
+def collectives(table: pd.DataFrame, say: Words) -> View:
+    return _view("collectives", "Collectives and copies with nothing else running", table, [
+        _text("Operation", "operation"),
+        _whole(say.heading, "gpus"),
+        *_environment(say),
+        _whole("Bytes", "message_bytes"),
+        Column("For", _use, is_number=False),
+        _estimate("Time, µs", "time_s", _US),
+        _figure("Shortest, µs", "time_s_min", _US),
+        _figure("95 % below, µs", "time_s_p95", _US),
+        _figure("Algorithm bandwidth, GB/s", "algorithm_bandwidth_gb_s"),
+        _estimate("Bus bandwidth, GB/s", "bus_bandwidth_gb_s"),
+    ])  # fmt: skip
+
+
+def laws(table: pd.DataFrame, say: Words) -> View:
+    return _view("laws", "Scaling laws fitted to the weak speedups", table, [
+        *_keys(table, say, status=False),
+        _text("Law", "law"),
+        _text("Parameter", "parameter"),
+        _estimate("Value", "value"),
+        _text("What the points can tell", "statement"),
+    ])  # fmt: skip
+
+
+def allreduce_models(table: pd.DataFrame, say: Words) -> View:
+    return _view("allreduce_models", "Latency and bandwidth of a link, fitted to the measured allreduces", table, [
+        *_environment(say),
+        _text("Algorithm", "algorithm"),
+        _text(say.heading, "gpus"),
+        _estimate("Latency of a round, µs", "latency_s", _US),
+        _estimate("Bandwidth, GB/s", "bandwidth_gb_s"),
+        _figure("Median error, %", "median_relative_error", 100, 2),
+        _figure("Largest error, %", "worst_relative_error", 100, 2),
+        _status(),
+    ])  # fmt: skip
+
+
+def held_out(table: pd.DataFrame, say: Words) -> View:
+    caption = f"ddp's step on the most {say.devices}, predicted without any measurement on as many"
+    return _view("held_out", caption, table[table["kind"] == "held out"], [
+        *_environment(say),
+        _whole(say.heading, "gpus"),
+        _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
+        _status(),
+        _text("Allreduce", "algorithm"),
+        _figure("Compute, ms", "compute_s", _MS),
+        _figure("Overhead, ms", "overhead_s", _MS),
+        _figure("Exposed communication, ms", "exposed_s", _MS),
+        _estimate("Predicted step, ms", "step_s", _MS),
+        _estimate("Measured step, ms", "measured_step_s", _MS),
+        _estimate("Error, %", "relative_error", 100),
+        _figure(f"Error of the step on fewer {say.devices} unchanged, %", "carried_over_relative_error", 100, 2),
+    ], source="forecast")  # fmt: skip
+
+
+def forecast(table: pd.DataFrame, say: Words) -> View:
+    caption = f"Forecast, not measured: ddp's step on more {say.devices}; brackets hold all algorithms and intervals"
+    return _view("forecast", caption, table[table["kind"] == "extrapolated"], [
+        *_environment(say),
+        _whole(say.heading, "gpus"),
+        _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
+        _status(),
+        _whole("Nodes", "nodes"),
+        _text("Allreduce", "algorithm"),
+        _estimate("Step, ms", "step_s", _MS),
+        _figure("Exposed communication, ms", "exposed_s", _MS),
+        _estimate("Images/s", "images_per_s"),
+        _estimate("Speedup, ×", "speedup"),
+        _estimate("Efficiency, %", "efficiency", 100),
+    ], source="forecast", whole=table)  # fmt: skip
+
+
+def critical_batch(table: pd.DataFrame, say: Words) -> View:
+    return _view("critical_batch", f"Batch per {say.device} from which on communication hides behind backward", table, [
+        *_environment(say),
+        _whole(say.heading, "gpus"),
+        _estimate("Predicted, images", "batch_per_gpu"),
+        Column("Smallest such batch by the profiler, images", _hidden_from),
+        _status(),
     ])  # fmt: skip
 
 
@@ -126,11 +271,21 @@ def rejected(table: pd.DataFrame) -> View:
     return _view("rejected", "Records found and not used", table, columns)
 
 
-def _view(name: str, caption: str, table: pd.DataFrame, columns: Sequence[Column]) -> View:
-    ordered = words.in_order(table) if "strategy" in table else table
+def _view(
+    name: str,
+    caption: str,
+    table: pd.DataFrame,
+    columns: Sequence[Column],
+    source: str = "",
+    whole: pd.DataFrame | None = None,
+) -> View:
+    """A view of `table`. Where that is a part of the table `source`, the link, if any, is to the `whole` of it."""
+    ordered = words.in_order(table) if set(words.POINT_COLUMNS) <= set(table) else table
     shown = ordered.head(ROWS_SHOWN)
     cells = [[column.cell(row) for column in columns] for row in words.rows(shown)]
-    return View(name, caption, columns, cells, len(table) - len(shown), _csv_link(table))
+    downloaded = whole if source else table
+    link = None if downloaded is None else _csv_link(downloaded)
+    return View(name, source or name, caption, columns, cells, len(table) - len(shown), link)
 
 
 def _csv_link(table: pd.DataFrame) -> str | None:
@@ -141,16 +296,20 @@ def _csv_link(table: pd.DataFrame) -> str | None:
     return f"data:text/csv;charset=utf-8,{quote(csv, safe=',/:()=')}" if len(csv) <= _INLINE_CSV_CHARACTERS else None
 
 
-def _keys(table: pd.DataFrame, say: Words) -> list[Column]:
-    several_scopes = table["scope"].nunique() > 1
+def _keys(table: pd.DataFrame, say: Words, status: bool = True) -> list[Column]:
+    several_scopes = "scope" in table and table["scope"].nunique() > 1
     return [
         *([_text("Scope", "scope")] if several_scopes else []),
-        *([_text("Environment", "environment")] if say.several_environments else []),
+        *_environment(say),
         _text("Strategy", "strategy"),
-        _whole(say.heading, "gpus"),
+        *([_whole(say.heading, "gpus")] if "gpus" in table else []),
         _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
-        _status(),
+        *([_status()] if status else []),
     ]
+
+
+def _environment(say: Words) -> list[Column]:
+    return [_text("Environment", "environment")] if say.several_environments else []
 
 
 def _status() -> Column:
@@ -161,6 +320,25 @@ def _status_with_reason(row: Row) -> str:
     """The state's word, with its reason where the table has one: an `ok` can have one too."""
     word, reason = words.state(row["status"]), row.get("reason")
     return f"{word}: {reason}" if words.is_known(reason) else word
+
+
+def _mfu(row: Row) -> str:
+    """Work was counted, but the GPU's peak is not in the table: unknown, which is not the same as not counted."""
+    if words.is_known(row["flop_per_image"]) and not words.is_known(row["peak_flop_s"]):
+        return "unknown"
+    return words.estimate(row, "mfu", 100)
+
+
+def _use(row: Row) -> str:
+    if words.is_known(row["source"]):
+        return f"from {int(row['source'])} to {int(row['target'])}"
+    return words.text(row["use"])
+
+
+def _hidden_from(row: Row) -> str:
+    if not row["profiled"]:
+        return "not profiled"
+    return words.whole(row["measured_batch_per_gpu"]) if words.is_known(row["measured_batch_per_gpu"]) else "none"
 
 
 def _commit(row: Row) -> str:
@@ -176,8 +354,8 @@ def _whole(heading: str, name: str) -> Column:
     return Column(heading, lambda row: words.whole(row[name]))
 
 
-def _figure(heading: str, name: str, scale: float = 1.0) -> Column:
-    return Column(heading, lambda row: words.figure(_scaled(row[name], scale)))
+def _figure(heading: str, name: str, scale: float = 1.0, digits: int = 4) -> Column:
+    return Column(heading, lambda row: words.figure(_scaled(row[name], scale), digits))
 
 
 def _estimate(heading: str, name: str, scale: float = 1.0) -> Column:

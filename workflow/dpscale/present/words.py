@@ -50,8 +50,8 @@ class Words:
 
     def point(self, row: Row) -> str:
         """`ddp on 4 GPUs at batch 512 per GPU`, and its environment where there are several."""
-        where = f"{row['strategy']} on {self.count(row['gpus'])}"
-        return f"{where} at batch {row['batch_per_gpu']:,} per {self.device}{self.environment(row)}"
+        where = f"{row['strategy']} on {self.count(int(row['gpus']))}"
+        return f"{where} at batch {int(row['batch_per_gpu']):,} per {self.device}{self.environment(row)}"
 
     def environment(self, row: Row) -> str:
         """` in environment B` where there are several and this row has one; else nothing."""
@@ -74,8 +74,8 @@ def capitalised(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def plural(number: int, noun: str, several: str = "") -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {several or f'{noun}s'}"
 
 
 def listed(items: Sequence[str], limit: int = 12) -> str:

@@ -1,0 +1,239 @@
+"""The tables of scaling laws, models of allreduce and forecasts, for every environment that was measured."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpscale.analyse.allreduce_model import Fit, Link, Measured, exact_link, fits
+from dpscale.analyse.communication_tables import Measurements, estimates
+from dpscale.analyse.forecast import (
+    Band,
+    Buckets,
+    Prediction,
+    StepTimes,
+    critical_batch,
+    extrapolate,
+    held_out,
+    hidden_where_measured,
+)
+from dpscale.analyse.laws import fit_laws
+from dpscale.analyse.points import Comparison, Points, Row, columns
+from dpscale.analyse.statistics import Estimate
+from dpscale.errors import DpscaleError
+from dpscale.study import Study
+
+HELD_OUT, EXTRAPOLATED = "held out", "extrapolated"
+
+
+def laws_rows(weak: Iterable[Comparison]) -> Iterator[Row]:
+    """A row for every parameter of every law of every weak series: a strategy in a scope at a batch per GPU."""
+    series: dict[tuple[Any, ...], dict[int, Estimate]] = defaultdict(dict)
+    for compared in weak:
+        at = compared.point.configuration
+        series[at.strategy, compared.point.scope, compared.point.environment, at.batch_per_gpu][at.gpus] = (
+            compared.speedup
+        )
+    for (strategy, scope, letter, batch), speedups in series.items():
+        for fit in fit_laws(speedups):
+            row = {
+                "strategy": strategy,
+                "scope": scope,
+                "environment": letter,
+                "batch_per_gpu": batch,
+                "law": fit.law,
+                "points": fit.points,
+                "degrees_of_freedom": fit.degrees_of_freedom,
+                "worst_relative_error": fit.worst_relative_error,
+                "statement": fit.statement,
+            }
+            if not fit.parameters:
+                yield row
+            for name, estimate in fit.parameters.items():
+                yield {**row, "parameter": name, **columns("value", estimate)}
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What one environment offers to forecast DDP's step from."""
+
+    letter: str
+    step_s: StepTimes
+    allreduces: list[Measured]
+    buckets: Buckets
+
+    @property
+    def fitted(self) -> Mapping[str, Fit]:
+        """Raises DpscaleError where too little was measured."""
+        return fits(self.allreduces)
+
+
+def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
+    """One for every environment in which DDP's steps and allreduces were measured."""
+    if measured.network is None:
+        return
+    buckets = _buckets(measured.network)
+    for letter in sorted({letter for _, letter in measured.links}):
+        step_s = {
+            (point.configuration.gpus, point.configuration.batch_per_gpu): point.step
+            for point in points.values()
+            if point.environment == letter and point.scope == "compute" and point.configuration.strategy != "dp"
+            if point.step is not None
+        }
+        allreduces = [
+            Measured(gpus, message_bytes, seconds)
+            for (gpus, of), links in measured.links.items()
+            if of == letter
+            for (operation, message_bytes), seconds in links.collectives.items()
+            if operation == "allreduce"
+        ]
+        if any(gpus > 1 for gpus, _ in step_s):
+            yield Basis(letter, step_s, allreduces, buckets)
+
+
+def _buckets(network: Mapping[str, Any]) -> Buckets:
+    flop = network["flop_per_image"]
+    return Buckets(
+        tuple(bucket["bytes"] for bucket in network["ddp_buckets"]),
+        tuple(bucket["ready_share"] for bucket in network["ddp_buckets"]),
+        1 - flop["forward"] / flop["forward_backward"],
+    )
+
+
+def model_rows(basis: Basis) -> Iterator[Row]:
+    """The link that every algorithm's model sees, and how well it describes what was measured."""
+    gpus = ", ".join(str(one) for one in sorted({measured.gpus for measured in basis.allreduces}))
+    try:
+        fitted = basis.fitted
+    except DpscaleError as error:
+        yield {"environment": basis.letter, "gpus": gpus, "status": "not available", "reason": str(error)}
+        return
+    for name, fit in fitted.items():
+        yield {
+            "environment": basis.letter,
+            "gpus": gpus,
+            "status": "ok",
+            "algorithm": name,
+            **columns("latency_s", fit.link.alpha_s),
+            **columns("bandwidth_gb_s", fit.link.beta_gb_s),
+            "median_relative_error": fit.median_relative_error,
+            "worst_relative_error": fit.worst_relative_error,
+            "reason": fit.statement,
+        }
+
+
+def forecast_rows(study: Study, basis: Basis) -> Iterator[Row]:
+    """The largest number of GPUs predicted from fewer and scored; then numbers of GPUs that were not measured."""
+    try:
+        yield from _held_out_rows(basis)
+    except DpscaleError as error:
+        yield _refused(basis, HELD_OUT, error)
+    try:
+        yield from _extrapolated_rows(study, basis)
+    except DpscaleError as error:
+        yield _refused(basis, EXTRAPOLATED, error)
+
+
+def _refused(basis: Basis, kind: str, error: DpscaleError) -> Row:
+    return {"kind": kind, "environment": basis.letter, "status": "not available", "reason": str(error)}
+
+
+def _held_out_rows(basis: Basis) -> Iterator[Row]:
+    if len({gpus for gpus, _ in basis.step_s}) < 3:
+        raise DpscaleError("a score needs three numbers of GPUs: one to hold out, one to calibrate with, and 1")
+    for score in held_out(basis.step_s, basis.allreduces, basis.buckets):
+        carried_over_s = basis.step_s[score.calibrated_on, score.batch_per_gpu].value
+        yield {
+            **_place(basis, HELD_OUT, score.gpus, score.batch_per_gpu, score.calibrated_on, score.algorithm),
+            **_parts(score.prediction),
+            **_band("step_s", score.step_s),
+            **columns("measured_step_s", score.measured_s),
+            **columns("relative_error", score.relative_error),
+            "within_tolerance": score.within_tolerance,
+            # What a reader would guess without any model: the step of fewer GPUs, unchanged.
+            "carried_over_relative_error": carried_over_s / score.measured_s.value - 1,
+        }
+
+
+def _extrapolated_rows(study: Study, basis: Basis) -> Iterator[Row]:
+    if study["device"] == "cpu":
+        raise DpscaleError("workers on a CPU share its cores and its memory: more of them are no larger cluster")
+    cluster = study["forecast"]
+    network: Link = exact_link(cluster["network_latency_us"] * 1e-6, cluster["network_gb_s"])
+    for one in extrapolate(basis.step_s, basis.allreduces, basis.buckets, cluster["gpus_per_node"], network):
+        row = {
+            **_place(basis, EXTRAPOLATED, one.gpus, one.batch_per_gpu, one.calibrated_on, one.algorithm),
+            "nodes": one.nodes,
+            **_parts(one.prediction),
+            **_band("step_s", one.step_s),
+            **_band("images_per_s", one.images_per_s),
+            **_band("speedup", one.speedup),
+            **_band("efficiency", one.efficiency),
+        }
+        if one.gpus * one.batch_per_gpu > study.epoch_images:
+            row["reason"] = f"a step takes more than the {study.epoch_images} images of an epoch"
+        yield row
+
+
+def _place(basis: Basis, kind: str, gpus: int, batch: int, calibrated_on: int, algorithm: str) -> Row:
+    return {
+        "kind": kind,
+        "environment": basis.letter,
+        "status": "ok",
+        "gpus": gpus,
+        "batch_per_gpu": batch,
+        "global_batch": gpus * batch,
+        "calibrated_on_gpus": calibrated_on,
+        "algorithm": algorithm,
+    }
+
+
+def _parts(prediction: Prediction) -> Row:
+    return {
+        "compute_s": prediction.compute_s.value,
+        "overhead_s": prediction.overhead_s.value,
+        "exposed_s": prediction.exposed_s.value,
+        "hidden_s": prediction.hidden_s.value,
+    }
+
+
+def _band(name: str, band: Band) -> Row:
+    return {name: band.value, f"{name}_low": band.low, f"{name}_high": band.high}
+
+
+def critical_batch_rows(basis: Basis, points: Sequence[Comparison], measured: Measurements) -> Iterator[Row]:
+    """The batch per GPU from which on communication hides, predicted and, by the profiler, looked for in the grid."""
+    try:
+        fitted = min(basis.fitted.values(), key=lambda fit: fit.median_relative_error)
+    except DpscaleError as error:
+        yield {"environment": basis.letter, "status": "not available", "reason": str(error)}
+        return
+    for gpus in sorted({gpus for gpus, _ in basis.step_s if gpus > 1}):
+        predicted = critical_batch(gpus, basis.step_s, fitted.seconds, basis.buckets)
+        exposed, total = _profiled(basis, gpus, points, measured)
+        yield {
+            "environment": basis.letter,
+            "status": "ok",
+            "gpus": gpus,
+            "algorithm": fitted.algorithm,
+            **columns("batch_per_gpu", predicted.batch),
+            "profiled": len(total),
+            "measured_batch_per_gpu": hidden_where_measured(exposed, total, basis.buckets),
+            "reason": predicted.statement,
+        }
+
+
+def _profiled(
+    basis: Basis, gpus: int, points: Sequence[Comparison], measured: Measurements
+) -> tuple[dict[int, Estimate], dict[int, Estimate]]:
+    """DDP's exposed and whole communication of a step by the profiler, by batch per GPU."""
+    exposed, total = {}, {}
+    for compared in points:
+        at = compared.point.configuration
+        if (at.strategy, at.gpus, compared.point.environment) != ("ddp", gpus, basis.letter):
+            continue
+        found = estimates(compared, measured)
+        if "profiler_step_s" in found:
+            exposed[at.batch_per_gpu] = found["profiler_exposed_step_s"]
+            total[at.batch_per_gpu] = found["profiler_step_s"]
+    return exposed, total

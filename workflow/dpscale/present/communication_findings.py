@@ -1,0 +1,171 @@
+"""What the data say of communication: how its estimates agree, and how good the forecast is. As in `findings`."""
+
+import pandas as pd
+
+from dpscale.present import words
+from dpscale.present.phrases import extreme, percent, with_interval
+from dpscale.present.words import Row, Tables, Words
+
+_MS = 1e3
+# Where ablation and profiler are held to agree: by METHOD both measure exposed communication.
+AGREEMENT_BATCH = 512
+AGREEMENT = 0.15
+SUM_OF_PARTS = 0.03
+FORECAST_BATCH = 128
+
+
+def estimates_agree(tables: Tables, say: Words) -> str | None:
+    """ddp at large batches: exposed communication by ablation (E2) against the profiler's (E3)."""
+    compared = with_interval(with_interval(tables["communication"], "ablation_step_s"), "profiler_exposed_step_s")
+    compared = compared[compared["batch_per_gpu"] >= AGREEMENT_BATCH]
+    if compared.empty:
+        return None
+    apart = [row for row in words.rows(compared) if not _agree(row)]
+    limit = f"within their intervals or {percent(AGREEMENT)}"
+    from_batch = f"ddp from batch {AGREEMENT_BATCH} per {say.device} on"
+    if not apart:
+        return (
+            f"Exposed communication by ablation (E2) and by the profiler (E3) agree {limit} in all "
+            f"{words.plural(len(compared), 'configuration')} of {from_batch}."
+        )
+    named = "; ".join(
+        f"{_ms(row, 'ablation_step_s')} against {_ms(row, 'profiler_exposed_step_s')} a step, with {say.point(row)}"
+        for row in apart
+    )
+    return (
+        f"Exposed communication by ablation (E2) and by the profiler (E3) disagree, by more than {limit}, in "
+        f"{len(apart)} of {words.plural(len(compared), 'configuration')} of {from_batch}: {named}."
+    )
+
+
+def _agree(row: Row) -> bool:
+    one, other = row["ablation_step_s"], row["profiler_exposed_step_s"]
+    overlap = (
+        row["ablation_step_s_low"] <= row["profiler_exposed_step_s_high"]
+        and row["profiler_exposed_step_s_low"] <= row["ablation_step_s_high"]
+    )
+    return bool(overlap or abs(one - other) <= AGREEMENT * abs(other))
+
+
+def subtraction_is_not_communication(tables: Tables, say: Words) -> str | None:
+    """Where the profiler sees wholly less communication than subtraction says: the largest such share."""
+    table = tables["communication"]
+    compared = with_interval(with_interval(table, "communication_step_s"), "profiler_step_s")
+    less = compared[compared["profiler_step_s_high"] < compared["communication_step_s_low"]]
+    if less.empty:
+        return None
+    most = extreme(less.assign(left=less["communication_step_s"] - less["profiler_step_s"]), "left", largest=True)
+    return (
+        "What subtraction (E1) calls communication is mostly something else where the host is slow: with "
+        f"{say.point(most)} it says {_ms(most, 'communication_step_s')} of a step of "
+        f"{words.figure(most['step_s'] * _MS)} ms; NCCL's kernels and copies between {say.devices} take "
+        f"{_ms(most, 'profiler_step_s')} (E3)."
+    )
+
+
+def host_leaves_devices_idle(tables: Tables, say: Words) -> str | None:
+    """The profiled step with the largest share in which the first device has nothing to do."""
+    whole = _whole_steps(tables)
+    first = whole[whole["device"] == 0]
+    if first.empty:
+        return None
+    shares = first.assign(share=first["idle_s"] / first["parts_s"])
+    most = extreme(shares, "share", largest=True)
+    if most["share"] < 0.5:
+        return None
+    return (
+        f"{say.device} 0 waits for the host during {percent(most['share'])} of a profiled step, and communicates "
+        f"without computing during {percent(most['communication_s'] / most['parts_s'])} of it, with {say.point(most)}."
+    )
+
+
+def parts_make_the_step(tables: Tables, say: Words) -> str | None:
+    """Whether the profiled parts of every step add up to the step by the host's clock."""
+    whole = _whole_steps(tables)
+    if whole.empty:
+        return None
+    off = whole.assign(off=whole["difference"].abs())
+    most = extreme(off, "off", largest=True)
+    beyond = int((off["off"] > SUM_OF_PARTS).sum())
+    where = f"at most {percent(most['off'])} off, with {say.point(most)}, {say.device} {int(most['device'])}"
+    if beyond:
+        return (
+            f"In {beyond:,} of {words.plural(len(whole), 'profiled step')} the parts do not add up to the step by the "
+            f"host's clock within {percent(SUM_OF_PARTS)}: {where}."
+        )
+    return (
+        f"The parts of all {words.plural(len(whole), 'profiled step')} add up to the step by the host's clock within "
+        f"{percent(SUM_OF_PARTS)}: {where}."
+    )
+
+
+def profiler_slows(tables: Tables, say: Words) -> str | None:
+    """How much longer a step takes while it is profiled, where that is more than its parts may be off."""
+    table = tables["communication"].dropna(subset=["profiled_step_s", "training_step_s"])
+    slowed = table.assign(ratio=table["profiled_step_s"] / table["training_step_s"] - 1)
+    slowed = slowed[slowed["ratio"] > SUM_OF_PARTS]
+    if slowed.empty:
+        return None
+    most = extreme(slowed, "ratio", largest=True)
+    return (
+        f"Profiling itself slows {len(slowed):,} of {words.plural(len(table), 'configuration')} by more than "
+        f"{percent(SUM_OF_PARTS)}, by {percent(most['ratio'])} at most, with {say.point(most)}. The devices' own work "
+        "is timed by their clocks; what is added is idle time."
+    )
+
+
+def forecast_scored(tables: Tables, say: Words) -> str | None:
+    """How well steps on the most devices are predicted from fewer, and what no model at all would have given."""
+    table = tables["forecast"]
+    scored = table[(table["kind"] == "held out") & (table["status"] == "ok")]
+    scored = scored[scored["batch_per_gpu"] >= FORECAST_BATCH]
+    if scored.empty:
+        return None
+    off = scored.assign(off=scored["relative_error"].abs())
+    most = extreme(off, "off", largest=True)
+    missed = off[~pd.Series(words.is_true(off["within_tolerance"]), index=off.index)]
+    naive = percent(scored["carried_over_relative_error"].abs().max())
+    worst = f"{percent(most['off'])} at batch {int(most['batch_per_gpu']):,}{say.environment(most)}"
+    verdict = (
+        f"is within 10 % of the measured one at every batch from {FORECAST_BATCH} on"
+        if missed.empty
+        else f"is off by more than 10 % at {len(missed):,} of {words.plural(len(scored), 'batch', 'batches')}"
+    )
+    return (
+        f"ddp's step on {say.count(int(most['gpus']))}, predicted from fewer {say.devices} alone, {verdict}; the "
+        f"largest error is {worst}. Taking the step of {say.count(int(most['calibrated_on_gpus']))} unchanged would be "
+        f"off by up to {naive}: a score tests the model of communication only as far as it beats that."
+    )
+
+
+def measuring_communication_costs(tables: Tables, say: Words) -> str | None:
+    """What the measurements of communication cost, beside the timing cells."""
+    records = tables["records"]
+    cost_s = records.groupby("kind")["gpu_s"].sum()
+    if "timing" not in cost_s or len(cost_s) < 2:
+        return None
+    more_s = cost_s.sum() - cost_s["timing"]
+    return (
+        f"Measuring communication took {words.figure(more_s, 3)} {say.device}-seconds, the timing cells "
+        f"{words.figure(cost_s['timing'], 3)}."
+    )
+
+
+COMMUNICATION_FINDINGS = (
+    estimates_agree,
+    subtraction_is_not_communication,
+    host_leaves_devices_idle,
+    parts_make_the_step,
+    profiler_slows,
+    forecast_scored,
+    measuring_communication_costs,
+)
+
+
+def _whole_steps(tables: Tables) -> pd.DataFrame:
+    steps = tables["steps"]
+    return steps[steps["phase"] == "all"]
+
+
+def _ms(row: Row, name: str) -> str:
+    return words.estimate(row, name, _MS, " ms")
