@@ -4,8 +4,18 @@ from pathlib import Path
 from typing import Any
 
 from dpscale.measure import MEASUREMENT_VERSIONS
+from dpscale.measure.collectives import messages
 from dpscale.record import write_record
-from dpscale.study import Cell, Settings
+from dpscale.study import (
+    AnyCell,
+    Cell,
+    CollectivesCell,
+    CollectivesSettings,
+    CommunicationCell,
+    NetworkSettings,
+    Settings,
+    TrainingSettings,
+)
 
 PARAMETERS = 11_173_962
 SENSOR = {
@@ -29,14 +39,20 @@ def timing_record(cell: Cell, settings: Settings, epoch_s: list[float] | None) -
         "status": "oom" if epoch_s is None else "ok",
         "cell": {"strategy": at.strategy, "gpus": at.gpus, "batch_per_gpu": at.batch_per_gpu, "run": cell.run},
         "settings": settings.to_json(),
-        "dataset": {
-            "source": settings.dataset_source,
-            "synthetic": settings.dataset_source == "synthetic",
-            "images": settings.epoch_images,
-            "sha256": "0" * 64,
-        },
-        "started_at": f"2026-01-01T00:00:{cell.run:02}+00:00",
-        "finished_at": f"2026-01-01T00:01:{cell.run:02}+00:00",
+        "dataset": _dataset(settings),
+        **_where_and_when(cell.run, gpus),
+        "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
+        "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"} if epoch_s is None else None,
+        "epochs_total_s": None if epoch_s is None else sum(epoch_s),
+        "scopes": {} if epoch_s is None else {scope: _scope(cell, settings, epoch_s) for scope in settings.scopes},
+    }
+
+
+def _where_and_when(run: int, gpus: int) -> dict[str, Any]:
+    """What every record says of hardware, software and time."""
+    return {
+        "started_at": f"2026-01-01T00:00:{run:02}+00:00",
+        "finished_at": f"2026-01-01T00:01:{run:02}+00:00",
         "provenance": {
             "dpscale_version": "0",
             "git_commit": "f" * 40,
@@ -47,7 +63,7 @@ def timing_record(cell: Cell, settings: Settings, epoch_s: list[float] | None) -
         },
         "hardware": {
             "host": "node1",
-            "device_model": "Test GPU",
+            "device_model": "NVIDIA H200",
             "cpu_model": "Test CPU",
             "cpu_cores": 8,
             "threads_per_worker": 8,
@@ -75,10 +91,6 @@ def timing_record(cell: Cell, settings: Settings, epoch_s: list[float] | None) -
             "driver": "580",
         },
         "sensors": {"before": [SENSOR] * gpus, "after": [SENSOR] * gpus},
-        "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
-        "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"} if epoch_s is None else None,
-        "epochs_total_s": None if epoch_s is None else sum(epoch_s),
-        "scopes": {} if epoch_s is None else {scope: _scope(cell, settings, epoch_s) for scope in settings.scopes},
     }
 
 
@@ -102,7 +114,119 @@ def _scope(cell: Cell, settings: Settings, epoch_s: list[float]) -> dict[str, An
     }
 
 
-def write(results: Path, cell: Cell, record: dict[str, Any]) -> Path:
+def _dataset(settings: Settings) -> dict[str, Any]:
+    return {
+        "source": settings.dataset_source,
+        "synthetic": settings.dataset_source == "synthetic",
+        "images": settings.epoch_images,
+        "sha256": "0" * 64,
+    }
+
+
+def network_facts(settings: NetworkSettings) -> dict[str, Any]:
+    """The facts of the 32x32 ResNet-18, as `dpscale network` writes them."""
+    return {
+        "kind": "network",
+        "settings": NetworkSettings.from_json(settings.to_json()).to_json(),
+        "parameters": PARAMETERS,
+        "gradient_bytes": 4 * PARAMETERS,
+        "tensors": 62,
+        "buffer_bytes": 38_560,
+        "flop_per_image": {"forward": 1_110_845_440, "forward_backward": 3_328_997_376},
+        "dp_broadcast_bytes": [8_739_072, 7_084_032, 9_969_664, 9_441_280, 9_461_800, 38_400, 160],
+        "dp_reduce_bytes": [8_739_072, 7_084_032, 9_969_664, 9_441_280, 9_461_800],
+        "ddp_buckets": [
+            {"bytes": 9_461_800, "ready_share": 0.068},
+            {"bytes": 26_494_976, "ready_share": 0.31},
+            {"bytes": 8_739_072, "ready_share": 1.0},
+        ],
+    }
+
+
+def collectives_record(
+    cell: CollectivesCell, settings: Settings, latency_s: float = 1e-5, gb_s: float = 250.0
+) -> dict[str, Any]:
+    """Collectives on links that a latency and a bandwidth describe exactly, with 1 % of spread between repeats."""
+    gpus = cell.gpus
+
+    def timings(operation: str, size: int) -> dict[str, Any]:
+        rounds = {"allreduce": 2 * (gpus - 1), "broadcast": 1, "reduce": 1}.get(operation, gpus - 1)
+        sent = size * {"broadcast": 1, "reduce": 1}.get(operation, rounds / gpus)
+        seconds = rounds * latency_s + sent / (gb_s * 1e9)
+        return {
+            "operation": operation, "bytes": size, "calls": 20, "seconds": [seconds * f for f in (0.99, 1.0, 1.01)],
+        }  # fmt: skip
+
+    return {
+        "kind": "collectives",
+        "measurement_version": MEASUREMENT_VERSIONS["collectives"],
+        "status": "ok",
+        "cell": cell.coordinates,
+        "settings": CollectivesSettings.from_json(settings.to_json()).to_json(),
+        **_where_and_when(cell.run, gpus if settings.device == "cuda" else 0),
+        "collectives": [timings(*message) for message in messages(network_facts(settings), settings.device)],
+        "peer_copies": [
+            {"source": a, "target": b, "bytes": 2**28, "peer_access": True, "seconds": [0.99e-3, 1e-3, 1.01e-3]}
+            for a in range(gpus)
+            for b in range(gpus)
+            if a != b and settings.device == "cuda"
+        ],
+    }
+
+
+def communication_record(
+    cell: CommunicationCell, settings: Settings, step_s: float, communication_s: float, exposed_s: float, idle_s: float
+) -> dict[str, Any]:
+    """Steps of `step_s`, of which communication takes `communication_s`, and shows as `exposed_s`; `idle_s` of a
+    profiled step nothing happens. Blocks differ by 1 %."""
+    at = cell.configuration
+    gpus = at.gpus if settings.device == "cuda" else 0
+    spread = (0.99, 1.0, 1.01)
+    ddp = at.strategy == "ddp"
+
+    def blocks(seconds: float) -> dict[str, Any]:
+        return {"step_s": [seconds * f for f in spread], "block_step_s": [seconds * f for f in spread]}
+
+    def device(index: int, f: float) -> dict[str, Any]:
+        parts = {"compute_s": 0.0, "communication_s": 0.0, "copy_s": 0.0, "idle_s": 0.0}
+        forward = {**parts, "compute_s": (step_s - exposed_s - idle_s) * f / 3, "idle_s": idle_s * f}
+        backward = {**parts, "compute_s": (step_s - exposed_s - idle_s) * f * 2 / 3, "communication_s": exposed_s * f}
+        return {
+            "device": index, "step_s": step_s * f * 1.001, "communication_s": communication_s * f,
+            "exposed_s": exposed_s * f, "phases": {"forward": forward, "backward": backward},
+        }  # fmt: skip
+
+    return {
+        "kind": "communication",
+        "measurement_version": MEASUREMENT_VERSIONS["communication"],
+        "status": "ok",
+        "cell": cell.coordinates,
+        "settings": TrainingSettings.from_json(settings.to_json()).to_json(),
+        "dataset": _dataset(settings),
+        **_where_and_when(cell.run, gpus),
+        "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
+        "oom": None,
+        "steps": {
+            "block_steps": 10,
+            "variants": {
+                "training": blocks(step_s),
+                **({"no_op_hook": blocks(step_s - exposed_s)} if ddp else {}),
+                **({"no_sync": blocks(step_s - 1.2 * exposed_s)} if ddp else {}),
+            },
+        },
+        "ddp_logger": {
+            "backward_s": [step_s / 2] * 3, "communication_s": [communication_s * f for f in spread],
+            "overlap_s": [(communication_s - exposed_s) * f for f in spread],
+            "exposed_s": [exposed_s * f for f in spread], "bucket_bytes": [9_461_800, 26_494_976, 8_739_072],
+        } if ddp else None,
+        "profile": {
+            "steps": 5,
+            "blocks": [{"step_s": step_s * f, "devices": [device(index, f) for index in range(gpus)]} for f in spread],
+        } if gpus else None,
+    }  # fmt: skip
+
+
+def write(results: Path, cell: AnyCell, record: dict[str, Any]) -> Path:
     path = results / cell.path
-    write_record("timing", path, record)
+    write_record(cell.kind, path, record)
     return path

@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 from page_tables import (
     absent_row,
+    around,
     bandwidth_row,
     communication_row,
     empty,
     environment_row,
     h200,
+    key,
+    record_row,
     speedup_row,
     tables,
     times_row,
@@ -40,6 +43,38 @@ DISAGREEING = {
 WITHOUT_INTERVAL = {**SLOW, "speedup_low": None, "speedup_high": None}
 OOM = absent_row("oom", "CUDA out of memory", **at("single", 1, 32_768))
 FITS = times_row(2.13, **at("single", 1, 8_192))
+
+
+def estimated(batch: int, **ms: float) -> dict[str, Any]:
+    """A row of communication.csv with some estimates of a step, in ms, known to 1 %."""
+    row: dict[str, Any] = {**key(**at(batch=batch)), "status": "ok", "step_s": 6.6e-3}
+    for name, value in ms.items():
+        row |= around(name, value * 1e-3)
+    return row
+
+
+def whole_step(idle_ms: float, difference: float = 0.001, device: int = 0) -> dict[str, Any]:
+    """A row of steps.csv that holds all of a device's step of 10 ms."""
+    return {
+        **key(**at()), "device": device, "phase": "all", "idle_s": idle_ms * 1e-3, "communication_s": 0.5e-3,
+        "parts_s": 10e-3, "difference": difference,
+    }  # fmt: skip
+
+
+def scored(batch: int, error: float) -> dict[str, Any]:
+    return {
+        "kind": "held out", "environment": "A", "status": "ok", "gpus": 4, "batch_per_gpu": batch,
+        "calibrated_on_gpus": 2, "relative_error": error, "within_tolerance": abs(error) <= 0.1,
+        "carried_over_relative_error": -0.013,
+    }  # fmt: skip
+
+
+def cost(kind: str, gpu_s: float) -> dict[str, Any]:
+    return {**record_row(**at()), "kind": kind, "gpu_s": gpu_s}
+
+
+AGREEING = estimated(512, ablation_step_s=0.44, profiler_exposed_step_s=0.42)
+APART = estimated(2048, ablation_step_s=0.70, profiler_exposed_step_s=0.42)
 
 CASES: list[tuple[Finding, Tables, list[str], Tables]] = [
     (
@@ -114,7 +149,65 @@ CASES: list[tuple[Finding, Tables, list[str], Tables]] = [
         ["1 GPU holds a batch of 8,192", "119 GB", "32,768"],
         tables(times=[FITS]),
     ),
+    (
+        findings.estimates_agree,
+        tables(communication=[AGREEING, APART]),
+        ["do not agree", "1 of 2 configurations", "0.700 ms [0.693, 0.707] against 0.4200 ms", "batch 2,048", "15.0 %"],
+        tables(communication=[estimated(128, ablation_step_s=0.44, profiler_exposed_step_s=0.1)]),
+    ),
+    (
+        findings.subtraction_is_not_communication,
+        tables(communication=[estimated(32, communication_step_s=22.0, profiler_step_s=0.8)]),
+        ["22.00 ms [21.78, 22.22]", "of a step of 6.600 ms", "0.800 ms", "batch 32"],
+        tables(communication=[estimated(32, communication_step_s=0.8, profiler_step_s=0.8)]),
+    ),
+    (
+        findings.host_leaves_devices_idle,
+        tables(steps=[whole_step(7.7)]),
+        ["GPU 0 waits for the host during 77.0 %", "5.00 %", "ddp on 4 GPUs at batch 32"],
+        tables(steps=[whole_step(1.0), whole_step(9.0, device=1)]),
+    ),
+    (
+        findings.parts_make_the_step,
+        tables(steps=[whole_step(1.0), whole_step(1.0, -0.05, device=3)]),
+        ["In 1 of 2 profiled steps", "do not add up", "3.00 %", "5.00 % off", "GPU 3"],
+        tables(),
+    ),
+    (
+        findings.profiler_slows,
+        tables(communication=[estimated(32, training_step_s=6.6, profiled_step_s=8.25)]),
+        ["1 of 1 configuration", "25.0 % at most"],
+        tables(communication=[estimated(32, training_step_s=6.6, profiled_step_s=6.7)]),
+    ),
+    (
+        findings.forecast_scored,
+        tables(forecast=[scored(128, 0.02), scored(512, -0.2)]),
+        ["off by more than 10 % at 1 of 2 batches", "20.0 % at batch 512", "the step of 2 GPUs unchanged", "1.30 %"],
+        tables(forecast=[scored(32, 0.02)]),
+    ),
+    (
+        findings.measuring_communication_costs,
+        tables(records=[cost("timing", 90.0), cost("timing", 10.0), cost("collectives", 20.0)]),
+        ["took 20.0 GPU-seconds, the timing cells 100"],
+        tables(records=[cost("timing", 90.0)]),
+    ),
 ]
+
+
+def test_estimates_that_agree_are_said_to() -> None:
+    sentence = findings.estimates_agree(tables(communication=[AGREEING]), GPU)
+    assert sentence is not None
+    assert "agree within their intervals or 15.0 % in all 1 configuration" in sentence
+
+
+def test_parts_and_forecasts_that_hold_are_said_to() -> None:
+    whole = findings.parts_make_the_step(tables(steps=[whole_step(1.0)]), GPU)
+    assert whole is not None
+    assert "add up to the step by the host's clock within 3.00 %" in whole
+    forecast = findings.forecast_scored(tables(forecast=[scored(128, 0.02), scored(512, -0.004)]), GPU)
+    assert forecast is not None
+    assert "is within 10 % of the measured one at every batch from 128 on" in forecast
+    assert "2.00 % at batch 128" in forecast
 
 
 @pytest.mark.parametrize(("finding", "true", "parts", "false"), CASES, ids=[case[0].__name__ for case in CASES])

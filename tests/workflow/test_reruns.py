@@ -25,7 +25,7 @@ def started_at(path: Path) -> str:
 
 
 def test_the_first_run_makes_everything(finished):
-    assert finished.first_run == {"dataset": 1, "study": 1, "time": 4, "tables": 1, "report": 1, "all": 1}
+    assert finished.first_run == {"dataset": 1, "network": 1, "study": 1, "time": 4, "tables": 1, "report": 1, "all": 1}
     assert len(finished.records()) == 4
     assert "<html" in finished.page.read_text()
     tables = {path.stem for path in (finished.folder / "results/tiny/tables").glob("*.csv")}
@@ -55,6 +55,38 @@ def test_a_deleted_record_is_measured_again_and_only_that(project):
 def test_a_new_batch_size_adds_only_its_cells(project):
     project.change_study(batch_per_gpu=[32, 64])
     assert project.planned() == {"study": 1, "time": 4, "tables": 1, "report": 1, "all": 1}
+
+
+def test_communication_is_measured_once_and_again_only_where_a_setting_can_change_it(project):
+    project.change_study(communication={"runs": 1})
+    own = {"collectives": 1, "communication": 1}
+    assert project.run() == {"study": 1, **own, "tables": 1, "report": 1, "all": 1}
+    results = project.folder / "results/tiny"
+    assert json.loads((results / "collectives/gpus-2/run-1.json").read_text())["cell"] == {"gpus": 2, "run": 1}
+    steps = json.loads((results / "communication/ddp/gpus-2/batch-64/run-1.json").read_text())
+    assert set(steps["steps"]["variants"]) == {"training", "no_op_hook", "no_sync"}
+    assert not project.page_is_partial()
+    assert project.planned() == {}
+
+    # More timed epochs, kept traces, and another cluster to forecast for change no measurement of communication.
+    changes = {"communication": {"runs": 1, "keep_traces": True}, "forecast": {"gpus_per_node": 4}}
+    project.change_study(**changes)
+    assert project.planned() == {"study": 1, "tables": 1, "report": 1, "all": 1}
+    project.change_study(**changes, epochs={"timed": 2})
+    assert project.planned() == {"study": 1, "time": 4, "tables": 1, "report": 1, "all": 1}
+    project.change_study(**changes, precision="bfloat16")
+    assert project.planned() == {
+        "study": 1, "time": 4, "communication": 1, "tables": 1, "report": 1, "all": 1,
+    }  # fmt: skip
+    project.change_study(**changes, network={"width": 8})
+    assert project.planned() == {
+        "study": 1, "network": 1, "time": 4, **own, "tables": 1, "report": 1, "all": 1,
+    }  # fmt: skip
+    project.change_study(**changes)
+
+    # Facts that are gone are made again, for the tables alone.
+    (results / "network.json").unlink()
+    assert project.planned() == {"study": 1, "network": 1, "tables": 1, "report": 1, "all": 1}
 
 
 def test_more_runs_add_only_those(project):
@@ -107,6 +139,13 @@ def test_only_what_is_measured_again_is_set_aside(project):
     assert not project.records("*set-aside*")
     project.change_study()
     assert "time" not in project.planned()
+
+
+def test_another_dataset_is_made_and_every_cell_measured_on_it(project):
+    project.change_study(dataset={**STUDY["dataset"], "images": 256})
+    assert project.planned() == {"dataset": 1, "study": 1, "time": 4, "tables": 1, "report": 1, "all": 1}
+    assert project.run("--until", "time")["time"] == 4
+    assert {json.loads(record.read_text())["dataset"]["images"] for record in project.records()} == {256}
 
 
 def test_a_dataset_that_is_gone_is_not_missed_until_a_cell_needs_it(project):

@@ -147,12 +147,16 @@ def configuration(wildcards):
 
 
 def only_to_measure(source, record):
-    """`source` as the only input of cells with `record`s: its time never counts. Where it is gone, it is made for
-    cells that need it, and is no input of those that are measured."""
-    if source.exists():
+    """`source` as the only input of cells with `record`s: its time never counts. Where it is to be made, it is made
+    for the cells that are to be measured, and is no input of the others.
+
+    Then it is no `ancient` one: Snakemake would hold back a cell whose ancient input is being made, to be measured or
+    not.
+    """
+    if source.exists() and str(source) not in OUTDATED.paths:
         return ancient(source)
     finished = set(RECORDS) - OUTDATED.paths if workflow.is_main_process else set()
-    return lambda wildcards: [] if record.format(**wildcards) in finished else ancient(source)
+    return lambda wildcards: [] if record.format(**wildcards) in finished else source
 
 
 def sources(*patterns):

@@ -33,7 +33,7 @@ def estimates_agree(tables: Tables, say: Words) -> str | None:
         for row in apart
     )
     return (
-        f"Exposed communication by ablation (E2) and by the profiler (E3) disagree, by more than {limit}, in "
+        f"Exposed communication by ablation (E2) and by the profiler (E3) do not agree {limit} in "
         f"{len(apart)} of {words.plural(len(compared), 'configuration')} of {from_batch}: {named}."
     )
 
@@ -149,17 +149,6 @@ def measuring_communication_costs(tables: Tables, say: Words) -> str | None:
         f"Measuring communication took {words.figure(more_s, 3)} {say.device}-seconds, the timing cells "
         f"{words.figure(cost_s['timing'], 3)}."
     )
-
-
-COMMUNICATION_FINDINGS = (
-    estimates_agree,
-    subtraction_is_not_communication,
-    host_leaves_devices_idle,
-    parts_make_the_step,
-    profiler_slows,
-    forecast_scored,
-    measuring_communication_costs,
-)
 
 
 def _whole_steps(tables: Tables) -> pd.DataFrame:

@@ -9,7 +9,15 @@ from collections.abc import Callable
 import pandas as pd
 
 from dpscale.present import words
-from dpscale.present.communication_findings import COMMUNICATION_FINDINGS
+from dpscale.present.communication_findings import (
+    estimates_agree,
+    forecast_scored,
+    host_leaves_devices_idle,
+    measuring_communication_costs,
+    parts_make_the_step,
+    profiler_slows,
+    subtraction_is_not_communication,
+)
 from dpscale.present.phrases import extreme, multiple, part_of, percent, place, with_interval
 from dpscale.present.words import Row, Tables, Words
 
@@ -216,7 +224,13 @@ FINDINGS: tuple[Finding, ...] = (
     two_ways_disagree,
     faster_than_ideal,
     memory_ends,
-    *COMMUNICATION_FINDINGS,
+    subtraction_is_not_communication,
+    estimates_agree,
+    host_leaves_devices_idle,
+    parts_make_the_step,
+    profiler_slows,
+    forecast_scored,
+    measuring_communication_costs,
 )
 
 

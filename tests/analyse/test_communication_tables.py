@@ -1,0 +1,205 @@
+"""Communication estimated in five ways, from records whose communication is known exactly."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+import h200_study
+from dpscale.analyse.tables import build_tables
+from dpscale.study import CollectivesCell, CommunicationCell
+from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
+
+STUDY = h200_study.study()
+GRADIENT_BYTES = 44_695_848
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return build_tables(STUDY, collected(STUDY))
+
+
+def row(table: pd.DataFrame, **where) -> dict:
+    for name, value in where.items():
+        table = table[table[name] == value]
+    (found,) = table.to_dict("records")
+    return found
+
+
+def at(strategy, gpus, batch):
+    return {"strategy": strategy, "gpus": gpus, "batch_per_gpu": batch}
+
+
+@pytest.mark.parametrize(("strategy", "gpus", "batch"), [("ddp", 4, 512), ("dp", 2, 32)])
+def test_each_estimate_finds_what_it_is_defined_to_contain(tables, strategy, gpus, batch):
+    found = row(tables["communication"], **at(strategy, gpus, batch))
+    subtraction_s = step_s(strategy, gpus, batch) - step_s("single", 1, batch)
+    assert found["communication_step_s"] == pytest.approx(subtraction_s, rel=1e-6)
+    assert found["profiler_step_s"] == pytest.approx(COMMUNICATION_S[strategy])
+    assert found["profiler_exposed_step_s"] == pytest.approx(EXPOSED_S[strategy])
+    if strategy == "ddp":
+        assert found["ablation_step_s"] == pytest.approx(EXPOSED_S["ddp"])
+        assert found["no_sync_step_s"] == pytest.approx(1.2 * EXPOSED_S["ddp"])
+        assert found["logger_step_s"] == pytest.approx(COMMUNICATION_S["ddp"])
+        assert found["logger_exposed_step_s"] == pytest.approx(EXPOSED_S["ddp"])
+    else:
+        assert pd.isna(found["ablation_step_s"])
+        assert pd.isna(found["logger_step_s"])
+    for name in ("profiler_step_s", "isolated_step_s"):
+        assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
+
+
+def test_the_isolated_floor_of_ddp_is_its_three_buckets(tables):
+    """2 (N-1) latencies and 2 (N-1)/N of the bytes, each."""
+    found = row(tables["communication"], **at("ddp", 4, 512))
+    assert found["isolated_step_s"] == pytest.approx(3 * 6 * 1e-5 + 1.5 * GRADIENT_BYTES / 250e9)
+
+
+def test_the_isolated_floor_of_dp_holds_images_parameters_and_gradients(tables):
+    found = row(tables["communication"], **at("dp", 4, 512))
+    collectives_s = (7 + 5) * 1e-5 + (2 * GRADIENT_BYTES + 38_560) / 250e9
+    copies_s = 3 * 512 * (12_288 + 40) * 1e-3 / 2**28
+    assert found["isolated_step_s"] == pytest.approx(collectives_s + copies_s)
+
+
+def test_bandwidth_three_ways(tables):
+    found = row(tables["bandwidth"], **at("ddp", 4, 512))
+    ring_bytes = 1.5 * GRADIENT_BYTES
+    alone_s = 6 * 1e-5 + ring_bytes / 250e9
+    assert found["bus_bandwidth_gb_s"] == pytest.approx(ring_bytes / alone_s / 1e9)
+    assert found["profiler_bandwidth_gb_s"] == pytest.approx(ring_bytes / COMMUNICATION_S["ddp"] / 1e9)
+    assert found["utilisation"] == pytest.approx(found["bandwidth_gb_s"] / found["bus_bandwidth_gb_s"])
+    assert pd.isna(found["root_link_bytes_per_step"])
+
+
+def test_dataparallel_moves_more_through_its_first_gpu_than_a_ring_would(tables):
+    found = row(tables["bandwidth"], **at("dp", 4, 512))
+    images_and_logits = 3 * 512 * (12_288 + 40)
+    assert found["root_link_bytes_per_step"] == 2 * GRADIENT_BYTES + 38_560 + images_and_logits
+
+
+def test_bus_bandwidth_has_nccl_tests_factors(tables):
+    for operation, factor in (("allreduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("broadcast", 1)):
+        found = row(tables["collectives"], operation=operation, gpus=4, message_bytes=2**30)
+        assert found["bus_bandwidth_gb_s"] == pytest.approx(factor * found["algorithm_bandwidth_gb_s"])
+        assert found["algorithm_bandwidth_gb_s"] == pytest.approx(2**30 / found["time_s"] / 1e9)
+        assert found["time_s_min"] < found["time_s"] < found["time_s_p95"]
+
+
+def test_sizes_say_what_the_network_needs_them_for(tables):
+    collectives = tables["collectives"]
+    assert row(collectives, operation="allreduce", gpus=4, message_bytes=26_494_976)["use"] == "DDP's bucket 2"
+    assert row(collectives, operation="allreduce", gpus=2, message_bytes=GRADIENT_BYTES)["use"] == "whole gradient"
+    assert len(collectives[collectives["operation"] == "peer_copy"]) == 2 * 1 + 4 * 3
+
+
+def test_the_parts_of_a_step_sum_up_to_it(tables):
+    steps = tables["steps"]
+    whole = steps[steps["phase"] == "all"]
+    assert len(whole) == 3 * 2 * (2 + 4), "every device of every parallel configuration"
+    for found in whole.to_dict("records"):
+        place = at(found["strategy"], found["gpus"], found["batch_per_gpu"])
+        assert found["parts_s"] == pytest.approx(step_s(*place.values()))
+        assert found["difference"] == pytest.approx(1 / 1.001 - 1, rel=1e-3), "by the host's clock it is 0.1 % longer"
+        phases = steps[(steps["phase"] != "all") & (steps["device"] == found["device"])]
+        for name, value in place.items():
+            phases = phases[phases[name] == value]
+        for part in ("compute_s", "communication_s", "copy_s", "idle_s"):
+            assert phases[part].sum() == pytest.approx(found[part])
+            assert found[f"{part}_low"] <= found[part] <= found[f"{part}_high"]
+
+
+def test_mfu_is_work_over_peak(tables):
+    found = row(tables["times"], **at("ddp", 4, 512))
+    assert found["mfu"] == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
+    assert found["mfu_low"] < found["mfu"] < found["mfu_high"]
+
+
+def test_a_gpu_that_is_not_in_the_table_has_no_mfu():
+    data = collected(STUDY)
+    for record in data.records.values():
+        record["hardware"]["device_model"] = "A GPU of tomorrow"
+    found = build_tables(STUDY, data)["times"]
+    assert found["mfu"].isna().all()
+    assert found["peak_flop_s"].isna().all()
+    assert (found["flop_per_image"].dropna() == 3_328_997_376).all()
+
+
+def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables):
+    def scored(built):
+        forecast = built["forecast"]
+        return forecast[forecast["kind"] == "held out"]
+
+    found = scored(tables)
+    assert list(found["batch_per_gpu"]) == [32, 128, 512]
+    assert found["within_tolerance"].all()
+    changed = collected(STUDY)
+    for cell, record in changed.records.items():
+        if isinstance(cell, CollectivesCell) and cell.gpus == 4:
+            for result in record["collectives"]:
+                result["seconds"] = [3 * seconds for seconds in result["seconds"]]
+        elif record["cell"]["gpus"] == 4 and record["kind"] == "timing":
+            for result in record["scopes"].values():
+                result["step_s_median"] = [2 * seconds for seconds in result["step_s_median"]]
+    again = scored(build_tables(STUDY, changed))
+    assert list(again["step_s"]) == list(found["step_s"])
+    assert not again["within_tolerance"].any(), "but what it is scored against has changed"
+
+
+def test_the_forecast_reaches_1024_gpus_and_says_where_an_epoch_is_too_small(tables):
+    forecast = tables["forecast"][tables["forecast"]["kind"] == "extrapolated"]
+    assert sorted(forecast["gpus"].unique()) == [8, 16, 32, 64, 128, 256, 512, 1024]
+    assert (forecast["step_s_low"] <= forecast["step_s"]).all()
+    too_large = forecast["global_batch"] > 50_000
+    assert (forecast["reason"].notna() == too_large).all()
+
+
+def test_every_weak_series_has_every_law(tables):
+    laws = tables["laws"]
+    assert set(laws["law"]) == {"Amdahl", "Gustafson", "USL"}
+    assert laws.groupby(["strategy", "batch_per_gpu"]).ngroups == 6
+    usl = laws[laws["law"] == "USL"]
+    assert usl["statement"].str.contains("cannot be tested here").all()
+
+
+@pytest.mark.parametrize("kind", [CollectivesCell, CommunicationCell])
+def test_without_some_records_the_other_figures_stand(tables, kind):
+    data = collected(STUDY)
+    left = {cell: record for cell, record in data.records.items() if not isinstance(cell, kind)}
+    built = build_tables(STUDY, replace(data, records=left))
+    pd.testing.assert_frame_equal(built["times"], tables["times"])
+    pd.testing.assert_frame_equal(built["speedup"], tables["speedup"])
+    assert len(built["missing"]) == len(data.records) - len(left)
+    missing = {"collectives": "isolated_step_s", "communication": "profiler_step_s"}[kind.kind]
+    assert built["communication"][missing].isna().all()
+    assert built["communication"]["communication_s"].notna().all()
+
+
+def test_without_the_networks_facts_there_is_no_forecast():
+    built = build_tables(STUDY, replace(collected(STUDY), network=None))
+    assert built["forecast"].empty
+    assert built["times"]["mfu"].isna().all()
+    assert built["communication"]["profiler_step_s"].notna().all()
+
+
+def test_out_of_memory_is_a_result_without_estimates():
+    data = collected(STUDY)
+    for cell, record in data.records.items():
+        if isinstance(cell, CommunicationCell):
+            record |= {"status": "oom", "steps": None, "ddp_logger": None, "profile": None}
+            record["oom"] = {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"}
+    built = build_tables(STUDY, data)
+    assert built["communication"]["training_step_s"].isna().all()
+    assert built["steps"].empty
+    assert built["missing"].empty
+
+
+def test_collectives_stand_in_the_environment_of_the_cells_with_the_same_software(tables):
+    assert list(tables["environments"]["environment"]) == ["A"]
+    data = collected(STUDY)
+    for cell, record in data.records.items():
+        if isinstance(cell, CollectivesCell):
+            record["software"] = {**record["software"], "nccl": "9.9.9"}
+    built = build_tables(STUDY, data)
+    assert sorted(built["environments"]["environment"]) == ["A", "B"]
+    assert built["communication"]["isolated_step_s"].isna().all(), "no figure is borrowed from another environment"

@@ -1,0 +1,60 @@
+"""A study on 4 H200, as METHOD.md has its times, with every kind of record, and communication that is known exactly."""
+
+from typing import Any
+
+from dpscale.record import Collected
+from dpscale.study import CollectivesCell, CommunicationCell, Study, plan
+from record_factory import collectives_record, communication_record, network_facts, timing_record
+
+IMAGES = 50_000
+# Compute epoch seconds by (strategy, GPUs, batch per GPU).
+EPOCH_S = {
+    ("single", 1, 32): 7.74,
+    ("single", 1, 128): 2.87,
+    ("single", 1, 512): 2.30,
+    ("dp", 2, 32): 20.9,
+    ("dp", 2, 128): 4.93,
+    ("dp", 2, 512): 1.23,
+    ("dp", 4, 32): 13.3,
+    ("dp", 4, 128): 3.14,
+    ("dp", 4, 512): 0.756,
+    ("ddp", 2, 32): 5.04,
+    ("ddp", 2, 128): 1.53,
+    ("ddp", 2, 512): 1.18,
+    ("ddp", 4, 32): 2.52,
+    ("ddp", 4, 128): 0.770,
+    ("ddp", 4, 512): 0.591,
+}
+# What communication takes of every step, and what of it shows.
+COMMUNICATION_S = {"dp": 0.8e-3, "ddp": 0.25e-3}
+EXPOSED_S = {"dp": 0.8e-3, "ddp": 0.1e-3}
+VALUES: dict[str, Any] = {"study": "h200", "batch_per_gpu": [32, 128, 512], "scopes": ["compute"], "runs": 2}
+
+
+def study(**changes: Any) -> Study:
+    return Study({**VALUES, **changes})
+
+
+def step_s(strategy: str, gpus: int, batch: int) -> float:
+    """As the factory's timing records have it: an equal share of the epoch."""
+    return EPOCH_S[strategy, gpus, batch] * gpus * batch / IMAGES
+
+
+def collected(wanted: Study, latency_s: float = 1e-5, gb_s: float = 250.0) -> Collected:
+    """All records of the study; collectives take as long as `latency_s` and `gb_s` say."""
+    records: dict[Any, dict[str, Any]] = {}
+    for cell in plan(wanted).all_cells:
+        if isinstance(cell, CollectivesCell):
+            records[cell] = collectives_record(cell, wanted.settings, latency_s, gb_s)
+            continue
+        at = cell.configuration
+        place = at.strategy, at.gpus, at.batch_per_gpu
+        if isinstance(cell, CommunicationCell):
+            whole_s = step_s(*place)
+            idle_s = max(0.0, whole_s - step_s("single", 1, at.batch_per_gpu)) * 0.9
+            parts = COMMUNICATION_S[at.strategy], EXPOSED_S[at.strategy], idle_s
+            records[cell] = communication_record(cell, wanted.settings, whole_s, *parts)
+        else:
+            epochs = [EPOCH_S[place] * factor for factor in (0.998, 1.0, 1.002)]
+            records[cell] = timing_record(cell, wanted.settings, epochs)
+    return Collected(records, {}, {}, network_facts(wanted.settings))

@@ -1,0 +1,180 @@
+"""Where device time went, on traces whose answer is known."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.measure.trace import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    NO_PHASE,
+    Kernel,
+    Mark,
+    device_times,
+    kind_of,
+    read_kernels,
+    union_ns,
+)
+
+NS = 1e-9
+
+
+def kernel(start: int, end: int, kind: str = COMPUTE, device: int = 0, phase: str = "forward") -> Kernel:
+    return Kernel(device, kind, phase, start, end)
+
+
+def only(kernels: list[Kernel], end: int = 100, marks: tuple[Mark, ...] = (Mark("forward", 0),)):
+    """The times of device 0 in the window from 0 to `end`, phases added up, in ns."""
+    (found,) = device_times(kernels, marks, [0], 0, end)
+    parts = dict.fromkeys((COMPUTE, COMMUNICATION, COPY, "idle"), 0.0)
+    for phase in found.phases.values():
+        for part, seconds in phase.items():
+            parts[part] += seconds / NS
+    return found, {part: round(value) for part, value in parts.items()}
+
+
+@pytest.mark.parametrize(
+    ("intervals", "length"),
+    [
+        ([], 0),
+        ([(0, 10)], 10),
+        ([(0, 10), (10, 20)], 20),  # touching
+        ([(0, 30), (10, 20)], 30),  # nested
+        ([(0, 10), (5, 20), (30, 31)], 21),
+        ([(10, 20), (0, 30), (30, 40)], 40),  # out of order, nested and touching
+        ([(5, 5)], 0),
+    ],
+)
+def test_union(intervals, length):
+    assert union_ns(intervals) == length
+
+
+spans = st.tuples(st.integers(0, 60), st.integers(0, 40)).map(lambda span: (span[0], span[0] + span[1]))
+
+
+@given(st.lists(spans, max_size=8))
+def test_union_counts_every_instant_once(intervals):
+    covered = {instant for start, end in intervals for instant in range(start, end)}
+    assert union_ns(intervals) == len(covered)
+
+
+kinds = st.sampled_from([COMPUTE, COMMUNICATION, COPY])
+kernels_of_devices = st.lists(
+    st.builds(
+        lambda span, kind, device, phase: kernel(*span, kind, device, phase),
+        spans,
+        kinds,
+        st.integers(0, 1),
+        st.sampled_from(["forward", "backward"]),
+    ),
+    max_size=10,
+)
+
+
+@given(kernels_of_devices, st.integers(0, 100))
+def test_every_instant_of_every_device_is_one_thing(kernels, switch_ns):
+    """Against the definition, instant by instant."""
+    marks = [Mark("forward", 0), Mark("backward", switch_ns)]
+    for found in device_times(kernels, marks, [0, 1], 0, 100):
+        running = [
+            [one for one in kernels if one.device == found.device and one.start_ns <= t < one.end_ns]
+            for t in range(100)
+        ]
+        kinds_at = [{one.kind for one in some} for some in running]
+        sums = {part: sum(phase[part] for phase in found.phases.values()) / NS for part in (COMPUTE, COPY, "idle")}
+        assert sums[COMPUTE] == pytest.approx(sum(COMPUTE in at for at in kinds_at))
+        assert found.exposed_s / NS == pytest.approx(sum(COMMUNICATION in at and COMPUTE not in at for at in kinds_at))
+        assert found.communication_s / NS == pytest.approx(sum(COMMUNICATION in at for at in kinds_at))
+        assert sums[COPY] == pytest.approx(sum(at == {COPY} for at in kinds_at))
+        assert sums["idle"] == pytest.approx(sum(not at for at in kinds_at))
+        idle_forward = found.phases.get("forward", {"idle": 0.0})["idle"] / NS
+        assert idle_forward == pytest.approx(sum(not at for at in kinds_at[:switch_ns]))
+        whole = sum(seconds for phase in found.phases.values() for seconds in phase.values())
+        assert whole / NS == pytest.approx(100)
+
+
+def test_overlap_is_hidden_and_the_rest_exposed():
+    found, parts = only([kernel(0, 60), kernel(40, 90, COMMUNICATION, phase="backward")])
+    assert parts == {COMPUTE: 60, COMMUNICATION: 30, COPY: 0, "idle": 10}
+    assert found.communication_s == pytest.approx(50 * NS)
+    assert found.exposed_s == pytest.approx(30 * NS)
+    assert found.phases["backward"][COMMUNICATION] == pytest.approx(30 * NS)
+
+
+def test_touching_is_neither_overlap_nor_gap():
+    found, parts = only([kernel(0, 50), kernel(50, 100, COMMUNICATION)])
+    assert parts == {COMPUTE: 50, COMMUNICATION: 50, COPY: 0, "idle": 0}
+    assert found.exposed_s == found.communication_s
+
+
+def test_compute_on_another_device_hides_nothing():
+    """What merging devices gets wrong for one process that drives several."""
+    here, there = device_times([kernel(0, 100, device=1), kernel(20, 50, COMMUNICATION)], [], [0, 1], 0, 100)
+    assert here.exposed_s == pytest.approx(30 * NS)
+    assert there.exposed_s == 0
+
+
+def test_work_counts_only_inside_the_window():
+    _, parts = only([kernel(-50, 10), kernel(90, 500, COMMUNICATION)])
+    assert parts == {COMPUTE: 10, COMMUNICATION: 10, COPY: 0, "idle": 80}
+
+
+def test_busy_time_belongs_to_the_phase_that_asked_and_idle_time_to_the_hosts():
+    """Kernels run after the host has gone on."""
+    marks = (Mark("forward", 0), Mark("backward", 20), Mark("optimiser", 70))
+    found, _ = only([kernel(10, 40, phase="forward"), kernel(40, 60, phase="backward")], marks=marks)
+    assert found.phases["forward"] == pytest.approx({COMPUTE: 30 * NS, COMMUNICATION: 0, COPY: 0, "idle": 10 * NS})
+    assert found.phases["backward"] == pytest.approx({COMPUTE: 20 * NS, COMMUNICATION: 0, COPY: 0, "idle": 10 * NS})
+    assert found.phases["optimiser"]["idle"] == pytest.approx(30 * NS)
+
+
+@pytest.mark.parametrize(
+    ("category", "name", "kind"),
+    [
+        ("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", COMMUNICATION),
+        ("kernel", "ncclKernel_Broadcast_RING_LL_Sum_int8_t(ncclWorkElem)", COMMUNICATION),
+        ("kernel", "void at::native::vectorized_elementwise_kernel<4>", COMPUTE),
+        ("kernel", "sm90_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw", COMPUTE),
+        ("gpu_memcpy", "Memcpy PtoP (Device -> Device)", COMMUNICATION),
+        ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", COPY),
+        ("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", COPY),
+        ("gpu_memcpy", "Memcpy DtoD (Device -> Device)", COMPUTE),
+        ("gpu_memset", "Memset (Device)", COMPUTE),
+    ],
+)
+def test_kinds(category, name, kind):
+    assert kind_of(category, name) == kind
+
+
+def event(category, name, ts, dur, device=0, correlation=None, **more):
+    arguments = {"device": device, **({} if correlation is None else {"correlation": correlation})}
+    return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "args": arguments, **more}
+
+
+def test_a_trace_as_the_profiler_writes_it():
+    """Microseconds after a base in ns; annotations are not kernels; a kernel's phase is that of its launch."""
+    base = 1_700_000_000_000_000_000
+    trace = {
+        "baseTimeNanoseconds": base,
+        "traceEvents": [
+            {"ph": "M", "name": "process_name"},
+            event("cuda_runtime", "cudaLaunchKernel", 1.0, 0.5, correlation=7),
+            event("kernel", "gemm", 10.5, 2.25, correlation=7),
+            event("cuda_driver", "cuLaunchKernelEx", 6.0, 0.5, correlation=8),
+            event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 12.0, 3, device=1, correlation=8),
+            event("gpu_user_annotation", "nccl:all_reduce", 12.0, 3, device=1),
+            event("kernel", "unlinked", 20.0, 1),
+        ],
+    }
+    marks = [Mark("forward", base), Mark("backward", base + 5_000)]
+    assert read_kernels(trace, marks) == [
+        Kernel(0, COMPUTE, "forward", base + 10_500, base + 12_750),
+        Kernel(1, COMMUNICATION, "backward", base + 12_000, base + 15_000),
+        Kernel(0, COMPUTE, "backward", base + 20_000, base + 21_000),
+    ]
+
+
+def test_before_the_first_mark_there_is_no_phase():
+    trace = {"traceEvents": [event("kernel", "gemm", 1, 1)]}
+    assert read_kernels(trace, [Mark("forward", 5_000)])[0].phase == NO_PHASE
