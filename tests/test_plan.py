@@ -44,6 +44,17 @@ def test_every_configuration_of_the_grid_is_measured_or_listed_with_a_reason(val
                 )
 
 
+@given(studies, st.integers(0, 2))
+def test_communication_is_measured_wherever_several_gpus_train(values, runs):
+    planned = plan(Study({**values, "communication": {"runs": runs}}))
+    parallel = {configuration for configuration in planned.configurations if configuration.gpus > 1}
+    assert len(planned.communication) == runs * len(parallel)
+    assert {cell.configuration for cell in planned.communication} == (parallel if runs else set())
+    assert {cell.gpus for cell in planned.collectives} == ({at.gpus for at in parallel} if runs else set())
+    paths = [cell.path for cell in planned.all_cells]
+    assert len(set(paths)) == len(paths)
+
+
 @given(studies)
 def test_cells_are_unique_and_run_1_of_all_comes_before_run_2_of_any(values):
     cells = plan(Study(values)).cells

@@ -14,7 +14,7 @@ from project import Project, job_counts
 
 pytestmark = pytest.mark.slurm
 
-CELLS = 12
+CELLS = {"time": 12, "collectives": 1, "communication": 3}
 
 
 class Watch(threading.Thread):
@@ -53,13 +53,14 @@ def study(slurm, root, tmp_path_factory) -> SlurmProject:
 
 @pytest.fixture(scope="module")
 def records(study) -> list[dict]:
-    return [read(path) for path in sorted(study.folder.glob("results/laptop/cells/**/run-*.json"))]
+    return [read(path) for path in sorted(study.folder.glob("results/laptop/*/**/run-*.json"))]
 
 
 def test_every_cell_is_one_job_with_its_gpus_on_one_node(study, records):
-    assert job_counts(study.output) == {"dataset": 1, "study": 1, "time": CELLS, "tables": 1, "report": 1, "all": 1}
-    jobs = {job["JobId"]: job for job in study.jobs("time")}
-    assert len(records) == len(jobs) == CELLS
+    others = {"dataset": 1, "network": 1, "study": 1, "tables": 1, "report": 1, "all": 1}
+    assert job_counts(study.output) == {**CELLS, **others}
+    jobs = {job["JobId"]: job for rule in CELLS for job in study.jobs(rule)}
+    assert len(records) == len(jobs) == sum(CELLS.values())
     for record in records:
         job = jobs[record["provenance"]["job_id"]]
         assert job["TresPerNode"] == f"gres:gpu:v100:{record['cell']['gpus']}"
@@ -81,8 +82,8 @@ def test_jobs_at_the_same_time_have_different_gpus(records):
 
 
 def test_work_without_gpus_is_in_jobs_without_gpus(study):
-    others = [job for job in study.jobs() if "rule_time" not in job["Comment"]]
-    assert {job["Comment"].strip() for job in others} == {"rule_dataset", "rule_tables", "rule_report"}
+    others = [job for job in study.jobs() if job["Comment"].strip().removeprefix("rule_") not in CELLS]
+    assert {job["Comment"].strip() for job in others} == {"rule_dataset", "rule_network", "rule_tables", "rule_report"}
     assert all("TresPerNode" not in job for job in others)
 
 

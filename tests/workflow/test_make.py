@@ -15,8 +15,8 @@ def test_make_report_measures_the_laptop_study_and_then_nothing(clone, laptop_re
     assert output.splitlines()[-1] == f"The page: {page}"
     assert re.search(r"^ddp +2 +128 +ok +[\d.]+ \[", output, re.MULTILINE)
     assert "not available" in output
-    records = sorted(clone.folder.glob("results/laptop/cells/**/run-*.json"))
-    assert len(records) == 12
+    records = sorted(clone.folder.glob("results/laptop/*/**/run-*.json"))
+    assert len(records) == 12 + 1 + 3, "timing, collectives, communication"
     html = page.read_text()
     for state in ("ok", "capped", "not available"):
         assert f">{state}<" in html

@@ -6,7 +6,9 @@ rule tables:
         study=STUDY_FILE,
         network=NETWORK,
         records=lambda wildcards: of_this_study(*RECORDS),
-        code=sources("analyse/*.py", "analyse/*.yaml", "study.py", "record.py", "attempts.py", "schema.py", "../schemas/*.yaml"),
+        code=sources(
+            "analyse/*.py", "analyse/*.yaml", "study.py", "record.py", "attempts.py", "schema.py", "../schemas/*.yaml"
+        ),
     output:
         TABLE_FILES,
     log:
