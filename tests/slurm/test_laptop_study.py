@@ -57,7 +57,8 @@ def records(study) -> list[dict]:
 
 
 def test_every_cell_is_one_job_with_its_gpus_on_one_node(study, records):
-    assert job_counts(study.output) == {"dataset": 1, "study": 1, "time": CELLS, "tables": 1, "report": 1, "all": 1}
+    once = dict.fromkeys(("dataset", "study", "audit", "tables", "report", "all"), 1)
+    assert job_counts(study.output) == {**once, "time": CELLS}
     jobs = {job["JobId"]: job for job in study.jobs("time")}
     assert len(records) == len(jobs) == CELLS
     for record in records:
@@ -82,7 +83,7 @@ def test_jobs_at_the_same_time_have_different_gpus(records):
 
 def test_work_without_gpus_is_in_jobs_without_gpus(study):
     others = [job for job in study.jobs() if "rule_time" not in job["Comment"]]
-    assert {job["Comment"].strip() for job in others} == {"rule_dataset", "rule_tables", "rule_report"}
+    assert {job["Comment"].strip() for job in others} == {"rule_dataset", "rule_audit", "rule_tables", "rule_report"}
     assert all("TresPerNode" not in job for job in others)
 
 

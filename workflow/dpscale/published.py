@@ -1,7 +1,7 @@
 """Figures as others published them: a YAML file, read with the digits that were printed. Pure, and free of torch."""
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -31,7 +31,10 @@ Printed = Mapping[Place, Decimal]
 
 @dataclass(frozen=True)
 class Published:
-    """A study as published. Numbers are decimals with the digits that were printed; times are seconds."""
+    """A study as published. Numbers are decimals with the digits that were printed; times are seconds.
+
+    `sha256` is the checksum of its file: an audit names what it is of.
+    """
 
     id: str
     title: str
@@ -60,7 +63,7 @@ class Published:
         return cls(
             id=values["id"],
             title=values["title"],
-            sha256=checksum(path),
+            sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
             year=values.get("year"),
             dataset_images=int(values["dataset_images"]),
             parameters_trained=parameters.get("parameters_trained"),
@@ -80,15 +83,7 @@ class Published:
         return sorted({*self.epoch_s, *(place for table in self.quantities.values() for place in table)})
 
 
-def checksum(path: Path) -> str:
-    """SHA-256 of a file: an audit names the file it is of. Raises PublishedError where it cannot be read."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise PublishedError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def read_all(paths: Sequence[str]) -> dict[str, Published]:
+def read_all(paths: Iterable[str | Path]) -> dict[str, Published]:
     """The studies of several files by id. Raises PublishedError where two files have the same one."""
     found: dict[str, Published] = {}
     for path in paths:

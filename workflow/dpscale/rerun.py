@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from dpscale.errors import RecordError
+from dpscale.published import AUDIT_PATH, read_all
 from dpscale.record import examine, read_record, set_aside
 from dpscale.study import DATASET_MANIFEST, MISSING_TABLE, STUDY_FILE, Plan, Study
 
@@ -43,7 +44,12 @@ def find_outdated(study: Study, planned: Plan, results: Path) -> Outdated:
             reasons.append(problem)
         elif record is None:
             missing.append(results / cell.path)
-    others = (*_outdated_study(study, results), *_outdated_dataset(study, results), *_partial_tables(results))
+    others = (
+        *_outdated_study(study, results),
+        *_outdated_dataset(study, results),
+        *_outdated_audits(study, results),
+        *_partial_tables(results),
+    )
     return Outdated(tuple(missing), tuple(rejected), others, tuple(reasons))
 
 
@@ -56,6 +62,17 @@ def _outdated_study(study: Study, results: Path) -> Iterator[Path]:
         return
     except (OSError, ValueError):
         yield path
+
+
+def _outdated_audits(study: Study, results: Path) -> Iterator[Path]:
+    """Audits of another version of a published file: one that is put in its place can be older than its audit."""
+    for published in read_all(study["published"]).values():
+        path = results / AUDIT_PATH.format(id=published.id)
+        try:
+            if path.exists() and read_record("audit", path)["sha256"] != published.sha256:
+                yield path
+        except RecordError:
+            yield path
 
 
 def _partial_tables(results: Path) -> Iterator[Path]:

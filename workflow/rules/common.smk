@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 from dpscale.analyse.names import TABLES
 from dpscale.errors import DpscaleError
 from dpscale.measure import MEASUREMENT_VERSION
-from dpscale import cluster, rerun, slurm, study
+from dpscale import cluster, published, rerun, slurm, study
 from dpscale.study import CELL_PATH, Configuration, Study, runnable_plan
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.enums import RerunTrigger
@@ -31,6 +31,7 @@ STUDY_SOURCES = [os.path.relpath(path) for path in workflow.config_settings.conf
 try:
     STUDY = Study(config, source=" and ".join(STUDY_SOURCES))
     PLAN = runnable_plan(STUDY)
+    PUBLISHED = published.read_all(STUDY["published"])
     CLUSTER = cluster.Cluster.read(Path(os.path.relpath(Path(workflow.basedir) / "config/cluster.yaml")))
 except DpscaleError as error:
     raise WorkflowError(str(error))
@@ -41,6 +42,7 @@ MANIFEST = RESULTS / study.DATASET_MANIFEST
 DATASET = MANIFEST.parent
 RECORD = f"{RESULTS}/{CELL_PATH}.json"
 RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.cells]
+AUDITS = [RESULTS / published.AUDIT_PATH.format(id=id) for id in PUBLISHED]
 TABLE_FILES = [RESULTS / f"tables/{name}.csv" for name in TABLES]
 PAGE = STUDY.page
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"

@@ -5,6 +5,7 @@ rule tables:
     input:
         study=STUDY_FILE,
         records=lambda wildcards: of_this_study(*RECORDS),
+        audits=AUDITS,
         code=sources("analyse/*.py", "study.py", "record.py", "attempts.py", "schema.py", "../schemas/*.yaml"),
     output:
         TABLE_FILES,

@@ -1,3 +1,7 @@
 """Names of the tables, for those who only pass files on and need not load pandas."""
 
-TABLES = ("times", "speedup", "communication", "bandwidth", "environments", "records", "rejected", "missing")
+AUDIT_TABLES = ("audit", "audit_findings", "audit_warnings")
+TABLES = (
+    *("times", "speedup", "communication", "bandwidth", "environments", "records", "rejected", "missing"),
+    *AUDIT_TABLES,
+)

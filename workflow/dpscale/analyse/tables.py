@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpscale.analyse import audits as published_audits
 from dpscale.analyse import bandwidth, communication, scaling
 from dpscale.analyse.statistics import Estimate, bootstrap_median, derive
 from dpscale.record import Collected, Record
@@ -48,6 +49,7 @@ COLUMNS: dict[str, list[str]] = {
     ],
     "rejected": ["path", "reason"],
     "missing": ["path", "strategy", "gpus", "batch_per_gpu", "run", "status", "reason", "log"],
+    **published_audits.COLUMNS,
 }  # fmt: skip
 
 # Columns to read back as text: version 12.10 is not 12.1, and a column without any entry is no column of numbers.
@@ -55,6 +57,7 @@ TEXT_COLUMNS = dict.fromkeys(
     (
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
         *("git_commit", "job_id", "dataset_sha256", "log"),
+        *published_audits.TEXT_COLUMNS,
     ),
     str,
 )
@@ -105,7 +108,7 @@ class Point:
         }
 
 
-def build_tables(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
+def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> dict[str, pd.DataFrame]:
     """All tables of a study by name, with the columns of COLUMNS; pure."""
     environments = _environments(collected.records)
     points = _points(study, collected, environments)
@@ -123,6 +126,7 @@ def build_tables(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
         "records": [_record_row(cell, record, environments) for cell, record in collected.records.items()],
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],
         "missing": [_missing_row(cell, collected) for cell in plan(study).cells if cell not in collected.records],
+        **published_audits.rows(audits),
     }
     # Whole numbers stay whole beside missing ones.
     return {name: pd.DataFrame(list(rows[name]), columns=COLUMNS[name]).convert_dtypes() for name in COLUMNS}

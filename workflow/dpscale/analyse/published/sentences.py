@@ -1,0 +1,121 @@
+"""What was found, in one sentence a quantity, built from the outcome."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dpscale.analyse.published.corrected import TABLE, Basis
+from dpscale.analyse.published.search import Fit, Found, Rival
+from dpscale.published import Place, Printed, Published
+
+NAMES = {
+    "speedup": "speedup",
+    "speedup_alternative": "alternative speedup",
+    "compute_s": "compute time",
+    "communication_s": "communication time",
+    "bandwidth": "bandwidth",
+}
+_SHOWN = 3
+
+
+def sentence(found: Found, printed: Printed) -> str:
+    """The outcome for a quantity: the convention, how much supports it, and what else would fit."""
+    name = NAMES[found.quantity]
+    if found.best is None:
+        return f"The {name} cannot be checked: the times that it would follow from were not printed."
+    if found.verdict == "not reproduced":
+        return (
+            f"No convention of the {found.tried:,} tried gives the {name}. The closest, "
+            f"{found.best.convention.formula}, is furthest off at {_miss(found.best, found.best.worst, printed)}."
+        )
+    return (
+        f"The {name} is {found.best.convention.formula}, {_against_method(found.best)}. "
+        f"It gives {_support(found, printed)}. {_certainty(found)}{_others(found)}"
+    )
+
+
+def remarks(published: Published, times: Basis) -> Iterator[tuple[str, str, str]]:
+    """Quantity, verdict and sentence of what else there is to say."""
+    if times != TABLE:
+        text = (
+            f"Compute time, communication time and bandwidth are corrected from {times.formula}, the times that the "
+            "authors subtracted; those of their table are another measurement."
+        )
+        yield "communication_s", "from other times", text
+    for one in published.unmeasured:
+        place = Place(one["batch_per_gpu"], one["gpus"])
+        yield "epoch_s", "not measured", f"There is no time at {place_words(place)}: {one['why']}."
+    if published.training:
+        text = "Loss and accuracy stand as published: nothing that was printed allows them to be recomputed."
+        yield "training", "not recomputable", text
+
+
+def summary(record: Mapping[str, Any]) -> str:
+    """A record of an audit in a few lines for the terminal."""
+    lines = [f"{record['id']}: {record['title']}"]
+    for quantity in record["quantities"]:
+        formula = quantity["convention"]["formula"] if quantity["convention"] else "-"
+        formula = f"closest: {formula}" if quantity["verdict"] == "not reproduced" else formula
+        cells = f"{quantity['supporting_cells']} of {quantity['independent_cells']} cells"
+        lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:17}  {cells:>12}  {formula}")
+    counts = Counter(warning["check"] for warning in record["warnings"])
+    return "\n".join([*lines, *(f"  warning: {check} ({number})" for check, number in counts.items())])
+
+
+def place_words(place: Place) -> str:
+    """`batch 32 on 2 GPUs`."""
+    return f"batch {place.batch_per_gpu:,} on {place.gpus} GPU{'s' if place.gpus > 1 else ''}"
+
+
+def _against_method(fit: Fit) -> str:
+    differences = fit.convention.differences
+    return f"not as defined here: {'; '.join(differences)}" if differences else "as defined here"
+
+
+def _support(found: Found, printed: Printed) -> str:
+    assert found.best
+    several = sum(place.gpus > 1 for place in found.cells)
+    part = "all" if several == found.best.supporting else f"{found.best.supporting} of"
+    exceptions = [_miss(found.best, place, printed) for place in found.exceptions]
+    but = f", but not {_listed(exceptions)}" if exceptions else ""
+    return f"{part} {several} cells with several GPUs{but}"
+
+
+def _certainty(found: Found) -> str:
+    chance = f"a chance of about {found.chance:.1g}" if found.chance >= 1e-6 else "a chance below one in a million"
+    tried = f"{found.tried:,} conventions were tried, and numbers unrelated to the times would suit one of them as well"
+    if found.verdict == "too few cells":
+        return f"That is too little to call it found: {tried} with {chance}."
+    return f"{tried} with {chance}."
+
+
+def _others(found: Found) -> str:
+    if not found.rivals:
+        return ""
+    shown = _listed([_rival(rival) for rival in found.rivals])
+    count = f"{len(found.rivals):,} others give" if len(found.rivals) > 1 else "One other gives"
+    return f" {count} as many cells: {shown}."
+
+
+def _rival(rival: Rival) -> str:
+    if rival.unprinted:
+        told = f"{place_words(rival.unprinted[0])} would tell, which was not printed"
+    elif rival.difference:
+        told = f"more digits at {place_words(rival.place)} would tell, where they are {rival.difference:.1%} apart"
+        told = told.replace("0.0%", "less than 0.1%")
+    else:
+        told = "the same in every cell here"
+    return f"{rival.convention.formula} ({told})"
+
+
+def _miss(fit: Fit, place: Place, printed: Printed) -> str:
+    where = f"{place_words(place)} (printed {printed[place]}"
+    if place not in fit.values:
+        return f"{where}, it gives nothing there)"
+    return f"{where}, it gives {fit.values[place].value:.4g})"
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = [f"{len(items) - _SHOWN:,} more"] if len(items) > _SHOWN else []
+    *first, last = [*items[:_SHOWN], *more]
+    return f"{', '.join(first)} and {last}" if first else last
