@@ -4,7 +4,12 @@
 rule audit:
     input:
         published=STUDY["published"],
-        code=sources("analyse/published/*.py", "analyse/*.py", "published.py", "schema.py", "../schemas/*.yaml"),
+        code=sources(
+            "analyse/published/*.py",
+            *[f"analyse/{name}.py" for name in ("bandwidth", "communication", "interval", "scaling")],
+            *[f"{name}.py" for name in ("published", "schema")],
+            *[f"../schemas/{name}.schema.yaml" for name in ("published", "audit")],
+        ),
     output:
         AUDITS,
     log:

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dpscale.present import charts, coverage, views, words
+from dpscale.present import charts, coverage, published, views, words
 from dpscale.present.cautions import cautions
 from dpscale.present.findings import findings
 from dpscale.present.words import Tables, Words
@@ -25,7 +25,8 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
     """The page of a study as HTML.
 
     `study` is the complete study mapping; `tables` holds times, speedup, communication, bandwidth,
-    environments, records, rejected and missing, as read from their CSV files. Pure, but for reading its own template.
+    environments, records, rejected, missing and those of the audits, as read from their CSV files. Pure, but for
+    reading its own template.
     """
     say = Words.of(study, tables)
     style = Markup((_TEMPLATES / "page.css").read_text())
@@ -60,6 +61,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         environments=views.environments(tables["environments"]),
         records=views.records(tables["records"], say),
         rejected=views.rejected(tables["rejected"]),
+        published=published.blocks(tables),
     )
 
 

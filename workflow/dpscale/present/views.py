@@ -130,10 +130,10 @@ def _view(name: str, caption: str, table: pd.DataFrame, columns: Sequence[Column
     ordered = words.in_order(table) if "strategy" in table else table
     shown = ordered.head(ROWS_SHOWN)
     cells = [[column.cell(row) for column in columns] for row in words.rows(shown)]
-    return View(name, caption, columns, cells, len(table) - len(shown), _csv_link(table))
+    return View(name, caption, columns, cells, len(table) - len(shown), csv_link(table))
 
 
-def _csv_link(table: pd.DataFrame) -> str | None:
+def csv_link(table: pd.DataFrame) -> str | None:
     """The whole table as a data URL, with 7 significant digits, where that is small enough for a page."""
     if len(table) > ROWS_SHOWN:
         return None

@@ -56,8 +56,8 @@ def speedup_against_times(published: Published, found: Mapping[str, Found]) -> I
             except corrected.NotRecomputableError:
                 continue
             if not true.meets(Interval.of(printed)):
-                slower = ": slower than one GPU" if true.high < 1 < printed else ""
-                yield Doubt(check, quantity, place, f"printed {printed}, is {_three(true)}{slower}")
+                slower = ", slower than one GPU" if true.high < 1 < printed else ""
+                yield Doubt(check, quantity, place, f"{printed} is {_three(true)}{slower}")
 
 
 def parts_against_total(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
@@ -71,8 +71,8 @@ def parts_against_total(published: Published, found: Mapping[str, Found]) -> Ite
         parts = Interval.of(compute) + Interval.of(communication)
         if not parts.meets(total):
             source = "T(N,b)" if printed else "T(1,b)/speedup"
-            detail = f"{source} is {_three(total)} s, compute plus communication {_three(parts)} s"
-            yield Doubt("compute plus communication is not the total", "communication_s", place, detail)
+            detail = f"{_three(total)} against {_three(parts)} s"
+            yield Doubt(f"{source} is not compute plus communication", "communication_s", place, detail)
 
 
 def compute_is_the_total(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
@@ -86,7 +86,7 @@ def compute_is_the_total(published: Published, found: Mapping[str, Found]) -> It
 
 
 def two_sets_of_times(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
-    """Bandwidth from the totals that the authors subtracted against bandwidth from their table of times."""
+    """Bandwidth from the times that the authors subtracted against bandwidth from their table of times."""
     times = corrected.basis(found)
     if times == corrected.TABLE:
         return
@@ -97,8 +97,8 @@ def two_sets_of_times(published: Published, found: Mapping[str, Found]) -> Itera
         except corrected.NotRecomputableError:
             continue
         if not theirs.meets(table):
-            detail = f"{_three(theirs)} GB/s from {times.formula}, {_three(table)} from {corrected.TABLE.formula}"
-            yield Doubt("two sets of times", "bandwidth", place, detail)
+            check = f"{corrected.TABLE.formula} would give another bandwidth"
+            yield Doubt(check, "bandwidth", place, f"{_three(table)} in place of {_three(theirs)} GB/s")
 
 
 def larger_than_the_dataset(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:

@@ -278,7 +278,7 @@ def _parameters(published: Published) -> list[Factor]:
             names.setdefault(number, []).append(name)
     return [
         Factor(
-            f"{number} parameters", f"{number}", f"{number:,} parameters ({'; '.join(names[number])})",
+            f"{number} parameters", f"{number}", f"{number:,} parameters, {', '.join(names[number])}",
             number == published.parameters_trained, value=_constant(number),
         )
         for number in names

@@ -136,6 +136,5 @@ def _seconds(time: Time, published: Published, place: Place) -> Interval:
         raise NotRecomputableError(f"capped: N*b > {published.dataset_images} images, no full step")
     seconds = time.value(published, place)
     if seconds is None:
-        formula = time.formula.replace("N", str(place.gpus)).replace("b", str(place.batch_per_gpu))
-        raise NotRecomputableError(f"{formula} was not printed")
+        raise NotRecomputableError(f"{time.formula} was not printed")
     return seconds

@@ -29,8 +29,8 @@ def sentence(found: Found, printed: Printed) -> str:
             f"{found.best.convention.formula}, is furthest off at {_miss(found.best, found.best.worst, printed)}."
         )
     return (
-        f"The {name} is {found.best.convention.formula}, {_against_method(found.best)}. "
-        f"It gives {_support(found, printed)}. {_certainty(found)}{_others(found)}"
+        f"The {name} is {found.best.convention.formula}, {_against_method(found.best)}: "
+        f"{_support(found, printed)}; {_certainty(found)}."
     )
 
 
@@ -69,43 +69,43 @@ def place_words(place: Place) -> str:
 
 def _against_method(fit: Fit) -> str:
     differences = fit.convention.differences
-    return f"not as defined here: {'; '.join(differences)}" if differences else "as defined here"
+    return f"not as defined here ({'; '.join(differences)})" if differences else "as defined here"
 
 
 def _support(found: Found, printed: Printed) -> str:
+    """How many cells the convention gives, whether others do too, and which it does not give."""
     assert found.best
     several = sum(place.gpus > 1 for place in found.cells)
     part = "all" if several == found.best.supporting else f"{found.best.supporting} of"
+    cells = f"{part} {several} cells with several GPUs"
     exceptions = [_miss(found.best, place, printed) for place in found.exceptions]
     but = f", but not {_listed(exceptions)}" if exceptions else ""
-    return f"{part} {several} cells with several GPUs{but}"
+    if not found.rivals:
+        return f"it alone of {found.tried:,} conventions tried gives {cells}{but}"
+    others = "does another" if len(found.rivals) == 1 else f"do {len(found.rivals):,} others"
+    shown = _listed([_rival(rival, found.best) for rival in found.rivals])
+    return f"it gives {cells}{but}, and so {others} of {found.tried:,} tried, {shown}"
 
 
 def _certainty(found: Found) -> str:
-    chance = f"a chance of about {found.chance:.1g}" if found.chance >= 1e-6 else "a chance below one in a million"
-    tried = f"{found.tried:,} conventions were tried, and numbers unrelated to the times would suit one of them as well"
+    """The guard against a fit by chance, in words."""
+    often = f"in about {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else "less than once in a million"
     if found.verdict == "too few cells":
-        return f"That is too little to call it found: {tried} with {chance}."
-    return f"{tried} with {chance}."
+        return f"too little to call it found, as chance alone would do as well {often}"
+    return f"chance alone would do as well {often}"
 
 
-def _others(found: Found) -> str:
-    if not found.rivals:
-        return ""
-    shown = _listed([_rival(rival) for rival in found.rivals])
-    count = f"{len(found.rivals):,} others give" if len(found.rivals) > 1 else "One other gives"
-    return f" {count} as many cells: {shown}."
-
-
-def _rival(rival: Rival) -> str:
+def _rival(rival: Rival, best: Fit) -> str:
+    """How another convention differs from the best one, and what would tell them apart."""
+    other = [choice.sentence for choice in rival.convention.choices if choice not in best.convention.choices]
     if rival.unprinted:
         told = f"{place_words(rival.unprinted[0])} would tell, which was not printed"
     elif rival.difference:
-        told = f"more digits at {place_words(rival.place)} would tell, where they are {rival.difference:.1%} apart"
-        told = told.replace("0.0%", "less than 0.1%")
+        apart = "less than 0.1 %" if rival.difference < 0.0005 else f"{rival.difference * 100:.1f} %"
+        told = f"{apart} apart at most, at {place_words(rival.place)}"
     else:
         told = "the same in every cell here"
-    return f"{rival.convention.formula} ({told})"
+    return f"with {', '.join(other)} ({told})"
 
 
 def _miss(fit: Fit, place: Place, printed: Printed) -> str:
