@@ -12,8 +12,8 @@ from dpscale.present.words import Row, Tables
 
 NOT_RECOMPUTABLE = "not recomputable"
 
-# Quantity, heading, its unit, and what the number is multiplied by to be in that unit. What studies differ in most stands
-# first: the table is wider than a phone.
+# Quantity, heading, its unit, and what the number is multiplied by to be in that unit. What studies differ in most
+# stands first: the table is wider than a phone.
 _QUANTITIES = (
     ("speedup", "Speedup", "×", 1.0),
     ("speedup_alternative", "Alternative speedup", "×", 1.0),

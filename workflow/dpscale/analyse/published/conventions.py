@@ -9,6 +9,7 @@ communication time and S(N,b) the speedup as they were printed.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from itertools import product
 
 from dpscale.analyse.bandwidth import ring_allreduce_bytes
@@ -97,6 +98,7 @@ def _sweep(published: Published, place: Place) -> Interval | None:
     return None if time is None else Interval.of(time)
 
 
+@cache
 def _constant(number: float) -> Callable[[Published, Place], float]:
     return lambda published, place: number
 
