@@ -17,7 +17,7 @@ def test_the_studies_are_valid(root, name):
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_studies_are_those_handed_over(root, name):
+def test_the_studies_are_as_they_were_published(root, name):
     original = root.parent / "shared/published" / f"{name}.yaml"
     if not original.exists():
         pytest.skip("the originals are not beside this checkout")
@@ -98,6 +98,13 @@ def test_two_files_of_one_study_are_refused(tmp_path):
     one, other = (written(tmp_path / f"{name}.yaml") for name in ("one", "other"))
     with pytest.raises(PublishedError, match=r"other\.yaml: id: made-up"):
         read_all([one, other])
+
+
+def test_a_file_in_another_encoding(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_bytes("title: Prüfung".encode("latin-1"))
+    with pytest.raises(PublishedError, match=r"bad\.yaml: is not YAML"):
+        Published.read(path)
 
 
 def test_a_missing_file(tmp_path):

@@ -1,5 +1,7 @@
 """Every consistency check, with figures that call for it and figures that do not; and figures that have no number."""
 
+from decimal import Decimal
+
 import pytest
 
 from dpscale.analyse.published import corrected
@@ -46,7 +48,7 @@ def test_parts_that_are_not_the_whole():
 def test_a_global_batch_larger_than_the_dataset():
     study = published(
         {(30_000, 1): "9.0", (30_000, 2): "8.0"}, {"speedup": {(30_000, 2): "1.1"}},
-        strong_scaling_epoch_s={Place(60_000, 2): 1}, batch_sweep_s={50_000: "1.0", 50_001: "1.0"},
+        strong_scaling_epoch_s={Place(60_000, 2): Decimal("1.0")}, batch_sweep_s={50_000: "1.0", 50_001: "1.0"},
     )  # fmt: skip
     assert set(named(study, "larger than the dataset")) == {Place(30_000, 2), Place(60_000, 2), Place(50_001, 1)}
     reasons = {figure.reason for figure in corrected.corrected(study, corrected.TABLE) if figure.value is None}
@@ -69,6 +71,15 @@ def test_a_global_batch_larger_than_the_dataset():
 def test_a_bandwidth_above_any_link_of_its_year(year, unit, printed, above):
     study = published(EPOCH_S, {"bandwidth": {(32, 2): printed}}, year=year, bandwidth_unit=unit)
     assert bool(named(study, "above any link")) == above
+
+
+def test_a_large_global_batch_has_a_strong_speedup():
+    """One GPU at 30,000 images a step has full steps; two GPUs share those 30,000."""
+    strong = {Place(30_000, 2): Decimal("5.0")}
+    study = published({(30_000, 1): "9.0"}, {"speedup": {(30_000, 1): "1.0"}}, strong_scaling_epoch_s=strong)
+    (figure,) = [one for one in corrected.corrected(study, corrected.TABLE) if one.quantity == "speedup_strong"]
+    assert figure.place == Place(15_000, 2)
+    assert figure.value and figure.value.value == pytest.approx(9 / 5)
 
 
 def test_links_only_get_faster():

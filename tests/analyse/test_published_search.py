@@ -1,6 +1,7 @@
 """The search: what was derived under a convention is found again, an altered cell is named, and chance is not sold."""
 
 from collections import Counter
+from decimal import Decimal
 
 import pytest
 from hypothesis import assume, given, settings
@@ -158,6 +159,35 @@ def test_a_fit_on_one_rough_cell_is_not_sold_as_found():
     assert found.verdict == "too few cells"
     assert found.rivals and found.chance > CHANCE_LIMIT
     assert "too little to call it found" in sentence(found, study.quantities["bandwidth"])
+
+
+def test_a_constant_that_all_cells_share_is_known_no_better_than_they_are():
+    """Six rough cells settle the form; that one of many constants fits them is said beside it."""
+    places = {Place(batch, gpus): 20.0 + batch / 64 + gpus for batch in (32, 128, 512) for gpus in GPUS}
+    epoch_s = {(batch, 1): "30.000" for batch in (32, 128, 512)} | {
+        tuple(at): f"{time:.3f}" for at, time in places.items()
+    }
+    bandwidth = {
+        tuple(at): f"{2 * (at.gpus - 1) / at.gpus * 11_689_512 * 4 / (time - 30 / at.gpus) / 2**30:.1e}"
+        for at, time in places.items()
+    }
+    found = search(published(epoch_s, {"bandwidth": bandwidth}), "bandwidth")
+    assert found.verdict == "reproduced" and found.chance < 1e-4
+    # 3 numbers of parameters, bytes or elements, 4 units.
+    assert found.scale and found.scale.constants == 24
+    assert found.scale.low <= 1 <= found.scale.high < 1.05
+    assert found.scale.chance > CHANCE_LIMIT
+    assert "the constant factor that all cells share" in sentence(
+        found, {Place(*at): Decimal(x) for at, x in bandwidth.items()}
+    )
+
+
+def test_a_form_without_a_constant_has_but_one():
+    study = published(
+        {(32, 1): "25.86", (32, 2): "36.93", (32, 4): "27.25"}, {"speedup": {(32, 2): "0.70", (32, 4): "0.95"}}
+    )
+    found = search(study, "speedup")
+    assert found.scale and found.scale.constants == 1
 
 
 def test_one_gpu_beside_itself_supports_nothing():

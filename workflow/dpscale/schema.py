@@ -27,7 +27,7 @@ def read_yaml(path: Path, fault: type[DpscaleError], loader: type[yaml.SafeLoade
         values = yaml.load(path.read_text(), loader)
     except OSError as error:
         raise fault(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise fault(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     return values if values is not None else {}
 

@@ -14,7 +14,7 @@ COLUMNS: dict[str, list[str]] = {
     ],
     "audit_findings": [
         "study", "title", "quantity", "verdict", "convention", "supporting_cells", "independent_cells",
-        "conventions_tried", "conventions_fitting", "chance", "sentence",
+        "conventions_tried", "conventions_fitting", "chance", "scale_chance", "sentence",
     ],
     "audit_warnings": ["study", "check", "quantity", "batch_per_gpu", "gpus", "detail"],
 }  # fmt: skip
@@ -82,6 +82,7 @@ def _findings(audit: Mapping[str, Any]) -> Iterator[Row]:
             **study,
             **{name: quantity[name] for name in COLUMNS["audit_findings"] if name in quantity},
             "convention": quantity["convention"]["formula"] if quantity["convention"] else None,
+            "scale_chance": quantity["scale"]["chance"] if quantity["scale"] else None,
             "conventions_fitting": 1 + len(quantity["rivals"]) if found else 0,
         }
     for remark in audit["remarks"]:

@@ -1,6 +1,7 @@
 """The audit of a published study: search, checks and corrected figures, as one record."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
@@ -40,8 +41,8 @@ def audit(published: Published) -> Record:
             {"quantity": quantity, "verdict": verdict, "sentence": text}
             for quantity, verdict, text in remarks(published, times)
         ],
-        "unmeasured": [dict(one) for one in published.unmeasured],
-        "training": [{key: _plain(value) for key, value in one.items()} for one in published.training],
+        "unmeasured": [_plain(one) for one in published.unmeasured],
+        "training": [_plain(one) for one in published.training],
     }
 
 
@@ -67,6 +68,7 @@ def _quantity(found: Found, printed: Mapping[Place, Decimal]) -> Record:
         "convention": _convention(best) if best else None,
         "conventions_tried": found.tried,
         "chance": found.chance,
+        "scale": asdict(found.scale) if found.scale else None,
         "checkable_cells": len(found.cells),
         "independent_cells": sum(place.gpus > 1 for place in found.cells),
         "supporting_cells": best.supporting if best else 0,
@@ -124,5 +126,5 @@ def _interval(interval: Interval | None) -> Record | None:
     return {"value": interval.value, "low": interval.low, "high": interval.high} if interval else None
 
 
-def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, Decimal) else value
+def _plain(values: Mapping[str, Any]) -> Record:
+    return {key: float(value) if isinstance(value, Decimal) else value for key, value in values.items()}

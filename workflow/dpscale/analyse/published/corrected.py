@@ -119,9 +119,9 @@ def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval
 
 def _strong_speedup(published: Published, place: Place) -> Interval:
     """T(1,B) / T(N,B/N)."""
-    shared = Place(place.batch_per_gpu * place.gpus, place.gpus)
-    one = _seconds(TABLE_ONE, published, shared)
-    return scaling.speedup(one, Interval.of(published.strong_scaling_epoch_s[shared]))
+    global_batch = place.batch_per_gpu * place.gpus
+    one = _seconds(TABLE_ONE, published, Place(global_batch, 1))
+    return scaling.speedup(one, Interval.of(published.strong_scaling_epoch_s[Place(global_batch, place.gpus)]))
 
 
 def _attempt(quantity: str, place: Place, formula: Callable[[Place], Interval]) -> Corrected:

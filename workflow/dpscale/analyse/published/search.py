@@ -77,6 +77,21 @@ class Rival:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """How well the constant factor of a convention is known, which all of its cells share and so test only once.
+
+    Any factor from `low` to `high` would give the same cells. The space has `constants` conventions that differ from
+    it by a constant (another unit, another number of parameters ...); `chance` is that a factor that is none of them,
+    equally likely anywhere on a logarithmic scale over their range, would suit one of them.
+    """
+
+    low: float
+    high: float
+    constants: int
+    chance: float
+
+
+@dataclass(frozen=True)
 class Found:
     """The outcome for one quantity. `verdict` is one of
 
@@ -94,6 +109,7 @@ class Found:
     cells: Sequence[Place]
     tried: int
     chance: float
+    scale: Scale | None = None
 
     @property
     def is_found(self) -> bool:
@@ -128,9 +144,9 @@ def search(published: Published, quantity: str) -> Found:
     equals = [fit for fit in others if len(fit.agreeing) == len(best.agreeing)]
     rivals = [_rival(best, fit, published) for fit in equals]
     verdict = "reproduced" if complete else "reproduced except"
-    return Found(
-        quantity, verdict if chance < CHANCE_LIMIT else "too few cells", best, rivals, cells, len(fits), chance
-    )
+    if chance >= CHANCE_LIMIT:
+        verdict = "too few cells"
+    return Found(quantity, verdict, best, rivals, cells, len(fits), chance, _scale(best, fits))
 
 
 def at_least(wanted: int, chances: Iterable[float]) -> float:
@@ -177,6 +193,32 @@ def _rival(best: Fit, other: Fit, published: Published) -> Rival:
     differences = {place: _difference(best.values[place].value, other.values[place].value) for place in shared}
     place = max(shared, key=lambda place: differences[place])
     return Rival(other.convention, apart, place, differences[place])
+
+
+def _scale(best: Fit, fits: Iterable[Fit]) -> Scale | None:
+    """Of the best convention: None where none of its cells with several GPUs is other than zero for certain."""
+    ratios = []
+    for place in best.agreeing:
+        printed, value = best.printed[place], best.values[place]
+        if place.gpus > 1 and value.low * value.high > 0 and printed.low * printed.high > 0:
+            ratios.append(printed / value)
+    constants = [constant for fit in fits if (constant := _constant_between(best, fit))]
+    if not ratios or not constants:
+        return None
+    low, high = max(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
+    decades = max(1.0, math.log10(max(constants) / min(constants)))
+    chance = len(constants) * math.log10(max(high / low, 1.0)) / decades
+    return Scale(low, high, len(constants), min(1.0, chance))
+
+
+def _constant_between(best: Fit, other: Fit) -> float | None:
+    """The ratio of two conventions where it is positive and the same in every cell with several GPUs."""
+    places = [place for place in best.values if place.gpus > 1]
+    if best.values.keys() != other.values.keys() or not all(best.values[place].value for place in places):
+        return None
+    ratios = [other.values[place].value / best.values[place].value for place in places]
+    is_constant = bool(ratios) and ratios[0] > 0 and max(ratios) - min(ratios) <= 1e-9 * ratios[0]
+    return ratios[0] if is_constant else None
 
 
 def _difference(one: float, other: float) -> float:

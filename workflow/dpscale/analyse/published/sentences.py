@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpscale.analyse.published.corrected import TABLE, Basis
-from dpscale.analyse.published.search import Fit, Found, Rival
+from dpscale.analyse.published.search import CHANCE_LIMIT, Fit, Found, Rival
 from dpscale.published import Place, Printed, Published
 
 NAMES = {
@@ -92,6 +92,11 @@ def _certainty(found: Found) -> str:
     often = f"in about {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else "less than once in a million"
     if found.verdict == "too few cells":
         return f"too little to call it found, as chance alone would do as well {often}"
+    if found.scale and found.scale.chance >= CHANCE_LIMIT:
+        return (
+            f"chance alone would do as well {often}, but for the constant factor that all cells share, one of the "
+            f"{found.scale.constants} tried would suit in about {found.scale.chance * 100:.1g} %"
+        )
     return f"chance alone would do as well {often}"
 
 
