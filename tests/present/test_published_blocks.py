@@ -45,16 +45,19 @@ def test_what_cannot_be_recomputed_is_a_word_with_its_reason():
     cell = {**CELL, "quantity": "speedup", "published": "0.57", "reason": "T(N,b) was not printed"}
     one = block([cell, {**cell, "batch_per_gpu": 128}])
     assert {row["Speedup, ×"] for row in shown(one.view)} == {"not recomputable"}
-    assert one.not_recomputable == ["Not recomputable, as T(N,b) was not printed: speedup (2 cells)."]
+    assert one.notes == ["Not recomputable, as T(N,b) was not printed: speedup (2 cells)."]
 
 
-def test_strong_speedups_stand_last_and_one_gpu_is_no_row():
+def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row():
+    strong = {**CELL, "batch_per_gpu": 16, "quantity": "speedup_strong", "corrected": 0.99}
     cells = [
         {**CELL, "gpus": 1, "quantity": "epoch_s", "published": "38.0"},
-        {**CELL, "batch_per_gpu": 16, "quantity": "speedup_strong", "corrected": 0.99},
+        {**strong, "corrected_low": 0.98, "corrected_high": 1.0},
         {**CELL, "quantity": "speedup", "published": "1.4"},
     ]
-    assert [row["Batch per GPU"] for row in shown(block(cells).view)] == ["32", "16"]
+    one = block(cells)
+    assert [row["Batch per GPU"] for row in shown(one.view)] == ["32"]
+    assert one.notes == ["Strong speedup at global batch 32: 0.990 [0.980, 1.000]× on 2 GPUs."]
 
 
 def test_a_warning_that_many_cells_share_is_said_once():

@@ -21,7 +21,6 @@ _QUANTITIES = (
     ("communication_s", "Communication time", "s", 1.0),
     ("compute_s", "Compute time", "s", 1.0),
     ("efficiency", "Efficiency", "%", 100.0),
-    ("speedup_strong", "Strong speedup", "×", 1.0),
 )
 
 
@@ -50,7 +49,7 @@ class Block:
     findings: Sequence[Finding]
     warnings: Sequence[Warned]
     view: View
-    not_recomputable: Sequence[str]
+    notes: Sequence[str]
 
 
 def blocks(tables: Tables) -> list[Block]:
@@ -70,7 +69,7 @@ def _block(tables: Tables, study: str, findings: pd.DataFrame) -> Block:
             for check, some in warnings.groupby("check", sort=False)
         ],
         view=_view(study, cells),
-        not_recomputable=_not_recomputable(cells),
+        notes=[*_strong_speedups(cells), *_not_recomputable(cells)],
     )
 
 
@@ -89,6 +88,19 @@ def _details(warnings: pd.DataFrame) -> str:
 
 def _place(row: Row) -> str:
     return f"batch {row['batch_per_gpu']:,} on {words.plural(row['gpus'], 'GPU')}"
+
+
+def _strong_speedups(cells: pd.DataFrame) -> list[str]:
+    """A sentence for every global batch that was held fixed: these cells have no weak figures to stand beside."""
+    known = cells[(cells["quantity"] == "speedup_strong") & cells["corrected"].notna()]
+    return [
+        f"Strong speedup at global batch {words.whole(batch)}: "
+        + "; ".join(
+            f"{words.estimate(row, 'corrected')}× on {words.plural(row['gpus'], 'GPU')}" for row in words.rows(some)
+        )
+        + "."
+        for batch, some in known.groupby(known["batch_per_gpu"] * known["gpus"])
+    ]
 
 
 def _not_recomputable(cells: pd.DataFrame) -> list[str]:
@@ -123,11 +135,9 @@ def _view(study: str, cells: pd.DataFrame) -> View:
 
 
 def _places(cells: pd.DataFrame) -> list[Row]:
-    """The cells with several GPUs in order; those of strong scaling, which have a batch of their own, last."""
+    """The cells with several GPUs, in order."""
     shown = cells[cells["quantity"].isin([name for name, *_ in _QUANTITIES]) & (cells["gpus"] > 1)]
-    is_strong = shown["quantity"] == "speedup_strong"
-    ordered = shown.assign(is_strong=is_strong).sort_values(["is_strong", "batch_per_gpu", "gpus"], kind="stable")
-    return list(words.rows(ordered.drop_duplicates(["batch_per_gpu", "gpus"])))
+    return list(words.rows(shown.drop_duplicates(["batch_per_gpu", "gpus"]).sort_values(["batch_per_gpu", "gpus"])))
 
 
 Known = dict[tuple[Any, Any, Any], dict[str, Any]]
