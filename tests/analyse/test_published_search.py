@@ -49,11 +49,17 @@ def derived(
     table = {}
     for place, value in _worked_out(convention, study).items():
         before_rounding = value.low + draw(st.floats(0, 1)) * (value.high - value.low)
-        table[place] = significant(before_rounding, digits or draw(st.integers(2, 6)))
+        table[place] = significant(before_rounding, digits) if digits else draw(rounded(before_rounding))
     return published(
         study.epoch_s, {**study.quantities, quantity: table}, study.batch_sweep_s,
         parameters_quoted=study.parameters_quoted,
     ), convention  # fmt: skip
+
+
+def rounded(value: float) -> st.SearchStrategy[Decimal]:
+    """As people round: to significant digits, or to decimals, which may leave nothing but zeros."""
+    digits = st.integers(2, 6)
+    return digits.map(lambda n: significant(value, n)) | digits.map(lambda n: Decimal(f"{value:.{n}f}"))
 
 
 def _worked_out(convention: Convention, study: Published) -> dict[Place, Interval]:

@@ -36,6 +36,11 @@ class Fit:
         return sum(place.gpus > 1 for place in self.agreeing)
 
     @property
+    def reproduced(self) -> tuple[int, int]:
+        """How many cells it reproduces: those that prove something, and all."""
+        return self.supporting, len(self.agreeing)
+
+    @property
     def exact(self) -> int:
         """How many cells it reproduces in every digit from the inputs just as they were printed."""
         return sum(self.printed[place].contains(self.values[place].value) for place in self.agreeing)
@@ -135,14 +140,13 @@ def search(published: Published, quantity: str) -> Found:
         return Found(quantity, "not checkable", None, (), (), 0, 1.0)
     cells = sorted({place for fit in fits for place in fit.values})
     independent = sum(place.gpus > 1 for place in cells)
-    best, *others = sorted(fits, key=lambda fit: (-len(fit.agreeing), -fit.exact))
+    best, *others = sorted(fits, key=lambda fit: (*fit.reproduced, fit.exact), reverse=True)
     chance = min(1.0, len(fits) * at_least(best.supporting, best.chances))
     complete = len(best.agreeing) == len(cells)
     if not complete and 2 * best.supporting <= independent:
         closest = min(fits, key=lambda fit: max(fit.error(place) for place in cells))
         return Found(quantity, "not reproduced", closest, (), cells, len(fits), chance)
-    equals = [fit for fit in others if len(fit.agreeing) == len(best.agreeing)]
-    rivals = [_rival(best, fit, published) for fit in equals]
+    rivals = [_rival(best, fit, published) for fit in others if fit.reproduced == best.reproduced]
     verdict = "reproduced" if complete else "reproduced except"
     if chance >= CHANCE_LIMIT:
         verdict = "too few cells"
