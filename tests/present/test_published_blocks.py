@@ -95,6 +95,17 @@ def test_every_block_has_its_csv(page):
     assert page.count('download="study-') == 4
 
 
+def test_a_large_study_has_no_link_but_a_place_and_an_id_of_its_own():
+    cells = [
+        {**CELL, "study": "findings", "quantity": "speedup", "published": "1.4", "batch_per_gpu": n}
+        for n in range(1, 300)
+    ]
+    page = render(study(), tables(audit=cells, audit_findings=[{**FINDING, "study": "findings"}]))
+    assert "All studies are in <code>results/h200/tables/audit.csv</code>" in page
+    assert 'href="None"' not in page
+    assert page.count('id="findings"') == 1
+
+
 def test_published_figures_are_not_labelled_as_synthetic(root):
     page = render(study(dataset={"source": "synthetic"}), audited(root, tables()))
     section = page[page.index('<section id="published">') : page.index('<section id="definitions">')]

@@ -126,7 +126,7 @@ def _view(study: str, cells: pd.DataFrame) -> View:
     for name, heading, unit, scale in _QUANTITIES:
         of_it = cells[cells["quantity"] == name]
         if of_it["published"].notna().any():
-            label = f"labelled {of_it['published_unit'].iloc[0]}" if name == "bandwidth" else unit
+            label = f"labelled {of_it['published_unit'].dropna().iloc[0]}" if name == "bandwidth" else unit
             columns.append(_published_column(known, name, f"{heading}, published, {label}"))
         if name != "speedup_alternative" and len(of_it):
             columns.append(_corrected_column(known, name, f"{heading}, {unit}", scale))
