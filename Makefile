@@ -57,6 +57,7 @@ unlock: $(READY)  ## Free the folder after a run was killed (no other run may be
 	$(BIN)/snakemake --unlock --cores 1 --configfile $(or $(CONFIG),config/laptop.yaml)
 
 example: $(READY)  ## Tables and page of the recorded study, without a GPU
+	@$(BIN)/dpscale audit config/published/*.yaml --out results/recorded/audit
 	@$(BIN)/dpscale tables --study config/recorded.yaml --results results/recorded --out results/recorded/tables
 	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out report/recorded.html
 	@$(BIN)/dpscale summary --study config/recorded.yaml

@@ -16,7 +16,7 @@ def keys(node: dict, path: str = "") -> Iterator[str]:
         yield from below or [f"{path}{name}"]
 
 
-@pytest.mark.parametrize("schema", ["study", "cluster"])
+@pytest.mark.parametrize("schema", ["study", "cluster", "published"])
 def test_every_key_is_explained(root, schema):
     text = (root / "config/README.md").read_text()
     # The series of batches is explained as a whole.

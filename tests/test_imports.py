@@ -46,6 +46,11 @@ def test_tables_and_page_load_no_torch(measured):
     assert not {"torch", "torchvision"} & (tables | report)
 
 
+def test_an_audit_loads_neither_torch_nor_pandas(root, tmp_path):
+    files = sorted(map(str, (root / "config/published").glob("*.yaml")))
+    assert not {"torch", "pandas", "altair", "jinja2"} & modules_after("audit", *files, "--out", str(tmp_path))
+
+
 @pytest.mark.processes
 def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path):
     images = ["--source", "synthetic", "--images", "32", "--out", str(tmp_path / "dataset")]
@@ -72,7 +77,8 @@ def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path):
 
 
 def test_reading_the_snakefile_needs_neither_torch_nor_pandas(root):
-    program = "import json, sys, dpscale.rerun, dpscale.measure.dataset, dpscale.analyse.names; print([*sys.modules])"
+    modules = "dpscale.rerun, dpscale.published, dpscale.measure.dataset, dpscale.analyse.names"
+    program = f"import json, sys, {modules}; print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "'torch'" not in done.stdout
     assert "'pandas'" not in done.stdout

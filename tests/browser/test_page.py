@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from page_tables import absent_row, h200, record_row, study, tables
+from page_tables import absent_row, audited, h200, record_row, study, tables
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from dpscale.present.page import render
@@ -56,8 +56,8 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data = h200()
+def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = audited(root, h200())
     data["records"]["throttle_reasons"] = "software power cap"
     data["rejected"] = tables(rejected=[{"path": "a.json", "reason": "long " * 60 + "x" * 200}])["rejected"]
     file = tmp_path_factory.mktemp("report") / "h200.html"

@@ -2,11 +2,15 @@
 
 import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from dpscale.analyse import audits
+from dpscale.analyse.published.audit import audit
 from dpscale.analyse.tables import COLUMNS, TEXT_COLUMNS
+from dpscale.published import read_all
 from dpscale.study import Study
 
 EPOCH_S = {
@@ -139,6 +143,12 @@ def tables(**rows: list[dict[str, Any]]) -> dict[str, pd.DataFrame]:
     """Empty tables but for the given rows; `environments` has one row unless given."""
     rows = {"environments": [environment_row()], **rows}
     return {name: table(name, rows.get(name, [])) for name in COLUMNS}
+
+
+def audited(root: Path, data: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The same tables with the audits of the published studies."""
+    records = [audit(one) for one in read_all(sorted((root / "config/published").glob("*.yaml"))).values()]
+    return {**data, **{name: table(name, found) for name, found in audits.rows(records).items()}}
 
 
 def seconds(strategy: str, gpus: int, batch: int, scope: str) -> float:

@@ -261,20 +261,40 @@ def _say_out_of_memory(record: dict[str, Any]) -> None:
 
 
 @main.command()
+@click.argument("published", type=FILE, nargs=-1, required=True)
+@click.option("--out", type=FOLDER, required=True, help="Folder to write <id>.json to, one a study.")
+def audit(published: tuple[Path, ...], out: Path) -> None:
+    """Find out which conventions give the figures in files of PUBLISHED studies, and what the figures should be.
+
+    The format is explained in config/README.md. Needs no GPU and no torch.
+    """
+    from dpscale.analyse.published.audit import audit as audited
+    from dpscale.analyse.published.sentences import summary as summarise
+    from dpscale.published import AUDIT_PATH, read_all
+    from dpscale.record import write_record
+
+    for study in read_all(published).values():
+        record = audited(study)
+        path = out / Path(AUDIT_PATH.format(id=study.id)).name
+        write_record("audit", path, record)
+        click.echo(f"{summarise(record)}\n{RECORD_WRITTEN}{path}\n")
+
+
+@main.command()
 @click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
 @click.option("--results", type=FOLDER, required=True, help="Folder that holds the study's cells/.")
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the CSV tables to.")
 def tables(study_file: Path, results: Path, out: Path) -> None:
     """Compute every table of a study from its records, as CSV. Needs no GPU and no torch."""
     from dpscale.analyse.tables import build_tables, expected_cells
-    from dpscale.record import collect, write_text
+    from dpscale.record import collect, collect_audits, write_text
     from dpscale.study import Study
 
     study = Study.read(study_file)
     collected = collect(results, expected_cells(study), study.settings)
     for reason in collected.rejected.values():
         click.echo(f"not used: {reason}", err=True)
-    built = build_tables(study, collected)
+    built = build_tables(study, collected, collect_audits(results, study["published"]))
     if len(built["environments"]) > 1:
         click.echo("more than one environment was measured; they are never pooled or compared:", err=True)
         click.echo(built["environments"].to_string(index=False), err=True)

@@ -23,3 +23,7 @@ class DatasetError(DpscaleError):
 
 class MeasurementError(DpscaleError):
     """A measurement that could not be made. It leaves no record."""
+
+
+class PublishedError(DpscaleError):
+    """A file of published figures that is not valid."""

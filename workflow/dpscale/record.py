@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from dpscale.attempts import Failure, find_dataset_failure, find_failure
 from dpscale.errors import RecordError
 from dpscale.measure import MEASUREMENT_VERSIONS
+from dpscale.published import AUDIT_PATH, read_all
 from dpscale.schema import violations
 from dpscale.study import NETWORK_FACTS, AnyCell, CollectivesCell, NetworkSettings, Settings
 
@@ -135,6 +136,21 @@ def read_network_facts(results: Path, settings: NetworkSettings) -> Record | Non
     return (
         facts if NetworkSettings.from_json(facts["settings"]) == NetworkSettings.from_json(settings.to_json()) else None
     )
+
+
+def collect_audits(results: Path, published: Sequence[str]) -> list[Record]:
+    """The audits, under the folder `results`, of the published files at these paths.
+
+    Raises RecordError where one is missing or of another version of its file, PublishedError where a file is not valid.
+    """
+    audits = []
+    for study in read_all(published).values():
+        path = results / AUDIT_PATH.format(id=study.id)
+        audit = read_record("audit", path)
+        if audit["sha256"] != study.sha256:
+            raise RecordError(f"{path}: is of another version of its published file. Make it again with: dpscale audit")
+        audits.append(audit)
+    return audits
 
 
 def set_aside(path: Path) -> Path:

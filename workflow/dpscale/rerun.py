@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from dpscale.errors import RecordError
+from dpscale.published import AUDIT_PATH, read_all
 from dpscale.record import examine, read_network_facts, read_record, set_aside
 from dpscale.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Plan, Study
 
@@ -47,6 +48,7 @@ def find_outdated(study: Study, planned: Plan, results: Path) -> Outdated:
         *_outdated_study(study, results),
         *_outdated_dataset(study, results),
         *_outdated_network(study, results),
+        *_outdated_audits(study, results),
         *_partial_tables(results),
     )
     return Outdated(tuple(missing), tuple(rejected), others, tuple(reasons))
@@ -67,6 +69,17 @@ def _outdated_network(study: Study, results: Path) -> Iterator[Path]:
     path = results / NETWORK_FACTS
     if path.exists() and read_network_facts(results, study.settings) is None:
         yield path
+
+
+def _outdated_audits(study: Study, results: Path) -> Iterator[Path]:
+    """Audits of another version of a published file: one that is put in its place can be older than its audit."""
+    for published in read_all(study["published"]).values():
+        path = results / AUDIT_PATH.format(id=published.id)
+        try:
+            if path.exists() and read_record("audit", path)["sha256"] != published.sha256:
+                yield path
+        except RecordError:
+            yield path
 
 
 def _partial_tables(results: Path) -> Iterator[Path]:

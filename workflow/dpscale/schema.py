@@ -25,13 +25,13 @@ def _load(file: str) -> Any:
     return yaml.safe_load((SCHEMA_FOLDER / file).read_text())
 
 
-def read_yaml(path: Path, fault: type[DpscaleError]) -> Any:
+def read_yaml(path: Path, fault: type[DpscaleError], loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
     """What a YAML file holds; an empty one is an empty mapping. Raises `fault` where it cannot be read."""
     try:
-        values = yaml.safe_load(path.read_text())
+        values = yaml.load(path.read_text(), loader)
     except OSError as error:
         raise fault(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise fault(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     return values if values is not None else {}
 
@@ -47,9 +47,9 @@ def violations(name: str, instance: Any) -> list[str]:
     try:
         if validator.is_valid(instance):
             return []
+        return [_describe(name, error, instance) for error in validator.iter_errors(instance)]
     except (TypeError, ValueError) as error:
         return [f"holds what JSON cannot: {error}. Put names and dates into quotes"]
-    return [_describe(name, error, instance) for error in validator.iter_errors(instance)]
 
 
 def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,15 +75,16 @@ def _with_integers(node: Mapping[str, Any], value: Any) -> Any:
 
 
 def _describe(name: str, error: Any, instance: Any) -> str:
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
-    where = path.lstrip(".") or "top level"
-    return f"{where}: {error.message}{_hint(name, error, instance)}"
-
-
-def _hint(name: str, error: Any, instance: Any) -> str:
-    value = instance
+    path, value = "", instance
     for part in error.instance_path:
-        value = value[part]
+        # The validator gives a key that is a number as a number, like a place in a list.
+        path += f"[{part}]" if isinstance(value, list) else f".{part}"
+        value = value[part] if isinstance(value, list) else value[str(part)]
+    where = path.lstrip(".") or "top level"
+    return f"{where}: {error.message}{_hint(name, error, value)}"
+
+
+def _hint(name: str, error: Any, value: Any) -> str:
     if error.kind.name == "additionalProperties":
         node = load_schema(name)
         for part in list(error.schema_path)[:-1]:

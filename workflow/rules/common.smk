@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 from dpscale.analyse.names import TABLES
 from dpscale.errors import DpscaleError
 from dpscale.measure import MEASUREMENT_VERSIONS
-from dpscale import cluster, rerun, slurm, study
+from dpscale import cluster, published, rerun, slurm, study
 from dpscale.study import (
     CELL_PATH,
     COLLECTIVES_PATH,
@@ -41,6 +41,7 @@ STUDY_SOURCES = [os.path.relpath(path) for path in workflow.config_settings.conf
 try:
     STUDY = Study(config, source=" and ".join(STUDY_SOURCES))
     PLAN = runnable_plan(STUDY)
+    PUBLISHED = published.read_all(STUDY["published"])
     CLUSTER = cluster.Cluster.read(Path(os.path.relpath(Path(workflow.basedir) / "config/cluster.yaml")))
 except DpscaleError as error:
     raise WorkflowError(str(error))
@@ -56,6 +57,7 @@ COLLECTIVES_RECORD = f"{RESULTS}/{COLLECTIVES_PATH}.json"
 RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.all_cells]
 # The rules whose jobs measure.
 CELL_RULES = {cell.rule for cell in PLAN.all_cells}
+AUDITS = [RESULTS / published.AUDIT_PATH.format(id=id) for id in PUBLISHED]
 TABLE_FILES = [RESULTS / f"tables/{name}.csv" for name in TABLES]
 PAGE = STUDY.page
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"

@@ -4,7 +4,8 @@
 
 rule partial:
     input:
-        lambda wildcards: of_this_study(STUDY_FILE),
+        study=lambda wildcards: of_this_study(STUDY_FILE),
+        audits=AUDITS,
     log:
         RESULTS / "logs/partial.log",
     resources:
@@ -14,5 +15,5 @@ rule partial:
         tables=RESULTS / "tables",
         page=PAGE,
     shell:
-        "{{ dpscale tables --study {input:q} --results {params.results:q} --out {params.tables:q};"
-        " dpscale report --study {input:q} --tables {params.tables:q} --out {params.page:q}; }} > {log} 2>&1"
+        "{{ dpscale tables --study {input.study:q} --results {params.results:q} --out {params.tables:q};"
+        " dpscale report --study {input.study:q} --tables {params.tables:q} --out {params.page:q}; }} > {log} 2>&1"

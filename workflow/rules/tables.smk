@@ -6,6 +6,7 @@ rule tables:
         study=STUDY_FILE,
         network=NETWORK,
         records=lambda wildcards: of_this_study(*RECORDS),
+        audits=AUDITS,
         code=sources(
             "analyse/*.py", "analyse/*.yaml", "study.py", "record.py", "attempts.py", "schema.py", "../schemas/*.yaml"
         ),

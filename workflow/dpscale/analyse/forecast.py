@@ -14,13 +14,13 @@ Intervals carry the spread of the timings, bands also the choice of algorithm. N
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpscale.analyse import scaling
 from dpscale.analyse.allreduce_model import Fit, Link, Measured, allreduce_s, fits, hierarchical_s, slowest_link
-from dpscale.analyse.scaling import Number
 from dpscale.analyse.statistics import Estimate, derive
 
 # What a held-out step time may be off by, and the sizes that are forecast.
@@ -30,6 +30,7 @@ FORECAST_GPUS = (8, 16, 32, 64, 128, 256, 512, 1024)
 # latency a byte, and its kernel also waits for the slowest rank.
 HIDDEN_TOLERANCE = 0.10
 
+Seconds = TypeVar("Seconds", float, NDArray[np.float64])
 StepTimes = Mapping[tuple[int, int], Estimate]  # by (gpus, batch per GPU): `single` on 1 GPU, `ddp` on more
 Allreduce = Callable[[int, int], Estimate]  # seconds by (gpus, message bytes)
 # By algorithm: the model that was fitted, with which overhead is calibrated, and that of the GPUs to be predicted.
@@ -114,7 +115,7 @@ class Forecast:
     efficiency: Band
 
 
-def exposed_s(single_s: Number, bucket_s: Sequence[Number], buckets: Buckets) -> Number:
+def exposed_s(single_s: Seconds, bucket_s: Sequence[Seconds], buckets: Buckets) -> Seconds:
     """Time from the end of backward to the end of the last allreduce, given t(1,b) and the time of every allreduce.
 
     A bucket's allreduce starts when its gradients are ready and the one before has ended (Li et al. VLDB 2020).

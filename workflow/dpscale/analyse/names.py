@@ -1,5 +1,6 @@
 """Names of the tables, for those who only pass files on and need not load pandas."""
 
+AUDIT_TABLES = ("audit", "audit_findings", "audit_warnings")
 TABLES = (
     "times",
     "speedup",
@@ -15,4 +16,5 @@ TABLES = (
     "records",
     "rejected",
     "missing",
+    *AUDIT_TABLES,
 )

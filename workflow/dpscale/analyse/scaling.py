@@ -1,6 +1,6 @@
 """Speedup, efficiency, throughput and steps: the formulas of METHOD, "Derived figures".
 
-All work on single numbers and on arrays of bootstrap draws alike. Times are seconds.
+All work on single numbers, on arrays of bootstrap draws and on intervals of rounded numbers alike. Times are seconds.
 """
 
 from typing import TypeVar
@@ -8,7 +8,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Number = TypeVar("Number", float, NDArray[np.float64])
+from dpscale.analyse.interval import Interval
+
+Number = TypeVar("Number", float, NDArray[np.float64], Interval)
 
 
 def steps_per_epoch(epoch_images: int, gpus: int, batch_per_gpu: int) -> int:

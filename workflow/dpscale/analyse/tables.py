@@ -6,6 +6,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 
+from dpscale.analyse import audits as published_audits
 from dpscale.analyse import environments, scaling
 from dpscale.analyse.communication_tables import (
     Measurements,
@@ -93,6 +94,7 @@ COLUMNS: dict[str, list[str]] = {
     ],
     "rejected": ["path", "reason"],
     "missing": ["path", "kind", "strategy", "gpus", "batch_per_gpu", "run", "status", "reason", "log"],
+    **published_audits.COLUMNS,
 }  # fmt: skip
 
 # Columns to read back as text: version 12.10 is not 12.1, and a column without any entry is no column of numbers.
@@ -100,12 +102,13 @@ TEXT_COLUMNS = dict.fromkeys(
     (
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
         *("git_commit", "job_id", "dataset_sha256", "log"),
+        *published_audits.TEXT_COLUMNS,
     ),
     str,
 )
 
 
-def build_tables(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
+def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> dict[str, pd.DataFrame]:
     """All tables of a study by name, with the columns of COLUMNS; pure."""
     letters = environments.letters_of(collected.records)
     points = points_of(study, collected, letters)
@@ -133,6 +136,7 @@ def build_tables(study: Study, collected: Collected) -> dict[str, pd.DataFrame]:
         "records": [_record_row(cell, record, letters) for cell, record in collected.records.items()],
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],
         "missing": [_missing_row(cell, collected) for cell in plan(study).all_cells if cell not in collected.records],
+        **published_audits.rows(audits),
     }
     # Whole numbers stay whole beside missing ones.
     return {name: pd.DataFrame(list(rows[name]), columns=COLUMNS[name]).convert_dtypes() for name in COLUMNS}

@@ -284,11 +284,11 @@ def _view(
     shown = ordered.head(ROWS_SHOWN)
     cells = [[column.cell(row) for column in columns] for row in words.rows(shown)]
     downloaded = whole if source else table
-    link = None if downloaded is None else _csv_link(downloaded)
+    link = None if downloaded is None else csv_link(downloaded)
     return View(name, source or name, caption, columns, cells, len(table) - len(shown), link)
 
 
-def _csv_link(table: pd.DataFrame) -> str | None:
+def csv_link(table: pd.DataFrame) -> str | None:
     """The whole table as a data URL, with 7 significant digits, where that is small enough for a page."""
     if len(table) > ROWS_SHOWN:
         return None

@@ -1,0 +1,121 @@
+"""Other people's figures on the page: every sentence, number and warning comes from the tables."""
+
+import re
+from typing import Any
+
+import pytest
+from page_tables import audited, study, tables
+
+from dpscale.present.page import render
+from dpscale.present.published import blocks
+
+CELL: dict[str, Any] = {"study": "made-up", "batch_per_gpu": 32, "gpus": 2}
+FINDING = {
+    "study": "made-up", "title": "Made up", "quantity": "speedup", "verdict": "reproduced except",
+    "sentence": "The speedup is this.",
+}  # fmt: skip
+
+
+def block(cells: list[dict[str, Any]], warnings: list[dict[str, Any]] | None = None):
+    (only,) = blocks(tables(audit=cells, audit_findings=[FINDING], audit_warnings=warnings or []))
+    return only
+
+
+def shown(view) -> list[dict[str, str]]:
+    headings = [column.heading for column in view.columns]
+    return [dict(zip(headings, row, strict=True)) for row in view.cells]
+
+
+def test_published_and_corrected_stand_side_by_side():
+    cell = {
+        **CELL, "quantity": "speedup", "published": "1.40", "published_unit": "",
+        "corrected": 0.70024, "corrected_low": 0.70001, "corrected_high": 0.70047, "unit": "",
+    }  # fmt: skip
+    (row,) = shown(block([cell]).view)
+    assert row["Speedup, published, ×"] == "1.40"
+    assert row["Speedup, ×"] == "0.7002 [0.7000, 0.7005]"
+
+
+def test_bandwidth_is_headed_by_its_label():
+    cell = {**CELL, "quantity": "bandwidth", "published": "2.577", "published_unit": "MB/s"}
+    assert "Bandwidth, published, labelled MB/s" in shown(block([cell]).view)[0]
+
+
+def test_what_cannot_be_recomputed_is_a_word_with_its_reason():
+    cell = {**CELL, "quantity": "speedup", "published": "0.57", "reason": "T(N,b) was not printed"}
+    one = block([cell, {**cell, "batch_per_gpu": 128}])
+    assert {row["Speedup, ×"] for row in shown(one.view)} == {"not recomputable"}
+    assert one.notes == ["Not recomputable, as T(N,b) was not printed: speedup (2 cells)."]
+
+
+def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row():
+    strong = {**CELL, "batch_per_gpu": 16, "quantity": "speedup_strong", "corrected": 0.99}
+    cells = [
+        {**CELL, "gpus": 1, "quantity": "epoch_s", "published": "38.0"},
+        {**strong, "corrected_low": 0.98, "corrected_high": 1.0},
+        {**CELL, "quantity": "speedup", "published": "1.4"},
+    ]
+    one = block(cells)
+    assert [row["Batch per GPU"] for row in shown(one.view)] == ["32"]
+    assert one.notes == ["Strong speedup at global batch 32: 0.990 [0.980, 1.000]× on 2 GPUs."]
+
+
+def test_a_warning_that_many_cells_share_is_said_once():
+    unit = {**CELL, "check": "unit is wrong", "quantity": "bandwidth", "detail": "is MB/s"}
+    sold = {**CELL, "check": "sold as speedup", "quantity": "speedup", "detail": "1.40 is 0.700"}
+    found = block([], [unit, {**unit, "gpus": 4}, sold]).warnings
+    assert [(one.check, one.details) for one in found] == [
+        ("Unit is wrong", "is MB/s (2 cells)"),
+        ("Sold as speedup", "batch 32 on 2 GPUs: 1.40 is 0.700"),
+    ]
+
+
+def test_without_published_studies_there_is_no_section():
+    page = render(study(), tables())
+    assert "Other people" not in page
+    assert blocks(tables()) == []
+
+
+@pytest.fixture(scope="module")
+def page(root) -> str:
+    return render(study(), audited(root, tables()))
+
+
+def test_every_study_is_a_block_with_its_sentences(page):
+    text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    assert page.count("<article") == 4
+    assert "Other people&#39;s figures" in page or "Other people's figures" in page
+    assert "Reproduced : The speedup is N * T(1,b) / T(N,b), not as defined here" in text
+    assert "Not reproduced : No convention of the 2,376 tried gives the bandwidth." in text
+    assert "27.9 against 26.9 s" in text
+    assert "1.457 [1.457, 1.458]" in text
+
+
+def test_every_block_has_its_csv(page):
+    assert page.count('download="study-') == 4
+
+
+def test_a_large_study_has_no_link_but_a_place_and_an_id_of_its_own():
+    cells = [
+        {**CELL, "study": "findings", "quantity": "speedup", "published": "1.4", "batch_per_gpu": n}
+        for n in range(1, 300)
+    ]
+    page = render(study(), tables(audit=cells, audit_findings=[{**FINDING, "study": "findings"}]))
+    assert "All studies are in <code>results/h200/tables/audit.csv</code>" in page
+    assert 'href="None"' not in page
+    assert page.count('id="findings"') == 1
+
+
+def test_published_figures_are_not_labelled_as_synthetic(root):
+    page = render(study(dataset={"source": "synthetic"}), audited(root, tables()))
+    section = page[page.index('<section id="published">') : page.index('<section id="definitions">')]
+    assert "Synthetic" not in section and "worker" not in section
+
+
+def test_text_from_files_is_escaped():
+    evil = "<script>alert(1)</script>"
+    finding = {**FINDING, "title": evil, "sentence": evil}
+    warning = {**CELL, "check": evil, "quantity": "speedup", "detail": evil}
+    cell = {**CELL, "quantity": "speedup", "published": evil, "reason": evil}
+    page = render(study(), tables(audit=[cell], audit_findings=[finding], audit_warnings=[warning]))
+    assert "<script" not in page

@@ -1,0 +1,54 @@
+"""Published studies made up for a test: times in, figures derived by a convention of the tool's own space."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import yaml
+
+from dpscale.published import Place, Published
+
+PARAMETERS = 11_173_962
+MINIMAL = {
+    "id": "made-up",
+    "title": "Made up for a test",
+    "dataset_images": 50_000,
+    "epoch_s": {32: {1: 38.0, 2: 67.0}},
+    "published": {"speedup": {32: {2: 0.57}}},
+}
+
+
+def written(path, **changes: Any):
+    """A valid file with some keys changed; None takes a key out."""
+    values = {key: value for key, value in {**MINIMAL, **changes}.items() if value is not None}
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def significant(value: float, digits: int) -> Decimal:
+    """A number as printed with so many significant digits."""
+    return Decimal(f"{value:.{digits - 1}e}")
+
+
+def published(
+    epoch_s: Mapping[tuple[int, int], Any],
+    quantities: Mapping[str, Mapping[tuple[int, int], Any]],
+    batch_sweep_s: Mapping[int, Any] | None = None,
+    **changes: Any,
+) -> Published:
+    """A study; numbers are given as they are printed, as text or as decimals."""
+    values: dict[str, Any] = {
+        "id": "made-up", "title": "Made up for a test", "sha256": "0" * 64, "year": None, "dataset_images": 50_000,
+        "parameters_trained": PARAMETERS, "parameters_quoted": None, "strong_scaling_epoch_s": {},
+        "bandwidth_unit": "GB/s", "unmeasured": [], "training": [],
+    }  # fmt: skip
+    return Published(
+        **{**values, **changes},
+        batch_sweep_s={batch: Decimal(time) for batch, time in (batch_sweep_s or {}).items()},
+        epoch_s=_decimals(epoch_s),
+        quantities={name: _decimals(table) for name, table in quantities.items()},
+    )
+
+
+def _decimals(table: Mapping[tuple[int, int], Any]) -> dict[Place, Decimal]:
+    return {Place(*place): Decimal(number) for place, number in table.items()}

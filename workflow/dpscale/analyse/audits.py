@@ -1,0 +1,99 @@
+"""The tables of audits, from their records: one row a cell, one a quantity, one a warning."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Row = dict[str, Any]
+
+COLUMNS: dict[str, list[str]] = {
+    "audit": [
+        "study", "quantity", "batch_per_gpu", "gpus", "published", "published_unit", "verdict", "convention",
+        "recomputed", "recomputed_low", "recomputed_high", "agrees",
+        "corrected", "corrected_low", "corrected_high", "unit", "reason", "warnings",
+    ],
+    "audit_findings": [
+        "study", "title", "quantity", "verdict", "convention", "supporting_cells", "independent_cells",
+        "conventions_tried", "conventions_fitting", "chance", "scale_chance", "sentence",
+    ],
+    "audit_warnings": ["study", "check", "quantity", "batch_per_gpu", "gpus", "detail"],
+}  # fmt: skip
+
+# `published` keeps the digits that were printed.
+TEXT_COLUMNS = (
+    *("published", "published_unit", "verdict", "convention", "unit", "reason", "warnings"),
+    *("title", "sentence", "check", "detail"),
+)
+
+# The corrected figure beside a published one that is not of the same name.
+CORRECTED_BY = {"speedup_alternative": "speedup"}
+
+Key = tuple[str, int, int]
+
+
+def rows(audits: Iterable[Mapping[str, Any]]) -> dict[str, list[Row]]:
+    """The rows of every table in COLUMNS; pure."""
+    found: dict[str, list[Row]] = {name: [] for name in COLUMNS}
+    for audit in audits:
+        found["audit"] += _cells(audit)
+        found["audit_findings"] += _findings(audit)
+        found["audit_warnings"] += [{"study": audit["id"], **warning} for warning in audit["warnings"]]
+    return found
+
+
+def _cells(audit: Mapping[str, Any]) -> Iterator[Row]:
+    """Times first, then every quantity that was published, then what only the definitions give."""
+    corrected = {_key(figure): figure for figure in audit["corrected"]}
+    warnings: dict[Key, dict[str, None]] = defaultdict(dict)
+    for warning in audit["warnings"]:
+        warnings[_key(warning)][warning["check"]] = None
+    printed = {_key(time): {"published": time["printed"], "published_unit": "s"} for time in audit["times"]}
+    for quantity in audit["quantities"]:
+        name = quantity["quantity"]
+        for cell in quantity["cells"]:
+            printed[name, cell["batch_per_gpu"], cell["gpus"]] = {
+                "published": cell["printed"],
+                "published_unit": audit["bandwidth_unit"] if name == "bandwidth" else "s" if name[-2:] == "_s" else "",
+                "verdict": quantity["verdict"],
+                "convention": quantity["convention"]["formula"] if quantity["convention"] else None,
+                "agrees": cell["agrees"],
+                **_columns("recomputed", cell["recomputed"]),
+            }
+    for key in {**printed, **corrected}:
+        name, batch_per_gpu, gpus = key
+        figure = corrected.get((CORRECTED_BY.get(name, name), batch_per_gpu, gpus))
+        yield {
+            "study": audit["id"],
+            "quantity": name,
+            "batch_per_gpu": batch_per_gpu,
+            "gpus": gpus,
+            **printed.get(key, {}),
+            **(_columns("corrected", figure["corrected"]) if figure else {}),
+            **({"unit": figure["unit"], "reason": figure["reason"]} if figure else {}),
+            "warnings": "; ".join(warnings[key]),
+        }
+
+
+def _findings(audit: Mapping[str, Any]) -> Iterator[Row]:
+    study = {"study": audit["id"], "title": audit["title"]}
+    for quantity in audit["quantities"]:
+        found = quantity["verdict"] in ("reproduced", "reproduced except", "too few cells")
+        yield {
+            **study,
+            **{name: quantity[name] for name in COLUMNS["audit_findings"] if name in quantity},
+            "convention": quantity["convention"]["formula"] if quantity["convention"] else None,
+            "scale_chance": quantity["scale"]["chance"] if quantity["scale"] else None,
+            "conventions_fitting": 1 + len(quantity["rivals"]) if found else 0,
+        }
+    for remark in audit["remarks"]:
+        yield {**study, **remark}
+
+
+def _columns(name: str, interval: Mapping[str, float] | None) -> Row:
+    if interval is None:
+        return {}
+    return {name: interval["value"], f"{name}_low": interval["low"], f"{name}_high": interval["high"]}
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return row["quantity"], row["batch_per_gpu"], row["gpus"]

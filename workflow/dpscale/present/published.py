@@ -1,0 +1,170 @@
+"""Other people's figures: a block a study, with what was found, what does not agree, and both tables side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from dpscale.present import views, words
+from dpscale.present.views import Column, View
+from dpscale.present.words import Row, Tables
+
+NOT_RECOMPUTABLE = "not recomputable"
+
+# Quantity, heading, its unit, and what the number is multiplied by to be in that unit. What studies differ in most
+# stands first: the table is wider than a phone.
+_QUANTITIES = (
+    ("speedup", "Speedup", "×", 1.0),
+    ("speedup_alternative", "Alternative speedup", "×", 1.0),
+    ("bandwidth", "Bandwidth", "GB/s", 1.0),
+    ("communication_s", "Communication time", "s", 1.0),
+    ("compute_s", "Compute time", "s", 1.0),
+    ("efficiency", "Efficiency", "%", 100.0),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found out about a quantity: one word or two, and a sentence."""
+
+    verdict: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Warned:
+    """What does not agree, and where."""
+
+    check: str
+    details: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """A published study."""
+
+    id: str
+    title: str
+    findings: Sequence[Finding]
+    warnings: Sequence[Warned]
+    view: View
+    notes: Sequence[str]
+
+
+def blocks(tables: Tables) -> list[Block]:
+    """Every published study that was audited."""
+    findings = tables["audit_findings"]
+    return [_block(tables, str(study), part) for study, part in findings.groupby("study", sort=False)]
+
+
+def _block(tables: Tables, study: str, findings: pd.DataFrame) -> Block:
+    cells, warnings = (_of(tables[name], study) for name in ("audit", "audit_warnings"))
+    return Block(
+        id=study,
+        title=str(findings["title"].iloc[0]),
+        findings=[Finding(words.capitalised(row["verdict"]), row["sentence"]) for row in words.rows(findings)],
+        warnings=[
+            Warned(words.capitalised(str(check)), _details(some))
+            for check, some in warnings.groupby("check", sort=False)
+        ],
+        view=_view(study, cells),
+        notes=[*_strong_speedups(cells), *_not_recomputable(cells)],
+    )
+
+
+def _of(table: pd.DataFrame, study: str) -> pd.DataFrame:
+    return table[table["study"] == study]
+
+
+def _details(warnings: pd.DataFrame) -> str:
+    """`batch 32 on 2 GPUs: printed 1.40, is 0.700; ...`; a detail that many cells share is said once."""
+    said = []
+    for detail, some in warnings.groupby("detail", sort=False):
+        places = [_place(row) for row in words.rows(some)]
+        said.append(f"{places[0]}: {detail}" if len(places) == 1 else f"{detail} ({len(places)} cells)")
+    return "; ".join(said)
+
+
+def _place(row: Row) -> str:
+    return f"batch {row['batch_per_gpu']:,} on {words.plural(row['gpus'], 'GPU')}"
+
+
+def _strong_speedups(cells: pd.DataFrame) -> list[str]:
+    """A sentence for every global batch that was held fixed: these cells have no weak figures to stand beside."""
+    known = cells[(cells["quantity"] == "speedup_strong") & cells["corrected"].notna()]
+    return [
+        f"Strong speedup at global batch {words.whole(batch)}: "
+        + "; ".join(
+            f"{words.estimate(row, 'corrected')}× on {words.plural(row['gpus'], 'GPU')}" for row in words.rows(some)
+        )
+        + "."
+        for batch, some in known.groupby(known["batch_per_gpu"] * known["gpus"])
+    ]
+
+
+def _not_recomputable(cells: pd.DataFrame) -> list[str]:
+    """A sentence for every reason, with the quantities and the number of cells that it holds for."""
+    headings = {name: heading.lower() for name, heading, *_ in _QUANTITIES}
+    shown = cells[cells["reason"].notna() & cells["quantity"].isin(headings)]
+    return [
+        f"{words.capitalised(NOT_RECOMPUTABLE)}, as {reason}: "
+        f"{words.listed([headings[name] for name in dict.fromkeys(some['quantity'])])} "
+        f"({words.plural(len(some[['batch_per_gpu', 'gpus']].drop_duplicates()), 'cell')})."
+        for reason, some in shown.groupby("reason", sort=False)
+    ]
+
+
+def _view(study: str, cells: pd.DataFrame) -> View:
+    """One row a cell with several GPUs, published and corrected side by side."""
+    known = {(row["quantity"], row["batch_per_gpu"], row["gpus"]): row for row in words.rows(cells)}
+    columns = [
+        Column("Batch per GPU", lambda place: words.whole(place["batch_per_gpu"])),
+        Column("GPUs", lambda place: words.whole(place["gpus"])),
+        Column("T(N,b), s", lambda place: _published(_at(known, "epoch_s", place))),
+    ]
+    for name, heading, unit, scale in _QUANTITIES:
+        of_it = cells[cells["quantity"] == name]
+        if of_it["published"].notna().any():
+            label = f"labelled {of_it['published_unit'].dropna().iloc[0]}" if name == "bandwidth" else unit
+            columns.append(_published_column(known, name, f"{heading}, published, {label}"))
+        if name != "speedup_alternative" and len(of_it):
+            columns.append(_corrected_column(known, name, f"{heading}, {unit}", scale))
+    rows = [[column.cell(place) for column in columns] for place in _places(cells)]
+    return View(
+        f"audit-{study}", "audit", f"{study}, as published and as defined here", columns, rows, 0, views.csv_link(cells)
+    )
+
+
+def _places(cells: pd.DataFrame) -> list[Row]:
+    """The cells with several GPUs, in order."""
+    shown = cells[cells["quantity"].isin([name for name, *_ in _QUANTITIES]) & (cells["gpus"] > 1)]
+    return list(words.rows(shown.drop_duplicates(["batch_per_gpu", "gpus"]).sort_values(["batch_per_gpu", "gpus"])))
+
+
+Known = dict[tuple[Any, Any, Any], dict[str, Any]]
+
+
+def _at(known: Known, quantity: str, place: Row) -> Row | None:
+    return known.get((quantity, place["batch_per_gpu"], place["gpus"]))
+
+
+def _published_column(known: Known, quantity: str, heading: str) -> Column:
+    return Column(heading, lambda place: _published(_at(known, quantity, place)))
+
+
+def _corrected_column(known: Known, quantity: str, heading: str, scale: float) -> Column:
+    return Column(heading, lambda place: _corrected(_at(known, quantity, place), scale))
+
+
+def _published(row: Row | None) -> str:
+    """With the digits that were printed."""
+    return words.text(row["published"]) if row else words.ABSENT
+
+
+def _corrected(row: Row | None, scale: float) -> str:
+    if row is None:
+        return words.ABSENT
+    if not words.is_known(row["corrected"]):
+        return NOT_RECOMPUTABLE if words.is_known(row["reason"]) else words.ABSENT
+    return words.estimate(row, "corrected", scale)
