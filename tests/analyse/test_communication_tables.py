@@ -113,6 +113,7 @@ def test_mfu_is_work_over_peak(tables):
     found = row(tables["times"], **at("ddp", 4, 512))
     assert found["mfu"] == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
     assert found["mfu_low"] < found["mfu"] < found["mfu_high"]
+    assert "data sheet" in found["peak_source"]
 
 
 def test_a_gpu_that_is_not_in_the_table_has_no_mfu():
@@ -123,6 +124,7 @@ def test_a_gpu_that_is_not_in_the_table_has_no_mfu():
     assert found["mfu"].isna().all()
     assert found["peak_flop_s"].isna().all()
     assert (found["flop_per_image"].dropna() == 3_328_997_376).all()
+    assert set(found["peak_source"].dropna()) == {"unknown"}
 
 
 def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables):

@@ -16,7 +16,7 @@ from dpscale.analyse.communication_tables import (
     steps_rows,
 )
 from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
-from dpscale.analyse.peaks import mfu, peak_flop_s
+from dpscale.analyse.peaks import mfu, peak_flop_s, peak_source
 from dpscale.analyse.points import Comparison, Point, Points, Row, columns, compare, points_of, why_missing
 from dpscale.analyse.statistics import Estimate, derive
 from dpscale.record import Collected, Record
@@ -33,7 +33,7 @@ COLUMNS: dict[str, list[str]] = {
         *KEYS, "status", "reason", "runs", "n", "epoch_s", "epoch_s_low", "epoch_s_high", "first_timed_epoch_s",
         "step_s", "step_s_low", "step_s_high", "images_per_s", "images_per_s_low", "images_per_s_high",
         "steps_per_epoch", "peak_memory_bytes", "energy_j",
-        "flop_per_image", "peak_flop_s", "mfu", "mfu_low", "mfu_high",
+        "flop_per_image", "peak_flop_s", "peak_source", "mfu", "mfu_low", "mfu_high",
     ],
     "speedup": [
         *KEYS, "scaling", "status", "reason", "n", "baseline_n", "epoch_s", "baseline_epoch_s",
@@ -101,7 +101,7 @@ COLUMNS: dict[str, list[str]] = {
 TEXT_COLUMNS = dict.fromkeys(
     (
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
-        *("git_commit", "job_id", "dataset_sha256", "log"),
+        *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
         *published_audits.TEXT_COLUMNS,
     ),
     str,
@@ -185,10 +185,11 @@ def _mfu(study: Study, point: Point, images_per_s: Estimate, network: Record | N
     if network is None:
         return {}
     flop = network["flop_per_image"]["forward_backward"]
-    peak = peak_flop_s(point.records[0]["hardware"]["device_model"], study["precision"])
-    row = {"flop_per_image": flop, "peak_flop_s": peak}
+    model = point.records[0]["hardware"]["device_model"]
+    peak = peak_flop_s(model, study["precision"])
     if peak is None:
-        return row
+        return {"flop_per_image": flop, "peak_source": "unknown"}
+    row = {"flop_per_image": flop, "peak_flop_s": peak, "peak_source": peak_source(model)}
     gpus = point.configuration.gpus
     return {**row, **columns("mfu", derive(lambda rate: mfu(flop, rate, gpus, peak), images_per_s))}
 

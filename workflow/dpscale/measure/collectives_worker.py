@@ -179,7 +179,7 @@ class Collective:
 
 
 def _pattern(elements: int, device: torch.device) -> Tensor:
-    return (torch.arange(elements, device=device) % PATTERN).float()
+    return (torch.arange(elements, device=device, dtype=torch.int32) % PATTERN).float()
 
 
 def _peer_copy(source: int, target: int) -> dict[str, Any]:

@@ -157,9 +157,9 @@ class CommunicationWorker(TrainingWorker):
         """Blocks of profiled steps: where the time of every device went, for one step, in s."""
         marks = _PhaseMarks()
         step = marks.follow(training)
-        timer.time(step, _steps(batches, PROFILED_STEPS), PROFILED_STEPS)
-        blocks = [self._profile_block(number, timer, step, marks, batches) for number in range(PROFILED_BLOCKS)]
-        return {"steps": PROFILED_STEPS, "blocks": blocks}
+        # The first block does not count: while it runs, the profiler sets itself up on the devices.
+        blocks = [self._profile_block(number, timer, step, marks, batches) for number in range(PROFILED_BLOCKS + 1)]
+        return {"steps": PROFILED_STEPS, "blocks": blocks[1:]}
 
     def _profile_block(
         self, number: int, timer: EpochTimer, step: Step, marks: "_PhaseMarks", batches: Sequence[Batch]
@@ -172,7 +172,7 @@ class CommunicationWorker(TrainingWorker):
         path = self.folder / f"trace-{self.rank}.json"
         profiler.export_chrome_trace(str(path))
         trace = json.loads(path.read_text())
-        if self.traces and number == PROFILED_BLOCKS - 1:
+        if self.traces and number == PROFILED_BLOCKS:
             _keep(path, f"{self.traces}.rank-{self.rank}.trace.json.gz")
         kernels = read_kernels(trace, marks.marks)
         start_ns = marks.marks[0].at_ns

@@ -324,7 +324,7 @@ def _status_with_reason(row: Row) -> str:
 
 def _mfu(row: Row) -> str:
     """Work was counted, but the GPU's peak is not in the table: unknown, which is not the same as not counted."""
-    if words.is_known(row["flop_per_image"]) and not words.is_known(row["peak_flop_s"]):
+    if row["peak_source"] == "unknown":
         return "unknown"
     return words.estimate(row, "mfu", 100)
 
