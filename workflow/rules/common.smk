@@ -65,6 +65,15 @@ PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 # What the jobs ask for that make tables and page: CPU jobs.
 PAGE_JOB = {**CLUSTER.cpu_options(), "mem_mb": 2000, "runtime": 10}
 
+# What the jobs ask for that measure; each adds CPUs and memory.
+CELL_JOB = {
+    **CLUSTER.cell_options(STUDY.settings),
+    "measuring": 1,
+    "gres": lambda wildcards: CLUSTER.gres(STUDY.settings, int(wildcards.gpus)),
+    "runtime": lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
+    "timeout_s": lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
+}
+
 # Two measurements must never share a machine. A cluster's profile, where every job has GPUs of its own, lifts this.
 if "measuring" not in workflow.global_resources:
     workflow.register_resource("measuring", 1)

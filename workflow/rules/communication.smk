@@ -10,13 +10,9 @@ rule collectives:
     log:
         f"{RESULTS}/logs/{COLLECTIVES_PATH}.log",
     resources:
-        **CLUSTER.cell_options(STUDY.settings),
-        measuring=1,
-        gres=lambda wildcards: CLUSTER.gres(STUDY.settings, int(wildcards.gpus)),
+        **CELL_JOB,
         cpus_per_task=lambda wildcards: int(wildcards.gpus),
         mem_mb=lambda wildcards, attempt: cluster.collectives_memory_mb(int(wildcards.gpus), attempt),
-        runtime=lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
-        timeout_s=lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
     params:
         prefix=CLUSTER.command_prefix,
         settings=CollectivesSettings.of(STUDY.values).options(),
@@ -35,13 +31,9 @@ rule communication:
     log:
         f"{RESULTS}/logs/{COMMUNICATION_PATH}.log",
     resources:
-        **CLUSTER.cell_options(STUDY.settings),
-        measuring=1,
-        gres=lambda wildcards: CLUSTER.gres(STUDY.settings, int(wildcards.gpus)),
+        **CELL_JOB,
         cpus_per_task=lambda wildcards: int(wildcards.gpus),
         mem_mb=lambda wildcards, attempt: cluster.memory_mb(STUDY.settings, configuration(wildcards), attempt),
-        runtime=lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
-        timeout_s=lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
     params:
         prefix=CLUSTER.command_prefix,
         settings=TrainingSettings.of(STUDY.values).options(),

@@ -12,13 +12,9 @@ rule time:
     # Run 1 of every cell before run 2 of any: drift then shows as spread, not as a difference between cells.
     priority: lambda wildcards: STUDY["runs"] - int(wildcards.run)
     resources:
-        **CLUSTER.cell_options(STUDY.settings),
-        measuring=1,
-        gres=lambda wildcards: CLUSTER.gres(STUDY.settings, int(wildcards.gpus)),
+        **CELL_JOB,
         cpus_per_task=lambda wildcards: cluster.cpus(STUDY.settings, configuration(wildcards)),
         mem_mb=lambda wildcards, attempt: cluster.memory_mb(STUDY.settings, configuration(wildcards), attempt),
-        runtime=lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
-        timeout_s=lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
     params:
         prefix=CLUSTER.command_prefix,
         settings=STUDY.settings.options(),
