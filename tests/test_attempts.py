@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpscale.attempts import LINE_CHARACTERS, LOG_LINES, SLURM_LOGS, find_dataset_failure, find_failure
-from dpscale.study import Cell, Configuration
+from dpscale.study import Cell, CollectivesCell, CommunicationCell, Configuration
 
 CELL = Cell(Configuration("ddp", 2, 64), 1)
 RESULTS = Path("results/s")
@@ -130,3 +130,19 @@ def test_long_logs_are_cut():
     assert len(lines) == LOG_LINES
     assert lines[-1].startswith("99 ")
     assert all(len(line) == LINE_CHARACTERS for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("cell", "jobs"),
+    [
+        (CollectivesCell(2, 1), "rule_collectives/2_1"),
+        (CommunicationCell(Configuration("ddp", 2, 64), 1), "rule_communication/ddp_2_64_1"),
+    ],
+)
+def test_every_kind_of_cell_has_logs_of_its_own(cell, jobs):
+    own_log("Error: of the timing cell\n")
+    assert find_failure(RESULTS, cell) is None
+    write((RESULTS / "logs" / cell.path).with_suffix(".log"), "17:00:01 begun\n")
+    assert find_failure(RESULTS, cell).state == "unfinished"
+    write(SLURM_LOGS / jobs / "48.log", f"output: {RESULTS}/{cell.path}\n{TIME_LIMIT}\n", modified_s=2e9)
+    assert find_failure(RESULTS, cell).reason.endswith("DUE TO TIME LIMIT")

@@ -35,12 +35,12 @@ from dpscale.measure.training import TrainingWorker
 
 # The figures of an ablation are small differences of large times: its variants take turns, so that drift hits all of
 # them alike.
-ROUNDS = 8
+ROUNDS = 6
 BLOCK_S = 0.2
-BLOCK_STEPS = (3, 50)
+BLOCK_STEPS = (2, 50)
 # DDP builds its buckets anew in its second step, and CUDA's libraries choose and load their kernels in the first ones.
-WARM_UP_STEPS = 5
-LOGGED_STEPS = 20
+WARM_UP_STEPS = 4
+LOGGED_STEPS = 10
 PROFILED_BLOCKS = 3
 PROFILED_STEPS = 5
 # As many batches as fit beside what trains: steps go round them.
