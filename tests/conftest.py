@@ -4,11 +4,17 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from clone import Clone
 from project import Project
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+# Machines are shared: how long one example takes says nothing.
+settings.register_profile("shared machines", deadline=None)
+settings.load_profile("shared machines")
 
 
 def pytest_configure() -> None:

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from html.parser import HTMLParser
 from typing import Any
@@ -236,11 +235,9 @@ def test_sixty_configurations_in_two_scopes_stay_below_400_kb() -> None:
     assert len(render(study(strong_scaling_global_batch=[128, 2_048]), data).encode()) < 400_000
 
 
-def test_ten_thousand_configurations_stay_below_1_mb_and_10_s() -> None:
-    data = wide(gpus=50, batches=100)
-    started = time.perf_counter()
-    page = render(study(), data)
-    assert time.perf_counter() - started < 10
+def test_ten_thousand_configurations_stay_below_1_mb() -> None:
+    """How long that takes is bench/many_cells.py's to say."""
+    page = render(study(), wide(gpus=50, batches=100))
     assert len(page.encode()) < 1_000_000
     assert "9,800 more rows are in <code>results/h200/tables/times.csv</code>" in page
     assert_sound(page)

@@ -151,7 +151,7 @@ def phases(table: pd.DataFrame, say: Words) -> View:
 
 def collectives(table: pd.DataFrame, say: Words) -> View:
     return _view("collectives", "Collectives and copies with nothing else running", table, [
-        _text("Operation", "operation"),
+        Column("Operation", lambda row: str(row["operation"]).replace("_", " "), is_number=False),
         _whole(say.heading, "gpus"),
         *_environment(say),
         _whole("Bytes", "message_bytes"),
