@@ -11,15 +11,12 @@ from dpscale.analyse.allreduce_model import Measured, allreduce_s, exact_link, f
 from dpscale.analyse.forecast import (
     FORECAST_GPUS,
     HELD_OUT_TOLERANCE,
-    Buckets,
-    critical_batch,
-    exposed_s,
     extrapolate,
     held_out,
-    hidden_where_measured,
     overhead_s,
     predict_step,
 )
+from dpscale.analyse.overlap import Buckets, critical_batch, exposed_s, hidden_where_measured
 from dpscale.analyse.statistics import RESAMPLES, Estimate, bootstrap_median, derive
 from dpscale.analyse.tables import expected_cells
 from dpscale.errors import DpscaleError

@@ -7,17 +7,9 @@ from typing import Any
 
 from dpscale.analyse.allreduce_model import Fit, Link, Measured, exact_link, fits
 from dpscale.analyse.communication_tables import Measurements, estimates
-from dpscale.analyse.forecast import (
-    Band,
-    Buckets,
-    Prediction,
-    StepTimes,
-    critical_batch,
-    extrapolate,
-    held_out,
-    hidden_where_measured,
-)
+from dpscale.analyse.forecast import Band, Prediction, extrapolate, held_out
 from dpscale.analyse.laws import fit_laws
+from dpscale.analyse.overlap import Buckets, StepTimes, critical_batch, hidden_where_measured
 from dpscale.analyse.points import Comparison, Points, Row, columns
 from dpscale.analyse.statistics import Estimate
 from dpscale.errors import DpscaleError

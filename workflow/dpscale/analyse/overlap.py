@@ -1,0 +1,131 @@
+"""How much of DDP's communication backward hides: its buckets, and the batch from which on all but the last hide.
+
+The allreduces of the buckets run one after the other, each as fast as alone, and slow no computation down; gradients
+are ready at the same share of backward as in the network's facts (Li et al. VLDB 2020). Seconds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpscale.analyse.statistics import Estimate, derive
+
+# What the exposed share of communication may exceed the last bucket's share of the bytes by: a small bucket has more
+# latency a byte, and its kernel also waits for the slowest rank.
+HIDDEN_TOLERANCE = 0.10
+
+Seconds = TypeVar("Seconds", float, NDArray[np.float64])
+StepTimes = Mapping[tuple[int, int], Estimate]  # by (gpus, batch per GPU): `single` on 1 GPU, `ddp` on more
+Allreduce = Callable[[int, int], Estimate]  # seconds by (gpus, message bytes)
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """DDP's buckets in the order in which they become ready.
+
+    `ready_fraction` is the share of the backward pass after which a bucket's gradients are all there: increasing, in
+    (0, 1], the last one 1. `backward_share` is the share of t(1,b) that is the backward pass.
+    """
+
+    sizes_bytes: tuple[int, ...]
+    ready_fraction: tuple[float, ...]
+    backward_share: float
+
+    def __post_init__(self) -> None:
+        increasing = all(one < next_one for one, next_one in pairwise((0.0, *self.ready_fraction)))
+        if len(self.sizes_bytes) != len(self.ready_fraction) or not increasing or self.ready_fraction[-1] != 1:
+            raise ValueError(f"every bucket needs a ready fraction, increasing from above 0 to 1: {self}")
+
+
+def exposed_s(single_s: Seconds, bucket_s: Sequence[Seconds], buckets: Buckets) -> Seconds:
+    """Time from the end of backward to the end of the last allreduce, given t(1,b) and the time of every allreduce.
+
+    A bucket's allreduce starts when its gradients are ready and the one before has ended (Li et al. VLDB 2020).
+    The last bucket is ready only when backward ends, so at least its own time is exposed.
+    """
+    backward_s = buckets.backward_share * single_s
+    end_s = 0 * single_s
+    for fraction, one_s in zip(buckets.ready_fraction, bucket_s, strict=True):
+        end_s = np.maximum(end_s, fraction * backward_s) + one_s
+    return end_s - backward_s
+
+
+@dataclass(frozen=True)
+class CriticalBatch:
+    """The batch per GPU from which on backward hides all communication but the last bucket's.
+
+    Within the grid: at its ends `statement` says "at most" and "above", and `batch` is the end itself.
+    """
+
+    gpus: int
+    batch: Estimate
+    statement: str
+
+
+def critical_batch(gpus: int, step_s: StepTimes, allreduce: Allreduce, buckets: Buckets) -> CriticalBatch:
+    """Smallest batch per GPU at which N GPUs expose the last bucket's allreduce alone, by the model of the overlap.
+
+    t(1,b) is interpolated between the grid's batches, linearly in the logarithms of both, never beyond them. A step
+    that is shorter at a larger batch counts as long as the longest before it.
+    """
+    batches = sorted(batch for n, batch in step_s if n == 1)
+    bucket_s = [allreduce(gpus, size) for size in buckets.sizes_bytes]
+    needed_s = derive(lambda *each: _needed_single_s(each, buckets), *bucket_s)
+    batch = derive(
+        lambda needed, *singles: _interpolated_batch(needed, singles, batches),
+        needed_s,
+        *(step_s[1, one] for one in batches),
+    )
+    return CriticalBatch(gpus, batch, _critical_statement(gpus, batch, batches))
+
+
+def hidden_where_measured(
+    exposed: Mapping[int, Estimate], communication: Mapping[int, Estimate], buckets: Buckets
+) -> int | None:
+    """Smallest measured batch per GPU at which no more than the last bucket's share of communication is exposed.
+
+    Both mappings are seconds a step by batch. None where that holds at no batch: the check of `critical_batch`.
+    """
+    share = buckets.sizes_bytes[-1] / sum(buckets.sizes_bytes) + HIDDEN_TOLERANCE
+    hidden = (b for b in sorted(exposed) if exposed[b].value <= share * communication[b].value)
+    return next(hidden, None)
+
+
+def _needed_single_s(bucket_s: Sequence[Any], buckets: Buckets) -> Any:
+    """Shortest t(1,b) in whose backward pass all allreduces but the last one end.
+
+    From when bucket j is ready, the rest of backward, share * (1 - ready_j) * t(1,b), has to hold the allreduces of
+    j and of all that follow but the last; this for every j.
+    """
+    needed_s = pending_s = 0 * bucket_s[-1]
+    for fraction, one_s in reversed(list(zip(buckets.ready_fraction[:-1], bucket_s[:-1], strict=True))):
+        pending_s = pending_s + one_s
+        needed_s = np.maximum(needed_s, pending_s / (buckets.backward_share * (1 - fraction)))
+    return needed_s
+
+
+def _interpolated_batch(needed_s: Any, single_s: Sequence[Any], batches: Sequence[int]) -> Any:
+    """The batch at which t(1,b), (batches,) or (batches, draws), reaches `needed_s`; the grid's ends beyond it."""
+    longest_s = np.maximum.accumulate(np.array(single_s))
+    needed_s = np.maximum(needed_s, longest_s[0])  # a single bucket needs no time at all, which has no logarithm
+    each = zip(np.atleast_1d(np.log(needed_s)), np.atleast_2d(np.log(longest_s).T), strict=True)
+    found = [np.exp(np.interp(needed, singles, np.log(batches))) for needed, singles in each]
+    return np.reshape(np.rint(found), np.shape(needed_s))
+
+
+def _critical_statement(gpus: int, batch: Estimate, batches: Sequence[int]) -> str:
+    def words(value: float) -> str:
+        if value <= batches[0]:
+            return f"at most {batches[0]:,}"
+        return f"above {batches[-1]:,}" if value >= batches[-1] else f"{value:,.0f}"
+
+    low, high = ("?", "?") if batch.draws is None else map(words, batch.interval)
+    interval = "" if batch.draws is None or low == high == words(batch.value) else f" [{low}, {high}]"
+    return (
+        f"On {gpus} GPUs backward hides all communication but the last bucket's from a batch per GPU of "
+        f"{words(batch.value)}{interval} on."
+    )
