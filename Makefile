@@ -62,8 +62,11 @@ example: $(READY)  ## Tables and page of the recorded study, without a GPU
 	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out report/recorded.html
 	@$(BIN)/dpscale summary --study config/recorded.yaml
 
+# Where there are GPUs, nothing else may run beside the tests that time them.
 test: $(READY)  ## Run every test that this machine can run
-	$(BIN)/python -m pytest
+	@gpus=$$($(BIN)/python -m dpscale.measure.hardware) && \
+	if [ "$$gpus" -gt 0 ]; then workers=0; else workers=2; fi && \
+	$(BIN)/python -m pytest -n $$workers --dist loadgroup
 
 lint: $(READY)  ## Check the code: ruff, mypy, snakefmt, snakemake --lint
 	$(BIN)/ruff check .
