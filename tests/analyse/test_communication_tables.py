@@ -69,6 +69,7 @@ def test_bandwidth_three_ways(tables):
     assert found["bus_bandwidth_gb_s"] == pytest.approx(ring_bytes / alone_s / 1e9)
     assert found["profiler_bandwidth_gb_s"] == pytest.approx(ring_bytes / COMMUNICATION_S["ddp"] / 1e9)
     assert found["utilisation"] == pytest.approx(found["bandwidth_gb_s"] / found["bus_bandwidth_gb_s"])
+    assert found["utilisation_low"] < found["utilisation"] < found["utilisation_high"]
     assert pd.isna(found["root_link_bytes_per_step"])
 
 

@@ -110,7 +110,12 @@ def bandwidth_row(study: Study, compared: Comparison, measured: Measurements) ->
         return {**row, "status": "not resolvable", "reason": _why_not_resolvable(inferred)}
     row |= _inverted("bandwidth_gb_s", inferred, lambda s: bandwidth.bandwidth_gb_s(bytes_per_step, steps, s))
     if bus:
-        row["utilisation"] = row["bandwidth_gb_s"] / bus.value
+        bus_low, bus_high = bus.interval
+        row |= {
+            "utilisation": row["bandwidth_gb_s"] / bus.value,
+            "utilisation_low": row["bandwidth_gb_s_low"] / bus_high,
+            "utilisation_high": row["bandwidth_gb_s_high"] / bus_low,
+        }
     return row
 
 

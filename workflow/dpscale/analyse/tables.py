@@ -52,7 +52,7 @@ COLUMNS: dict[str, list[str]] = {
     "bandwidth": [
         *KEYS, "status", "reason", "n", "parameters", "allreduce_bytes_per_step", "steps_per_epoch",
         "allreduce_bytes_per_epoch", "communication_s", "communication_s_low", "communication_s_high",
-        *_with_interval("bandwidth_gb_s", "profiler_bandwidth_gb_s", "bus_bandwidth_gb_s"), "utilisation",
+        *_with_interval("bandwidth_gb_s", "profiler_bandwidth_gb_s", "bus_bandwidth_gb_s", "utilisation"),
         "root_link_bytes_per_step",
     ],
     "steps": [

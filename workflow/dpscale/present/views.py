@@ -115,7 +115,7 @@ def bandwidth(table: pd.DataFrame, say: Words) -> View:
         _estimate("Bandwidth, GB/s", "bandwidth_gb_s"),
         _estimate("Bandwidth from the profiler's time, GB/s", "profiler_bandwidth_gb_s"),
         _estimate("Bus bandwidth, measured, GB/s", "bus_bandwidth_gb_s"),
-        _figure("Utilisation, %", "utilisation", 100),
+        _estimate("Utilisation, %", "utilisation", 100),
     ])  # fmt: skip
 
 
