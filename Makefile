@@ -15,7 +15,7 @@ CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help env report unlock example test lint format bench clean
+.PHONY: help env report unlock example test test-waiting test-computing lint format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -62,11 +62,18 @@ example: $(READY)  ## Tables and page of the recorded study, without a GPU
 	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out report/recorded.html
 	@$(BIN)/dpscale summary --study config/recorded.yaml
 
-# Where there are GPUs, nothing else may run beside the tests that time them.
+# Tests that wait, for Slurm and for whole studies, run beside those that compute. Not where there are GPUs: nothing
+# else may run beside the tests that time them.
 test: $(READY)  ## Run every test that this machine can run
 	@gpus=$$($(BIN)/python -m dpscale.measure.hardware) && \
-	if [ "$$gpus" -gt 0 ]; then workers=0; else workers=2; fi && \
-	$(BIN)/python -m pytest -n $$workers --dist loadgroup
+	if [ "$$gpus" -gt 0 ]; then $(BIN)/python -m pytest; \
+	else $(MAKE) --no-print-directory --jobs 2 --output-sync=line --keep-going test-waiting test-computing; fi
+
+test-waiting:
+	@$(BIN)/python -m pytest -m waits
+
+test-computing:
+	@$(BIN)/python -m pytest -m "not waits"
 
 lint: $(READY)  ## Check the code: ruff, mypy, snakefmt, snakemake --lint
 	$(BIN)/ruff check .

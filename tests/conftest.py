@@ -22,12 +22,13 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """`make test` runs those that mostly wait, for Slurm and for whole studies, beside those that compute."""
+    if item.get_closest_marker("slurm") or "clone" in getattr(item, "fixturenames", ()):
+        item.add_marker("waits")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        # Two workers: one mostly waits, for Slurm and for whole studies; the other one computes meanwhile.
-        waits = item.get_closest_marker("slurm") or "clone" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("waits" if waits else "computes"))
     if any(item.get_closest_marker("gpu") for item in items):
         import torch
 
