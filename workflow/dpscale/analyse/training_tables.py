@@ -124,7 +124,7 @@ def _summary_row(study: Study, one: ArmResults, results: Results, missing: Seque
     diverged = sum(record["diverged"] for record in one.records)
     too_large = sum(record["status"] == "oom" for record in one.records)
     reasons = [
-        *([f"diverged with {diverged} of {len(one.records)} seeds"] if diverged else []),
+        *([f"{diverged} of {len(one.records)} seeds diverged"] if diverged else []),
         *([f"out of memory with {too_large} of {len(one.records)} seeds"] if too_large else []),
         *missing,
     ]

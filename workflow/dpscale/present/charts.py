@@ -138,8 +138,7 @@ def _curves(
     say: Words,
 ) -> Figure:
     """Means over seeds against epochs, between the least and the most of all seeds. The baseline is in every panel."""
-    measured = words.ok(training)
-    measured = measured.assign(value=measured[column] * scale, batch=measured["gpus"] * measured["batch_per_gpu"])
+    measured = training.assign(value=training[column] * scale, batch=training["gpus"] * training["batch_per_gpu"])
     is_baseline = measured["arm"] == baseline
     panels = []
     others = measured[~is_baseline] if len(measured[~is_baseline]) else measured
@@ -163,13 +162,18 @@ def _curves(
 def _arm_series(part: pd.DataFrame, baseline: str | None) -> list[Series]:
     series = []
     for style, (arm, rows) in enumerate(part.groupby("arm", sort=False)):
-        of_epoch = rows.groupby("epoch")["value"].agg(["mean", "min", "max"]).reset_index()
+        diverged = rows[rows["status"] == "diverged"]["epoch"]
+        # A mean over the seeds that are left when others diverged would look too good.
+        whole = rows if diverged.empty else rows[rows["epoch"] < diverged.min()]
+        of_epoch = whole.groupby("epoch")["value"].agg(["mean", "min", "max"]).reset_index()
         points = [
             Point(float(row["epoch"]), row["mean"], row["min"], row["max"])
             for row in words.rows(of_epoch.sort_values("epoch"))
         ]
+        end = None if diverged.empty else (float(diverged.min()), "diverged")
         colour = _BASELINE_COLOUR if arm == baseline else _ARM_COLOURS[style % len(_ARM_COLOURS)]
-        series.append(Series(str(arm), colour, style, points))
+        if points:
+            series.append(Series(str(arm), colour, style, points, end))
     return series
 
 

@@ -129,14 +129,14 @@ class Frame:
         xs = {point.x for line in series for point in line.points} | {line.end[0] for line in series if line.end}
         ys = [y for line in series for point in line.points for y in (point.y, point.low, point.high)]
         ys += [y for reference in references for y in (reference.left, reference.right)]
+        above = _HEIGHT / (_HEIGHT - len(lanes) * _LANE_HEIGHT)
         if any(panel.linear for panel in panels):
             low, high = _with_margin(y for y in ys if words.is_known(y))
-            y_axis = Axis(low, high, _HEIGHT, _even_numbers(low, high), linear=True)
+            y_axis = Axis(low, low + (high - low) * above, _HEIGHT, _even_numbers(low, high), linear=True)
             return cls(Axis(*_with_margin(xs), _WIDTH, sorted(xs), linear=True), y_axis, lanes)
         if references:
             xs.add(1)
         low, high = _at_least_doubling([y for y in ys if y > 0])
-        above = _HEIGHT / (_HEIGHT - len(lanes) * _LANE_HEIGHT)
         y_axis = Axis(low, low * (high / low) ** above, _HEIGHT, _round_numbers(low, high, bool(references)))
         return cls(Axis(*_at_least_doubling(xs), _WIDTH, sorted(xs)), y_axis, lanes)
 
