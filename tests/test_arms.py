@@ -133,6 +133,7 @@ def test_what_makes_no_sense_is_one_line_with_arm_and_key(arm, message):
     [
         ({"arms": {"a": {"strategy": "single"}}}, 'training.arms.a: "gpus" is a required property'),
         ({"arms": {"Two Words": SMALL}}, "training.arms"),
+        ({"arms": {"longer-than-12": SMALL}}, "training.arms"),
         ({"arms": {"a": SMALL}, "baseline": "b"}, "training.baseline: there is no arm b"),
         ({"seeds": 0}, "training.seeds: 0 "),
         ({"target_accuracy": 65}, "training.target_accuracy: 65 "),
