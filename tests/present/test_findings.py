@@ -320,3 +320,13 @@ def test_sentences_name_workers_and_environments() -> None:
     assert sentence is not None
     assert "ddp on 4 workers at batch 32 per worker in environment A" in sentence
     assert "GPU" not in sentence
+
+
+def test_arms_trained_on_noise_support_no_comparison_but_show_what_is_shared() -> None:
+    noise = Words(device="GPU", several_environments=False, synthetic=True)
+    arms = tables(
+        training_summary=[BASELINE, LARGE, WARM, UNDECIDED, HARMFUL, arm_row("good", 0.72, **GAIN)],
+        training_evidence=[evidence_row("ddp", worker) for worker in range(4)],
+    )
+    (sentence,) = findings.findings(arms, noise)
+    assert sentence.startswith("Batch-norm's running statistics")

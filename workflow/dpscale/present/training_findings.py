@@ -13,7 +13,7 @@ from dpscale.present.words import Row, Tables, Words
 
 def large_batch_costs(tables: Tables, say: Words) -> str | None:
     """Arms without remedies whose test accuracy lies wholly below the baseline's."""
-    plain = _with_baseline(tables)
+    plain = with_interval(_on_photographs(tables, say), "test_accuracy_difference")
     plain = plain[plain["remedies"].isna() | (plain["remedies"] == "")]
     worse = plain[plain["test_accuracy_difference_high"] < 0]
     if worse.empty:
@@ -30,7 +30,7 @@ def large_batch_costs(tables: Tables, say: Words) -> str | None:
 
 def remedies_that_help(tables: Tables, say: Words) -> str | None:
     """Arms whose test accuracy lies wholly above that of the same arm without remedies."""
-    compared = _remedied(tables)
+    compared = _remedied(tables, say)
     better = compared[compared["test_accuracy_gain_low"] > 0]
     if better.empty:
         return None
@@ -41,7 +41,7 @@ def remedies_that_help(tables: Tables, say: Words) -> str | None:
 
 def remedies_within_the_spread(tables: Tables, say: Words) -> str | None:
     """Arms that cannot be told from the same arm without remedies."""
-    compared = _remedied(tables)
+    compared = _remedied(tables, say)
     undecided = compared[(compared["test_accuracy_gain_low"] <= 0) & (compared["test_accuracy_gain_high"] >= 0)]
     if undecided.empty:
         return None
@@ -50,7 +50,7 @@ def remedies_within_the_spread(tables: Tables, say: Words) -> str | None:
 
 def remedies_that_harm(tables: Tables, say: Words) -> str | None:
     """Arms whose test accuracy lies wholly below that of the same arm without remedies."""
-    compared = _remedied(tables)
+    compared = _remedied(tables, say)
     worse = compared[compared["test_accuracy_gain_high"] < 0]
     if worse.empty:
         return None
@@ -60,13 +60,13 @@ def remedies_that_harm(tables: Tables, say: Words) -> str | None:
 
 
 def baseline_regained(tables: Tables, say: Words) -> str | None:
-    """Arms with a larger global batch than the baseline's, and at least its mean test accuracy."""
-    summary = words.ok(tables["training_summary"])
+    """Arms with remedies, at a global batch that loses accuracy without, that have at least the baseline's mean."""
+    summary = words.ok(_on_photographs(tables, say))
     parts = []
     for baseline in words.rows(summary[_is_baseline(summary)]):
         rivals = summary[
             (summary["environment"] == baseline["environment"])
-            & (summary["global_batch"] > baseline["global_batch"])
+            & summary["given_back"].notna()
             & (summary["test_accuracy"] >= baseline["test_accuracy"])
         ]
         parts += [
@@ -78,7 +78,7 @@ def baseline_regained(tables: Tables, say: Words) -> str | None:
 
 def best_at_a_batch(tables: Tables, say: Words) -> str | None:
     """The most accurate arm at every global batch that has arms with and without remedies."""
-    compared = tables["training_summary"].dropna(subset=["test_accuracy", "given_back"])
+    compared = _on_photographs(tables, say).dropna(subset=["test_accuracy", "given_back"])
     parts = []
     for batch in sorted(set(compared["global_batch"])):
         best = extreme(compared[compared["global_batch"] == batch], "test_accuracy", largest=True)
@@ -143,12 +143,14 @@ def _kept(workers: list[int], say: Words) -> str:
     )
 
 
-def _with_baseline(tables: Tables) -> pd.DataFrame:
-    return with_interval(tables["training_summary"], "test_accuracy_difference")
+def _on_photographs(tables: Tables, say: Words) -> pd.DataFrame:
+    """What arms come to, none where they were trained on noise: accuracies are then chance."""
+    summary = tables["training_summary"]
+    return summary.head(0) if say.synthetic else summary
 
 
-def _remedied(tables: Tables) -> pd.DataFrame:
-    return with_interval(tables["training_summary"], "test_accuracy_gain")
+def _remedied(tables: Tables, say: Words) -> pd.DataFrame:
+    return with_interval(_on_photographs(tables, say), "test_accuracy_gain")
 
 
 def _is_baseline(summary: pd.DataFrame) -> pd.Series:
