@@ -1,4 +1,4 @@
-"""Timing records as a cell writes them, with the figures that a test is about."""
+"""Records as cells write them, with the figures that a test is about."""
 
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from dpscale.study import (
     CommunicationCell,
     NetworkSettings,
     Settings,
+    TrainingCell,
     TrainingSettings,
 )
 
@@ -114,7 +115,7 @@ def _scope(cell: Cell, settings: Settings, epoch_s: list[float]) -> dict[str, An
     }
 
 
-def _dataset(settings: Settings) -> dict[str, Any]:
+def _dataset(settings: TrainingSettings) -> dict[str, Any]:
     return {
         "source": settings.dataset_source,
         "synthetic": settings.dataset_source == "synthetic",
@@ -224,6 +225,57 @@ def communication_record(
             "blocks": [{"step_s": step_s * f, "devices": [device(index, f) for index in range(gpus)]} for f in spread],
         } if gpus else None,
     }  # fmt: skip
+
+
+def training_record(
+    cell: TrainingCell, test_accuracy: list[float], epoch_s: float = 2.0, diverged: bool = False
+) -> dict[str, Any]:
+    """The record of an arm whose test accuracy after every epoch is known; the rest follows from it by simple rules.
+
+    A diverged one has an epoch more, without figures. Workers see half of their images again, and keep rank 0's
+    statistics.
+    """
+    arm = cell.settings
+    steps = -(-arm.epoch_images // arm.global_batch)
+    figures: list[float | None] = [*test_accuracy, *([None] if diverged else [])]
+
+    def epoch(number: int, accuracy: float | None) -> dict[str, Any]:
+        return {
+            "epoch": number, "global_batch": arm.global_batch, "steps": steps, "learning_rate": arm.learning_rate,
+            "training_loss": None if accuracy is None else 2 - accuracy,
+            "training_accuracy": None if accuracy is None else accuracy + 0.01,
+            "test_loss": None if accuracy is None else 2.1 - accuracy, "test_accuracy": accuracy,
+            "epoch_s": epoch_s, "images_per_s": arm.epoch_images / epoch_s, "gpu_s": epoch_s * arm.gpus,
+            "energy_j": 500.0 * epoch_s * arm.gpus if arm.device == "cuda" else None,
+            "orders": [
+                {
+                    "checksum": 1000 * cell.seed + number * arm.set_epoch + rank,
+                    "seen_before": None if number == 1 else 0.5 if arm.set_epoch else 1.0,
+                    "same_place": None if number == 1 else 0.0 if arm.set_epoch else 1.0,
+                }
+                for rank in range(arm.gpus if arm.strategy == "ddp" else 1)
+            ],
+            "batch_norm": None if arm.gpus == 1 or accuracy is None else {
+                "difference": 0.0 if arm.sync_batch_norm else 0.2,
+                "kept": list(range(arm.gpus)) if arm.sync_batch_norm else [0],
+            },
+        }  # fmt: skip
+
+    return {
+        "kind": "training",
+        "measurement_version": MEASUREMENT_VERSIONS["training"],
+        "status": "ok",
+        "cell": cell.coordinates,
+        "settings": arm.to_json(),
+        "dataset": _dataset(arm),
+        **_where_and_when(cell.seed, arm.gpus if arm.device == "cuda" else 0),
+        "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
+        "oom": None,
+        "diverged": diverged,
+        "continued_after_epochs": [],
+        "step_loss": [None if accuracy is None else 2 - accuracy for accuracy in figures for _ in range(steps)],
+        "epochs": [epoch(number, accuracy) for number, accuracy in enumerate(figures, 1)],
+    }
 
 
 def write(results: Path, cell: AnyCell, record: dict[str, Any]) -> Path:

@@ -12,7 +12,8 @@ from dpscale.schema import load_schema
 def keys(node: dict, path: str = "") -> Iterator[str]:
     """Every key that a user can write, `epochs.warmup` for one in a section."""
     for name, child in node.get("properties", {}).items():
-        below = list(keys(child, f"{path}{name}."))
+        named_by_user = child.get("additionalProperties") or {}
+        below = [*keys(child, f"{path}{name}."), *keys(named_by_user, f"{path}{name}.<name>.")]
         yield from below or [f"{path}{name}"]
 
 

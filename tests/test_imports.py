@@ -64,7 +64,8 @@ def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path):
         [
             sys.executable,
             "-c",
-            "import json, sys, dpscale.measure.timing_worker as w; print(json.dumps([*sys.modules]))",
+            "import json, sys, dpscale.measure.timing_worker, dpscale.measure.train_worker; "
+            "print(json.dumps([*sys.modules]))",
         ],
         capture_output=True,
         text=True,

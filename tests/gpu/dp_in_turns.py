@@ -18,7 +18,7 @@ from dpscale.study import Study
 
 def main(gpus: int, batch: int, images: int, folder: str, epochs: int) -> None:
     study = Study({"study": "clock", "dataset": {"source": "synthetic", "images": images}})
-    job = {"configuration": ["dp", gpus, batch], "run": 1, "settings": study.settings.to_json()}
+    job = {"configuration": ["dp", gpus, batch], "seed": 1, "settings": study.settings.to_json()}
     worker = TimingWorker({**job, "dataset": folder, "folder": tempfile.mkdtemp(), "timeout_s": 600}, rank=0)
     worker.prepare()
     network, optimiser = worker.build()

@@ -134,6 +134,35 @@ def environment_row(letter: str = "A", records: int = 78) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def arm_row(arm: str, accuracy: float, spread: float = 0.01, **more: Any) -> dict[str, Any]:
+    """A row of training_summary.csv: ddp on 4 GPUs at batch 512 unless said otherwise, known to `spread`."""
+    place = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "global_batch": 2048, "environment": "A"}
+    return {
+        "arm": arm, **place, "epochs": 5, "remedies": "", "is_baseline": False, "status": "ok", "seeds": 3,
+        "diverged": 0, **around("test_accuracy", accuracy, spread), **more,
+    }  # fmt: skip
+
+
+def epoch_row(arm: str, seed: int, epoch: int, accuracy: float | None, batch: int = 512) -> dict[str, Any]:
+    """A row of training.csv; the loss was not finite any more where `accuracy` is None."""
+    return {
+        "arm": arm, "strategy": "ddp", "gpus": 4, "batch_per_gpu": batch, "global_batch": 4 * batch,
+        "environment": "A", "seed": seed, "epoch": epoch, "status": "diverged" if accuracy is None else "ok",
+        "training_loss": None if accuracy is None else 2 - accuracy, "test_accuracy": accuracy,
+    }  # fmt: skip
+
+
+def evidence_row(strategy: str, worker: int, set_epoch: bool = True, shared: bool = False) -> dict[str, Any]:
+    """A row of training_evidence.csv, of a second epoch on 4 GPUs."""
+    return {
+        "arm": f"{strategy}-{set_epoch}", "strategy": strategy, "gpus": 4, "batch_per_gpu": 512,
+        "global_batch": 2048, "environment": "A", "set_epoch": set_epoch, "sync_batch_norm": shared, "seed": 1,
+        "epoch": 2, "worker": worker, "checksum": 7, "seen_before": 0.25 if set_epoch else 1.0,
+        "same_place": 0.0 if set_epoch else 1.0, "statistics_kept": shared or worker == 0,
+        "statistics_difference": 0.0 if shared else 0.31,
+    }  # fmt: skip
+
+
 def empty() -> dict[str, pd.DataFrame]:
     """Tables without a row."""
     return {name: table(name, []) for name in COLUMNS}

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from page_tables import environment_row, missing_row, record_row, study, tables, times_row
+from page_tables import arm_row, environment_row, epoch_row, missing_row, record_row, study, tables, times_row
 
 from dpscale.present.cautions import cautions
 from dpscale.present.words import Tables
@@ -39,6 +39,14 @@ CASES = {
     "throttled": (with_record(throttle_reasons="software power cap"), "1 of 2 records: software power cap"),
     "other processes": (with_record(other_processes=2), "on the GPUs during 1 of 2 records"),
     "dirty": (with_record(git_dirty=True), "dirty commit: 1 of 2."),
+    "memorised": (
+        tables(**{**SOUND, "records": [{**record_row(**AT), "synthetic": True}]}, training=[epoch_row("a", 1, 1, 0.1)]),
+        "Arms were trained on noise",
+    ),
+    "few seeds": (
+        tables(**SOUND, training_summary=[arm_row("a", 0.5, seeds=2), arm_row("b", 0.5), arm_row("c", 0.5, seeds=0)]),
+        "fewer than 3 seeds: 1 of 2.",
+    ),
     "commits": (with_record(git_commit="77" * 20), "2 commits: 4be1f0c24be1, 777777777777"),
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from page_tables import absent_row, environment_row, h200, speedup_row, tables, times_row
+from page_tables import absent_row, environment_row, epoch_row, h200, speedup_row, tables, times_row
 
 from dpscale.present import charts
 from dpscale.present.panel import spread
@@ -112,3 +112,43 @@ def test_too_many_lines_are_thinned_and_said_to_be() -> None:
 )
 def test_spread_moves_as_little_as_it_must(wanted: list[float], places: list[float]) -> None:
     assert spread(wanted, gap=10, low=0, high=100) == pytest.approx(places)
+
+
+def curves(*more: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = [epoch_row("small", seed, epoch, 0.3 + epoch / 10, 32) for seed in (1, 2, 3) for epoch in (1, 2, 3)]
+    return [*rows, *(epoch_row("large", seed, epoch, seed / 10) for seed in (1, 2) for epoch in (1, 2)), *more]
+
+
+def test_curves_have_a_panel_a_global_batch_each_with_the_baseline() -> None:
+    other = [epoch_row("huge", 1, epoch, 0.1, 2048) for epoch in (1, 2)]
+    figure = charts.test_accuracy(tables(training=curves(*other))["training"], "small", GPU)
+    titles = [chart.title for chart in figure.charts]
+    assert titles == ["Test accuracy, global batch 2,048", "Test accuracy, global batch 8,192"]
+    assert {"small", "large"} <= set(texts(figure.charts[0].svg))
+    assert {"small", "huge"} <= set(texts(figure.charts[1].svg))
+    assert "large: 15.0 % at 1, 15.0 % at 2." in figure.charts[0].svg
+
+
+def test_bands_hold_all_seeds() -> None:
+    (chart,) = charts.training_loss(tables(training=curves())["training"], "small", GPU).charts
+    fills = [
+        e
+        for e in ElementTree.fromstring(chart.svg).iter(f"{SVG}path")
+        if e.get("fill-opacity", "1") != "1" or e.get("opacity", "1") != "1"
+    ]
+    assert len(fills) == 2
+    assert "NaN" not in chart.svg
+
+
+def test_a_line_ends_where_the_first_seed_diverged() -> None:
+    wild = [epoch_row("wild", 1, 1, 0.2), epoch_row("wild", 1, 2, None)]
+    wild += [epoch_row("wild", 2, epoch, 0.2) for epoch in (1, 2, 3)]
+    (chart,) = charts.test_accuracy(tables(training=curves(*wild))["training"], "small", GPU).charts
+    assert "wild: 20.0 % at 1, diverged at 2." in chart.svg
+    assert "diverged" in texts(chart.svg)
+
+
+def test_arms_that_diverged_at_once_are_not_drawn() -> None:
+    rows = [epoch_row("wild", 1, 1, None)]
+    assert "wild" not in str(charts.test_accuracy(tables(training=curves(*rows))["training"], "small", GPU))
+    assert charts.test_accuracy(tables(training=[])["training"], None, GPU).charts == []

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 from page_tables import (
     absent_row,
+    arm_row,
     around,
     bandwidth_row,
     communication_row,
     empty,
     environment_row,
+    evidence_row,
     h200,
     key,
     record_row,
@@ -75,6 +77,13 @@ def cost(kind: str, gpu_s: float) -> dict[str, Any]:
 
 AGREEING = estimated(512, ablation_step_s=0.44, profiler_exposed_step_s=0.42)
 APART = estimated(2048, ablation_step_s=0.70, profiler_exposed_step_s=0.42)
+
+BASELINE = arm_row("small", 0.71, strategy="single", gpus=1, batch_per_gpu=128, global_batch=128, is_baseline=True)
+LARGE = arm_row("large", 0.50, **around("test_accuracy_difference", -0.21, 0.1))
+GAIN = {**around("test_accuracy_gain", 0.19, 0.1), "given_back": 0.905, "remedies": "optimiser lars"}
+WARM = arm_row("warm", 0.70, remedies="warmup_epochs 1", given_back=0.952, **around("test_accuracy_gain", 0.20, 0.1))
+UNDECIDED = arm_row("same", 0.505, remedies="set_epoch off", **around("test_accuracy_gain", 0.005, 3))
+HARMFUL = arm_row("bad", 0.40, remedies="learning_rate 6.4", **around("test_accuracy_gain", -0.1, 0.1))
 
 CASES: list[tuple[Finding, Tables, list[str], Tables]] = [
     (
@@ -191,6 +200,70 @@ CASES: list[tuple[Finding, Tables, list[str], Tables]] = [
         ["took 20.0 GPU-seconds, the timing cells 100"],
         tables(records=[cost("timing", 90.0)]),
     ),
+    (
+        findings.large_batch_costs,
+        tables(training_summary=[BASELINE, LARGE]),
+        [
+            "the baseline small (global batch 128, 71.0 % [70.3, 71.7])",
+            "50.0 % [49.5, 50.5] with large at global batch 2,048, −21.0 points [−23.1, −18.9]",
+        ],
+        tables(training_summary=[BASELINE, arm_row("large", 0.705, **around("test_accuracy_difference", -0.005, 3))]),
+    ),
+    (
+        findings.baseline_regained,
+        tables(training_summary=[BASELINE, LARGE, arm_row("good", 0.72, **GAIN)]),
+        ["72.0 % [71.3, 72.7] with good at global batch 2,048, the baseline 71.0 %"],
+        tables(training_summary=[BASELINE, LARGE, WARM]),
+    ),
+    (
+        findings.best_at_a_batch,
+        tables(training_summary=[BASELINE, LARGE, WARM, arm_row("good", 0.69, **GAIN)]),
+        ["at 2,048 it is warm (warmup_epochs 1) with 70.0 % [69.3, 70.7], which gives back 95.2 %"],
+        tables(training_summary=[BASELINE, LARGE]),
+    ),
+    (
+        findings.remedies_that_help,
+        tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
+        ["1 of 2 arms with remedies is more accurate", "warm at global batch 2,048 (warmup_epochs 1), 20.0 points"],
+        tables(training_summary=[BASELINE, LARGE, UNDECIDED, HARMFUL]),
+    ),
+    (
+        findings.remedies_within_the_spread,
+        tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
+        ["1 of 2 arms with remedies is not told", "same at global batch 2,048 (set_epoch off), 0.5 points [−1.0, 2.0]"],
+        tables(training_summary=[BASELINE, LARGE, WARM, HARMFUL]),
+    ),
+    (
+        findings.remedies_that_harm,
+        tables(training_summary=[BASELINE, LARGE, HARMFUL]),
+        ["1 of 1 arm with remedies is less accurate", "bad at global batch 2,048", "−10.0 points"],
+        tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
+    ),
+    (
+        findings.divergence,
+        tables(training_summary=[BASELINE, {**LARGE, "status": "diverged", "reason": "2 of 3 seeds diverged"}]),
+        ["for 1 arm: large at global batch 2,048: 2 of 3 seeds diverged"],
+        tables(training_summary=[BASELINE, LARGE]),
+    ),
+    (
+        findings.order_without_set_epoch,
+        tables(training_evidence=[evidence_row("ddp", worker, told) for worker in (0, 1) for told in (True, False)]),
+        ["in 2 of 2 orders", "with it, 0 % of the images", "25.0 % of its images"],
+        tables(training_evidence=[evidence_row("ddp", 0), evidence_row("dp", 0, False)]),
+    ),
+    (
+        findings.statistics_of_workers,
+        tables(
+            training_evidence=[evidence_row("dp", worker) for worker in range(4)]
+            + [evidence_row("ddp", worker, shared=shared) for worker in range(4) for shared in (True, False)]
+        ),
+        [
+            "of ddp only those of GPU 0 are tested, the others' are lost (running means 0.31 standard",
+            "of ddp with SyncBatchNorm all workers are equal (running means 0 standard",
+            "of dp only those of GPU 0",
+        ],
+        tables(training_evidence=[{**evidence_row("single", 0), "statistics_kept": None}]),
+    ),
 ]
 
 
@@ -247,3 +320,13 @@ def test_sentences_name_workers_and_environments() -> None:
     assert sentence is not None
     assert "ddp on 4 workers at batch 32 per worker in environment A" in sentence
     assert "GPU" not in sentence
+
+
+def test_arms_trained_on_noise_support_no_comparison_but_show_what_is_shared() -> None:
+    noise = Words(device="GPU", several_environments=False, synthetic=True)
+    arms = tables(
+        training_summary=[BASELINE, LARGE, WARM, UNDECIDED, HARMFUL, arm_row("good", 0.72, **GAIN)],
+        training_evidence=[evidence_row("ddp", worker) for worker in range(4)],
+    )
+    (sentence,) = findings.findings(arms, noise)
+    assert sentence.startswith("Batch-norm's running statistics")

@@ -13,9 +13,12 @@ import pytest
 from page_tables import (
     COLUMNS,
     absent_row,
+    arm_row,
     communication_row,
     empty,
     environment_row,
+    epoch_row,
+    evidence_row,
     h200,
     missing_row,
     record_row,
@@ -256,6 +259,35 @@ def wide(gpus: int, batches: int) -> dict[str, pd.DataFrame]:
         speedup=[speedup_row(1.731, 3.2, **place) for place in places],
         records=[record_row(run, **place) for place in places for run in (1, 2, 3)],
     )
+
+
+ARMS = {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
+
+
+def test_a_study_with_arms_has_a_section_of_them() -> None:
+    data = tables(
+        training_summary=[arm_row("small", 0.7), {**arm_row("<b>", 0.1), "status": "missing", "reason": "no record"}],
+        training=[epoch_row("small", seed, epoch, 0.5) for seed in (1, 2) for epoch in (1, 2)],
+        training_evidence=[evidence_row("ddp", worker, shared=True) for worker in range(4)],
+    )
+    page = render(study(training={"arms": ARMS, "baseline": "small", "target_accuracy": 0.7}), data)
+    assert_sound(page)
+    text = visible(page)
+    assert "The baseline is small" in text
+    assert "a test accuracy of 70 %" in text
+    assert "70.0 [69.3, 70.7]" in text
+    assert "missing: no record" in text
+    assert "all workers are equal" in text
+    assert page.count("Test accuracy, global batch 2,048") >= 1
+
+
+def test_a_study_without_arms_has_none(page: str) -> None:
+    assert "Large batches" not in visible(page)
+
+
+def test_a_missing_arm_is_named_with_its_seed() -> None:
+    row = {**missing_row(strategy="ddp", gpus=2, batch=32), "kind": "training", "run": None, "arm": "warm", "seed": 3}
+    assert "training of arm warm, seed 3: missing" in visible(render(study(), tables(missing=[row])))
 
 
 def test_presenting_needs_no_torch() -> None:

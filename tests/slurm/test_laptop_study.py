@@ -14,7 +14,7 @@ from project import Project, job_counts
 
 pytestmark = pytest.mark.slurm
 
-CELLS = {"time": 12, "collectives": 1, "communication": 3}
+CELLS = {"time": 12, "collectives": 1, "communication": 3, "train": 6}
 
 
 class Watch(threading.Thread):
@@ -53,7 +53,8 @@ def study(slurm, root, tmp_path_factory) -> SlurmProject:
 
 @pytest.fixture(scope="module")
 def records(study) -> list[dict]:
-    return [read(path) for path in sorted(study.folder.glob("results/laptop/*/**/run-*.json"))]
+    cells, trainings = (study.folder.glob(f"results/laptop/*/**/{name}-*.json") for name in ("run", "seed"))
+    return [read(path) for path in sorted([*cells, *trainings])]
 
 
 def test_every_cell_is_one_job_with_its_gpus_on_one_node(study, records):
@@ -63,10 +64,10 @@ def test_every_cell_is_one_job_with_its_gpus_on_one_node(study, records):
     assert len(records) == len(jobs) == sum(CELLS.values())
     for record in records:
         job = jobs[record["provenance"]["job_id"]]
-        assert job["TresPerNode"] == f"gres:gpu:v100:{record['cell']['gpus']}"
+        assert job["TresPerNode"] == f"gres:gpu:v100:{gpus_of(record)}"
         assert job["NumNodes"] == "1"
         assert job["NodeList"] == record["provenance"]["environment"]["SLURMD_NODENAME"]
-        assert len(devices(record)) == record["cell"]["gpus"]
+        assert len(devices(record)) == gpus_of(record)
 
 
 def test_jobs_at_the_same_time_have_different_gpus(records):
@@ -97,6 +98,11 @@ def test_the_login_node_is_spared(study):
 
 def test_the_page_has_the_structure_of_the_one_made_without_slurm(study, laptop_page):
     assert structure((study.folder / "report/laptop.html").read_text()) == structure(laptop_page.read_text())
+
+
+def gpus_of(record: dict) -> int:
+    """A training's cell is an arm, whose settings have its GPUs."""
+    return {**record["settings"], **record["cell"]}["gpus"]
 
 
 def devices(record: dict) -> set[str]:

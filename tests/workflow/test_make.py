@@ -17,10 +17,12 @@ def test_make_report_measures_the_laptop_study_and_then_nothing(clone, laptop_re
     assert "not available" in output
     records = sorted(clone.folder.glob("results/laptop/*/**/run-*.json"))
     assert len(records) == 12 + 1 + 3, "timing, collectives, communication"
+    trainings = sorted(clone.folder.glob("results/laptop/training/*/seed-*.json"))
+    assert len(trainings) == 3 * 2, "arms, seeds"
     html = page.read_text()
     for state in ("ok", "capped", "not available"):
         assert f">{state}<" in html
-    stamps = {path: path.stat().st_mtime_ns for path in [*records, page]}
+    stamps = {path: path.stat().st_mtime_ns for path in [*records, *trainings, page]}
     assert "Nothing to be done" in clone.make("report")
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
 

@@ -89,6 +89,42 @@ def test_communication_is_measured_once_and_again_only_where_a_setting_can_chang
     assert project.planned() == {"study": 1, "network": 1, "tables": 1, "report": 1, "all": 1}
 
 
+def test_arms_are_trained_once_and_again_only_where_their_own_settings_change(project):
+    small = {"strategy": "single", "gpus": 1, "batch_per_gpu": 64, "epochs": 1}
+    large = {**small, "strategy": "ddp", "gpus": 2}
+    pages = {"tables": 1, "report": 1, "all": 1}
+
+    def change(arms, **changes):
+        project.change_study(training={"seeds": 1, "arms": arms, **changes})
+
+    change({"small": small, "large": large})
+    assert project.run() == {"study": 1, "train": 2, **pages}
+    results = project.folder / "results/tiny"
+    assert json.loads((results / "training/large/seed-1.json").read_text())["cell"] == {"arm": "large", "seed": 1}
+    assert not list(results.glob("training/**/*.checkpoint"))
+    assert not project.page_is_partial()
+    assert "Large batches" in project.page.read_text()
+    assert project.planned() == {}
+
+    change({"small": small, "large": large}, baseline="small", target_accuracy=0.2)
+    assert project.planned() == {"study": 1, **pages}
+    change({"small": small, "large": large, "warm": {**large, "warmup_epochs": 0.5}})
+    assert project.planned() == {"study": 1, "train": 1, **pages}
+    change({"small": small, "large": {**large, "label_smoothing": 0.1}})
+    assert project.planned() == {"study": 1, "train": 1, **pages}
+    change({"small": small, "large": large}, seeds=3)
+    assert project.planned() == {"study": 1, "train": 4, **pages}
+
+    change({"small": small, "large": {**large, "gpus": 1}})
+    done = project.snakemake("-n")
+    assert done.returncode != 0
+    assert "study.yaml: training.arms.large.gpus: 1 does not go with ddp" in done.stdout
+
+    change({"small": small, "large": large, "warm": {**large, "warmup_epochs": 0.5}})
+    project.run("partial")
+    assert "training of arm warm, seed 1: <strong>missing</strong>" in project.page.read_text()
+
+
 def test_more_runs_add_only_those(project):
     project.change_study(runs=3)
     assert project.planned()["time"] == 2

@@ -11,7 +11,7 @@ from dpscale.attempts import DATASET_MADE, RECORD_WRITTEN
 from dpscale.errors import DpscaleError
 from dpscale.schema import load_schema
 from dpscale.study import (
-    SETTING_PATHS,
+    ArmSettings,
     Cell,
     CollectivesCell,
     CollectivesSettings,
@@ -19,6 +19,7 @@ from dpscale.study import (
     Configuration,
     NetworkSettings,
     Settings,
+    TrainingCell,
     TrainingSettings,
 )
 
@@ -30,7 +31,7 @@ def _schema_node(*path: str) -> dict[str, Any]:
     """What the study's schema says of a key: its type, allowed values, default and description."""
     node = load_schema("study")
     for key in path:
-        node = node["properties"][key]
+        node = node["properties"][key] if "properties" in node else node["additionalProperties"]
     return node
 
 
@@ -87,14 +88,15 @@ def setting_options(kind: type[NetworkSettings]) -> Callable[[Command], Command]
 
     def add(command: Command) -> Command:
         for name in reversed(kind.names()):
-            node = _schema_node(*SETTING_PATHS[name])
+            node = _schema_node(*kind.path_of(name))
             several = node.get("type") == "array"
             command = click.option(
                 f"--{name.replace('_', '-')}",
                 name,
                 type=_option_type(node["items"] if several else node),
                 multiple=several,
-                default=node["default"],
+                default=node.get("default"),
+                required="default" not in node,
                 help=node["description"] + (" Can be given several times." if several else ""),
             )(command)
         return command
@@ -105,8 +107,8 @@ def setting_options(kind: type[NetworkSettings]) -> Callable[[Command], Command]
 def _option_type(node: dict[str, Any]) -> Any:
     if "enum" in node:
         return click.Choice(node["enum"])
-    if node["type"] == "string":
-        return str
+    if node["type"] in ("string", "boolean"):
+        return {"string": str, "boolean": bool}[node["type"]]
     limits: dict[str, Any] = {
         "min": node.get("minimum", node.get("exclusiveMinimum")),
         "max": node.get("maximum", node.get("exclusiveMaximum")),
@@ -251,6 +253,32 @@ def communication(
     record = take_apart(cell, values, dataset, keep_traces, Run(timeout_s, end_with_parent, out))
     for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():
         click.echo(f"{name}: steps of {', '.join(f'{seconds * 1e3:.3f}' for seconds in blocks['step_s'])} ms")
+    _say_out_of_memory(record)
+    click.echo(f"{RECORD_WRITTEN}{out}")
+
+
+@main.command()
+@click.option("--arm", required=True, help="Name of the arm; any, for the record.")
+@click.option("--seed", type=click.IntRange(min=1), default=1, help="Seeds weights, order and augmentation.")
+@click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
+@ending_options
+@setting_options(ArmSettings)
+def train(
+    arm: str, seed: int, dataset: Path, timeout_s: float, end_with_parent: bool, out: Path, **settings: Any
+) -> None:
+    """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time, every step's loss.
+
+    A checkpoint lies beside the record after every epoch: the same command goes on from there after an interruption.
+    Divergence and out of memory are results.
+    """
+    from dpscale.measure.cell import Run
+    from dpscale.measure.train import train as train_cell
+
+    cell = TrainingCell(arm, seed, ArmSettings.from_json(settings))
+    record = train_cell(cell, dataset, Run(timeout_s, end_with_parent, out))
+    for epoch in record["epochs"]:
+        accuracy = "diverged" if epoch["test_accuracy"] is None else f"test accuracy {epoch['test_accuracy']:.4f}"
+        click.echo(f"epoch {epoch['epoch']}: {epoch['epoch_s']:.3f} s, {accuracy}")
     _say_out_of_memory(record)
     click.echo(f"{RECORD_WRITTEN}{out}")
 

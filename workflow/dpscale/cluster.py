@@ -10,7 +10,7 @@ from typing import Any
 
 from dpscale.errors import ClusterError
 from dpscale.schema import load_schema, read_yaml, violations, with_defaults
-from dpscale.study import Configuration, Settings
+from dpscale.study import ArmSettings, Configuration, Settings
 
 # Host memory, in MB of 10^6 bytes. A process that trains holds Python, torch and, on a GPU, CUDA's context and
 # libraries; a DataLoader's process holds Python and torch.
@@ -18,6 +18,8 @@ PROCESS_MB = 4000
 LOADER_PROCESS_MB = 500
 # 3 x 32 x 32 float32: the epoch of the compute scope lies in (pinned) host memory.
 IMAGE_MB = 3 * 32 * 32 * 4 / 1e6
+# 3 x 40 x 40 of 8 bits: an image with the padding that crops are cut out of.
+PADDED_IMAGE_MB = 3 * 40 * 40 / 1e6
 # Activations and gradients of ResNet-18 (width 64, float32): results/recorded has 4.8 to 6.7 MB an image from batch
 # 128 on, as peak memory over batch. On a CPU they are host memory.
 ACTIVATIONS_MB_PER_IMAGE = 7
@@ -97,6 +99,14 @@ def memory_mb(settings: Settings, configuration: Configuration, attempt: int) ->
     )
     if settings.device == "cpu":
         expected_mb += configuration.global_batch * ACTIVATIONS_MB_PER_IMAGE * settings.width / FULL_WIDTH
+    return attempt * math.ceil(expected_mb)
+
+
+def training_memory_mb(arm: ArmSettings, attempt: int) -> int:
+    """Host memory of a job that trains an arm, in MB: every process reads all images, in 8 bits; none loads any."""
+    expected_mb = training_processes(arm.configuration) * (PROCESS_MB + arm.epoch_images * PADDED_IMAGE_MB)
+    if arm.device == "cpu":
+        expected_mb += arm.last_global_batch * ACTIVATIONS_MB_PER_IMAGE * arm.width / FULL_WIDTH
     return attempt * math.ceil(expected_mb)
 
 

@@ -19,6 +19,11 @@ Record = dict[str, Any]
 
 
 def write_text(path: Path, content: str) -> None:
+    """Write `content` as UTF-8, as `write_bytes` does. Raises RecordError."""
+    write_bytes(path, content.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` to a temporary file beside `path` and rename it, so that a half-written one never exists.
 
     Two writers at once both succeed; the later one stays. Raises RecordError where the folder is read-only or
@@ -28,7 +33,7 @@ def write_text(path: Path, content: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
         try:
-            with os.fdopen(handle, "w") as file:
+            with os.fdopen(handle, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -69,7 +74,7 @@ def differences(record: Record, cell: AnyCell, settings: Mapping[str, Any]) -> l
     wanted: dict[str, Any] = {
         "measurement_version": MEASUREMENT_VERSIONS[cell.kind],
         **cell.coordinates,
-        **{name: settings[name] for name in cell.settings.names()},
+        **cell.settings_in(settings),
     }
     found = {
         "measurement_version": record["measurement_version"],

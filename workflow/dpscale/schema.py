@@ -53,7 +53,8 @@ def violations(name: str, instance: Any) -> list[str]:
 
 
 def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with every key that `schema` gives a default for, at every depth of nested objects.
+    """`values` with every key that `schema` gives a default for, at every depth of nested objects, named by the user
+    or by the schema.
 
     Whole numbers written as 2.0, which JSON Schema allows, become integers.
     """
@@ -63,6 +64,10 @@ def with_defaults(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
             filled[key] = node["default"]
         if key in filled:
             filled[key] = _with_integers(node, filled[key])
+    named_by_user = schema.get("additionalProperties")
+    if isinstance(named_by_user, Mapping):
+        for key in filled.keys() - schema.get("properties", {}).keys():
+            filled[key] = _with_integers(named_by_user, filled[key])
     return filled
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from dpscale.arms import Arm
 from dpscale.errors import StudyError
 from dpscale.schema import load_schema, read_yaml, violations, with_defaults
 
@@ -16,6 +17,7 @@ PARALLEL_STRATEGIES = ("dp", "ddp")
 CELL_PATH = "cells/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}"
 COMMUNICATION_PATH = "communication/{strategy}/gpus-{gpus}/batch-{batch}/run-{run}"
 COLLECTIVES_PATH = "collectives/gpus-{gpus}/run-{run}"
+TRAINING_PATH = "training/{arm}/seed-{seed}"
 
 # Where other results stand, relative to the study's.
 STUDY_FILE = "study.json"
@@ -23,8 +25,8 @@ DATASET_MANIFEST = "dataset/manifest.json"
 NETWORK_FACTS = "network.json"
 MISSING_TABLE = "tables/missing.csv"
 
-# Where each setting of a cell stands in the study file. The record, the command line and the study file
-# name the same things; this is the one place that says so.
+# Where each setting of a cell, beside an arm's own, stands in the study file. The record, the command line and the
+# study file name the same things; this is the one place that says so.
 SETTING_PATHS: dict[str, tuple[str, ...]] = {
     "device": ("device",),
     "network": ("network", "name"),
@@ -54,12 +56,17 @@ class NetworkSettings:
     @classmethod
     def of(cls, study: Mapping[str, Any]) -> Self:
         """The settings in a complete (validated, defaults filled in) study mapping."""
-        return cls.from_json({name: _at(study, SETTING_PATHS[name]) for name in cls.names()})
+        return cls.from_json({name: _at(study, cls.path_of(name)) for name in cls.names()})
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Lists become tuples. Raises KeyError where one of the settings is missing; others are left out."""
         return cls(**{name: _hashable(values[name]) for name in cls.names()})
+
+    @classmethod
+    def path_of(cls, name: str) -> tuple[str, ...]:
+        """Where the setting `name` stands in the study file."""
+        return SETTING_PATHS[name]
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -104,6 +111,31 @@ class TrainingSettings(CollectivesSettings):
 
 
 @dataclass(frozen=True)
+class ArmSettings(Arm, TrainingSettings):
+    """Everything that can change what an arm of the study's training comes to, beside its seed."""
+
+    @classmethod
+    def of_arm(cls, study: Mapping[str, Any], arm: Mapping[str, Any]) -> Self:
+        """The settings of an `arm` in a complete study mapping; what it leaves out is the study's."""
+        of_study = TrainingSettings.of(study).to_json()
+        without_momentum = {"momentum": 0} if arm["optimiser"] == "lamb" else {}
+        return cls.from_json({**of_study, **without_momentum, **arm})
+
+    @classmethod
+    def path_of(cls, name: str) -> tuple[str, ...]:
+        of_arm = {field.name for field in fields(Arm)}
+        return ("training", "arms", "<arm>", name) if name in of_arm else super().path_of(name)
+
+    @property
+    def configuration(self) -> "Configuration":
+        return Configuration(self.strategy, self.gpus, self.batch_per_gpu)
+
+    def contradiction(self) -> str | None:
+        problems = (f"{key}: {problem}" for key, problem in self.contradictions(self.epoch_images, self.momentum))
+        return super().contradiction() or next(problems, None)
+
+
+@dataclass(frozen=True)
 class Settings(TrainingSettings):
     """Everything the study file sets that can change a timing cell's number, beside the cell's own coordinates."""
 
@@ -141,9 +173,27 @@ class Cell:
     run: int
 
     @property
+    def gpus(self) -> int:
+        return self.configuration.gpus
+
+    @property
+    def seed(self) -> int:
+        """What its weights are drawn with."""
+        return self.run
+
+    @property
     def coordinates(self) -> dict[str, Any]:
         """What tells this cell from the others of its kind, as its record names it."""
         return {**asdict(self.configuration), "run": self.run}
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What tables say of this cell."""
+        return self.coordinates
+
+    def settings_in(self, study: Mapping[str, Any]) -> dict[str, Any]:
+        """What its record must have been measured under, of the `study`'s settings."""
+        return {name: study[name] for name in self.settings.names()}
 
     @property
     def path(self) -> str:
@@ -179,12 +229,60 @@ class CollectivesCell:
         return {"gpus": self.gpus, "run": self.run}
 
     @property
+    def labels(self) -> dict[str, Any]:
+        """What tables say of this cell."""
+        return self.coordinates
+
+    def settings_in(self, study: Mapping[str, Any]) -> dict[str, Any]:
+        """What its record must have been measured under, of the `study`'s settings."""
+        return {name: study[name] for name in self.settings.names()}
+
+    @property
     def path(self) -> str:
         """Where the cell's record stands, relative to the study's results."""
         return f"{COLLECTIVES_PATH.format(gpus=self.gpus, run=self.run)}.json"
 
 
-AnyCell = Cell | CommunicationCell | CollectivesCell
+@dataclass(frozen=True)
+class TrainingCell:
+    """One job that trains an arm with one seed, from 1. Its settings are the arm's own."""
+
+    kind: ClassVar[str] = "training"
+    rule: ClassVar[str] = "train"
+
+    arm: str
+    seed: int
+    settings: ArmSettings
+
+    @property
+    def configuration(self) -> Configuration:
+        return self.settings.configuration
+
+    @property
+    def gpus(self) -> int:
+        return self.settings.gpus
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        """What tells this cell from the others of its kind, as its record names it."""
+        return {"arm": self.arm, "seed": self.seed}
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What tables say of this cell."""
+        return {**self.coordinates, **asdict(self.configuration)}
+
+    def settings_in(self, study: Mapping[str, Any]) -> dict[str, Any]:
+        """What its record must have been measured under: the arm holds what it takes of the `study`."""
+        return self.settings.to_json()
+
+    @property
+    def path(self) -> str:
+        """Where the cell's record stands, relative to the study's results."""
+        return f"{TRAINING_PATH.format(arm=self.arm, seed=self.seed)}.json"
+
+
+AnyCell = Cell | CommunicationCell | CollectivesCell | TrainingCell
 
 
 @dataclass(frozen=True)
@@ -197,6 +295,15 @@ class NotRun:
 
 
 @dataclass(frozen=True)
+class ArmNotRun:
+    """An arm that is not trained. `state` is one word, `reason` a sentence."""
+
+    arm: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """The cells to measure, run 1 of every configuration first, and what is not run and why."""
 
@@ -204,10 +311,12 @@ class Plan:
     not_run: tuple[NotRun, ...]
     communication: tuple[CommunicationCell, ...] = ()
     collectives: tuple[CollectivesCell, ...] = ()
+    training: tuple[TrainingCell, ...] = ()
+    arms_not_run: tuple[ArmNotRun, ...] = ()
 
     @property
     def all_cells(self) -> tuple[AnyCell, ...]:
-        return (*self.cells, *self.communication, *self.collectives)
+        return (*self.cells, *self.communication, *self.collectives, *self.training)
 
     @cached_property
     def configurations(self) -> tuple[Configuration, ...]:
@@ -257,6 +366,11 @@ class Study:
         """Images in an epoch, D."""
         return int(self.values["dataset"]["images"])
 
+    @cached_property
+    def arms(self) -> dict[str, ArmSettings]:
+        """What every arm of the training trains with, by name, in the order of the study file."""
+        return {name: ArmSettings.of_arm(self.values, arm) for name, arm in self.values["training"]["arms"].items()}
+
     def on_any_machine(self) -> "Study":
         """The same study without the limit of this machine's GPUs."""
         return Study({**self.values, "gpus_available": None}, self.source)
@@ -284,11 +398,20 @@ def plan(study: Study) -> Plan:
     cells = tuple(Cell(configuration, run) for run in runs for configuration in runnable)
     parallel = [configuration for configuration in runnable if configuration.gpus > 1]
     repeats = range(1, study["communication"]["runs"] + 1)
+    arm_obstacles = {name: _arm_obstacle(study, settings) for name, settings in study.arms.items()}
+    seeds = range(1, study["training"]["seeds"] + 1)
     return Plan(
         cells,
         tuple(not_run),
         tuple(CommunicationCell(configuration, run) for run in repeats for configuration in parallel),
         tuple(CollectivesCell(gpus, run) for run in repeats for gpus in sorted({point.gpus for point in parallel})),
+        tuple(
+            TrainingCell(name, seed, settings)
+            for seed in seeds
+            for name, settings in study.arms.items()
+            if not arm_obstacles[name]
+        ),
+        tuple(ArmNotRun(name, *obstacle) for name, obstacle in arm_obstacles.items() if obstacle),
     )
 
 
@@ -344,6 +467,12 @@ def _obstacle(study: Study, configuration: Configuration) -> tuple[str, str] | N
     return None
 
 
+def _arm_obstacle(study: Study, arm: ArmSettings) -> tuple[str, str] | None:
+    if study["device"] == "cpu" and arm.sync_batch_norm:
+        return "not available", "SyncBatchNorm needs CUDA GPUs; it is not emulated on a CPU"
+    return _obstacle(study, arm.configuration)
+
+
 def _refuse_contradictions(study: Study) -> None:
     for gpus in study["gpus"]:
         if not any(_strategies(study, gpus)):
@@ -361,6 +490,12 @@ def _refuse_contradictions(study: Study) -> None:
                 )
     if problem := study.settings.contradiction():
         raise StudyError(f"{study.source}: network.width: {problem}")
+    for name, arm in study.arms.items():
+        if problem := arm.contradiction():
+            raise StudyError(f"{study.source}: training.arms.{name}.{problem}")
+    baseline = study["training"]["baseline"]
+    if baseline is not None and baseline not in study.arms:
+        raise StudyError(f"{study.source}: training.baseline: there is no arm {baseline}")
 
 
 def _summary(not_run: Sequence[NotRun]) -> str:

@@ -19,6 +19,7 @@ from dpscale.study import (
     CELL_PATH,
     COLLECTIVES_PATH,
     COMMUNICATION_PATH,
+    TRAINING_PATH,
     CollectivesSettings,
     Configuration,
     NetworkSettings,
@@ -54,6 +55,7 @@ DATASET = MANIFEST.parent
 RECORD = f"{RESULTS}/{CELL_PATH}.json"
 COMMUNICATION_RECORD = f"{RESULTS}/{COMMUNICATION_PATH}.json"
 COLLECTIVES_RECORD = f"{RESULTS}/{COLLECTIVES_PATH}.json"
+TRAINING_RECORD = f"{RESULTS}/{TRAINING_PATH}.json"
 RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.all_cells]
 # The rules whose jobs measure.
 CELL_RULES = {cell.rule for cell in PLAN.all_cells}
@@ -69,7 +71,7 @@ PAGE_JOB = {**CLUSTER.cpu_options(), "mem_mb": 2000, "runtime": 10}
 CELL_JOB = {
     **CLUSTER.cell_options(STUDY.settings),
     "measuring": 1,
-    "gres": lambda wildcards: CLUSTER.gres(STUDY.settings, int(wildcards.gpus)),
+    "gres": lambda wildcards: CLUSTER.gres(STUDY.settings, gpus_of(wildcards)),
     "runtime": lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
     "timeout_s": lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
 }
@@ -153,6 +155,10 @@ def of_this_study(*paths):
     return paths
 
 
+def gpus_of(wildcards):
+    return STUDY.arms[wildcards.arm].gpus if hasattr(wildcards, "arm") else int(wildcards.gpus)
+
+
 def configuration(wildcards):
     return Configuration(wildcards.strategy, int(wildcards.gpus), int(wildcards.batch))
 
@@ -180,6 +186,8 @@ wildcard_constraints:
     gpus=r"\d+",
     batch=r"\d+",
     run=r"\d+",
+    arm="[a-z0-9][a-z0-9_-]*",
+    seed=r"\d+",
 
 
 localrules:

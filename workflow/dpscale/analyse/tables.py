@@ -19,6 +19,7 @@ from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast
 from dpscale.analyse.peaks import mfu, peak_flop_s, peak_source
 from dpscale.analyse.points import Comparison, Point, Points, Row, columns, compare, points_of, why_missing
 from dpscale.analyse.statistics import Estimate, derive
+from dpscale.analyse.training_tables import FIGURES, evidence_rows, results_of, summary_rows, training_rows
 from dpscale.record import Collected, Record
 from dpscale.study import AnyCell, Study, batches_per_gpu, plan
 
@@ -28,6 +29,7 @@ def _with_interval(*quantities: str) -> list[str]:
 
 
 KEYS = ["strategy", "gpus", "batch_per_gpu", "global_batch", "scope", "environment"]
+ARM_KEYS = ["arm", "strategy", "gpus", "batch_per_gpu", "global_batch", "environment"]
 COLUMNS: dict[str, list[str]] = {
     "times": [
         *KEYS, "status", "reason", "runs", "n", "epoch_s", "epoch_s_low", "epoch_s_high", "first_timed_epoch_s",
@@ -82,18 +84,34 @@ COLUMNS: dict[str, list[str]] = {
         "environment", "status", "reason", "gpus", "algorithm", *_with_interval("batch_per_gpu"), "profiled",
         "measured_batch_per_gpu",
     ],
+    "training": [
+        *ARM_KEYS, "seed", "epoch", "status", "steps", "learning_rate", "training_loss", "training_accuracy",
+        "test_loss", "test_accuracy", "epoch_s", "images_per_s", "gpu_s", "energy_j", "elapsed_s",
+    ],
+    "training_summary": [
+        *ARM_KEYS, "epochs", "remedies", "is_baseline", "status", "reason", "seeds", "diverged",
+        *_with_interval(*FIGURES), "test_accuracy_spread",
+        *_with_interval("training_accuracy_difference", "test_accuracy_difference"),
+        "without_remedies", *_with_interval("test_accuracy_gain"), "given_back",
+        "target_accuracy", "seeds_at_target", "time_to_target_s", "gpu_s_to_target",
+        "epoch_s", "images_per_s", "gpu_s", "energy_j",
+    ],
+    "training_evidence": [
+        *ARM_KEYS, "set_epoch", "sync_batch_norm", "seed", "epoch", "worker", "checksum", "seen_before", "same_place",
+        "statistics_kept", "statistics_difference",
+    ],
     "environments": [
         "environment", "device_model", "cpu_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision",
         "python", "dataset_sha256", "links", "hosts", "records",
     ],
     "records": [
-        "path", "kind", "strategy", "gpus", "batch_per_gpu", "run", "status", "environment", "started_at",
-        "finished_at", "gpu_s",
+        "path", "kind", "strategy", "gpus", "batch_per_gpu", "run", "arm", "seed", "status", "environment",
+        "started_at", "finished_at", "gpu_s",
         "host", "git_commit", "git_dirty", "job_id", "gpu_uuids", "throttle_reasons", "other_processes",
         "dataset_source", "synthetic", "dataset_sha256",
     ],
     "rejected": ["path", "reason"],
-    "missing": ["path", "kind", "strategy", "gpus", "batch_per_gpu", "run", "status", "reason", "log"],
+    "missing": ["path", "kind", "strategy", "gpus", "batch_per_gpu", "run", "arm", "seed", "status", "reason", "log"],
     **published_audits.COLUMNS,
 }  # fmt: skip
 
@@ -102,6 +120,7 @@ TEXT_COLUMNS = dict.fromkeys(
     (
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
         *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
+        *("arm", "remedies", "without_remedies"),
         *published_audits.TEXT_COLUMNS,
     ),
     str,
@@ -121,6 +140,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         if point.scope == "compute" and point.configuration.gpus > 1
     ]
     grounds = list(bases(points, measured))
+    trained = results_of(study, collected, letters)
     rows: dict[str, Iterable[Row]] = {
         "times": [_times_row(study, point, collected.network) for point in points.values()],
         "speedup": [*(_speedup_row("weak", one) for one in weak), *(_speedup_row("strong", one) for one in strong)],
@@ -132,6 +152,9 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
         "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),
         "critical_batch": (row for basis in grounds for row in critical_batch_rows(basis, inferred, measured)),
+        "training": training_rows(trained),
+        "training_summary": summary_rows(study, collected, trained),
+        "training_evidence": evidence_rows(trained),
         "environments": environments.rows(collected.records, letters),
         "records": [_record_row(cell, record, letters) for cell, record in collected.records.items()],
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],
@@ -152,7 +175,7 @@ def _missing_row(cell: AnyCell, collected: Collected) -> Row:
     return {
         "path": cell.path,
         "kind": cell.kind,
-        **cell.coordinates,
+        **cell.labels,
         "status": status,
         "reason": reason,
         "log": collected.failures[cell].log if cell in collected.failures else None,
@@ -231,12 +254,12 @@ def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -
     return {
         "path": cell.path,
         "kind": cell.kind,
-        **record["cell"],
+        **cell.labels,
         "status": record["status"],
         "environment": letters[cell],
         "started_at": record["started_at"],
         "finished_at": record["finished_at"],
-        "gpu_s": _gpu_seconds(record),
+        "gpu_s": _gpu_seconds(cell, record),
         "host": record["hardware"]["host"],
         "git_commit": record["provenance"]["git_commit"],
         "git_dirty": record["provenance"]["git_dirty"],
@@ -252,10 +275,10 @@ def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -
     }
 
 
-def _gpu_seconds(record: Record) -> float:
+def _gpu_seconds(cell: AnyCell, record: Record) -> float:
     """What the cell cost: from its start to its end, times the GPUs (workers) that it held."""
     started, finished = (datetime.fromisoformat(record[name]) for name in ("started_at", "finished_at"))
-    return (finished - started).total_seconds() * int(record["cell"]["gpus"])
+    return (finished - started).total_seconds() * cell.gpus
 
 
 def _median(values: Sequence[float]) -> float | None:

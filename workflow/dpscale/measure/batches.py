@@ -1,6 +1,7 @@
 """Batches for both scopes: the augmented epoch already in host memory, or a DataLoader that makes it."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,13 @@ Batch = tuple[Tensor, Tensor]  # images (batch, 3, 32, 32) float32, labels (batc
 
 def normalise(pixels: Tensor, out: Tensor) -> None:
     """Write ToTensor and Normalize of `pixels`, (images, 3, 32, 32) in 8 bits, into the float32 tensor `out`."""
-    mean = torch.tensor(MEAN).view(3, 1, 1)
-    std = torch.tensor(STD).view(3, 1, 1)
-    out.copy_(pixels).div_(255).sub_(mean).div_(std)
+    out.copy_(pixels).div_(255).sub_(_of_channels(MEAN, out.device)).div_(_of_channels(STD, out.device))
+
+
+@cache
+def _of_channels(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Copied to the device once: every copy from the host would wait for it."""
+    return torch.tensor(values, device=device).view(3, 1, 1)
 
 
 def preloaded_batches(

@@ -16,7 +16,7 @@ from dpscale.measure import MEASUREMENT_VERSIONS
 from dpscale.measure.dataset import read_manifest, verify_dataset
 from dpscale.measure.workers import Workers
 from dpscale.record import Record, write_record
-from dpscale.study import AnyCell, Cell, NetworkSettings, TrainingSettings
+from dpscale.study import AnyCell, Cell, NetworkSettings, TrainingCell, TrainingSettings
 
 # Variables that steer CUDA, NCCL and the allocator, and the node that Slurm gave.
 RECORDED_VARIABLES = (
@@ -62,7 +62,7 @@ class Images:
         return {key: self.manifest[key] for key in ("source", "synthetic", "images", "sha256")}
 
 
-def require_measurable(cell: Cell, settings: TrainingSettings) -> None:
+def require_measurable(cell: Cell | TrainingCell, settings: TrainingSettings) -> None:
     """Raise MeasurementError where no such cell can exist."""
     at = cell.configuration
     if problem := settings.contradiction():
@@ -77,7 +77,7 @@ def require_measurable(cell: Cell, settings: TrainingSettings) -> None:
 
 def measure_training(
     module: str,
-    cell: Cell,
+    cell: Cell | TrainingCell,
     settings: TrainingSettings,
     dataset: Path,
     arrays: Sequence[str],
@@ -94,7 +94,7 @@ def measure_training(
     images = Images.of(settings, dataset, arrays)
     job = {
         "configuration": [at.strategy, at.gpus, at.batch_per_gpu],
-        "run": cell.run,
+        "seed": cell.seed,
         "dataset": str(dataset.resolve()),
         **more,
     }

@@ -29,7 +29,7 @@ class TrainingWorker:
 
     def __init__(self, job: dict[str, Any], rank: int):
         self.configuration = Configuration(*job["configuration"])
-        self.seed = int(job["run"])
+        self.seed = int(job["seed"])
         self.settings = self.settings_type.from_json(job["settings"])
         self.dataset = Path(job["dataset"])
         self.folder = Path(job["folder"])
@@ -94,12 +94,8 @@ class TrainingWorker:
 
     def build(self) -> tuple[nn.Module, Optimizer]:
         """The network as its strategy trains it, on this rank's devices, and its optimiser."""
-        torch.manual_seed(self.seed)
+        parallel = parallelise(self.build_network(), self.configuration.strategy, self.devices)
         settings = self.settings
-        network = build_network(settings.network, settings.width, settings.precision)
-        self.network = network_size(network)
-        network = network.to(self.device).to(memory_format=self.memory_format)
-        parallel = parallelise(network, self.configuration.strategy, self.devices)
         optimiser = torch.optim.SGD(
             parallel.parameters(),
             lr=settings.learning_rate,
@@ -107,6 +103,14 @@ class TrainingWorker:
             weight_decay=settings.weight_decay,
         )
         return parallel, optimiser
+
+    def build_network(self) -> nn.Module:
+        """The plain network on this rank's first device, with the weights of the cell's seed."""
+        torch.manual_seed(self.seed)
+        settings = self.settings
+        network = build_network(settings.network, settings.width, settings.precision)
+        self.network = network_size(network)
+        return network.to(self.device).to(memory_format=self.memory_format)
 
     def preloaded(self) -> list[Batch]:
         """This rank's batches of an epoch, already in (pinned) host memory."""

@@ -6,6 +6,9 @@ from typing import Any
 from dpscale.present import words
 from dpscale.present.words import Tables, Words
 
+# By the project's method, an arm is trained with at least so many seeds.
+SEEDS_WANTED = 3
+
 
 def cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:
     """The cautions that hold for these tables."""
@@ -22,12 +25,34 @@ def cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:
         _other_processes(tables, say),
         _dirty(tables),
         _several_commits(tables),
+        _memorised(tables, say),
+        _few_seeds(tables),
     )
     return [sentence for sentence in found if sentence]
 
 
 def _synthetic(say: Words) -> str | None:
     return "The images are synthetic: noise of the same shape, no real photographs." if say.synthetic else None
+
+
+def _memorised(tables: Tables, say: Words) -> str | None:
+    if not say.synthetic or tables["training"].empty:
+        return None
+    return (
+        "Arms were trained on noise, which holds nothing to learn: training accuracy says how much was memorised, test "
+        "accuracy can only be chance, and no comparison of arms says anything about real images."
+    )
+
+
+def _few_seeds(tables: Tables) -> str | None:
+    trained = tables["training_summary"][tables["training_summary"]["seeds"] > 0]
+    few = int((trained["seeds"] < SEEDS_WANTED).sum())
+    if not few:
+        return None
+    return (
+        f"Arms trained with fewer than {SEEDS_WANTED} seeds: {few:,} of {len(trained):,}. Their spread over seeds is "
+        "hardly known."
+    )
 
 
 def _no_records(tables: Tables) -> str | None:

@@ -1,7 +1,7 @@
-"""The two figures: epoch time against batch, and speedup against GPUs, both on logarithmic axes.
+"""The figures: epoch time against batch, speedup against GPUs and the like, on logarithmic axes; curves of training.
 
-Colour says the strategy; marker shape and dashes say the number of GPUs or the batch; a label stands at the
-end of every line. Colours are CSS variables of the page, so that dark mode and print follow.
+Colour says the strategy, of curves the arm; marker shape and dashes say the number of GPUs or the batch; a label
+stands at the end of every line. Colours are CSS variables of the page, so that dark mode and print follow.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,6 +22,8 @@ _OPERATION_COLOURS = {
     "reduce_scatter": "var(--caution)",
     "all_gather": "var(--quiet)",
 }
+_ARM_COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "currentColor")
+_BASELINE_COLOUR = "var(--quiet)"
 _PANELS_DRAWN = 8
 _SERIES_DRAWN = 10
 _POINTS_DRAWN = 40
@@ -113,6 +115,66 @@ def bus_bandwidth(table: pd.DataFrame, say: Words) -> Figure:
             )
         )
     return _figure("bus-bandwidth", panels)
+
+
+def training_loss(training: pd.DataFrame, baseline: str | None, say: Words) -> Figure:
+    """Training loss after every epoch: a panel for every global batch that arms start with, and environment."""
+    return _curves("training-loss", "Training loss", "", training, "training_loss", 1, baseline, say)
+
+
+def test_accuracy(training: pd.DataFrame, baseline: str | None, say: Words) -> Figure:
+    """Test accuracy in % after every epoch: a panel for every global batch that arms start with, and environment."""
+    return _curves("test-accuracy", "Test accuracy", "%", training, "test_accuracy", 100, baseline, say)
+
+
+def _curves(
+    name: str,
+    quantity: str,
+    unit: str,
+    training: pd.DataFrame,
+    column: str,
+    scale: float,
+    baseline: str | None,
+    say: Words,
+) -> Figure:
+    """Means over seeds against epochs, between the least and the most of all seeds. The baseline is in every panel."""
+    measured = training.assign(value=training[column] * scale, batch=training["gpus"] * training["batch_per_gpu"])
+    is_baseline = measured["arm"] == baseline
+    panels = []
+    others = measured[~is_baseline] if len(measured[~is_baseline]) else measured
+    for key in words.rows(others[["batch", "environment"]].drop_duplicates().sort_values(["batch", "environment"])):
+        same_place = measured["environment"] == key["environment"]
+        part = measured[same_place & ((measured["batch"] == key["batch"]) | is_baseline)]
+        panels.append(
+            Panel(
+                title=f"{quantity}, global batch {key['batch']:,}{say.environment(key)}",
+                subtitle=f"{quantity}{f' in {unit}' if unit else ''} against epoch; one line for each arm",
+                x_title="Epoch",
+                y_title=f"{quantity}{f', {unit}' if unit else ''}",
+                unit=unit,
+                series=_arm_series(part, baseline),
+                linear=True,
+            )
+        )
+    return _figure(name, panels)
+
+
+def _arm_series(part: pd.DataFrame, baseline: str | None) -> list[Series]:
+    series = []
+    for style, (arm, rows) in enumerate(part.groupby("arm", sort=False)):
+        diverged = rows[rows["status"] == "diverged"]["epoch"]
+        # A mean over the seeds that are left when others diverged would look too good.
+        whole = rows if diverged.empty else rows[rows["epoch"] < diverged.min()]
+        of_epoch = whole.groupby("epoch")["value"].agg(["mean", "min", "max"]).reset_index()
+        points = [
+            Point(float(row["epoch"]), row["mean"], row["min"], row["max"])
+            for row in words.rows(of_epoch.sort_values("epoch"))
+        ]
+        end = None if diverged.empty else (float(diverged.min()), "diverged")
+        colour = _BASELINE_COLOUR if arm == baseline else _ARM_COLOURS[style % len(_ARM_COLOURS)]
+        if points:
+            series.append(Series(str(arm), colour, style, points, end))
+    return series
 
 
 def _parts(table: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[Row, pd.DataFrame]]:

@@ -142,9 +142,10 @@ def measuring_communication_costs(tables: Tables, say: Words) -> str | None:
     """What the measurements of communication cost, beside the timing cells."""
     records = tables["records"]
     cost_s = records.groupby("kind")["gpu_s"].sum()
-    if "timing" not in cost_s or len(cost_s) < 2:
+    measured = [kind for kind in ("collectives", "communication") if kind in cost_s]
+    if "timing" not in cost_s or not measured:
         return None
-    more_s = cost_s.sum() - cost_s["timing"]
+    more_s = cost_s[measured].sum()
     return (
         f"Measuring communication took {words.figure(more_s, 3)} {say.device}-seconds, the timing cells "
         f"{words.figure(cost_s['timing'], 3)}."

@@ -88,7 +88,7 @@ def missing_cells(missing: pd.DataFrame, say: Words) -> list[MissingCell]:
     """Every planned cell without a record, those that failed first."""
     return [
         MissingCell(
-            f"{_job(row, say)}, run {int(row['run'])}",
+            _job(row, say),
             row["status"],
             row["reason"],
             row["log"] if words.is_known(row["log"]) else "",
@@ -99,9 +99,12 @@ def missing_cells(missing: pd.DataFrame, say: Words) -> list[MissingCell]:
 
 def _job(row: Row, say: Words) -> str:
     """Timing needs no name: it is what a study is about."""
+    if row["kind"] == "training":
+        return f"training of arm {row['arm']}, seed {int(row['seed'])}"
+    run = f"run {int(row['run'])}"
     if row["kind"] == "collectives":
-        return f"collectives on {say.count(int(row['gpus']))}"
-    return say.point(row) if row["kind"] == "timing" else f"communication of {say.point(row)}"
+        return f"collectives on {say.count(int(row['gpus']))}, {run}"
+    return f"{'communication of ' if row['kind'] == 'communication' else ''}{say.point(row)}, {run}"
 
 
 def _cells(times: pd.DataFrame, say: Words) -> Mapping[tuple[str, int, int], Cell]:

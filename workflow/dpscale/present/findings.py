@@ -19,6 +19,17 @@ from dpscale.present.communication_findings import (
     subtraction_is_not_communication,
 )
 from dpscale.present.phrases import extreme, multiple, part_of, percent, place, with_interval
+from dpscale.present.training_findings import (
+    baseline_regained,
+    best_at_a_batch,
+    divergence,
+    large_batch_costs,
+    order_without_set_epoch,
+    remedies_that_harm,
+    remedies_that_help,
+    remedies_within_the_spread,
+    statistics_of_workers,
+)
 from dpscale.present.words import Row, Tables, Words
 
 Finding = Callable[[Tables, Words], str | None]
@@ -231,6 +242,15 @@ FINDINGS: tuple[Finding, ...] = (
     profiler_slows,
     forecast_scored,
     measuring_communication_costs,
+    large_batch_costs,
+    baseline_regained,
+    best_at_a_batch,
+    remedies_that_help,
+    remedies_within_the_spread,
+    remedies_that_harm,
+    divergence,
+    order_without_set_epoch,
+    statistics_of_workers,
 )
 
 

@@ -1,4 +1,4 @@
-"""One panel: lines on logarithmic axes, drawn by Vega-Lite. What is drawn is the business of `charts`."""
+"""One panel: lines on logarithmic or linear axes, drawn by Vega-Lite. What is drawn is the business of `charts`."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -67,7 +67,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Panel:
-    """What one panel shows. `unit` is that of the points' y."""
+    """What one panel shows. `unit` is that of the points' y. Linear panels have linear axes, and intervals as bands."""
 
     title: str
     subtitle: str
@@ -76,6 +76,7 @@ class Panel:
     unit: str
     series: Sequence[Series]
     references: Sequence[Reference] = ()
+    linear: bool = False
 
     @property
     def number_of_points(self) -> int:
@@ -84,17 +85,22 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axis:
-    """A logarithmic axis from `low` at pixel 0 to `high` at pixel `length`."""
+    """An axis from `low` at pixel 0 to `high` at pixel `length`, logarithmic unless it is linear."""
 
     low: float
     high: float
     length: float
     ticks: Sequence[float]
+    linear: bool = False
 
     def pixel(self, value: float) -> float:
+        if self.linear:
+            return self.length * (value - self.low) / (self.high - self.low)
         return self.length * math.log(value / self.low) / math.log(self.high / self.low)
 
     def value(self, pixel: float) -> float:
+        if self.linear:
+            return self.low + (self.high - self.low) * pixel / self.length
         return float(self.low * (self.high / self.low) ** (pixel / self.length))
 
     def ticks_apart(self, gap: float) -> list[float]:
@@ -123,10 +129,14 @@ class Frame:
         xs = {point.x for line in series for point in line.points} | {line.end[0] for line in series if line.end}
         ys = [y for line in series for point in line.points for y in (point.y, point.low, point.high)]
         ys += [y for reference in references for y in (reference.left, reference.right)]
+        above = _HEIGHT / (_HEIGHT - len(lanes) * _LANE_HEIGHT)
+        if any(panel.linear for panel in panels):
+            low, high = _with_margin(y for y in ys if words.is_known(y))
+            y_axis = Axis(low, low + (high - low) * above, _HEIGHT, _even_numbers(low, high), linear=True)
+            return cls(Axis(*_with_margin(xs), _WIDTH, sorted(xs), linear=True), y_axis, lanes)
         if references:
             xs.add(1)
         low, high = _at_least_doubling([y for y in ys if y > 0])
-        above = _HEIGHT / (_HEIGHT - len(lanes) * _LANE_HEIGHT)
         y_axis = Axis(low, low * (high / low) ** above, _HEIGHT, _round_numbers(low, high, bool(references)))
         return cls(Axis(*_at_least_doubling(xs), _WIDTH, sorted(xs)), y_axis, lanes)
 
@@ -147,7 +157,7 @@ def draw(panel: Panel, frame: Frame) -> str:
         _over(labels)
         .mark_rule(color=_QUIET, strokeWidth=0.6, strokeDash=[1, 2])
         .encode(x, y, x2=alt.value(_LABEL_X - 3), y2="label_y:Q"),
-        _over(_intervals(panel)).mark_rule(strokeWidth=1.5).encode(x, alt.Y("low:Q"), y2="high:Q", color=colour),
+        _spreads(panel, x, colour),
         _over(markers)
         .mark_line(strokeWidth=1.8)
         .encode(x, y, detail="line:N", color=colour, strokeDash=alt.StrokeDash("dash:N", scale=None)),
@@ -188,7 +198,8 @@ def _over(values: Sequence[Row]) -> alt.Chart:
 
 
 def _axis(channel: Any, title: str, axis: Axis, gap: float) -> Any:
-    return channel.title(title).scale(type="log", domain=[axis.low, axis.high], nice=False).axis(
+    kind = "linear" if axis.linear else "log"
+    return channel.title(title).scale(type=kind, domain=[axis.low, axis.high], nice=False).axis(
         values=axis.ticks_apart(gap), format=",~r"
     )  # fmt: skip
 
@@ -199,6 +210,21 @@ def _at_least_doubling(values: Iterable[float]) -> tuple[float, float]:
     low, high = min(found) / 1.15, max(found) * 1.15
     widening = math.sqrt(max(1.0, 2 * low / high))
     return low / widening, high * widening
+
+
+def _with_margin(values: Iterable[float]) -> tuple[float, float]:
+    """The ends of the values with a margin, and room between them, as a linear axis has to have."""
+    found = list(values) or [0.0, 1.0]
+    low, high = min(found), max(found)
+    margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    return low - margin, high + margin
+
+
+def _even_numbers(low: float, high: float) -> list[float]:
+    """1, 2 or 5 times a power of ten apart, at least four of them."""
+    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = max(factor * power for factor in (1, 2, 5) if factor * power <= (high - low) / 4)
+    return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _round_numbers(low: float, high: float, doubling: bool) -> list[float]:
@@ -220,12 +246,22 @@ def _mark(line: Series, x: float, y: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _spreads(panel: Panel, x: Any, colour: Any) -> Any:
+    """Intervals: a bar at every point, or a band along the line."""
+    chart = _over(_intervals(panel))
+    ends = {"y": alt.Y("low:Q"), "y2": "high:Q"}
+    if panel.linear:
+        fill = alt.Fill("colour:N", scale=None)
+        return chart.mark_area(opacity=0.15, strokeWidth=0).encode(x, **ends, fill=fill, detail="line:N")
+    return chart.mark_rule(strokeWidth=1.5).encode(x, **ends, color=colour)
+
+
 def _intervals(panel: Panel) -> list[Row]:
     return [
-        {"x": point.x, "low": point.low, "high": point.high, "colour": line.colour}
+        {"line": line.label, "x": point.x, "low": point.low, "high": point.high, "colour": line.colour}
         for line in panel.series
         for point in line.points
-        if words.is_known(point.low) and words.is_known(point.high) and point.low > 0
+        if words.is_known(point.low) and words.is_known(point.high) and (panel.linear or point.low > 0)
     ]
 
 

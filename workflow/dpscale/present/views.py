@@ -232,6 +232,65 @@ def critical_batch(table: pd.DataFrame, say: Words) -> View:
     ])  # fmt: skip
 
 
+def training_summary(table: pd.DataFrame, say: Words) -> View:
+    caption = "What every arm comes to after its last epoch; brackets are 95 % t intervals over seeds"
+    return _view("training_summary", caption, table, [
+        *_arm(table, say),
+        _text("Remedies", "remedies"),
+        _status(),
+        _whole("Seeds", "seeds"),
+        _whole("Epochs", "epochs"),
+        _estimate("Test accuracy, %", "test_accuracy", 100),
+        _figure("Its standard deviation over seeds, points", "test_accuracy_spread", 100, 2),
+        _estimate("Less the baseline's, points", "test_accuracy_difference", 100),
+        _estimate("Less that without remedies, points", "test_accuracy_gain", 100),
+        _figure("Given back of what the batch lost, %", "given_back", 100, 3),
+        _estimate("Training accuracy, %", "training_accuracy", 100),
+        _estimate("Training loss", "training_loss"),
+        _estimate("Test loss", "test_loss"),
+        _figure("Time to the target, s", "time_to_target_s"),
+        _figure(f"{say.device}-seconds to the target", "gpu_s_to_target"),
+        _figure("Epoch time, s", "epoch_s"),
+        _figure(f"{say.device}-seconds", "gpu_s"),
+        _figure("Energy, J", "energy_j"),
+    ])  # fmt: skip
+
+
+def training(table: pd.DataFrame, say: Words) -> View:
+    return _view("training", "Every epoch of every arm and seed", table, [
+        *_arm(table, say),
+        _whole("Seed", "seed"),
+        _whole("Epoch", "epoch"),
+        _status(),
+        _whole("Global batch, images", "global_batch"),
+        _figure("Learning rate of the last step", "learning_rate", 1, 3),
+        _figure("Training loss", "training_loss"),
+        _figure("Training accuracy, %", "training_accuracy", 100),
+        _figure("Test loss", "test_loss"),
+        _figure("Test accuracy, %", "test_accuracy", 100),
+        _figure("Epoch time, s", "epoch_s"),
+        _figure("Throughput, images/s", "images_per_s"),
+        _figure("Energy, J", "energy_j"),
+    ])  # fmt: skip
+
+
+def training_evidence(table: pd.DataFrame, say: Words) -> View:
+    """The last epoch of every arm's first seed; the others are in the table on disk."""
+    first = table[table["seed"] == table.groupby(["arm", "environment"])["seed"].transform("min")]
+    last = first[first["epoch"] == first.groupby(["arm", "environment"])["epoch"].transform("max")]
+    caption = f"What {say.devices} share: order of samples and batch-norm statistics in the last epoch of one seed"
+    return _view("training_evidence", caption, last, [
+        *_arm(table, say),
+        Column("set_epoch", lambda row: _on_or_off(row["set_epoch"]), is_number=False),
+        Column("SyncBatchNorm", lambda row: _on_or_off(row["sync_batch_norm"]), is_number=False),
+        _whole(say.device, "worker"),
+        _figure("Images it had in the epoch before, %", "seen_before", 100, 3),
+        _figure("Images at the same place as before, %", "same_place", 100, 3),
+        Column("Its statistics are tested", lambda row: _yes_or_no(row["statistics_kept"]), is_number=False),
+        _figure("Running means apart, standard deviations", "statistics_difference", 1, 3),
+    ], source="training_evidence", whole=table)  # fmt: skip
+
+
 def environments(table: pd.DataFrame) -> View:
     return _view("environments", "Environments: a letter is a combination of hardware, software and images", table, [
         _text("Environment", "environment"),
@@ -306,6 +365,18 @@ def _keys(table: pd.DataFrame, say: Words, status: bool = True) -> list[Column]:
         _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
         *([_status()] if status else []),
     ]
+
+
+def _arm(table: pd.DataFrame, say: Words) -> list[Column]:
+    return [_text("Arm", "arm"), *_keys(table, say, status=False)]
+
+
+def _on_or_off(value: Any) -> str:
+    return "on" if words.is_true([value]) == [True] else "off"
+
+
+def _yes_or_no(value: Any) -> str:
+    return ("yes" if words.is_true([value]) == [True] else "no") if words.is_known(value) else words.ABSENT
 
 
 def _environment(say: Words) -> list[Column]:

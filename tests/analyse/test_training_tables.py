@@ -1,0 +1,160 @@
+"""What arms come to, from records whose accuracies are known."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from dpscale.analyse.tables import build_tables
+from dpscale.record import Collected, collect, write_record
+from dpscale.study import Study, plan
+from record_factory import training_record
+
+ARMS = {
+    "small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128},
+    "large": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512},
+    "warm": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "warmup_epochs": 1, "optimiser": "lars"},
+    "same-order": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "set_epoch": False},
+    "wild": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 2048, "learning_rate": 6.4},
+    "untried": {"strategy": "dp", "gpus": 8, "batch_per_gpu": 32},
+}
+# Test accuracy after the last epoch, seed by seed.
+LAST = {
+    "small": [0.70, 0.71, 0.72],
+    "large": [0.48, 0.50, 0.52],
+    "warm": [0.69, 0.70, 0.71],
+    "same-order": [0.49, 0.50, 0.515],
+}
+
+
+def study(**changes) -> Study:
+    training = {"arms": ARMS, "baseline": "small", "target_accuracy": 0.69, **changes}
+    return Study({"study": "s", "gpus_available": 4, "training": training})
+
+
+def records(one: Study):
+    found = {}
+    for cell in plan(one).training:
+        if cell.arm == "wild":
+            found[cell] = training_record(cell, [0.3] if cell.seed < 3 else [0.2, 0.25], diverged=cell.seed < 3)
+        else:
+            last = LAST[cell.arm][cell.seed - 1]
+            found[cell] = training_record(cell, [last - 0.3, last - 0.2, last - 0.1, last - 0.005, last])
+    return found
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return build_tables(study(), Collected(records(study()), {}, {}))
+
+
+def arm(tables, name) -> dict:
+    (row,) = tables["training_summary"][tables["training_summary"]["arm"] == name].to_dict("records")
+    return row
+
+
+def test_every_epoch_of_every_seed_has_a_row(tables):
+    rows = tables["training"]
+    assert len(rows) == 4 * 3 * 5 + 2 * 2 + 2
+    assert list(rows[(rows["arm"] == "small") & (rows["seed"] == 1)]["elapsed_s"]) == [2, 4, 6, 8, 10]
+    diverged = rows[rows["status"] == "diverged"]
+    assert set(diverged["arm"]) == {"wild"}
+    assert diverged["training_loss"].isna().all()
+
+
+def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables):
+    row = arm(tables, "large")
+    assert row["test_accuracy"] == pytest.approx(0.50)
+    assert row["test_accuracy_spread"] == pytest.approx(0.02)
+    # Student's t for 2 degrees of freedom is 4.303.
+    assert row["test_accuracy_high"] - row["test_accuracy"] == pytest.approx(4.3027 * 0.02 / math.sqrt(3), rel=1e-4)
+    assert (row["status"], row["seeds"], row["diverged"], row["remedies"]) == ("ok", 3, 0, "")
+    assert row["gpu_s"] == pytest.approx(4 * 5 * 2.0)
+    assert row["energy_j"] == pytest.approx(500 * 4 * 5 * 2.0)
+
+
+def test_arms_are_compared_with_the_baseline_by_welchs_interval(tables):
+    row = arm(tables, "large")
+    assert row["test_accuracy_difference"] == pytest.approx(-0.21)
+    # Variances 0.0001 and 0.0004 over 3 seeds each: 2.94 degrees of freedom, t = 3.2132 (tables of t).
+    half = 3.2132 * math.sqrt((0.0001 + 0.0004) / 3)
+    assert row["test_accuracy_difference_high"] == pytest.approx(-0.21 + half, abs=2e-4)
+    assert bool(arm(tables, "small")["is_baseline"])
+    assert pd.isna(arm(tables, "small")["test_accuracy_difference"])
+
+
+def test_a_remedy_is_compared_with_the_same_arm_without_it(tables):
+    row = arm(tables, "warm")
+    assert row["remedies"] == "optimiser lars, warmup_epochs 1"
+    assert row["without_remedies"] == "large"
+    assert row["test_accuracy_gain"] == pytest.approx(0.20)
+    assert row["test_accuracy_gain_low"] > 0
+    assert row["given_back"] == pytest.approx(0.20 / 0.21)
+    none = arm(tables, "same-order")
+    assert none["test_accuracy_gain_low"] < 0 < none["test_accuracy_gain_high"]
+    assert none["remedies"] == "set_epoch off"
+    assert pd.isna(arm(tables, "large")["without_remedies"])
+
+
+def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables):
+    small, warm = arm(tables, "small"), arm(tables, "warm")
+    # After four epochs the baseline's seeds are at 0.695, 0.705 and 0.715, the remedy's at 0.685, 0.695 and 0.705.
+    assert small["seeds_at_target"] == 3
+    assert small["time_to_target_s"] == pytest.approx(2.0 * 4)
+    assert small["gpu_s_to_target"] == pytest.approx(2.0 * 4)
+    assert warm["gpu_s_to_target"] == pytest.approx(4 * 2.0 * (5 + 4 + 4) / 3)
+    large = arm(tables, "large")
+    assert large["seeds_at_target"] == 0
+    assert pd.isna(large["time_to_target_s"])
+
+
+def test_an_arm_that_diverged_has_no_mean_over_the_seeds_that_were_lucky(tables):
+    row = arm(tables, "wild")
+    assert (row["status"], row["reason"]) == ("diverged", "2 of 3 seeds diverged")
+    assert pd.isna(row["test_accuracy"])
+    assert pd.isna(row["test_accuracy_difference"])
+
+
+def test_arms_that_were_not_trained_say_why(tables):
+    row = arm(tables, "untried")
+    assert (row["status"], row["reason"], row["seeds"]) == ("not run", "needs 8 GPUs, 4 here", 0)
+    one = study()
+    none = build_tables(one, Collected({}, {}, {}))
+    assert set(none["training_summary"]["status"]) == {"missing", "not run"}
+    assert len(none["missing"][none["missing"]["kind"] == "training"]) == 15
+    partly = {cell: record for cell, record in records(one).items() if (cell.arm, cell.seed) != ("large", 2)}
+    row = arm(build_tables(one, Collected(partly, {}, {})), "large")
+    assert (row["status"], row["reason"], row["seeds"]) == ("ok", "seed 2 missing", 2)
+
+
+def test_evidence_has_a_row_for_every_worker(tables):
+    rows = tables["training_evidence"]
+    large = rows[(rows["arm"] == "large") & (rows["seed"] == 1) & (rows["epoch"] == 2)]
+    assert list(large["worker"]) == [0, 1, 2, 3]
+    assert list(large["statistics_kept"]) == [True, False, False, False]
+    assert set(large["seen_before"]) == {0.5}
+    assert set(rows[(rows["arm"] == "same-order") & (rows["epoch"] > 1)]["same_place"]) == {1.0}
+    assert rows[rows["arm"] == "small"]["statistics_kept"].isna().all()
+
+
+def test_other_environments_are_never_compared(tables):
+    found = records(study())
+    for cell, record in found.items():
+        if cell.arm == "small":
+            record["software"] = {**record["software"], "torch": "2.8.0"}
+    apart = build_tables(study(), Collected(found, {}, {}))
+    assert arm(apart, "small")["environment"] != arm(apart, "large")["environment"]
+    assert pd.isna(arm(apart, "large")["test_accuracy_difference"])
+    assert arm(apart, "warm")["test_accuracy_gain"] == pytest.approx(0.20)
+
+
+def test_records_that_the_schema_allows_are_found_again(tmp_path):
+    one = study()
+    found = records(one)
+    for cell, record in found.items():
+        write_record("training", tmp_path / cell.path, record)
+    collected = collect(tmp_path, plan(one).all_cells, one.settings)
+    assert collected.records == found
+    rows = build_tables(one, collected)["records"]
+    assert set(rows["kind"]) == {"training"}
+    assert set(rows[rows["arm"] == "large"]["gpus"]) == {4}

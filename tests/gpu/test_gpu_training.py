@@ -1,0 +1,84 @@
+"""Training on GPUs: the same mathematics with SyncBatchNorm, what DataParallel keeps, and how fast an epoch is."""
+
+import subprocess
+import sys
+from statistics import median
+
+import pytest
+import torch
+
+from dpscale.record import read_record
+
+pytestmark = pytest.mark.gpu
+
+ALL = torch.cuda.device_count()
+IMAGES = 25_600
+SOURCE = f"--dataset-source synthetic --epoch-images {IMAGES}".split()
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dataset")
+    run("dataset", "--source", "synthetic", "--images", str(IMAGES), "--out", str(folder))
+    return folder
+
+
+def run(*arguments):
+    done = subprocess.run([sys.executable, "-m", "dpscale", *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def train(dataset, out, strategy, gpus, batch, more=""):
+    arm = f"train --arm a --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} {more}".split()
+    run(*arm, *SOURCE, "--dataset", str(dataset), "--out", str(out))
+    return read_record("training", out)
+
+
+@pytest.mark.gpu(2)
+def test_workers_that_share_statistics_train_as_one_does(dataset, tmp_path):
+    """The same global batch, order and augmentation; float32 without TF32, whose rounding depends on the shapes."""
+    more = "--epochs 1 --learning-rate 0.01 --precision float32-strict"
+    single = train(dataset, tmp_path / "single.json", "single", 1, 64 * ALL, more)
+    shared = train(dataset, tmp_path / "shared.json", "ddp", ALL, 64, f"{more} --sync-batch-norm true")
+    apart = train(dataset, tmp_path / "apart.json", "ddp", ALL, 64, more)
+    print([one["step_loss"][:8] for one in (single, shared, apart)])
+    assert shared["step_loss"][:8] == pytest.approx(single["step_loss"][:8], rel=1e-3)
+    assert apart["step_loss"][:8] != pytest.approx(single["step_loss"][:8], rel=1e-3)
+    assert shared["epochs"][0]["batch_norm"]["difference"] < 1e-4
+    assert apart["epochs"][0]["batch_norm"]["kept"] == [0]
+
+
+@pytest.mark.gpu(2)
+def test_dataparallel_keeps_the_statistics_of_its_first_replica_alone(dataset, tmp_path):
+    record = train(dataset, tmp_path / "dp.json", "dp", ALL, 64, "--epochs 2")
+    for epoch in record["epochs"]:
+        print(epoch["batch_norm"])
+        assert epoch["batch_norm"]["kept"] == [0]
+        assert epoch["batch_norm"]["difference"] > 0
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "--precision bfloat16 --memory-format channels_last --optimiser lars --averaging-decay 0.9",
+        "--optimiser lamb --momentum 0 --gradient-clipping 1 --label-smoothing 0.1 --zero-init-residual true",
+    ],
+)
+def test_remedies_train_on_a_gpu(dataset, tmp_path, more):
+    record = train(dataset, tmp_path / "seed-1.json", "single", 1, 512, f"--epochs 2 --learning-rate 0.01 {more}")
+    assert not record["diverged"]
+    assert record["epochs"][-1]["energy_j"] is None or record["epochs"][-1]["energy_j"] > 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "gpus", "batch"),
+    [("single", 1, 128), pytest.param("ddp", ALL, 512, marks=pytest.mark.gpu(2)), ("single", 1, 2048)],
+)
+def test_an_epoch_is_at_least_as_fast_as_with_the_loader_in_the_clock(dataset, tmp_path, strategy, gpus, batch):
+    trained = train(dataset, tmp_path / "trained.json", strategy, gpus, batch, "--epochs 4")
+    cell = f"time --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --scopes end_to_end --timed-epochs 3"
+    run(*cell.split(), *SOURCE, "--dataset", str(dataset), "--out", str(tmp_path / "timed.json"))
+    timed_s = median(read_record("timing", tmp_path / "timed.json")["scopes"]["end_to_end"]["epoch_s"])
+    trained_s = median(epoch["epoch_s"] for epoch in trained["epochs"][1:])
+    print(f"{strategy} {gpus} GPUs batch {batch}: trained {trained_s:.3f} s, end_to_end {timed_s:.3f} s")
+    assert trained_s <= timed_s

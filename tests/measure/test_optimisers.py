@@ -1,0 +1,118 @@
+"""LARS and LAMB against the papers' formulas, computed once more with numpy."""
+
+import numpy as np
+import pytest
+import torch
+
+from dpscale.measure.optimisers import LAMB_EPSILON, build_optimiser
+from dpscale.measure.recipe import parameter_groups
+from dpscale.study import Study
+
+STEPS = 6
+SHAPES = {
+    "conv.weight": (4, 3, 2, 2),
+    "linear.weight": (5, 4),
+    "bn.weight": (4,),
+    "linear.bias": (5,),
+    "zero.weight": (2, 2),
+}
+
+
+def arm(**keys):
+    values = {"strategy": "single", "gpus": 1, "batch_per_gpu": 128, **keys}
+    return Study({"study": "s", "training": {"arms": {"a": values}}}).arms["a"]
+
+
+def weights_and_gradients():
+    generator = np.random.default_rng(0)
+    weights = {name: generator.normal(size=shape) for name, shape in SHAPES.items()}
+    weights["zero.weight"][:] = 0
+    return weights, [{name: generator.normal(size=shape) for name, shape in SHAPES.items()} for _ in range(STEPS)]
+
+
+def by_torch(one, rates):
+    weights, gradients = weights_and_gradients()
+    parameters = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in weights.items()}
+    groups = parameter_groups(one, parameters.items(), {name: p.dim() for name, p in parameters.items()})
+    optimiser = build_optimiser(one, groups)
+    for gradient, lr in zip(gradients, rates, strict=True):
+        for group in optimiser.param_groups:
+            group["lr"] = lr * group["rate_factor"]
+        for name, parameter in parameters.items():
+            parameter.grad = torch.from_numpy(gradient[name].copy())
+        optimiser.step()
+    return {name: parameter.detach().numpy() for name, parameter in parameters.items()}
+
+
+def by_paper(update, rates):
+    """`update(name, weight, gradient, step, rate, state)` gives what a weight changes by."""
+    weights, gradients = weights_and_gradients()
+    states = {name: {} for name in weights}
+    for step, (gradient, lr) in enumerate(zip(gradients, rates, strict=True), 1):
+        for name in weights:
+            weights[name] = weights[name] - update(weights[name], gradient[name], step, lr, states[name])
+    return weights
+
+
+def lars(decay, momentum, coefficient, spared=False):
+    def update(w, g, _step, lr, state):
+        d = 0.0 if spared and w.ndim == 1 else decay
+        norm = np.sqrt((w**2).sum())
+        scaled = w.ndim > 1 and norm > 0
+        trust = coefficient * norm / (np.sqrt((g**2).sum()) + d * norm) if scaled else 1.0
+        state["v"] = momentum * state.get("v", 0) + lr * trust * (g + d * w)
+        return state["v"]
+
+    return update
+
+
+def lamb(decay, spared=False):
+    def update(w, g, step, lr, state):
+        d = 0.0 if spared and w.ndim == 1 else decay
+        state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
+        state["v"] = 0.999 * state.get("v", 0) + 0.001 * g**2
+        r = (state["m"] / (1 - 0.9**step)) / (np.sqrt(state["v"] / (1 - 0.999**step)) + LAMB_EPSILON)
+        u = r + d * w
+        norm = np.sqrt((w**2).sum())
+        return lr * (norm / np.sqrt((u**2).sum()) if w.ndim > 1 and norm > 0 else 1.0) * u
+
+    return update
+
+
+RATES = [0.1, 0.2, 0.3, 0.2, 0.1, 0.05]
+
+
+@pytest.mark.parametrize("spared", [False, True])
+@pytest.mark.parametrize(
+    ("keys", "paper"),
+    [
+        ({"optimiser": "lars", "trust_coefficient": 0.02, "momentum": 0.8}, lambda d, s: lars(d, 0.8, 0.02, s)),
+        ({"optimiser": "lamb"}, lamb),
+    ],
+    ids=["lars", "lamb"],
+)
+def test_the_formulas_are_the_papers(keys, paper, spared):
+    one = arm(**keys, weight_decay=0.03, weight_decay_on_norm_and_bias=not spared)
+    found, expected = by_torch(one, RATES), by_paper(paper(0.03, spared), RATES)
+    for name in SHAPES:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
+
+
+def test_nesterov_looks_ahead():
+    """v = m*v + g; w = w - rate * (g + m*v), as torch has it."""
+
+    def update(w, g, _step, lr, state):
+        state["v"] = 0.9 * state["v"] + g if state else g
+        return lr * (g + 0.9 * state["v"])
+
+    found, expected = by_torch(arm(optimiser="nesterov", weight_decay=0), RATES), by_paper(update, RATES)
+    for name in SHAPES:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-10, err_msg=name)
+
+
+def test_biases_get_their_multiple_of_the_rate():
+    plain, faster = (by_torch(arm(momentum=0, weight_decay=0, bias_rate_factor=factor), RATES) for factor in (1, 4))
+    start = weights_and_gradients()[0]
+    moved = {name: (faster[name] - start[name]) / (plain[name] - start[name]) for name in SHAPES}
+    for name, ratio in moved.items():
+        np.testing.assert_allclose(ratio, 4 if name.endswith("bias") else 1, rtol=1e-9, err_msg=name)

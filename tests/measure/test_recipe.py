@@ -1,0 +1,104 @@
+"""What a recipe does to rate, batch and parameters: pure functions, so most of it is tested as properties."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.measure.recipe import batch_growth, parameter_groups, peak_rate, rate, rate_of_step
+from dpscale.study import ArmSettings, Study
+
+EPOCHS = 5
+
+
+def arm(**keys) -> ArmSettings:
+    values = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "epochs": EPOCHS, **keys}
+    return Study({"study": "s", "training": {"arms": {"a": values}}}).arms["a"]
+
+
+schedules = st.sampled_from(
+    [
+        {},
+        {"schedule": "cosine"},
+        {"schedule": "step", "step_epochs": [3, 4.5], "step_factor": 0.2},
+        {"schedule": "one_cycle", "warmup_epochs": 1.5},
+        {"schedule": "cosine", "warmup_epochs": 2.5, "warmup_start": 0.25},
+        {"warmup_epochs": 5},
+    ]
+)
+epochs = st.floats(0, EPOCHS, exclude_max=True)
+
+
+@pytest.mark.parametrize(("scaling", "peak"), [("none", 0.1), ("linear", 1.6), ("square_root", 0.4)])
+def test_scaling_is_by_the_global_batch_over_128(scaling, peak):
+    assert peak_rate(arm(learning_rate_scaling=scaling)) == pytest.approx(peak)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, {0: 0.1, 4.9: 0.1}),
+        ({"schedule": "cosine"}, {0: 0.1, 2.5: 0.05, 5: 0}),
+        ({"schedule": "cosine", "warmup_epochs": 1}, {0.5: 0.05, 1: 0.1, 3: 0.05, 5: 0}),
+        ({"schedule": "one_cycle", "warmup_epochs": 2}, {0: 0, 1: 0.05, 2: 0.1, 3.5: 0.05, 5: 0}),
+        ({"schedule": "step", "step_epochs": [2, 4]}, {1.99: 0.1, 2: 0.01, 4: 0.001}),
+        ({"warmup_epochs": 0.5, "warmup_start": 0.2}, {0: 0.02, 0.25: 0.06, 0.5: 0.1, 4: 0.1}),
+    ],
+)
+def test_rates_at_fractional_epochs(keys, expected):
+    assert {epoch: rate(arm(**keys), epoch) for epoch in expected} == pytest.approx(expected)
+
+
+@given(schedules, epochs)
+def test_no_schedule_leaves_zero_to_peak(keys, epoch):
+    assert 0 <= rate(arm(**keys), epoch) <= peak_rate(arm(**keys)) * (1 + 1e-12)
+
+
+@given(schedules, epochs, st.floats(0, 0.01))
+def test_the_warm_up_never_falls_and_what_follows_never_rises(keys, epoch, further):
+    one = arm(**keys)
+    before, after = rate(one, epoch), rate(one, epoch + further)
+    if epoch + further < one.warmup_epochs:
+        assert after >= before - 1e-12
+    elif epoch >= one.warmup_epochs:
+        assert after <= before + 1e-12
+
+
+@given(schedules, st.integers(1, 400))
+def test_every_step_moves_the_weights_whatever_the_batch(keys, steps):
+    one = arm(**keys)
+    assert all(rate_of_step(one, epoch, step, steps) > 0 for epoch in range(EPOCHS) for step in (0, steps - 1))
+
+
+@given(st.integers(1, 400))
+def test_a_linear_rate_has_the_same_mean_for_every_batch(steps):
+    one = arm(schedule="one_cycle", warmup_epochs=2)
+    mean = sum(rate_of_step(one, 3, step, steps) for step in range(steps)) / steps
+    assert math.isclose(mean, rate(one, 3.5), rel_tol=1e-9)
+
+
+def test_the_batch_grows_at_its_epochs():
+    growing = arm(batch_growth_epochs=[2, 4], batch_growth_factor=3)
+    assert [batch_growth(growing, epoch) for epoch in range(EPOCHS)] == [1, 1, 3, 3, 9]
+    assert growing.last_global_batch == 9 * 2048
+    assert [batch_growth(arm(), epoch) for epoch in range(EPOCHS)] == [1] * EPOCHS
+
+
+PARAMETERS = {"conv.weight": 4, "bn.weight": 1, "bn.bias": 1, "linear.weight": 2, "linear.bias": 1}
+
+
+def grouped(**keys) -> dict[str, tuple]:
+    groups = parameter_groups(arm(**keys), [(name, name) for name in PARAMETERS], PARAMETERS)
+    return {name: (group["weight_decay"], group["rate_factor"]) for group in groups for name in group["params"]}
+
+
+def test_without_remedies_all_parameters_are_one_group():
+    assert grouped() == dict.fromkeys(PARAMETERS, (0.0005, 1.0))
+
+
+def test_norm_and_biases_can_be_spared_decay_and_biases_be_given_a_larger_rate():
+    assert grouped(weight_decay_on_norm_and_bias=False, bias_rate_factor=8, weight_decay=0.001) == {
+        "conv.weight": (0.001, 1), "linear.weight": (0.001, 1),
+        "bn.weight": (0, 1), "bn.bias": (0, 8), "linear.bias": (0, 8),
+    }  # fmt: skip

@@ -1,0 +1,246 @@
+"""The tables of training: every epoch of every arm, what each comes to, and the evidence on order and batch-norm."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpscale.analyse.points import NO_RECORD, STATES_BY_WEIGHT, Row, why_missing
+from dpscale.analyse.statistics import SmallSample, mean_with_t_interval, welch_difference
+from dpscale.arms import arm_schema
+from dpscale.record import Collected, Record
+from dpscale.study import AnyCell, ArmSettings, Study, TrainingCell, plan
+
+FIGURES = ("training_loss", "training_accuracy", "test_loss", "test_accuracy")
+# What an arm is, before any remedy.
+PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs")
+
+
+@dataclass(frozen=True)
+class ArmResults:
+    """The records of an arm in one environment, seed by seed; `finished` are those that neither diverged nor ran out of
+    memory."""
+
+    arm: str
+    settings: ArmSettings
+    environment: str
+    records: Sequence[Record]
+
+    @cached_property
+    def finished(self) -> list[Record]:
+        return [record for record in self.records if record["status"] == "ok" and not record["diverged"]]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every seed came to its last epoch: a mean over the others alone would be too good."""
+        return len(self.finished) == len(self.records)
+
+    def last(self, figure: str) -> list[float]:
+        """A figure after the last epoch, of every seed. Empty unless the arm is complete."""
+        return [record["epochs"][-1][figure] for record in self.finished] if self.is_complete else []
+
+    @property
+    def keys(self) -> Row:
+        return {**_place(self.arm, self.settings), "environment": self.environment}
+
+
+Results = Mapping[tuple[str, str], ArmResults]  # by arm and environment
+
+
+def results_of(study: Study, collected: Collected, letters: Mapping[AnyCell, str]) -> Results:
+    """What was measured of every arm, in every environment that it was measured in, in the order of the study file."""
+    found: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for cell in plan(study.on_any_machine()).training:
+        if cell in collected.records:
+            found[cell.arm, letters[cell]].append(collected.records[cell])
+    return {
+        (name, letter): ArmResults(name, settings, letter, found[name, letter])
+        for name, settings in study.arms.items()
+        for letter in sorted({letter for arm, letter in found if arm == name})
+    }
+
+
+def training_rows(results: Results) -> Iterator[Row]:
+    """Every epoch of every arm and seed."""
+    for one in results.values():
+        for record in one.records:
+            elapsed_s = 0.0
+            for epoch in record["epochs"]:
+                elapsed_s += epoch["epoch_s"]
+                diverged = epoch["training_loss"] is None
+                kept = {key: value for key, value in epoch.items() if key not in ("orders", "batch_norm")}
+                status = "diverged" if diverged else "ok"
+                yield {**one.keys, "seed": record["cell"]["seed"], "status": status, **kept, "elapsed_s": elapsed_s}
+
+
+def evidence_rows(results: Results) -> Iterator[Row]:
+    """For every epoch and worker: the order of its samples, and whether its batch-norm statistics are those kept.
+
+    DataParallel has one order, which it splits over its replicas.
+    """
+    for one in results.values():
+        remedies = {name: getattr(one.settings, name) for name in ("set_epoch", "sync_batch_norm")}
+        for record in one.records:
+            place = {**one.keys, **remedies, "seed": record["cell"]["seed"]}
+            for epoch in record["epochs"]:
+                norm = epoch["batch_norm"]
+                for worker in range(one.settings.gpus):
+                    order = epoch["orders"][worker] if worker < len(epoch["orders"]) else {}
+                    yield {
+                        **place,
+                        "epoch": epoch["epoch"],
+                        "worker": worker,
+                        **order,
+                        "statistics_kept": worker in norm["kept"] if norm else None,
+                        "statistics_difference": norm["difference"] if norm else None,
+                    }
+
+
+def summary_rows(study: Study, collected: Collected, results: Results) -> Iterator[Row]:
+    """What every arm comes to after its last epoch: a row an environment, or one that says why there is none."""
+    not_run = {item.arm: item for item in plan(study).arms_not_run}
+    unmeasured: dict[str, list[TrainingCell]] = defaultdict(list)
+    for cell in plan(study).training:
+        if cell not in collected.records:
+            unmeasured[cell.arm].append(cell)
+    for name, settings in study.arms.items():
+        states = [(cell.seed, *why_missing(cell, collected)) for cell in unmeasured[name]]
+        measured = [one for one in results.values() if one.arm == name]
+        for one in measured:
+            yield _summary_row(study, one, results, [f"seed {seed} {state}" for seed, state, _ in states])
+        if not measured:
+            if name in not_run:
+                state, reason = not_run[name].state, not_run[name].reason
+            else:
+                _, state, reason = min(states, key=lambda one: (STATES_BY_WEIGHT.index(one[1]), one[2] == NO_RECORD))
+            row = {**_place(name, settings), "remedies": remedies_of(study, name), "seeds": 0}
+            yield {**row, "status": state, "reason": reason}
+
+
+def _summary_row(study: Study, one: ArmResults, results: Results, missing: Sequence[str]) -> Row:
+    diverged = sum(record["diverged"] for record in one.records)
+    too_large = sum(record["status"] == "oom" for record in one.records)
+    reasons = [
+        *([f"{diverged} of {len(one.records)} seeds diverged"] if diverged else []),
+        *([f"out of memory with {too_large} of {len(one.records)} seeds"] if too_large else []),
+        *missing,
+    ]
+    row = {
+        **one.keys,
+        "remedies": remedies_of(study, one.arm),
+        "is_baseline": one.arm == study["training"]["baseline"],
+        "status": "oom" if too_large else "diverged" if diverged else "ok",
+        "reason": "; ".join(reasons),
+        "seeds": len(one.records),
+        "diverged": diverged,
+        **_costs(one),
+    }
+    if not one.is_complete:
+        return row
+    for figure in FIGURES:
+        row |= _columns(figure, mean_with_t_interval(one.last(figure)))
+    if len(one.records) > 1:
+        row["test_accuracy_spread"] = float(np.std(one.last("test_accuracy"), ddof=1))
+    return {**row, **_to_target(one, study["training"]["target_accuracy"]), **_comparisons(study, one, results)}
+
+
+def _comparisons(study: Study, one: ArmResults, results: Results) -> Row:
+    """Against the baseline, and against the arm without remedies of the same place, in the same environment."""
+    row: Row = {}
+    accuracy = one.last("test_accuracy")
+    baseline = results.get((study["training"]["baseline"], one.environment))
+    compared_with_baseline = baseline is not None and baseline.arm != one.arm and baseline.is_complete
+    if baseline is not None and compared_with_baseline:
+        for figure in ("training_accuracy", "test_accuracy"):
+            row |= _columns(f"{figure}_difference", welch_difference(one.last(figure), baseline.last(figure)))
+    plain = _without_remedies(study, one, results)
+    if plain is None or not plain.is_complete:
+        return row
+    gain = welch_difference(accuracy, plain.last("test_accuracy"))
+    row |= {"without_remedies": plain.arm, **_columns("test_accuracy_gain", gain)}
+    if baseline is not None and compared_with_baseline:
+        lost = float(np.mean(baseline.last("test_accuracy")) - np.mean(plain.last("test_accuracy")))
+        if lost > 0:
+            row["given_back"] = gain.value / lost
+    return row
+
+
+def _without_remedies(study: Study, one: ArmResults, results: Results) -> ArmResults | None:
+    """The arm that differs from this one in having no remedy; None where this one has none, or none is there."""
+    if not remedies_of(study, one.arm):
+        return None
+    place = [getattr(one.settings, name) for name in PLACE]
+    for other in results.values():
+        same_place = place == [getattr(other.settings, name) for name in PLACE]
+        if same_place and other.environment == one.environment and not remedies_of(study, other.arm):
+            return other
+    return None
+
+
+def remedies_of(study: Study, arm: str) -> str:
+    """The keys of an arm that are not as they are by default, with their values: `warmup_epochs 1, optimiser lars`."""
+    known = arm_schema()["properties"]
+    given = study["training"]["arms"][arm]
+    return ", ".join(
+        f"{key} {_said(given[key])}"
+        for key in known
+        if key not in PLACE and key in given and given[key] != known[key].get("default")
+    )
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _to_target(one: ArmResults, target: float) -> Row:
+    """Time and GPU-seconds of training until test accuracy is `target`, the mean over all seeds where all reach it."""
+    reached = []
+    for record in one.finished:
+        accuracies = [epoch["test_accuracy"] for epoch in record["epochs"]]
+        epochs = next((number for number, accuracy in enumerate(accuracies, 1) if accuracy >= target), None)
+        if epochs is not None:
+            reached.append([sum(epoch[name] for epoch in record["epochs"][:epochs]) for name in ("epoch_s", "gpu_s")])
+    row: Row = {"target_accuracy": target, "seeds_at_target": len(reached)}
+    if len(reached) < len(one.records):
+        return row
+    seconds, gpu_seconds = (float(value) for value in np.mean(reached, axis=0))
+    return {**row, "time_to_target_s": seconds, "gpu_s_to_target": gpu_seconds}
+
+
+def _costs(one: ArmResults) -> Row:
+    """Epochs as they are (median), and whole trainings (mean over the seeds that came to their end)."""
+    epochs = [epoch for record in one.records for epoch in record["epochs"]]
+    row: Row = {}
+    if epochs:
+        row["epoch_s"] = float(np.median([epoch["epoch_s"] for epoch in epochs]))
+        row["images_per_s"] = float(np.median([epoch["images_per_s"] for epoch in epochs]))
+    if one.finished:
+        row["gpu_s"] = float(np.mean([_sum(record, "gpu_s") for record in one.finished]))
+        energies_j = [_sum(record, "energy_j") for record in one.finished]
+        row["energy_j"] = None if None in energies_j else float(np.mean([energy or 0 for energy in energies_j]))
+    return row
+
+
+def _sum(record: Record, name: str) -> float | None:
+    values = [epoch[name] for epoch in record["epochs"]]
+    return None if None in values else float(sum(values))
+
+
+def _place(arm: str, settings: ArmSettings) -> Row:
+    return {
+        "arm": arm,
+        "strategy": settings.strategy,
+        "gpus": settings.gpus,
+        "batch_per_gpu": settings.batch_per_gpu,
+        "global_batch": settings.global_batch,
+        "epochs": settings.epochs,
+    }
+
+
+def _columns(name: str, sample: SmallSample) -> Row:
+    return {name: sample.value, f"{name}_low": sample.low, f"{name}_high": sample.high}

@@ -1,0 +1,187 @@
+"""What the data say of training with large batches: what it costs, which remedies give it back, what workers share.
+
+As in `findings`. A difference counts where Welch's 95 % interval over seeds carries it: it is then larger than the
+seeds' spread explains.
+"""
+
+import pandas as pd
+
+from dpscale.present import words
+from dpscale.present.phrases import extreme, percent, with_interval
+from dpscale.present.words import Row, Tables, Words
+
+
+def large_batch_costs(tables: Tables, say: Words) -> str | None:
+    """Arms without remedies whose test accuracy lies wholly below the baseline's."""
+    plain = with_interval(_on_photographs(tables, say), "test_accuracy_difference")
+    plain = plain[plain["remedies"].isna() | (plain["remedies"] == "")]
+    worse = plain[plain["test_accuracy_difference_high"] < 0]
+    if worse.empty:
+        return None
+    named = "; ".join(
+        f"{_accuracy(row)} with {_arm(row, say)}, {_points(row, 'test_accuracy_difference')}"
+        for row in words.rows(worse.sort_values(["global_batch", "arm"]))
+    )
+    return (
+        f"A large batch without a remedy loses accuracy against the baseline {_baseline(tables)}: test accuracy after "
+        f"the last epoch is {named}."
+    )
+
+
+def remedies_that_help(tables: Tables, say: Words) -> str | None:
+    """Arms whose test accuracy lies wholly above that of the same arm without remedies."""
+    compared = _remedied(tables, say)
+    better = compared[compared["test_accuracy_gain_low"] > 0]
+    if better.empty:
+        return None
+    return (
+        f"{_of_remedied(better, compared)} more accurate than without, beyond the seeds' spread: {_gains(better, say)}."
+    )
+
+
+def remedies_within_the_spread(tables: Tables, say: Words) -> str | None:
+    """Arms that cannot be told from the same arm without remedies."""
+    compared = _remedied(tables, say)
+    undecided = compared[(compared["test_accuracy_gain_low"] <= 0) & (compared["test_accuracy_gain_high"] >= 0)]
+    if undecided.empty:
+        return None
+    return f"{_of_remedied(undecided, compared)} not told from those without by these seeds: {_gains(undecided, say)}."
+
+
+def remedies_that_harm(tables: Tables, say: Words) -> str | None:
+    """Arms whose test accuracy lies wholly below that of the same arm without remedies."""
+    compared = _remedied(tables, say)
+    worse = compared[compared["test_accuracy_gain_high"] < 0]
+    if worse.empty:
+        return None
+    return (
+        f"{_of_remedied(worse, compared)} less accurate than without, beyond the seeds' spread: {_gains(worse, say)}."
+    )
+
+
+def baseline_regained(tables: Tables, say: Words) -> str | None:
+    """Arms with remedies, at a global batch that loses accuracy without, that have at least the baseline's mean."""
+    summary = words.ok(_on_photographs(tables, say))
+    parts = []
+    for baseline in words.rows(summary[_is_baseline(summary)]):
+        rivals = summary[
+            (summary["environment"] == baseline["environment"])
+            & summary["given_back"].notna()
+            & (summary["test_accuracy"] >= baseline["test_accuracy"])
+        ]
+        parts += [
+            f"{_accuracy(row)} with {_arm(row, say)}, the baseline {_accuracy(baseline)}"
+            for row in words.rows(rivals.sort_values(["global_batch", "test_accuracy"], ascending=[True, False]))
+        ]
+    return f"The baseline's mean test accuracy is regained at a larger batch: {'; '.join(parts)}." if parts else None
+
+
+def best_at_a_batch(tables: Tables, say: Words) -> str | None:
+    """The most accurate arm at every global batch that has arms with and without remedies."""
+    compared = _on_photographs(tables, say).dropna(subset=["test_accuracy", "given_back"])
+    parts = []
+    for batch in sorted(set(compared["global_batch"])):
+        best = extreme(compared[compared["global_batch"] == batch], "test_accuracy", largest=True)
+        parts.append(
+            f"at {batch:,} it is {best['arm']} ({best['remedies']}) with {_accuracy(best)}, which gives back "
+            f"{percent(best['given_back'])} of what the batch lost"
+        )
+    return f"The best arm of a global batch: {'; '.join(parts)}." if parts else None
+
+
+def divergence(tables: Tables, say: Words) -> str | None:
+    """Arms whose loss did not stay finite."""
+    diverged = tables["training_summary"]
+    diverged = diverged[diverged["status"] == "diverged"]
+    if diverged.empty:
+        return None
+    named = "; ".join(f"{_arm(row, say)}: {row['reason']}" for row in words.rows(diverged))
+    return f"The loss did not stay finite for {words.plural(len(diverged), 'arm')}: {named}."
+
+
+def order_without_set_epoch(tables: Tables, say: Words) -> str | None:
+    """What set_epoch changes for the order of samples: measured, of all epochs but the first."""
+    later = tables["training_evidence"].dropna(subset=["same_place"])
+    later = later[later["strategy"] == "ddp"]
+    told = pd.Series(words.is_true(later["set_epoch"]), index=later.index, dtype=bool)
+    repeated = later[~told & (later["same_place"] == 1)]
+    if repeated.empty:
+        return None
+    sentence = (
+        f"Without set_epoch, every worker of ddp took the same images in the same order as in the epoch before, in "
+        f"{len(repeated):,} of {len(later[~told]):,} orders"
+    )
+    fresh = later[told]
+    if fresh.empty:
+        return f"{sentence}."
+    return (
+        f"{sentence}; with it, {percent(fresh['same_place'].mean())} of the images stood at the same place, and a "
+        f"worker had had {percent(fresh['seen_before'].mean())} of its images in the epoch before."
+    )
+
+
+def statistics_of_workers(tables: Tables, say: Words) -> str | None:
+    """Whether workers share batch-norm's running statistics: whose are in the network that is tested."""
+    known = tables["training_evidence"].dropna(subset=["statistics_kept"])
+    if known.empty:
+        return None
+    known = known.assign(shared=words.is_true(known["sync_batch_norm"]), kept=words.is_true(known["statistics_kept"]))
+    parts = []
+    for (strategy, shared), rows in known.groupby(["strategy", "shared"]):
+        kept = rows[rows["kept"]]["worker"]
+        which = "all workers are equal" if len(kept) == len(rows) else _kept(sorted(set(kept)), say)
+        name = f"{strategy} with SyncBatchNorm" if shared else str(strategy)
+        apart = f"{words.figure(rows['statistics_difference'].max(), 2)} standard deviations apart at most"
+        parts.append(f"of {name} {which} (running means {apart})")
+    return f"Batch-norm's running statistics after an epoch: {'; '.join(parts)}."
+
+
+def _kept(workers: list[int], say: Words) -> str:
+    named = words.listed([str(worker) for worker in workers])
+    return (
+        f"only those of {say.device} {named} are tested, the others' are lost" if workers else "none is kept as it was"
+    )
+
+
+def _on_photographs(tables: Tables, say: Words) -> pd.DataFrame:
+    """What arms come to, none where they were trained on noise: accuracies are then chance."""
+    summary = tables["training_summary"]
+    return summary.head(0) if say.synthetic else summary
+
+
+def _remedied(tables: Tables, say: Words) -> pd.DataFrame:
+    return with_interval(_on_photographs(tables, say), "test_accuracy_gain")
+
+
+def _is_baseline(summary: pd.DataFrame) -> pd.Series:
+    return pd.Series(words.is_true(summary["is_baseline"]), index=summary.index, dtype=bool)
+
+
+def _baseline(tables: Tables) -> str:
+    summary = tables["training_summary"]
+    row = words.rows(summary[_is_baseline(summary)])[0]
+    return f"{row['arm']} (global batch {int(row['global_batch']):,}, {_accuracy(row)})"
+
+
+def _of_remedied(some: pd.DataFrame, compared: pd.DataFrame) -> str:
+    verb = "is" if len(some) == 1 else "are"
+    return f"{len(some):,} of {words.plural(len(compared), 'arm')} with remedies {verb}"
+
+
+def _gains(arms: pd.DataFrame, say: Words) -> str:
+    ordered = arms.sort_values(["global_batch", "test_accuracy_gain"], ascending=[True, False])
+    return "; ".join(
+        f"{_arm(row, say)} ({row['remedies']}), {_points(row, 'test_accuracy_gain')}" for row in words.rows(ordered)
+    )
+
+
+def _arm(row: Row, say: Words) -> str:
+    return f"{row['arm']} at global batch {int(row['global_batch']):,}{say.environment(row)}"
+
+
+def _accuracy(row: Row) -> str:
+    return words.estimate(row, "test_accuracy", 100, " %")
+
+
+def _points(row: Row, name: str) -> str:
+    return words.estimate(row, name, 100, " points")

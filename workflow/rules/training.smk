@@ -1,0 +1,25 @@
+# Training with large batches: one job an arm and seed. Records follow the same rules as those of timing cells (see
+# timing.smk), each under its own arm's settings. A job that was interrupted goes on from the checkpoint beside its record.
+
+
+rule train:
+    input:
+        only_to_measure(MANIFEST, TRAINING_RECORD),
+    output:
+        TRAINING_RECORD,
+    log:
+        f"{RESULTS}/logs/{TRAINING_PATH}.log",
+    # Seed 1 of every arm before seed 2 of any: an early page then has all arms.
+    priority: lambda wildcards: STUDY["training"]["seeds"] - int(wildcards.seed)
+    resources:
+        **CELL_JOB,
+        cpus_per_task=lambda wildcards: gpus_of(wildcards),
+        mem_mb=lambda wildcards, attempt: cluster.training_memory_mb(STUDY.arms[wildcards.arm], attempt),
+    params:
+        prefix=CLUSTER.command_prefix,
+        settings=lambda wildcards: STUDY.arms[wildcards.arm].options(),
+        folder=DATASET,
+        measurement_version=MEASUREMENT_VERSIONS["training"],
+    shell:
+        "exec {params.prefix}dpscale train --end-with-parent --arm {wildcards.arm} --seed {wildcards.seed}"
+        " --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"
