@@ -67,13 +67,15 @@ example: $(READY)  ## Tables and page of the recorded study, without a GPU
 test: $(READY)  ## Run every test that this machine can run
 	@gpus=$$($(BIN)/python -m dpscale.measure.hardware) && \
 	if [ "$$gpus" -gt 0 ]; then $(BIN)/python -m pytest; \
-	else $(MAKE) --no-print-directory --jobs 2 --output-sync=line --keep-going test-waiting test-computing; fi
+	else $(MAKE) --no-print-directory --jobs 2 --keep-going test-waiting test-computing; fi
 
+# Line by line, each with its name in front, as they come.
+test-waiting test-computing: SHELL := /bin/bash
 test-waiting:
-	@$(BIN)/python -m pytest -m waits
+	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pytest -m waits | sed -u 's/^/waiting    /'
 
 test-computing:
-	@$(BIN)/python -m pytest -m "not waits"
+	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pytest -m "not waits" | sed -u 's/^/computing  /'
 
 lint: $(READY)  ## Check the code: ruff, mypy, snakefmt, snakemake --lint
 	$(BIN)/ruff check .
