@@ -13,7 +13,7 @@ from dpscale.errors import RecordError
 from dpscale.measure import MEASUREMENT_VERSIONS
 from dpscale.published import AUDIT_PATH, read_all
 from dpscale.schema import violations
-from dpscale.study import NETWORK_FACTS, AnyCell, CollectivesCell, NetworkSettings, Settings
+from dpscale.study import NETWORK_FACTS, AnyCell, NetworkSettings, Settings
 
 Record = dict[str, Any]
 
@@ -127,8 +127,8 @@ def collect(results: Path, cells: Iterable[AnyCell], settings: Settings) -> Coll
             collected.records[cell] = record
         elif problem:
             collected.rejected[cell] = problem
-        elif failure := find_failure(results, cell) or (None if isinstance(cell, CollectivesCell) else without_dataset):
-            collected.failures[cell] = failure  # collectives need no images
+        elif failure := find_failure(results, cell) or (without_dataset if cell.needs_images else None):
+            collected.failures[cell] = failure
     return collected
 
 
@@ -138,9 +138,7 @@ def read_network_facts(results: Path, settings: NetworkSettings) -> Record | Non
         facts = read_record("network", results / NETWORK_FACTS)
     except RecordError:
         return None
-    return (
-        facts if NetworkSettings.from_json(facts["settings"]) == NetworkSettings.from_json(settings.to_json()) else None
-    )
+    return facts if settings.same_network(facts["settings"]) else None
 
 
 def collect_audits(results: Path, published: Sequence[str]) -> list[Record]:

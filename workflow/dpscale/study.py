@@ -75,6 +75,10 @@ class NetworkSettings:
     def to_json(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
+    def same_network(self, values: Mapping[str, Any]) -> bool:
+        """Whether other settings, as a record holds them, are of the same network."""
+        return all(getattr(self, name) == values[name] for name in NetworkSettings.names())
+
     def contradiction(self) -> str | None:
         """What keeps these settings from being measured, if anything does."""
         if self.network == "torchvision_resnet18" and self.width != 64:
@@ -160,8 +164,32 @@ class Configuration:
         return self.gpus * self.batch_per_gpu
 
 
+class StudyCell:
+    """A job under settings of the study: of which `kind` its record is, which `rule` makes it, under which `settings`,
+    and whether it needs the study's images."""
+
+    kind: ClassVar[str]
+    rule: ClassVar[str]
+    settings: ClassVar[type[NetworkSettings]]
+    needs_images: ClassVar[bool] = True
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        """What tells this cell from the others of its kind, as its record names it."""
+        raise NotImplementedError
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What tables say of this cell."""
+        return self.coordinates
+
+    def settings_in(self, study: Mapping[str, Any]) -> dict[str, Any]:
+        """What its record must have been measured under, of the `study`'s settings."""
+        return {name: study[name] for name in self.settings.names()}
+
+
 @dataclass(frozen=True, order=True)
-class Cell:
+class Cell(StudyCell):
     """One timing job: a configuration and the number of its repeat, from 1."""
 
     kind: ClassVar[str] = "timing"
@@ -187,15 +215,6 @@ class Cell:
         return {**asdict(self.configuration), "run": self.run}
 
     @property
-    def labels(self) -> dict[str, Any]:
-        """What tables say of this cell."""
-        return self.coordinates
-
-    def settings_in(self, study: Mapping[str, Any]) -> dict[str, Any]:
-        """What its record must have been measured under, of the `study`'s settings."""
-        return {name: study[name] for name in self.settings.names()}
-
-    @property
     def path(self) -> str:
         """Where the cell's record stands, relative to the study's results."""
         at = self.configuration
@@ -213,12 +232,13 @@ class CommunicationCell(Cell):
 
 
 @dataclass(frozen=True, order=True)
-class CollectivesCell:
+class CollectivesCell(StudyCell):
     """One job that times collectives alone on a number of GPUs."""
 
     kind: ClassVar[str] = "collectives"
     rule: ClassVar[str] = "collectives"
     settings: ClassVar[type[NetworkSettings]] = CollectivesSettings
+    needs_images: ClassVar[bool] = False
 
     gpus: int
     run: int
@@ -227,15 +247,6 @@ class CollectivesCell:
     def coordinates(self) -> dict[str, Any]:
         """What tells this cell from the others of its kind, as its record names it."""
         return {"gpus": self.gpus, "run": self.run}
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        """What tables say of this cell."""
-        return self.coordinates
-
-    def settings_in(self, study: Mapping[str, Any]) -> dict[str, Any]:
-        """What its record must have been measured under, of the `study`'s settings."""
-        return {name: study[name] for name in self.settings.names()}
 
     @property
     def path(self) -> str:
@@ -249,6 +260,7 @@ class TrainingCell:
 
     kind: ClassVar[str] = "training"
     rule: ClassVar[str] = "train"
+    needs_images: ClassVar[bool] = True
 
     arm: str
     seed: int

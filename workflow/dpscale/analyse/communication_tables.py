@@ -9,14 +9,13 @@ import numpy as np
 
 from dpscale.analyse import bandwidth, communication, scaling
 from dpscale.analyse.estimators import Links, from_steps, isolated_step_s, links_of
+from dpscale.analyse.names import WHOLE_STEP
 from dpscale.analyse.points import Comparison, Row, columns
 from dpscale.analyse.statistics import Estimate, derive
 from dpscale.record import Collected, Record
 from dpscale.study import AnyCell, CollectivesCell, CommunicationCell, Configuration, Study
 
 PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
-# The row of a device that holds all of its step.
-WHOLE_STEP = "all"
 
 Place = tuple[Configuration, str]  # and the letter of the environment
 
@@ -43,8 +42,11 @@ class Measurements:
         return cls(steps, links, collectives, collected.network)
 
 
-def estimates(compared: Comparison, measured: Measurements) -> dict[str, Estimate]:
-    """E1 to E5 of a point, by the names of their columns; those that exist."""
+Estimates = Mapping[str, Estimate]  # E1 to E5 of a point, by the names of their columns; those that exist
+
+
+def estimates(compared: Comparison, measured: Measurements) -> Estimates:
+    """Every estimate of a point's communication that was measured or can be inferred."""
     at, letter = compared.point.configuration, compared.point.environment or ""
     found = from_steps(measured.steps.get((at, letter), ()), f"{at} {letter}")
     if compared.baseline is not None:
@@ -59,11 +61,11 @@ def estimates(compared: Comparison, measured: Measurements) -> dict[str, Estimat
     return found
 
 
-def communication_row(compared: Comparison, measured: Measurements) -> Row:
+def communication_row(compared: Comparison, found: Estimates) -> Row:
     """E1 of an epoch, and every estimate of a step."""
     point, baseline = compared.point, compared.baseline
     row = dict(compared.row)
-    for name, estimate in estimates(compared, measured).items():
+    for name, estimate in found.items():
         row |= columns(name, estimate)
     if baseline is None:
         return row
@@ -79,7 +81,7 @@ def communication_row(compared: Comparison, measured: Measurements) -> Row:
     }
 
 
-def bandwidth_row(study: Study, compared: Comparison, measured: Measurements) -> Row:
+def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured: Measurements) -> Row:
     """The bandwidth that E1 implies, the one that the profiler's time implies, and the measured one."""
     if compared.baseline is None:
         return compared.row
@@ -103,7 +105,7 @@ def bandwidth_row(study: Study, compared: Comparison, measured: Measurements) ->
     bus = _bus_bandwidth(compared, measured, gradient_bytes)
     if bus:
         row |= columns("bus_bandwidth_gb_s", bus)
-    profiled = estimates(compared, measured).get("profiler_step_s")
+    profiled = found.get("profiler_step_s")
     if profiled and bandwidth.resolvable(profiled):
         row |= _inverted("profiler_bandwidth_gb_s", profiled, lambda s: bandwidth.bandwidth_gb_s(bytes_per_step, 1, s))
     if not bandwidth.resolvable(inferred):
@@ -145,9 +147,9 @@ def _why_not_resolvable(inferred: Estimate) -> str:
 
 def collectives_rows(measured: Measurements) -> Iterator[Row]:
     """A row for every collective and size, and for every pair of GPUs."""
+    uses = _uses(measured.network)
     for (gpus, letter), records in measured.collectives.items():
         links = measured.links[gpus, letter]
-        uses = _uses(measured.network)
         timings = _timings(records)
         for (operation, message_bytes), seconds in links.collectives.items():
             yield {

@@ -3,19 +3,19 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dpscale.analyse.allreduce_model import Fit, Link, Measured, exact_link, fits
-from dpscale.analyse.communication_tables import Measurements, estimates
+from dpscale.analyse.communication_tables import Estimates, Measurements
 from dpscale.analyse.forecast import Band, Prediction, extrapolate, held_out
 from dpscale.analyse.laws import fit_laws
+from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT
 from dpscale.analyse.overlap import Buckets, StepTimes, critical_batch, hidden_where_measured
 from dpscale.analyse.points import Comparison, Points, Row, columns
 from dpscale.analyse.statistics import Estimate
 from dpscale.errors import DpscaleError
 from dpscale.study import Study
-
-HELD_OUT, EXTRAPOLATED = "held out", "extrapolated"
 
 
 def laws_rows(weak: Iterable[Comparison]) -> Iterator[Row]:
@@ -54,7 +54,7 @@ class Basis:
     allreduces: list[Measured]
     buckets: Buckets
 
-    @property
+    @cached_property
     def fitted(self) -> Mapping[str, Fit]:
         """Raises DpscaleError where too little was measured."""
         return fits(self.allreduces)
@@ -193,7 +193,7 @@ def _band(name: str, band: Band) -> Row:
     return {name: band.value, f"{name}_low": band.low, f"{name}_high": band.high}
 
 
-def critical_batch_rows(basis: Basis, points: Sequence[Comparison], measured: Measurements) -> Iterator[Row]:
+def critical_batch_rows(basis: Basis, estimated: Sequence[tuple[Comparison, Estimates]]) -> Iterator[Row]:
     """The batch per GPU from which on communication hides, predicted and, by the profiler, looked for in the grid."""
     try:
         fitted = min(basis.fitted.values(), key=lambda fit: fit.median_relative_error)
@@ -202,7 +202,7 @@ def critical_batch_rows(basis: Basis, points: Sequence[Comparison], measured: Me
         return
     for gpus in sorted({gpus for gpus, _ in basis.step_s if gpus > 1}):
         predicted = critical_batch(gpus, basis.step_s, fitted.seconds, basis.buckets)
-        exposed, total = _profiled(basis, gpus, points, measured)
+        exposed, total = _profiled(basis, gpus, estimated)
         yield {
             "environment": basis.letter,
             "status": "ok",
@@ -216,15 +216,14 @@ def critical_batch_rows(basis: Basis, points: Sequence[Comparison], measured: Me
 
 
 def _profiled(
-    basis: Basis, gpus: int, points: Sequence[Comparison], measured: Measurements
+    basis: Basis, gpus: int, estimated: Sequence[tuple[Comparison, Estimates]]
 ) -> tuple[dict[int, Estimate], dict[int, Estimate]]:
     """DDP's exposed and whole communication of a step by the profiler, by batch per GPU."""
     exposed, total = {}, {}
-    for compared in points:
+    for compared, found in estimated:
         at = compared.point.configuration
         if (at.strategy, at.gpus, compared.point.environment) != ("ddp", gpus, basis.letter):
             continue
-        found = estimates(compared, measured)
         if "profiler_step_s" in found:
             exposed[at.batch_per_gpu] = found["profiler_exposed_step_s"]
             total[at.batch_per_gpu] = found["profiler_step_s"]

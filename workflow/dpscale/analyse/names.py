@@ -21,3 +21,8 @@ TABLES = (
     "missing",
     *AUDIT_TABLES,
 )
+
+# Words in tables that the page looks for: the phase of steps.csv that is a device's whole step, and the kinds of rows
+# of forecast.csv.
+WHOLE_STEP = "all"
+HELD_OUT, EXTRAPOLATED = "held out", "extrapolated"

@@ -58,9 +58,9 @@ def points_of(study: Study, collected: Collected, environments: Mapping[AnyCell,
     """Every configuration of the study in every scope, and in every environment it was measured in."""
     records: dict[Configuration, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     here = plan(study)
-    for cell in plan(study.on_any_machine()).cells:
-        if cell in collected.records:
-            records[cell.configuration][environments[cell]].append(collected.records[cell])
+    for cell, record in collected.records.items():
+        if type(cell) is Cell:  # a communication cell is one too
+            records[cell.configuration][environments[cell]].append(record)
     not_run = {item.configuration: item for item in here.not_run}
     without_record: dict[Configuration, list[Cell]] = defaultdict(list)
     for cell in here.cells:

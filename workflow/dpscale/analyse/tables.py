@@ -13,6 +13,7 @@ from dpscale.analyse.communication_tables import (
     bandwidth_row,
     collectives_rows,
     communication_row,
+    estimates,
     steps_rows,
 )
 from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
@@ -139,19 +140,20 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         for point in points.values()
         if point.scope == "compute" and point.configuration.gpus > 1
     ]
+    estimated = [(compared, estimates(compared, measured)) for compared in inferred]
     grounds = list(bases(points, measured))
     trained = results_of(study, collected, letters)
     rows: dict[str, Iterable[Row]] = {
         "times": [_times_row(study, point, collected.network) for point in points.values()],
         "speedup": [*(_speedup_row("weak", one) for one in weak), *(_speedup_row("strong", one) for one in strong)],
-        "communication": [communication_row(compared, measured) for compared in inferred],
-        "bandwidth": [bandwidth_row(study, compared, measured) for compared in inferred],
+        "communication": [communication_row(compared, found) for compared, found in estimated],
+        "bandwidth": [bandwidth_row(study, compared, found, measured) for compared, found in estimated],
         "steps": steps_rows(measured),
         "collectives": collectives_rows(measured),
         "laws": laws_rows(one for one in weak if one.baseline),
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
         "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),
-        "critical_batch": (row for basis in grounds for row in critical_batch_rows(basis, inferred, measured)),
+        "critical_batch": (row for basis in grounds for row in critical_batch_rows(basis, estimated)),
         "training": training_rows(trained),
         "training_summary": summary_rows(study, collected, trained),
         "training_evidence": evidence_rows(trained),

@@ -53,9 +53,9 @@ Results = Mapping[tuple[str, str], ArmResults]  # by arm and environment
 def results_of(study: Study, collected: Collected, letters: Mapping[AnyCell, str]) -> Results:
     """What was measured of every arm, in every environment that it was measured in, in the order of the study file."""
     found: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for cell in plan(study.on_any_machine()).training:
-        if cell in collected.records:
-            found[cell.arm, letters[cell]].append(collected.records[cell])
+    for cell, record in collected.records.items():
+        if isinstance(cell, TrainingCell):
+            found[cell.arm, letters[cell]].append(record)
     return {
         (name, letter): ArmResults(name, settings, letter, found[name, letter])
         for name, settings in study.arms.items()

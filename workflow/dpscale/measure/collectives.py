@@ -7,7 +7,7 @@ from typing import Any
 from dpscale.errors import MeasurementError
 from dpscale.measure.cell import Run, measure
 from dpscale.record import Record, read_record
-from dpscale.study import CollectivesCell, CollectivesSettings, NetworkSettings
+from dpscale.study import CollectivesCell, CollectivesSettings
 
 SMALLEST_BYTES = 4 * 2**10
 LARGEST_BYTES = {"cuda": 2**30, "cpu": 64 * 2**20}
@@ -22,7 +22,7 @@ def measure_collectives(cell: CollectivesCell, settings: CollectivesSettings, ne
     if cell.gpus < 2:
         raise MeasurementError("a collective needs at least 2 GPUs (workers)")
     facts = read_record("network", network_facts)
-    if NetworkSettings.from_json(facts["settings"]) != NetworkSettings.from_json(settings.to_json()):
+    if not settings.same_network(facts["settings"]):
         raise MeasurementError(f"{network_facts}: is of another network. Make it with: dpscale network")
     job = {"gpus": cell.gpus, "messages": messages(facts, settings.device)}
     return measure("dpscale.measure.collectives_worker", cell, settings, job, cell.gpus, cell.gpus, run)

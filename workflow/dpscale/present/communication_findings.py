@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from dpscale.analyse.names import HELD_OUT, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.phrases import extreme, percent, with_interval
 from dpscale.present.words import Row, Tables, Words
@@ -12,6 +13,7 @@ AGREEMENT_BATCH = 512
 AGREEMENT = 0.15
 SUM_OF_PARTS = 0.03
 FORECAST_BATCH = 128
+MOSTLY = 0.5
 
 
 def estimates_agree(tables: Tables, say: Words) -> str | None:
@@ -71,7 +73,7 @@ def host_leaves_devices_idle(tables: Tables, say: Words) -> str | None:
         return None
     shares = first.assign(share=first["idle_s"] / first["parts_s"])
     most = extreme(shares, "share", largest=True)
-    if most["share"] < 0.5:
+    if most["share"] < MOSTLY:
         return None
     return (
         f"{say.device} 0 waits for the host during {percent(most['share'])} of a profiled step, and communicates "
@@ -117,7 +119,7 @@ def profiler_slows(tables: Tables, say: Words) -> str | None:
 def forecast_scored(tables: Tables, say: Words) -> str | None:
     """How well steps on the most devices are predicted from fewer, and what no model at all would have given."""
     table = tables["forecast"]
-    scored = table[(table["kind"] == "held out") & (table["status"] == "ok")]
+    scored = table[(table["kind"] == HELD_OUT) & (table["status"] == "ok")]
     scored = scored[scored["batch_per_gpu"] >= FORECAST_BATCH]
     if scored.empty:
         return None
@@ -154,7 +156,7 @@ def measuring_communication_costs(tables: Tables, say: Words) -> str | None:
 
 def _whole_steps(tables: Tables) -> pd.DataFrame:
     steps = tables["steps"]
-    return steps[steps["phase"] == "all"]
+    return steps[steps["phase"] == WHOLE_STEP]
 
 
 def _ms(row: Row, name: str) -> str:

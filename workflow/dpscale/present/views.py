@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.words import Row, Words
 
@@ -16,10 +17,6 @@ _US = 1e6
 _MS = 1e3
 _MB = 1e-6
 _GB = 1e-9
-
-
-# The rows of steps.csv that hold all of a device's step.
-WHOLE_STEP = "all"
 
 
 @dataclass(frozen=True)
@@ -189,7 +186,7 @@ def allreduce_models(table: pd.DataFrame, say: Words) -> View:
 
 def held_out(table: pd.DataFrame, say: Words) -> View:
     caption = f"ddp's step on the most {say.devices}, predicted without any measurement on as many"
-    return _view("held_out", caption, table[table["kind"] == "held out"], [
+    return _view("held_out", caption, table[table["kind"] == HELD_OUT], [
         *_environment(say),
         _whole(say.heading, "gpus"),
         _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
@@ -207,7 +204,7 @@ def held_out(table: pd.DataFrame, say: Words) -> View:
 
 def forecast(table: pd.DataFrame, say: Words) -> View:
     caption = f"Forecast, not measured: ddp's step on more {say.devices}; brackets hold all algorithms and intervals"
-    return _view("forecast", caption, table[table["kind"] == "extrapolated"], [
+    return _view("forecast", caption, table[table["kind"] == EXTRAPOLATED], [
         *_environment(say),
         _whole(say.heading, "gpus"),
         _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
