@@ -13,6 +13,9 @@ pytestmark = pytest.mark.gpu
 
 ALL = torch.cuda.device_count()
 IMAGES = 25_600
+# Rounding differs, and grows from step to step: 4 H200s were 2e-4 apart after five and 1e-3 after seven.
+FIRST_STEPS = 5
+TOLERANCE = 5e-4
 SOURCE = f"--dataset-source synthetic --epoch-images {IMAGES}".split()
 
 
@@ -41,9 +44,10 @@ def test_workers_that_share_statistics_train_as_one_does(dataset, tmp_path):
     single = train(dataset, tmp_path / "single.json", "single", 1, 64 * ALL, more)
     shared = train(dataset, tmp_path / "shared.json", "ddp", ALL, 64, f"{more} --sync-batch-norm true")
     apart = train(dataset, tmp_path / "apart.json", "ddp", ALL, 64, more)
-    print([one["step_loss"][:8] for one in (single, shared, apart)])
-    assert shared["step_loss"][:8] == pytest.approx(single["step_loss"][:8], rel=1e-3)
-    assert apart["step_loss"][:8] != pytest.approx(single["step_loss"][:8], rel=1e-3)
+    print([one["step_loss"][:FIRST_STEPS] for one in (single, shared, apart)])
+    expected = pytest.approx(single["step_loss"][:FIRST_STEPS], rel=TOLERANCE)
+    assert shared["step_loss"][:FIRST_STEPS] == expected
+    assert apart["step_loss"][:FIRST_STEPS] != expected
     assert shared["epochs"][0]["batch_norm"]["difference"] < 1e-4
     assert apart["epochs"][0]["batch_norm"]["kept"] == [0]
 

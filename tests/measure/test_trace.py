@@ -175,6 +175,14 @@ def test_a_trace_as_the_profiler_writes_it():
     ]
 
 
+def test_a_copy_between_devices_is_communication_of_both():
+    """Its row names three devices, and none as `device` (libkineto's MetadataFieldCatalog.h)."""
+    row = event("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 4, 2)
+    row["args"] = {"fromDevice": 3, "inDevice": 3, "toDevice": 0, "bytes": 1024}
+    kernels = read_kernels({"traceEvents": [row]}, [Mark("gather", 0)])
+    assert kernels == [Kernel(device, COMMUNICATION, "gather", 4_000, 6_000) for device in (0, 3)]
+
+
 def test_before_the_first_mark_there_is_no_phase():
     trace = {"traceEvents": [event("kernel", "gemm", 1, 1)]}
     assert read_kernels(trace, [Mark("forward", 5_000)])[0].phase == NO_PHASE

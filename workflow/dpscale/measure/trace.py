@@ -58,7 +58,7 @@ class DeviceTime:
 
 
 def read_kernels(trace: Mapping[str, Any], marks: Sequence[Mark]) -> list[Kernel]:
-    """The device's work in a trace. Times become absolute: ns since the epoch, as the marks'."""
+    """The devices' work in a trace. Times become absolute: ns since the epoch, as the marks'."""
     base_ns = int(trace.get("baseTimeNanoseconds", 0))
     events = [event for event in trace["traceEvents"] if event.get("ph") == "X"]
     launched_ns = {
@@ -73,16 +73,24 @@ def read_kernels(trace: Mapping[str, Any], marks: Sequence[Mark]) -> list[Kernel
             continue
         start_ns = base_ns + _ns(event["ts"])
         asked_ns = launched_ns.get(event["args"].get("correlation"), start_ns)
-        kernels.append(
+        kernels += [
             Kernel(
-                device=int(event["args"]["device"]),
+                device=device,
                 kind=kind_of(event["cat"], event["name"]),
                 phase=phase_at(ordered, asked_ns),
                 start_ns=start_ns,
                 end_ns=start_ns + _ns(event["dur"]),
             )
-        )
+            for device in _devices(event["args"])
+        ]
     return kernels
+
+
+def _devices(arguments: Mapping[str, Any]) -> list[int]:
+    """Whose time a row is. A copy between devices occupies the links of both, and names them in a way of its own."""
+    if "device" in arguments:
+        return [int(arguments["device"])]
+    return sorted({int(arguments["fromDevice"]), int(arguments["toDevice"])})
 
 
 def kind_of(category: str, name: str) -> str:
