@@ -1,4 +1,4 @@
-"""The forecast: overlap on cases with known answers, a held-out study that is known, and the recorded one."""
+"""The forecast: overlap on cases with known answers, and a held-out study that is known."""
 
 from itertools import accumulate, pairwise
 
@@ -10,18 +10,14 @@ from hypothesis import strategies as st
 from dpscale.analyse.allreduce_model import Measured, allreduce_s, exact_link, fits
 from dpscale.analyse.forecast import (
     FORECAST_GPUS,
-    HELD_OUT_TOLERANCE,
     extrapolate,
     held_out,
     overhead_s,
     predict_step,
 )
 from dpscale.analyse.overlap import Buckets, critical_batch, exposed_s, hidden_where_measured
-from dpscale.analyse.statistics import RESAMPLES, Estimate, bootstrap_median, derive
-from dpscale.analyse.tables import expected_cells
+from dpscale.analyse.statistics import RESAMPLES, Estimate, derive
 from dpscale.errors import DpscaleError
-from dpscale.record import collect
-from dpscale.study import Study
 
 SIZES = [4 * 4**k * 1024 for k in range(10)]  # 4 KiB to 1 GiB
 NETWORK = exact_link(alpha_s=1e-5, beta_gb_s=50)
@@ -329,26 +325,3 @@ def test_where_communication_was_seen_to_hide():
     exposed = {batch: Estimate(value, None) for batch, value in ((32, 0.9), (128, 0.4), (512, 0.2))}
     assert hidden_where_measured(exposed, communication, NETWORK_BUCKETS) == 512
     assert hidden_where_measured({32: exposed[32]}, communication, NETWORK_BUCKETS) is None
-
-
-@pytest.fixture(scope="module")
-def recorded_step_s(root):
-    """Step times of the recorded study, scope compute, as the tables have them."""
-    study = Study.read(root / "config/recorded.yaml")
-    runs = {}
-    for cell, record in collect(root / "results/recorded", expected_cells(study), study.settings).records.items():
-        at = cell.configuration
-        if at.strategy in ("single", "ddp") and "compute" in record["scopes"]:
-            runs.setdefault((at.gpus, at.batch_per_gpu), []).append(record["scopes"]["compute"]["step_s_median"])
-    return {at: bootstrap_median(some, f"step {at}") for at, some in runs.items()}
-
-
-def test_the_recorded_study_is_predicted_on_four_gpus_within_its_tolerance(recorded_step_s):
-    """From 1 and 2 GPUs, with METHOD's allreduce on 2 GPUs: 181 us for all gradients, 10 us for the smallest."""
-    link = exact_link(5e-6, 44_695_848 / (181e-6 - 10e-6) / 1e9)
-    scores = held_out(recorded_step_s, collectives(link, [2]), NETWORK_BUCKETS)
-    assert [score.batch_per_gpu for score in scores] == [32, 128, 512, 2048, 8192]
-    for score in scores:
-        assert (score.gpus, score.calibrated_on) == (4, 2)
-        assert abs(score.relative_error.value) < HELD_OUT_TOLERANCE
-        assert score.prediction.exposed_s.value < 0.2e-3

@@ -71,6 +71,13 @@ def scored(batch: int, error: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def hides(seen: int) -> dict[str, Any]:
+    return {
+        "environment": "A", "status": "ok", "reason": "On 4 GPUs backward hides from 32 on.", "gpus": 4, "profiled": 5,
+        "measured_batch_per_gpu": seen,
+    }  # fmt: skip
+
+
 def cost(kind: str, gpu_s: float) -> dict[str, Any]:
     return {**record_row(**at()), "kind": kind, "gpu_s": gpu_s}
 
@@ -171,6 +178,18 @@ CASES: list[tuple[Finding, Tables, list[str], Tables]] = [
         tables(communication=[estimated(32, communication_step_s=0.8, profiler_step_s=0.8)]),
     ),
     (
+        findings.communication_is_waiting,
+        tables(communication=[estimated(32, profiler_step_s=8.9, profiler_least_step_s=0.32, isolated_step_s=0.27)]),
+        [
+            "1 of 1 configuration",
+            "8.90 ms",
+            "0.3200 ms",
+            "ddp on 4 GPUs at batch 32",
+            "take 0.27",
+        ],
+        tables(communication=[estimated(512, profiler_step_s=0.50, profiler_least_step_s=0.495)]),
+    ),
+    (
         findings.host_leaves_devices_idle,
         tables(steps=[whole_step(7.7)]),
         ["GPU 0 waits for the host during 77.0 %", "5.00 %", "ddp on 4 GPUs at batch 32"],
@@ -193,6 +212,12 @@ CASES: list[tuple[Finding, Tables, list[str], Tables]] = [
         tables(forecast=[scored(128, 0.02), scored(512, -0.2)]),
         ["off by more than 10 % at 1 of 2 batches", "20.0 % at batch 512", "the step of 2 GPUs unchanged", "1.30 %"],
         tables(forecast=[scored(32, 0.02)]),
+    ),
+    (
+        findings.critical_batch_checked,
+        tables(critical_batch=[hides(512)]),
+        ["hides from 32 on. So says the model", "first at batch 512"],
+        tables(critical_batch=[{**hides(512), "profiled": 0}]),
     ),
     (
         findings.measuring_communication_costs,

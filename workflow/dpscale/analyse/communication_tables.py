@@ -16,6 +16,8 @@ from dpscale.record import Collected, Record
 from dpscale.study import AnyCell, CollectivesCell, CommunicationCell, Configuration, Study
 
 PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
+# The trace counts in nanoseconds: what is below them is left over from adding up.
+TRACE_DIGITS = 9
 
 Place = tuple[Configuration, str]  # and the letter of the environment
 
@@ -105,7 +107,8 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
     bus = _bus_bandwidth(compared, measured, gradient_bytes)
     if bus:
         row |= columns("bus_bandwidth_gb_s", bus)
-    profiled = found.get("profiler_step_s")
+    # DataParallel's GPUs move different amounts, ddp's wait for each other.
+    profiled = found.get("profiler_step_s" if at.strategy == "dp" else "profiler_least_step_s")
     if profiled and bandwidth.resolvable(profiled):
         row |= _inverted("profiler_bandwidth_gb_s", profiled, lambda s: bandwidth.bandwidth_gb_s(bytes_per_step, 1, s))
     if not bandwidth.resolvable(inferred):
@@ -241,7 +244,7 @@ def _device_rows(blocks: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
         "device": device,
         "phase": WHOLE_STEP,
         **_parts(total, totals),
-        "hidden_communication_s": middle["communication_s"] - middle["exposed_s"],
+        "hidden_communication_s": round(middle["communication_s"] - middle["exposed_s"], TRACE_DIGITS),
         "parts_s": parts_s,
         "step_s": middle["step_s"],
         "step_s_low": min(block["step_s"] for block in blocks),

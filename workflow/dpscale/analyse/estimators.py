@@ -42,7 +42,8 @@ def from_steps(records: Sequence[Record], label: str) -> dict[str, Estimate]:
     """What communication records say, by the names of the columns of communication.csv; those that exist.
 
     Ablation (E2) subtracts within a round, so that what drifts from round to round hits both sides. The profiler's
-    times (E3) are means over the devices: which of them waits for which, and so communicates longer, is chance.
+    times (E3) are means over the devices: which of them waits for which, and so communicates longer, is chance. Of ddp,
+    whose devices all send alike, they are also given for the device that waited least: transfer, and little else.
     """
     complete = [record for record in records if record["status"] == "ok"]
     quantities: dict[str, Callable[[Record], list[float] | None]] = {
@@ -52,6 +53,8 @@ def from_steps(records: Sequence[Record], label: str) -> dict[str, Estimate]:
         "profiled_step_s": lambda record: _of_blocks(record, lambda block: block["step_s"]),
         "profiler_step_s": lambda record: _of_blocks(record, lambda block: _mean(block, "communication_s")),
         "profiler_exposed_step_s": lambda record: _of_blocks(record, lambda block: _mean(block, "exposed_s")),
+        "profiler_least_step_s": lambda record: _of_least_waiting(record, "communication_s"),
+        "profiler_least_exposed_step_s": lambda record: _of_least_waiting(record, "exposed_s"),
         "logger_step_s": lambda record: _logged(record, "communication_s"),
         "logger_exposed_step_s": lambda record: _logged(record, "exposed_s"),
     }
@@ -114,6 +117,17 @@ def _of_blocks(record: Record, value: Callable[[Mapping[str, Any]], float]) -> l
 
 def _mean(block: Mapping[str, Any], name: str) -> float:
     return fmean(device[name] for device in block["devices"])
+
+
+def _of_least_waiting(record: Record, name: str) -> list[float] | None:
+    """A time of the device that communicated least in every block: who comes last to an allreduce waits for nobody."""
+    if record["cell"]["strategy"] != "ddp":
+        return None
+    return _of_blocks(record, lambda block: min(block["devices"], key=_communication_s)[name])
+
+
+def _communication_s(device: Mapping[str, Any]) -> float:
+    return float(device["communication_s"])
 
 
 def _logged(record: Record, name: str) -> list[float] | None:

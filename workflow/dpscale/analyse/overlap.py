@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpscale.analyse.statistics import Estimate, derive
 
 # What the exposed share of communication may exceed the last bucket's share of the bytes by: a small bucket has more
-# latency a byte, and its kernel also waits for the slowest rank.
+# latency a byte.
 HIDDEN_TOLERANCE = 0.10
 
 Seconds = TypeVar("Seconds", float, NDArray[np.float64])

@@ -49,6 +49,7 @@ COLUMNS: dict[str, list[str]] = {
         "step_s", "baseline_step_s",
         *_with_interval(
             "communication_step_s", "ablation_step_s", "no_sync_step_s", "profiler_step_s", "profiler_exposed_step_s",
+            "profiler_least_step_s", "profiler_least_exposed_step_s",
             "logger_step_s", "logger_exposed_step_s", "isolated_step_s", "training_step_s", "profiled_step_s",
         ),
     ],

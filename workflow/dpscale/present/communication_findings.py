@@ -65,6 +65,25 @@ def subtraction_is_not_communication(tables: Tables, say: Words) -> str | None:
     )
 
 
+def communication_is_waiting(tables: Tables, say: Words) -> str | None:
+    """ddp's configuration in which collectives last longest beyond those of the device that waited least."""
+    compared = with_interval(with_interval(tables["communication"], "profiler_step_s"), "profiler_least_step_s")
+    longer = compared[compared["profiler_least_step_s_high"] < compared["profiler_step_s_low"]]
+    if longer.empty:
+        return None
+    most = extreme(
+        longer.assign(waits=longer["profiler_step_s"] - longer["profiler_least_step_s"]), "waits", largest=True
+    )
+    alone: str = ""
+    if words.is_known(most["isolated_step_s"]):
+        alone = f"; the same messages with nothing else running take {_ms(most, 'isolated_step_s')} (E5)"
+    return (
+        f"In {len(longer)} of {words.plural(len(compared), 'configuration')} of ddp, {say.devices} wait for each other "
+        f"inside their collectives, most with {say.point(most)}: {_ms(most, 'profiler_step_s')} of a step on the mean "
+        f"{say.device}, {_ms(most, 'profiler_least_step_s')} on the one that waited least{alone}."
+    )
+
+
 def host_leaves_devices_idle(tables: Tables, say: Words) -> str | None:
     """The profiled step with the largest share in which the first device has nothing to do."""
     whole = _whole_steps(tables)
@@ -137,6 +156,21 @@ def forecast_scored(tables: Tables, say: Words) -> str | None:
         f"ddp's step on {say.count(int(most['gpus']))}, predicted from fewer {say.devices} alone, {verdict}; the "
         f"largest error is {worst}. Taking the step of {say.count(int(most['calibrated_on_gpus']))} unchanged would be "
         f"off by up to {naive}: a score tests the model of communication only as far as it beats that."
+    )
+
+
+def critical_batch_checked(tables: Tables, say: Words) -> str | None:
+    """From which batch on communication hides behind backward, by the model and by the profiler."""
+    table = tables["critical_batch"]
+    checked = table[(table["status"] == "ok") & (table["profiled"] > 0)]
+    if checked.empty:
+        return None
+    most = extreme(checked, "gpus", largest=True)
+    seen = most["measured_batch_per_gpu"]
+    by_profiler: str = f"first at batch {int(seen):,}" if words.is_known(seen) else "at no batch that was measured"
+    return (
+        f"{most['reason']} So says the model of the overlap; the profiler, on the {say.device} that waited least, sees "
+        f"it {by_profiler}."
     )
 
 

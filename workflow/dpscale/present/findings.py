@@ -10,6 +10,8 @@ import pandas as pd
 
 from dpscale.present import words
 from dpscale.present.communication_findings import (
+    communication_is_waiting,
+    critical_batch_checked,
     estimates_agree,
     forecast_scored,
     host_leaves_devices_idle,
@@ -237,10 +239,12 @@ FINDINGS: tuple[Finding, ...] = (
     memory_ends,
     subtraction_is_not_communication,
     estimates_agree,
+    communication_is_waiting,
     host_leaves_devices_idle,
     parts_make_the_step,
     profiler_slows,
     forecast_scored,
+    critical_batch_checked,
     measuring_communication_costs,
     large_batch_costs,
     baseline_regained,

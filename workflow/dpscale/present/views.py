@@ -94,6 +94,7 @@ def estimates(table: pd.DataFrame, say: Words) -> View:
         _estimate("E2 no_sync", "no_sync_step_s", _MS),
         _estimate("E3 profiler, exposed", "profiler_exposed_step_s", _MS),
         _estimate("E3 profiler, all", "profiler_step_s", _MS),
+        _estimate("E3 profiler, all, least waiting", "profiler_least_step_s", _MS),
         _estimate("E4 DDP's logger, exposed", "logger_exposed_step_s", _MS),
         _estimate("E4 DDP's logger, all", "logger_step_s", _MS),
         _estimate("E5 isolated collectives", "isolated_step_s", _MS),

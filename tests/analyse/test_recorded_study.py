@@ -1,0 +1,67 @@
+"""What the study recorded on four H200 GPUs says, through the same tables as any study's."""
+
+import pandas as pd
+import pytest
+
+from dpscale.analyse.names import HELD_OUT, WHOLE_STEP
+from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.record import collect
+from dpscale.study import Study
+
+PARTS = 0.03
+FORECAST = 0.10
+
+
+@pytest.fixture(scope="module")
+def tables(root) -> dict[str, pd.DataFrame]:
+    study = Study.read(root / "config/recorded.yaml")
+    return build_tables(study, collect(root / "results/recorded", expected_cells(study), study.settings))
+
+
+def test_no_record_of_communication_is_missing(tables):
+    missing = tables["missing"]
+    assert missing[missing["kind"].isin(["communication", "collectives"])].empty
+    measured = tables["communication"].dropna(subset=["training_step_s"])
+    assert measured["profiler_step_s"].notna().all()
+    assert measured["isolated_step_s"].notna().all()
+
+
+def test_the_parts_of_every_step_add_up_to_it(tables):
+    steps = tables["steps"]
+    whole = steps[steps["phase"] == WHOLE_STEP]
+    assert len(whole) == 6 * 2 * 2 + 5 * 4 * 2  # dp and ddp; batch 256 on 2 GPUs alone
+    assert whole["difference"].abs().max() < PARTS
+
+
+def test_dataparallel_overlaps_nothing_and_mostly_does_not_communicate(tables):
+    """METHOD: none of its transfers should overlap, and at batch 32 they are a small part of what E1 calls so."""
+    table = tables["communication"]
+    dp = table[(table["strategy"] == "dp") & table["profiler_step_s"].notna()]
+    assert dp["profiler_exposed_step_s"].tolist() == pytest.approx(dp["profiler_step_s"].tolist(), rel=1e-6)
+    small = dp[dp["batch_per_gpu"] == 32]
+    assert len(small) == 2
+    assert (small["profiler_step_s"] < 0.05 * small["communication_step_s"]).all()
+
+
+def test_on_the_gpu_that_waits_least_nothing_is_faster_than_alone(tables):
+    """No collective beats the same one alone; where hosts are slow, waiting is many times as long as the transfer."""
+    table = tables["communication"]
+    ddp = table[(table["strategy"] == "ddp") & table["profiler_step_s"].notna()]
+    assert (ddp["profiler_least_step_s"] > ddp["isolated_step_s"]).all()
+    slow_host = ddp[(ddp["batch_per_gpu"] == 32) & (ddp["gpus"] == 4)].iloc[0]
+    assert slow_host["profiler_least_step_s"] < 1.5 * slow_host["isolated_step_s"]
+    assert slow_host["profiler_step_s"] > 10 * slow_host["isolated_step_s"]
+
+
+def test_steps_on_four_gpus_are_predicted_from_fewer(tables):
+    forecast = tables["forecast"]
+    scored = forecast[forecast["kind"] == HELD_OUT]
+    assert scored["batch_per_gpu"].tolist() == [32, 128, 512, 2048, 8192]
+    assert (scored["gpus"] == 4).all()
+    assert (scored["calibrated_on_gpus"] == 2).all()
+    assert scored["relative_error"].abs().max() < FORECAST
+
+
+def test_communication_costs_less_than_the_timing_cells(tables):
+    cost_s = tables["records"].groupby("kind")["gpu_s"].sum()
+    assert cost_s["communication"] + cost_s["collectives"] < cost_s["timing"]
