@@ -1,0 +1,190 @@
+"""Search for a recipe of large batches: which arms deserve a place in a study.
+
+    python workflow/search_recipe.py --global-batch 2048 --minutes 10 --dataset results/default/dataset --out a.jsonl
+
+Every trial trains an arm with one seed, on one GPU and in bfloat16, because that is quick. The first trials are drawn
+from SPACE; the later ones change a few keys of one of the best. Every trial is a line of --out, the best are printed at
+the end, and a search with the same --out goes on from what stands in it. The best of many trials is better than it will
+be again: what an arm is worth, the study says that trains it with several seeds.
+"""
+
+import json
+import math
+import multiprocessing
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpscale.errors import StudyError
+from dpscale.measure.dataset import read_manifest
+from dpscale.measure.hardware import visible_gpus
+from dpscale.study import Study
+
+EPOCHS = 5
+# Trials that are drawn before any is changed, for every optimiser.
+DRAWN = 8
+# The trials that are changed, and how often a key of theirs is.
+BEST = 5
+CHANGED = 0.25
+NEARBY = 0.4
+
+Arm = dict[str, Any]
+Draw = Callable[[random.Random], Any]
+
+
+def between(low: float, high: float) -> Draw:
+    """Evenly on a logarithmic scale, to two digits."""
+    return lambda chance: float(f"{math.exp(chance.uniform(math.log(low), math.log(high))):.2g}")
+
+
+def one_of(*values: Any) -> Draw:
+    return lambda chance: chance.choice(values)
+
+
+COMMON: dict[str, Draw] = {
+    "schedule": one_of("one_cycle", "cosine"),
+    "warmup_epochs": one_of(0.25, 0.5, 1, 1.5, 2),
+    "label_smoothing": one_of(0, 0.1, 0.2),
+    "weight_decay": one_of(0.0, 5e-4, 2e-3, 5e-3),
+    "weight_decay_on_norm_and_bias": one_of(True, False),
+    "bias_rate_factor": one_of(1, 4, 16, 64),
+    "zero_init_residual": one_of(True, False),
+    "averaging_decay": one_of(0, 0.8, 0.9),
+    "gradient_clipping": one_of(0, 0, 1, 5),
+}
+SPACE: dict[str, dict[str, Draw]] = {
+    "nesterov": {**COMMON, "learning_rate": between(0.1, 3), "momentum": one_of(0.8, 0.85, 0.9, 0.95)},
+    "lars": {
+        **COMMON,
+        "learning_rate": between(0.05, 2),
+        "trust_coefficient": between(0.005, 0.2),
+        "momentum": one_of(0.8, 0.85, 0.9, 0.95),
+    },
+    "lamb": {**COMMON, "learning_rate": between(0.005, 0.1)},
+}
+
+
+def propose(trials: list[dict[str, Any]], chance: random.Random) -> Arm:
+    """The next arm to try, after the `trials` so far: drawn, or one of the best with some keys drawn or moved."""
+    if len(trials) < DRAWN * len(SPACE):
+        optimiser = list(SPACE)[len(trials) % len(SPACE)]
+        return {"optimiser": optimiser, **{key: draw(chance) for key, draw in SPACE[optimiser].items()}}
+    parent: Arm = chance.choice(sorted(trials, key=accuracy, reverse=True)[:BEST])["arm"]
+    space = SPACE[parent["optimiser"]]
+    changed = [key for key in space if chance.random() < CHANGED] or [chance.choice(list(space))]
+    return {**parent, **{key: changed_value(parent[key], space[key], chance) for key in changed}}
+
+
+def changed_value(value: Any, draw: Draw, chance: random.Random) -> Any:
+    """Learning rates and their like move nearby; what is chosen from a list is drawn anew."""
+    drawn = draw(chance)
+    if draw.__qualname__.startswith(between.__name__):
+        return float(f"{value * math.exp(chance.gauss(0, NEARBY)):.2g}")
+    return drawn
+
+
+def accuracy(trial: dict[str, Any]) -> float:
+    """Test accuracy after the last epoch; 0 for one that diverged."""
+    return trial["test_accuracy"][-1] or 0.0 if not trial["diverged"] else 0.0
+
+
+def read_trials(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+
+
+def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
+    """Train `arm` with seed 1. Raises StudyError where its keys contradict each other."""
+    from dpscale.measure.train_worker import ArmWorker
+
+    manifest = read_manifest(dataset)
+    whole = {"strategy": "single", "gpus": 1, "batch_per_gpu": global_batch, "epochs": EPOCHS, **arm}
+    study = Study(
+        {
+            "study": "search",
+            "precision": "bfloat16",
+            "memory_format": "channels_last",
+            "dataset": {"source": manifest["source"], "images": manifest["images"]},
+            "training": {"arms": {"candidate": whole}},
+        }
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        job = {
+            "configuration": ["single", 1, global_batch],
+            "settings": study.arms["candidate"].to_json(),
+            "arm": "candidate",
+            "seed": 1,
+            "dataset": str(dataset),
+            "checkpoint": f"{folder}/checkpoint",
+            "folder": folder,
+            "timeout_s": math.inf,
+        }
+        worker = ArmWorker(job, 0)
+        worker.prepare()
+        worker.measure()
+    epochs = worker.epochs
+    return {
+        "arm": arm,
+        "global_batch": global_batch,
+        "diverged": worker.diverged,
+        "training_accuracy": [epoch["training_accuracy"] for epoch in epochs],
+        "test_accuracy": [epoch["test_accuracy"] for epoch in epochs],
+    }
+
+
+def search(number: int, gpu: str, global_batch: int, dataset: Path, until: float, out: Path) -> None:
+    """Try arms one after the other until the time is up, beside other processes that do the same."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    chance = random.Random(f"{number} of {global_batch} after {len(read_trials(out))}")
+    while time.time() < until:
+        try:
+            trial = train(propose(read_trials(out), chance), global_batch, dataset)
+        except StudyError:
+            continue
+        with out.open("a") as lines:
+            lines.write(json.dumps(trial) + "\n")
+        print(f"{time.strftime('%H:%M:%S')} {accuracy(trial):.3f} {describe(trial)}", flush=True)
+
+
+def describe(trial: dict[str, Any]) -> str:
+    return ", ".join(f"{key}: {json.dumps(value)}" for key, value in sorted(trial["arm"].items()))
+
+
+@click.command(help=__doc__)
+@click.option("--global-batch", type=int, required=True, help="Images a step.")
+@click.option(
+    "--dataset", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of `dpscale dataset`."
+)
+@click.option("--minutes", type=float, required=True, help="How long to search.")
+@click.option(
+    "--processes", type=int, default=1, show_default=True, help="Trials at the same time, over all GPUs here."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Where the trials are kept, as lines of JSON."
+)
+def main(global_batch: int, dataset: Path, minutes: float, processes: int, out: Path) -> None:
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(visible_gpus())))).split(",")
+    until = time.time() + minutes * 60
+    out.parent.mkdir(parents=True, exist_ok=True)
+    context = multiprocessing.get_context("spawn")
+    searches = [
+        context.Process(target=search, args=(number, gpus[number % len(gpus)], global_batch, dataset, until, out))
+        for number in range(processes)
+    ]
+    for process in searches:
+        process.start()
+    for process in searches:
+        process.join()
+    trials = sorted(read_trials(out), key=accuracy, reverse=True)
+    print(f"\nThe best of {len(trials)} trials:")
+    for trial in trials[:BEST]:
+        print(f"{accuracy(trial):.3f} {describe(trial)}")
+
+
+if __name__ == "__main__":
+    main()
