@@ -2,10 +2,10 @@
 
     python workflow/search_recipe.py --global-batch 2048 --minutes 10 --dataset results/default/dataset --out a.jsonl
 
-Every trial trains an arm with one seed, on one GPU and in bfloat16, because that is quick. The first trials are drawn
-from SPACE; the later ones change a few keys of one of the best. Every trial is a line of --out, the best are printed at
-the end, and a search with the same --out goes on from what stands in it. The best of many trials is better than it will
-be again: what an arm is worth, the study says that trains it with several seeds.
+Every trial trains an arm for five epochs with one seed, on one GPU and in bfloat16, because that is quick. The first
+trials are drawn from SPACE; the later ones change a few keys of one of the best. Every trial is a line of --out, and a
+search with the same --out goes on from what stands in it. The best of many trials looks better than it is: what an arm
+is worth, the study says that trains it with several seeds.
 """
 
 import json
@@ -13,9 +13,10 @@ import math
 import multiprocessing
 import os
 import random
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,63 +36,85 @@ CHANGED = 0.25
 NEARBY = 0.4
 
 Arm = dict[str, Any]
-Draw = Callable[[random.Random], Any]
 
 
-def between(low: float, high: float) -> Draw:
+@dataclass(frozen=True)
+class Between:
     """Evenly on a logarithmic scale, to two digits."""
-    return lambda chance: float(f"{math.exp(chance.uniform(math.log(low), math.log(high))):.2g}")
+
+    low: float
+    high: float
+
+    def __call__(self, chance: random.Random) -> float:
+        return _two_digits(math.exp(chance.uniform(math.log(self.low), math.log(self.high))))
+
+    def near(self, value: float, chance: random.Random) -> float:
+        """A value around another one, which may lie beyond the ends."""
+        return _two_digits(value * math.exp(chance.gauss(0, NEARBY)))
 
 
-def one_of(*values: Any) -> Draw:
-    return lambda chance: chance.choice(values)
+@dataclass(frozen=True)
+class OneOf:
+    """Any of some values, each as often as it is named."""
+
+    values: tuple[Any, ...]
+
+    def __call__(self, chance: random.Random) -> Any:
+        return chance.choice(self.values)
+
+    def near(self, value: Any, chance: random.Random) -> Any:
+        """Any of the values: none is nearer than another."""
+        return self(chance)
 
 
-COMMON: dict[str, Draw] = {
-    "schedule": one_of("one_cycle", "cosine"),
-    "warmup_epochs": one_of(0.25, 0.5, 1, 1.5, 2),
-    "label_smoothing": one_of(0, 0.1, 0.2),
-    "weight_decay": one_of(0.0, 5e-4, 2e-3, 5e-3),
-    "weight_decay_on_norm_and_bias": one_of(True, False),
-    "bias_rate_factor": one_of(1, 4, 16, 64),
-    "zero_init_residual": one_of(True, False),
-    "averaging_decay": one_of(0, 0.8, 0.9),
-    "gradient_clipping": one_of(0, 0, 1, 5),
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+COMMON: dict[str, Between | OneOf] = {
+    "schedule": OneOf(("one_cycle", "cosine")),
+    "warmup_epochs": OneOf((0.25, 0.5, 1, 1.5, 2)),
+    "label_smoothing": OneOf((0, 0.1, 0.2)),
+    "weight_decay": OneOf((0.0, 5e-4, 2e-3, 5e-3)),
+    "weight_decay_on_norm_and_bias": OneOf((True, False)),
+    "bias_rate_factor": OneOf((1, 4, 16, 64)),
+    "zero_init_residual": OneOf((True, False)),
+    "averaging_decay": OneOf((0, 0.8, 0.9)),
+    "gradient_clipping": OneOf((0, 0, 1, 5)),
 }
-SPACE: dict[str, dict[str, Draw]] = {
-    "nesterov": {**COMMON, "learning_rate": between(0.1, 3), "momentum": one_of(0.8, 0.85, 0.9, 0.95)},
+SPACE: dict[str, dict[str, Between | OneOf]] = {
+    "nesterov": {**COMMON, "learning_rate": Between(0.1, 3), "momentum": OneOf((0.8, 0.85, 0.9, 0.95))},
     "lars": {
         **COMMON,
-        "learning_rate": between(0.05, 2),
-        "trust_coefficient": between(0.005, 0.2),
-        "momentum": one_of(0.8, 0.85, 0.9, 0.95),
+        "learning_rate": Between(0.05, 2),
+        "trust_coefficient": Between(0.005, 0.2),
+        "momentum": OneOf((0.8, 0.85, 0.9, 0.95)),
     },
-    "lamb": {**COMMON, "learning_rate": between(0.005, 0.1)},
+    "lamb": {**COMMON, "learning_rate": Between(0.005, 0.1)},
 }
 
 
 def propose(trials: list[dict[str, Any]], chance: random.Random) -> Arm:
-    """The next arm to try, after the `trials` so far: drawn, or one of the best with some keys drawn or moved."""
+    """The next arm to try, none of the `trials` so far: drawn, or one of the best with some keys drawn or moved."""
+    tried = [trial["arm"] for trial in trials]
+    while (arm := _next_arm(trials, chance)) in tried:
+        pass
+    return arm
+
+
+def _next_arm(trials: list[dict[str, Any]], chance: random.Random) -> Arm:
     if len(trials) < DRAWN * len(SPACE):
         optimiser = list(SPACE)[len(trials) % len(SPACE)]
         return {"optimiser": optimiser, **{key: draw(chance) for key, draw in SPACE[optimiser].items()}}
     parent: Arm = chance.choice(sorted(trials, key=accuracy, reverse=True)[:BEST])["arm"]
     space = SPACE[parent["optimiser"]]
     changed = [key for key in space if chance.random() < CHANGED] or [chance.choice(list(space))]
-    return {**parent, **{key: changed_value(parent[key], space[key], chance) for key in changed}}
-
-
-def changed_value(value: Any, draw: Draw, chance: random.Random) -> Any:
-    """Learning rates and their like move nearby; what is chosen from a list is drawn anew."""
-    drawn = draw(chance)
-    if draw.__qualname__.startswith(between.__name__):
-        return float(f"{value * math.exp(chance.gauss(0, NEARBY)):.2g}")
-    return drawn
+    return {**parent, **{key: space[key].near(parent[key], chance) for key in changed}}
 
 
 def accuracy(trial: dict[str, Any]) -> float:
     """Test accuracy after the last epoch; 0 for one that diverged."""
-    return trial["test_accuracy"][-1] or 0.0 if not trial["diverged"] else 0.0
+    return 0.0 if trial["diverged"] else float(trial["test_accuracy"][-1])
 
 
 def read_trials(out: Path) -> list[dict[str, Any]]:
@@ -102,11 +125,13 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
     """Train `arm` with seed 1. Raises StudyError where its keys contradict each other."""
     from dpscale.measure.train_worker import ArmWorker
 
+    device = "cuda" if visible_gpus() else "cpu"
     manifest = read_manifest(dataset)
     whole = {"strategy": "single", "gpus": 1, "batch_per_gpu": global_batch, "epochs": EPOCHS, **arm}
     study = Study(
         {
             "study": "search",
+            "device": device,
             "precision": "bfloat16",
             "memory_format": "channels_last",
             "dataset": {"source": manifest["source"], "images": manifest["images"]},
@@ -141,14 +166,16 @@ def search(number: int, gpu: str, global_batch: int, dataset: Path, until: float
     """Try arms one after the other until the time is up, beside other processes that do the same."""
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     chance = random.Random(f"{number} of {global_batch} after {len(read_trials(out))}")
-    while time.time() < until:
+    while True:
         try:
             trial = train(propose(read_trials(out), chance), global_batch, dataset)
-        except StudyError:
+        except StudyError:  # keys that contradict each other: the next proposal
             continue
         with out.open("a") as lines:
             lines.write(json.dumps(trial) + "\n")
         print(f"{time.strftime('%H:%M:%S')} {accuracy(trial):.3f} {describe(trial)}", flush=True)
+        if time.time() > until:
+            return
 
 
 def describe(trial: dict[str, Any]) -> str:
@@ -160,7 +187,7 @@ def describe(trial: dict[str, Any]) -> str:
 @click.option(
     "--dataset", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of `dpscale dataset`."
 )
-@click.option("--minutes", type=float, required=True, help="How long to search.")
+@click.option("--minutes", type=float, required=True, help="How long to search; trials that run then are finished.")
 @click.option(
     "--processes", type=int, default=1, show_default=True, help="Trials at the same time, over all GPUs here."
 )
@@ -180,6 +207,8 @@ def main(global_batch: int, dataset: Path, minutes: float, processes: int, out: 
         process.start()
     for process in searches:
         process.join()
+    if any(process.exitcode for process in searches):
+        sys.exit("a search has failed; see its traceback above")
     trials = sorted(read_trials(out), key=accuracy, reverse=True)
     print(f"\nThe best of {len(trials)} trials:")
     for trial in trials[:BEST]:

@@ -1,0 +1,86 @@
+"""The search for a recipe: what it proposes, and a search that is run and gone on with."""
+
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.errors import StudyError
+from dpscale.study import Study
+from search_recipe import BEST, DRAWN, SPACE, OneOf, propose
+
+
+def trial(arm, test_accuracy):
+    return {"arm": arm, "diverged": test_accuracy is None, "test_accuracy": [test_accuracy]}
+
+
+def is_valid(arm) -> bool:
+    whole = {"strategy": "single", "gpus": 1, "batch_per_gpu": 2048, **arm}
+    try:
+        Study({"study": "search", "training": {"arms": {"candidate": whole}}})
+    except StudyError as error:
+        assert "LAMB" not in str(error)
+        return False
+    return True
+
+
+@given(st.integers(0, 10_000), st.integers(0, 100))
+def test_proposals_are_new_and_of_the_space(seed, number):
+    """First drawn in turns of the optimisers, then near one of the best, whatever diverged."""
+    chance, trials = random.Random(seed), []
+    for _ in range(number):
+        arm = propose(trials, chance)
+        assert arm not in [one["arm"] for one in trials]
+        space = SPACE[arm["optimiser"]]
+        assert set(arm) == {"optimiser", *space}
+        assert all(arm[key] in draw.values for key, draw in space.items() if isinstance(draw, OneOf))
+        trials.append(trial(arm, chance.choice([None, chance.random()])))
+    drawn = [one["arm"]["optimiser"] for one in trials[: DRAWN * len(SPACE)]]
+    assert drawn == (list(SPACE) * DRAWN)[: len(drawn)]
+
+
+def test_later_proposals_change_one_of_the_best():
+    chance = random.Random(1)
+    trials = []
+    for place in range(DRAWN * len(SPACE)):
+        trials.append(trial(propose(trials, chance), place / 100))
+    best = [one["arm"] for one in trials[-BEST:]]
+    for _ in range(100):
+        arm = propose(trials, chance)
+        same = max(sum(arm[key] == parent.get(key) for key in arm) for parent in best)
+        assert len(arm) / 3 < same < len(arm)
+
+
+def test_most_proposals_are_arms_that_a_study_takes():
+    chance = random.Random(1)
+    trials = []
+    for _ in range(60):
+        trials.append(trial(propose(trials, chance), 0.5))
+    assert sum(is_valid(one["arm"]) for one in trials) > 40
+
+
+@pytest.mark.processes
+def test_a_search_goes_on_from_what_stands(root, tmp_path):
+    dataset = tmp_path / "dataset"
+    subprocess.run(
+        [sys.executable, "-m", "dpscale", "dataset", "--source", "synthetic", "--images", "32", "--out", dataset],
+        check=True,
+        capture_output=True,
+    )
+    out = tmp_path / "found/trials.jsonl"
+    search = [sys.executable, root / "workflow/search_recipe.py", "--global-batch", "16", "--dataset", dataset]
+    counts = []
+    for _ in range(2):
+        done = subprocess.run(
+            [*search, "--minutes", "0.001", "--processes", "1", "--out", out], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        trials = [json.loads(line) for line in out.read_text().splitlines()]
+        counts.append(len(trials))
+        assert f"The best of {len(trials)} trials:" in done.stdout
+        assert all(one["diverged"] or len(one["test_accuracy"]) == 5 for one in trials)
+    assert 1 <= counts[0] < counts[1]
