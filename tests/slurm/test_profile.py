@@ -112,7 +112,7 @@ def test_a_cell_beyond_its_jobs_time_limit_is_ended_by_slurm_and_the_page_says_s
 @pytest.fixture
 def forgetful(slurm):
     """Jobs that ended are forgotten after 100 s, as on a busy cluster; Snakemake must not turn to sacct for that."""
-    with changed_configuration(slurm, "MinJobAge=300", "MinJobAge=100"):
+    with changed_configuration(slurm, "MinJobAge=3600", "MinJobAge=100"):
         yield
 
 

@@ -137,7 +137,7 @@ class ThrowawaySlurm:
         folder: Path,
         nodes: dict[str, tuple[str, int]] | None = None,
         accounts_enforced: bool = False,
-        min_job_age_s: int = 300,
+        min_job_age_s: int = 3600,
         kill_wait_s: int = 5,
     ):
         self.folder = folder.resolve()
