@@ -17,6 +17,7 @@ _US = 1e6
 _MS = 1e3
 _MB = 1e-6
 _GB = 1e-9
+_SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,24 @@ def speedup(table: pd.DataFrame, say: Words) -> View:
         _estimate("Efficiency, %", "efficiency", 100),
         _estimate("Speedup from steps, ×", "speedup_from_steps"),
     ])  # fmt: skip
+
+
+def scopes(times: pd.DataFrame, speedups: pd.DataFrame, say: Words) -> View:
+    """The configurations that were measured with and without the DataLoader in the clock."""
+    places = [*words.POINT_COLUMNS, "environment"]
+    weak = words.ok(speedups)[words.ok(speedups)["scaling"] == "weak"]
+    measured = words.ok(times).merge(weak[[*places, "scope", *_SPEEDUP]], on=[*places, "scope"], how="left")
+    compute, loaded = (measured[measured["scope"] == scope] for scope in ("compute", "end_to_end"))
+    both = compute.drop(columns="scope").merge(loaded, on=places, suffixes=("", "_end_to_end"))
+    both = both.assign(loader_s=both["epoch_s_end_to_end"] - both["epoch_s"])
+    return _view("scopes", "With and without the DataLoader in the clock", both, [
+        *_keys(both.drop(columns="scope"), say, status=False),
+        _estimate("Epoch time, compute, s", "epoch_s"),
+        Column("Epoch time, end-to-end, s", lambda row: words.estimate(_end_to_end(row, "epoch_s"), "epoch_s")),
+        _figure("Longer by, s", "loader_s"),
+        _estimate("Speedup, compute, ×", "speedup"),
+        Column("Speedup, end-to-end, ×", lambda row: words.estimate(_end_to_end(row, "speedup"), "speedup")),
+    ], source="times")  # fmt: skip
 
 
 def communication(table: pd.DataFrame, say: Words) -> View:
@@ -429,6 +448,11 @@ def _figure(heading: str, name: str, scale: float = 1.0, digits: int = 4) -> Col
 
 def _estimate(heading: str, name: str, scale: float = 1.0) -> Column:
     return Column(heading, lambda row: words.estimate(row, name, scale))
+
+
+def _end_to_end(row: Row, name: str) -> Row:
+    """The estimate `name` of the row's end-to-end scope. Ends of intervals are suffixed after `_low` and `_high`."""
+    return {end: row[f"{end}_end_to_end"] for end in (name, f"{name}_low", f"{name}_high")}
 
 
 def _scaled(value: Any, scale: float) -> Any:
