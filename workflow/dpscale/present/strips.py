@@ -70,7 +70,8 @@ def _allreduce(collectives: pd.DataFrame, say: Words) -> str:
 
 
 def _on_most(collectives: pd.DataFrame) -> pd.DataFrame:
-    return collectives[collectives["gpus"] == collectives["gpus"].max()]
+    most: pd.DataFrame = collectives[collectives["gpus"] == collectives["gpus"].max()]
+    return most
 
 
 def _size(message_bytes: int) -> str:

@@ -21,7 +21,7 @@ _MS = 1e3
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in a few words, the sentence with its numbers, and what eats the rest: "" where no step was profiled."""
+    """The answer in a few words, the sentence with its numbers, and what eats the rest where that was measured."""
 
     answer: str
     sentence: str
@@ -57,7 +57,7 @@ def verdict(tables: Tables, say: Words) -> Verdict:
     others = [one for one in series if one is not chosen and _is_rival(one.best, chosen.best)]
     sentence = f"{_gain(chosen, say)}{''.join(_in_contrast(one, say) for one in others)}."
     if say.device == "worker":
-        sentence += " Workers share the cores of one machine: this says nothing of GPUs."
+        sentence += " Workers share the cores of one machine, so this is no measure of accelerators."
     return Verdict(_answer(chosen, say), sentence, _rest(tables, chosen, say))
 
 
@@ -150,9 +150,19 @@ def _step_parts(tables: Tables, series: _Series, say: Words) -> str:
     (most, share), *others = sorted(shares.items(), key=lambda item: -item[1])
     rest = ", ".join(f"{name} {percent(part)}" for name, part in others)
     return (
-        f"What eats the rest is mostly {most}, {percent(share)} of the profiled step where least is gained"
-        f"{_at(row, say)}; {rest}."
+        f"What eats the rest is mostly {most}: {percent(share)} of a step where least is gained{_at(row, say)}; {rest}"
+        f"{_slowed(whole, row, tables)}."
     )
+
+
+def _slowed(whole: pd.DataFrame, row: Row, tables: Tables) -> str:
+    """The length of the profiled step beside that of the headline one: profiling slows the host."""
+    headline_s = _of_point(tables["times"], row)
+    headline_s = headline_s[headline_s["scope"] == row["scope"]]["step_s"].dropna()
+    if headline_s.empty:
+        return ""
+    profiled, plain = (words.figure(step_s * _MS, 3) for step_s in (whole["parts_s"].mean(), headline_s.iloc[0]))
+    return f" (profiled, when it takes {profiled} ms in place of {plain} ms)"
 
 
 def _shares(whole: pd.DataFrame, communication: pd.DataFrame, say: Words) -> Mapping[str, float]:

@@ -1,9 +1,11 @@
 """Tables for reading: which columns of a table are shown, under which heading, with which unit."""
 
-from collections.abc import Callable, Sequence
+import base64
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import pandas as pd
 
@@ -12,11 +14,14 @@ from dpscale.present import words
 from dpscale.present.words import Row, Words
 
 ROWS_SHOWN = 200
-_INLINE_CSV_CHARACTERS = 30_000
+_ROWS_IN_LINK = 500
+_LINK_CHARACTERS = 12_000
+_WIDE_CHARACTERS = 40
 _US = 1e6
 _MS = 1e3
 _MB = 1e-6
 _GB = 1e-9
+_ARM_COLUMNS = ["arm", *words.POINT_COLUMNS, "environment"]
 _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 
 
@@ -31,8 +36,8 @@ class Column:
 
 @dataclass(frozen=True)
 class View:
-    """A table as the page shows it: text only. `source` is the CSV table it is made of; `csv_link`, a data URL of that,
-    is None where it is large, or where another view has it."""
+    """A table as the page shows it: text only. `source` is the CSV table it is made of; `csv_link`, a data URL of that
+    in a ZIP file, is None where it is large, or where another view has it."""
 
     name: str
     source: str
@@ -41,6 +46,16 @@ class View:
     cells: Sequence[Sequence[str]]
     rows_left_out: int
     csv_link: str | None
+
+    @property
+    def css_classes(self) -> str:
+        """`t2 w5`: the second column is text, the fifth text that is long. Said once a table, not once a cell."""
+        named = []
+        for number, column in enumerate(self.columns, start=1):
+            if not column.is_number:
+                is_wide = any(len(row[number - 1]) > _WIDE_CHARACTERS for row in self.cells)
+                named.append(f"{'w' if is_wide else 't'}{number}")
+        return " ".join(named)
 
 
 def times(table: pd.DataFrame, say: Words) -> View:
@@ -145,17 +160,18 @@ def steps(table: pd.DataFrame, say: Words) -> View:
         _estimate("Communication, exposed", "communication_s", _MS),
         _estimate("Copies from and to the host", "copy_s", _MS),
         _estimate("Idle", "idle_s", _MS),
-        _figure("Sum", "parts_s", _MS),
         _estimate("Step, by the host's clock", "step_s", _MS),
         Column("Difference, %", lambda row: words.figure(_scaled(row["difference"], 100), 2)),
         _figure("Communication, hidden", "hidden_communication_s", _MS),
-    ], source="steps", whole=table)  # fmt: skip
+    ])  # fmt: skip
 
 
 def phases(table: pd.DataFrame, say: Words) -> View:
-    """What the first device did, by phase; other devices are in the table on disk."""
-    first = table[(table["phase"] != WHOLE_STEP) & (table["device"] == 0)]
-    caption = f"Where a step of {say.device} 0 goes by phase, in ms: its own work by the phase that asked for it"
+    """What the first of the most devices did, by phase; the others are in the table on disk."""
+    first = table[(table["phase"] != WHOLE_STEP) & (table["device"] == 0) & (table["gpus"] == table["gpus"].max())]
+    caption = (
+        f"Where a step of {say.device} 0 goes by phase, on the most {say.devices}, in ms: work by the phase that asked"
+    )
     return _view("phases", caption, first, [
         *_keys(table, say, status=False),
         _text("Phase", "phase"),
@@ -174,21 +190,21 @@ def collectives(table: pd.DataFrame, say: Words) -> View:
         _whole("Bytes", "message_bytes"),
         Column("For", _use, is_number=False),
         _estimate("Time, µs", "time_s", _US),
-        _figure("Shortest, µs", "time_s_min", _US),
-        _figure("95 % below, µs", "time_s_p95", _US),
-        _figure("Algorithm bandwidth, GB/s", "algorithm_bandwidth_gb_s"),
         _estimate("Bus bandwidth, GB/s", "bus_bandwidth_gb_s"),
     ])  # fmt: skip
 
 
 def laws(table: pd.DataFrame, say: Words) -> View:
-    return _view("laws", "Scaling laws fitted to the weak speedups", table, [
-        *_keys(table, say, status=False),
-        _text("Law", "law"),
-        _text("Parameter", "parameter"),
-        _estimate("Value", "value"),
+    """One row a law, compute scope where there is one; a law's parameters stand side by side."""
+    shown = table[table["scope"] == min(table["scope"], default="")]
+    shown = shown.assign(known=[f"{row['parameter']} {words.estimate(row, 'value')}" for row in words.rows(shown)])
+    law = ["strategy", "scope", "environment", "batch_per_gpu", "law", "statement"]
+    fitted = shown.groupby(law, dropna=False, sort=False)["known"].agg("; ".join).reset_index()
+    return _view("laws", f"Scaling laws fitted to the weak speedups{_of_scope(shown)}", fitted, [
+        *_keys(fitted, say, status=False),
+        _text("Parameters", "known"),
         _text("What the points can tell", "statement"),
-    ])  # fmt: skip
+    ], source="laws", whole=table)  # fmt: skip
 
 
 def allreduce_models(table: pd.DataFrame, say: Words) -> View:
@@ -274,21 +290,22 @@ def training_summary(table: pd.DataFrame, say: Words) -> View:
 
 
 def training(table: pd.DataFrame, say: Words) -> View:
-    return _view("training", "Every epoch of every arm and seed", table, [
-        *_arm(table, say),
-        _whole("Seed", "seed"),
+    """Every arm's epochs: the mean over seeds between the least and the most, as its curve shows it."""
+    curves = [
+        {**key, "seeds": len(part), "diverged": int((part["status"] == "diverged").sum()), **_over_seeds(part)}
+        for key, part in _groups(table, [*_ARM_COLUMNS, "epoch"])
+    ]
+    shown = pd.DataFrame(curves, columns=[*_ARM_COLUMNS, "epoch", "seeds", "diverged", *_over_seeds(table)])
+    return _view("training", "Every arm after every epoch: mean over seeds, brackets hold all seeds", shown, [
+        *_arm(shown, say),
         _whole("Epoch", "epoch"),
-        _status(),
-        _whole("Global batch, images", "global_batch"),
-        _figure("Learning rate of the last step", "learning_rate", 1, 3),
-        _figure("Training loss", "training_loss"),
-        _figure("Training accuracy, %", "training_accuracy", 100),
-        _figure("Test loss", "test_loss"),
-        _figure("Test accuracy, %", "test_accuracy", 100),
+        _whole("Seeds", "seeds"),
+        _whole("Diverged", "diverged"),
+        _estimate("Training loss", "training_loss"),
+        _estimate("Training accuracy, %", "training_accuracy", 100),
+        _estimate("Test accuracy, %", "test_accuracy", 100),
         _figure("Epoch time, s", "epoch_s"),
-        _figure("Throughput, images/s", "images_per_s"),
-        _figure("Energy, J", "energy_j"),
-    ])  # fmt: skip
+    ], source="training", whole=table)  # fmt: skip
 
 
 def training_evidence(table: pd.DataFrame, say: Words) -> View:
@@ -328,18 +345,34 @@ def environments(table: pd.DataFrame) -> View:
 
 
 def records(table: pd.DataFrame, say: Words) -> View:
-    return _view("records", "Records used", table, [
-        _text("Record", "path"),
-        _status(),
-        _text("Environment", "environment"),
-        _text("Started, UTC", "started_at"),
+    """How many records there are of a kind, by what measured them; each of them is in the table on disk."""
+    origin = ["kind", "environment", "host", "git_commit", "git_dirty", "dataset_source"]
+    groups = [
+        {
+            **key,
+            "records": len(part),
+            "first": part["started_at"].dropna().min(),
+            "last": part["finished_at"].dropna().max(),
+            "jobs": words.listed(sorted(set(part["job_id"].dropna().astype(str))), 3),
+            "throttled": int((part["throttle_reasons"].fillna("") != "").sum()),
+            "disturbed": int((part["other_processes"].astype(float) > 0).sum()),
+        }
+        for key, part in _groups(table, origin)
+    ]
+    names = [*origin, "records", "first", "last", "jobs", "throttled", "disturbed"]
+    return _view("records", "Records used, by what measured them", pd.DataFrame(groups, columns=names), [
+        _text("Kind", "kind"),
+        *_environment(say),
         _text("Host", "host"),
         Column("Commit", _commit, is_number=False),
-        _text("Job", "job_id"),
-        _text("Throttling", "throttle_reasons"),
-        _whole(f"Other processes on the {say.devices}", "other_processes"),
         _text("Images", "dataset_source"),
-    ])  # fmt: skip
+        _whole("Records", "records"),
+        _text("First started, UTC", "first"),
+        _text("Last finished, UTC", "last"),
+        _text("Jobs", "jobs"),
+        _whole("Throttled", "throttled"),
+        _whole(f"With other processes on the {say.devices}", "disturbed"),
+    ], source="records", whole=table)  # fmt: skip
 
 
 def rejected(table: pd.DataFrame) -> View:
@@ -360,16 +393,47 @@ def _view(
     shown = ordered.head(ROWS_SHOWN)
     cells = [[column.cell(row) for column in columns] for row in words.rows(shown)]
     downloaded = whole if source else table
-    link = None if downloaded is None else csv_link(downloaded)
+    link = None if downloaded is None else csv_link(source or name, downloaded)
     return View(name, source or name, caption, columns, cells, len(table) - len(shown), link)
 
 
-def csv_link(table: pd.DataFrame) -> str | None:
-    """The whole table as a data URL, with 7 significant digits, where that is small enough for a page."""
-    if len(table) > ROWS_SHOWN:
+def csv_link(name: str, table: pd.DataFrame) -> str | None:
+    """The whole table as a data URL of a ZIP file that holds `<name>.csv`, with 6 significant digits.
+
+    None where that is too large for a page. The same table gives the same bytes: the file in it has no date.
+    """
+    if len(table) > _ROWS_IN_LINK:
         return None
-    csv = table.convert_dtypes().to_csv(index=False, float_format="%.7g")
-    return f"data:text/csv;charset=utf-8,{quote(csv, safe=',/:()=')}" if len(csv) <= _INLINE_CSV_CHARACTERS else None
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        csv = table.convert_dtypes().to_csv(index=False, float_format="%.6g")
+        archive.writestr(zipfile.ZipInfo(f"{name}.csv"), csv, zipfile.ZIP_DEFLATED, 9)
+    link = f"data:application/zip;base64,{base64.b64encode(packed.getvalue()).decode()}"
+    return link if len(link) <= _LINK_CHARACTERS else None
+
+
+def _groups(table: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """The table's parts that are equal in these columns, in the order of their first rows."""
+    for key, part in table.groupby(names, dropna=False, sort=False):
+        yield dict(zip(names, key, strict=True)), part
+
+
+def _over_seeds(table: pd.DataFrame) -> dict[str, float]:
+    """Mean, least and most of what was trained, NaN where nothing is known."""
+    names = ("training_loss", "training_accuracy", "test_accuracy", "epoch_s")
+    return {
+        end: float(found)
+        for name in names
+        for end, found in (
+            (name, table[name].mean()),
+            (f"{name}_low", table[name].min()),
+            (f"{name}_high", table[name].max()),
+        )
+    }
+
+
+def _of_scope(table: pd.DataFrame) -> str:
+    return f", {words.scope(table['scope'].iloc[0])}" if len(table) else ""
 
 
 def _keys(table: pd.DataFrame, say: Words, status: bool = True) -> list[Column]:
