@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dpscale.present import charts, coverage, published, views, words
+from dpscale.present import assignment, charts, coverage, published, views, words
 from dpscale.present.cautions import cautions
 from dpscale.present.findings import findings
 from dpscale.present.strips import strips
@@ -82,6 +82,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         records=views.records(tables["records"], say),
         rejected=views.rejected(tables["rejected"]),
         published=published.blocks(tables),
+        sheets=assignment.sheets(tables, say),
     )
 
 

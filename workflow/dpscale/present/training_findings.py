@@ -24,10 +24,11 @@ def large_batch_costs(tables: Tables, say: Words) -> Finding | None:
         f"{_accuracy(row)} with {_arm(row, say)}, {_points(row, 'test_accuracy_difference')}"
         for row in words.rows(worse.sort_values(["global_batch", "arm"]))
     )
+    baseline = _baseline(tables)
     return _of_arms(
-        f"A large batch without a remedy loses accuracy against the baseline {_arm_and_accuracy(_baseline(tables))}: test accuracy "
-        f"after the last epoch is {named}.",
-        [_baseline(tables), *words.rows(worse)],
+        f"A large batch without a remedy loses accuracy against the baseline {baseline['arm']} (global batch "
+        f"{int(baseline['global_batch']):,}, {_accuracy(baseline)}): test accuracy after the last epoch is {named}.",
+        [baseline, *words.rows(worse)],
     )
 
 
@@ -37,10 +38,8 @@ def remedies_that_help(tables: Tables, say: Words) -> Finding | None:
     better = compared[compared["test_accuracy_gain_low"] > 0]
     if better.empty:
         return None
-    return _of_arms(
-        f"{_of_remedied(better, compared)} more accurate than without, beyond the seeds' spread: {_gains(better, say)}.",
-        words.rows(better),
-    )
+    sentence = f"{_of_remedied(better, compared)} more accurate than without, beyond the seeds' spread"
+    return _of_arms(f"{sentence}: {_gains(better, say)}.", words.rows(better))
 
 
 def remedies_within_the_spread(tables: Tables, say: Words) -> Finding | None:
@@ -187,10 +186,6 @@ def _is_baseline(summary: pd.DataFrame) -> pd.Series:
 def _baseline(tables: Tables) -> Row:
     summary = tables["training_summary"]
     return words.rows(summary[_is_baseline(summary)])[0]
-
-
-def _arm_and_accuracy(row: Row) -> str:
-    return f"{row['arm']} (global batch {int(row['global_batch']):,}, {_accuracy(row)})"
 
 
 def _of_remedied(some: pd.DataFrame, compared: pd.DataFrame) -> str:

@@ -139,7 +139,8 @@ def _rest(tables: Tables, series: _Series, say: Words) -> str:
 
 
 def _step_parts(tables: Tables, series: _Series, say: Words) -> str:
-    for row in sorted(series.rows, key=lambda row: row["speedup"]):
+    losing = [row for row in series.rows if row["efficiency"] < 1]
+    for row in sorted(losing, key=lambda row: row["speedup"]):
         steps = _of_point(tables["steps"], row)
         whole = steps[steps["phase"] == WHOLE_STEP]
         if not whole.empty:
@@ -150,8 +151,8 @@ def _step_parts(tables: Tables, series: _Series, say: Words) -> str:
     (most, share), *others = sorted(shares.items(), key=lambda item: -item[1])
     rest = ", ".join(f"{name} {percent(part)}" for name, part in others)
     return (
-        f"What eats the rest is mostly {most}: {percent(share)} of a step where least is gained{_at(row, say)}; {rest}"
-        f"{_slowed(whole, row, tables)}."
+        f"Where least is gained,{_at(row, say)}, {percent(1 - row['efficiency'])} of the {say.devices}' time is lost. "
+        f"The profiler sees mostly {most}: {percent(share)} of a step{_slowed(whole, row, tables)}; {rest}."
     )
 
 
@@ -162,7 +163,7 @@ def _slowed(whole: pd.DataFrame, row: Row, tables: Tables) -> str:
     if headline_s.empty:
         return ""
     profiled, plain = (words.figure(step_s * _MS, 3) for step_s in (whole["parts_s"].mean(), headline_s.iloc[0]))
-    return f" (profiled, when it takes {profiled} ms in place of {plain} ms)"
+    return f" (which takes {profiled} ms while profiled, {plain} ms else)"
 
 
 def _shares(whole: pd.DataFrame, communication: pd.DataFrame, say: Words) -> Mapping[str, float]:

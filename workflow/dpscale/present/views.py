@@ -169,9 +169,7 @@ def steps(table: pd.DataFrame, say: Words) -> View:
 def phases(table: pd.DataFrame, say: Words) -> View:
     """What the first of the most devices did, by phase; the others are in the table on disk."""
     first = table[(table["phase"] != WHOLE_STEP) & (table["device"] == 0) & (table["gpus"] == table["gpus"].max())]
-    caption = (
-        f"Where a step of {say.device} 0 goes by phase, on the most {say.devices}, in ms: work by the phase that asked"
-    )
+    caption = f"Where a step of {say.device} 0 goes by phase, on the most {say.devices}, in ms, by the phase that asked"
     return _view("phases", caption, first, [
         *_keys(table, say, status=False),
         _text("Phase", "phase"),
