@@ -134,8 +134,8 @@ def _bandwidth(here: Tables, strategy: str, say: Words) -> Sheet | None:
     return _by_batch(
         "table-3",
         "Table 3: bandwidth utilisation",
-        "Bytes of a ring allreduce over the communication time, GB/s (1 GB is 10⁹ bytes), and that over the measured bus "
-        "bandwidth, %, compute scope",
+        "Bytes of a ring allreduce over the communication time, GB/s (1 GB is 10⁹ bytes), and that over the measured "
+        "bus bandwidth, %, compute scope",
         here["times"],
         [
             _Quantity("bandwidth, GB/s", bandwidth, "bandwidth_gb_s"),

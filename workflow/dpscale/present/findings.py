@@ -140,8 +140,8 @@ def loader_hides_speedup(tables: Tables, say: Words) -> Finding | None:
         f"The DataLoader hides speedup in {part_of(hidden, pairs)}: "
         f"{say.point(most)} has {multiple(most, 'speedup')} without it in the clock and "
         f"{words.figure(most['speedup_end_to_end'], 3)}× with it.",
-        "scopes",
-        words.rows(hidden.drop(columns="scope")),
+        "speedup",
+        [{**row, "scope": scope} for scope in ("compute", "end_to_end") for row in words.rows(hidden)],
         say,
     )
 

@@ -68,6 +68,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         bandwidth=views.bandwidth(tables["bandwidth"], say),
         collectives=views.collectives(tables["collectives"], say),
         bus_bandwidth=charts.bus_bandwidth(tables["collectives"], say),
+        bus_bandwidths=views.bus_bandwidth(tables["collectives"], say),
         laws=views.laws(tables["laws"], say),
         allreduce_models=views.allreduce_models(tables["allreduce_models"], say),
         held_out=views.held_out(tables["forecast"], say),
@@ -82,6 +83,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         records=views.records(tables["records"], say),
         rejected=views.rejected(tables["rejected"]),
         published=published.blocks(tables),
+        audit_link=views.csv_link("audit", tables["audit"]),
         sheets=assignment.sheets(tables, say),
     )
 

@@ -8,7 +8,7 @@ import pandas as pd
 from dpscale.present import words
 from dpscale.present.words import Row, Tables, Words
 
-_CELLS_NAMED = 8
+_CELLS_NAMED = 6
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import io
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import pandas as pd
@@ -22,6 +23,7 @@ _MS = 1e3
 _MB = 1e-6
 _GB = 1e-9
 _ARM_COLUMNS = ["arm", *words.POINT_COLUMNS, "environment"]
+_WITH_REASON = ("ok", "no baseline", "not resolvable")
 _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 
 
@@ -48,6 +50,11 @@ class View:
     csv_link: str | None
 
     @property
+    def rows(self) -> list[tuple[Sequence[str], int]]:
+        """The cells of every row without the dashes at its end, and how many dashes these are."""
+        return [(row[: len(row) - blank], blank) for row in self.cells for blank in [_dashes_at_end(row)]]
+
+    @property
     def css_classes(self) -> str:
         """`t2 w5`: the second column is text, the fifth text that is long. Said once a table, not once a cell."""
         named = []
@@ -56,6 +63,10 @@ class View:
                 is_wide = any(len(row[number - 1]) > _WIDE_CHARACTERS for row in self.cells)
                 named.append(f"{'w' if is_wide else 't'}{number}")
         return " ".join(named)
+
+
+def _dashes_at_end(row: Sequence[str]) -> int:
+    return sum(1 for _ in takewhile(lambda cell: cell == words.ABSENT, reversed(row)))
 
 
 def times(table: pd.DataFrame, say: Words) -> View:
@@ -78,8 +89,6 @@ def speedup(table: pd.DataFrame, say: Words) -> View:
     return _view("speedup", f"Speedup over 1 {say.device}", table, [
         _text("Scaling", "scaling"),
         *_keys(table, say),
-        _figure("Epoch time, s", "epoch_s"),
-        _figure(f"Epoch time of 1 {say.device}, s", "baseline_epoch_s"),
         _estimate("Speedup, ×", "speedup"),
         _estimate("Efficiency, %", "efficiency", 100),
         _estimate("Speedup from steps, ×", "speedup_from_steps"),
@@ -142,7 +151,6 @@ def bandwidth(table: pd.DataFrame, say: Words) -> View:
         _figure("Allreduce per step, MB", "allreduce_bytes_per_step", _MB),
         _figure(f"Through {say.device} 0's links per step, MB", "root_link_bytes_per_step", _MB),
         _whole("Steps per epoch", "steps_per_epoch"),
-        _figure("Allreduce per epoch, GB", "allreduce_bytes_per_epoch", _GB),
         _estimate("Communication time, s", "communication_s"),
         _estimate("Bandwidth, GB/s", "bandwidth_gb_s"),
         _estimate("Bandwidth from the profiler's time, GB/s", "profiler_bandwidth_gb_s"),
@@ -161,7 +169,6 @@ def steps(table: pd.DataFrame, say: Words) -> View:
         _estimate("Copies from and to the host", "copy_s", _MS),
         _estimate("Idle", "idle_s", _MS),
         _estimate("Step, by the host's clock", "step_s", _MS),
-        Column("Difference, %", lambda row: words.figure(_scaled(row["difference"], 100), 2)),
         _figure("Communication, hidden", "hidden_communication_s", _MS),
     ])  # fmt: skip
 
@@ -180,8 +187,27 @@ def phases(table: pd.DataFrame, say: Words) -> View:
     ], source="steps")  # fmt: skip
 
 
+def bus_bandwidth(table: pd.DataFrame, say: Words) -> View:
+    """The sweep over message sizes: a row a message, a column an operation."""
+    swept = _sweep(table)
+    ends = ["bus_bandwidth_gb_s", "bus_bandwidth_gb_s_low", "bus_bandwidth_gb_s_high"]
+    place = ["environment", "gpus", "message_bytes"]
+    wide = swept.pivot(index=place, columns="operation", values=ends)
+    wide.columns = pd.Index([f"{name[1]}{name[0].removeprefix(ends[0])}" for name in wide.columns.to_flat_index()])
+    operations = sorted(set(swept["operation"]))
+    caption = "Bus bandwidth of collectives by message, in GB/s, with nothing else running"
+    return _view("bus_bandwidth", caption, wide.reset_index(), [
+        *_environment(say),
+        _whole(say.heading, "gpus"),
+        _whole("Bytes", "message_bytes"),
+        *(_estimate(words.capitalised(operation.replace("_", "-")), operation) for operation in operations),
+    ], source="collectives", whole=table)  # fmt: skip
+
+
 def collectives(table: pd.DataFrame, say: Words) -> View:
-    return _view("collectives", "Collectives and copies with nothing else running", table, [
+    """The messages of a training step, and copies from one device to another."""
+    caption = "The messages of a training step, and copies from one to another, with nothing else running"
+    return _view("collectives", caption, table.drop(_sweep(table).index), [
         Column("Operation", lambda row: str(row["operation"]).replace("_", " "), is_number=False),
         _whole(say.heading, "gpus"),
         *_environment(say),
@@ -189,7 +215,7 @@ def collectives(table: pd.DataFrame, say: Words) -> View:
         Column("For", _use, is_number=False),
         _estimate("Time, µs", "time_s", _US),
         _estimate("Bus bandwidth, GB/s", "bus_bandwidth_gb_s"),
-    ])  # fmt: skip
+    ], source="collectives")  # fmt: skip
 
 
 def laws(table: pd.DataFrame, say: Words) -> View:
@@ -247,7 +273,6 @@ def forecast(table: pd.DataFrame, say: Words) -> View:
         _text("Allreduce", "algorithm"),
         _estimate("Step, ms", "step_s", _MS),
         _figure("Exposed communication, ms", "exposed_s", _MS),
-        _estimate("Images/s", "images_per_s"),
         _estimate("Speedup, ×", "speedup"),
         _estimate("Efficiency, %", "efficiency", 100),
     ], source="forecast", whole=table)  # fmt: skip
@@ -300,7 +325,6 @@ def training(table: pd.DataFrame, say: Words) -> View:
         _whole("Seeds", "seeds"),
         _whole("Diverged", "diverged"),
         _estimate("Training loss", "training_loss"),
-        _estimate("Training accuracy, %", "training_accuracy", 100),
         _estimate("Test accuracy, %", "test_accuracy", 100),
         _figure("Epoch time, s", "epoch_s"),
     ], source="training", whole=table)  # fmt: skip
@@ -352,7 +376,7 @@ def records(table: pd.DataFrame, say: Words) -> View:
             "first": part["started_at"].dropna().min(),
             "last": part["finished_at"].dropna().max(),
             "jobs": words.listed(sorted(set(part["job_id"].dropna().astype(str))), 3),
-            "throttled": int((part["throttle_reasons"].fillna("") != "").sum()),
+            "throttled": int((part["throttle_reasons"].dropna().astype(str) != "").sum()),
             "disturbed": int((part["other_processes"].astype(float) > 0).sum()),
         }
         for key, part in _groups(table, origin)
@@ -396,7 +420,7 @@ def _view(
 
 
 def csv_link(name: str, table: pd.DataFrame) -> str | None:
-    """The whole table as a data URL of a ZIP file that holds `<name>.csv`, with 6 significant digits.
+    """The whole table as a data URL of a ZIP file that holds `<name>.csv`, with 5 significant digits.
 
     None where that is too large for a page. The same table gives the same bytes: the file in it has no date.
     """
@@ -404,10 +428,15 @@ def csv_link(name: str, table: pd.DataFrame) -> str | None:
         return None
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        csv = table.convert_dtypes().to_csv(index=False, float_format="%.6g")
+        csv = table.convert_dtypes().to_csv(index=False, float_format="%.5g")
         archive.writestr(zipfile.ZipInfo(f"{name}.csv"), csv, zipfile.ZIP_DEFLATED, 9)
     link = f"data:application/zip;base64,{base64.b64encode(packed.getvalue()).decode()}"
     return link if len(link) <= _LINK_CHARACTERS else None
+
+
+def _sweep(collectives: pd.DataFrame) -> pd.DataFrame:
+    """The collectives of the sweep: for no message of a training, and between no two devices alone."""
+    return collectives[collectives["use"].isna() & collectives["source"].isna()]
 
 
 def _groups(table: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
@@ -418,7 +447,7 @@ def _groups(table: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, A
 
 def _over_seeds(table: pd.DataFrame) -> dict[str, float]:
     """Mean, least and most of what was trained, NaN where nothing is known."""
-    names = ("training_loss", "training_accuracy", "test_accuracy", "epoch_s")
+    names = ("training_loss", "test_accuracy", "epoch_s")
     return {
         end: float(found)
         for name in names
@@ -442,7 +471,7 @@ def _keys(table: pd.DataFrame, say: Words, status: bool = True) -> list[Column]:
         _text("Strategy", "strategy"),
         *([_whole(say.heading, "gpus")] if "gpus" in table else []),
         _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
-        *([_status()] if status else []),
+        *([Column("Status", _state, is_number=False)] if status else []),
     ]
 
 
@@ -464,6 +493,11 @@ def _environment(say: Words) -> list[Column]:
 
 def _status() -> Column:
     return Column("Status", _status_with_reason, is_number=False)
+
+
+def _state(row: Row) -> str:
+    """The state's word, with its reason only where that is this table's own: why there is no time is under Not run."""
+    return _status_with_reason(row) if row["status"] in _WITH_REASON else words.state(row["status"])
 
 
 def _status_with_reason(row: Row) -> str:
