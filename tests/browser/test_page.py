@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from page_tables import absent_row, audited, h200, record_row, study, tables
@@ -140,8 +141,9 @@ def test_charts_are_images_with_a_name(page: Page) -> None:
 def test_csv_can_be_downloaded(page: Page) -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="Download bandwidth.csv").click()
-    assert download.value.suggested_filename == "bandwidth.csv"
-    assert download.value.path().read_text().startswith("strategy,gpus,batch_per_gpu")
+    assert download.value.suggested_filename == "bandwidth.csv.zip"
+    with ZipFile(download.value.path()) as archive:
+        assert archive.read("bandwidth.csv").startswith(b"strategy,gpus,batch_per_gpu")
 
 
 def test_a_study_that_measured_nothing_fits(browser: Browser, tmp_path: Path, width: int) -> None:

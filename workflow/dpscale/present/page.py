@@ -9,9 +9,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dpscale.present import charts, coverage, published, views, words
+from dpscale.present import assignment, charts, coverage, published, views, words
 from dpscale.present.cautions import cautions
 from dpscale.present.findings import findings
+from dpscale.present.strips import strips
+from dpscale.present.verdict import WORTH, verdict
 from dpscale.present.words import Tables, Words
 
 _TEMPLATES = Path(__file__).parent / "template"
@@ -45,7 +47,10 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         devices=_devices(study, tables, say),
         measured=_dates(tables),
         commit=_commit(tables),
+        verdict=verdict(tables, say),
+        worth=WORTH,
         cautions=cautions(study, tables),
+        strips=strips(tables, say),
         findings=findings(tables, say),
         grid=coverage.grid(tables["times"], say),
         absences=coverage.absences(tables["times"], say),
@@ -55,6 +60,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         strong=charts.speedup(tables["speedup"], "strong", say),
         times=views.times(tables["times"], say),
         speedup=views.speedup(tables["speedup"], say),
+        scopes=views.scopes(tables["times"], tables["speedup"], say),
         communication=views.communication(tables["communication"], say),
         estimates=views.estimates(tables["communication"], say),
         steps=views.steps(tables["steps"], say),
@@ -62,6 +68,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         bandwidth=views.bandwidth(tables["bandwidth"], say),
         collectives=views.collectives(tables["collectives"], say),
         bus_bandwidth=charts.bus_bandwidth(tables["collectives"], say),
+        bus_bandwidths=views.bus_bandwidth(tables["collectives"], say),
         laws=views.laws(tables["laws"], say),
         allreduce_models=views.allreduce_models(tables["allreduce_models"], say),
         held_out=views.held_out(tables["forecast"], say),
@@ -76,6 +83,8 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         records=views.records(tables["records"], say),
         rejected=views.rejected(tables["rejected"]),
         published=published.blocks(tables),
+        audit_link=views.csv_link("audit", tables["audit"]),
+        sheets=assignment.sheets(tables, say),
     )
 
 

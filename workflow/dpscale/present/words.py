@@ -78,10 +78,10 @@ def plural(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {several or f'{noun}s'}"
 
 
-def listed(items: Sequence[str], limit: int = 12) -> str:
+def listed(items: Sequence[str], limit: int = 12, separator: str = ", ") -> str:
     """`a, b, c`, and how many more where there are more than `limit`."""
     more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
-    return ", ".join(items[:limit]) + more
+    return separator.join(items[:limit]) + more
 
 
 def is_known(value: Any) -> bool:
