@@ -8,7 +8,10 @@ rule tables:
         records=lambda wildcards: of_this_study(*RECORDS),
         audits=AUDITS,
         code=sources(
-            "analyse/*.py", "analyse/*.yaml", "study.py", "record.py", "attempts.py", "schema.py", "../schemas/*.yaml"
+            "analyse/*.py",
+            "analyse/*.yaml",
+            *[f"{name}.py" for name in ("study", "record", "attempts", "redaction", "schema")],
+            "../schemas/*.yaml",
         ),
     output:
         TABLE_FILES,
