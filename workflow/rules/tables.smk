@@ -14,7 +14,10 @@ rule tables:
             "../schemas/*.yaml",
         ),
     output:
-        TABLE_FILES,
+        [
+            report(file, caption=f"../report/tables/{file.stem}.rst", category="Tables", labels={"Table": file.stem})
+            for file in TABLE_FILES
+        ],
     log:
         RESULTS / "logs/tables.log",
     resources:
