@@ -335,13 +335,18 @@ def tables(study_file: Path, results: Path, out: Path) -> None:
 @click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
 @click.option("--tables", "tables_folder", type=FOLDER, required=True, help="Folder that `dpscale tables` wrote.")
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
-def report(study_file: Path, tables_folder: Path, out: Path) -> None:
+@click.option("--charts", "charts_folder", type=FOLDER, help="Folder to write the page's charts to, as SVG files too.")
+def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path | None) -> None:
     """Render the page of a study from its tables: one HTML file that needs nothing beside it."""
     from dpscale.present.page import render
+    from dpscale.present.standalone import write_charts
     from dpscale.record import write_text
     from dpscale.study import Study
 
-    write_text(out, render(Study.read(study_file).values, _read_tables(tables_folder)))
+    page = render(Study.read(study_file).values, _read_tables(tables_folder))
+    write_text(out, page)
+    if charts_folder:
+        write_charts(page, charts_folder)
     click.echo(f"page: {out}")
 
 
