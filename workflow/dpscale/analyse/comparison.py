@@ -74,10 +74,11 @@ SUBJECTS: dict[str, Subject] = {
     "compared_training": Subject("training_summary", ("arm",), FIGURES, "difference", "higher", "lower"),
 }  # fmt: skip
 
-# Of `compared_environments`: what one environment's row says, and what its records do.
-_HARDWARE = ("device_model", "cpu_model", "links")
-_PLACES = ("dataset_sha256", "hosts", "records")
-PROPERTIES = (*_HARDWARE, *SOFTWARE, *_PLACES, "first_started_at", "last_finished_at", "git_commits", "git_dirty")
+# Of `compared_environments`: what can be the same in two studies, and what says when and how much was measured.
+_ENVIRONMENT = ("device_model", "cpu_model", "links", *SOFTWARE, "dataset_sha256")
+_ORIGIN = ("hosts", "gpu_uuids", "git_commits", "git_dirty")
+_EXTENT = ("records", "first_started_at", "last_finished_at")
+PROPERTIES = (*_ENVIRONMENT, *_ORIGIN, *_EXTENT)
 
 
 @dataclass(frozen=True)
@@ -173,17 +174,16 @@ def refuse_several_environments(side: Side) -> None:
     if environments.empty:
         raise ComparisonError(f"{side.name}: nothing was measured: no record was found. Name its folder with --results")
     if len(environments) > 1:
-        varying = [column for column in environments if environments[column].nunique(dropna=False) > 1]
-        shown = [column for column in (*_HARDWARE, *SOFTWARE, "dataset_sha256") if column in varying]
+        varying = [name for name in _ENVIRONMENT if environments[name].nunique(dropna=False) > 1]
         raise ComparisonError(
             f"{side.name}: its records are of {len(environments)} environments, which are never pooled; they differ in "
-            f"{', '.join(shown)}. Name a folder with the records of one with --results"
+            f"{', '.join(varying)}. Name a folder with the records of one with --results"
         )
 
 
 def said(value: Any) -> str:
     """A setting's value as people write it."""
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def tables_of_both(first: Tables, second: Tables) -> dict[str, pd.DataFrame]:
@@ -265,23 +265,24 @@ def _outcomes(subject: Subject, effect: Bounded) -> Any:
 
 
 def _environments(first: Tables, second: Tables) -> pd.DataFrame:
-    """A row for every property of where, when and by which code the studies were measured, and whether it differs."""
+    """A row for every property of where, by which code and when the studies were measured, and whether it differs:
+    none where it always does."""
     one, other = _properties(first), _properties(second)
     rows = [
-        {"property": name, "first": one[name], "second": other[name], "differs": one[name] != other[name]}
-        for name in PROPERTIES
+        (name, one[name], other[name], None if name in _EXTENT else one[name] != other[name]) for name in PROPERTIES
     ]
-    return pd.DataFrame(rows, columns=["property", "first", "second", "differs"])
+    return pd.DataFrame(rows, columns=["property", *SIDES, "differs"])
 
 
 def _properties(tables: Tables) -> dict[str, str | None]:
     environment, records = tables["environments"].iloc[0], tables["records"]
     dirty = {str(value).lower() == "true" for value in records["git_dirty"].dropna()}
     found = {
-        **{name: environment[name] for name in (*_HARDWARE, *SOFTWARE, *_PLACES)},
-        "first_started_at": records["started_at"].min(),
-        "last_finished_at": records["finished_at"].max(),
+        **{name: environment[name] for name in (*_ENVIRONMENT, "hosts", "records")},
+        "gpu_uuids": joined(uuid for some in records["gpu_uuids"].dropna() for uuid in some.split("; ")),
         "git_commits": joined(commit[:12] for commit in records["git_commit"].dropna()),
         "git_dirty": ("yes" if True in dirty else "no") if dirty else None,
+        "first_started_at": records["started_at"].min(),
+        "last_finished_at": records["finished_at"].max(),
     }
     return {name: None if pd.isna(value) else str(value) for name, value in found.items()}

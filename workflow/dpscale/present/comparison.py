@@ -11,6 +11,7 @@ import pandas as pd
 from dpscale.analyse.comparison import NO_INTERVAL, NOT_APART, SIDES, SUBJECTS, Compared, Subject, said
 from dpscale.analyse.statistics import INTERVAL
 from dpscale.present import cautions, comparison_charts, words
+from dpscale.present.comparison_charts import ratios
 from dpscale.present.comparison_views import Views, operation
 from dpscale.present.html import fill
 from dpscale.present.phrases import extreme, multiple, place
@@ -44,24 +45,35 @@ class _Headline:
     effect: Callable[[Row], str]
 
 
+def _point(row: Row, say: Words) -> str:
+    return say.point(row)
+
+
+def _ratio(row: Row) -> str:
+    return multiple(row, "ratio")
+
+
+_EPOCH = _Headline("compared_times", "epoch_s", "", _point, _ratio)
 _HEADLINES = (
-    _Headline("compared_speedup", "speedup", "Speedup", place, lambda row: multiple(row, "ratio")),
     _Headline(
-        "compared_communication", "communication_step_s", "Communication of a step by subtraction (E1)", place,
+        "compared_speedup", "speedup", "Speedup",
+        lambda row, say: f"{row['scaling']}, {place(row, say)}", _ratio,
+    ),
+    _Headline(
+        "compared_communication", "communication_step_s", "Communication of a step by subtraction (E1)", _point,
         lambda row: words.estimate(row, "difference", _MS, " ms"),
     ),
-    _Headline("compared_bandwidth", "bandwidth_gb_s", "Inferred bandwidth", place, lambda row: multiple(row, "ratio")),
+    _Headline("compared_bandwidth", "bandwidth_gb_s", "Inferred bandwidth", _point, _ratio),
     _Headline(
         "compared_collectives", "bus_bandwidth_gb_s", "Bus bandwidth alone",
         lambda row, say: f"{operation(row)} of {words.whole(row['message_bytes'])} bytes on {say.count(row['gpus'])}",
-        lambda row: multiple(row, "ratio"),
+        _ratio,
     ),
     _Headline(
         "compared_training", "test_accuracy", "Test accuracy",
         lambda row, say: f"arm {row['arm']}", lambda row: words.estimate(row, "difference", 100, " points"),
     ),
 )  # fmt: skip
-_EPOCH = _Headline("compared_times", "epoch_s", "", place, lambda row: multiple(row, "ratio"))
 
 
 def render(compared: Compared) -> str:
@@ -113,14 +125,16 @@ def warnings(compared: Compared) -> list[str]:
     images = _property(compared, "dataset_sha256")
     if images[0] != images[1]:
         differing.append("The images have different checksums: arms were not trained on the very same ones.")
-    return [
-        *differing,
-        *(
-            f"{side.name}: {sentence}"
-            for side in compared.sides
-            for sentence in cautions.of_records(side.tables, Words.of(side.study.values, side.tables))
-        ),
-    ]
+    return [*differing, *_cautions(compared)]
+
+
+def _cautions(compared: Compared) -> list[str]:
+    """The cautions of both studies, each with whom it is about."""
+    about: dict[str, list[str]] = {}
+    for side in compared.sides:
+        for sentence in cautions.of_records(side.tables, Words.of(side.study.values, side.tables)):
+            about.setdefault(sentence, []).append(side.name)
+    return [f"{' and '.join(names)}: {sentence}" for sentence, names in about.items()]
 
 
 def _words(compared: Compared) -> Words:
@@ -142,10 +156,11 @@ def _answer(told: pd.DataFrame, compared: Compared) -> str:
     scope = min(told["scope"])
     told = told[told["scope"] == scope]
     faster, slower = (int((told["outcome"] == word).sum()) for word in ("faster", "slower"))
-    changes = [f"{word} in {number}" for word, number in (("faster", faster), ("slower", slower)) if number]
+    changes = [f"{word} than {first} in {n}" for word, n in (("faster", faster), ("slower", slower)) if n]
     if changes:
         configurations = words.plural(len(told), "configuration")
-        return f"{second} is {', '.join(changes)} of {configurations} than {first} ({words.scope(scope)})"
+        extent = f"{ratios(told)} as fast, {words.scope(scope)}"
+        return f"{second} is {' and '.join(changes)} of {configurations} ({extent})"
     if (told["outcome"] == NO_INTERVAL).all():
         return f"Not known: no epoch time of both {second} and {first} has an interval"
     return f"{second} and {first} are not apart ({words.scope(scope)})"
@@ -169,15 +184,15 @@ def _effect_of_median(told: pd.DataFrame, subject: Subject) -> str:
 
 
 def _largest(told: pd.DataFrame, headline: _Headline, say: Words) -> str:
-    """The largest change to either side."""
+    """The largest changes to either side, of those beyond their intervals."""
     subject = SUBJECTS[headline.subject]
-    said_of = []
-    for outcome, largest in ((subject.above, True), (subject.below, False)):
+    sentences = []
+    for word, outcome, largest in (("Highest", subject.above, True), ("Lowest", subject.below, False)):
         changed = told[told["outcome"] == outcome]
         if len(changed):
             row = extreme(changed, subject.column, largest)
-            said_of.append(f" Most {outcome}: {headline.place(row, say)}, {headline.effect(row)}.")
-    return "".join(said_of)
+            sentences.append(f" {word}: {headline.place(row, say)}, {headline.effect(row)}.")
+    return "".join(sentences)
 
 
 def _property(compared: Compared, name: str) -> tuple[str, str]:
@@ -192,7 +207,8 @@ def _described(compared: Compared, name: str) -> str:
     first, last = (_property(compared, moment)[side][:10] for moment in ("first_started_at", "last_finished_at"))
     days = first if first == last else f"{first} to {last}"
     commits, dirty = (_property(compared, key)[side] for key in ("git_commits", "git_dirty"))
-    commit = "commit not recorded" if commits == words.ABSENT else f"commit {commits}"
+    known = [] if commits == words.ABSENT else commits.split("; ")
+    commit = f"commit {known[0]}" if len(known) == 1 else f"{len(known)} commits" if known else "commit not recorded"
     changed = ", dirty" if dirty == "yes" else ""
     return f"{_property(compared, 'device_model')[side]}, measured {days}, {commit}{changed}"
 
@@ -201,11 +217,7 @@ def _common_settings(compared: Compared) -> str:
     """`network cifar_resnet18, width 64, ...`: what can change a number and is the same in both."""
     differing = {one.setting for one in compared.differing if one.arm is None}
     settings = compared.first.study.settings
-    return ", ".join(
-        f"{name.replace('_', ' ')} {said(getattr(settings, name))}"
-        for name in settings.names()
-        if name not in differing
-    )
+    return ", ".join(f"{name} {said(getattr(settings, name))}" for name in settings.names() if name not in differing)
 
 
 def _same_environment(compared: Compared) -> bool:

@@ -21,7 +21,7 @@ def speeds(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
         styles = {gpus: style for style, gpus in enumerate(sorted(part["gpus"].unique()))}
         panels.append(
             Panel(
-                title=f"{words.capitalised(words.scope(str(scope)))}: {_range(part)} as fast",
+                title=f"{words.capitalised(words.scope(str(scope)))}: {ratios(part)} as fast",
                 subtitle=(
                     f"Epoch time of {compared.first.name} over that of {compared.second.name} against batch per "
                     f"{say.device} in images; one line for each strategy × {say.devices}"
@@ -50,7 +50,7 @@ def epoch_times(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
     for (strategy, gpus), part in words.in_order(in_scope).groupby(["strategy", "gpus"], sort=False):
         panels.append(
             Panel(
-                title=f"{strategy} × {gpus}: {_range(part)} as fast",
+                title=f"{strategy} × {gpus}: {ratios(part)} as fast",
                 subtitle=f"Epoch time in s against batch per {say.device} in images; one line for each study",
                 x_title=f"Batch per {say.device}, images",
                 y_title="Epoch time, s",
@@ -68,7 +68,7 @@ def _lines(part: pd.DataFrame, name: str) -> list[Point]:
     return _points(part, "batch_per_gpu", name)
 
 
-def _range(part: pd.DataFrame) -> str:
+def ratios(part: pd.DataFrame) -> str:
     """`0.98× to 1.30×`."""
     ends = [f"{words.figure(float(end), 3)}×" for end in (part["ratio"].min(), part["ratio"].max())]
     return " to ".join(dict.fromkeys(ends))

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.comparison import PROPERTIES, SIDES, Compared
+from dpscale.analyse.comparison import SIDES, Compared
 from dpscale.present import words
 from dpscale.present.views import Column, View, _estimate, _text, _view, _whole
 from dpscale.present.words import Row, Words
@@ -47,13 +46,14 @@ _PROPERTIES = {
     "python": "Python",
     "dataset_sha256": "Images, SHA-256",
     "hosts": "Hosts",
+    "gpu_uuids": "Devices by UUID",
+    "git_commits": "Commits of the code that measured",
+    "git_dirty": "Changes beyond the commit",
     "records": "Records",
     "first_started_at": "First started, UTC",
     "last_finished_at": "Last finished, UTC",
-    "git_commits": "Commits of the code that measured",
-    "git_dirty": "Changes beyond the commit",
 }
-assert tuple(_PROPERTIES) == PROPERTIES
+_DIFFERS = {True: "differs", False: "same", None: ""}
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Views:
             Column("", lambda row: _PROPERTIES[row["property"]], is_number=False),
             Column(self.compared.first.name, lambda row: _property(row, "first"), is_number=False),
             Column(self.compared.second.name, lambda row: _property(row, "second"), is_number=False),
-            Column("", lambda row: "differs" if row["differs"] else "same", is_number=False),
+            Column("", lambda row: _DIFFERS[row["differs"]], is_number=False),
         ]  # fmt: skip
         return self._view("environments", "compared_environments", "What measured, where, when", table, columns)
 
@@ -194,6 +194,11 @@ def _reasons(row: Row) -> str:
     return words.text("; ".join(filter(None, known)))
 
 
-def _property(row: Row, name: str) -> Any:
+def _property(row: Row, name: str) -> str:
     text = words.text(row[name])
-    return text[:12] if row["property"] == "dataset_sha256" else text
+    if row["property"] == "dataset_sha256":
+        return text[:12]
+    if row["property"] == "gpu_uuids" and words.is_known(row[name]):
+        uuids = text.split("; ")
+        return f"{len(uuids)}: {words.listed([uuid[:12] for uuid in uuids], 4)}"
+    return text

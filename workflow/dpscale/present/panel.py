@@ -228,11 +228,11 @@ def _even_numbers(low: float, high: float) -> list[float]:
 
 
 def _round_numbers(low: float, high: float, doubling: bool) -> list[float]:
-    """Powers of two where doubling is what the reader looks for; else 1, 2 and 5 times powers of ten. Of a
-    single power, even numbers instead."""
+    """Powers of two where doubling is what the reader looks for; else 1, 2 and 5 times powers of ten. Of fewer
+    than three powers, even numbers instead."""
     if doubling:
         powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
-        return [2.0**power for power in powers] if len(powers) > 1 else _even_numbers(low, high)
+        return [2.0**power for power in powers] if len(powers) > 2 else _even_numbers(low, high)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 4 else (1,)
     numbers = [step * 10.0**power for power in range(first, last + 1) for step in steps]
