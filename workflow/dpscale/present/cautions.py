@@ -19,6 +19,14 @@ def cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:
         _missing(tables),
         _rejected(tables),
         _several_environments(tables, say),
+        *of_records(tables, say),
+    )
+    return [sentence for sentence in found if sentence]
+
+
+def of_records(tables: Tables, say: Words) -> list[str]:
+    """The cautions about how things were measured."""
+    found = (
         _single_run(tables),
         _no_interval(tables),
         _throttled(tables),

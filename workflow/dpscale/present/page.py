@@ -1,22 +1,16 @@
 """The page: everything a study says, in one HTML file that needs nothing else."""
 
-import base64
-import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from dpscale.present import assignment, charts, coverage, published, views, words
 from dpscale.present.cautions import cautions
 from dpscale.present.findings import findings
+from dpscale.present.html import fill
 from dpscale.present.strips import strips
 from dpscale.present.verdict import WORTH, verdict
 from dpscale.present.words import Tables, Words
 
-_TEMPLATES = Path(__file__).parent / "template"
 _NETWORKS = {
     "cifar_resnet18": "ResNet-18 for 32×32 images",
     "torchvision_resnet18": "torchvision's ResNet-18",
@@ -30,17 +24,8 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
     files. Pure, but for reading its own template.
     """
     say = Words.of(study, tables)
-    style = Markup((_TEMPLATES / "page.css").read_text())
-    templates = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return templates.get_template("page.html.j2").render(
-        style=style,
-        style_hash=_csp_hash(f"\n{style}"),
+    return fill(
+        "page.html.j2",
         study=study,
         say=say,
         network=_network(study),
@@ -86,11 +71,6 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         audit_link=views.csv_link("audit", tables["audit"]),
         sheets=assignment.sheets(tables, say),
     )
-
-
-def _csp_hash(text: str) -> str:
-    """How a Content-Security-Policy names an inline element's text."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _network(study: Mapping[str, Any]) -> str:

@@ -57,12 +57,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Reference:
-    """A line to compare with, from (1, left) to (x, right)."""
+    """A line to compare with, from (start, left) to (x, right)."""
 
     label: str
     x: float
     left: float
     right: float
+    start: float = 1
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,7 @@ class Frame:
             low, high = _with_margin(y for y in ys if words.is_known(y))
             y_axis = Axis(low, low + (high - low) * above, _HEIGHT, _even_numbers(low, high), linear=True)
             return cls(Axis(*_with_margin(xs), _WIDTH, sorted(xs), linear=True), y_axis, lanes)
-        if references:
-            xs.add(1)
+        xs |= {reference.start for reference in references}
         low, high = _at_least_doubling([y for y in ys if y > 0])
         y_axis = Axis(low, low * (high / low) ** above, _HEIGHT, _round_numbers(low, high, bool(references)))
         return cls(Axis(*_at_least_doubling(xs), _WIDTH, sorted(xs)), y_axis, lanes)
@@ -228,10 +228,11 @@ def _even_numbers(low: float, high: float) -> list[float]:
 
 
 def _round_numbers(low: float, high: float, doubling: bool) -> list[float]:
-    """Powers of two where doubling is what the reader looks for; else 1, 2 and 5 times powers of ten."""
+    """Powers of two where doubling is what the reader looks for; else 1, 2 and 5 times powers of ten. Of fewer
+    than three powers, even numbers instead."""
     if doubling:
         powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
-        return [2.0**power for power in powers]
+        return [2.0**power for power in powers] if len(powers) > 2 else _even_numbers(low, high)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 4 else (1,)
     numbers = [step * 10.0**power for power in range(first, last + 1) for step in steps]
@@ -269,7 +270,7 @@ def _reference_points(panel: Panel) -> list[Row]:
     return [
         {"line": reference.label, "x": x, "y": y}
         for reference in panel.references
-        for x, y in ((1, reference.left), (reference.x, reference.right))
+        for x, y in ((reference.start, reference.left), (reference.x, reference.right))
     ]
 
 
