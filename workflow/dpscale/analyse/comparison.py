@@ -126,10 +126,10 @@ def compare(first: Side, second: Side, may_differ: Collection[str] = ()) -> Comp
     records of several environments, or none.
     """
     differing = differing_settings(first.study, second.study)
-    refuse_what_may_not_differ(differing, may_differ)
+    _refuse_what_may_not_differ(differing, may_differ)
     for side in (first, second):
-        refuse_several_environments(side)
-    return Compared(first, second, differing, tables_of_both(first.tables, second.tables))
+        _refuse_several_environments(side)
+    return Compared(first, second, differing, _tables_of_both(first.tables, second.tables))
 
 
 def differing_settings(first: Study, second: Study) -> list[Differing]:
@@ -156,7 +156,7 @@ def _differing(first: NetworkSettings, second: NetworkSettings, arm: str | None)
             yield Differing(name, *values, arm)
 
 
-def refuse_what_may_not_differ(differing: Iterable[Differing], may_differ: Collection[str]) -> None:
+def _refuse_what_may_not_differ(differing: Iterable[Differing], may_differ: Collection[str]) -> None:
     """Raises ComparisonError, naming every setting that differs and may not, with both values."""
     refused = [one for one in differing if one.setting not in may_differ]
     if refused:
@@ -168,7 +168,7 @@ def refuse_what_may_not_differ(differing: Iterable[Differing], may_differ: Colle
         )
 
 
-def refuse_several_environments(side: Side) -> None:
+def _refuse_several_environments(side: Side) -> None:
     """Raises ComparisonError unless the study's tables are of records of exactly one environment."""
     environments = side.tables["environments"]
     if environments.empty:
@@ -186,7 +186,7 @@ def said(value: Any) -> str:
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def tables_of_both(first: Tables, second: Tables) -> dict[str, pd.DataFrame]:
+def _tables_of_both(first: Tables, second: Tables) -> dict[str, pd.DataFrame]:
     """The tables of SUBJECTS, and `compared_environments`, from all tables of two studies, each of one environment.
 
     A row is a figure that at least one of the studies has. Ratios and differences have 95 % intervals from both

@@ -26,7 +26,8 @@ _OF_ENVIRONMENT = ("device_model", "driver", "cuda", "cudnn", "nccl", "torch", "
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in a few words; a sentence for the epochs of every scope, and one for every other kind of figure."""
+    """The answer in a few words; a sentence for the epochs of every scope, and one for every other kind of figure; how
+    many claims chance alone would make."""
 
     answer: str
     sentences: Sequence[str]
@@ -105,13 +106,7 @@ def verdict(compared: Compared) -> Verdict:
         _tally(part, _EPOCH, f"Epochs, {words.scope(str(scope))}", say) for scope, part in told.groupby("scope")
     ]
     others = [_tally(_of(compared, one).dropna(subset=["outcome"]), one, one.noun, say) for one in _HEADLINES]
-    resolved = int((told["outcome"] != NO_INTERVAL).sum())
-    return Verdict(
-        _answer(told, compared),
-        sentences,
-        [sentence for sentence in others if sentence],
-        f"{words.figure(resolved * _BY_CHANCE, 2)} of {words.plural(resolved, 'epoch time')}",
-    )
+    return Verdict(_answer(told, compared), sentences, [sentence for sentence in others if sentence], _by_chance(told))
 
 
 def warnings(compared: Compared) -> list[str]:
@@ -169,6 +164,12 @@ def _answer(told: pd.DataFrame, compared: Compared) -> str:
     if (told["outcome"] == NO_INTERVAL).all():
         return f"Not known: no epoch time of both {second} and {first} has an interval"
     return f"{second} and {first} are not apart ({words.scope(scope)})"
+
+
+def _by_chance(told: pd.DataFrame) -> str:
+    """`2.5 of 50 epoch times`: how many would lie beyond their intervals if nothing differed; "" where none can."""
+    resolved = int((told["outcome"] != NO_INTERVAL).sum())
+    return f"{words.figure(resolved * _BY_CHANCE, 2)} of {words.plural(resolved, 'epoch time')}" if resolved else ""
 
 
 def _tally(told: pd.DataFrame, headline: _Headline, noun: str, say: Words) -> str:
