@@ -3,7 +3,7 @@
 The first study is what the second is held against.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,11 +125,24 @@ def compare(first: Side, second: Side, may_differ: Collection[str] = ()) -> Comp
     Raises ComparisonError where they differ in a setting that `may_differ` does not name, and where one of them has
     records of several environments, or none.
     """
-    differing = differing_settings(first.study, second.study)
-    _refuse_what_may_not_differ(differing, may_differ)
+    differing = refuse_other_settings(first.study, second.study, may_differ)
     for side in (first, second):
         _refuse_several_environments(side)
     return Compared(first, second, differing, _tables_of_both(first.tables, second.tables))
+
+
+def refuse_other_settings(first: Study, second: Study, may_differ: Collection[str]) -> list[Differing]:
+    """The settings that differ, as they may. Raises ComparisonError, naming those that may not, with both values."""
+    differing = differing_settings(first, second)
+    refused = [one for one in differing if one.setting not in may_differ]
+    if refused:
+        named = "; ".join(f"{one.name} is {said(one.first)} and {said(one.second)}" for one in refused)
+        options = " ".join(f"--differing {setting}" for setting in dict.fromkeys(one.setting for one in refused))
+        raise ComparisonError(
+            f"the studies differ in settings, so their numbers say nothing of each other: {named}. "
+            f"If that is what you compare: {options}"
+        )
+    return differing
 
 
 def differing_settings(first: Study, second: Study) -> list[Differing]:
@@ -154,18 +167,6 @@ def _differing(first: NetworkSettings, second: NetworkSettings, arm: str | None)
         values = getattr(first, name), getattr(second, name)
         if values[0] != values[1]:
             yield Differing(name, *values, arm)
-
-
-def _refuse_what_may_not_differ(differing: Iterable[Differing], may_differ: Collection[str]) -> None:
-    """Raises ComparisonError, naming every setting that differs and may not, with both values."""
-    refused = [one for one in differing if one.setting not in may_differ]
-    if refused:
-        named = "; ".join(f"{one.name} is {said(one.first)} and {said(one.second)}" for one in refused)
-        options = " ".join(f"--differing {setting}" for setting in dict.fromkeys(one.setting for one in refused))
-        raise ComparisonError(
-            f"the studies differ in settings, so their numbers say nothing of each other: {named}. "
-            f"If that is what you compare: {options}"
-        )
 
 
 def _refuse_several_environments(side: Side) -> None:
