@@ -402,13 +402,14 @@ def compare(
     difference is what you want to see, name it: --differing precision --differing memory_format. Hardware and software
     may differ; of each study the records must come from one environment.
     """
-    from dpscale.analyse.comparison import Side
+    from dpscale.analyse.comparison import Side, refuse_other_settings
     from dpscale.analyse.comparison import compare as compare_sides
     from dpscale.analyse.tables import build_tables
     from dpscale.present.comparison import render, verdict
     from dpscale.record import write_text
 
     studies = [Study.read(file) for file in (first, second)]
+    refuse_other_settings(studies[0], studies[1], may_differ)  # before reading any record
     folders = results or [study.results for study in studies]
     one, other = (
         Side(name, study, build_tables(study, _collect(study, folder)))

@@ -3,7 +3,7 @@
 The first study is what the second is held against.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,11 +125,24 @@ def compare(first: Side, second: Side, may_differ: Collection[str] = ()) -> Comp
     Raises ComparisonError where they differ in a setting that `may_differ` does not name, and where one of them has
     records of several environments, or none.
     """
-    differing = differing_settings(first.study, second.study)
-    refuse_what_may_not_differ(differing, may_differ)
+    differing = refuse_other_settings(first.study, second.study, may_differ)
     for side in (first, second):
-        refuse_several_environments(side)
-    return Compared(first, second, differing, tables_of_both(first.tables, second.tables))
+        _refuse_several_environments(side)
+    return Compared(first, second, differing, _tables_of_both(first.tables, second.tables))
+
+
+def refuse_other_settings(first: Study, second: Study, may_differ: Collection[str]) -> list[Differing]:
+    """The settings that differ, as they may. Raises ComparisonError, naming those that may not, with both values."""
+    differing = differing_settings(first, second)
+    refused = [one for one in differing if one.setting not in may_differ]
+    if refused:
+        named = "; ".join(f"{one.name} is {said(one.first)} and {said(one.second)}" for one in refused)
+        options = " ".join(f"--differing {setting}" for setting in dict.fromkeys(one.setting for one in refused))
+        raise ComparisonError(
+            f"the studies differ in settings, so their numbers say nothing of each other: {named}. "
+            f"If that is what you compare: {options}"
+        )
+    return differing
 
 
 def differing_settings(first: Study, second: Study) -> list[Differing]:
@@ -156,19 +169,7 @@ def _differing(first: NetworkSettings, second: NetworkSettings, arm: str | None)
             yield Differing(name, *values, arm)
 
 
-def refuse_what_may_not_differ(differing: Iterable[Differing], may_differ: Collection[str]) -> None:
-    """Raises ComparisonError, naming every setting that differs and may not, with both values."""
-    refused = [one for one in differing if one.setting not in may_differ]
-    if refused:
-        named = "; ".join(f"{one.name} is {said(one.first)} and {said(one.second)}" for one in refused)
-        options = " ".join(f"--differing {setting}" for setting in dict.fromkeys(one.setting for one in refused))
-        raise ComparisonError(
-            f"the studies differ in settings, so their numbers say nothing of each other: {named}. "
-            f"If that is what you compare: {options}"
-        )
-
-
-def refuse_several_environments(side: Side) -> None:
+def _refuse_several_environments(side: Side) -> None:
     """Raises ComparisonError unless the study's tables are of records of exactly one environment."""
     environments = side.tables["environments"]
     if environments.empty:
@@ -186,7 +187,7 @@ def said(value: Any) -> str:
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def tables_of_both(first: Tables, second: Tables) -> dict[str, pd.DataFrame]:
+def _tables_of_both(first: Tables, second: Tables) -> dict[str, pd.DataFrame]:
     """The tables of SUBJECTS, and `compared_environments`, from all tables of two studies, each of one environment.
 
     A row is a figure that at least one of the studies has. Ratios and differences have 95 % intervals from both

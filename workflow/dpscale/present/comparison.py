@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dpscale.analyse.comparison import NO_INTERVAL, NOT_APART, SIDES, SUBJECTS, Compared, Subject, said
+from dpscale.analyse.comparison import NO_INTERVAL, NOT_APART, SIDES, SUBJECTS, Compared, Side, Subject, said
 from dpscale.analyse.statistics import INTERVAL
 from dpscale.present import cautions, comparison_charts, words
 from dpscale.present.comparison_charts import ratios
@@ -26,7 +26,8 @@ _OF_ENVIRONMENT = ("device_model", "driver", "cuda", "cudnn", "nccl", "torch", "
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in a few words; a sentence for the epochs of every scope, and one for every other kind of figure."""
+    """The answer in a few words; a sentence for the epochs of every scope, and one for every other kind of figure; how
+    many claims chance alone would make."""
 
     answer: str
     sentences: Sequence[str]
@@ -61,7 +62,7 @@ _HEADLINES = (
     ),
     _Headline(
         "compared_communication", "communication_step_s", "Communication of a step by subtraction (E1)", _point,
-        lambda row: words.estimate(row, "difference", _MS, " ms"),
+        lambda row: f"by {words.estimate(row, 'difference', _MS, ' ms')}",
     ),
     _Headline("compared_bandwidth", "bandwidth_gb_s", "Inferred bandwidth", _point, _ratio),
     _Headline(
@@ -71,7 +72,7 @@ _HEADLINES = (
     ),
     _Headline(
         "compared_training", "test_accuracy", "Test accuracy",
-        lambda row, say: f"arm {row['arm']}", lambda row: words.estimate(row, "difference", 100, " points"),
+        lambda row, say: f"arm {row['arm']}", lambda row: f"by {words.estimate(row, 'difference', 100, ' points')}",
     ),
 )  # fmt: skip
 
@@ -105,13 +106,7 @@ def verdict(compared: Compared) -> Verdict:
         _tally(part, _EPOCH, f"Epochs, {words.scope(str(scope))}", say) for scope, part in told.groupby("scope")
     ]
     others = [_tally(_of(compared, one).dropna(subset=["outcome"]), one, one.noun, say) for one in _HEADLINES]
-    resolved = int((told["outcome"] != NO_INTERVAL).sum())
-    return Verdict(
-        _answer(told, compared),
-        sentences,
-        [sentence for sentence in others if sentence],
-        f"{words.figure(resolved * _BY_CHANCE, 2)} of {words.plural(resolved, 'epoch time')}",
-    )
+    return Verdict(_answer(told, compared), sentences, [sentence for sentence in others if sentence], _by_chance(told))
 
 
 def warnings(compared: Compared) -> list[str]:
@@ -132,9 +127,15 @@ def _cautions(compared: Compared) -> list[str]:
     """The cautions of both studies, each with whom it is about."""
     about: dict[str, list[str]] = {}
     for side in compared.sides:
-        for sentence in cautions.of_records(side.tables, Words.of(side.study.values, side.tables)):
+        say = Words.of(side.study.values, side.tables)
+        for sentence in (*_rejected(side), *cautions.of_records(side.tables, say)):
             about.setdefault(sentence, []).append(side.name)
     return [f"{' and '.join(names)}: {sentence}" for sentence, names in about.items()]
+
+
+def _rejected(side: Side) -> list[str]:
+    number = len(side.tables["rejected"])
+    return [f"Records found and not used: {number:,}. They are damaged, or of other settings."] if number else []
 
 
 def _words(compared: Compared) -> Words:
@@ -156,14 +157,19 @@ def _answer(told: pd.DataFrame, compared: Compared) -> str:
     scope = min(told["scope"])
     told = told[told["scope"] == scope]
     faster, slower = (int((told["outcome"] == word).sum()) for word in ("faster", "slower"))
-    changes = [f"{word} than {first} in {n}" for word, n in (("faster", faster), ("slower", slower)) if n]
-    if changes:
+    if faster or slower:
+        changes = f"faster than {first} in {faster:,} and slower in {slower:,}"
         configurations = words.plural(len(told), "configuration")
-        extent = f"{ratios(told)} as fast, {words.scope(scope)}"
-        return f"{second} is {' and '.join(changes)} of {configurations} ({extent})"
+        return f"{second} is {changes} of {configurations} ({ratios(told)} as fast, {words.scope(scope)})"
     if (told["outcome"] == NO_INTERVAL).all():
         return f"Not known: no epoch time of both {second} and {first} has an interval"
     return f"{second} and {first} are not apart ({words.scope(scope)})"
+
+
+def _by_chance(told: pd.DataFrame) -> str:
+    """`2.5 of 50 epoch times`: how many would lie beyond their intervals if nothing differed; "" where none can."""
+    resolved = int((told["outcome"] != NO_INTERVAL).sum())
+    return f"{words.figure(resolved * _BY_CHANCE, 2)} of {words.plural(resolved, 'epoch time')}" if resolved else ""
 
 
 def _tally(told: pd.DataFrame, headline: _Headline, noun: str, say: Words) -> str:

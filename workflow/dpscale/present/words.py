@@ -129,7 +129,7 @@ def estimate(row: Row, name: str, scale: float = 1.0, unit: str = "") -> str:
     decimals = _decimals(value * scale, 4)
     if high > low:
         by_width = _decimals((high - low) * scale, 2)
-        decimals = min(decimals, max(by_width, _decimals(value * scale, 1)))
+        decimals = min(decimals, max(by_width, _decimals(value * scale, 1))) if value else by_width
     shown, *interval = (_fixed(number * scale, decimals) for number in (value, low, high))
     return f"{shown}{unit} [{', '.join(interval)}]"
 
