@@ -176,7 +176,7 @@ def _shares(whole: pd.DataFrame, communication: pd.DataFrame, say: Words) -> Map
     shares = {f"{say.devices} idle until the host has work for them": whole["idle_s"].mean() / step_s}
     transfer = f"transfer between {say.devices}"
     known = communication.dropna(subset=["profiler_exposed_step_s", "profiler_least_exposed_step_s"])
-    if known.empty:
+    if known.empty or exposed_s == 0:
         return {**shares, transfer: exposed_s / step_s}
     estimate = words.rows(known)[0]
     moving = min(1.0, estimate["profiler_least_exposed_step_s"] / estimate["profiler_exposed_step_s"])

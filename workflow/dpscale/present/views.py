@@ -393,7 +393,7 @@ def records(table: pd.DataFrame, say: Words) -> View:
         _text("Last finished, UTC", "last"),
         _text("Jobs", "jobs"),
         _whole("Throttled", "throttled"),
-        _whole(f"With other processes on the {say.devices}", "disturbed"),
+        _whole("With other processes", "disturbed"),
     ], source="records", whole=table)  # fmt: skip
 
 
