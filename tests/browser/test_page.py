@@ -1,23 +1,16 @@
 """The page in a real browser, from a file: offline, scripts on and off, light and dark, wide and narrow."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from page_tables import absent_row, audited, h200, record_row, study, tables
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
 
 pytestmark = pytest.mark.browser
-
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--no-first-run",
-]  # fmt: skip
 
 TEXT_OUTSIDE_ITS_CHART = """
 () => [...document.querySelectorAll('svg')].flatMap(svg => {
@@ -44,19 +37,6 @@ LABELS_THAT_OVERLAP = """
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not CHROMIUM.exists():
-        reason = f"{CHROMIUM} is missing: apt-get install chromium fonts-dejavu"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
 def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = audited(root, h200())
     data["records"]["throttle_reasons"] = "software power cap"
@@ -64,11 +44,6 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("report") / "h200.html"
     file.write_text(render(study(strong_scaling_global_batch=[128, 2_048]), data))
     return file
-
-
-@pytest.fixture(params=[1200, 390], ids=["wide", "narrow"])
-def width(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpscale.analyse import audits
 from dpscale.analyse.published.audit import audit
-from dpscale.analyse.tables import COLUMNS, TEXT_COLUMNS
+from dpscale.analyse.tables import COLUMNS, read_table
 from dpscale.published import read_all
 from dpscale.study import Study
 
@@ -35,7 +35,7 @@ def study(**changes: Any) -> Mapping[str, Any]:
 def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
     """A table as it comes back from its CSV file. Columns that a row lacks are missing entries."""
     frame = pd.DataFrame(rows, columns=COLUMNS[name])
-    return pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=TEXT_COLUMNS)
+    return read_table(io.StringIO(frame.to_csv(index=False)))
 
 
 def around(name: str, value: float, spread: float = 0.01) -> dict[str, float]:

@@ -12,6 +12,7 @@ from zipfile import ZipFile
 
 import pandas as pd
 import pytest
+from hostile_tables import BENIGN, HOSTILE, hostile
 from page_tables import (
     COLUMNS,
     absent_row,
@@ -30,6 +31,7 @@ from page_tables import (
     times_row,
 )
 
+from dpscale.analyse.tables import with_names
 from dpscale.present.page import render
 
 VOID = {"meta", "link", "br"}
@@ -161,19 +163,25 @@ def test_scopes_that_differ_show_both_states() -> None:
     assert "ok / missing" in visible(render(study(), tables(times=rows)))
 
 
-def test_text_from_files_is_escaped() -> None:
-    evil = "<script>alert(1)</script>\"'&"
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
-    data = tables(
-        times=[absent_row("missing", evil, **at)],
-        rejected=[{"path": evil, "reason": evil}],
-        records=[{**record_row(**at), "host": evil, "throttle_reasons": evil, "job_id": evil}],
-        environments=[{**environment_row(), "device_model": evil, "links": evil}],
-    )
-    page = render(study(), data)
-    assert "script" not in Reader(page).tags
-    assert "&lt;script&gt;" in page
-    assert_sound(page)
+@pytest.fixture(scope="module")
+def plain() -> str:
+    return render(*hostile(BENIGN))
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_text_of_others_is_text(kind: str, plain: str) -> None:
+    page = render(*hostile(HOSTILE[kind]))
+    assert Counter(Reader(page).tags) == Counter(Reader(plain).tags)
+    assert Reader(page).open == []
+    assert len(Reader(page).ids) == len(set(Reader(page).ids))
+    assert " ".join(with_names(HOSTILE[kind]).split()) in visible(page)
+
+
+def test_characters_that_turn_text_round_or_are_not_seen_are_named() -> None:
+    page = render(*hostile(HOSTILE["controls"]))
+    assert "abc[U+202E]gnp.exe[U+2066] 12 [U+200F]34[U+2069] " in page
+    assert "[U+001B][31mred[U+0000][U+0007][U+009B][U+FFFE]" in page
+    assert re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe]", page) == []
 
 
 def test_synthetic_images_are_named_wherever_data_are_shown() -> None:

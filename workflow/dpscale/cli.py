@@ -328,7 +328,9 @@ def tables(study_file: Path, results: Path, out: Path) -> None:
         click.echo("more than one environment was measured; they are never pooled or compared:", err=True)
         click.echo(built["environments"].to_string(index=False), err=True)
     for name, table in built.items():
-        write_text(out / f"{name}.csv", table.to_csv(index=False))
+        # Before Python 3.13 a carriage return alone is not put in quotes, and ends the row for who reads it.
+        whole_rows = table.replace("\r", "\n", regex=True)
+        write_text(out / f"{name}.csv", whole_rows.to_csv(index=False))
     click.echo(f"{len(collected.records)} records, {len(built)} tables: {out}")
 
 
@@ -441,11 +443,9 @@ def summary(study_file: Path) -> None:
 
 
 def _read_tables(folder: Path) -> dict[str, Any]:
-    import pandas as pd
-
-    from dpscale.analyse.tables import COLUMNS, TEXT_COLUMNS
+    from dpscale.analyse.tables import COLUMNS, read_table
 
     try:
-        return {name: pd.read_csv(folder / f"{name}.csv", dtype=TEXT_COLUMNS) for name in COLUMNS}
+        return {name: read_table(folder / f"{name}.csv") for name in COLUMNS}
     except OSError as error:
         raise DpscaleError(f"{folder}: no tables there ({error}). Make them with: dpscale tables") from error
