@@ -10,10 +10,13 @@ _NEEDLESS = {
     "class", "role", "pointer-events", "font-family", "font-size", "font-weight", "width", "height", "version",
     "stroke-miterlimit",
 }  # fmt: skip
-_DEFAULTS = {("opacity", "1"), ("stroke-width", "1"), ("transform", "translate(0,0)"), ("text-anchor", "start")}
+_DEFAULTS = {
+    ("opacity", "1"), ("stroke-width", "1"), ("transform", "translate(0,0)"), ("text-anchor", "start"),
+    ("stroke-dasharray", "1,0"),
+}  # fmt: skip
 _LONG_NUMBER = re.compile(r"-?\d+\.\d+")
 _MOVED = re.compile(r"translate\(([-\d.]+),([-\d.]+)\)$")
-_STEP = re.compile(r"([MLAZ])([^MLAZ]*)")
+_STEP = re.compile(r"([MLAZhv])([^MLAZhv]*)")
 _NUMBER = re.compile(r"-?[\d.]+")
 
 ElementTree.register_namespace("", _NAMESPACE)
@@ -81,13 +84,18 @@ def _place(element: ElementTree.Element) -> None:
 
 def _relative(path: str) -> tuple[tuple[float, float], str] | None:
     """Where a path of one stroke begins, and its way from there. None for paths of other commands or more strokes."""
-    if re.search(r"[^MLAZ\d.,\s-]", path) or path.count("M") != 1:
+    if re.search(r"[^MLAZhv\d.,\s-]", path) or path.count("M") != 1:
         return None
     start, way, at = (0.0, 0.0), "", (0.0, 0.0)
     for command, text in _STEP.findall(path):
         numbers = _NUMBER.findall(text)
         if command == "Z":
             way += "z"
+            continue
+        if command in "hv":
+            way += command + numbers[0]
+            step = float(numbers[0])
+            at = (at[0] + step, at[1]) if command == "h" else (at[0], at[1] + step)
             continue
         x, y = float(numbers[-2]), float(numbers[-1])
         if command == "M":
