@@ -5,7 +5,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from page_tables import absent_row, audited, h200, record_row, study, tables
+from page_tables import absent_row, audited, h200_with_steps, record_row, study, tables
 from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
@@ -38,7 +38,7 @@ LABELS_THAT_OVERLAP = """
 
 @pytest.fixture(scope="module")
 def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data = audited(root, h200())
+    data = audited(root, h200_with_steps())
     data["records"]["throttle_reasons"] = "software power cap"
     data["rejected"] = tables(rejected=[{"path": "a.json", "reason": "long " * 60 + "x" * 200}])["rejected"]
     file = tmp_path_factory.mktemp("report") / "h200.html"
@@ -71,7 +71,7 @@ def test_page_asks_for_nothing_and_fits(
     # Of the elements only the tables' own containers may be wider than the window.
     boxes = [part.bounding_box() for part in page.locator("body, header, nav, section, figure, svg").all()]
     assert [box for box in boxes if box and box["x"] + box["width"] > width] == []
-    assert page.locator("svg[role=img]").count() == 10
+    assert page.locator("svg[role=img]").count() == 22
     context.close()
 
 

@@ -287,7 +287,7 @@ def test_a_study_with_arms_has_a_section_of_them() -> None:
     assert "70.0 [69.3, 70.7]" in text
     assert "missing: no record" in text
     assert "all workers are equal" in text
-    assert page.count("Test accuracy, global batch 2,048") >= 1
+    assert page.count("Global batch 2,048. Test accuracy in %") >= 1
 
 
 def test_sections_without_data_say_so_in_one_line() -> None:

@@ -4,7 +4,7 @@ import pandas as pd
 
 from dpscale.analyse.comparison import SIDES, Compared
 from dpscale.present import words
-from dpscale.present.charts import Figure, _figure, _points
+from dpscale.present.figure import Figure, figure, points
 from dpscale.present.panel import Panel, Point, Reference, Series
 from dpscale.present.words import Words
 
@@ -21,8 +21,9 @@ def speeds(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
         styles = {gpus: style for style, gpus in enumerate(sorted(part["gpus"].unique()))}
         panels.append(
             Panel(
-                title=f"{words.capitalised(words.scope(str(scope)))}: {ratios(part)} as fast",
-                subtitle=(
+                heading=f"{ratios(part)} as fast",
+                place=words.capitalised(words.scope(str(scope))),
+                quantity=(
                     f"Epoch time of {compared.first.name} over that of {compared.second.name} against batch per "
                     f"{say.device} in images; one line for each strategy × {say.devices}"
                 ),
@@ -36,7 +37,7 @@ def speeds(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
                 references=(Reference("same", ends[1], 1, 1, start=ends[0]),),
             )
         )
-    return _figure("speeds", panels)
+    return figure("speeds", panels)
 
 
 def epoch_times(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
@@ -50,8 +51,9 @@ def epoch_times(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
     for (strategy, gpus), part in words.in_order(in_scope).groupby(["strategy", "gpus"], sort=False):
         panels.append(
             Panel(
-                title=f"{strategy} × {gpus}: {ratios(part)} as fast",
-                subtitle=f"Epoch time in s against batch per {say.device} in images; one line for each study",
+                heading=f"{ratios(part)} as fast",
+                place=f"{strategy} × {gpus}",
+                quantity=f"Epoch time in s against batch per {say.device} in images; one line for each study",
                 x_title=f"Batch per {say.device}, images",
                 y_title="Epoch time, s",
                 unit="s",
@@ -61,11 +63,11 @@ def epoch_times(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
                 ],
             )
         )
-    return _figure("epoch-times", panels)
+    return figure("epoch-times", panels)
 
 
 def _lines(part: pd.DataFrame, name: str) -> list[Point]:
-    return _points(part, "batch_per_gpu", name)
+    return points(part, "batch_per_gpu", name)
 
 
 def ratios(part: pd.DataFrame) -> str:

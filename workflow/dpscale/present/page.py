@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dpscale.present import assignment, charts, coverage, published, views, words
+from dpscale.present import assignment, charts, communication_charts, coverage, published, views, words
 from dpscale.present.cautions import cautions
 from dpscale.present.findings import findings
 from dpscale.present.html import fill
@@ -49,10 +49,14 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         communication=views.communication(tables["communication"], say),
         estimates=views.estimates(tables["communication"], say),
         steps=views.steps(tables["steps"], say),
+        step_parts=communication_charts.steps(tables["steps"], say),
+        estimators=communication_charts.estimates(tables["communication"], say),
+        predicted=communication_charts.held_out(tables["forecast"], say),
+        expected=communication_charts.forecast(tables["forecast"], tables["speedup"], say),
         phases=views.phases(tables["steps"], say),
         bandwidth=views.bandwidth(tables["bandwidth"], say),
         collectives=views.collectives(tables["collectives"], say),
-        bus_bandwidth=charts.bus_bandwidth(tables["collectives"], say),
+        bus_bandwidth=charts.bus_bandwidth(tables["collectives"], tables["bandwidth"], say),
         bus_bandwidths=views.bus_bandwidth(tables["collectives"], say),
         laws=views.laws(tables["laws"], say),
         allreduce_models=views.allreduce_models(tables["allreduce_models"], say),
