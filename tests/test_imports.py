@@ -80,7 +80,9 @@ def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path):
 
 
 def test_reading_the_snakefile_needs_neither_torch_nor_pandas(root):
-    modules = "dpscale.rerun, dpscale.published, dpscale.measure.dataset, dpscale.analyse.names"
+    modules = (
+        "dpscale.rerun, dpscale.published, dpscale.measure.dataset, dpscale.analyse.names, dpscale.present.standalone"
+    )
     program = f"import json, sys, {modules}; print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "'torch'" not in done.stdout

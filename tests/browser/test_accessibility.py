@@ -54,6 +54,13 @@ def test_axe_finds_nothing(browser: Browser, recorded_file: Path, width: int, sc
     assert [(one["id"], one["help"], [node["html"] for node in one["nodes"]][:5]) for one in found] == []
 
 
+def test_axe_would_find_something(browser: Browser) -> None:
+    page = browser.new_page()
+    page.set_content("<img src='data:,'>")
+    assert "image-alt" in [one["id"] for one in Axe().run(page).response["violations"]]
+    page.close()
+
+
 @pytest.fixture
 def page(browser: Browser, recorded_file: Path) -> Iterator[Page]:
     page = opened(browser, recorded_file, 390, "light")
