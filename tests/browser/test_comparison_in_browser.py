@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
-from test_page import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, browser, width  # noqa: F401
+from test_page import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART
 
 from dpscale.analyse.comparison import compare
 from dpscale.present.comparison import render

@@ -295,6 +295,9 @@ def test_sections_without_data_say_so_in_one_line() -> None:
     empty_sections = {
         "verdict": "Not known yet.",
         "scopes": "No configuration was measured in both scopes.",
+        "communication": "Nothing was inferred or measured of communication.",
+        "bandwidth": "No bandwidth was inferred or measured.",
+        "forecast": "There is no forecast",
         "training": "This study trains no arms",
         "published": "No published study was audited.",
         "assignment": "Nothing was measured on several GPUs",

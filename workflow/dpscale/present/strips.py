@@ -35,7 +35,7 @@ def _strip(row: Row, collectives: pd.DataFrame, say: Words) -> Strip:
     measured = collectives[collectives["environment"].astype(str) == str(row["environment"])]
     facts = [
         ("Environment", words.text(row["environment"]) if say.several_environments else words.ABSENT),
-        (say.device, words.text(row["device_model"])),
+        (words.capitalised(say.device), words.text(row["device_model"])),
         ("Links", words.text(row["links"])),
         ("Copies from one to another", _peer_copies(measured, say)),
         ("Allreduce, largest message", _allreduce(measured, say)),

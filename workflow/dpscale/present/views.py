@@ -127,7 +127,8 @@ def communication(table: pd.DataFrame, say: Words) -> View:
 def estimates(table: pd.DataFrame, say: Words) -> View:
     """The estimates of communication in a step, of the configurations that have more than one."""
     caption = "Communication of one step, in ms, estimated in five ways"
-    measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all")
+    others = ["ablation_step_s", "profiler_step_s", "logger_step_s", "isolated_step_s", "training_step_s"]
+    measured = table.dropna(subset=others, how="all")
     return _view("estimates", caption, measured, [
         *_keys(table, say, status=False),
         _figure("Step, headline", "step_s", _MS),
