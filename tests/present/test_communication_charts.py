@@ -122,7 +122,7 @@ def test_inferred_bandwidth_stands_beside_the_links():
     figure = charts.bus_bandwidth(data["collectives"], data["bandwidth"], GPU)
     labels = {"ddp, inferred", "ddp, profiler", "dp, inferred", "dp, profiler", "allreduce"}
     assert all(labels <= set(texts(chart.svg)) for chart in figure.charts)
-    assert "43648" not in "".join(texts(figure.charts[0].svg))
+    assert "43,648" not in "".join(texts(figure.charts[0].svg))
     assert "at 43,648" in description(figure.charts[0].svg)
     alone = charts.bus_bandwidth(data["collectives"], data["bandwidth"].head(0), GPU)
     assert not labels & set(texts(alone.charts[0].svg)) - {"allreduce"}

@@ -185,7 +185,8 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, say: Words) -> Figure:
 def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[Series]:
     """Lines through what was measured, on 1 GPU 100 % by definition, and on through what is forecast."""
     series = []
-    for place, (batch, line) in enumerate(expected.groupby("batch_per_gpu")):
+    for place, batch in enumerate(sorted({int(batch) for batch in expected["batch_per_gpu"]})):
+        line = expected[expected["batch_per_gpu"] == batch]
         known = [
             Point(float(row["gpus"]), *(row[f"speedup_from_steps{end}"] / row["gpus"] * _PERCENT for end in _ENDS))
             for row in words.rows(measured[measured["batch_per_gpu"] == batch].sort_values("gpus"))
@@ -196,9 +197,7 @@ def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[S
         ]
         alone = [Point(1, _PERCENT, nan, nan)]
         # Solid lines would look measured: style 0 is left out.
-        series.append(
-            Series(f"b = {int(batch):,}", _COLOURS[place % len(_COLOURS)], place + 1, [*alone, *known, *ahead])
-        )
+        series.append(Series(f"b = {batch:,}", _COLOURS[place % len(_COLOURS)], place + 1, [*alone, *known, *ahead]))
     return series
 
 
