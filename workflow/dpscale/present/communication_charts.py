@@ -7,7 +7,7 @@ import pandas as pd
 from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
-from dpscale.present.figure import Figure, figure, figure_of_bars, parts, points
+from dpscale.present.figure import PANELS_DRAWN, Figure, figure, figure_of_bars, parts, points
 from dpscale.present.panel import Panel, Point, Series
 from dpscale.present.words import Row, Words
 
@@ -39,6 +39,7 @@ _ESTIMATE_COLOURS = {
     "logger_exposed_step_s": "var(--caution)",
     "isolated_step_s": "var(--ddp)",
 }
+_ENDS = ("", "_low", "_high")
 _GROUP = ["strategy", "gpus", "environment"]
 
 
@@ -72,6 +73,8 @@ def _bar(row: Row) -> Bar:
 def estimates(table: pd.DataFrame, say: Words) -> Figure:
     """Communication of a step in ms against batch, by every estimate: a panel for every strategy, GPUs, environment."""
     measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all").assign(status="ok")
+    drawn = [f"{name}{end}" for name in _ESTIMATES for end in _ENDS]
+    measured = measured[[*_GROUP, "batch_per_gpu", "status", *drawn]]
     panels: list[Panel] = []
     not_drawn: list[str] = []
     for key, part in parts(measured, _GROUP):
@@ -95,7 +98,8 @@ def estimates(table: pd.DataFrame, say: Words) -> Figure:
                     series=series,
                 )
             )
-        not_drawn += _below_zero(part, _place(key, say))
+        if len(panels) <= PANELS_DRAWN:
+            not_drawn += _below_zero(part, _place(key, say))
     return figure("estimates", panels, not_drawn)
 
 
@@ -181,7 +185,8 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, say: Words) -> Figure:
 def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[Series]:
     """Lines through what was measured, on 1 GPU 100 % by definition, and on through what is forecast."""
     series = []
-    for place, (batch, line) in enumerate(expected.groupby("batch_per_gpu")):
+    for place, batch in enumerate(sorted({int(batch) for batch in expected["batch_per_gpu"]})):
+        line = expected[expected["batch_per_gpu"] == batch]
         known = [
             Point(float(row["gpus"]), *(row[f"speedup_from_steps{end}"] / row["gpus"] * _PERCENT for end in _ENDS))
             for row in words.rows(measured[measured["batch_per_gpu"] == batch].sort_values("gpus"))
@@ -194,9 +199,6 @@ def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[S
         # Solid lines would look measured: style 0 is left out.
         series.append(Series(f"b = {batch:,}", _COLOURS[place % len(_COLOURS)], place + 1, [*alone, *known, *ahead]))
     return series
-
-
-_ENDS = ("", "_low", "_high")
 
 
 def _place(key: Row, say: Words) -> str:

@@ -65,7 +65,8 @@ def _figure(
         title = f"{panel.heading}. {panel.subtitle}"
         svg = for_page(svg_of(panel), f"{name}-{number}", title, described(panel))
         charts.append(Chart(_unbroken(panel.heading), panel.subtitle, svg))
-    left_out: list[str] = [f"{panel.place}: not drawn." for panel in panels[PANELS_DRAWN:]]
+    more = [panel.place for panel in panels[PANELS_DRAWN:]]
+    left_out: list[str] = [f"Not drawn: {words.listed(more)}."] if more else []
     for panel, thin in zip(panels, drawn, strict=False):
         if thin.number_of_points < panel.number_of_points:
             shown = f"{thin.number_of_points:,} of {panel.number_of_points:,} {things} are drawn"
@@ -86,10 +87,9 @@ def parts(table: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[Row, pd
 
 def points(table: pd.DataFrame, x: str, y: str, scale: float = 1) -> list[Point]:
     """The known values of `y` with their intervals, times `scale`, by `x`."""
-    return [
-        Point(float(row[x]), *(row[f"{y}{end}"] * scale for end in ("", "_low", "_high")))
-        for row in words.rows(table.dropna(subset=[y]).sort_values(x))
-    ]
+    names = [y, f"{y}_low", f"{y}_high"]
+    known = table.dropna(subset=[y]).sort_values(x)[[x, *names]]
+    return [Point(float(row[x]), *(row[name] * scale for name in names)) for row in words.rows(known)]
 
 
 def _unbroken(heading: str) -> str:

@@ -151,10 +151,12 @@ class Frame:
         ys += [y for reference in references for y in (reference.left, reference.right)]
         above = HEIGHT / (HEIGHT - len(lanes) * _LANE_HEIGHT)
         xs |= {reference.start for reference in references}
+        # What stands aside of its x is no point of the axis.
+        ticks = sorted(xs - {point.x for line in series if line.aside for point in line.points})
         if any(panel.linear_x for panel in panels):
-            x_axis = Axis(*_with_margin(xs), WIDTH, sorted(xs), linear=True)
+            x_axis = Axis(*_with_margin(xs), WIDTH, ticks, linear=True)
         else:
-            x_axis = Axis(*_at_least_doubling(xs), WIDTH, sorted(xs))
+            x_axis = Axis(*_at_least_doubling(xs), WIDTH, ticks)
         if any(panel.linear_y for panel in panels):
             low, high = _with_margin(y for y in ys if words.is_known(y))
             y_axis = Axis(low, low + (high - low) * above, HEIGHT, _even_numbers(low, high), linear=True)
