@@ -31,9 +31,9 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_asks_for_nothing_and_fits(
-    browser: Browser,  # noqa: F811
+    browser: Browser,
     page_file: Path,
-    width: int,  # noqa: F811
+    width: int,
     scheme: str,
     scripts: bool,
 ) -> None:
@@ -58,9 +58,9 @@ def test_page_asks_for_nothing_and_fits(
 
 
 def test_ids_are_unique_links_lead_somewhere_and_text_stays_in_its_chart(
-    browser: Browser,  # noqa: F811
+    browser: Browser,
     page_file: Path,
-    width: int,  # noqa: F811
+    width: int,
 ) -> None:
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark")
     page.goto(page_file.as_uri())
