@@ -12,6 +12,9 @@ if not workflow.config_settings.configfiles:
     configfile: "config/config.yaml"
 
 
+report: "workflow/report/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/study.smk"
 include: "workflow/rules/dataset.smk"
@@ -29,4 +32,5 @@ rule all:
     default_target: True
     input:
         PAGE,
+        CHARTS,
         TABLE_FILES,

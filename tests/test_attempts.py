@@ -1,6 +1,7 @@
 """What the logs say of cells that have no record."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,28 @@ def test_long_logs_are_cut():
     assert len(lines) == LOG_LINES
     assert lines[-1].startswith("99 ")
     assert all(len(line) == LINE_CHARACTERS for line in lines)
+
+
+def test_what_is_private_is_in_neither_reason_nor_log(monkeypatch):
+    monkeypatch.setenv("HOME", "/gpfs/people/alice")
+    token = "ghp_" + "a1B2" * 9
+    own_log(
+        "reading /gpfs/people/alice/x, /home/bob/y and /fast/alice/z\n"
+        f"{'x' * (LINE_CHARACTERS - 10)} {token}\n"
+        f"Error: login as alice@login1 with password=hunter2 failed in results/{CELL.path}\n"
+    )
+    failure = find_failure(RESULTS, CELL)
+    assert failure.reason == f"Error: login as [user]@login1 with password=[secret] failed in results/{CELL.path}"
+    assert "reading [home]/x, [home]/y and /fast/[user]/z" in failure.log
+    assert "ghp_" not in failure.log
+    assert not re.search("alice|bob|hunter2", failure.log)
+
+
+def test_results_elsewhere_are_named_without_their_user():
+    log = Path("home/alice/results/logs").absolute() / CELL.path
+    write(log.with_suffix(".log"), "Error: stopped after 5 s\n")
+    failure = find_failure(log.parents[len(Path(CELL.path).parts)], CELL)
+    assert failure.log == f"[home]/results/logs/{Path(CELL.path).with_suffix('.log')}:\nError: stopped after 5 s"
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,14 @@ def measured(tmp_path_factory):
     return folder
 
 
-def test_tables_and_page_load_no_torch(measured):
+def test_tables_and_pages_load_no_torch(measured):
     study = ["--study", str(measured / "study.json")]
     tables = modules_after("tables", *study, "--results", str(measured), "--out", str(measured / "tables"))
     report = modules_after("report", *study, "--tables", str(measured / "tables"), "--out", str(measured / "p.html"))
-    assert "pandas" in tables & report
-    assert not {"torch", "torchvision"} & (tables | report)
+    files = [str(measured / "study.json")] * 2
+    compare = modules_after("compare", *files, "--results", *[str(measured)] * 2, "--out", str(measured / "c.html"))
+    assert "pandas" in tables & report & compare
+    assert not {"torch", "torchvision"} & (tables | report | compare)
 
 
 def test_an_audit_loads_neither_torch_nor_pandas(root, tmp_path):
@@ -78,7 +80,9 @@ def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path):
 
 
 def test_reading_the_snakefile_needs_neither_torch_nor_pandas(root):
-    modules = "dpscale.rerun, dpscale.published, dpscale.measure.dataset, dpscale.analyse.names"
+    modules = (
+        "dpscale.rerun, dpscale.published, dpscale.measure.dataset, dpscale.analyse.names, dpscale.present.standalone"
+    )
     program = f"import json, sys, {modules}; print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "'torch'" not in done.stdout

@@ -1,10 +1,14 @@
 """From records to tables: every configuration has a row, and no figure stands where none can."""
 
+import json
+
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 from dpscale.analyse.names import TABLES
-from dpscale.analyse.tables import COLUMNS, TEXT_COLUMNS, build_tables, expected_cells
+from dpscale.analyse.tables import COLUMNS, build_tables, expected_cells, read_table
+from dpscale.cli import main
 from dpscale.present.page import render
 from dpscale.present.summary import summary
 from dpscale.record import collect
@@ -194,10 +198,41 @@ def test_the_summary_of_a_machine_that_can_run_little(tmp_path, changes):
     tables = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
     for name, table in tables.items():
         table.to_csv(tmp_path / f"{name}.csv", index=False)
-    back = {name: pd.read_csv(tmp_path / f"{name}.csv", dtype=TEXT_COLUMNS) for name in TABLES}
+    back = {name: read_table(tmp_path / f"{name}.csv") for name in TABLES}
     lines = summary(back).splitlines()
     assert sum(line.startswith(("single", "dp", "ddp")) for line in lines) == 6
     assert "<html" in render(study.values, back)
+
+
+@pytest.mark.parametrize("host", ["null", "007", "1e3", "a,b", 'say "a"', "a\tb\nc", "\u05d0\u05d1"])
+def test_names_come_back_from_the_csv_as_they_were(tmp_path, host):
+    back = through_the_command(tmp_path, host)
+    assert set(back["records"]["host"]) == {host}
+    assert len(back["environments"]) == 1
+
+
+def test_a_carriage_return_ends_no_row(tmp_path):
+    assert set(through_the_command(tmp_path, "a\rb")["records"]["host"]) == {"a\nb"}
+
+
+@pytest.mark.parametrize("character", ["\x00", "\x1b", "\u202e", "\u2066", "\u200f", "\ufffe"])
+def test_a_control_character_is_named(tmp_path, character):
+    named = f"a[U+{ord(character):04X}]b"
+    assert set(through_the_command(tmp_path, f"a{character}b")["records"]["host"]) == {named}
+
+
+def through_the_command(tmp_path, host):
+    """The tables of two records measured on `host`, as `dpscale tables` writes them."""
+    values = {**VALUES, "strategies": ["single"], "gpus": [1], "batch_per_gpu": [32], "strong_scaling_global_batch": []}
+    study = Study(values)
+    for cell in expected_cells(study):
+        record = timing_record(cell, study.settings, [1.0, 1.1])
+        record["hardware"]["host"] = host
+        write(tmp_path, cell, record)
+    (tmp_path / "study.json").write_text(json.dumps(values))
+    arguments = ["--study", f"{tmp_path}/study.json", "--results", str(tmp_path), "--out", str(tmp_path)]
+    CliRunner().invoke(main, ["tables", *arguments], catch_exceptions=False, standalone_mode=False)
+    return {name: read_table(tmp_path / f"{name}.csv") for name in TABLES}
 
 
 def test_whole_numbers_stay_whole_in_the_csv(tmp_path):

@@ -1,6 +1,62 @@
-"""The tables of the page's own tests."""
+"""A real browser, the tables of the page's own tests, and the page of the recorded study."""
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Browser, sync_playwright
+
+from dpscale.cli import main
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        reason = f"{CHROMIUM} is missing: apt-get install chromium fonts-dejavu"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=[1200, 390], ids=["wide", "narrow"])
+def width(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture(scope="session")
+def recorded_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the study in results/recorded, made as `make example` makes it, elsewhere."""
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "config").symlink_to(root / "config")
+    results = folder / "results/recorded"
+    results.mkdir(parents=True)
+    for part in (root / "results/recorded").iterdir():
+        if part.name not in ("audit", "tables", "charts"):
+            (results / part.name).symlink_to(part)
+    study = ["--study", "config/recorded.yaml"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        published = sorted(map(str, Path("config/published").glob("*.yaml")))
+        _run("audit", *published, "--out", "results/recorded/audit")
+        _run("tables", *study, "--results", "results/recorded", "--out", "tables")
+        _run("report", *study, "--tables", "tables", "--out", "recorded.html")
+    return folder / "recorded.html"
+
+
+def _run(*arguments: str) -> None:
+    CliRunner().invoke(main, arguments, catch_exceptions=False, standalone_mode=False)

@@ -1,22 +1,16 @@
 """The page in a real browser, from a file: offline, scripts on and off, light and dark, wide and narrow."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
-from page_tables import absent_row, audited, h200, record_row, study, tables
-from playwright.sync_api import Browser, Page, sync_playwright
+from page_tables import absent_row, audited, h200_with_steps, record_row, study, tables
+from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
 
 pytestmark = pytest.mark.browser
-
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--no-first-run",
-]  # fmt: skip
 
 TEXT_OUTSIDE_ITS_CHART = """
 () => [...document.querySelectorAll('svg')].flatMap(svg => {
@@ -43,31 +37,13 @@ LABELS_THAT_OVERLAP = """
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not CHROMIUM.exists():
-        reason = f"{CHROMIUM} is missing: apt-get install chromium fonts-dejavu"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
 def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data = audited(root, h200())
+    data = audited(root, h200_with_steps())
     data["records"]["throttle_reasons"] = "software power cap"
     data["rejected"] = tables(rejected=[{"path": "a.json", "reason": "long " * 60 + "x" * 200}])["rejected"]
     file = tmp_path_factory.mktemp("report") / "h200.html"
     file.write_text(render(study(strong_scaling_global_batch=[128, 2_048]), data))
     return file
-
-
-@pytest.fixture(params=[1200, 390], ids=["wide", "narrow"])
-def width(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
@@ -95,7 +71,7 @@ def test_page_asks_for_nothing_and_fits(
     # Of the elements only the tables' own containers may be wider than the window.
     boxes = [part.bounding_box() for part in page.locator("body, header, nav, section, figure, svg").all()]
     assert [box for box in boxes if box and box["x"] + box["width"] > width] == []
-    assert page.locator("svg[role=img]").count() == 10
+    assert page.locator("svg[role=img]").count() == 22
     context.close()
 
 
@@ -140,8 +116,9 @@ def test_charts_are_images_with_a_name(page: Page) -> None:
 def test_csv_can_be_downloaded(page: Page) -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="Download bandwidth.csv").click()
-    assert download.value.suggested_filename == "bandwidth.csv"
-    assert download.value.path().read_text().startswith("strategy,gpus,batch_per_gpu")
+    assert download.value.suggested_filename == "bandwidth.csv.zip"
+    with ZipFile(download.value.path()) as archive:
+        assert archive.read("bandwidth.csv").startswith(b"strategy,gpus,batch_per_gpu")
 
 
 def test_a_study_that_measured_nothing_fits(browser: Browser, tmp_path: Path, width: int) -> None:

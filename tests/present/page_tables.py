@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse import audits
+from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
 from dpscale.analyse.published.audit import audit
-from dpscale.analyse.tables import COLUMNS, TEXT_COLUMNS
+from dpscale.analyse.tables import COLUMNS, read_table
 from dpscale.published import read_all
 from dpscale.study import Study
 
@@ -35,7 +36,7 @@ def study(**changes: Any) -> Mapping[str, Any]:
 def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
     """A table as it comes back from its CSV file. Columns that a row lacks are missing entries."""
     frame = pd.DataFrame(rows, columns=COLUMNS[name])
-    return pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=TEXT_COLUMNS)
+    return read_table(io.StringIO(frame.to_csv(index=False)))
 
 
 def around(name: str, value: float, spread: float = 0.01) -> dict[str, float]:
@@ -233,3 +234,81 @@ def _ended(rows: dict[str, list[dict[str, Any]]], **at: Any) -> None:
     row = absent_row("capped", reason, environment=None, **at)
     rows["times"].append(row)
     rows["speedup"].append({**row, "scaling": "weak"})
+
+
+def step_row(compute_ms: float, communication_ms: float, copy_ms: float, idle_ms: float, **at: Any) -> dict[str, Any]:
+    """A row of steps.csv: a whole step of the first device unless said otherwise."""
+    place = {"device": 0, "phase": WHOLE_STEP, **at}
+    more = {name: place.pop(name) for name in ("device", "phase")}
+    parts = {"compute_s": compute_ms, "communication_s": communication_ms, "copy_s": copy_ms, "idle_s": idle_ms}
+    return {
+        **{name: value for name, value in key(**place).items() if name != "scope"}, **more, "n": 5,
+        **{name: value / 1e3 for name, value in parts.items()}, "parts_s": sum(parts.values()) / 1e3,
+        "hidden_communication_s": 1e-4, **around("step_s", sum(parts.values()) / 1e3), "difference": 0.0,
+    }  # fmt: skip
+
+
+def estimates_row(spread: float = 0.05, isolated_ms: float | None = 0.27, **more: Any) -> dict[str, Any]:
+    """A row of communication.csv with estimates in ms by the names of their columns."""
+    names = {name: more.pop(name) for name in list(more) if name.endswith("_step_s")}
+    measured = {"training_step_s": 10.0, "isolated_step_s": isolated_ms, **names}
+    row = {**key(**more), "status": "ok", "n": 15}
+    for name, value_ms in measured.items():
+        row |= around(name, value_ms / 1e3, spread) if value_ms is not None else {}
+    return row
+
+
+def collective_row(operation: str, gpus: int, message_bytes: int, bus_gb_s: float, **more: Any) -> dict[str, Any]:
+    return {
+        "operation": operation, "gpus": gpus, "message_bytes": message_bytes, "environment": "A", "runs": 1, "n": 5,
+        **around("time_s", message_bytes / bus_gb_s / 1e9), **around("bus_bandwidth_gb_s", bus_gb_s), **more,
+    }  # fmt: skip
+
+
+def held_out_row(batch: int, error: float, unchanged: float | None = -0.02, **more: Any) -> dict[str, Any]:
+    """A row of forecast.csv: the step on 4 GPUs, predicted from 2."""
+    return {
+        "kind": HELD_OUT, "environment": "A", "status": "ok", "gpus": 4, "batch_per_gpu": batch,
+        "calibrated_on_gpus": 2, "algorithm": "ring", **around("step_s", 0.01 * (1 + error)),
+        **around("measured_step_s", 0.01), **around("relative_error", error, 0.3), "within_tolerance": True,
+        "carried_over_relative_error": unchanged, **more,
+    }  # fmt: skip
+
+
+def extrapolated_row(gpus: int, batch: int, efficiency: float, spread: float = 0.1, **more: Any) -> dict[str, Any]:
+    return {
+        "kind": EXTRAPOLATED, "environment": "A", "status": "ok", "gpus": gpus, "batch_per_gpu": batch,
+        "calibrated_on_gpus": 4, "algorithm": "hierarchical, tree", **around("efficiency", efficiency, spread),
+        **around("speedup", efficiency * gpus, spread), **more,
+    }  # fmt: skip
+
+
+def h200_with_steps() -> dict[str, pd.DataFrame]:
+    """The study on 4 H200 with what is measured beside times: steps, estimates, collectives, forecast."""
+    data = h200()
+    places = [(strategy, gpus) for strategy in ("dp", "ddp") for gpus in (2, 4)]
+    batches = (32, 128, 512, 2048, 8192)
+    steps, estimated, alone = [], [], []
+    for strategy, gpus in places:
+        for batch in batches:
+            at = {"strategy": strategy, "gpus": gpus, "batch": batch}
+            steps.append(step_row(0.042 * batch, 0.4 * gpus, batch / 4e3, 6e3 / batch, **at))
+            names = {"communication_step_s": 600 / batch, "profiler_step_s": 0.3 * gpus, "ablation_step_s": None}
+            if strategy == "ddp":
+                names |= {"ablation_step_s": 0.2 - 3 / batch, "logger_exposed_step_s": 3.0}
+            estimated.append(estimates_row(0.5, **names, **at))
+    for gpus in (2, 4):
+        for place, operation in enumerate(("allreduce", "all_gather", "broadcast", "reduce", "reduce_scatter")):
+            for power in range(10):
+                alone.append(collective_row(operation, gpus, 4096 * 4**power, 360 / (1 + 400 / 3**power) - 9 * place))
+    ahead = [
+        extrapolated_row(2**power, batch, 1 - 2 / batch - power / 100, power / 25)
+        for power in range(3, 11)
+        for batch in batches
+    ]
+    scored = [held_out_row(batch, 0.5 / batch - 0.01) for batch in batches]
+    bandwidth = data["bandwidth"].assign(bus_bandwidth_gb_s=300.0, profiler_bandwidth_gb_s=150.0)
+    return {
+        **data, "bandwidth": bandwidth, "steps": table("steps", steps), "collectives": table("collectives", alone),
+        "communication": table("communication", estimated), "forecast": table("forecast", [*scored, *ahead]),
+    }  # fmt: skip

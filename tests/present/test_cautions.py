@@ -3,7 +3,18 @@
 from typing import Any
 
 import pytest
-from page_tables import arm_row, environment_row, epoch_row, missing_row, record_row, study, tables, times_row
+from page_tables import (
+    absent_row,
+    arm_row,
+    environment_row,
+    epoch_row,
+    missing_row,
+    record_row,
+    speedup_row,
+    study,
+    tables,
+    times_row,
+)
 
 from dpscale.present.cautions import cautions
 from dpscale.present.words import Tables
@@ -35,6 +46,18 @@ CASES = {
     "no interval": (
         tables(**{**SOUND, "times": [{**SOUND["times"][0], "n": 1}]}),
         "without an interval: 1 of 1",
+    ),
+    "wide interval": (
+        tables(**{**SOUND, "times": [*SOUND["times"], times_row(3.0, spread=0.06, **AT | {"batch": 64})]}),
+        "wider than 10.0 % of them: 1 of 2. The widest is 3.00 s [2.82, 3.18] with ddp on 2 GPUs at batch 64",
+    ),
+    "no baseline": (
+        tables(**SOUND, speedup=[absent_row("no baseline", "T(1,32) is missing", **AT), speedup_row(1.9, 9.6, **AT)]),
+        "without a baseline: 1 of 2, as T(1,32) is missing.",
+    ),
+    "mixed hardware": (
+        tables(**SOUND, environments=[environment_row("A"), {**environment_row("B"), "device_model": "NVIDIA A100"}]),
+        "differ in: device.",
     ),
     "throttled": (with_record(throttle_reasons="software power cap"), "1 of 2 records: software power cap"),
     "other processes": (with_record(other_processes=2), "on the GPUs during 1 of 2 records"),

@@ -16,14 +16,18 @@ from page_tables import (
     key,
     record_row,
     speedup_row,
+    study,
     tables,
     times_row,
 )
 
 from dpscale.present import findings
-from dpscale.present.findings import FINDINGS, Finding
+from dpscale.present.findings import FINDINGS
+from dpscale.present.page import render
+from dpscale.present.phrases import Finding, Predicate
 from dpscale.present.words import Tables, Words
 
+ARMS = {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
 GPU = Words(device="GPU", several_environments=False, synthetic=False)
 
 
@@ -92,7 +96,7 @@ WARM = arm_row("warm", 0.70, remedies="warmup_epochs 1", given_back=0.952, **aro
 UNDECIDED = arm_row("same", 0.505, remedies="set_epoch off", **around("test_accuracy_gain", 0.005, 3))
 HARMFUL = arm_row("bad", 0.40, remedies="learning_rate 6.4", **around("test_accuracy_gain", -0.1, 0.1))
 
-CASES: list[tuple[Finding, Tables, list[str], Tables]] = [
+CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         findings.largest_speedup,
         speedups(SLOW, FAST),
@@ -243,19 +247,19 @@ CASES: list[tuple[Finding, Tables, list[str], Tables]] = [
     (
         findings.best_at_a_batch,
         tables(training_summary=[BASELINE, LARGE, WARM, arm_row("good", 0.69, **GAIN)]),
-        ["at 2,048 it is warm (warmup_epochs 1) with 70.0 % [69.3, 70.7], which gives back 95.2 %"],
+        ["at 2,048 it is warm with 70.0 % [69.3, 70.7], which gives back 95.2 %"],
         tables(training_summary=[BASELINE, LARGE]),
     ),
     (
         findings.remedies_that_help,
         tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
-        ["1 of 2 arms with remedies is more accurate", "warm at global batch 2,048 (warmup_epochs 1), 20.0 points"],
+        ["1 of 2 arms with remedies is more accurate", "warm at global batch 2,048, 20.0 points"],
         tables(training_summary=[BASELINE, LARGE, UNDECIDED, HARMFUL]),
     ),
     (
         findings.remedies_within_the_spread,
         tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
-        ["1 of 2 arms with remedies is not told", "same at global batch 2,048 (set_epoch off), 0.5 points [−1.0, 2.0]"],
+        ["1 of 2 arms with remedies is not told", "same at global batch 2,048, 0.5 points [−1.0, 2.0]"],
         tables(training_summary=[BASELINE, LARGE, WARM, HARMFUL]),
     ),
     (
@@ -292,28 +296,62 @@ CASES: list[tuple[Finding, Tables, list[str], Tables]] = [
 ]
 
 
+def said(found: Finding | None) -> str:
+    assert found is not None
+    return found.sentence
+
+
 def test_estimates_that_agree_are_said_to() -> None:
-    sentence = findings.estimates_agree(tables(communication=[AGREEING]), GPU)
-    assert sentence is not None
+    sentence = said(findings.estimates_agree(tables(communication=[AGREEING]), GPU))
     assert "agree within their intervals or 15.0 % in all 1 configuration" in sentence
 
 
 def test_parts_and_forecasts_that_hold_are_said_to() -> None:
-    whole = findings.parts_make_the_step(tables(steps=[whole_step(1.0)]), GPU)
-    assert whole is not None
+    whole = said(findings.parts_make_the_step(tables(steps=[whole_step(1.0)]), GPU))
     assert "add up to the step by the host's clock within 3.00 %" in whole
-    forecast = findings.forecast_scored(tables(forecast=[scored(128, 0.02), scored(512, -0.004)]), GPU)
-    assert forecast is not None
+    forecast = said(findings.forecast_scored(tables(forecast=[scored(128, 0.02), scored(512, -0.004)]), GPU))
     assert "is within 10 % of the measured one at every batch from 128 on" in forecast
     assert "2.00 % at batch 128" in forecast
 
 
-@pytest.mark.parametrize(("finding", "true", "parts", "false"), CASES, ids=[case[0].__name__ for case in CASES])
-def test_finding_speaks_only_where_it_is_true(finding: Finding, true: Tables, parts: list[str], false: Tables) -> None:
-    sentence = finding(true, GPU)
-    assert sentence is not None
+@pytest.mark.parametrize(("predicate", "true", "parts", "false"), CASES, ids=[case[0].__name__ for case in CASES])
+def test_finding_speaks_only_where_it_is_true(
+    predicate: Predicate, true: Tables, parts: list[str], false: Tables
+) -> None:
+    sentence = said(predicate(true, GPU))
     assert [part for part in parts if part not in sentence] == []
-    assert finding(false, GPU) is None
+    assert predicate(false, GPU) is None
+
+
+@pytest.mark.parametrize(("predicate", "true"), [case[:2] for case in CASES], ids=[case[0].__name__ for case in CASES])
+def test_every_finding_rests_on_rows_of_a_table_of_the_page(predicate: Predicate, true: Tables) -> None:
+    found = predicate(true, GPU)
+    assert found is not None
+    assert found.rows >= len(found.cells) >= 1 or found.view == "records"
+    assert f'<table id="table-{found.view}"' in render(study(training={"arms": ARMS}), true)
+
+
+def test_cells_that_a_finding_rests_on() -> None:
+    rows = [speedup_row(0.5, 7.74, **at(batch=batch, gpus=gpus)) for gpus in (2, 4) for batch in (32, 128)]
+    found = findings.more_devices_slower(speedups(*rows, FAST), GPU)
+    assert found is not None
+    assert (found.view, found.rows) == ("speedup", 4)
+    assert found.rests_on == "ddp × 2 at 32, 128 (compute scope); ddp × 4 at 32, 128 (compute scope)"
+
+
+def test_too_many_cells_are_counted() -> None:
+    rows = [speedup_row(0.5, 7.74, **at(gpus=gpus)) for gpus in range(2, 22)]
+    found = findings.more_devices_slower(speedups(*rows), GPU)
+    assert found is not None
+    assert found.rows == 20
+    assert found.rests_on.endswith("ddp × 7 at 32 (compute scope) and 14 more")
+
+
+def test_recipes_are_what_findings_of_arms_rest_on() -> None:
+    found = findings.remedies_that_help(tables(training_summary=[BASELINE, LARGE, WARM]), GPU)
+    assert found is not None
+    assert "warmup_epochs" not in found.sentence
+    assert found.rests_on == "warm: warmup_epochs 1"
 
 
 def test_every_finding_has_a_case() -> None:
@@ -341,8 +379,7 @@ def test_memory_is_not_compared_across_environments() -> None:
 def test_sentences_name_workers_and_environments() -> None:
     worker = Words(device="worker", several_environments=True, synthetic=False)
     two = tables(speedup=[SLOW], environments=[environment_row("A"), environment_row("B")])
-    sentence = findings.more_devices_slower(two, worker)
-    assert sentence is not None
+    sentence = said(findings.more_devices_slower(two, worker))
     assert "ddp on 4 workers at batch 32 per worker in environment A" in sentence
     assert "GPU" not in sentence
 
@@ -353,5 +390,5 @@ def test_arms_trained_on_noise_support_no_comparison_but_show_what_is_shared() -
         training_summary=[BASELINE, LARGE, WARM, UNDECIDED, HARMFUL, arm_row("good", 0.72, **GAIN)],
         training_evidence=[evidence_row("ddp", worker) for worker in range(4)],
     )
-    (sentence,) = findings.findings(arms, noise)
-    assert sentence.startswith("Batch-norm's running statistics")
+    (found,) = findings.findings(arms, noise)
+    assert found.sentence.startswith("Batch-norm's running statistics")

@@ -35,6 +35,10 @@ def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: f
     assert words.estimate({"t": value, "t_low": low, "t_high": high}, "t") == shown
 
 
+def test_a_difference_of_nothing_has_the_decimals_of_its_interval() -> None:
+    assert words.estimate({"d": 0.0, "d_low": -0.012, "d_high": 0.012}, "d") == "0.000 [−0.012, 0.012]"
+
+
 def test_estimate_in_another_unit() -> None:
     row = {"t": 0.0015, "t_low": 0.0014, "t_high": 0.0016}
     assert words.estimate(row, "t", 1e3, " ms") == "1.50 ms [1.40, 1.60]"

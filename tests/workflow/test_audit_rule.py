@@ -76,4 +76,4 @@ def test_a_bad_file_stops_before_anything_runs(project):
 
 def test_without_published_files_there_is_no_audit(finished):
     assert not (finished.folder / "results/tiny/audit").exists()
-    assert "Other people" not in finished.page.read_text()
+    assert "No published study was audited" in finished.page.read_text()

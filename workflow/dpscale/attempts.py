@@ -1,10 +1,16 @@
-"""Cells that were tried and left no record: what their logs say of it."""
+"""Cells that were tried and left no record: what their logs say of it.
 
+Ends of logs go into tables and pages, which people publish: what is private in them is taken out here, where they are
+read.
+"""
+
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpscale.redaction import redacted
 from dpscale.study import DATASET_MANIFEST, AnyCell
 
 LOG_LINES = 20
@@ -48,7 +54,7 @@ def find_failure(results: Path, cell: AnyCell) -> Failure | None:
     slurm_lines = _last_lines(slurm_log, _SLURMS_OWN if own_lines else None) if slurm_log else []
     if not own_lines and not slurm_lines:
         return None
-    parts = [f"{path}:\n" + "\n".join(lines) for path, lines in ((log, own_lines), (slurm_log, slurm_lines)) if lines]
+    parts = [_part(path, lines) for path, lines in ((log, own_lines), (slurm_log, slurm_lines)) if path and lines]
     return Failure(*_state_and_reason(own_lines, slurm_lines), "\n\n".join(parts))
 
 
@@ -58,7 +64,11 @@ def find_dataset_failure(results: Path) -> Failure | None:
     lines = _last_lines(log)
     if (results / DATASET_MANIFEST).exists() or not lines or lines[-1].startswith(DATASET_MADE):
         return None
-    return Failure("failed", f"the dataset was not made: {lines[-1]}", f"{log}:\n" + "\n".join(lines))
+    return Failure("failed", f"the dataset was not made: {lines[-1]}", _part(log, lines))
+
+
+def _part(log: Path, lines: list[str]) -> str:
+    return "\n".join([f"{without_private(str(log))}:", *lines])
 
 
 def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str, str]:
@@ -94,10 +104,16 @@ def _newest_first(folder: Path) -> Iterator[Path]:
 
 
 def _last_lines(log: Path, only: re.Pattern[str] | None = None) -> list[str]:
-    """The last lines of a log that are not blank (and match `only`), each cut to a length that can be read."""
+    """The last lines of a log that are not blank (and match `only`), without what is private, each cut to a length that
+    can be read: in this order, a token cut in two would not be recognised."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
         return []
     wanted = [line for line in lines if line.strip() and (only is None or only.match(line))]
-    return [line[:LINE_CHARACTERS].rstrip() for line in wanted[-LOG_LINES:]]
+    return [without_private(line)[:LINE_CHARACTERS].rstrip() for line in wanted[-LOG_LINES:]]
+
+
+def without_private(text: str) -> str:
+    """`text` without what is private to whoever runs this."""
+    return redacted(text, home=os.environ.get("HOME", ""))

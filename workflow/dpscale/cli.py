@@ -1,8 +1,8 @@
 """The command line: one command a rule. Each loads only what it needs, so that all of them start at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,9 +19,13 @@ from dpscale.study import (
     Configuration,
     NetworkSettings,
     Settings,
+    Study,
     TrainingCell,
     TrainingSettings,
 )
+
+if TYPE_CHECKING:
+    from dpscale.record import Collected
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -314,35 +318,117 @@ def audit(published: tuple[Path, ...], out: Path) -> None:
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the CSV tables to.")
 def tables(study_file: Path, results: Path, out: Path) -> None:
     """Compute every table of a study from its records, as CSV. Needs no GPU and no torch."""
-    from dpscale.analyse.tables import build_tables, expected_cells
-    from dpscale.record import collect, collect_audits, write_text
-    from dpscale.study import Study
+    from dpscale.analyse.tables import build_tables
+    from dpscale.record import collect_audits, write_text
 
     study = Study.read(study_file)
-    collected = collect(results, expected_cells(study), study.settings)
-    for reason in collected.rejected.values():
-        click.echo(f"not used: {reason}", err=True)
+    collected = _collect(study, results)
     built = build_tables(study, collected, collect_audits(results, study["published"]))
     if len(built["environments"]) > 1:
         click.echo("more than one environment was measured; they are never pooled or compared:", err=True)
         click.echo(built["environments"].to_string(index=False), err=True)
     for name, table in built.items():
-        write_text(out / f"{name}.csv", table.to_csv(index=False))
+        # Before Python 3.13 a carriage return alone is not put in quotes, and ends the row for who reads it.
+        whole_rows = table.replace("\r", "\n", regex=True)
+        write_text(out / f"{name}.csv", whole_rows.to_csv(index=False))
     click.echo(f"{len(collected.records)} records, {len(built)} tables: {out}")
+
+
+def _collect(study: Study, results: Path) -> "Collected":
+    """The records of a study; says which files there are not used, and why."""
+    from dpscale.analyse.tables import expected_cells
+    from dpscale.record import collect
+
+    collected = collect(results, expected_cells(study), study.settings)
+    for reason in collected.rejected.values():
+        click.echo(f"not used: {reason}", err=True)
+    return collected
 
 
 @main.command()
 @click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
 @click.option("--tables", "tables_folder", type=FOLDER, required=True, help="Folder that `dpscale tables` wrote.")
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
-def report(study_file: Path, tables_folder: Path, out: Path) -> None:
+@click.option("--charts", "charts_folder", type=FOLDER, help="Folder to write the page's charts to, as SVG files too.")
+def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path | None) -> None:
     """Render the page of a study from its tables: one HTML file that needs nothing beside it."""
     from dpscale.present.page import render
+    from dpscale.present.standalone import write_charts
     from dpscale.record import write_text
-    from dpscale.study import Study
 
-    write_text(out, render(Study.read(study_file).values, _read_tables(tables_folder)))
+    page = render(Study.read(study_file).values, _read_tables(tables_folder))
+    write_text(out, page)
+    if charts_folder:
+        write_charts(page, charts_folder)
     click.echo(f"page: {out}")
+
+
+@main.command()
+@click.argument("first", type=FILE)
+@click.argument("second", type=FILE)
+@click.option(
+    "--results",
+    type=FOLDER,
+    nargs=2,
+    show_default="results/<study> of each",
+    help="Folders of the records of FIRST and of SECOND.",
+)
+@click.option(
+    "--differing",
+    "may_differ",
+    type=click.Choice(sorted({*Settings.names(), *ArmSettings.names()})),
+    multiple=True,
+    metavar="SETTING",
+    help="A setting that may differ, because it is what you compare. Can be given several times.",
+)
+@click.option("--tables", "tables_folder", type=FOLDER, help="Folder to write the compared figures to, as CSV.")
+@click.option("--out", type=FILE, required=True, help="The HTML page to write.")
+def compare(
+    first: Path,
+    second: Path,
+    results: tuple[Path, Path] | None,
+    may_differ: tuple[str, ...],
+    tables_folder: Path | None,
+    out: Path,
+) -> None:
+    """Set the study SECOND against the study FIRST: two machines, or before and after a change. One HTML page.
+
+    FIRST and SECOND are study files, as YAML or JSON, whose cells were measured; they can be the same file with the
+    records of two machines. Needs no GPU and no torch:
+
+    \b
+        dpscale compare config/before.yaml config/after.yaml --out /tmp/compared.html
+        dpscale compare config/mine.yaml config/mine.yaml --results here/mine there/mine --out /tmp/c.html
+
+    Studies that differ in a setting that can change a number are refused, and every such setting is named. Where that
+    difference is what you want to see, name it: --differing precision --differing memory_format. Hardware and software
+    may differ; of each study the records must come from one environment.
+    """
+    from dpscale.analyse.comparison import Side, refuse_other_settings
+    from dpscale.analyse.comparison import compare as compare_sides
+    from dpscale.analyse.tables import build_tables
+    from dpscale.present.comparison import render, verdict
+    from dpscale.record import write_text
+
+    studies = [Study.read(file) for file in (first, second)]
+    refuse_other_settings(studies[0], studies[1], may_differ)  # before reading any record
+    folders = results or [study.results for study in studies]
+    one, other = (
+        Side(name, study, build_tables(study, _collect(study, folder)))
+        for name, study, folder in zip(_names(studies), studies, folders, strict=True)
+    )
+    compared = compare_sides(one, other, may_differ)
+    if tables_folder:
+        for name, table in compared.tables.items():
+            write_text(tables_folder / f"{name}.csv", table.to_csv(index=False))
+    write_text(out, render(compared))
+    click.echo(f"{verdict(compared).answer}\npage: {out}")
+
+
+def _names(studies: Sequence[Study]) -> list[str]:
+    """The studies' names, numbered where they are the same."""
+    names = [study.name for study in studies]
+    return names if len(set(names)) == len(names) else [f"{name} ({n})" for n, name in enumerate(names, 1)]
 
 
 @main.command()
@@ -350,7 +436,6 @@ def report(study_file: Path, tables_folder: Path, out: Path) -> None:
 def summary(study_file: Path) -> None:
     """Print the main figures of a study that was run in this folder, and where its page is."""
     from dpscale.present.summary import summary as summarise
-    from dpscale.study import Study
 
     study = Study.read(study_file)
     click.echo(summarise(_read_tables(study.results / "tables")))
@@ -358,11 +443,9 @@ def summary(study_file: Path) -> None:
 
 
 def _read_tables(folder: Path) -> dict[str, Any]:
-    import pandas as pd
-
-    from dpscale.analyse.tables import COLUMNS, TEXT_COLUMNS
+    from dpscale.analyse.tables import COLUMNS, read_table
 
     try:
-        return {name: pd.read_csv(folder / f"{name}.csv", dtype=TEXT_COLUMNS) for name in COLUMNS}
+        return {name: read_table(folder / f"{name}.csv") for name in COLUMNS}
     except OSError as error:
         raise DpscaleError(f"{folder}: no tables there ({error}). Make them with: dpscale tables") from error

@@ -27,3 +27,7 @@ class MeasurementError(DpscaleError):
 
 class PublishedError(DpscaleError):
     """A file of published figures that is not valid."""
+
+
+class ComparisonError(DpscaleError):
+    """Two studies whose numbers cannot be set against each other."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpscale.attempts import Failure, find_dataset_failure, find_failure
+from dpscale.attempts import Failure, find_dataset_failure, find_failure, without_private
 from dpscale.errors import RecordError
 from dpscale.measure import MEASUREMENT_VERSIONS
 from dpscale.published import AUDIT_PATH, read_all
@@ -126,7 +126,7 @@ def collect(results: Path, cells: Iterable[AnyCell], settings: Settings) -> Coll
         if record is not None:
             collected.records[cell] = record
         elif problem:
-            collected.rejected[cell] = problem
+            collected.rejected[cell] = without_private(problem)
         elif failure := find_failure(results, cell) or (without_dataset if cell.needs_images else None):
             collected.failures[cell] = failure
     return collected

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 from dpscale.analyse.names import TABLES
 from dpscale.errors import DpscaleError
 from dpscale.measure import MEASUREMENT_VERSIONS
+from dpscale.present.standalone import heading_of
 from dpscale import cluster, published, rerun, slurm, study
 from dpscale.study import (
     CELL_PATH,
@@ -62,6 +63,7 @@ CELL_RULES = {cell.rule for cell in PLAN.all_cells}
 AUDITS = [RESULTS / published.AUDIT_PATH.format(id=id) for id in PUBLISHED]
 TABLE_FILES = [RESULTS / f"tables/{name}.csv" for name in TABLES]
 PAGE = STUDY.page
+CHARTS = RESULTS / "charts"
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 
 # What the jobs ask for that make tables and page: CPU jobs.
@@ -174,6 +176,11 @@ def only_to_measure(source, record):
         return ancient(source)
     finished = set(RECORDS) - OUTDATED.paths if workflow.is_main_process else set()
     return lambda wildcards: [] if record.format(**wildcards) in finished else source
+
+
+def chart_labels(wildcards):
+    """One label: with two, and two charts, Snakemake's report would take the second for a switch."""
+    return {"Chart": f"{wildcards.chart}: {heading_of(CHARTS / f'{wildcards.chart}.svg')}"}
 
 
 def sources(*patterns):

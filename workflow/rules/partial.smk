@@ -14,6 +14,9 @@ rule partial:
         results=RESULTS,
         tables=RESULTS / "tables",
         page=PAGE,
+        charts=CHARTS,
+    # Without Snakemake's own time stamp in it, the charts' folder is as new as the page.
     shell:
         "{{ dpscale tables --study {input.study:q} --results {params.results:q} --out {params.tables:q};"
-        " dpscale report --study {input.study:q} --tables {params.tables:q} --out {params.page:q}; }} > {log} 2>&1"
+        " dpscale report --study {input.study:q} --tables {params.tables:q} --out {params.page:q} --charts {params.charts:q};"
+        " rm -f {params.charts:q}/.snakemake_timestamp; }} > {log} 2>&1"

@@ -1,4 +1,4 @@
-# The page, from the tables alone.
+# The page, from the tables alone, and its charts as files of their own.
 
 
 rule report:
@@ -7,7 +7,14 @@ rule report:
         tables=TABLE_FILES,
         code=sources("present/*.py", "present/template/*"),
     output:
-        PAGE,
+        page=report(PAGE, caption="../report/page.rst", category="Page", labels={"Page": STUDY.name}),
+        charts=report(
+            directory(CHARTS),
+            patterns=["{chart}.svg"],
+            caption="../report/chart.rst",
+            category="Charts",
+            labels=chart_labels,
+        ),
     log:
         RESULTS / "logs/report.log",
     resources:
@@ -15,4 +22,5 @@ rule report:
     params:
         tables=RESULTS / "tables",
     shell:
-        "dpscale report --study {input.study:q} --tables {params.tables:q} --out {output:q} > {log} 2>&1"
+        "dpscale report --study {input.study:q} --tables {params.tables:q} --out {output.page:q}"
+        " --charts {output.charts:q} > {log} 2>&1"

@@ -8,10 +8,16 @@ rule tables:
         records=lambda wildcards: of_this_study(*RECORDS),
         audits=AUDITS,
         code=sources(
-            "analyse/*.py", "analyse/*.yaml", "study.py", "record.py", "attempts.py", "schema.py", "../schemas/*.yaml"
+            "analyse/*.py",
+            "analyse/*.yaml",
+            *[f"{name}.py" for name in ("study", "record", "attempts", "redaction", "schema")],
+            "../schemas/*.yaml",
         ),
     output:
-        TABLE_FILES,
+        [
+            report(file, caption=f"../report/tables/{file.stem}.rst", category="Tables", labels={"Table": file.stem})
+            for file in TABLE_FILES
+        ],
     log:
         RESULTS / "logs/tables.log",
     resources:

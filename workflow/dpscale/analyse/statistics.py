@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 RESAMPLES = 2000
 INTERVAL = (0.025, 0.975)
 
-Draws = NDArray[np.float64]  # (RESAMPLES,)
+Floats = NDArray[np.float64]
+Draws = Floats  # (RESAMPLES,)
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,41 @@ def t_quantile(degrees_of_freedom: float, probability: float = INTERVAL[1]) -> f
         middle = (low + high) / 2
         low, high = (middle, high) if above_half(middle) < probability - 0.5 else (low, middle)
     return math.sqrt(degrees_of_freedom) * math.tan(low)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Figures and their 95 % intervals as tables hold them, all of shape (n,); NaN where there is none."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+    def map(self, function: Callable[[Floats], Floats]) -> "Bounded":
+        """A growing function of all three."""
+        return Bounded(function(self.value), function(self.low), function(self.high))
+
+
+def bounded_difference(figures: Bounded, others: Bounded) -> Bounded:
+    """`figures` less `others`, which are independent of them, from the intervals alone (Zou and Donner 2008).
+
+    Each side's distance from figure to limit stands for its error there, so that intervals need not be symmetric.
+    """
+    value = figures.value - others.value
+    return Bounded(
+        value,
+        value - np.hypot(figures.value - figures.low, others.high - others.value),
+        value + np.hypot(figures.high - figures.value, others.value - others.low),
+    )
+
+
+def bounded_ratio(figures: Bounded, others: Bounded) -> Bounded:
+    """`figures` over `others`: the difference of their logarithms. NaN where a figure or limit is not above zero."""
+    return bounded_difference(figures.map(_logarithm), others.map(_logarithm)).map(np.exp)
+
+
+def _logarithm(values: Floats) -> Floats:
+    return np.log(values, where=values > 0, out=np.full_like(values, np.nan))
 
 
 def _variance_of_mean(values: Sequence[float]) -> float:

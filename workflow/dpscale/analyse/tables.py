@@ -1,7 +1,10 @@
 """The tables of a study, one row a configuration, from its plan and its records."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 import pandas as pd
@@ -122,11 +125,35 @@ TEXT_COLUMNS = dict.fromkeys(
     (
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
         *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
+        *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
         *("arm", "remedies", "without_remedies"),
         *published_audits.TEXT_COLUMNS,
     ),
     str,
 )
+
+
+# Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+
+
+def read_table(csv: Path | TextIO) -> pd.DataFrame:
+    """A table from its CSV file, for people to read.
+
+    Only an empty entry is a missing one: a host may be called `null`, or `007`. Control characters are named, such as
+    `[U+202E]`.
+    """
+    table = pd.read_csv(csv, dtype=TEXT_COLUMNS, keep_default_na=False, na_values=[""])
+    for name in table.columns.intersection(list(TEXT_COLUMNS)):
+        table[name] = table[name].map(with_names, na_action="ignore").astype(str)
+    return table
+
+
+def with_names(text: str) -> str:
+    """`text` with a name for every control character in it that could not be seen, or would turn what follows."""
+    return _CONTROLS.sub(lambda character: f"[U+{ord(character[0]):04X}]", text)
 
 
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> dict[str, pd.DataFrame]:

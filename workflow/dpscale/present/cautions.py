@@ -3,11 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from dpscale.present import words
+from dpscale.present.phrases import extreme, percent, place, with_interval
 from dpscale.present.words import Tables, Words
 
 # By the project's method, an arm is trained with at least so many seeds.
 SEEDS_WANTED = 3
+# An epoch time is well known where its interval, from end to end, is within this part of it.
+WIDTH = 0.1
+_HARDWARE = {"device_model": "device", "cpu_model": "CPU", "links": "links"}
+_SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")
 
 
 def cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:
@@ -19,8 +26,18 @@ def cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:
         _missing(tables),
         _rejected(tables),
         _several_environments(tables, say),
+        *of_records(tables, say),
+    )
+    return [sentence for sentence in found if sentence]
+
+
+def of_records(tables: Tables, say: Words) -> list[str]:
+    """The cautions about how things were measured."""
+    found = (
         _single_run(tables),
         _no_interval(tables),
+        _wide_intervals(tables, say),
+        _no_baseline(tables),
         _throttled(tables),
         _other_processes(tables, say),
         _dirty(tables),
@@ -82,8 +99,17 @@ def _several_environments(tables: Tables, say: Words) -> str | None:
     letters = words.listed([str(letter) for letter in tables["environments"]["environment"]])
     return (
         f"The records come from {len(tables['environments'])} environments ({letters}), combinations of "
-        "hardware, software and images. Their numbers are never pooled, and no baseline is taken from another one."
+        f"hardware, software and images, that differ in: {_differences(tables['environments'])}. Their numbers are "
+        "never pooled, and no baseline is taken from another one."
     )
+
+
+def _differences(environments: pd.DataFrame) -> str:
+    """`device, links, driver`: in what environments differ."""
+    names = {**_HARDWARE, **{name: name for name in _SOFTWARE}, "dataset_sha256": "images"}
+    return words.listed([
+        name for column, name in names.items() if environments[column].nunique(dropna=False) > 1
+    ]) or "nothing that is recorded here"  # fmt: skip
 
 
 def _single_run(tables: Tables) -> str | None:
@@ -103,6 +129,28 @@ def _no_interval(tables: Tables) -> str | None:
     if not without:
         return None
     return f"Epoch times without an interval: {without:,} of {len(measured):,}, with 1 timed epoch (n < 2)."
+
+
+def _wide_intervals(tables: Tables, say: Words) -> str | None:
+    measured = with_interval(words.ok(tables["times"]), "epoch_s")
+    width = (measured["epoch_s_high"] - measured["epoch_s_low"]) / measured["epoch_s"]
+    wide = measured.assign(width=width)[width > WIDTH]
+    if wide.empty:
+        return None
+    widest = extreme(wide, "width", largest=True)
+    return (
+        f"Epoch times whose 95 % interval is wider than {percent(WIDTH)} of them: {len(wide):,} of {len(measured):,}. "
+        f"The widest is {words.estimate(widest, 'epoch_s', unit=' s')} with {place(widest, say)}."
+    )
+
+
+def _no_baseline(tables: Tables) -> str | None:
+    speedup = tables["speedup"]
+    without = speedup[speedup["status"] == "no baseline"]
+    if without.empty:
+        return None
+    reasons = words.listed(sorted(set(without["reason"].dropna().astype(str))), 3)
+    return f"Speedups without a baseline: {len(without):,} of {len(speedup):,}{f', as {reasons}' if reasons else ''}."
 
 
 def _throttled(tables: Tables) -> str | None:

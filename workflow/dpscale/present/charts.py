@@ -4,15 +4,11 @@ Colour says the strategy, of curves the arm; marker shape and dashes say the num
 stands at the end of every line. Colours are CSS variables of the page, so that dark mode and print follow.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
-
 import pandas as pd
 
-from dpscale.present import words
-from dpscale.present.panel import Frame, Panel, Point, Reference, Series, draw
-from dpscale.present.svg import for_page
+from dpscale.present import headings, words
+from dpscale.present.figure import Figure, figure, parts, points
+from dpscale.present.panel import Panel, Point, Reference, Series
 from dpscale.present.words import Row, Words
 
 _OPERATION_COLOURS = {
@@ -24,28 +20,8 @@ _OPERATION_COLOURS = {
 }
 _ARM_COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "currentColor")
 _BASELINE_COLOUR = "var(--quiet)"
-_PANELS_DRAWN = 8
-_SERIES_DRAWN = 10
-_POINTS_DRAWN = 40
-
-Item = TypeVar("Item")
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One panel of a figure. The SVG carries its own title and description."""
-
-    title: str
-    subtitle: str
-    svg: str
-
-
-@dataclass(frozen=True)
-class Figure:
-    """The panels of a figure, and a sentence for all that was too much to draw."""
-
-    charts: Sequence[Chart]
-    not_drawn: Sequence[str]
+# The columns of inferred bandwidth, side by side at the size of the whole gradient, in pixels.
+_COLUMN_GAP = 8
 
 
 def epoch_time(times: pd.DataFrame, say: Words) -> Figure:
@@ -53,16 +29,17 @@ def epoch_time(times: pd.DataFrame, say: Words) -> Figure:
     quantity = f"Epoch time in s against batch per {say.device} in images"
     panels = [
         Panel(
-            title=words.capitalised(_place(key, say)),
-            subtitle=f"{quantity}; one line for each strategy × {say.devices}",
+            heading=headings.epoch_time(part, say),
+            place=words.capitalised(_place(key, say)),
+            quantity=f"{quantity}; one line for each strategy × {say.devices}",
             x_title=f"Batch per {say.device}, images",
             y_title="Epoch time, s",
             unit="s",
             series=_time_series(part),
         )
-        for key, part in _parts(times, ["scope", "environment"])
+        for key, part in parts(times, ["scope", "environment"])
     ]
-    return _figure("epoch-time", panels)
+    return figure("epoch-time", panels)
 
 
 def speedup(table: pd.DataFrame, scaling: str, say: Words) -> Figure:
@@ -70,13 +47,14 @@ def speedup(table: pd.DataFrame, scaling: str, say: Words) -> Figure:
     quantity = f"Speedup in × over 1 {say.device} against number of {say.devices}"
     held = f"batch per {say.device} (b)" if scaling == "weak" else "global batch (B)"
     panels = []
-    for key, part in _parts(table[table["scaling"] == scaling], ["scope", "environment", "strategy"]):
+    for key, part in parts(table[table["scaling"] == scaling], ["scope", "environment", "strategy"]):
         measured = words.ok(part)
         most = float(measured["gpus"].max())
         panels.append(
             Panel(
-                title=f"{key['strategy']}, {_place(key, say)}",
-                subtitle=f"{quantity}; one line for each {held} in images",
+                heading=headings.speedup(measured, scaling, say),
+                place=f"{key['strategy']}, {_place(key, say)}",
+                quantity=f"{quantity}; one line for each {held} in images",
                 x_title=f"Number of {say.devices}",
                 y_title="Speedup, ×",
                 unit="×",
@@ -84,37 +62,75 @@ def speedup(table: pd.DataFrame, scaling: str, say: Words) -> Figure:
                 references=(Reference("ideal", most, 1, most), Reference("1×", most, 1, 1)),
             )
         )
-    return _figure(f"speedup-{scaling}", panels)
+    return figure(f"speedup-{scaling}", panels)
 
 
-def bus_bandwidth(table: pd.DataFrame, say: Words) -> Figure:
-    """Bus bandwidth in GB/s against message size in KiB, of collectives alone: a panel for every number of GPUs and
-    environment. The network's own sizes, which lie between those of the series, are left to the table."""
-    quantity = "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes)"
-    collectives = table[(table["operation"] != "peer_copy") & table["use"].isna()]
-    collectives = collectives.assign(message_kib=collectives["message_bytes"] / 1024)
-    panels = []
-    for key in words.rows(collectives[["gpus", "environment"]].drop_duplicates()):
-        part = collectives[(collectives["gpus"] == key["gpus"]) & (collectives["environment"] == key["environment"])]
+def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, say: Words) -> Figure:
+    """Bus bandwidth in GB/s against message size in KiB, of collectives alone, and the bandwidth inferred from steps.
+
+    A panel for every number of GPUs and environment. The network's own sizes, which lie between those of the series,
+    are left to the table.
+    """
+    quantity = (
+        "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes); one line for each collective. Side by "
+        "side at the whole gradient's size: bandwidth of steps, inferred (E1) and by the profiler (E3), a point a batch"
+    )
+    alone = collectives[(collectives["operation"] != "peer_copy") & collectives["use"].isna()]
+    alone = alone.assign(message_kib=alone["message_bytes"] / 1024)
+    panels, not_drawn = [], []
+    for key in words.rows(alone[["gpus", "environment"]].drop_duplicates()):
+        part, steps = (
+            table[(table["gpus"] == key["gpus"]) & (table["environment"] == key["environment"])]
+            for table in (alone, bandwidth)
+        )
+        place = f"{say.count(key['gpus'])}{say.environment(key)}"
         panels.append(
             Panel(
-                title=f"{say.count(key['gpus'])}{say.environment(key)}",
-                subtitle=f"{quantity}; one line for each collective",
+                heading=headings.bandwidth(part, steps, say),
+                place=place,
+                quantity=quantity,
                 x_title="Message, KiB",
-                y_title="Bus bandwidth, GB/s",
+                y_title="Bandwidth, GB/s",
                 unit="GB/s",
-                series=[
-                    Series(
-                        str(operation).replace("_", "-"),
-                        _OPERATION_COLOURS[str(operation)],
-                        style,
-                        _points(line, "message_kib", "bus_bandwidth_gb_s"),
-                    )
-                    for style, (operation, line) in enumerate(part.groupby("operation"))
-                ],
+                series=[*_collective_series(part), *_inferred_series(steps)],
             )
         )
-    return _figure("bus-bandwidth", panels)
+        unresolved = words.in_order(steps[steps["status"] == "not resolvable"])
+        if len(unresolved):
+            which = [f"{row['strategy']} at batch {row['batch_per_gpu']:,}" for row in words.rows(unresolved)]
+            not_drawn.append(f"{place}: inferred bandwidth is not resolvable with {words.listed(which)}.")
+    return figure("bus-bandwidth", panels, not_drawn)
+
+
+def _collective_series(part: pd.DataFrame) -> list[Series]:
+    return [
+        Series(
+            str(operation).replace("_", "-"),
+            _OPERATION_COLOURS[str(operation)],
+            style,
+            points(line, "message_kib", "bus_bandwidth_gb_s"),
+        )
+        for style, (operation, line) in enumerate(part.groupby("operation"))
+    ]
+
+
+def _inferred_series(steps: pd.DataFrame) -> list[Series]:
+    """Columns of points, from the least to the most over all batches."""
+    measured = words.ok(steps)
+    gpus = measured["gpus"]
+    # Of a ring's bytes the message is the part that 2(N-1)/N multiplies.
+    measured = measured.assign(message_kib=measured["allreduce_bytes_per_step"] * gpus / (2 * (gpus - 1)) / 1024)
+    series: list[Series] = []
+    for strategy in ("ddp", "dp"):
+        for name, said in (("bandwidth_gb_s", "inferred"), ("profiler_bandwidth_gb_s", "profiler")):
+            place = len(series)
+            column = points(measured[measured["strategy"] == strategy].sort_values(name), "message_kib", name)
+            if column:
+                ascending = sorted(column, key=lambda point: point.y)
+                aside = _COLUMN_GAP * (place - 1.5)
+                style = len(_OPERATION_COLOURS) + place
+                series.append(Series(f"{strategy}, {said}", f"var(--{strategy})", style, ascending, aside=aside))
+    return series
 
 
 def training_loss(training: pd.DataFrame, baseline: str | None, say: Words) -> Figure:
@@ -147,16 +163,18 @@ def _curves(
         part = measured[same_place & ((measured["batch"] == key["batch"]) | is_baseline)]
         panels.append(
             Panel(
-                title=f"{quantity}, global batch {key['batch']:,}{say.environment(key)}",
-                subtitle=f"{quantity}{f' in {unit}' if unit else ''} against epoch; one line for each arm",
+                heading=headings.training(part, baseline, quantity, unit),
+                place=f"Global batch {key['batch']:,}{say.environment(key)}",
+                quantity=f"{quantity}{f' in {unit}' if unit else ''} against epoch; one line for each arm",
                 x_title="Epoch",
                 y_title=f"{quantity}{f', {unit}' if unit else ''}",
                 unit=unit,
                 series=_arm_series(part, baseline),
-                linear=True,
+                linear_x=True,
+                linear_y=True,
             )
         )
-    return _figure(name, panels)
+    return figure(name, panels)
 
 
 def _arm_series(part: pd.DataFrame, baseline: str | None) -> list[Series]:
@@ -166,26 +184,15 @@ def _arm_series(part: pd.DataFrame, baseline: str | None) -> list[Series]:
         # A mean over the seeds that are left when others diverged would look too good.
         whole = rows if diverged.empty else rows[rows["epoch"] < diverged.min()]
         of_epoch = whole.groupby("epoch")["value"].agg(["mean", "min", "max"]).reset_index()
-        points = [
+        means = [
             Point(float(row["epoch"]), row["mean"], row["min"], row["max"])
             for row in words.rows(of_epoch.sort_values("epoch"))
         ]
         end = None if diverged.empty else (float(diverged.min()), "diverged")
         colour = _BASELINE_COLOUR if arm == baseline else _ARM_COLOURS[style % len(_ARM_COLOURS)]
-        if points:
-            series.append(Series(str(arm), colour, style, points, end))
+        if means:
+            series.append(Series(str(arm), colour, style, means, end))
     return series
-
-
-def _parts(table: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[Row, pd.DataFrame]]:
-    """The table's parts that have results. Rows without a record have no environment: they belong to each."""
-    ordered = words.in_order(table)
-    for key in words.rows(words.ok(ordered)[list(columns)].drop_duplicates()):
-        part = ordered
-        for name in columns:
-            same = part[name] == key[name]
-            part = part[same | part[name].isna()] if name == "environment" else part[same]
-        yield key, part
 
 
 def _place(key: Row, say: Words) -> str:
@@ -196,12 +203,12 @@ def _time_series(part: pd.DataFrame) -> list[Series]:
     styles = {gpus: style for style, gpus in enumerate(sorted(part["gpus"].unique()))}
     series = []
     for (strategy, gpus), line in part.groupby(["strategy", "gpus"], sort=False):
-        points = _points(words.ok(line), "batch_per_gpu", "epoch_s")
+        measured = points(words.ok(line), "batch_per_gpu", "epoch_s")
         ended = words.rows(line[line["status"].isin(["oom", "capped"])])
         # The first batch that cannot run says where the line ends; the larger ones follow from it.
         end = (float(ended[0]["batch_per_gpu"]), words.state(ended[0]["status"])) if ended else None
-        if points:
-            series.append(Series(f"{strategy} × {gpus}", f"var(--{strategy})", styles[gpus], points, end))
+        if measured:
+            series.append(Series(f"{strategy} × {gpus}", f"var(--{strategy})", styles[gpus], measured, end))
     return series
 
 
@@ -212,57 +219,7 @@ def _speedup_series(part: pd.DataFrame, scaling: str) -> list[Series]:
             label=f"{symbol} = {batch:,}",
             colour=f"var(--{line['strategy'].iloc[0]})",
             style=style,
-            points=_points(line, "gpus", "speedup"),
+            points=points(line, "gpus", "speedup"),
         )
         for style, (batch, line) in enumerate(part.groupby(name))
     ]
-
-
-def _points(table: pd.DataFrame, x: str, y: str) -> list[Point]:
-    ordered = words.rows(table.sort_values(x))
-    return [Point(float(row[x]), row[y], row[f"{y}_low"], row[f"{y}_high"]) for row in ordered]
-
-
-def _figure(name: str, panels: Sequence[Panel]) -> Figure:
-    drawn = [_thinned(panel) for panel in panels[:_PANELS_DRAWN]]
-    frame = Frame.around(drawn)
-    charts = [_chart(f"{name}-{number}", panel, frame) for number, panel in enumerate(drawn, 1)]
-    not_drawn = [f"{panel.title}: not drawn." for panel in panels[_PANELS_DRAWN:]]
-    for panel, thin in zip(panels, drawn, strict=False):
-        if thin.number_of_points < panel.number_of_points:
-            shown = f"{thin.number_of_points:,} of {panel.number_of_points:,} points are drawn"
-            not_drawn.append(f"{panel.title}: {shown}.")
-    return Figure(charts, not_drawn)
-
-
-def _thinned(panel: Panel) -> Panel:
-    """The panel with no more lines and points than can be told apart."""
-    lines = _evenly(panel.series, _SERIES_DRAWN)
-    return replace(panel, series=[replace(line, points=_evenly(line.points, _POINTS_DRAWN)) for line in lines])
-
-
-def _evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """At most `most` of the items, evenly spread, the first and the last among them."""
-    if len(items) <= most:
-        return items
-    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
-
-
-def _chart(name: str, panel: Panel, frame: Frame) -> Chart:
-    svg = for_page(draw(panel, frame), name, f"{panel.title}. {panel.subtitle}", _description(panel))
-    return Chart(panel.title, panel.subtitle, svg)
-
-
-def _description(panel: Panel) -> str:
-    """What the panel shows, in words: the two ends of every line, and what ended it."""
-    return " ".join(_described(line, panel.unit) for line in panel.series)
-
-
-def _described(line: Series, unit: str) -> str:
-    first, last = line.points[0], line.points[-1]
-    ends = [first] if first is last else [first, last]
-    said = [f"{words.figure(point.y, 3)} {unit} at {point.x:,.0f}" for point in ends]
-    if line.end:
-        x, word = line.end
-        said.append(f"{word} at {x:,.0f}")
-    return f"{line.label}: {', '.join(said)}."

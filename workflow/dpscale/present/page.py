@@ -1,20 +1,16 @@
 """The page: everything a study says, in one HTML file that needs nothing else."""
 
-import base64
-import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from dpscale.present import charts, coverage, published, views, words
+from dpscale.present import assignment, charts, communication_charts, coverage, published, views, words
 from dpscale.present.cautions import cautions
 from dpscale.present.findings import findings
+from dpscale.present.html import fill
+from dpscale.present.strips import strips
+from dpscale.present.verdict import WORTH, verdict
 from dpscale.present.words import Tables, Words
 
-_TEMPLATES = Path(__file__).parent / "template"
 _NETWORKS = {
     "cifar_resnet18": "ResNet-18 for 32×32 images",
     "torchvision_resnet18": "torchvision's ResNet-18",
@@ -28,24 +24,18 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
     files. Pure, but for reading its own template.
     """
     say = Words.of(study, tables)
-    style = Markup((_TEMPLATES / "page.css").read_text())
-    templates = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return templates.get_template("page.html.j2").render(
-        style=style,
-        style_hash=_csp_hash(f"\n{style}"),
+    return fill(
+        "page.html.j2",
         study=study,
         say=say,
         network=_network(study),
         devices=_devices(study, tables, say),
         measured=_dates(tables),
         commit=_commit(tables),
+        verdict=verdict(tables, say),
+        worth=WORTH,
         cautions=cautions(study, tables),
+        strips=strips(tables, say),
         findings=findings(tables, say),
         grid=coverage.grid(tables["times"], say),
         absences=coverage.absences(tables["times"], say),
@@ -55,13 +45,19 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         strong=charts.speedup(tables["speedup"], "strong", say),
         times=views.times(tables["times"], say),
         speedup=views.speedup(tables["speedup"], say),
+        scopes=views.scopes(tables["times"], tables["speedup"], say),
         communication=views.communication(tables["communication"], say),
         estimates=views.estimates(tables["communication"], say),
         steps=views.steps(tables["steps"], say),
+        step_parts=communication_charts.steps(tables["steps"], say),
+        estimators=communication_charts.estimates(tables["communication"], say),
+        predicted=communication_charts.held_out(tables["forecast"], say),
+        expected=communication_charts.forecast(tables["forecast"], tables["speedup"], say),
         phases=views.phases(tables["steps"], say),
         bandwidth=views.bandwidth(tables["bandwidth"], say),
         collectives=views.collectives(tables["collectives"], say),
-        bus_bandwidth=charts.bus_bandwidth(tables["collectives"], say),
+        bus_bandwidth=charts.bus_bandwidth(tables["collectives"], tables["bandwidth"], say),
+        bus_bandwidths=views.bus_bandwidth(tables["collectives"], say),
         laws=views.laws(tables["laws"], say),
         allreduce_models=views.allreduce_models(tables["allreduce_models"], say),
         held_out=views.held_out(tables["forecast"], say),
@@ -76,12 +72,9 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         records=views.records(tables["records"], say),
         rejected=views.rejected(tables["rejected"]),
         published=published.blocks(tables),
+        audit_link=views.csv_link("audit", tables["audit"]),
+        sheets=assignment.sheets(tables, say),
     )
-
-
-def _csp_hash(text: str) -> str:
-    """How a Content-Security-Policy names an inline element's text."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _network(study: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """One panel: lines on logarithmic or linear axes, drawn by Vega-Lite. What is drawn is the business of `charts`."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -13,70 +13,89 @@ from dpscale.present import words
 from dpscale.present.words import Row
 
 # Pixels. The space around the plot is fixed, so that all panels of a page have one size.
-_WIDTH, _HEIGHT = 300, 270
+WIDTH, HEIGHT = 300, 270
 _AROUND = {"left": 60, "right": 108, "top": 8, "bottom": 42}
-_LABEL_X = _WIDTH + 14
+LABEL_X = WIDTH + 14
 _LABEL_GAP = 14
 _LANE_HEIGHT = 18
 _LANE_MARKER_GAP = 11
 _X_TICK_GAP, _Y_TICK_GAP = 44, 22
+_MARKER_REACH = 3
+FORECAST = "forecast"
 
 # Vega-Lite measures text with this font; page.css sets the same, as the SVG in the page says none.
-_FONT, _TEXT_SIZE = "DejaVu Sans", 11
+_FONT, TEXT_SIZE = "DejaVu Sans", 11
 
 _MARKERS = (
     "circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left",
-    "wedge", "arrow",
+    "M-1,-1L1,-1L-1,1L1,1Z", "M-1,-1L-1,1L1,-1L1,1Z",
 )  # fmt: skip
 _DASHES = (
     (1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (12, 3), (1, 3), (6, 2, 2, 2), (9, 6), (3, 1),
 )  # fmt: skip
-_INK, _QUIET, _GRID = "currentColor", "var(--quiet)", "var(--grid)"
+INK, QUIET, _GRID = "currentColor", "var(--quiet)", "var(--grid)"
 
 
 @dataclass(frozen=True)
 class Point:
-    """A value and its interval; `low` and `high` are NaN where it has none."""
+    """A value and its interval; `low` and `high` are NaN where it has none. Forecast ones are not `marked`."""
 
     x: float
     y: float
     low: float
     high: float
+    marked: bool = True
 
 
 @dataclass(frozen=True)
 class Series:
-    """A line of at least one point. `style` numbers marker and dashes; `end` is (x, word) where it stops."""
+    """A line of at least one point. `style` numbers marker and dashes; `end` is (x, word) where it stops.
+
+    `aside` moves it by so many pixels to the right, where several lines stand at one x.
+    """
 
     label: str
     colour: str
     style: int
     points: Sequence[Point]
     end: tuple[float, str] | None = None
+    aside: float = 0
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A line to compare with, from (1, left) to (x, right)."""
+    """A line to compare with, from (start, left) to (x, right)."""
 
     label: str
     x: float
     left: float
     right: float
+    start: float = 1
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What one panel shows. `unit` is that of the points' y. Linear panels have linear axes, and intervals as bands."""
+    """What one panel shows: `heading` is what to take away from it, `place` what it is of, `quantity` what it draws.
 
-    title: str
-    subtitle: str
+    `unit` is that of the points' y. Axes are logarithmic unless said to be linear; intervals are
+    bars, and bands where both axes are linear or nothing is measured, as from the x `forecast_from` on.
+    """
+
+    heading: str
+    place: str
+    quantity: str
     x_title: str
     y_title: str
     unit: str
     series: Sequence[Series]
     references: Sequence[Reference] = ()
-    linear: bool = False
+    linear_x: bool = False
+    linear_y: bool = False
+    forecast_from: float | None = None
+
+    @property
+    def subtitle(self) -> str:
+        return f"{self.place}. {self.quantity}"
 
     @property
     def number_of_points(self) -> int:
@@ -126,23 +145,29 @@ class Frame:
         series = [line for panel in panels for line in panel.series]
         references = [reference for panel in panels for reference in panel.references]
         lanes = sorted({line.end[1] for line in series if line.end})
+        lanes += [FORECAST] if any(panel.forecast_from for panel in panels) else []
         xs = {point.x for line in series for point in line.points} | {line.end[0] for line in series if line.end}
         ys = [y for line in series for point in line.points for y in (point.y, point.low, point.high)]
         ys += [y for reference in references for y in (reference.left, reference.right)]
-        above = _HEIGHT / (_HEIGHT - len(lanes) * _LANE_HEIGHT)
-        if any(panel.linear for panel in panels):
+        above = HEIGHT / (HEIGHT - len(lanes) * _LANE_HEIGHT)
+        xs |= {reference.start for reference in references}
+        # What stands aside of its x is no point of the axis.
+        ticks = sorted(xs - {point.x for line in series if line.aside for point in line.points})
+        if any(panel.linear_x for panel in panels):
+            x_axis = Axis(*_with_margin(xs), WIDTH, ticks, linear=True)
+        else:
+            x_axis = Axis(*_at_least_doubling(xs), WIDTH, ticks)
+        if any(panel.linear_y for panel in panels):
             low, high = _with_margin(y for y in ys if words.is_known(y))
-            y_axis = Axis(low, low + (high - low) * above, _HEIGHT, _even_numbers(low, high), linear=True)
-            return cls(Axis(*_with_margin(xs), _WIDTH, sorted(xs), linear=True), y_axis, lanes)
-        if references:
-            xs.add(1)
-        low, high = _at_least_doubling([y for y in ys if y > 0])
-        y_axis = Axis(low, low * (high / low) ** above, _HEIGHT, _round_numbers(low, high, bool(references)))
-        return cls(Axis(*_at_least_doubling(xs), _WIDTH, sorted(xs)), y_axis, lanes)
+            y_axis = Axis(low, low + (high - low) * above, HEIGHT, _even_numbers(low, high), linear=True)
+        else:
+            low, high = _at_least_doubling([y for y in ys if y > 0])
+            y_axis = Axis(low, low * (high / low) ** above, HEIGHT, _round_numbers(low, high, bool(references)))
+        return cls(x_axis, y_axis, lanes)
 
     def lane_y(self, word: str) -> float:
         """The y of a lane's middle."""
-        return self.y.value(_HEIGHT - _LANE_HEIGHT * (self.lanes.index(word) + 0.5))
+        return self.y.value(HEIGHT - _LANE_HEIGHT * (self.lanes.index(word) + 0.5))
 
 
 def draw(panel: Panel, frame: Frame) -> str:
@@ -150,50 +175,52 @@ def draw(panel: Panel, frame: Frame) -> str:
     x = _axis(alt.X("x:Q"), panel.x_title, frame.x, _X_TICK_GAP)
     y = _axis(alt.Y("y:Q"), panel.y_title, frame.y, _Y_TICK_GAP)
     colour = alt.Color("colour:N", scale=None)
-    markers = [_mark(line, point.x, point.y) for line in panel.series for point in line.points]
+    marks = [
+        (point, _mark(line, _moved(point.x, line, frame), point.y)) for line in panel.series for point in line.points
+    ]
     labels = _labels(panel, frame)
     layers = [
-        _over(_reference_points(panel)).mark_line(color=_QUIET, strokeWidth=1).encode(x, y, detail="line:N"),
-        _over(labels)
-        .mark_rule(color=_QUIET, strokeWidth=0.6, strokeDash=[1, 2])
-        .encode(x, y, x2=alt.value(_LABEL_X - 3), y2="label_y:Q"),
-        _spreads(panel, x, colour),
-        _over(markers)
+        over(_reference_points(panel, frame)).mark_line(color=QUIET, strokeWidth=1).encode(x, y, detail="line:N"),
+        over(labels)
+        .mark_rule(color=QUIET, strokeWidth=0.6, strokeDash=[1, 2])
+        .encode(x, y, x2=alt.value(LABEL_X - 3), y2="label_y:Q"),
+        *_spreads(panel, frame, x, colour),
+        over([mark for _, mark in marks])
         .mark_line(strokeWidth=1.8)
         .encode(x, y, detail="line:N", color=colour, strokeDash=alt.StrokeDash("dash:N", scale=None)),
-        _over(markers + _lane_markers(panel, frame))
+        over([mark for point, mark in marks if point.marked] + _lane_markers(panel, frame))
         .mark_point(filled=True, size=42, opacity=1)
         .encode(x, y, color=colour, shape=alt.Shape("marker:N", scale=None)),
-        _over(labels)
-        .mark_text(align="left", baseline="middle", fontSize=_TEXT_SIZE)
-        .encode(alt.Y("label_y:Q"), x=alt.value(_LABEL_X), text="label:N", color=colour),
+        over(labels)
+        .mark_text(align="left", baseline="middle", fontSize=TEXT_SIZE)
+        .encode(alt.Y("label_y:Q"), x=alt.value(LABEL_X), text="label:N", color=colour),
     ]
-    chart = alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT).configure(**_CONFIG)
+    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT).configure(**CONFIG)
     return str(vl_convert.vegalite_to_svg(chart.to_dict()))
 
 
-_CONFIG: dict[str, Any] = {
+CONFIG: dict[str, Any] = {
     "autosize": "none",
     "padding": _AROUND,
     "background": "transparent",
     "font": _FONT,
     "view": alt.ViewConfig(stroke=None),
     "axis": alt.AxisConfig(
-        labelColor=_INK,
-        titleColor=_INK,
+        labelColor=INK,
+        titleColor=INK,
         titleFontWeight="normal",
-        labelFontSize=_TEXT_SIZE,
-        titleFontSize=_TEXT_SIZE,
+        labelFontSize=TEXT_SIZE,
+        titleFontSize=TEXT_SIZE,
         gridColor=_GRID,
-        domainColor=_QUIET,
-        tickColor=_QUIET,
+        domainColor=QUIET,
+        tickColor=QUIET,
         labelOverlap=False,
         labelBound=False,
     ),
 }
 
 
-def _over(values: Sequence[Row]) -> alt.Chart:
+def over(values: Sequence[Row]) -> alt.Chart:
     return alt.Chart(alt.InlineData(values=list(values)))
 
 
@@ -228,10 +255,11 @@ def _even_numbers(low: float, high: float) -> list[float]:
 
 
 def _round_numbers(low: float, high: float, doubling: bool) -> list[float]:
-    """Powers of two where doubling is what the reader looks for; else 1, 2 and 5 times powers of ten."""
+    """Powers of two where doubling is what the reader looks for; else 1, 2 and 5 times powers of ten. Of fewer
+    than three powers, even numbers instead."""
     if doubling:
         powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
-        return [2.0**power for power in powers]
+        return [2.0**power for power in powers] if len(powers) > 2 else _even_numbers(low, high)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 4 else (1,)
     numbers = [step * 10.0**power for power in range(first, last + 1) for step in steps]
@@ -246,31 +274,57 @@ def _mark(line: Series, x: float, y: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _spreads(panel: Panel, x: Any, colour: Any) -> Any:
+def _moved(x: float, line: Series, frame: Frame) -> float:
+    return frame.x.value(frame.x.pixel(x) + line.aside) if line.aside else x
+
+
+def _spreads(panel: Panel, frame: Frame, x: Any, colour: Any) -> Iterator[Any]:
     """Intervals: a bar at every point, or a band along the line."""
-    chart = _over(_intervals(panel))
     ends = {"y": alt.Y("low:Q"), "y2": "high:Q"}
-    if panel.linear:
-        fill = alt.Fill("colour:N", scale=None)
-        return chart.mark_area(opacity=0.15, strokeWidth=0).encode(x, **ends, fill=fill, detail="line:N")
-    return chart.mark_rule(strokeWidth=1.5).encode(x, **ends, color=colour)
+    intervals = _intervals(panel, frame)
+    fill = alt.Fill("colour:N", scale=None)
+    if along := [row for is_band, row in intervals if is_band]:
+        yield over(along).mark_area(opacity=0.15, strokeWidth=0).encode(x, **ends, fill=fill, detail="line:N")
+    if upright := [row for is_band, row in intervals if not is_band]:
+        yield over(upright).mark_rule(strokeWidth=1.5).encode(x, **ends, color=colour)
 
 
-def _intervals(panel: Panel) -> list[Row]:
-    return [
-        {"line": line.label, "x": point.x, "low": point.low, "high": point.high, "colour": line.colour}
-        for line in panel.series
-        for point in line.points
-        if words.is_known(point.low) and words.is_known(point.high) and (panel.linear or point.low > 0)
-    ]
+def _intervals(panel: Panel, frame: Frame) -> list[tuple[bool, Row]]:
+    """All intervals, and whether they are part of a band; on a logarithmic axis from its lower edge at the lowest."""
+    intervals: list[tuple[bool, Row]] = []
+    for line in panel.series:
+        for point in line.points:
+            if not (words.is_known(point.low) and words.is_known(point.high)):
+                continue
+            is_band = panel.linear_y and (panel.linear_x or not point.marked)
+            low = point.low if panel.linear_y else max(point.low, frame.y.low)
+            if is_band or _is_seen(frame.y, low, point):
+                x = _moved(point.x, line, frame)
+                row = {"line": line.label, "x": x, "low": low, "high": point.high, "colour": line.colour}
+                intervals.append((is_band, row))
+    return intervals
 
 
-def _reference_points(panel: Panel) -> list[Row]:
-    return [
+def _is_seen(axis: Axis, low: float, point: Point) -> bool:
+    """Whether a bar from `low` to the point's high is longer than the marker on it."""
+    if point.high <= axis.low:
+        return False
+    at = axis.pixel(point.y)
+    return max(at - axis.pixel(low), axis.pixel(point.high) - at) > _MARKER_REACH
+
+
+def _reference_points(panel: Panel, frame: Frame) -> list[Row]:
+    """Lines to compare with, and the edge from which on all is forecast, up to its lane and along it."""
+    lines: list[Row] = [
         {"line": reference.label, "x": x, "y": y}
         for reference in panel.references
-        for x, y in ((1, reference.left), (reference.x, reference.right))
+        for x, y in ((reference.start, reference.left), (reference.x, reference.right))
     ]
+    if panel.forecast_from:
+        lane_y = frame.lane_y(FORECAST)
+        edge = ((panel.forecast_from, frame.y.low), (panel.forecast_from, lane_y), (frame.x.high, lane_y))
+        lines += [{"line": FORECAST, "x": x, "y": y} for x, y in edge]
+    return lines
 
 
 def _lane_markers(panel: Panel, frame: Frame) -> list[dict[str, Any]]:
@@ -282,7 +336,7 @@ def _lane_markers(panel: Panel, frame: Frame) -> list[dict[str, Any]]:
     markers = []
     for (x, word), lines in together.items():
         width = _LANE_MARKER_GAP * (len(lines) - 1)
-        left = min(frame.x.pixel(x) - width / 2, _WIDTH - width)
+        left = min(frame.x.pixel(x) - width / 2, WIDTH - width)
         for place, line in enumerate(lines):
             at = frame.x.value(left + _LANE_MARKER_GAP * place)
             markers.append(_mark(line, at, frame.lane_y(word)))
@@ -292,11 +346,11 @@ def _lane_markers(panel: Panel, frame: Frame) -> list[dict[str, Any]]:
 def _labels(panel: Panel, frame: Frame) -> list[Row]:
     """The labels right of the plot: of lines, references and lanes, apart so that none hides another."""
     lasts = [(line, line.points[-1]) for line in panel.series]
-    ends = [(line.label, line.colour, last.x, last.y) for line, last in lasts]
-    ends += [(line.label, _QUIET, line.x, line.right) for line in panel.references]
-    ends += [(word, _INK, frame.x.high, frame.lane_y(word)) for word in frame.lanes]
+    ends = [(line.label, line.colour, _moved(last.x, line, frame), last.y) for line, last in lasts]
+    ends += [(line.label, QUIET, line.x, line.right) for line in panel.references]
+    ends += [(word, INK, frame.x.high, frame.lane_y(word)) for word in frame.lanes]
     half = _LABEL_GAP / 2
-    pixels = spread([frame.y.pixel(y) for *_, y in ends], _LABEL_GAP, half, _HEIGHT - half)
+    pixels = spread([frame.y.pixel(y) for *_, y in ends], _LABEL_GAP, half, HEIGHT - half)
     return [
         {"label": label, "colour": colour, "x": x, "y": y, "label_y": frame.y.value(pixel)}
         for (label, colour, x, y), pixel in zip(ends, pixels, strict=True)

@@ -1,9 +1,47 @@
-"""Phrases that findings share: which rows are compared, and how a figure and its place are written."""
+"""What findings share: their form, which rows are compared, and how a figure and its place are written."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
 from dpscale.present import words
-from dpscale.present.words import Row, Words
+from dpscale.present.words import Row, Tables, Words
+
+_CELLS_NAMED = 6
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence with its numbers, and the cells it rests on: `rows` rows of the page's table `view`."""
+
+    sentence: str
+    view: str
+    rows: int
+    cells: Sequence[str]
+
+    @property
+    def rests_on(self) -> str:
+        """The cells, and how many more where there are too many for a line or two."""
+        return words.listed(self.cells, _CELLS_NAMED, "; ")
+
+
+Predicate = Callable[[Tables, Words], Finding | None]
+
+
+def finding(sentence: str, view: str, rows: Sequence[Row], say: Words) -> Finding:
+    """A finding that rests on these rows of configurations."""
+    return Finding(sentence, view, len(rows), _places(rows, say))
+
+
+def _places(rows: Sequence[Row], say: Words) -> list[str]:
+    """`ddp × 4 at 32, 128 (compute scope)`: batches stand together. Tables of ddp alone have no column for it."""
+    batches: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        scope = f" ({words.scope(row['scope'])})" if "scope" in row else ""
+        place = f"{row.get('strategy', 'ddp')} × {row['gpus']}", f"{scope}{say.environment(row)}"
+        batches.setdefault(place, {})[f"{int(row['batch_per_gpu']):,}"] = None
+    return [f"{who} at {words.listed(list(found))}{where}" for (who, where), found in batches.items()]
 
 
 def with_interval(table: pd.DataFrame, name: str) -> pd.DataFrame:

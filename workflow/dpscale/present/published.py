@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.present import views, words
+from dpscale.present import words
 from dpscale.present.views import Column, View
 from dpscale.present.words import Row, Tables
 
@@ -131,9 +131,7 @@ def _view(study: str, cells: pd.DataFrame) -> View:
         if name != "speedup_alternative" and len(of_it):
             columns.append(_corrected_column(known, name, f"{heading}, {unit}", scale))
     rows = [[column.cell(place) for column in columns] for place in _places(cells)]
-    return View(
-        f"audit-{study}", "audit", f"{study}, as published and as defined here", columns, rows, 0, views.csv_link(cells)
-    )
+    return View(f"audit-{study}", "audit", f"{study}, as published and as defined here", columns, rows, 0, None)
 
 
 def _places(cells: pd.DataFrame) -> list[Row]:

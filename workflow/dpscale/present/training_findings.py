@@ -4,14 +4,16 @@ As in `findings`. A difference counts where Welch's 95 % interval over seeds car
 seeds' spread explains.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from dpscale.present import words
-from dpscale.present.phrases import extreme, percent, with_interval
+from dpscale.present.phrases import Finding, extreme, percent, with_interval
 from dpscale.present.words import Row, Tables, Words
 
 
-def large_batch_costs(tables: Tables, say: Words) -> str | None:
+def large_batch_costs(tables: Tables, say: Words) -> Finding | None:
     """Arms without remedies whose test accuracy lies wholly below the baseline's."""
     plain = with_interval(_on_photographs(tables, say), "test_accuracy_difference")
     plain = plain[plain["remedies"].isna() | (plain["remedies"] == "")]
@@ -22,84 +24,95 @@ def large_batch_costs(tables: Tables, say: Words) -> str | None:
         f"{_accuracy(row)} with {_arm(row, say)}, {_points(row, 'test_accuracy_difference')}"
         for row in words.rows(worse.sort_values(["global_batch", "arm"]))
     )
-    return (
-        f"A large batch without a remedy loses accuracy against the baseline {_baseline(tables)}: test accuracy after "
-        f"the last epoch is {named}."
+    baseline = _baseline(tables)
+    return _of_arms(
+        f"A large batch without a remedy loses accuracy against the baseline {baseline['arm']} (global batch "
+        f"{int(baseline['global_batch']):,}, {_accuracy(baseline)}): test accuracy after the last epoch is {named}.",
+        [baseline, *words.rows(worse)],
     )
 
 
-def remedies_that_help(tables: Tables, say: Words) -> str | None:
+def remedies_that_help(tables: Tables, say: Words) -> Finding | None:
     """Arms whose test accuracy lies wholly above that of the same arm without remedies."""
     compared = _remedied(tables, say)
     better = compared[compared["test_accuracy_gain_low"] > 0]
     if better.empty:
         return None
-    return (
-        f"{_of_remedied(better, compared)} more accurate than without, beyond the seeds' spread: {_gains(better, say)}."
-    )
+    sentence = f"{_of_remedied(better, compared)} more accurate than without, beyond the seeds' spread"
+    return _of_arms(f"{sentence}: {_gains(better, say)}.", words.rows(better))
 
 
-def remedies_within_the_spread(tables: Tables, say: Words) -> str | None:
+def remedies_within_the_spread(tables: Tables, say: Words) -> Finding | None:
     """Arms that cannot be told from the same arm without remedies."""
     compared = _remedied(tables, say)
     undecided = compared[(compared["test_accuracy_gain_low"] <= 0) & (compared["test_accuracy_gain_high"] >= 0)]
     if undecided.empty:
         return None
-    return f"{_of_remedied(undecided, compared)} not told from those without by these seeds: {_gains(undecided, say)}."
+    return _of_arms(
+        f"{_of_remedied(undecided, compared)} not told from those without by these seeds: {_gains(undecided, say)}.",
+        words.rows(undecided),
+    )
 
 
-def remedies_that_harm(tables: Tables, say: Words) -> str | None:
+def remedies_that_harm(tables: Tables, say: Words) -> Finding | None:
     """Arms whose test accuracy lies wholly below that of the same arm without remedies."""
     compared = _remedied(tables, say)
     worse = compared[compared["test_accuracy_gain_high"] < 0]
     if worse.empty:
         return None
-    return (
-        f"{_of_remedied(worse, compared)} less accurate than without, beyond the seeds' spread: {_gains(worse, say)}."
+    return _of_arms(
+        f"{_of_remedied(worse, compared)} less accurate than without, beyond the seeds' spread: {_gains(worse, say)}.",
+        words.rows(worse),
     )
 
 
-def baseline_regained(tables: Tables, say: Words) -> str | None:
+def baseline_regained(tables: Tables, say: Words) -> Finding | None:
     """Arms with remedies, at a global batch that loses accuracy without, that have at least the baseline's mean."""
     summary = words.ok(_on_photographs(tables, say))
-    parts = []
+    parts: list[str] = []
+    rows: list[Row] = []
     for baseline in words.rows(summary[_is_baseline(summary)]):
         rivals = summary[
             (summary["environment"] == baseline["environment"])
             & summary["given_back"].notna()
             & (summary["test_accuracy"] >= baseline["test_accuracy"])
         ]
-        parts += [
-            f"{_accuracy(row)} with {_arm(row, say)}, the baseline {_accuracy(baseline)}"
-            for row in words.rows(rivals.sort_values(["global_batch", "test_accuracy"], ascending=[True, False]))
-        ]
-    return f"The baseline's mean test accuracy is regained at a larger batch: {'; '.join(parts)}." if parts else None
+        regained = words.rows(rivals.sort_values(["global_batch", "test_accuracy"], ascending=[True, False]))
+        rows += [baseline, *regained] if regained else []
+        parts += [f"{_accuracy(row)} with {_arm(row, say)}, the baseline {_accuracy(baseline)}" for row in regained]
+    if not parts:
+        return None
+    return _of_arms(f"The baseline's mean test accuracy is regained at a larger batch: {'; '.join(parts)}.", rows)
 
 
-def best_at_a_batch(tables: Tables, say: Words) -> str | None:
+def best_at_a_batch(tables: Tables, say: Words) -> Finding | None:
     """The most accurate arm at every global batch that has arms with and without remedies."""
     compared = _on_photographs(tables, say).dropna(subset=["test_accuracy", "given_back"])
-    parts = []
+    parts: list[str] = []
+    rows: list[Row] = []
     for batch in sorted(set(compared["global_batch"])):
         best = extreme(compared[compared["global_batch"] == batch], "test_accuracy", largest=True)
+        rows.append(best)
         parts.append(
-            f"at {batch:,} it is {best['arm']} ({best['remedies']}) with {_accuracy(best)}, which gives back "
+            f"at {batch:,} it is {best['arm']} with {_accuracy(best)}, which gives back "
             f"{percent(best['given_back'])} of what the batch lost"
         )
-    return f"The best arm of a global batch: {'; '.join(parts)}." if parts else None
+    return _of_arms(f"The best arm of a global batch: {'; '.join(parts)}.", rows) if parts else None
 
 
-def divergence(tables: Tables, say: Words) -> str | None:
+def divergence(tables: Tables, say: Words) -> Finding | None:
     """Arms whose loss did not stay finite."""
     diverged = tables["training_summary"]
     diverged = diverged[diverged["status"] == "diverged"]
     if diverged.empty:
         return None
     named = "; ".join(f"{_arm(row, say)}: {row['reason']}" for row in words.rows(diverged))
-    return f"The loss did not stay finite for {words.plural(len(diverged), 'arm')}: {named}."
+    return _of_arms(
+        f"The loss did not stay finite for {words.plural(len(diverged), 'arm')}: {named}.", words.rows(diverged)
+    )
 
 
-def order_without_set_epoch(tables: Tables, say: Words) -> str | None:
+def order_without_set_epoch(tables: Tables, say: Words) -> Finding | None:
     """What set_epoch changes for the order of samples: measured, of all epochs but the first."""
     later = tables["training_evidence"].dropna(subset=["same_place"])
     later = later[later["strategy"] == "ddp"]
@@ -112,15 +125,15 @@ def order_without_set_epoch(tables: Tables, say: Words) -> str | None:
         f"{len(repeated):,} of {len(later[~told]):,} orders"
     )
     fresh = later[told]
-    if fresh.empty:
-        return f"{sentence}."
-    return (
-        f"{sentence}; with it, {percent(fresh['same_place'].mean())} of the images stood at the same place, and a "
-        f"worker had had {percent(fresh['seen_before'].mean())} of its images in the epoch before."
-    )
+    if not fresh.empty:
+        sentence += (
+            f"; with it, {percent(fresh['same_place'].mean())} of the images stood at the same place, and a worker had "
+            f"had {percent(fresh['seen_before'].mean())} of its images in the epoch before"
+        )
+    return _of_evidence(f"{sentence}.", later)
 
 
-def statistics_of_workers(tables: Tables, say: Words) -> str | None:
+def statistics_of_workers(tables: Tables, say: Words) -> Finding | None:
     """Whether workers share batch-norm's running statistics: whose are in the network that is tested."""
     known = tables["training_evidence"].dropna(subset=["statistics_kept"])
     if known.empty:
@@ -133,7 +146,20 @@ def statistics_of_workers(tables: Tables, say: Words) -> str | None:
         name = f"{strategy} with SyncBatchNorm" if shared else str(strategy)
         apart = f"{words.figure(rows['statistics_difference'].max(), 2)} standard deviations apart at most"
         parts.append(f"of {name} {which} (running means {apart})")
-    return f"Batch-norm's running statistics after an epoch: {'; '.join(parts)}."
+    return _of_evidence(f"Batch-norm's running statistics after an epoch: {'; '.join(parts)}.", known)
+
+
+def _of_arms(sentence: str, arms: Sequence[Row]) -> Finding:
+    """Arms are named in the sentence; their recipes, which are long, are what it rests on."""
+    recipes = [
+        f"{row['arm']}: {row['remedies']}" if words.text(row["remedies"]) != words.ABSENT else row["arm"]
+        for row in arms
+    ]
+    return Finding(sentence, "training_summary", len(arms), recipes)
+
+
+def _of_evidence(sentence: str, rows: pd.DataFrame) -> Finding:
+    return Finding(sentence, "training_evidence", len(rows), [str(arm) for arm in dict.fromkeys(rows["arm"])])
 
 
 def _kept(workers: list[int], say: Words) -> str:
@@ -157,10 +183,9 @@ def _is_baseline(summary: pd.DataFrame) -> pd.Series:
     return pd.Series(words.is_true(summary["is_baseline"]), index=summary.index, dtype=bool)
 
 
-def _baseline(tables: Tables) -> str:
+def _baseline(tables: Tables) -> Row:
     summary = tables["training_summary"]
-    row = words.rows(summary[_is_baseline(summary)])[0]
-    return f"{row['arm']} (global batch {int(row['global_batch']):,}, {_accuracy(row)})"
+    return words.rows(summary[_is_baseline(summary)])[0]
 
 
 def _of_remedied(some: pd.DataFrame, compared: pd.DataFrame) -> str:
@@ -170,9 +195,7 @@ def _of_remedied(some: pd.DataFrame, compared: pd.DataFrame) -> str:
 
 def _gains(arms: pd.DataFrame, say: Words) -> str:
     ordered = arms.sort_values(["global_batch", "test_accuracy_gain"], ascending=[True, False])
-    return "; ".join(
-        f"{_arm(row, say)} ({row['remedies']}), {_points(row, 'test_accuracy_gain')}" for row in words.rows(ordered)
-    )
+    return "; ".join(f"{_arm(row, say)}, {_points(row, 'test_accuracy_gain')}" for row in words.rows(ordered))
 
 
 def _arm(row: Row, say: Words) -> str:

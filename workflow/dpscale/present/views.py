@@ -1,9 +1,12 @@
 """Tables for reading: which columns of a table are shown, under which heading, with which unit."""
 
-from collections.abc import Callable, Sequence
+import base64
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
-from urllib.parse import quote
 
 import pandas as pd
 
@@ -12,11 +15,16 @@ from dpscale.present import words
 from dpscale.present.words import Row, Words
 
 ROWS_SHOWN = 200
-_INLINE_CSV_CHARACTERS = 30_000
+_ROWS_IN_LINK = 500
+_LINK_CHARACTERS = 12_000
+_WIDE_CHARACTERS = 40
 _US = 1e6
 _MS = 1e3
 _MB = 1e-6
 _GB = 1e-9
+_ARM_COLUMNS = ["arm", *words.POINT_COLUMNS, "environment"]
+_WITH_REASON = ("ok", "no baseline", "not resolvable")
+_SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 
 
 @dataclass(frozen=True)
@@ -30,8 +38,8 @@ class Column:
 
 @dataclass(frozen=True)
 class View:
-    """A table as the page shows it: text only. `source` is the CSV table it is made of; `csv_link`, a data URL of that,
-    is None where it is large, or where another view has it."""
+    """A table as the page shows it: text only. `source` is the CSV table it is made of; `csv_link`, a data URL of that
+    in a ZIP file, is None where it is large, or where another view has it."""
 
     name: str
     source: str
@@ -40,6 +48,25 @@ class View:
     cells: Sequence[Sequence[str]]
     rows_left_out: int
     csv_link: str | None
+
+    @property
+    def rows(self) -> list[tuple[Sequence[str], int]]:
+        """The cells of every row without the dashes at its end, and how many dashes these are."""
+        return [(row[: len(row) - blank], blank) for row in self.cells for blank in [_dashes_at_end(row)]]
+
+    @property
+    def css_classes(self) -> str:
+        """`t2 w5`: the second column is text, the fifth text that is long. Said once a table, not once a cell."""
+        named = []
+        for number, column in enumerate(self.columns, start=1):
+            if not column.is_number:
+                is_wide = any(len(row[number - 1]) > _WIDE_CHARACTERS for row in self.cells)
+                named.append(f"{'w' if is_wide else 't'}{number}")
+        return " ".join(named)
+
+
+def _dashes_at_end(row: Sequence[str]) -> int:
+    return sum(1 for _ in takewhile(lambda cell: cell == words.ABSENT, reversed(row)))
 
 
 def times(table: pd.DataFrame, say: Words) -> View:
@@ -62,12 +89,28 @@ def speedup(table: pd.DataFrame, say: Words) -> View:
     return _view("speedup", f"Speedup over 1 {say.device}", table, [
         _text("Scaling", "scaling"),
         *_keys(table, say),
-        _figure("Epoch time, s", "epoch_s"),
-        _figure(f"Epoch time of 1 {say.device}, s", "baseline_epoch_s"),
         _estimate("Speedup, ×", "speedup"),
         _estimate("Efficiency, %", "efficiency", 100),
         _estimate("Speedup from steps, ×", "speedup_from_steps"),
     ])  # fmt: skip
+
+
+def scopes(times: pd.DataFrame, speedups: pd.DataFrame, say: Words) -> View:
+    """The configurations that were measured with and without the DataLoader in the clock."""
+    places = [*words.POINT_COLUMNS, "environment"]
+    weak = words.ok(speedups)[words.ok(speedups)["scaling"] == "weak"]
+    measured = words.ok(times).merge(weak[[*places, "scope", *_SPEEDUP]], on=[*places, "scope"], how="left")
+    compute, loaded = (measured[measured["scope"] == scope] for scope in ("compute", "end_to_end"))
+    both = compute.drop(columns="scope").merge(loaded, on=places, suffixes=("", "_end_to_end"))
+    both = both.assign(loader_s=both["epoch_s_end_to_end"] - both["epoch_s"])
+    return _view("scopes", "With and without the DataLoader in the clock", both, [
+        *_keys(both.drop(columns="scope"), say, status=False),
+        _estimate("Epoch time, compute, s", "epoch_s"),
+        Column("Epoch time, end-to-end, s", lambda row: words.estimate(_end_to_end(row, "epoch_s"), "epoch_s")),
+        _figure("Longer by, s", "loader_s"),
+        _estimate("Speedup, compute, ×", "speedup"),
+        Column("Speedup, end-to-end, ×", lambda row: words.estimate(_end_to_end(row, "speedup"), "speedup")),
+    ], source="times")  # fmt: skip
 
 
 def communication(table: pd.DataFrame, say: Words) -> View:
@@ -84,7 +127,8 @@ def communication(table: pd.DataFrame, say: Words) -> View:
 def estimates(table: pd.DataFrame, say: Words) -> View:
     """The estimates of communication in a step, of the configurations that have more than one."""
     caption = "Communication of one step, in ms, estimated in five ways"
-    measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all")
+    others = ["ablation_step_s", "profiler_step_s", "logger_step_s", "isolated_step_s", "training_step_s"]
+    measured = table.dropna(subset=others, how="all")
     return _view("estimates", caption, measured, [
         *_keys(table, say, status=False),
         _figure("Step, headline", "step_s", _MS),
@@ -108,7 +152,6 @@ def bandwidth(table: pd.DataFrame, say: Words) -> View:
         _figure("Allreduce per step, MB", "allreduce_bytes_per_step", _MB),
         _figure(f"Through {say.device} 0's links per step, MB", "root_link_bytes_per_step", _MB),
         _whole("Steps per epoch", "steps_per_epoch"),
-        _figure("Allreduce per epoch, GB", "allreduce_bytes_per_epoch", _GB),
         _estimate("Communication time, s", "communication_s"),
         _estimate("Bandwidth, GB/s", "bandwidth_gb_s"),
         _estimate("Bandwidth from the profiler's time, GB/s", "profiler_bandwidth_gb_s"),
@@ -126,17 +169,15 @@ def steps(table: pd.DataFrame, say: Words) -> View:
         _estimate("Communication, exposed", "communication_s", _MS),
         _estimate("Copies from and to the host", "copy_s", _MS),
         _estimate("Idle", "idle_s", _MS),
-        _figure("Sum", "parts_s", _MS),
         _estimate("Step, by the host's clock", "step_s", _MS),
-        Column("Difference, %", lambda row: words.figure(_scaled(row["difference"], 100), 2)),
         _figure("Communication, hidden", "hidden_communication_s", _MS),
-    ], source="steps", whole=table)  # fmt: skip
+    ])  # fmt: skip
 
 
 def phases(table: pd.DataFrame, say: Words) -> View:
-    """What the first device did, by phase; other devices are in the table on disk."""
-    first = table[(table["phase"] != WHOLE_STEP) & (table["device"] == 0)]
-    caption = f"Where a step of {say.device} 0 goes by phase, in ms: its own work by the phase that asked for it"
+    """What the first of the most devices did, by phase; the others are in the table on disk."""
+    first = table[(table["phase"] != WHOLE_STEP) & (table["device"] == 0) & (table["gpus"] == table["gpus"].max())]
+    caption = f"Where a step of {say.device} 0 goes by phase, on the most {say.devices}, in ms, by the phase that asked"
     return _view("phases", caption, first, [
         *_keys(table, say, status=False),
         _text("Phase", "phase"),
@@ -147,29 +188,48 @@ def phases(table: pd.DataFrame, say: Words) -> View:
     ], source="steps")  # fmt: skip
 
 
+def bus_bandwidth(table: pd.DataFrame, say: Words) -> View:
+    """The sweep over message sizes: a row a message, a column an operation."""
+    swept = _sweep(table)
+    ends = ["bus_bandwidth_gb_s", "bus_bandwidth_gb_s_low", "bus_bandwidth_gb_s_high"]
+    place = ["environment", "gpus", "message_bytes"]
+    wide = swept.pivot(index=place, columns="operation", values=ends)
+    wide.columns = pd.Index([f"{name[1]}{name[0].removeprefix(ends[0])}" for name in wide.columns.to_flat_index()])
+    operations = sorted(set(swept["operation"]))
+    caption = "Bus bandwidth of collectives by message, in GB/s, with nothing else running"
+    return _view("bus_bandwidth", caption, wide.reset_index(), [
+        *_environment(say),
+        _whole(say.heading, "gpus"),
+        _whole("Bytes", "message_bytes"),
+        *(_estimate(words.capitalised(operation.replace("_", "-")), operation) for operation in operations),
+    ], source="collectives", whole=table)  # fmt: skip
+
+
 def collectives(table: pd.DataFrame, say: Words) -> View:
-    return _view("collectives", "Collectives and copies with nothing else running", table, [
+    """The messages of a training step, and copies from one device to another."""
+    caption = "The messages of a training step, and copies from one to another, with nothing else running"
+    return _view("collectives", caption, table.drop(_sweep(table).index), [
         Column("Operation", lambda row: str(row["operation"]).replace("_", " "), is_number=False),
         _whole(say.heading, "gpus"),
         *_environment(say),
         _whole("Bytes", "message_bytes"),
         Column("For", _use, is_number=False),
         _estimate("Time, µs", "time_s", _US),
-        _figure("Shortest, µs", "time_s_min", _US),
-        _figure("95 % below, µs", "time_s_p95", _US),
-        _figure("Algorithm bandwidth, GB/s", "algorithm_bandwidth_gb_s"),
         _estimate("Bus bandwidth, GB/s", "bus_bandwidth_gb_s"),
-    ])  # fmt: skip
+    ], source="collectives")  # fmt: skip
 
 
 def laws(table: pd.DataFrame, say: Words) -> View:
-    return _view("laws", "Scaling laws fitted to the weak speedups", table, [
-        *_keys(table, say, status=False),
-        _text("Law", "law"),
-        _text("Parameter", "parameter"),
-        _estimate("Value", "value"),
+    """One row a law, compute scope where there is one; a law's parameters stand side by side."""
+    shown = table[table["scope"] == min(table["scope"], default="")]
+    shown = shown.assign(known=[f"{row['parameter']} {words.estimate(row, 'value')}" for row in words.rows(shown)])
+    law = ["strategy", "scope", "environment", "batch_per_gpu", "law", "statement"]
+    fitted = shown.groupby(law, dropna=False, sort=False)["known"].agg("; ".join).reset_index()
+    return _view("laws", f"Scaling laws fitted to the weak speedups{_of_scope(shown)}", fitted, [
+        *_keys(fitted, say, status=False),
+        _text("Parameters", "known"),
         _text("What the points can tell", "statement"),
-    ])  # fmt: skip
+    ], source="laws", whole=table)  # fmt: skip
 
 
 def allreduce_models(table: pd.DataFrame, say: Words) -> View:
@@ -214,7 +274,6 @@ def forecast(table: pd.DataFrame, say: Words) -> View:
         _text("Allreduce", "algorithm"),
         _estimate("Step, ms", "step_s", _MS),
         _figure("Exposed communication, ms", "exposed_s", _MS),
-        _estimate("Images/s", "images_per_s"),
         _estimate("Speedup, ×", "speedup"),
         _estimate("Efficiency, %", "efficiency", 100),
     ], source="forecast", whole=table)  # fmt: skip
@@ -255,21 +314,21 @@ def training_summary(table: pd.DataFrame, say: Words) -> View:
 
 
 def training(table: pd.DataFrame, say: Words) -> View:
-    return _view("training", "Every epoch of every arm and seed", table, [
-        *_arm(table, say),
-        _whole("Seed", "seed"),
+    """Every arm's epochs: the mean over seeds between the least and the most, as its curve shows it."""
+    curves = [
+        {**key, "seeds": len(part), "diverged": int((part["status"] == "diverged").sum()), **_over_seeds(part)}
+        for key, part in _groups(table, [*_ARM_COLUMNS, "epoch"])
+    ]
+    shown = pd.DataFrame(curves, columns=[*_ARM_COLUMNS, "epoch", "seeds", "diverged", *_over_seeds(table)])
+    return _view("training", "Every arm after every epoch: mean over seeds, brackets hold all seeds", shown, [
+        *_arm(shown, say),
         _whole("Epoch", "epoch"),
-        _status(),
-        _whole("Global batch, images", "global_batch"),
-        _figure("Learning rate of the last step", "learning_rate", 1, 3),
-        _figure("Training loss", "training_loss"),
-        _figure("Training accuracy, %", "training_accuracy", 100),
-        _figure("Test loss", "test_loss"),
-        _figure("Test accuracy, %", "test_accuracy", 100),
+        _whole("Seeds", "seeds"),
+        _whole("Diverged", "diverged"),
+        _estimate("Training loss", "training_loss"),
+        _estimate("Test accuracy, %", "test_accuracy", 100),
         _figure("Epoch time, s", "epoch_s"),
-        _figure("Throughput, images/s", "images_per_s"),
-        _figure("Energy, J", "energy_j"),
-    ])  # fmt: skip
+    ], source="training", whole=table)  # fmt: skip
 
 
 def training_evidence(table: pd.DataFrame, say: Words) -> View:
@@ -309,18 +368,34 @@ def environments(table: pd.DataFrame) -> View:
 
 
 def records(table: pd.DataFrame, say: Words) -> View:
-    return _view("records", "Records used", table, [
-        _text("Record", "path"),
-        _status(),
-        _text("Environment", "environment"),
-        _text("Started, UTC", "started_at"),
+    """How many records there are of a kind, by what measured them; each of them is in the table on disk."""
+    origin = ["kind", "environment", "host", "git_commit", "git_dirty", "dataset_source"]
+    groups = [
+        {
+            **key,
+            "records": len(part),
+            "first": part["started_at"].dropna().min(),
+            "last": part["finished_at"].dropna().max(),
+            "jobs": words.listed(sorted(set(part["job_id"].dropna().astype(str))), 3),
+            "throttled": int((part["throttle_reasons"].dropna().astype(str) != "").sum()),
+            "disturbed": int((part["other_processes"].astype(float) > 0).sum()),
+        }
+        for key, part in _groups(table, origin)
+    ]
+    names = [*origin, "records", "first", "last", "jobs", "throttled", "disturbed"]
+    return _view("records", "Records used, by what measured them", pd.DataFrame(groups, columns=names), [
+        _text("Kind", "kind"),
+        *_environment(say),
         _text("Host", "host"),
         Column("Commit", _commit, is_number=False),
-        _text("Job", "job_id"),
-        _text("Throttling", "throttle_reasons"),
-        _whole(f"Other processes on the {say.devices}", "other_processes"),
         _text("Images", "dataset_source"),
-    ])  # fmt: skip
+        _whole("Records", "records"),
+        _text("First started, UTC", "first"),
+        _text("Last finished, UTC", "last"),
+        _text("Jobs", "jobs"),
+        _whole("Throttled", "throttled"),
+        _whole("With other processes", "disturbed"),
+    ], source="records", whole=table)  # fmt: skip
 
 
 def rejected(table: pd.DataFrame) -> View:
@@ -341,16 +416,52 @@ def _view(
     shown = ordered.head(ROWS_SHOWN)
     cells = [[column.cell(row) for column in columns] for row in words.rows(shown)]
     downloaded = whole if source else table
-    link = None if downloaded is None else csv_link(downloaded)
+    link = None if downloaded is None else csv_link(source or name, downloaded)
     return View(name, source or name, caption, columns, cells, len(table) - len(shown), link)
 
 
-def csv_link(table: pd.DataFrame) -> str | None:
-    """The whole table as a data URL, with 7 significant digits, where that is small enough for a page."""
-    if len(table) > ROWS_SHOWN:
+def csv_link(name: str, table: pd.DataFrame) -> str | None:
+    """The whole table as a data URL of a ZIP file that holds `<name>.csv`, with 5 significant digits.
+
+    None where that is too large for a page. The same table gives the same bytes: the file in it has no date.
+    """
+    if len(table) > _ROWS_IN_LINK:
         return None
-    csv = table.convert_dtypes().to_csv(index=False, float_format="%.7g")
-    return f"data:text/csv;charset=utf-8,{quote(csv, safe=',/:()=')}" if len(csv) <= _INLINE_CSV_CHARACTERS else None
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        csv = table.convert_dtypes().to_csv(index=False, float_format="%.5g")
+        archive.writestr(zipfile.ZipInfo(f"{name}.csv"), csv, zipfile.ZIP_DEFLATED, 9)
+    link = f"data:application/zip;base64,{base64.b64encode(packed.getvalue()).decode()}"
+    return link if len(link) <= _LINK_CHARACTERS else None
+
+
+def _sweep(collectives: pd.DataFrame) -> pd.DataFrame:
+    """The collectives of the sweep: for no message of a training, and between no two devices alone."""
+    return collectives[collectives["use"].isna() & collectives["source"].isna()]
+
+
+def _groups(table: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """The table's parts that are equal in these columns, in the order of their first rows."""
+    for key, part in table.groupby(names, dropna=False, sort=False):
+        yield dict(zip(names, key, strict=True)), part
+
+
+def _over_seeds(table: pd.DataFrame) -> dict[str, float]:
+    """Mean, least and most of what was trained, NaN where nothing is known."""
+    names = ("training_loss", "test_accuracy", "epoch_s")
+    return {
+        end: float(found)
+        for name in names
+        for end, found in (
+            (name, table[name].mean()),
+            (f"{name}_low", table[name].min()),
+            (f"{name}_high", table[name].max()),
+        )
+    }
+
+
+def _of_scope(table: pd.DataFrame) -> str:
+    return f", {words.scope(table['scope'].iloc[0])}" if len(table) else ""
 
 
 def _keys(table: pd.DataFrame, say: Words, status: bool = True) -> list[Column]:
@@ -361,7 +472,7 @@ def _keys(table: pd.DataFrame, say: Words, status: bool = True) -> list[Column]:
         _text("Strategy", "strategy"),
         *([_whole(say.heading, "gpus")] if "gpus" in table else []),
         _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
-        *([_status()] if status else []),
+        *([Column("Status", _state, is_number=False)] if status else []),
     ]
 
 
@@ -383,6 +494,11 @@ def _environment(say: Words) -> list[Column]:
 
 def _status() -> Column:
     return Column("Status", _status_with_reason, is_number=False)
+
+
+def _state(row: Row) -> str:
+    """The state's word, with its reason only where that is this table's own: why there is no time is under Not run."""
+    return _status_with_reason(row) if row["status"] in _WITH_REASON else words.state(row["status"])
 
 
 def _status_with_reason(row: Row) -> str:
@@ -429,6 +545,11 @@ def _figure(heading: str, name: str, scale: float = 1.0, digits: int = 4) -> Col
 
 def _estimate(heading: str, name: str, scale: float = 1.0) -> Column:
     return Column(heading, lambda row: words.estimate(row, name, scale))
+
+
+def _end_to_end(row: Row, name: str) -> Row:
+    """The estimate `name` of the row's end-to-end scope. Ends of intervals are suffixed after `_low` and `_high`."""
+    return {end: row[f"{end}_end_to_end"] for end in (name, f"{name}_low", f"{name}_high")}
 
 
 def _scaled(value: Any, scale: float) -> Any:

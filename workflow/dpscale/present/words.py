@@ -78,10 +78,10 @@ def plural(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {several or f'{noun}s'}"
 
 
-def listed(items: Sequence[str], limit: int = 12) -> str:
+def listed(items: Sequence[str], limit: int = 12, separator: str = ", ") -> str:
     """`a, b, c`, and how many more where there are more than `limit`."""
     more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
-    return ", ".join(items[:limit]) + more
+    return separator.join(items[:limit]) + more
 
 
 def is_known(value: Any) -> bool:
@@ -129,7 +129,7 @@ def estimate(row: Row, name: str, scale: float = 1.0, unit: str = "") -> str:
     decimals = _decimals(value * scale, 4)
     if high > low:
         by_width = _decimals((high - low) * scale, 2)
-        decimals = min(decimals, max(by_width, _decimals(value * scale, 1)))
+        decimals = min(decimals, max(by_width, _decimals(value * scale, 1))) if value else by_width
     shown, *interval = (_fixed(number * scale, decimals) for number in (value, low, high))
     return f"{shown}{unit} [{', '.join(interval)}]"
 

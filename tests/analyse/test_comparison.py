@@ -1,0 +1,298 @@
+"""Two studies side by side: nothing is told of the same, what differs by how much, and what may not is refused."""
+
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import two_studies
+from dpscale.analyse.comparison import NO_INTERVAL, NOT_APART, SUBJECTS, compare, differing_settings
+from dpscale.analyse.statistics import (
+    Bounded,
+    bootstrap_median,
+    bounded_difference,
+    bounded_ratio,
+    derive,
+    welch_difference,
+)
+from dpscale.analyse.tables import build_tables
+from dpscale.errors import ComparisonError
+from dpscale.record import Collected
+from dpscale.study import Settings, Study
+from two_studies import ACCURACIES, ARMS, compared, side, slower, study
+
+values = st.floats(0.01, 100)
+parts = st.floats(0, 0.9)
+bounded = st.builds(
+    lambda value, below, above: Bounded(
+        np.array([value]), np.array([value * (1 - below)]), np.array([value * (1 + above)])
+    ),
+    values, parts, parts,
+)  # fmt: skip
+
+
+def ends(one: Bounded) -> list[float]:
+    return [float(one.value[0]), float(one.low[0]), float(one.high[0])]
+
+
+@given(bounded, bounded)
+def test_ratio_and_difference_turn_around_with_their_sides(one, other):
+    value, low, high = ends(bounded_ratio(one, other))
+    assert low <= value <= high
+    assert ends(bounded_ratio(other, one)) == pytest.approx([1 / value, 1 / high, 1 / low])
+    value, low, high = ends(bounded_difference(one, other))
+    assert low <= value <= high
+    assert ends(bounded_difference(other, one)) == pytest.approx([-value, -high, -low])
+
+
+@given(bounded, bounded, st.floats(0.01, 100))
+def test_a_ratio_does_not_depend_on_the_unit(one, other, unit):
+    assert ends(bounded_ratio(one, other)) == pytest.approx(
+        ends(bounded_ratio(one.map(lambda x: x * unit), other.map(lambda x: x * unit)))
+    )
+
+
+def test_of_symmetric_intervals_squares_add_up():
+    """1.96 standard deviations to either side of normal variables, whose variances add."""
+    one, other = (Bounded(*np.array([[value], [value - half], [value + half]])) for value, half in ((7, 3), (5, 4)))
+    assert ends(bounded_difference(one, other)) == [2, -3, 7]
+
+
+def test_without_a_limit_above_zero_there_is_no_ratio():
+    one, other = (Bounded(*np.array([[1.0], [low], [2.0]])) for low in (0.5, -0.1))
+    assert math.isnan(bounded_ratio(one, other).high[0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_interval_of_a_ratio_is_that_of_independent_draws(seed):
+    """A second way to the same interval: the bootstrap's draws, divided, where the tables hold limits alone."""
+    generator = np.random.default_rng(seed)
+    one, other = (
+        bootstrap_median([mean * generator.lognormal(0, 0.05, 5) for _ in range(4)], f"{mean} {seed}")
+        for mean in (2.0, 3.0)
+    )  # fmt: skip
+    low, high = derive(lambda a, b: a / b, one, other).interval
+    limits = [Bounded(*(np.array([x]) for x in (estimate.value, *estimate.interval))) for estimate in (one, other)]
+    found = bounded_ratio(*limits)
+    assert [found.low[0], found.high[0]] == pytest.approx([low, high], abs=0.15 * (high - low))
+
+
+def rows(table: pd.DataFrame, **where) -> pd.DataFrame:
+    return table[(table[list(where)] == pd.Series(where)).all(axis=1)]
+
+
+def test_nothing_is_told_of_a_study_and_itself():
+    tables = compared().tables
+    for name, subject in SUBJECTS.items():
+        table = tables[name]
+        assert len(table)
+        assert (table[subject.column] == subject.unchanged).all()
+        assert set(table["outcome"]) == {NOT_APART}
+
+
+@settings(max_examples=8)
+@given(st.floats(0.2, 5))
+def test_a_study_that_is_k_times_slower_is_one_over_k_times_as_fast(factor):
+    assume(abs(factor - 1) > 0.05)
+    tables = compared(slower(factor)).tables
+    times = tables["compared_times"]
+    assert times["ratio"].to_numpy() == pytest.approx(1 / factor)
+    assert ((times["ratio_low"] <= times["ratio"]) & (times["ratio"] <= times["ratio_high"])).all()
+    assert set(times["outcome"]) == {"slower" if factor > 1 else "faster"}
+    assert tables["compared_speedup"]["ratio"].to_numpy() == pytest.approx(1)
+    assert set(tables["compared_speedup"]["outcome"]) == {NOT_APART}
+
+
+def test_the_second_study_is_the_one_that_changed():
+    tables = compared(slower(1.2, "ddp")).tables
+    ddp = rows(tables["compared_times"], strategy="ddp", gpus=2, batch_per_gpu=512, quantity="epoch_s").iloc[0]
+    assert (ddp["first"], ddp["second"]) == pytest.approx((1.18, 1.2 * 1.18))
+    assert ddp["outcome"] == "slower"
+    speedup = rows(tables["compared_speedup"], strategy="ddp", gpus=2, batch_per_gpu=512).iloc[0]
+    assert (speedup["ratio"], speedup["outcome"]) == (pytest.approx(1 / 1.2), "lower")
+    others = tables["compared_times"][tables["compared_times"]["strategy"] != "ddp"]
+    assert set(others["outcome"]) == {NOT_APART}
+
+
+def test_communication_is_compared_by_differences():
+    table = compared(slower(1.2, "ddp")).tables["compared_communication"]
+    e1 = rows(table, strategy="ddp", gpus=4, batch_per_gpu=512, quantity="communication_step_s").iloc[0]
+    assert e1["difference"] == pytest.approx(0.2 * 0.591 * 4 * 512 / 50_000, rel=1e-6)
+    assert e1["outcome"] == "longer"
+    assert set(rows(table, quantity="ablation_step_s")["strategy"]) == {"ddp"}, "dp has no hook to leave out"
+    assert set(rows(table, quantity="isolated_step_s")["outcome"]) == {NOT_APART}
+
+
+def test_faster_links_have_more_bandwidth():
+    def change(cell, record):
+        for result in record.get("collectives", []):
+            result["seconds"] = [seconds / 1.5 for seconds in result["seconds"]]
+
+    table = compared(change).tables["compared_collectives"]
+    is_copy = table["operation"] == "peer_copy"
+    assert table[~is_copy]["ratio"].to_numpy() == pytest.approx(1.5)
+    assert set(table[~is_copy]["outcome"]) == {"higher"}
+    assert set(table[is_copy]["outcome"]) == {NOT_APART}
+    assert table[is_copy][["source", "target"]].notna().all(axis=None)
+
+
+def test_arms_are_compared_over_seeds():
+    def change(cell, record):
+        if cell.coordinates.get("arm") == "large":
+            for epoch in record["epochs"]:
+                epoch["test_accuracy"] += 0.15
+
+    table = compared(change).tables["compared_training"]
+    large = rows(table, arm="large", quantity="test_accuracy").iloc[0]
+    welch = welch_difference([one + 0.15 for one in ACCURACIES["large"]], ACCURACIES["large"])
+    assert [large[f"difference{end}"] for end in ("", "_low", "_high")] == pytest.approx(
+        [welch.value, welch.low, welch.high]
+    )
+    assert large["outcome"] == "higher"
+    assert rows(table, arm="small", quantity="test_accuracy").iloc[0]["outcome"] == NOT_APART
+
+
+def test_an_arm_whose_seeds_did_not_all_end_well_is_not_compared():
+    def change(cell, record):
+        if cell.coordinates.get("arm") == "large" and cell.seed == 2:
+            record["diverged"] = True
+
+    row = rows(compared(change).tables["compared_training"], arm="large", quantity="test_accuracy").iloc[0]
+    assert row["second_status"] == "diverged"
+    assert "1 of 3 seeds diverged" in row["second_reason"]
+    assert pd.isna(row["difference"])
+    assert pd.isna(row["outcome"])
+
+
+def test_what_one_study_alone_has_is_listed_with_its_state():
+    def out_of_memory(cell, record):
+        if (
+            record["kind"] == "timing"
+            and cell.configuration.strategy == "dp"
+            and cell.configuration.batch_per_gpu == 32
+        ):
+            record |= {"status": "oom", "scopes": {}, "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA"}}
+
+    tables = compared(out_of_memory, study(batch_per_gpu=[32, 128])).tables
+    times = rows(tables["compared_times"], quantity="epoch_s")
+    alone = times[times["outcome"].isna()]
+    assert set(alone[alone["batch_per_gpu"] == 512]["second_status"]) == {"not planned"}
+    assert set(alone[alone["batch_per_gpu"] == 32]["second_status"]) == {"oom"}
+    assert set(alone[alone["batch_per_gpu"] == 32]["second_reason"]) == {"out of memory in warm-up"}
+    assert len(alone) == 5 + 2
+    assert len(times) == 15
+
+
+def test_a_single_timing_is_not_called_faster():
+    def once(cell, record):
+        for scope in record.get("scopes", {}).values():
+            scope |= {"epoch_s": [0.001], "step_s_median": [0.001]}
+
+    table = compared(once, study(runs=1)).tables["compared_times"]
+    assert set(table["outcome"]) == {NO_INTERVAL}
+    assert table["ratio"].notna().all()
+
+
+# A change of the study for every setting: the key's path, and a value that is not its default.
+CHANGES = {
+    "device": (("device",), "cpu"),
+    "network": (("network", "name"), "torchvision_resnet18"),
+    "width": (("network", "width"), 32),
+    "precision": (("precision",), "bfloat16"),
+    "memory_format": (("memory_format",), "channels_last"),
+    "learning_rate": (("optimiser", "learning_rate"), 0.2),
+    "momentum": (("optimiser", "momentum"), 0.5),
+    "weight_decay": (("optimiser", "weight_decay"), 0.001),
+    "dataset_source": (("dataset", "source"), "synthetic"),
+    "epoch_images": (("dataset", "images"), 40_000),
+    "scopes": (("scopes",), ["end_to_end"]),
+    "warmup_epochs": (("epochs", "warmup"), 2),
+    "timed_epochs": (("epochs", "timed"), 4),
+    "budget_s": (("epochs", "budget_s"), 7.5),
+    "loader_workers": (("dataset", "loader_workers"), 5),
+}
+
+
+def with_changes(names) -> Study:
+    changed: dict = {}
+    for name in names:
+        path, value = CHANGES[name]
+        node = changed
+        for key in path[:-1]:
+            node = node.setdefault(key, {})
+        node[path[-1]] = value
+    return study(**changed)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return side().tables
+
+
+@settings(max_examples=50)
+@given(st.sets(st.sampled_from(sorted(CHANGES)), min_size=1), st.sets(st.sampled_from(sorted(CHANGES))))
+def test_every_setting_that_differs_and_may_not_is_named_with_both_values(tables, changed, may_differ):
+    assume(not {"network", "width"} <= changed)
+    first, second = two_studies.Side("a", study(), tables), two_studies.Side("b", with_changes(changed), tables)
+    refused = changed - may_differ
+    if not refused:
+        assert {one.setting for one in compare(first, second, may_differ).differing} == changed
+        return
+    with pytest.raises(ComparisonError) as caught:
+        compare(first, second, may_differ)
+    message = str(caught.value)
+    assert "\n" not in message
+    named = re.findall(r"[:;] (\w+) is (\S+) and (\S+?)(?=;|\. )", message)
+    old, new = (side.study.settings.to_json() for side in (first, second))
+    assert {name: (one, other) for name, one, other in named} == {
+        name: tuple("+".join(value) if isinstance(value, list) else str(value) for value in (old[name], new[name]))
+        for name in refused
+    }
+    assert set(re.findall(r"--differing (\w+)", message)) == refused
+
+
+def test_every_setting_is_tried():
+    assert set(CHANGES) == set(Settings.names())
+
+
+def test_a_setting_of_an_arm_alone_is_named_with_the_arm():
+    other = study(training={"arms": {**ARMS, "large": {**ARMS["large"], "warmup_epochs": 1}}, "baseline": "small"})
+    (one,) = differing_settings(study(), other)
+    assert (one.name, one.first, one.second) == ("warmup_epochs of arm large", 0, 1)
+
+
+def test_what_arms_take_of_the_study_is_named_once():
+    assert [one.name for one in differing_settings(study(), with_changes(["learning_rate"]))] == ["learning_rate"]
+
+
+def test_an_arm_that_one_study_lacks_differs_in_nothing():
+    assert differing_settings(study(), study(training={"arms": {"small": ARMS["small"]}})) == []
+
+
+def test_several_environments_are_never_pooled():
+    def change(cell, record):
+        if cell.coordinates.get("run") == 2:
+            record["software"]["nccl"] = "2.30.0"
+
+    with pytest.raises(ComparisonError, match=r"after: its records are of 2 environments.*differ in nccl\."):
+        compared(change)
+
+
+def test_a_study_without_a_record_is_refused():
+    empty = two_studies.Side("empty", study(), build_tables(study(), Collected({}, {}, {})))
+    with pytest.raises(ComparisonError, match="empty: nothing was measured"):
+        compare(side(), empty)
+
+
+def test_hardware_and_software_may_differ_and_are_named():
+    def change(cell, record):
+        record["software"]["nccl"] = "2.30.0"
+        record["hardware"]["device_model"] = "NVIDIA H100"
+
+    table = compared(change).tables["compared_environments"].set_index("property")
+    assert list(table[table["differs"] == True].index) == ["device_model", "nccl"]  # noqa: E712
+    assert tuple(table.loc["nccl", ["first", "second"]]) == ("2.28.9", "2.30.0")

@@ -1,0 +1,120 @@
+"""Whether everybody can read the page: axe, the keyboard alone, and every chart as a table."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
+# What must be reached with the Tab key, marked so that it can be told.
+MARK_STOPS = """() => {
+  const stops = [...document.querySelectorAll('a[href], summary, [tabindex="0"]')]
+    .filter(element => element.checkVisibility() && element.getClientRects().length);
+  stops.forEach((element, at) => element.dataset.stop = at);
+  return stops.length;
+}"""
+FOCUSED = """() => {
+  const element = document.activeElement, style = getComputedStyle(element);
+  const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0;
+  return [element.dataset.stop ?? null, seen, element.outerHTML.slice(0, 80)];
+}"""
+# Every container that scrolls sideways, and can then only be read with the keyboard if it takes the focus.
+SCROLLING = """() => [...document.querySelectorAll('body *')]
+  .filter(element => element.scrollWidth > element.clientWidth + 1
+    && ['auto', 'scroll'].includes(getComputedStyle(element).overflowX) && element.tabIndex !== 0)
+  .map(element => element.outerHTML.slice(0, 80))
+"""
+# Of every figure: its name, its description, and the text of all cells of tables in the same section.
+FIGURES = """() => [...document.querySelectorAll('figure svg[role=img]')].map(svg => {
+  const cells = [...svg.closest('section').querySelectorAll('td, th')].map(cell => cell.textContent);
+  return [svg.getAttribute('aria-labelledby'), svg.querySelector('desc').textContent, cells];
+})
+"""
+DESCRIBED = re.compile(r"(−?[\d,.]+(?:e−?\d+)?)(?: [^ ]+)? at [\d,]+")
+NUMBER = re.compile(r"^−?[\d,]+(?:\.\d+)?")
+
+
+def opened(browser: Browser, file: Path, width: int, scheme: str) -> Page:
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(file.as_uri())
+    page.evaluate(OPEN_ALL)
+    return page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, recorded_file: Path, width: int, scheme: str) -> None:
+    page = opened(browser, recorded_file, width, scheme)
+    found = Axe().run(page).response["violations"]
+    page.close()
+    assert [(one["id"], one["help"], [node["html"] for node in one["nodes"]][:5]) for one in found] == []
+
+
+def test_axe_would_find_something(browser: Browser) -> None:
+    page = browser.new_page()
+    page.set_content("<img src='data:,'>")
+    assert "image-alt" in [one["id"] for one in Axe().run(page).response["violations"]]
+    page.close()
+
+
+@pytest.fixture
+def page(browser: Browser, recorded_file: Path) -> Iterator[Page]:
+    page = opened(browser, recorded_file, 390, "light")
+    yield page
+    page.close()
+
+
+def test_the_keyboard_reaches_everything_and_is_seen_there(page: Page) -> None:
+    stops = page.evaluate(MARK_STOPS)
+    assert stops > 30
+    reached, unseen = set(), []
+    for _ in range(stops):
+        page.keyboard.press("Tab")
+        stop, seen, html = page.evaluate(FOCUSED)
+        reached.add(stop)
+        if not seen:
+            unseen.append(html)
+    assert len(reached - {None}) == stops
+    assert unseen == []
+
+
+def test_what_scrolls_takes_the_focus(page: Page) -> None:
+    assert page.evaluate(SCROLLING) == []
+
+
+def test_details_open_with_the_keyboard(browser: Browser, recorded_file: Path) -> None:
+    page = browser.new_page()
+    page.goto(recorded_file.as_uri())
+    summary = page.locator("summary:visible").first
+    summary.focus()
+    page.keyboard.press("Enter")
+    assert summary.evaluate("summary => summary.parentElement.open")
+    page.close()
+
+
+def test_every_chart_is_a_table_too(page: Page) -> None:
+    """The ends of every line, as the chart's description has them, are in cells of the same section, to the digits
+    shown. Curves are means over seeds: the table has every seed, here the arms must be in it."""
+    figures = page.evaluate(FIGURES)
+    assert len(figures) > 10
+    for name, description, cells in figures:
+        assert cells, f"{name}: no table in its section"
+        if name.startswith(("training-loss", "test-accuracy")):
+            arms = {line.split(":")[0].strip() for line in re.findall(r"(?:^|\. )([^:.]+):", description)}
+            assert arms <= set(cells), name
+            continue
+        shown = [number_of(found[0]) for cell in cells if (found := NUMBER.match(cell))]
+        for value in DESCRIBED.findall(description):
+            wanted, digit = number_of(value)
+            assert any(abs(wanted - there) <= (digit + unit) / 2 * 1.001 for there, unit in shown), f"{name}: {value}"
+
+
+def number_of(text: str) -> tuple[float, float]:
+    """A number as the page writes it, and the value of its last digit shown."""
+    plain = text.replace(",", "").replace("−", "-").rstrip(".")
+    decimals = len(plain.partition("e")[0].partition(".")[2])
+    return float(plain), 10.0**-decimals

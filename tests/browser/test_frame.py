@@ -1,0 +1,86 @@
+"""The page in a frame from a data URL, as Snakemake's report and JupyterLab show it, also where scripts are blocked."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, FrameLocator, Page, TimeoutError
+
+pytestmark = pytest.mark.browser
+
+WIDTH, HEIGHT = 1000, 700
+
+
+@pytest.fixture(params=["", 'sandbox="allow-scripts"', "sandbox"], ids=["free", "sandboxed", "no-scripts"])
+def around(request: pytest.FixtureRequest, browser: Browser, recorded_file: Path, tmp_path: Path) -> Iterator[Page]:
+    """A page with nothing in it but the frame, opened offline."""
+    source = f"data:text/html;charset=utf8;base64,{base64.b64encode(recorded_file.read_bytes()).decode()}"
+    file = tmp_path / "frame.html"
+    style = f"width: {WIDTH}px; height: {HEIGHT}px; border: 0"
+    file.write_text(
+        f'<!DOCTYPE html><title>Frame</title><iframe {request.param} style="{style}" src="{source}"></iframe>'
+    )
+    context = browser.new_context(viewport={"width": WIDTH + 20, "height": HEIGHT + 20}, offline=True)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    requests: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(file.as_uri())
+    page.screenshot()
+    # Before the test looks into the frame: where no script may run, the tools that look complain that theirs do not.
+    assert complaints == []
+    yield page
+    assert [url for url in requests if not url.startswith("data:")] == [file.as_uri()]
+    context.close()
+
+
+@pytest.fixture
+def frame(around: Page) -> FrameLocator:
+    return around.frame_locator("iframe")
+
+
+def test_it_shows_with_its_own_style(frame: FrameLocator, around: Page) -> None:
+    heading = frame.locator("h1")
+    box = heading.bounding_box()
+    assert heading.is_visible() and box and box["width"] > WIDTH / 2
+    # The Content-Security-Policy lets the page's own style in: without it, charts would be as wide as the window.
+    assert all(box["width"] < WIDTH * 0.6 for svg in frame.locator("figure svg").all() if (box := svg.bounding_box()))
+
+
+def test_details_open(frame: FrameLocator) -> None:
+    details = frame.locator("details:visible").first
+    inside = details.locator("table, p, li").first
+    assert not inside.is_visible()
+    details.locator("summary").first.click()
+    assert inside.is_visible()
+
+
+def test_links_go_to_their_sections(frame: FrameLocator) -> None:
+    links = frame.locator("nav a")
+    assert links.count() > 5
+    for link in links.all()[-2:]:
+        target = frame.locator(f"{link.get_attribute('href')}")
+        link.click()
+        box = target.bounding_box()
+        assert box and -1 < box["y"] < HEIGHT, "the section is in view"
+
+
+def test_tables_can_be_downloaded_unless_the_frame_forbids_it(
+    frame: FrameLocator, around: Page, request: pytest.FixtureRequest
+) -> None:
+    for summary in frame.locator("summary").all():
+        if summary.is_visible():
+            summary.click()
+    link = frame.locator("a[download]:visible").first
+    if "[free]" in request.node.name:
+        with around.expect_download() as download:
+            link.click()
+        assert download.value.suggested_filename == link.get_attribute("download")
+        return
+    with pytest.raises(TimeoutError), around.expect_download(timeout=1_000):
+        link.click()
+    assert frame.locator("h1").count() == 1, "the page is still there"

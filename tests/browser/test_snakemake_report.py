@@ -1,0 +1,104 @@
+"""Snakemake's own report of a real study, in a real browser, offline: page, charts and tables, with captions."""
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from dpscale.analyse.names import TABLES
+
+pytestmark = [pytest.mark.browser, pytest.mark.snakemake]
+
+# As a data URL; beyond, browsers show a white frame and no error.
+FRAME_LIMIT_BYTES = 1_500_000
+
+
+@pytest.fixture(scope="module")
+def report_file(finished) -> Path:
+    before = times(finished.folder)
+    done = finished.snakemake("--report", "snakemake.html")
+    assert done.returncode == 0, done.stdout
+    assert times(finished.folder) == before, "a report makes and measures nothing again"
+    return finished.folder / "snakemake.html"
+
+
+def times(folder: Path) -> dict[Path, int]:
+    places = (folder / "results", folder / "report")
+    return {path: path.stat().st_mtime_ns for place in places for path in place.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def report(browser: Browser, report_file: Path) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
+    page = context.new_page()
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(report_file.as_uri())
+    yield page
+    assert [url for url in requests if not url.startswith(("data:", "blob:"))] == [report_file.as_uri()]
+    context.close()
+
+
+def entries(report: Page, category: str) -> list[str]:
+    """The labels that are listed under a category."""
+    report.get_by_text(category, exact=True).first.click()
+    return [row.inner_text().strip() for row in report.locator("tbody tr").all()]
+
+
+def describe(report: Page, entry: str) -> str:
+    """Open what the report says of an entry of the open category."""
+    report.locator("tbody tr", has_text=entry).first.locator("a").last.click()
+    return report.locator(".prose-invert").inner_text()
+
+
+def test_the_page_shows_in_its_frame(report: Page, finished) -> None:
+    assert finished.page.stat().st_size * 4 / 3 < FRAME_LIMIT_BYTES
+    assert entries(report, "Page") == ["tiny"]
+    assert "One file, which needs nothing beside it" in describe(report, "tiny")
+    report.locator("span a").first.click()
+    frame = report.frame_locator("iframe")
+    assert f">{frame.locator('h1').inner_text()}</h1>" in finished.page.read_text()
+    assert frame.locator("figure svg").first.is_visible()
+
+
+def test_every_chart_is_listed_and_shows(report: Page, finished) -> None:
+    files = sorted(path.stem for path in (finished.folder / "results/tiny/charts").glob("*.svg"))
+    found = entries(report, "Charts")
+    assert [label.split(": ")[0] for label in found] == files
+    assert all(label.split(": ")[1] for label in found), "each says what it shows"
+    assert "Definitions" in describe(report, "epoch-time-1")
+    report.locator("span a").first.click()
+    image = report.locator("img[src*='filename=epoch-time-1.svg']")
+    assert image.evaluate("async image => { await image.decode(); return image.naturalWidth; }") == 468
+
+
+def test_every_table_is_listed_with_a_caption_of_its_own(report: Page) -> None:
+    assert entries(report, "Tables") == sorted(TABLES)
+    assert describe(report, "times").startswith("Epoch time, step time and throughput")
+
+
+def test_every_table_has_a_caption(root: Path) -> None:
+    captions = {path.stem: path.read_text() for path in (root / "workflow/report/tables").glob("*.rst")}
+    assert sorted(captions) == sorted(TABLES)
+    assert len(set(captions.values())) == len(TABLES)
+
+
+def test_as_zip_it_holds_the_files_themselves(finished) -> None:
+    done = finished.snakemake("--report", "snakemake.zip")
+    assert done.returncode == 0, done.stdout
+    with zipfile.ZipFile(finished.folder / "snakemake.zip") as archive:
+        held = {Path(name).name: archive.read(name) for name in archive.namelist() if "/data/raw/" in name}
+    assert held["tiny.html"] == finished.page.read_bytes()
+    assert {f"{name}.csv" for name in TABLES} <= set(held)
+    assert "epoch-time-1.svg" in held
+
+
+def test_a_page_made_of_what_there_is_keeps_everything_else(project) -> None:
+    """After `partial` the charts are as new as the page: nothing is to be made."""
+    project.run("partial")
+    assert project.planned() == {}
+    (project.folder / "results/tiny/charts/epoch-time-1.svg").unlink()
+    project.page.unlink()
+    assert project.planned() == {"report": 1, "all": 1}

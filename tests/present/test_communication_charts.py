@@ -1,0 +1,149 @@
+"""The figures of steps, estimates and the forecast: what is drawn, and what is said of what cannot be."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from page_tables import (
+    bandwidth_row,
+    empty,
+    estimates_row,
+    extrapolated_row,
+    h200_with_steps,
+    held_out_row,
+    speedup_row,
+    step_row,
+    table,
+)
+
+from dpscale.present import charts, communication_charts
+from dpscale.present.words import Words
+
+GPU = Words(device="GPU", several_environments=False, synthetic=False)
+SVG = "{http://www.w3.org/2000/svg}"
+AT = {"strategy": "ddp", "gpus": 4}
+
+
+def texts(svg):
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def description(svg):
+    return next(ElementTree.fromstring(svg).iter(f"{SVG}desc")).text or ""
+
+
+def test_parts_of_a_step_are_shares_with_its_time_beside_them():
+    rows = [step_row(2, 3, 0.5, 4.5, batch=32, **AT), step_row(90, 5, 4, 1, batch=2048, **AT)]
+    (chart,) = communication_charts.steps(table("steps", rows), GPU).charts
+    assert description(chart.svg) == (
+        "32: compute 20.0 %, communication 30.0 %, copies 5.00 %, idle 45.0 % of 10.0 ms. "
+        "2,048: compute 90.0 %, communication 5.00 %, copies 4.00 %, idle 1.00 % of 100 ms."
+    )
+    assert {"compute", "communication", "copies", "idle", "10.0 ms", "100 ms", "idle 45.0 %"} <= set(texts(chart.svg))
+    widths = [float(width) for width in re.findall(r"h([\d.]+)v", chart.svg)]
+    assert {60, 90, 15, 135, 270} <= set(widths)
+
+
+def test_steps_of_other_devices_and_phases_are_left_to_the_table():
+    rows = [step_row(2, 3, 0, 5, batch=32, device=1, **AT), step_row(2, 3, 0, 5, batch=32, phase="forward", **AT)]
+    assert communication_charts.steps(table("steps", rows), GPU).charts == []
+
+
+def test_too_many_bars_are_thinned_and_said_to_be():
+    rows = [step_row(2, 3, 0, 5, batch=batch, **AT) for batch in range(1, 31)]
+    figure = communication_charts.steps(table("steps", rows), GPU)
+    assert len(re.findall("10.0 ms<", figure.charts[0].svg)) == 10
+    assert figure.not_drawn == ["ddp on 4 GPUs: 10 of 30 bars are drawn."]
+
+
+def test_estimates_stand_in_one_panel_a_configuration():
+    figure = communication_charts.estimates(h200_with_steps()["communication"], GPU)
+    places = [chart.subtitle.split(".")[0] for chart in figure.charts]
+    assert places == ["dp on 2 GPUs", "dp on 4 GPUs", "ddp on 2 GPUs", "ddp on 4 GPUs"]
+    assert {"E1 subtraction", "E2 ablation", "E3 all", "E4 logger", "E5 alone"} <= set(texts(figure.charts[3].svg))
+    assert "E2 ablation" not in texts(figure.charts[0].svg)
+
+
+def test_what_a_logarithmic_axis_cannot_show_is_said():
+    rows = [
+        estimates_row(0.1, ablation_step_s=-0.5, batch=32, **AT),
+        estimates_row(1.5, isolated_ms=None, ablation_step_s=0.2, batch=128, **AT),
+    ]
+    figure = communication_charts.estimates(table("communication", rows), GPU)
+    assert "E2 ablation: 0.200 ms at 128." in description(figure.charts[0].svg)
+    assert figure.not_drawn == [
+        "ddp on 4 GPUs: at or below zero and so not on a logarithmic axis: E2 ablation is −0.500 ms at batch 32.",
+        "ddp on 4 GPUs: intervals reach zero or below, and their bars the lower edge of a logarithmic axis: "
+        "E2 ablation at batch 128.",
+    ]
+
+
+def test_prediction_is_drawn_beside_no_prediction_at_all():
+    (chart,) = communication_charts.held_out(table("forecast", [held_out_row(512, -0.01)]), GPU).charts
+    assert description(chart.svg) == "predicted: −1.00 % at 512. unchanged: −2.00 % at 512."
+    (alone,) = communication_charts.held_out(table("forecast", [held_out_row(512, -0.01, None)]), GPU).charts
+    assert "unchanged" not in texts(alone.svg)
+
+
+def forecast(*measured):
+    ahead = [extrapolated_row(gpus, 32, 0.8) for gpus in (8, 64, 1024)]
+    # A row without a batch makes the column one of floats.
+    ahead.append({**ahead[0], "batch_per_gpu": None, "status": "missing"})
+    (chart,) = communication_charts.forecast(table("forecast", ahead), table("speedup", list(measured)), GPU).charts
+    return chart.svg
+
+
+def test_forecast_is_a_dashed_line_and_measurements_are_marks():
+    svg = forecast(*(speedup_row(0.9 * gpus, 2.0, batch=32, strategy="ddp", gpus=gpus) for gpus in (2, 4)))
+    assert description(svg) == "b = 32: 100 % at 1, 80.0 % at 1,024."
+    assert {"forecast", "b = 32"} <= set(texts(svg))
+    (squares,) = re.findall(r'<path d="([^"]+)" fill="var\(--single\)"/>', svg)
+    assert squares.count("M") == 3
+    (line,) = re.findall(r'<path d="([^"]+)" stroke="var\(--single\)" stroke-width="1.8" stroke-dasharray="7,3"/>', svg)
+    assert line.count("l") == 5
+
+
+def test_forecast_without_measurement_starts_from_one_device():
+    other = speedup_row(1.9, 2.0, batch=32, strategy="dp", gpus=2)
+    end_to_end = speedup_row(1.9, 2.0, batch=32, strategy="ddp", gpus=2, scope="end_to_end")
+    assert forecast() == forecast(other, end_to_end)
+
+
+def test_bandwidth_that_is_not_resolvable_is_said_to_be():
+    data = h200_with_steps()
+    rows = [bandwidth_row(0.1, False, batch=batch, **AT) for batch in (32, 512)]
+    figure = charts.bus_bandwidth(data["collectives"], table("bandwidth", rows), GPU)
+    assert figure.not_drawn == ["4 GPUs: inferred bandwidth is not resolvable with ddp at batch 32, ddp at batch 512."]
+    assert "ddp, inferred" not in texts(figure.charts[1].svg)
+
+
+def test_inferred_bandwidth_stands_beside_the_links():
+    data = h200_with_steps()
+    figure = charts.bus_bandwidth(data["collectives"], data["bandwidth"], GPU)
+    labels = {"ddp, inferred", "ddp, profiler", "dp, inferred", "dp, profiler", "allreduce"}
+    assert all(labels <= set(texts(chart.svg)) for chart in figure.charts)
+    assert "43,648" not in "".join(texts(figure.charts[0].svg))
+    assert "at 43,648" in description(figure.charts[0].svg)
+    alone = charts.bus_bandwidth(data["collectives"], data["bandwidth"].head(0), GPU)
+    assert not labels & set(texts(alone.charts[0].svg)) - {"allreduce"}
+
+
+@pytest.mark.parametrize("name", ["steps", "estimates", "held_out", "forecast"])
+def test_nothing_measured_is_nothing_drawn(name):
+    none = empty()
+    drawn = {
+        "steps": lambda: communication_charts.steps(none["steps"], GPU),
+        "estimates": lambda: communication_charts.estimates(none["communication"], GPU),
+        "held_out": lambda: communication_charts.held_out(none["forecast"], GPU),
+        "forecast": lambda: communication_charts.forecast(none["forecast"], none["speedup"], GPU),
+    }[name]()
+    assert (drawn.charts, drawn.not_drawn) == ([], [])
+
+
+def test_panels_beyond_the_eighth_are_named_in_one_sentence():
+    rows = [estimates_row(ablation_step_s=-0.5, strategy="ddp", gpus=gpus, batch=32) for gpus in range(2, 30)]
+    figure = communication_charts.estimates(table("communication", rows), GPU)
+    assert len(figure.charts) == 8
+    assert figure.not_drawn[0].startswith("Not drawn: ddp on 10 GPUs, ddp on 11 GPUs, ")
+    assert figure.not_drawn[0].endswith(" and 8 more.")
+    assert len([one for one in figure.not_drawn if "at or below zero" in one]) == 8

@@ -1,0 +1,133 @@
+"""The page of two studies: its sentences with data that make them true and data that make them false."""
+
+import pytest
+from test_render import assert_sound, visible
+
+from dpscale.analyse.comparison import compare
+from dpscale.present.comparison import render, verdict, warnings
+from two_studies import compared, side, slower, study
+
+
+def told(*arguments) -> str:
+    found = verdict(compared(*arguments))
+    return "\n".join([found.answer, *found.sentences, *found.others])
+
+
+def test_of_the_same_nothing_is_claimed():
+    text = told()
+    assert text.startswith("after and before are not apart (compute scope)\n")
+    assert "Epochs, compute scope: not apart beyond the intervals in 15 of 15, median 1.00×.\n" in text
+    assert "Test accuracy: not apart beyond the intervals in 2 of 2." in text
+    for word in ("faster", "slower", "higher", "lower", "longer", "shorter"):
+        assert word not in text
+
+
+def test_what_is_faster_is_counted_and_the_most_of_it_named():
+    text = told(slower(0.8, "ddp"))
+    assert text.startswith("after is faster than before in 6 and slower in 0 of 15 configurations (1.00× to 1.25× as")
+    assert "faster in 6, not apart beyond the intervals in 9 of 15, median 1.00×. Highest: ddp on " in text
+    assert "Lowest" not in text.splitlines()[1]
+    assert "Speedup: higher in 6" in text
+    assert "(E1): shorter in 6" in text
+
+
+def test_what_is_slower_is_slower():
+    text = told(slower(1.25, "dp"))
+    assert text.startswith("after is faster than before in 0 and slower in 6 of 15 configurations (0.800× to 1.00× as")
+    assert "Speedup: lower in 6" in text
+    assert "(E1): longer in 6" in text
+
+
+def test_single_timings_carry_no_claim():
+    def once(cell, record):
+        for scope in record.get("scopes", {}).values():
+            scope |= {"epoch_s": scope["epoch_s"][:1], "step_s_median": scope["step_s_median"][:1]}
+
+    text = told(once, study(runs=1))
+    assert text.startswith("Not known: no epoch time of both after and before has an interval\n")
+    assert "no interval in 15 of 15" in text
+
+
+def test_settings_that_may_differ_are_said_first():
+    found = warnings(compared(None, study(precision="bfloat16"), ("precision",)))
+    assert found[0].startswith(
+        "Settings differ, as was asked for: precision is float32 in before and bfloat16 in after."
+    )
+    assert not [sentence for sentence in warnings(compared()) if "Settings differ" in sentence]
+
+
+def test_other_images_are_a_warning():
+    def change(cell, record):
+        if "dataset" in record:
+            record["dataset"]["sha256"] = "1" * 64
+
+    assert "The images have different checksums" in " ".join(warnings(compared(change)))
+    assert "checksums" not in " ".join(warnings(compared()))
+
+
+def test_a_warning_says_which_study_it_is_about():
+    def change(cell, record):
+        record["provenance"]["git_dirty"] = True
+
+    found = warnings(compared(change))
+    assert [sentence for sentence in found if sentence.startswith("after: Records from a dirty commit")]
+    assert not [sentence for sentence in found if sentence.startswith("before")]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    def change(cell, record):
+        slower(1.2, "ddp")(cell, record)
+        record["hardware"]["host"] = "<script>alert(1)</script>"
+        record["software"]["nccl"] = "2.30.0"
+
+    return render(compared(change, study(batch_per_gpu=[32, 128])))
+
+
+def test_page_is_sound_small_and_needs_nothing(page):
+    assert_sound(page)
+    assert len(page.encode()) < 300_000
+    assert "<script" not in page
+    assert "default-src 'none'" in page
+
+
+def test_page_names_both_what_differs_and_what_one_alone_has(page):
+    text = visible(page)
+    assert "after against before" in text
+    assert "NCCL 2.28.9 2.30.0 differs" in text
+    assert "torch 2.11.0 2.11.0 same" in text
+    assert "What differs here is what the differences below can come from." in text
+    alone = text[text.index("Configurations that one study alone has") :]
+    assert "dp 4 512 0.7560 [0.7545, 0.7575] not planned" in alone
+
+
+def test_of_the_same_environment_the_page_says_so():
+    text = visible(render(compared()))
+    assert "Both were measured on the same kind of GPU with the same software." in text
+    assert "Every configuration that one study has an epoch time of, the other one has too." in text
+
+
+def test_sections_without_data_say_so_in_a_line():
+    values = {"communication": {"runs": 0}, "training": {}, "gpus": [1], "strategies": ["single"]}
+    one = study(**values)
+    text = visible(render(compare(side("before", None, one), side("after", None, one))))
+    for sentence in ("Neither study has a speedup.", "Neither study timed collectives alone."):
+        assert sentence in text
+    assert "Neither study has an arm that every seed trained to its end." in text
+
+
+def test_the_same_records_give_the_same_bytes():
+    assert render(compared(slower(1.1))) == render(compared(slower(1.1)))
+
+
+def test_studies_of_different_batches_have_nothing_in_common():
+    def only(batch):
+        def change(cell, record):
+            if record["kind"] == "timing" and cell.configuration.batch_per_gpu != batch:
+                record |= {"status": "oom", "scopes": {}, "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA"}}
+
+        return change
+
+    both = compare(side("before", only(32)), side("after", only(128)))
+    assert verdict(both).answer == "after and before have no epoch time in common"
+    assert_sound(render(both))

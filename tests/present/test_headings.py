@@ -1,0 +1,135 @@
+"""Headings of charts: the figures that they name follow the data."""
+
+import pytest
+from page_tables import (
+    absent_row,
+    around,
+    bandwidth_row,
+    collective_row,
+    epoch_row,
+    estimates_row,
+    extrapolated_row,
+    held_out_row,
+    speedup_row,
+    step_row,
+    table,
+    times_row,
+)
+
+from dpscale.present import headings
+from dpscale.present.words import Words
+
+GPU = Words(device="GPU", several_environments=False, synthetic=False)
+WORKER = Words(device="worker", several_environments=False, synthetic=False)
+PARTS = {"compute_s": "compute", "communication_s": "communication", "idle_s": "idle"}
+ESTIMATES = {"communication_step_s": "E1", "ablation_step_s": "E2", "isolated_step_s": "E5"}
+
+
+def single(batch):
+    return {"strategy": "single", "gpus": 1, "batch": batch}
+
+
+def ddp(gpus, batch):
+    return {"strategy": "ddp", "gpus": gpus, "batch": batch}
+
+
+def test_shortest_epoch_stands_beside_that_of_one_device():
+    alone = [times_row(2.13, **single(512)), times_row(7.74, **single(32))]
+    more = [times_row(0.548, **ddp(4, 512)), absent_row("oom", "", **ddp(4, 32_768))]
+    both = "Shortest epoch: 0.548 s, ddp on 4 GPUs at batch 512; on 1 GPU 2.13 s"
+    assert headings.epoch_time(table("times", [*alone, *more]), GPU) == both
+    assert headings.epoch_time(table("times", more), GPU) == "Shortest epoch: 0.548 s, ddp on 4 GPUs at batch 512"
+    slower = table("times", [*alone, times_row(9.0, **ddp(4, 512))])
+    assert headings.epoch_time(slower, WORKER) == "Shortest epoch: 2.13 s, single on 1 worker at batch 512"
+
+
+def test_speedup_names_best_and_worst_on_the_most_devices():
+    rows = [speedup_row(s, 2.0, **ddp(gpus, batch)) for s, gpus, batch in ((3.95, 4, 512), (0.39, 4, 32), (1.9, 2, 32))]
+    assert headings.speedup(table("speedup", rows), "weak", GPU) == "ddp on 4 GPUs: 3.95× at batch 512, 0.390× at 32"
+    assert headings.speedup(table("speedup", rows[2:]), "weak", GPU) == "ddp on 2 GPUs: 1.90× at batch 32"
+    assert headings.speedup(table("speedup", rows[:1]), "strong", GPU) == "ddp on 4 GPUs: 3.95× at global batch 2,048"
+
+
+def test_step_names_its_largest_part_at_both_ends():
+    idle, busy = step_row(3, 1, 0, 6, **ddp(4, 32)), step_row(97, 2, 0, 1, **ddp(4, 8192))
+    said = "ddp on 4 GPUs: at batch 32 idle is 60.0 % of a step, at 8,192 compute is 97.0 %"
+    assert headings.step(table("steps", [busy, idle]), PARTS, GPU) == said
+    waits = table("steps", [step_row(1, 8, 0, 1, **ddp(4, 32))])
+    assert headings.step(waits, PARTS, GPU) == "ddp on 4 GPUs: at batch 32 communication is 80.0 % of a step"
+
+
+def test_estimates_are_named_where_they_are_furthest_apart():
+    near = estimates_row(communication_step_s=0.30, **ddp(4, 512))
+    far = estimates_row(communication_step_s=27.0, ablation_step_s=-1.0, **ddp(4, 32))
+    said = "ddp on 4 GPUs at batch 32: 0.270 ms (E5) to 27.0 ms (E1) a step"
+    assert headings.estimates(table("communication", [near, far]), ESTIMATES, GPU) == said
+    said = "ddp on 4 GPUs at batch 512: 0.270 ms (E5) to 0.300 ms (E1) a step"
+    assert headings.estimates(table("communication", [near]), ESTIMATES, GPU) == said
+
+
+def test_estimates_that_may_be_zero_are_not_named():
+    wide = estimates_row(2.0, **ddp(2, 32))
+    said = "ddp on 2 GPUs: no estimate is above zero with its interval"
+    assert headings.estimates(table("communication", [wide]), ESTIMATES, GPU) == said
+    one = table("communication", [estimates_row(**ddp(2, 32))])
+    assert headings.estimates(one, ESTIMATES, GPU) == "ddp on 2 GPUs at batch 32: 0.270 ms (E5) a step"
+
+
+def test_bandwidth_sets_the_best_step_beside_the_links():
+    alone = table(
+        "collectives", [collective_row("reduce", 4, 2**30, 371.0), collective_row("allreduce", 4, 2**20, 9.0)]
+    )
+    steps = [bandwidth_row(0.1, **ddp(4, 512)), bandwidth_row(10.0, **ddp(4, 32))]
+    assert headings.bandwidth(alone, table("bandwidth", steps), GPU) == (
+        "4 GPUs: 371 GB/s at most, with reduce of 1,048,576 KiB"
+    )
+    known = [{**row, **around("bus_bandwidth_gb_s", 302.0)} for row in steps]
+    assert headings.bandwidth(alone, table("bandwidth", known), GPU) == (
+        "4 GPUs: inferred bandwidth is at most 16.8 GB/s (ddp at batch 512), allreduce alone reaches 302 GB/s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ({32: -0.05, 512: 0.01}, "Step on 4 GPUs predicted from 2: at most 5.0 % off, at batch 32"),
+        ({32: -0.05, 512: 0.20}, "Step on 4 GPUs predicted from 2: at most 20 % off, at batch 512"),
+        ({512: 0.01}, "Step on 4 GPUs predicted from 2: 1.0 % off, at batch 512"),
+    ],
+)
+def test_prediction_is_as_good_as_its_worst(errors, said):
+    assert headings.held_out(table("forecast", [held_out_row(*one) for one in errors.items()]), GPU) == said
+
+
+def test_forecast_names_its_band_at_both_ends():
+    rows = [extrapolated_row(gpus, batch, 0.8) for gpus in (8, 1024) for batch in (32, 8192)]
+    said = "Forecast for 1,024 GPUs: efficiency 80 % [72, 88] at batch 32, 80 % [72, 88] at 8,192"
+    assert headings.forecast(table("forecast", rows), GPU) == said
+    said = "Forecast for 8 GPUs: efficiency 80 % [72, 88] at batch 32"
+    assert headings.forecast(table("forecast", rows[:1]), GPU) == said
+
+
+def curves(*rows):
+    training = table("training", list(rows))
+    return training.assign(value=training["test_accuracy"] * 100)
+
+
+def test_training_names_the_best_arm_and_the_baseline():
+    first = [epoch_row("base", 1, epoch, 0.7) for epoch in (1, 2)]
+    arms = [epoch_row("good", 1, 1, 0.2), epoch_row("good", 1, 2, 0.6), epoch_row("bad", 1, 1, 0.9)]
+    arms.append(epoch_row("bad", 1, 2, 0.1))
+    accuracy = ("Test accuracy", "%")
+    said = "Test accuracy: good ends best, at 60.0 %; the baseline base at 70.0 %"
+    assert headings.training(curves(*first, *arms), "base", *accuracy) == said
+    assert headings.training(curves(*arms), "base", *accuracy) == "Test accuracy: good ends best, at 60.0 %"
+    assert headings.training(curves(*first), "base", *accuracy) == "Test accuracy: the baseline base at 70.0 %"
+    assert headings.training(curves(*arms), None, "Training loss", "") == "Training loss: bad ends best, at 10.0"
+
+
+def test_arms_that_diverged_end_nowhere():
+    wild = [epoch_row("wild", 1, 1, 0.9), epoch_row("wild", 1, 2, None), epoch_row("wild", 2, 2, 0.9)]
+    said = "Test accuracy: a seed of every arm diverged"
+    assert headings.training(curves(*wild), None, "Test accuracy", "%") == said
+    tame = epoch_row("tame", 1, 2, 0.3)
+    said = "Test accuracy: tame ends best, at 30.0 %"
+    assert headings.training(curves(*wild, tame), None, "Test accuracy", "%") == said

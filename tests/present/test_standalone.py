@@ -1,0 +1,82 @@
+"""The page's charts as files of their own; and that the same tables give the same bytes."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from markupsafe import escape
+from page_tables import audited, h200, study
+
+from dpscale.present.page import render
+from dpscale.present.standalone import charts_of, heading_of, write_charts
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    data = h200()
+    data["records"]["synthetic"] = True
+    return render(study(strong_scaling_global_batch=[128, 2_048]), data)
+
+
+def test_every_chart_of_the_page_is_a_file(page: str, tmp_path: Path) -> None:
+    stale = tmp_path / "charts/stale-1.svg"
+    stale.parent.mkdir()
+    stale.write_text("<svg/>")
+    write_charts(page, tmp_path / "charts")
+    names = {path.stem for path in (tmp_path / "charts").iterdir()}
+    assert names == set(re.findall(r'<svg [^>]*aria-labelledby="([^"]*)-title"', page))
+    assert {"epoch-time-1", "speedup-weak-1"} <= names
+
+
+def test_a_page_without_charts_leaves_an_empty_folder(tmp_path: Path) -> None:
+    write_charts("<style>:root { --ink: #000; }</style>", tmp_path / "charts")
+    assert list((tmp_path / "charts").iterdir()) == []
+
+
+def test_a_file_needs_no_page_for_its_colours_and_says_what_it_shows(page: str, tmp_path: Path) -> None:
+    for name, svg in charts_of(page).items():
+        assert "var(" not in svg and "currentColor" not in svg
+        chart = ElementTree.fromstring(svg)
+        text = " ".join(element.text or "" for element in chart.iter(f"{SVG}text"))
+        bold = " ".join(
+            element.text or "" for element in chart.iter(f"{SVG}text") if element.get("font-weight") == "bold"
+        )
+        assert bold and f">{escape(bold)}</h" in page
+        file = tmp_path / f"{name}.svg"
+        file.write_text(svg)
+        assert f"{heading_of(file)}." in page
+        assert "Synthetic images." in text, "as wherever data are shown"
+        paper = chart.find(f"{SVG}rect")
+        assert paper is not None
+        left, top, width, height = chart.attrib["viewBox"].split()
+        assert [paper.attrib[key] for key in ("x", "y", "width", "height")] == [left, top, width, height]
+        assert (chart.attrib["width"], chart.attrib["height"]) == (width, height)
+
+
+def test_text_of_others_is_text_in_a_file_too(page: str) -> None:
+    evil = re.sub(r"(<figcaption\b[^>]*>\s*<h\d[^>]*>)[^<]*", r"\1&lt;script&gt;&amp;amp;", page)
+    (svg,) = [svg for name, svg in charts_of(evil).items() if name == "epoch-time-1"]
+    assert "&lt;script&gt;&amp;amp;" in svg
+
+
+def test_the_same_tables_give_the_same_bytes(root: Path, tmp_path: Path) -> None:
+    """In processes that order sets differently."""
+    for name, table in audited(root, h200()).items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "study.yaml").write_text("study: h200\nstrong_scaling_global_batch: [128, 2048]\n")
+    made = []
+    for seed in ("1", "2"):
+        command = [sys.executable, "-m", "dpscale", "report", "--study", "study.yaml", "--tables", "."]
+        places = ["--out", f"{seed}/page.html", "--charts", f"{seed}/charts"]
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root / "workflow")}
+        subprocess.run([*command, *places], cwd=tmp_path, env=environment, check=True, stdout=subprocess.DEVNULL)
+        files = sorted(path for path in (tmp_path / seed).rglob("*") if path.is_file())
+        made.append({path.relative_to(tmp_path / seed): path.read_bytes() for path in files})
+    assert len(made[0]) > 5
+    assert made[0] == made[1]

@@ -1,0 +1,50 @@
+"""The strip of an environment: its links as they are called, and what they were measured to carry."""
+
+from typing import Any
+
+from page_tables import around, empty, environment_row, tables
+
+from dpscale.present.strips import strips
+from dpscale.present.words import Words
+
+GPU = Words(device="GPU", several_environments=False, synthetic=False)
+
+
+def collective(operation: str, gpus: int, message_bytes: int, rate: float, **more: Any) -> dict[str, Any]:
+    rates = around("bus_bandwidth_gb_s", rate)
+    return {"operation": operation, "gpus": gpus, "message_bytes": message_bytes, "environment": "A", **rates, **more}
+
+
+def test_links_are_named_and_measured() -> None:
+    copies = [
+        collective("peer_copy", 4, 2**28, rate, source=source, target=target)
+        for source, target, rate in ((0, 1, 380.0), (1, 0, 388.0), (0, 2, 390.0))
+    ]
+    fewer = collective("peer_copy", 2, 2**28, 100.0, source=0, target=1)
+    reduced = [collective("allreduce", 4, size, rate) for size, rate in ((4096, 0.5), (2**30, 354.0))]
+    (strip,) = strips(tables(collectives=[*copies, fewer, *reduced]), GPU)
+    facts = {fact.name: fact.value for fact in strip.facts}
+    assert facts["Links"] == "NVLink, 18 links, via switch"
+    assert facts["Copies from one to another"] == "388 GB/s (380 to 390 in 3 directions, 4 GPUs, 256 MiB)"
+    assert facts["Allreduce, largest message"] == "354.0 GB/s [350.5, 357.5] bus bandwidth (4 GPUs, 1,024 MiB)"
+    assert "nccl 2.28.9" in facts["Software"]
+    assert "Environment" not in facts
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    (strip,) = strips(tables(environments=[{**environment_row(), "links": None}]), GPU)
+    assert [fact.name for fact in strip.facts] == ["GPU", "CPU", "Software", "Hosts"]
+
+
+def test_measurements_of_another_environment_are_not_taken() -> None:
+    several = Words(device="GPU", several_environments=True, synthetic=False)
+    data = tables(
+        environments=[environment_row("A"), environment_row("B")],
+        collectives=[collective("allreduce", 4, 4096, 0.5, environment="B")],
+    )
+    first, second = ({fact.name for fact in strip.facts} for strip in strips(data, several))
+    assert "Allreduce, largest message" in second - first
+
+
+def test_nothing_measured_has_no_strip() -> None:
+    assert strips(empty(), GPU) == []

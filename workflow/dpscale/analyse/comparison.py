@@ -1,0 +1,289 @@
+"""Two studies beside each other: whether they may be compared, and every figure of both with its ratio or difference.
+
+The first study is what the second is held against.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpscale.analyse.environments import SOFTWARE, joined
+from dpscale.analyse.statistics import Bounded, bounded_difference, bounded_ratio, welch_difference
+from dpscale.analyse.training_tables import FIGURES
+from dpscale.errors import ComparisonError
+from dpscale.study import NetworkSettings, Study
+
+Tables = Mapping[str, pd.DataFrame]
+
+SIDES = ("first", "second")
+# What is said of a figure that one study alone has, in place of a status.
+NOT_PLANNED = "not planned"
+# Outcomes beside those of `Subject`: the interval holds what no change would give; there is no interval.
+NOT_APART, NO_INTERVAL = "not apart", "no interval"
+
+_POINT = ("strategy", "gpus", "batch_per_gpu", "global_batch", "scope")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The figures of a table that are compared, in rows told apart by `keys`.
+
+    `effect` is `speed` (the first study's time over the second's), `ratio` (the second's figure over the first's) or
+    `difference` (the second's less the first's); `above` and `below` are the words for what it can come to.
+    """
+
+    table: str
+    keys: Sequence[str]
+    quantities: Sequence[str]
+    effect: str
+    above: str
+    below: str
+
+    @property
+    def column(self) -> str:
+        """The column that holds the effect."""
+        return "difference" if self.effect == "difference" else "ratio"
+
+    @property
+    def unchanged(self) -> float:
+        """The effect where both studies are the same."""
+        return 0.0 if self.effect == "difference" else 1.0
+
+
+SUBJECTS: dict[str, Subject] = {
+    "compared_times": Subject("times", _POINT, ("epoch_s", "step_s"), "speed", "faster", "slower"),
+    "compared_speedup": Subject("speedup", ("scaling", *_POINT), ("speedup",), "ratio", "higher", "lower"),
+    "compared_communication": Subject(
+        "communication", _POINT,
+        (
+            "communication_step_s", "ablation_step_s", "no_sync_step_s", "profiler_exposed_step_s", "profiler_step_s",
+            "profiler_least_step_s", "logger_exposed_step_s", "logger_step_s", "isolated_step_s",
+        ),
+        "difference", "longer", "shorter",
+    ),
+    "compared_bandwidth": Subject(
+        "bandwidth", _POINT, ("bandwidth_gb_s", "profiler_bandwidth_gb_s", "utilisation"), "ratio", "higher", "lower"
+    ),
+    "compared_collectives": Subject(
+        "collectives", ("operation", "gpus", "message_bytes", "source", "target"), ("bus_bandwidth_gb_s",),
+        "ratio", "higher", "lower",
+    ),
+    "compared_training": Subject("training_summary", ("arm",), FIGURES, "difference", "higher", "lower"),
+}  # fmt: skip
+
+# Of `compared_environments`: what can be the same in two studies, and what says when and how much was measured.
+_ENVIRONMENT = ("device_model", "cpu_model", "links", *SOFTWARE, "dataset_sha256")
+_ORIGIN = ("hosts", "gpu_uuids", "git_commits", "git_dirty")
+_EXTENT = ("records", "first_started_at", "last_finished_at")
+PROPERTIES = (*_ENVIRONMENT, *_ORIGIN, *_EXTENT)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A study under the name that it has beside the other one, and all its tables."""
+
+    name: str
+    study: Study
+    tables: Tables
+
+
+@dataclass(frozen=True)
+class Differing:
+    """A setting that two studies, or their arms of the same name, do not share."""
+
+    setting: str
+    first: Any
+    second: Any
+    arm: str | None = None
+
+    @property
+    def name(self) -> str:
+        """`precision`, `learning_rate of arm b512`."""
+        return self.setting if self.arm is None else f"{self.setting} of arm {self.arm}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two studies, the settings that they do not share, and the tables that hold the figures of both."""
+
+    first: Side
+    second: Side
+    differing: Sequence[Differing]
+    tables: Tables
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.first, self.second
+
+
+def compare(first: Side, second: Side, may_differ: Collection[str] = ()) -> Compared:
+    """Every figure of two studies side by side; pure.
+
+    Raises ComparisonError where they differ in a setting that `may_differ` does not name, and where one of them has
+    records of several environments, or none.
+    """
+    differing = refuse_other_settings(first.study, second.study, may_differ)
+    for side in (first, second):
+        _refuse_several_environments(side)
+    return Compared(first, second, differing, _tables_of_both(first.tables, second.tables))
+
+
+def refuse_other_settings(first: Study, second: Study, may_differ: Collection[str]) -> list[Differing]:
+    """The settings that differ, as they may. Raises ComparisonError, naming those that may not, with both values."""
+    differing = differing_settings(first, second)
+    refused = [one for one in differing if one.setting not in may_differ]
+    if refused:
+        named = "; ".join(f"{one.name} is {said(one.first)} and {said(one.second)}" for one in refused)
+        options = " ".join(f"--differing {setting}" for setting in dict.fromkeys(one.setting for one in refused))
+        raise ComparisonError(
+            f"the studies differ in settings, so their numbers say nothing of each other: {named}. "
+            f"If that is what you compare: {options}"
+        )
+    return differing
+
+
+def differing_settings(first: Study, second: Study) -> list[Differing]:
+    """Every setting that can change a number and that the studies do not share; of arms that both have, in both.
+
+    What an arm takes of its study is not named again.
+    """
+    of_study = list(_differing(first.settings, second.settings, None))
+    known = {(one.setting, one.first, one.second) for one in of_study}
+    of_arms = (
+        one
+        for arm in first.arms
+        if arm in second.arms
+        for one in _differing(first.arms[arm], second.arms[arm], arm)
+        if (one.setting, one.first, one.second) not in known
+    )
+    return [*of_study, *of_arms]
+
+
+def _differing(first: NetworkSettings, second: NetworkSettings, arm: str | None) -> Iterator[Differing]:
+    for name in first.names():
+        values = getattr(first, name), getattr(second, name)
+        if values[0] != values[1]:
+            yield Differing(name, *values, arm)
+
+
+def _refuse_several_environments(side: Side) -> None:
+    """Raises ComparisonError unless the study's tables are of records of exactly one environment."""
+    environments = side.tables["environments"]
+    if environments.empty:
+        raise ComparisonError(f"{side.name}: nothing was measured: no record was found. Name its folder with --results")
+    if len(environments) > 1:
+        varying = [name for name in _ENVIRONMENT if environments[name].nunique(dropna=False) > 1]
+        raise ComparisonError(
+            f"{side.name}: its records are of {len(environments)} environments, which are never pooled; they differ in "
+            f"{', '.join(varying)}. Name a folder with the records of one with --results"
+        )
+
+
+def said(value: Any) -> str:
+    """A setting's value as people write it."""
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _tables_of_both(first: Tables, second: Tables) -> dict[str, pd.DataFrame]:
+    """The tables of SUBJECTS, and `compared_environments`, from all tables of two studies, each of one environment.
+
+    A row is a figure that at least one of the studies has. Ratios and differences have 95 % intervals from both
+    figures' own (`bounded_ratio`, `bounded_difference`), those of arms Welch's over seeds.
+    """
+    compared = {name: _compared(subject, first, second) for name, subject in SUBJECTS.items()}
+    return {**compared, "compared_environments": _environments(first, second)}
+
+
+def _compared(subject: Subject, first: Tables, second: Tables) -> pd.DataFrame:
+    parts = [_side_by_side(subject, quantity, first, second) for quantity in subject.quantities]
+    rows = pd.concat(parts, ignore_index=True)
+    both = Bounded(*_figures(rows, "first")), Bounded(*_figures(rows, "second"))
+    effect = _over_seeds(rows, first, second) if subject.table == "training_summary" else _effect(subject, *both)
+    column = subject.column
+    rows = rows.assign(**{column: effect.value, f"{column}_low": effect.low, f"{column}_high": effect.high})
+    return rows.assign(outcome=_outcomes(subject, effect))
+
+
+def _side_by_side(subject: Subject, quantity: str, first: Tables, second: Tables) -> pd.DataFrame:
+    """A quantity of both studies in the rows of both, but for rows in which neither has it."""
+    keys = list(subject.keys)
+    sides = [
+        _side(tables[subject.table], keys, quantity, side)
+        for tables, side in zip((first, second), SIDES, strict=True)
+    ]  # fmt: skip
+    rows = sides[0].merge(sides[1], on=keys, how="outer")
+    for side in SIDES:
+        rows[f"{side}_status"] = rows[f"{side}_status"].fillna(NOT_PLANNED)
+    rows.insert(len(keys), "quantity", quantity)
+    return rows[rows[list(SIDES)].notna().any(axis=1)]
+
+
+def _side(table: pd.DataFrame, keys: list[str], quantity: str, side: str) -> pd.DataFrame:
+    # Collectives have no status: they are there or not.
+    states = {f"{side}_{name}": table.get(name, default) for name, default in (("status", "ok"), ("reason", ""))}
+    figures = {f"{side}{end}": table[f"{quantity}{end}"].astype(float) for end in ("", "_low", "_high")}
+    return table[keys].astype(object).assign(**states, **figures)
+
+
+def _figures(rows: pd.DataFrame, name: str) -> list[Any]:
+    return [rows[f"{name}{end}"].to_numpy(float) for end in ("", "_low", "_high")]
+
+
+def _effect(subject: Subject, first: Bounded, second: Bounded) -> Bounded:
+    if subject.effect == "speed":
+        return bounded_ratio(first, second)
+    return (bounded_ratio if subject.effect == "ratio" else bounded_difference)(second, first)
+
+
+def _over_seeds(rows: pd.DataFrame, first: Tables, second: Tables) -> Bounded:
+    """Welch's difference of the figures after the last epoch; none unless every seed of both arms came to its end."""
+    of_seeds = [_last_epochs(tables) for tables in (first, second)]
+    found = []
+    for row in rows.to_dict("records"):
+        if any(pd.isna(row[side]) for side in SIDES):
+            found.append((np.nan,) * 3)
+            continue
+        one, other = (seeds[seeds["arm"] == row["arm"]][row["quantity"]].to_numpy(float) for seeds in of_seeds)
+        sample = welch_difference(other, one)
+        found.append((sample.value, sample.low, sample.high))
+    return Bounded(*np.array(found, dtype=float).reshape(-1, 3).T)
+
+
+def _last_epochs(tables: Tables) -> pd.DataFrame:
+    """What every arm and seed came to."""
+    return tables["training"].sort_values("epoch").groupby(["arm", "seed"], as_index=False).last()
+
+
+def _outcomes(subject: Subject, effect: Bounded) -> Any:
+    """What is told of every row; none where one study lacks the figure."""
+    has_interval = ~np.isnan(effect.low) & ~np.isnan(effect.high)
+    is_above, is_below = effect.low > subject.unchanged, effect.high < subject.unchanged
+    told = np.select([~has_interval, is_above, is_below], [NO_INTERVAL, subject.above, subject.below], NOT_APART)
+    return pd.Series(told).where(~np.isnan(effect.value))
+
+
+def _environments(first: Tables, second: Tables) -> pd.DataFrame:
+    """A row for every property of where, by which code and when the studies were measured, and whether it differs:
+    none where it always does."""
+    one, other = _properties(first), _properties(second)
+    rows = [
+        (name, one[name], other[name], None if name in _EXTENT else one[name] != other[name]) for name in PROPERTIES
+    ]
+    return pd.DataFrame(rows, columns=["property", *SIDES, "differs"])
+
+
+def _properties(tables: Tables) -> dict[str, str | None]:
+    environment, records = tables["environments"].iloc[0], tables["records"]
+    dirty = {str(value).lower() == "true" for value in records["git_dirty"].dropna()}
+    found = {
+        **{name: environment[name] for name in (*_ENVIRONMENT, "hosts", "records")},
+        "gpu_uuids": joined(uuid for some in records["gpu_uuids"].dropna() for uuid in some.split("; ")),
+        "git_commits": joined(commit[:12] for commit in records["git_commit"].dropna()),
+        "git_dirty": ("yes" if True in dirty else "no") if dirty else None,
+        "first_started_at": records["started_at"].min(),
+        "last_finished_at": records["finished_at"].max(),
+    }
+    return {name: None if pd.isna(value) else str(value) for name, value in found.items()}

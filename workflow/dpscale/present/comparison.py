@@ -1,0 +1,231 @@
+"""The page of two studies side by side, in the form of a study's page: what changed, by how much, and how sure that is.
+
+Every sentence is computed from the tables; a change is claimed only where its 95 % interval carries it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from dpscale.analyse.comparison import NO_INTERVAL, NOT_APART, SIDES, SUBJECTS, Compared, Side, Subject, said
+from dpscale.analyse.statistics import INTERVAL
+from dpscale.present import cautions, comparison_charts, words
+from dpscale.present.comparison_charts import ratios
+from dpscale.present.comparison_views import Views, operation
+from dpscale.present.html import fill
+from dpscale.present.phrases import extreme, multiple, place
+from dpscale.present.words import Row, Words
+
+# What lies beyond an interval by chance, of all comparisons of things that are the same.
+_BY_CHANCE = 1 - (INTERVAL[1] - INTERVAL[0])
+_MS = 1e3
+# Properties that two environments of the same kind share.
+_OF_ENVIRONMENT = ("device_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer in a few words; a sentence for the epochs of every scope, and one for every other kind of figure; how
+    many claims chance alone would make."""
+
+    answer: str
+    sentences: Sequence[str]
+    others: Sequence[str]
+    by_chance: str
+
+
+@dataclass(frozen=True)
+class _Headline:
+    """The figure that speaks for a subject: how it is named, and how a row's place and effect are written."""
+
+    subject: str
+    quantity: str
+    noun: str
+    place: Callable[[Row, Words], str]
+    effect: Callable[[Row], str]
+
+
+def _point(row: Row, say: Words) -> str:
+    return say.point(row)
+
+
+def _ratio(row: Row) -> str:
+    return multiple(row, "ratio")
+
+
+_EPOCH = _Headline("compared_times", "epoch_s", "", _point, _ratio)
+_HEADLINES = (
+    _Headline(
+        "compared_speedup", "speedup", "Speedup",
+        lambda row, say: f"{row['scaling']}, {place(row, say)}", _ratio,
+    ),
+    _Headline(
+        "compared_communication", "communication_step_s", "Communication of a step by subtraction (E1)", _point,
+        lambda row: f"by {words.estimate(row, 'difference', _MS, ' ms')}",
+    ),
+    _Headline("compared_bandwidth", "bandwidth_gb_s", "Inferred bandwidth", _point, _ratio),
+    _Headline(
+        "compared_collectives", "bus_bandwidth_gb_s", "Bus bandwidth alone",
+        lambda row, say: f"{operation(row)} of {words.whole(row['message_bytes'])} bytes on {say.count(row['gpus'])}",
+        _ratio,
+    ),
+    _Headline(
+        "compared_training", "test_accuracy", "Test accuracy",
+        lambda row, say: f"arm {row['arm']}", lambda row: f"by {words.estimate(row, 'difference', 100, ' points')}",
+    ),
+)  # fmt: skip
+
+
+def render(compared: Compared) -> str:
+    """The page as HTML. Pure, but for reading its own template."""
+    say = _words(compared)
+    epochs = _of(compared, _EPOCH)
+    return fill(
+        "comparison.html.j2",
+        say=say,
+        first=compared.first,
+        second=compared.second,
+        described=[_described(compared, name) for name in SIDES],
+        common=_common_settings(compared),
+        verdict=verdict(compared),
+        warnings=warnings(compared),
+        same_environment=_same_environment(compared),
+        views=Views(compared, say),
+        speeds=comparison_charts.speeds(epochs, compared, say),
+        epoch_times=comparison_charts.epoch_times(epochs, compared, say),
+    )
+
+
+def verdict(compared: Compared) -> Verdict:
+    """What the intervals say of the second study against the first."""
+    say = _words(compared)
+    epochs = _of(compared, _EPOCH)
+    told = epochs.dropna(subset=["outcome"])
+    sentences = [
+        _tally(part, _EPOCH, f"Epochs, {words.scope(str(scope))}", say) for scope, part in told.groupby("scope")
+    ]
+    others = [_tally(_of(compared, one).dropna(subset=["outcome"]), one, one.noun, say) for one in _HEADLINES]
+    return Verdict(_answer(told, compared), sentences, [sentence for sentence in others if sentence], _by_chance(told))
+
+
+def warnings(compared: Compared) -> list[str]:
+    """Settings that differ because they may, and what a reader must know of how each study was measured."""
+    first, second = compared.sides
+    differing = [
+        f"Settings differ, as was asked for: {one.name} is {said(one.first)} in {first.name} and {said(one.second)} in "
+        f"{second.name}."
+        for one in compared.differing
+    ]
+    images = _property(compared, "dataset_sha256")
+    if images[0] != images[1]:
+        differing.append("The images have different checksums: arms were not trained on the very same ones.")
+    return [*differing, *_cautions(compared)]
+
+
+def _cautions(compared: Compared) -> list[str]:
+    """The cautions of both studies, each with whom it is about."""
+    about: dict[str, list[str]] = {}
+    for side in compared.sides:
+        say = Words.of(side.study.values, side.tables)
+        for sentence in (*_rejected(side), *cautions.of_records(side.tables, say)):
+            about.setdefault(sentence, []).append(side.name)
+    return [f"{' and '.join(names)}: {sentence}" for sentence, names in about.items()]
+
+
+def _rejected(side: Side) -> list[str]:
+    number = len(side.tables["rejected"])
+    return [f"Records found and not used: {number:,}. They are damaged, or of other settings."] if number else []
+
+
+def _words(compared: Compared) -> Words:
+    both = [Words.of(side.study.values, side.tables) for side in compared.sides]
+    device = "worker" if "worker" in {say.device for say in both} else "GPU"
+    return Words(device, several_environments=False, synthetic=any(say.synthetic for say in both))
+
+
+def _of(compared: Compared, headline: _Headline) -> pd.DataFrame:
+    table = compared.tables[headline.subject]
+    return table[table["quantity"] == headline.quantity]
+
+
+def _answer(told: pd.DataFrame, compared: Compared) -> str:
+    """Of the compute scope, or of the first there is."""
+    first, second = (side.name for side in compared.sides)
+    if told.empty:
+        return f"{second} and {first} have no epoch time in common"
+    scope = min(told["scope"])
+    told = told[told["scope"] == scope]
+    faster, slower = (int((told["outcome"] == word).sum()) for word in ("faster", "slower"))
+    if faster or slower:
+        changes = f"faster than {first} in {faster:,} and slower in {slower:,}"
+        configurations = words.plural(len(told), "configuration")
+        return f"{second} is {changes} of {configurations} ({ratios(told)} as fast, {words.scope(scope)})"
+    if (told["outcome"] == NO_INTERVAL).all():
+        return f"Not known: no epoch time of both {second} and {first} has an interval"
+    return f"{second} and {first} are not apart ({words.scope(scope)})"
+
+
+def _by_chance(told: pd.DataFrame) -> str:
+    """`2.5 of 50 epoch times`: how many would lie beyond their intervals if nothing differed; "" where none can."""
+    resolved = int((told["outcome"] != NO_INTERVAL).sum())
+    return f"{words.figure(resolved * _BY_CHANCE, 2)} of {words.plural(resolved, 'epoch time')}" if resolved else ""
+
+
+def _tally(told: pd.DataFrame, headline: _Headline, noun: str, say: Words) -> str:
+    """How often which outcome, and the largest changes; "" where there is nothing to tell."""
+    if told.empty:
+        return ""
+    subject = SUBJECTS[headline.subject]
+    counts = told["outcome"].value_counts()
+    named = [(subject.above, ""), (subject.below, ""), (NOT_APART, " beyond the intervals"), (NO_INTERVAL, "")]
+    parts = [f"{outcome}{more} in {counts[outcome]:,}" for outcome, more in named if outcome in counts]
+    middle = _effect_of_median(told, subject)
+    return f"{noun}: {', '.join(parts)} of {len(told):,}{middle}.{_largest(told, headline, say)}"
+
+
+def _effect_of_median(told: pd.DataFrame, subject: Subject) -> str:
+    """The median of all ratios; differences of unlike things have no middle."""
+    return f", median {words.figure(float(told['ratio'].median()), 3)}×" if subject.column == "ratio" else ""
+
+
+def _largest(told: pd.DataFrame, headline: _Headline, say: Words) -> str:
+    """The largest changes to either side, of those beyond their intervals."""
+    subject = SUBJECTS[headline.subject]
+    sentences = []
+    for word, outcome, largest in (("Highest", subject.above, True), ("Lowest", subject.below, False)):
+        changed = told[told["outcome"] == outcome]
+        if len(changed):
+            row = extreme(changed, subject.column, largest)
+            sentences.append(f" {word}: {headline.place(row, say)}, {headline.effect(row)}.")
+    return "".join(sentences)
+
+
+def _property(compared: Compared, name: str) -> tuple[str, str]:
+    table = compared.tables["compared_environments"]
+    row = words.rows(table[table["property"] == name])[0]
+    return words.text(row["first"]), words.text(row["second"])
+
+
+def _described(compared: Compared, name: str) -> str:
+    """`NVIDIA H200, measured 2026-11-20, commit 4be1f0c24be1`."""
+    side = SIDES.index(name)
+    first, last = (_property(compared, moment)[side][:10] for moment in ("first_started_at", "last_finished_at"))
+    days = first if first == last else f"{first} to {last}"
+    commits, dirty = (_property(compared, key)[side] for key in ("git_commits", "git_dirty"))
+    known = [] if commits == words.ABSENT else commits.split("; ")
+    commit = f"commit {known[0]}" if len(known) == 1 else f"{len(known)} commits" if known else "commit not recorded"
+    changed = ", dirty" if dirty == "yes" else ""
+    return f"{_property(compared, 'device_model')[side]}, measured {days}, {commit}{changed}"
+
+
+def _common_settings(compared: Compared) -> str:
+    """`network cifar_resnet18, width 64, ...`: what can change a number and is the same in both."""
+    differing = {one.setting for one in compared.differing if one.arm is None}
+    settings = compared.first.study.settings
+    return ", ".join(f"{name} {said(getattr(settings, name))}" for name in settings.names() if name not in differing)
+
+
+def _same_environment(compared: Compared) -> bool:
+    """Whether both were measured on the same kind of device with the same software."""
+    return all(one == other for one, other in (_property(compared, name) for name in _OF_ENVIRONMENT))

@@ -1,0 +1,134 @@
+"""From panels to the figure that stands in the page: how much is drawn of them, and what is said of the rest."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pandas as pd
+
+from dpscale.present import bars, words
+from dpscale.present.bars import Bars
+from dpscale.present.panel import Frame, Panel, Point, Series, draw
+from dpscale.present.svg import for_page
+from dpscale.present.words import Row
+
+PANELS_DRAWN = 8
+_SERIES_DRAWN = 10
+_POINTS_DRAWN = 40
+_BARS_DRAWN = 10
+
+Item = TypeVar("Item")
+Drawn = TypeVar("Drawn", Panel, Bars)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One panel of a figure: what to take away from it, what it is, and an SVG with its own title and description."""
+
+    title: str
+    subtitle: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The panels of a figure, and a sentence for all that was too much to draw, or cannot be drawn."""
+
+    charts: Sequence[Chart]
+    not_drawn: Sequence[str]
+
+
+def figure(name: str, panels: Sequence[Panel], not_drawn: Sequence[str] = ()) -> Figure:
+    """The panels on axes that they share. `not_drawn` says what these axes cannot show."""
+    drawn = [_thinned(panel) for panel in panels[:PANELS_DRAWN]]
+    frame = Frame.around(drawn)
+    return _figure(name, panels, drawn, lambda panel: draw(panel, frame), _described_lines, "points", not_drawn)
+
+
+def figure_of_bars(name: str, panels: Sequence[Bars]) -> Figure:
+    drawn = [replace(panel, bars=_evenly(panel.bars, _BARS_DRAWN)) for panel in panels[:PANELS_DRAWN]]
+    return _figure(name, panels, drawn, bars.draw, _described_bars, "bars", ())
+
+
+def _figure(
+    name: str,
+    panels: Sequence[Drawn],
+    drawn: Sequence[Drawn],
+    svg_of: Callable[[Drawn], str],
+    described: Callable[[Drawn], str],
+    things: str,
+    not_drawn: Sequence[str],
+) -> Figure:
+    charts = []
+    for number, panel in enumerate(drawn, 1):
+        title = f"{panel.heading}. {panel.subtitle}"
+        svg = for_page(svg_of(panel), f"{name}-{number}", title, described(panel))
+        charts.append(Chart(_unbroken(panel.heading), panel.subtitle, svg))
+    more = [panel.place for panel in panels[PANELS_DRAWN:]]
+    left_out: list[str] = [f"Not drawn: {words.listed(more)}."] if more else []
+    for panel, thin in zip(panels, drawn, strict=False):
+        if thin.number_of_points < panel.number_of_points:
+            shown = f"{thin.number_of_points:,} of {panel.number_of_points:,} {things} are drawn"
+            left_out.append(f"{panel.place}: {shown}.")
+    return Figure(charts, [*left_out, *not_drawn])
+
+
+def parts(table: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[Row, pd.DataFrame]]:
+    """The table's parts that have results. Rows without a record have no environment: they belong to each."""
+    ordered = words.in_order(table)
+    for key in words.rows(words.ok(ordered)[list(columns)].drop_duplicates()):
+        part = ordered
+        for name in columns:
+            same = part[name] == key[name]
+            part = part[same | part[name].isna()] if name == "environment" else part[same]
+        yield key, part
+
+
+def points(table: pd.DataFrame, x: str, y: str, scale: float = 1) -> list[Point]:
+    """The known values of `y` with their intervals, times `scale`, by `x`."""
+    names = [y, f"{y}_low", f"{y}_high"]
+    known = table.dropna(subset=[y]).sort_values(x)[[x, *names]]
+    return [Point(float(row[x]), *(row[name] * scale for name in names)) for row in words.rows(known)]
+
+
+def _unbroken(heading: str) -> str:
+    """With no break between a number and its unit, where a heading runs over several lines."""
+    return re.sub(r"(?<=\d) (?=%|ms|s\b|GB/s)", "\u00a0", heading)
+
+
+def _thinned(panel: Panel) -> Panel:
+    """The panel with no more lines and points than can be told apart."""
+    lines = _evenly(panel.series, _SERIES_DRAWN)
+    return replace(panel, series=[replace(line, points=_evenly(line.points, _POINTS_DRAWN)) for line in lines])
+
+
+def _evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
+    """At most `most` of the items, evenly spread, the first and the last among them."""
+    if len(items) <= most:
+        return items
+    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
+
+
+def _described_lines(panel: Panel) -> str:
+    """What the panel shows, in words: the two ends of every line, and what ended it."""
+    return " ".join(_described(line, panel.unit) for line in panel.series)
+
+
+def _described(line: Series, unit: str) -> str:
+    first, last = line.points[0], line.points[-1]
+    ends = [first] if first is last else [first, last]
+    said = [f"{f'{words.figure(point.y, 3)} {unit}'.rstrip()} at {point.x:,.0f}" for point in ends]
+    if line.end:
+        x, word = line.end
+        said.append(f"{word} at {x:,.0f}")
+    return f"{line.label}: {', '.join(said)}."
+
+
+def _described_bars(panel: Bars) -> str:
+    """Every part of every bar, in words."""
+    said = []
+    for bar in panel.bars:
+        shares = ", ".join(f"{part.name} {words.figure(part.share, 3)} %" for part in bar.parts)
+        said.append(f"{bar.label}: {shares} of {bar.total}.")
+    return " ".join(said)

@@ -1,0 +1,210 @@
+"""The verdict: is it worth using more devices here, at which batch, and what eats the rest. Computed, as findings are.
+
+More devices are worth it where the 95 % interval of the efficiency, weak scaling, lies above `WORTH`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from dpscale.analyse.names import WHOLE_STEP
+from dpscale.present import words
+from dpscale.present.phrases import extreme, multiple, percent, with_interval
+from dpscale.present.words import Row, Tables, Words
+
+# At least half of what the devices could do is then got from them.
+WORTH = 0.5
+_MS = 1e3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer in a few words, the sentence with its numbers, and what eats the rest where that was measured."""
+
+    answer: str
+    sentence: str
+    rest: str
+
+
+@dataclass(frozen=True)
+class _Series:
+    """The weak speedups of a strategy on a number of devices in one environment, one row a batch, ascending."""
+
+    rows: Sequence[Row]
+
+    @property
+    def paying(self) -> Sequence[Row]:
+        return [row for row in self.rows if row["efficiency_low"] > WORTH]
+
+    @property
+    def best(self) -> Row:
+        return max(self.rows, key=lambda row: row["speedup"])
+
+    @property
+    def rank(self) -> tuple[bool, int, int, float]:
+        """The series that answers: one that pays, on the most devices, at the most batches, by the most."""
+        return bool(self.paying), int(self.best["gpus"]), len(self.paying), float(self.best["speedup"])
+
+
+def verdict(tables: Tables, say: Words) -> Verdict:
+    """What the tables say; that they say nothing where no speedup has an interval."""
+    series = _series(tables)
+    if not series:
+        return Verdict("Not known yet", _why_unknown(tables, say), "")
+    chosen = max(series, key=lambda one: one.rank)
+    others = [one for one in series if one is not chosen and _is_rival(one.best, chosen.best)]
+    sentence = f"{_gain(chosen, say)}{''.join(_in_contrast(one, say) for one in others)}."
+    if say.device == "worker":
+        sentence += " Workers share the cores of one machine, so this is no measure of accelerators."
+    return Verdict(_answer(chosen, say), sentence, _rest(tables, chosen, say))
+
+
+def _series(tables: Tables) -> list[_Series]:
+    """Of the compute scope, or of the first there is."""
+    speedup = with_interval(with_interval(words.ok(tables["speedup"]), "speedup"), "efficiency")
+    weak = speedup[speedup["scaling"] == "weak"]
+    weak = weak[weak["scope"] == min(weak["scope"], default="")]
+    grouped = weak.sort_values("batch_per_gpu").groupby(["environment", "strategy", "gpus"], dropna=False)
+    return [_Series(words.rows(part)) for _, part in grouped]
+
+
+def _is_rival(row: Row, chosen: Row) -> bool:
+    """Whether another strategy does the same on the same devices."""
+    return bool(row["gpus"] == chosen["gpus"] and str(row["environment"]) == str(chosen["environment"]))
+
+
+def _why_unknown(tables: Tables, say: Words) -> str:
+    if tables["records"].empty:
+        return f"Nothing has been measured, so nothing is known of what more {say.devices} buy."
+    if words.ok(tables["speedup"]).empty:
+        return f"No configuration on several {say.devices} was measured together with its baseline on 1 {say.device}."
+    return "No speedup has an interval: a single timed epoch does not tell how much epochs differ."
+
+
+def _answer(series: _Series, say: Words) -> str:
+    count, strategy = say.count(int(series.best["gpus"])), series.best["strategy"]
+    batches = _batches(series, say)
+    if batches:
+        return f"{count} are worth it with {strategy} {batches}"
+    if any(row["speedup_low"] > 1 for row in series.rows):
+        return f"{count} are faster than 1 with {strategy}, but not worth it"
+    return f"{count} are not worth it"
+
+
+def _batches(series: _Series, say: Words) -> str:
+    """At which batches it pays: at all, from one on, or at some; "" where at none."""
+    paying = [int(row["batch_per_gpu"]) for row in series.paying]
+    measured = [int(row["batch_per_gpu"]) for row in series.rows]
+    if not paying:
+        return ""
+    if paying == measured:
+        return "at every batch measured" if len(measured) > 1 else f"at batch {measured[0]:,} per {say.device}"
+    if paying == measured[-len(paying) :]:
+        return f"from batch {paying[0]:,} per {say.device} on"
+    return f"at batch {words.listed([f'{batch:,}' for batch in paying])} per {say.device}"
+
+
+def _gain(series: _Series, say: Words) -> str:
+    """The speedups at the ends of what pays, and the last batch that does not; the best one where none pays."""
+    if not series.paying:
+        best = series.best
+        return (
+            f"The best of {say.count(int(best['gpus']))} is {multiple(best, 'speedup')} the speed of 1, with "
+            f"{best['strategy']}{_at(best, say)}, an efficiency of {percent(best['efficiency'])}"
+        )
+    first, last = series.paying[0], series.paying[-1]
+    told = f"An epoch is {multiple(first, 'speedup')} as fast as on 1 {say.device}{_at(first, say)}"
+    if last is not first:
+        told += f" and {multiple(last, 'speedup')} at {int(last['batch_per_gpu']):,}"
+    below = [row for row in series.rows if row["batch_per_gpu"] < first["batch_per_gpu"]]
+    return f"{told}, but {multiple(below[-1], 'speedup')} at {int(below[-1]['batch_per_gpu']):,}" if below else told
+
+
+def _at(row: Row, say: Words) -> str:
+    return f" at batch {int(row['batch_per_gpu']):,} per {say.device}{say.environment(row)}"
+
+
+def _in_contrast(series: _Series, say: Words) -> str:
+    """What another strategy does on as many devices."""
+    batches = _batches(series, say)
+    return f"; {series.best['strategy']} pays {batches or 'at no batch'}"
+
+
+def _rest(tables: Tables, series: _Series, say: Words) -> str:
+    """Where the profiled step goes at the batch that gains least, the largest part first; and what the loader takes."""
+    parts = [part for part in (_step_parts(tables, series, say), _loader(tables, series)) if part]
+    return " ".join(parts)
+
+
+def _step_parts(tables: Tables, series: _Series, say: Words) -> str:
+    losing = [row for row in series.rows if row["efficiency"] < 1]
+    for row in sorted(losing, key=lambda row: row["speedup"]):
+        steps = _of_point(tables["steps"], row)
+        whole = steps[steps["phase"] == WHOLE_STEP]
+        if not whole.empty:
+            break
+    else:
+        return ""
+    shares = _shares(whole, _of_point(tables["communication"], row), say)
+    (most, share), *others = sorted(shares.items(), key=lambda item: -item[1])
+    rest = ", ".join(f"{name} {percent(part)}" for name, part in others)
+    return (
+        f"Where least is gained,{_at(row, say)}, {percent(1 - row['efficiency'])} of the {say.devices}' time is lost. "
+        f"The profiler sees mostly {most}: {percent(share)} of a step{_slowed(whole, row, tables)}; {rest}."
+    )
+
+
+def _slowed(whole: pd.DataFrame, row: Row, tables: Tables) -> str:
+    """The length of the profiled step beside that of the headline one: profiling slows the host."""
+    headline_s = _of_point(tables["times"], row)
+    headline_s = headline_s[headline_s["scope"] == row["scope"]]["step_s"].dropna()
+    if headline_s.empty:
+        return ""
+    profiled, plain = (words.figure(step_s * _MS, 3) for step_s in (whole["parts_s"].mean(), headline_s.iloc[0]))
+    return f" (which takes {profiled} ms while profiled, {plain} ms else)"
+
+
+def _shares(whole: pd.DataFrame, communication: pd.DataFrame, say: Words) -> Mapping[str, float]:
+    """Shares of a profiled step without compute, mean over devices. Whoever waited least for others tells the transfer.
+
+    What a collective lasts beyond that of the device that waited least is waiting; only ddp's are told apart.
+    """
+    step_s = whole["parts_s"].mean()
+    exposed_s = whole["communication_s"].mean()
+    shares = {f"{say.devices} idle until the host has work for them": whole["idle_s"].mean() / step_s}
+    transfer = f"transfer between {say.devices}"
+    known = communication.dropna(subset=["profiler_exposed_step_s", "profiler_least_exposed_step_s"])
+    if known.empty or exposed_s == 0:
+        return {**shares, transfer: exposed_s / step_s}
+    estimate = words.rows(known)[0]
+    moving = min(1.0, estimate["profiler_least_exposed_step_s"] / estimate["profiler_exposed_step_s"])
+    return {
+        **shares,
+        f"waiting for the slowest {say.device}": exposed_s * (1 - moving) / step_s,
+        transfer: exposed_s * moving / step_s,
+    }
+
+
+def _loader(tables: Tables, series: _Series) -> str:
+    """The speedup with the DataLoader in the clock, where it lies wholly below the one without."""
+    row = series.paying[-1] if series.paying else series.best
+    both = with_interval(words.ok(tables["speedup"]), "speedup")
+    loaded = _of_point(both[(both["scaling"] == "weak") & (both["scope"] == "end_to_end")], row)
+    if row["scope"] == "end_to_end" or loaded.empty:
+        return ""
+    other = extreme(loaded, "speedup", largest=True)
+    if other["speedup_high"] >= row["speedup_low"]:
+        return ""
+    return (
+        f"With the DataLoader in the clock, {multiple(row, 'speedup')} at batch {int(row['batch_per_gpu']):,} become "
+        f"{multiple(other, 'speedup')}."
+    )
+
+
+def _of_point(table: pd.DataFrame, row: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows of one configuration in its environment."""
+    places = [*words.POINT_COLUMNS, "environment"]
+    same = [table[name].astype(str) == str(row[name]) for name in places]
+    return table[pd.concat(same, axis=1).all(axis=1)]
