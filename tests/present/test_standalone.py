@@ -49,7 +49,7 @@ def test_a_file_needs_no_page_for_its_colours_and_says_what_it_shows(page: str, 
         file = tmp_path / f"{name}.svg"
         file.write_text(svg)
         assert f"{heading_of(file)}." in page
-        assert any("Synthetic images." in (line.text or "") for line in lines), "as wherever data are shown"
+        assert "Synthetic images." in " ".join(line.text or "" for line in lines), "as wherever data are shown"
         paper = chart.find(f"{SVG}rect")
         assert paper is not None
         left, top, width, height = chart.attrib["viewBox"].split()
