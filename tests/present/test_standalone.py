@@ -43,15 +43,13 @@ def test_a_file_needs_no_page_for_its_colours_and_says_what_it_shows(page: str, 
     for name, svg in charts_of(page).items():
         assert "var(" not in svg and "currentColor" not in svg
         chart = ElementTree.fromstring(svg)
-        text = " ".join(element.text or "" for element in chart.iter(f"{SVG}text"))
-        bold = " ".join(
-            element.text or "" for element in chart.iter(f"{SVG}text") if element.get("font-weight") == "bold"
-        )
-        assert bold and f">{escape(bold)}</h" in page
+        lines = list(chart.iter(f"{SVG}text"))
+        heading = " ".join(line.text or "" for line in lines if line.get("font-weight") == "bold")
+        assert heading and f">{escape(heading)}</h" in page
         file = tmp_path / f"{name}.svg"
         file.write_text(svg)
         assert f"{heading_of(file)}." in page
-        assert "Synthetic images." in text, "as wherever data are shown"
+        assert "Synthetic images." in " ".join(line.text or "" for line in lines), "as wherever data are shown"
         paper = chart.find(f"{SVG}rect")
         assert paper is not None
         left, top, width, height = chart.attrib["viewBox"].split()

