@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from offline import loaded_offline, wider_than
 from playwright.sync_api import Browser
 from test_page import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART
 
@@ -37,24 +38,9 @@ def test_page_asks_for_nothing_and_fits(
     scheme: str,
     scripts: bool,
 ) -> None:
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts, offline=True
-    )
-    page = context.new_page()
-    requests: list[str] = []
-    complaints: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(page_file.as_uri())
-    for summary in page.locator("summary").all():
-        summary.click()
-    assert [url for url in requests if not url.startswith("data:")] == [page_file.as_uri()]
-    assert complaints == []
-    boxes = [part.bounding_box() for part in page.locator("body, header, nav, section, figure, svg, h1, li, dd").all()]
-    assert [box for box in boxes if box and box["x"] + box["width"] > width] == []
-    assert page.locator("svg[role=img]").count() == 1 + 5
-    context.close()
+    with loaded_offline(browser, page_file, width, scheme, scripts) as page:
+        assert wider_than(page, width, "body, header, nav, section, figure, svg, h1, li, dd") == []
+        assert page.locator("svg[role=img]").count() == 1 + 5
 
 
 def test_ids_are_unique_links_lead_somewhere_and_text_stays_in_its_chart(

@@ -5,6 +5,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from offline import loaded_offline, wider_than
 from page_tables import absent_row, audited, h200_with_steps, record_row, study, tables
 from playwright.sync_api import Browser, Page
 
@@ -51,28 +52,10 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_page_asks_for_nothing_and_fits(
     browser: Browser, page_file: Path, width: int, scheme: str, scripts: bool
 ) -> None:
-    context = browser.new_context(
-        viewport={"width": width, "height": 900},
-        color_scheme=scheme,
-        java_script_enabled=scripts,
-        offline=True,
-    )
-    page = context.new_page()
-    requests: list[str] = []
-    complaints: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(page_file.as_uri())
-    for summary in page.locator("summary").all():
-        summary.click()
-    assert [url for url in requests if not url.startswith("data:")] == [page_file.as_uri()]
-    assert complaints == []
-    # Of the elements only the tables' own containers may be wider than the window.
-    boxes = [part.bounding_box() for part in page.locator("body, header, nav, section, figure, svg").all()]
-    assert [box for box in boxes if box and box["x"] + box["width"] > width] == []
-    assert page.locator("svg[role=img]").count() == 22
-    context.close()
+    with loaded_offline(browser, page_file, width, scheme, scripts) as page:
+        # Of the elements only the tables' own containers may be wider than the window.
+        assert wider_than(page, width, "body, header, nav, section, figure, svg") == []
+        assert page.locator("svg[role=img]").count() == 22
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dpscale.analyse.comparison import SIDES, Compared
 from dpscale.present import words
-from dpscale.present.views import Column, View, _estimate, _text, _view, _whole
+from dpscale.present.views import Column, View, estimate, text, view_of, whole
 from dpscale.present.words import Row, Words
 
 _MS = 1e3
@@ -75,12 +75,12 @@ class Views:
 
     def speedup(self) -> View:
         table = self.compared.tables["compared_speedup"]
-        columns = [_text("Scaling", "scaling"), *self._point(table), *self._figures(1.0), self._over(), _OUTCOME]
+        columns = [text("Scaling", "scaling"), *self._point(table), *self._figures(1.0), self._over(), _OUTCOME]
         return self._view("speedup", "compared_speedup", f"Speedup over 1 {self.say.device}, ×", table, columns)
 
     def communication(self) -> View:
         table = self.compared.tables["compared_communication"]
-        less = _estimate(f"Less that of {self.compared.first.name}", "difference", _MS)
+        less = estimate(f"Less that of {self.compared.first.name}", "difference", _MS)
         columns = [*self._point(table), _QUANTITY, *self._figures(_MS), less, _OUTCOME]
         caption = "Communication of one step, in ms, estimated in five ways"
         return self._view("communication", "compared_communication", caption, table, columns)
@@ -94,8 +94,8 @@ class Views:
         table = self.compared.tables["compared_collectives"]
         columns = [
             Column("Operation", operation, is_number=False),
-            _whole(self.say.heading, "gpus"),
-            _whole("Bytes", "message_bytes"),
+            whole(self.say.heading, "gpus"),
+            whole("Bytes", "message_bytes"),
             *self._figures(1.0),
             self._over(),
             _OUTCOME,
@@ -108,7 +108,7 @@ class Views:
         less = Column(
             f"Less that of {self.compared.first.name}", lambda row: words.estimate(row, "difference", _scale(row))
         )
-        columns = [_text("Arm", "arm"), _QUANTITY, *self._figures(None), less, _OUTCOME]
+        columns = [text("Arm", "arm"), _QUANTITY, *self._figures(None), less, _OUTCOME]
         caption = "Arms after their last epoch; brackets are t intervals over seeds, of differences Welch's"
         return self._view("training", "compared_training", caption, table, columns)
 
@@ -136,10 +136,10 @@ class Views:
     def _point(self, table: pd.DataFrame) -> list[Column]:
         several_scopes = table["scope"].nunique() > 1
         return [
-            *([_text("Scope", "scope")] if several_scopes else []),
-            _text("Strategy", "strategy"),
-            _whole(self.say.heading, "gpus"),
-            _whole(f"Batch per {self.say.device}, images", "batch_per_gpu"),
+            *([text("Scope", "scope")] if several_scopes else []),
+            text("Strategy", "strategy"),
+            whole(self.say.heading, "gpus"),
+            whole(f"Batch per {self.say.device}, images", "batch_per_gpu"),
         ]
 
     def _figures(self, scale: float | None) -> list[Column]:
@@ -150,10 +150,10 @@ class Views:
         ]
 
     def _times_as_fast(self) -> Column:
-        return _estimate(f"Times as fast as {self.compared.first.name}, ×", "ratio")
+        return estimate(f"Times as fast as {self.compared.first.name}, ×", "ratio")
 
     def _over(self) -> Column:
-        return _estimate(f"Over that of {self.compared.first.name}, ×", "ratio")
+        return estimate(f"Over that of {self.compared.first.name}, ×", "ratio")
 
     def _view(
         self,
@@ -165,7 +165,7 @@ class Views:
         linked: bool = True,
     ) -> View:
         whole = self.compared.tables[source] if linked else None
-        return _view(name, caption, table, columns, source=source, whole=whole)
+        return view_of(name, caption, table, columns, source=source, whole=whole)
 
 
 _OUTCOME = Column("Beyond the intervals", lambda row: words.text(row["outcome"]), is_number=False)

@@ -70,15 +70,15 @@ def _dashes_at_end(row: Sequence[str]) -> int:
 
 
 def times(table: pd.DataFrame, say: Words) -> View:
-    return _view("times", "Times of every configuration", table, [
+    return view_of("times", "Times of every configuration", table, [
         *_keys(table, say),
-        _whole("Runs", "runs"),
-        _whole("Timed epochs", "n"),
-        _estimate("Epoch time, s", "epoch_s"),
+        whole("Runs", "runs"),
+        whole("Timed epochs", "n"),
+        estimate("Epoch time, s", "epoch_s"),
         _figure("First timed epoch, s", "first_timed_epoch_s"),
-        _estimate("Step time, ms", "step_s", _MS),
-        _estimate("Throughput, images/s", "images_per_s"),
-        _whole("Steps per epoch", "steps_per_epoch"),
+        estimate("Step time, ms", "step_s", _MS),
+        estimate("Throughput, images/s", "images_per_s"),
+        whole("Steps per epoch", "steps_per_epoch"),
         _figure("Peak memory, GB", "peak_memory_bytes", _GB),
         _figure("Energy, J per epoch", "energy_j"),
         Column("MFU, %", _mfu),
@@ -86,12 +86,12 @@ def times(table: pd.DataFrame, say: Words) -> View:
 
 
 def speedup(table: pd.DataFrame, say: Words) -> View:
-    return _view("speedup", f"Speedup over 1 {say.device}", table, [
-        _text("Scaling", "scaling"),
+    return view_of("speedup", f"Speedup over 1 {say.device}", table, [
+        text("Scaling", "scaling"),
         *_keys(table, say),
-        _estimate("Speedup, ×", "speedup"),
-        _estimate("Efficiency, %", "efficiency", 100),
-        _estimate("Speedup from steps, ×", "speedup_from_steps"),
+        estimate("Speedup, ×", "speedup"),
+        estimate("Efficiency, %", "efficiency", 100),
+        estimate("Speedup from steps, ×", "speedup_from_steps"),
     ])  # fmt: skip
 
 
@@ -103,24 +103,24 @@ def scopes(times: pd.DataFrame, speedups: pd.DataFrame, say: Words) -> View:
     compute, loaded = (measured[measured["scope"] == scope] for scope in ("compute", "end_to_end"))
     both = compute.drop(columns="scope").merge(loaded, on=places, suffixes=("", "_end_to_end"))
     both = both.assign(loader_s=both["epoch_s_end_to_end"] - both["epoch_s"])
-    return _view("scopes", "With and without the DataLoader in the clock", both, [
+    return view_of("scopes", "With and without the DataLoader in the clock", both, [
         *_keys(both.drop(columns="scope"), say, status=False),
-        _estimate("Epoch time, compute, s", "epoch_s"),
+        estimate("Epoch time, compute, s", "epoch_s"),
         Column("Epoch time, end-to-end, s", lambda row: words.estimate(_end_to_end(row, "epoch_s"), "epoch_s")),
         _figure("Longer by, s", "loader_s"),
-        _estimate("Speedup, compute, ×", "speedup"),
+        estimate("Speedup, compute, ×", "speedup"),
         Column("Speedup, end-to-end, ×", lambda row: words.estimate(_end_to_end(row, "speedup"), "speedup")),
     ], source="times")  # fmt: skip
 
 
 def communication(table: pd.DataFrame, say: Words) -> View:
-    return _view("communication", "Communication time, inferred by subtraction (E1)", table, [
+    return view_of("communication", "Communication time, inferred by subtraction (E1)", table, [
         *_keys(table, say),
         _figure("Epoch time, s", "epoch_s"),
         _figure("Compute time, s", "compute_s"),
-        _estimate("Communication time, s", "communication_s"),
+        estimate("Communication time, s", "communication_s"),
         _figure("Share of the epoch, %", "communication_share", 100),
-        _estimate("Communication time of a step, ms", "communication_step_s", _MS),
+        estimate("Communication time of a step, ms", "communication_step_s", _MS),
     ])  # fmt: skip
 
 
@@ -129,47 +129,47 @@ def estimates(table: pd.DataFrame, say: Words) -> View:
     caption = "Communication of one step, in ms, estimated in five ways"
     others = ["ablation_step_s", "profiler_step_s", "logger_step_s", "isolated_step_s", "training_step_s"]
     measured = table.dropna(subset=others, how="all")
-    return _view("estimates", caption, measured, [
+    return view_of("estimates", caption, measured, [
         *_keys(table, say, status=False),
         _figure("Step, headline", "step_s", _MS),
         _figure("Step, here", "training_step_s", _MS),
-        _estimate("E1 subtraction", "communication_step_s", _MS),
-        _estimate("E2 ablation", "ablation_step_s", _MS),
-        _estimate("E2 no_sync", "no_sync_step_s", _MS),
-        _estimate("E3 profiler, exposed", "profiler_exposed_step_s", _MS),
-        _estimate("E3 profiler, all", "profiler_step_s", _MS),
-        _estimate("E3 profiler, all, least waiting", "profiler_least_step_s", _MS),
-        _estimate("E4 DDP's logger, exposed", "logger_exposed_step_s", _MS),
-        _estimate("E4 DDP's logger, all", "logger_step_s", _MS),
-        _estimate("E5 isolated collectives", "isolated_step_s", _MS),
+        estimate("E1 subtraction", "communication_step_s", _MS),
+        estimate("E2 ablation", "ablation_step_s", _MS),
+        estimate("E2 no_sync", "no_sync_step_s", _MS),
+        estimate("E3 profiler, exposed", "profiler_exposed_step_s", _MS),
+        estimate("E3 profiler, all", "profiler_step_s", _MS),
+        estimate("E3 profiler, all, least waiting", "profiler_least_step_s", _MS),
+        estimate("E4 DDP's logger, exposed", "logger_exposed_step_s", _MS),
+        estimate("E4 DDP's logger, all", "logger_step_s", _MS),
+        estimate("E5 isolated collectives", "isolated_step_s", _MS),
         _figure("Step, profiled", "profiled_step_s", _MS),
     ], source="communication")  # fmt: skip
 
 
 def bandwidth(table: pd.DataFrame, say: Words) -> View:
-    return _view("bandwidth", "Bandwidth, inferred from the communication time, and measured", table, [
+    return view_of("bandwidth", "Bandwidth, inferred from the communication time, and measured", table, [
         *_keys(table, say),
         _figure("Allreduce per step, MB", "allreduce_bytes_per_step", _MB),
         _figure(f"Through {say.device} 0's links per step, MB", "root_link_bytes_per_step", _MB),
-        _whole("Steps per epoch", "steps_per_epoch"),
-        _estimate("Communication time, s", "communication_s"),
-        _estimate("Bandwidth, GB/s", "bandwidth_gb_s"),
-        _estimate("Bandwidth from the profiler's time, GB/s", "profiler_bandwidth_gb_s"),
-        _estimate("Bus bandwidth, measured, GB/s", "bus_bandwidth_gb_s"),
-        _estimate("Utilisation, %", "utilisation", 100),
+        whole("Steps per epoch", "steps_per_epoch"),
+        estimate("Communication time, s", "communication_s"),
+        estimate("Bandwidth, GB/s", "bandwidth_gb_s"),
+        estimate("Bandwidth from the profiler's time, GB/s", "profiler_bandwidth_gb_s"),
+        estimate("Bus bandwidth, measured, GB/s", "bus_bandwidth_gb_s"),
+        estimate("Utilisation, %", "utilisation", 100),
     ])  # fmt: skip
 
 
 def steps(table: pd.DataFrame, say: Words) -> View:
     caption = f"Where a step goes, for every {say.device}, in ms; brackets hold the least and the most of all blocks"
-    return _view("steps", caption, table[table["phase"] == WHOLE_STEP], [
+    return view_of("steps", caption, table[table["phase"] == WHOLE_STEP], [
         *_keys(table, say, status=False),
-        _whole(say.device, "device"),
-        _estimate("Compute", "compute_s", _MS),
-        _estimate("Communication, exposed", "communication_s", _MS),
-        _estimate("Copies from and to the host", "copy_s", _MS),
-        _estimate("Idle", "idle_s", _MS),
-        _estimate("Step, by the host's clock", "step_s", _MS),
+        whole(say.device, "device"),
+        estimate("Compute", "compute_s", _MS),
+        estimate("Communication, exposed", "communication_s", _MS),
+        estimate("Copies from and to the host", "copy_s", _MS),
+        estimate("Idle", "idle_s", _MS),
+        estimate("Step, by the host's clock", "step_s", _MS),
         _figure("Communication, hidden", "hidden_communication_s", _MS),
     ])  # fmt: skip
 
@@ -178,9 +178,9 @@ def phases(table: pd.DataFrame, say: Words) -> View:
     """What the first of the most devices did, by phase; the others are in the table on disk."""
     first = table[(table["phase"] != WHOLE_STEP) & (table["device"] == 0) & (table["gpus"] == table["gpus"].max())]
     caption = f"Where a step of {say.device} 0 goes by phase, on the most {say.devices}, in ms, by the phase that asked"
-    return _view("phases", caption, first, [
+    return view_of("phases", caption, first, [
         *_keys(table, say, status=False),
-        _text("Phase", "phase"),
+        text("Phase", "phase"),
         _figure("Compute", "compute_s", _MS, 3),
         _figure("Communication, exposed", "communication_s", _MS, 3),
         _figure("Copies from and to the host", "copy_s", _MS, 3),
@@ -197,25 +197,25 @@ def bus_bandwidth(table: pd.DataFrame, say: Words) -> View:
     wide.columns = pd.Index([f"{name[1]}{name[0].removeprefix(ends[0])}" for name in wide.columns.to_flat_index()])
     operations = sorted(set(swept["operation"]))
     caption = "Bus bandwidth of collectives by message, in GB/s, with nothing else running"
-    return _view("bus_bandwidth", caption, wide.reset_index(), [
+    return view_of("bus_bandwidth", caption, wide.reset_index(), [
         *_environment(say),
-        _whole(say.heading, "gpus"),
-        _whole("Bytes", "message_bytes"),
-        *(_estimate(words.capitalised(operation.replace("_", "-")), operation) for operation in operations),
+        whole(say.heading, "gpus"),
+        whole("Bytes", "message_bytes"),
+        *(estimate(words.capitalised(operation.replace("_", "-")), operation) for operation in operations),
     ], source="collectives", whole=table)  # fmt: skip
 
 
 def collectives(table: pd.DataFrame, say: Words) -> View:
     """The messages of a training step, and copies from one device to another."""
     caption = "The messages of a training step, and copies from one to another, with nothing else running"
-    return _view("collectives", caption, table.drop(_sweep(table).index), [
+    return view_of("collectives", caption, table.drop(_sweep(table).index), [
         Column("Operation", lambda row: str(row["operation"]).replace("_", " "), is_number=False),
-        _whole(say.heading, "gpus"),
+        whole(say.heading, "gpus"),
         *_environment(say),
-        _whole("Bytes", "message_bytes"),
+        whole("Bytes", "message_bytes"),
         Column("For", _use, is_number=False),
-        _estimate("Time, µs", "time_s", _US),
-        _estimate("Bus bandwidth, GB/s", "bus_bandwidth_gb_s"),
+        estimate("Time, µs", "time_s", _US),
+        estimate("Bus bandwidth, GB/s", "bus_bandwidth_gb_s"),
     ], source="collectives")  # fmt: skip
 
 
@@ -225,20 +225,20 @@ def laws(table: pd.DataFrame, say: Words) -> View:
     shown = shown.assign(known=[f"{row['parameter']} {words.estimate(row, 'value')}" for row in words.rows(shown)])
     law = ["strategy", "scope", "environment", "batch_per_gpu", "law", "statement"]
     fitted = shown.groupby(law, dropna=False, sort=False)["known"].agg("; ".join).reset_index()
-    return _view("laws", f"Scaling laws fitted to the weak speedups{_of_scope(shown)}", fitted, [
+    return view_of("laws", f"Scaling laws fitted to the weak speedups{_of_scope(shown)}", fitted, [
         *_keys(fitted, say, status=False),
-        _text("Parameters", "known"),
-        _text("What the points can tell", "statement"),
+        text("Parameters", "known"),
+        text("What the points can tell", "statement"),
     ], source="laws", whole=table)  # fmt: skip
 
 
 def allreduce_models(table: pd.DataFrame, say: Words) -> View:
-    return _view("allreduce_models", "Latency and bandwidth of a link, fitted to the measured allreduces", table, [
+    return view_of("allreduce_models", "Latency and bandwidth of a link, fitted to the measured allreduces", table, [
         *_environment(say),
-        _text("Algorithm", "algorithm"),
-        _text(say.heading, "gpus"),
-        _estimate("Latency of a round, µs", "latency_s", _US),
-        _estimate("Bandwidth, GB/s", "bandwidth_gb_s"),
+        text("Algorithm", "algorithm"),
+        text(say.heading, "gpus"),
+        estimate("Latency of a round, µs", "latency_s", _US),
+        estimate("Bandwidth, GB/s", "bandwidth_gb_s"),
         _figure("Median error, %", "median_relative_error", 100, 2),
         _figure("Largest error, %", "worst_relative_error", 100, 2),
         _status(),
@@ -247,43 +247,44 @@ def allreduce_models(table: pd.DataFrame, say: Words) -> View:
 
 def held_out(table: pd.DataFrame, say: Words) -> View:
     caption = f"ddp's step on the most {say.devices}, predicted without any measurement on as many"
-    return _view("held_out", caption, table[table["kind"] == HELD_OUT], [
+    return view_of("held_out", caption, table[table["kind"] == HELD_OUT], [
         *_environment(say),
-        _whole(say.heading, "gpus"),
-        _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
+        whole(say.heading, "gpus"),
+        whole(f"Batch per {say.device}, images", "batch_per_gpu"),
         _status(),
-        _text("Allreduce", "algorithm"),
+        text("Allreduce", "algorithm"),
         _figure("Compute, ms", "compute_s", _MS),
         _figure("Overhead, ms", "overhead_s", _MS),
         _figure("Exposed communication, ms", "exposed_s", _MS),
-        _estimate("Predicted step, ms", "step_s", _MS),
-        _estimate("Measured step, ms", "measured_step_s", _MS),
-        _estimate("Error, %", "relative_error", 100),
+        estimate("Predicted step, ms", "step_s", _MS),
+        estimate("Measured step, ms", "measured_step_s", _MS),
+        estimate("Error, %", "relative_error", 100),
         _figure(f"Error of the step on fewer {say.devices} unchanged, %", "carried_over_relative_error", 100, 2),
     ], source="forecast")  # fmt: skip
 
 
 def forecast(table: pd.DataFrame, say: Words) -> View:
     caption = f"Forecast, not measured: ddp's step on more {say.devices}; brackets hold all algorithms and intervals"
-    return _view("forecast", caption, table[table["kind"] == EXTRAPOLATED], [
+    return view_of("forecast", caption, table[table["kind"] == EXTRAPOLATED], [
         *_environment(say),
-        _whole(say.heading, "gpus"),
-        _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
+        whole(say.heading, "gpus"),
+        whole(f"Batch per {say.device}, images", "batch_per_gpu"),
         _status(),
-        _whole("Nodes", "nodes"),
-        _text("Allreduce", "algorithm"),
-        _estimate("Step, ms", "step_s", _MS),
+        whole("Nodes", "nodes"),
+        text("Allreduce", "algorithm"),
+        estimate("Step, ms", "step_s", _MS),
         _figure("Exposed communication, ms", "exposed_s", _MS),
-        _estimate("Speedup, ×", "speedup"),
-        _estimate("Efficiency, %", "efficiency", 100),
+        estimate("Speedup, ×", "speedup"),
+        estimate("Efficiency, %", "efficiency", 100),
     ], source="forecast", whole=table)  # fmt: skip
 
 
 def critical_batch(table: pd.DataFrame, say: Words) -> View:
-    return _view("critical_batch", f"Batch per {say.device} from which on communication hides behind backward", table, [
+    caption = f"Batch per {say.device} from which on communication hides behind backward"
+    return view_of("critical_batch", caption, table, [
         *_environment(say),
-        _whole(say.heading, "gpus"),
-        _estimate("Predicted, images", "batch_per_gpu"),
+        whole(say.heading, "gpus"),
+        estimate("Predicted, images", "batch_per_gpu"),
         Column("Smallest such batch by the profiler, images", _hidden_from),
         _status(),
     ])  # fmt: skip
@@ -291,20 +292,20 @@ def critical_batch(table: pd.DataFrame, say: Words) -> View:
 
 def training_summary(table: pd.DataFrame, say: Words) -> View:
     caption = "What every arm comes to after its last epoch; brackets are 95 % t intervals over seeds"
-    return _view("training_summary", caption, table, [
+    return view_of("training_summary", caption, table, [
         *_arm(table, say),
-        _text("Remedies", "remedies"),
+        text("Remedies", "remedies"),
         _status(),
-        _whole("Seeds", "seeds"),
-        _whole("Epochs", "epochs"),
-        _estimate("Test accuracy, %", "test_accuracy", 100),
+        whole("Seeds", "seeds"),
+        whole("Epochs", "epochs"),
+        estimate("Test accuracy, %", "test_accuracy", 100),
         _figure("Its standard deviation over seeds, points", "test_accuracy_spread", 100, 2),
-        _estimate("Less the baseline's, points", "test_accuracy_difference", 100),
-        _estimate("Less that without remedies, points", "test_accuracy_gain", 100),
+        estimate("Less the baseline's, points", "test_accuracy_difference", 100),
+        estimate("Less that without remedies, points", "test_accuracy_gain", 100),
         _figure("Given back of what the batch lost, %", "given_back", 100, 3),
-        _estimate("Training accuracy, %", "training_accuracy", 100),
-        _estimate("Training loss", "training_loss"),
-        _estimate("Test loss", "test_loss"),
+        estimate("Training accuracy, %", "training_accuracy", 100),
+        estimate("Training loss", "training_loss"),
+        estimate("Test loss", "test_loss"),
         _figure("Time to the target, s", "time_to_target_s"),
         _figure(f"{say.device}-seconds to the target", "gpu_s_to_target"),
         _figure("Epoch time, s", "epoch_s"),
@@ -320,13 +321,13 @@ def training(table: pd.DataFrame, say: Words) -> View:
         for key, part in _groups(table, [*_ARM_COLUMNS, "epoch"])
     ]
     shown = pd.DataFrame(curves, columns=[*_ARM_COLUMNS, "epoch", "seeds", "diverged", *_over_seeds(table)])
-    return _view("training", "Every arm after every epoch: mean over seeds, brackets hold all seeds", shown, [
+    return view_of("training", "Every arm after every epoch: mean over seeds, brackets hold all seeds", shown, [
         *_arm(shown, say),
-        _whole("Epoch", "epoch"),
-        _whole("Seeds", "seeds"),
-        _whole("Diverged", "diverged"),
-        _estimate("Training loss", "training_loss"),
-        _estimate("Test accuracy, %", "test_accuracy", 100),
+        whole("Epoch", "epoch"),
+        whole("Seeds", "seeds"),
+        whole("Diverged", "diverged"),
+        estimate("Training loss", "training_loss"),
+        estimate("Test accuracy, %", "test_accuracy", 100),
         _figure("Epoch time, s", "epoch_s"),
     ], source="training", whole=table)  # fmt: skip
 
@@ -336,11 +337,11 @@ def training_evidence(table: pd.DataFrame, say: Words) -> View:
     first = table[table["seed"] == table.groupby(["arm", "environment"])["seed"].transform("min")]
     last = first[first["epoch"] == first.groupby(["arm", "environment"])["epoch"].transform("max")]
     caption = f"What {say.devices} share: order of samples and batch-norm statistics in the last epoch of one seed"
-    return _view("training_evidence", caption, last, [
+    return view_of("training_evidence", caption, last, [
         *_arm(table, say),
         Column("set_epoch", lambda row: _on_or_off(row["set_epoch"]), is_number=False),
         Column("SyncBatchNorm", lambda row: _on_or_off(row["sync_batch_norm"]), is_number=False),
-        _whole(say.device, "worker"),
+        whole(say.device, "worker"),
         _figure("Images it had in the epoch before, %", "seen_before", 100, 3),
         _figure("Images at the same place as before, %", "same_place", 100, 3),
         Column("Its statistics are tested", lambda row: _yes_or_no(row["statistics_kept"]), is_number=False),
@@ -349,21 +350,21 @@ def training_evidence(table: pd.DataFrame, say: Words) -> View:
 
 
 def environments(table: pd.DataFrame) -> View:
-    return _view("environments", "Environments: a letter is a combination of hardware, software and images", table, [
-        _text("Environment", "environment"),
-        _text("Device", "device_model"),
-        _text("CPU", "cpu_model"),
-        _text("Links", "links"),
-        _text("Driver", "driver"),
-        _text("CUDA", "cuda"),
-        _text("cuDNN", "cudnn"),
-        _text("NCCL", "nccl"),
-        _text("torch", "torch"),
-        _text("torchvision", "torchvision"),
-        _text("Python", "python"),
+    return view_of("environments", "Environments: a letter is a combination of hardware, software and images", table, [
+        text("Environment", "environment"),
+        text("Device", "device_model"),
+        text("CPU", "cpu_model"),
+        text("Links", "links"),
+        text("Driver", "driver"),
+        text("CUDA", "cuda"),
+        text("cuDNN", "cudnn"),
+        text("NCCL", "nccl"),
+        text("torch", "torch"),
+        text("torchvision", "torchvision"),
+        text("Python", "python"),
         Column("Images, SHA-256", lambda row: words.text(row["dataset_sha256"])[:12], is_number=False),
-        _text("Hosts", "hosts"),
-        _whole("Records", "records"),
+        text("Hosts", "hosts"),
+        whole("Records", "records"),
     ])  # fmt: skip
 
 
@@ -383,27 +384,27 @@ def records(table: pd.DataFrame, say: Words) -> View:
         for key, part in _groups(table, origin)
     ]
     names = [*origin, "records", "first", "last", "jobs", "throttled", "disturbed"]
-    return _view("records", "Records used, by what measured them", pd.DataFrame(groups, columns=names), [
-        _text("Kind", "kind"),
+    return view_of("records", "Records used, by what measured them", pd.DataFrame(groups, columns=names), [
+        text("Kind", "kind"),
         *_environment(say),
-        _text("Host", "host"),
+        text("Host", "host"),
         Column("Commit", _commit, is_number=False),
-        _text("Images", "dataset_source"),
-        _whole("Records", "records"),
-        _text("First started, UTC", "first"),
-        _text("Last finished, UTC", "last"),
-        _text("Jobs", "jobs"),
-        _whole("Throttled", "throttled"),
-        _whole("With other processes", "disturbed"),
+        text("Images", "dataset_source"),
+        whole("Records", "records"),
+        text("First started, UTC", "first"),
+        text("Last finished, UTC", "last"),
+        text("Jobs", "jobs"),
+        whole("Throttled", "throttled"),
+        whole("With other processes", "disturbed"),
     ], source="records", whole=table)  # fmt: skip
 
 
 def rejected(table: pd.DataFrame) -> View:
-    columns = [_text("File", "path"), _text("Reason", "reason")]
-    return _view("rejected", "Records found and not used", table, columns)
+    columns = [text("File", "path"), text("Reason", "reason")]
+    return view_of("rejected", "Records found and not used", table, columns)
 
 
-def _view(
+def view_of(
     name: str,
     caption: str,
     table: pd.DataFrame,
@@ -467,17 +468,17 @@ def _of_scope(table: pd.DataFrame) -> str:
 def _keys(table: pd.DataFrame, say: Words, status: bool = True) -> list[Column]:
     several_scopes = "scope" in table and table["scope"].nunique() > 1
     return [
-        *([_text("Scope", "scope")] if several_scopes else []),
+        *([text("Scope", "scope")] if several_scopes else []),
         *_environment(say),
-        _text("Strategy", "strategy"),
-        *([_whole(say.heading, "gpus")] if "gpus" in table else []),
-        _whole(f"Batch per {say.device}, images", "batch_per_gpu"),
+        text("Strategy", "strategy"),
+        *([whole(say.heading, "gpus")] if "gpus" in table else []),
+        whole(f"Batch per {say.device}, images", "batch_per_gpu"),
         *([Column("Status", _state, is_number=False)] if status else []),
     ]
 
 
 def _arm(table: pd.DataFrame, say: Words) -> list[Column]:
-    return [_text("Arm", "arm"), *_keys(table, say, status=False)]
+    return [text("Arm", "arm"), *_keys(table, say, status=False)]
 
 
 def _on_or_off(value: Any) -> str:
@@ -489,7 +490,7 @@ def _yes_or_no(value: Any) -> str:
 
 
 def _environment(say: Words) -> list[Column]:
-    return [_text("Environment", "environment")] if say.several_environments else []
+    return [text("Environment", "environment")] if say.several_environments else []
 
 
 def _status() -> Column:
@@ -531,11 +532,11 @@ def _commit(row: Row) -> str:
     return f"{commit} (dirty)" if words.is_true([row["git_dirty"]]) == [True] else commit
 
 
-def _text(heading: str, name: str) -> Column:
+def text(heading: str, name: str) -> Column:
     return Column(heading, lambda row: words.text(row[name]), is_number=False)
 
 
-def _whole(heading: str, name: str) -> Column:
+def whole(heading: str, name: str) -> Column:
     return Column(heading, lambda row: words.whole(row[name]))
 
 
@@ -543,7 +544,7 @@ def _figure(heading: str, name: str, scale: float = 1.0, digits: int = 4) -> Col
     return Column(heading, lambda row: words.figure(_scaled(row[name], scale), digits))
 
 
-def _estimate(heading: str, name: str, scale: float = 1.0) -> Column:
+def estimate(heading: str, name: str, scale: float = 1.0) -> Column:
     return Column(heading, lambda row: words.estimate(row, name, scale))
 
 
