@@ -75,7 +75,8 @@ def test_a_profiled_step_is_accounted_for(folder, collectives, gpus, strategy, b
         for device in block["devices"]:
             parts_s = sum(seconds for phase in device["phases"].values() for seconds in phase.values())
             assert parts_s == pytest.approx(device["step_s"], rel=PARTS)
-            assert 0 < device["exposed_s"] <= device["communication_s"]
+            # Two sums of the same intervals, where all of it is exposed: equal but for their last digit.
+            assert 0 < device["exposed_s"] <= device["communication_s"] * (1 + 1e-9)
             assert device["phases"]["backward"]["compute_s"] > device["phases"]["forward"]["compute_s"] > 0
     phases = {phase for block in record["profile"]["blocks"] for phase in block["devices"][0]["phases"]}
     if strategy == "dp":
