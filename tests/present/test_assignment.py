@@ -142,3 +142,10 @@ def test_utilisation_is_in_percent() -> None:
     times = [times_row(2.0, strategy="single", gpus=1, batch=32), times_row(1.1, strategy="ddp", gpus=2, batch=32)]
     found = by_id(times=times, bandwidth=[row])
     assert found["table-3-ddp"].rows == [["32", "120.0 [118.8, 121.2]", "50.0 [49.5, 50.5]"]]
+
+
+def test_a_table_stands_where_no_bandwidth_can_be_told() -> None:
+    times = [times_row(2.0, strategy="single", gpus=1, batch=32), times_row(1.1, strategy="ddp", gpus=2, batch=32)]
+    row = {**key(strategy="ddp", gpus=2, batch=32), "status": "not resolvable", "bandwidth_gb_s": None}
+    assert by_id(times=times, bandwidth=[row])["table-3-ddp"].rows == [["32", "not resolvable", "not resolvable"]]
+    assert "table-3-ddp" not in by_id(times=times, bandwidth=[{**row, "status": "not run"}])

@@ -15,7 +15,7 @@ from dpscale.present.words import Row, Tables, Words
 
 _BATCHES_SHOWN = 24
 _NUMBERS_SHOWN = 6
-_NOT_PLANNED, _NOT_MEASURED = "not planned", "not measured"
+_NOT_PLANNED, _NOT_MEASURED, _NOT_RESOLVABLE = "not planned", "not measured", "not resolvable"
 _TIMED = ("times", "speedup", "communication", "bandwidth")
 _ENDS = (("training_loss", 1.0), ("training_accuracy", 100.0), ("test_accuracy", 100.0))
 _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
@@ -154,6 +154,11 @@ class _Quantity:
     name: str
     scale: float = 1.0
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether any cell was measured; that it tells no bandwidth is a result too."""
+        return bool(self.rows["status"].isin(["ok", _NOT_RESOLVABLE]).any())
+
 
 def _by_batch(
     id: str, title: str, caption: str, times: pd.DataFrame, quantities: Sequence[_Quantity], say: Words
@@ -161,7 +166,7 @@ def _by_batch(
     """One row for every batch that one device was to be timed with, as the others are compared with it."""
     batches = sorted(set(times[times["strategy"] == "single"]["batch_per_gpu"]))
     numbers = sorted({gpus for quantity in quantities for gpus in quantity.rows["gpus"]})
-    if not batches or all(words.ok(quantity.rows).empty for quantity in quantities):
+    if not batches or not any(quantity.is_decided for quantity in quantities):
         return None
     columns = [
         (f"{say.count(gpus)}: {quantity.heading}", _cells(quantity, gpus))
