@@ -71,9 +71,16 @@ def test_what_says_what_happened_stays(line: str) -> None:
 
 
 def test_the_home_of_who_runs_this_can_be_anywhere() -> None:
-    line = "open /gpfs/people/alice/x and /fast/alice/y, /gpfs/people/alice2/z, in results/alice/run-1.json"
-    shown = "open [home]/x and /fast/[user]/y, /gpfs/people/alice2/z, in results/alice/run-1.json"
+    line = "open /gpfs/people/alice/x and /fast/alice/y, /gpfs/people/alice2/z, in results/run-1.json"
+    shown = "open [home]/x and /fast/[user]/y, /gpfs/people/alice2/z, in results/run-1.json"
     assert redacted(line, home="/gpfs/people/alice/") == shown
+
+
+def test_the_name_of_who_runs_this_is_taken_out_as_a_word() -> None:
+    line = "error: User alice (uid=1000(alice), alice's job on alice-laptop) malice alice2 palice.py"
+    shown = "error: User [user] (uid=1000([user]), [user]'s job on [user]-laptop) malice alice2 palice.py"
+    assert redacted(line, home="/home/alice") == shown
+    assert redacted("user user@host", home="/home/user") == "[user] [user]@host"
 
 
 @pytest.mark.parametrize("home", ["", "/", "/root", "~"])

@@ -9,7 +9,10 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, sync_playwright
 
+from dpscale.analyse.comparison import compare
 from dpscale.cli import main
+from dpscale.present import comparison
+from two_studies import side, slower, study
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
 
@@ -56,6 +59,21 @@ def recorded_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         _run("tables", *study, "--results", "results/recorded", "--out", "tables")
         _run("report", *study, "--tables", "tables", "--out", "recorded.html")
     return folder / "recorded.html"
+
+
+@pytest.fixture(scope="session")
+def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study against one with a name that fits nowhere, fewer batches, and long facts about where it ran."""
+
+    def change(cell, record):
+        slower(1.5, "ddp")(cell, record)
+        record["hardware"]["host"] = "node-" + "x" * 120
+        record["provenance"]["git_dirty"] = True
+
+    other = side("a_study_with_a_very_long_name_" * 3, change, study(batch_per_gpu=[32, 128]))
+    file = tmp_path_factory.mktemp("compared") / "compared.html"
+    file.write_text(comparison.render(compare(side("before"), other)))
+    return file
 
 
 def _run(*arguments: str) -> None:

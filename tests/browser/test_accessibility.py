@@ -47,8 +47,11 @@ def opened(browser: Browser, file: Path, width: int, scheme: str) -> Page:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Browser, recorded_file: Path, width: int, scheme: str) -> None:
-    page = opened(browser, recorded_file, width, scheme)
+@pytest.mark.parametrize("kind", ["recorded_file", "compared_file"])
+def test_axe_finds_nothing(
+    browser: Browser, request: pytest.FixtureRequest, kind: str, width: int, scheme: str
+) -> None:
+    page = opened(browser, request.getfixturevalue(kind), width, scheme)
     found = Axe().run(page).response["violations"]
     page.close()
     assert [(one["id"], one["help"], [node["html"] for node in one["nodes"]][:5]) for one in found] == []
@@ -80,6 +83,15 @@ def test_the_keyboard_reaches_everything_and_is_seen_there(page: Page) -> None:
             unseen.append(html)
     assert len(reached - {None}) == stops
     assert unseen == []
+
+
+def test_the_first_stop_leads_past_the_contents(page: Page) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('nav')") is None
+    assert page.evaluate("document.activeElement.closest('#content') !== null")
 
 
 def test_what_scrolls_takes_the_focus(page: Page) -> None:

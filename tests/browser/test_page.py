@@ -81,9 +81,19 @@ def test_ids_are_unique_and_references_resolve(page: Page) -> None:
     assert set(links) | set(labels) <= set(ids)
 
 
-def test_text_of_charts_is_inside_and_apart(page: Page) -> None:
+@pytest.mark.parametrize("kind", ["page_file", "recorded_file"])
+def test_text_of_charts_is_inside_and_apart(
+    browser: Browser, request: pytest.FixtureRequest, kind: str, width: int
+) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(request.getfixturevalue(kind).as_uri())
     assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
     assert page.evaluate(LABELS_THAT_OVERLAP) == []
+    page.close()
+
+
+def test_the_page_of_the_recorded_study_is_small(recorded_file: Path) -> None:
+    assert recorded_file.stat().st_size < 400_000
 
 
 def test_dark_mode_is_dark(page: Page) -> None:

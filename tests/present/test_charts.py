@@ -2,6 +2,7 @@
 
 import re
 from itertools import pairwise
+from math import nan
 from typing import Any
 from xml.etree import ElementTree
 
@@ -9,7 +10,8 @@ import pytest
 from page_tables import absent_row, environment_row, epoch_row, h200, speedup_row, tables, times_row
 
 from dpscale.present import charts
-from dpscale.present.panel import spread
+from dpscale.present.figure import figure
+from dpscale.present.panel import HEIGHT, Panel, Point, Series, spread
 from dpscale.present.words import Words
 
 GPU = Words(device="GPU", several_environments=False, synthetic=False)
@@ -152,3 +154,25 @@ def test_arms_that_diverged_at_once_are_not_drawn() -> None:
     rows = [epoch_row("wild", 1, 1, None)]
     assert "wild" not in str(charts.test_accuracy(tables(training=curves(*rows))["training"], "small", GPU))
     assert charts.test_accuracy(tables(training=[])["training"], None, GPU).charts == []
+
+
+def bars(*points: Point) -> tuple[list[str], list[float]]:
+    """What a logarithmic figure of one line says of its intervals, and how long their bars are, in pixels."""
+    line = Series("line", "var(--ddp)", 0, points)
+    drawn = figure("bars", [Panel("heading", "Here", "quantity", "x", "y", "s", [line])])
+    (path,) = re.findall(r'<path stroke="var\(--ddp\)" stroke-width="1.5" d="([^"]+)"', drawn.charts[0].svg)
+    return list(drawn.not_drawn), [abs(float(length)) for length in re.findall(r"l0,(-?[\d.]+)", path)]
+
+
+def test_bars_are_as_long_as_their_intervals() -> None:
+    said, (first, second) = bars(Point(1, 10, 5, 20), Point(2, 20, 10, 80), Point(4, 20, nan, nan))
+    assert said == []
+    assert second == pytest.approx(first * 3 / 2, rel=0.01)
+
+
+def test_an_interval_that_goes_far_beyond_the_lines_does_not_flatten_them() -> None:
+    said, (near, far) = bars(Point(1, 10, 5, 20), Point(2, 20, 10, 1e9), Point(4, 20, nan, nan))
+    assert said == ["Here: intervals reach beyond the axis, and their bars its edge: line at 2."]
+    assert far < HEIGHT and near > HEIGHT / 8
+    said, _ = bars(Point(1, 10, -5, 20), Point(2, 20, 10, 80), Point(4, 20, 1e-9, 30))
+    assert said == ["Here: intervals reach beyond the axis, and their bars its edge: line at 1, 4."]

@@ -73,8 +73,7 @@ def test_what_a_logarithmic_axis_cannot_show_is_said():
     assert "E2 ablation: 0.200 ms at 128." in description(figure.charts[0].svg)
     assert figure.not_drawn == [
         "ddp on 4 GPUs: at or below zero and so not on a logarithmic axis: E2 ablation is −0.500 ms at batch 32.",
-        "ddp on 4 GPUs: intervals reach zero or below, and their bars the lower edge of a logarithmic axis: "
-        "E2 ablation at batch 128.",
+        "ddp on 4 GPUs: intervals reach beyond the axis, and their bars its edge: E2 ablation at 128.",
     ]
 
 
@@ -85,16 +84,17 @@ def test_prediction_is_drawn_beside_no_prediction_at_all():
     assert "unchanged" not in texts(alone.svg)
 
 
-def forecast(*measured):
+def forecast(*measured, images=50_000):
     ahead = [extrapolated_row(gpus, 32, 0.8) for gpus in (8, 64, 1024)]
     # A row without a batch makes the column one of floats.
     ahead.append({**ahead[0], "batch_per_gpu": None, "status": "missing"})
-    (chart,) = communication_charts.forecast(table("forecast", ahead), table("speedup", list(measured)), GPU).charts
-    return chart.svg
+    speedup = table("speedup", list(measured))
+    (chart,) = communication_charts.forecast(table("forecast", ahead), speedup, images, GPU).charts
+    return chart
 
 
 def test_forecast_is_a_dashed_line_and_measurements_are_marks():
-    svg = forecast(*(speedup_row(0.9 * gpus, 2.0, batch=32, strategy="ddp", gpus=gpus) for gpus in (2, 4)))
+    svg = forecast(*(speedup_row(0.9 * gpus, 2.0, batch=32, strategy="ddp", gpus=gpus) for gpus in (2, 4))).svg
     assert description(svg) == "b = 32: 100 % at 1, 80.0 % at 1,024."
     assert {"forecast", "b = 32"} <= set(texts(svg))
     (squares,) = re.findall(r'<path d="([^"]+)" fill="var\(--single\)"/>', svg)
@@ -109,11 +109,18 @@ def test_forecast_without_measurement_starts_from_one_device():
     assert forecast() == forecast(other, end_to_end)
 
 
+def test_forecast_says_where_a_step_takes_more_images_than_there_are():
+    assert "images, an epoch," not in forecast(images=1024 * 32).subtitle
+    said = "32,767 images, an epoch, fill a step of at most so many GPUs: 1,023 at b = 32; more suppose more images"
+    assert forecast(images=1024 * 32 - 1).subtitle.endswith(said)
+
+
 def test_bandwidth_that_is_not_resolvable_is_said_to_be():
     data = h200_with_steps()
     rows = [bandwidth_row(0.1, False, batch=batch, **AT) for batch in (32, 512)]
     figure = charts.bus_bandwidth(data["collectives"], table("bandwidth", rows), GPU)
-    assert figure.not_drawn == ["4 GPUs: inferred bandwidth is not resolvable with ddp at batch 32, ddp at batch 512."]
+    said = [sentence for sentence in figure.not_drawn if "resolvable" in sentence]
+    assert said == ["4 GPUs: inferred bandwidth is not resolvable with ddp at batch 32, ddp at batch 512."]
     assert "ddp, inferred" not in texts(figure.charts[1].svg)
 
 
@@ -135,7 +142,7 @@ def test_nothing_measured_is_nothing_drawn(name):
         "steps": lambda: communication_charts.steps(none["steps"], GPU),
         "estimates": lambda: communication_charts.estimates(none["communication"], GPU),
         "held_out": lambda: communication_charts.held_out(none["forecast"], GPU),
-        "forecast": lambda: communication_charts.forecast(none["forecast"], none["speedup"], GPU),
+        "forecast": lambda: communication_charts.forecast(none["forecast"], none["speedup"], 50_000, GPU),
     }[name]()
     assert (drawn.charts, drawn.not_drawn) == ([], [])
 

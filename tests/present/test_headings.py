@@ -122,6 +122,8 @@ def test_training_names_the_best_arm_and_the_baseline():
     said = "Test accuracy: good ends best, at 60.0 %; the baseline base at 70.0 %"
     assert headings.training(curves(*first, *arms), "base", *accuracy) == said
     assert headings.training(curves(*arms), "base", *accuracy) == "Test accuracy: good ends best, at 60.0 %"
+    alone = "Test accuracy: good ends at 60.0 %; the baseline base at 70.0 %"
+    assert headings.training(curves(*first, *arms[:2]), "base", *accuracy) == alone
     assert headings.training(curves(*first), "base", *accuracy) == "Test accuracy: the baseline base at 70.0 %"
     assert headings.training(curves(*arms), None, "Training loss", "") == "Training loss: bad ends best, at 10.0"
 

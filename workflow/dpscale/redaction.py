@@ -39,8 +39,8 @@ _USERS_FOLDER = re.compile(r"(?<=/scratch/)[^/]+")
 def redacted(text: str, home: str = "") -> str:
     """`text` with words in brackets for what should not be published: `[home]/data`, `[user]@login1`, `token=[secret]`.
 
-    `home` is the home directory of who runs this: it can be anywhere, and its last part is a user's name in other
-    absolute paths too. Pure; no line gets lost.
+    `home` is the home directory of who runs this: it can be anywhere, and its last part is a user's name wherever it
+    stands as a word, in paths and host names too. Pure; no line gets lost.
     """
     text = _SECRET_IN_URL.sub(SECRET, text)
     text = _AUTHORIZATION.sub(rf"\1{SECRET}", text)
@@ -48,14 +48,14 @@ def redacted(text: str, home: str = "") -> str:
     text = _TOKEN.sub(SECRET, text)
     text = _USER_AT_HOST.sub(USER, text)
     text = _TILDE.sub(HOME, text)
-    return _PATH.sub(lambda path: _without_user(path[0], home.rstrip("/")), text)
-
-
-def _without_user(path: str, home: str) -> str:
+    home = home.rstrip("/")
     is_of_a_user = len(PurePosixPath(home).parts) > 2  # neither `/` nor `/root`
-    if is_of_a_user and f"{path}/".startswith(f"{home}/"):
+    text = _PATH.sub(lambda path: _without_home(path[0], home if is_of_a_user else ""), text)
+    # Not the words in brackets, should somebody be called `user`.
+    return re.sub(rf"(?<![\w\[]){re.escape(PurePosixPath(home).name)}(?!\w)", USER, text) if is_of_a_user else text
+
+
+def _without_home(path: str, home: str) -> str:
+    if home and f"{path}/".startswith(f"{home}/"):
         return HOME + path[len(home) :]
-    path = _USERS_FOLDER.sub(USER, _HOME_FOLDER.sub(HOME, path))
-    if not is_of_a_user:
-        return path
-    return "/".join(USER if part == PurePosixPath(home).name else part for part in path.split("/"))
+    return _USERS_FOLDER.sub(USER, _HOME_FOLDER.sub(HOME, path))

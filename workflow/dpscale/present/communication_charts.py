@@ -104,21 +104,13 @@ def estimates(table: pd.DataFrame, say: Words) -> Figure:
 
 
 def _below_zero(part: pd.DataFrame, place: str) -> list[str]:
-    """What an axis without zero cannot show, in words: values at or below it, and intervals that reach it."""
-    values, intervals = [], []
+    """What an axis without zero cannot show, in words."""
+    values = []
     for column, name in _ESTIMATES.items():
         found = points(part, "batch_per_gpu", column, _MS)
         below = [f"{words.figure(point.y, 3)} ms at batch {point.x:,.0f}" for point in found if point.y <= 0]
         values += [f"{name} is {words.listed(below)}"] if below else []
-        reaching = [f"{point.x:,.0f}" for point in found if point.y > 0 and point.low <= 0]
-        intervals += [f"{name} at batch {words.listed(reaching)}"] if reaching else []
-    said = [f"{place}: at or below zero and so not on a logarithmic axis: {'; '.join(values)}."] if values else []
-    if intervals:
-        said.append(
-            f"{place}: intervals reach zero or below, and their bars the lower edge of a logarithmic axis: "
-            f"{'; '.join(intervals)}."
-        )
-    return said
+    return [f"{place}: at or below zero and so not on a logarithmic axis: {'; '.join(values)}."] if values else []
 
 
 def held_out(table: pd.DataFrame, say: Words) -> Figure:
@@ -152,8 +144,11 @@ def held_out(table: pd.DataFrame, say: Words) -> Figure:
     return figure("held-out", panels)
 
 
-def forecast(table: pd.DataFrame, speedup: pd.DataFrame, say: Words) -> Figure:
-    """ddp's efficiency in % against GPUs, measured and forecast: a panel for every environment."""
+def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, say: Words) -> Figure:
+    """ddp's efficiency in % against GPUs, measured and forecast: a panel for every environment.
+
+    `images` are those of an epoch.
+    """
     weak = words.ok(speedup)
     weak = weak[(weak["scaling"] == "weak") & (weak["scope"] == "compute") & (weak["strategy"] == "ddp")]
     panels = []
@@ -169,7 +164,7 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, say: Words) -> Figure:
                 quantity=(
                     f"Efficiency in % against number of {say.devices}; one line for each batch per {say.device} (b) in "
                     "images. Markers are measured steps with 95 % intervals; dashes without markers are forecast, "
-                    "bands hold all algorithms and intervals"
+                    f"bands hold all algorithms and intervals{_beyond_an_epoch(expected, images, say)}"
                 ),
                 x_title=f"Number of {say.devices}",
                 y_title="Efficiency, %",
@@ -180,6 +175,18 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, say: Words) -> Figure:
             )
         )
     return figure("forecast", panels)
+
+
+def _beyond_an_epoch(expected: pd.DataFrame, images: int, say: Words) -> str:
+    """From where on a step would take more images than there are: what a forecast supposes there."""
+    beyond = expected[expected["gpus"] * expected["batch_per_gpu"] > images]
+    batches = sorted({int(batch) for batch in beyond["batch_per_gpu"]})
+    if not batches:
+        return ""
+    most = words.listed([f"{images // batch:,} at b = {batch:,}" for batch in batches])
+    return (
+        f". {images:,} images, an epoch, fill a step of at most so many {say.devices}: {most}; more suppose more images"
+    )
 
 
 def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[Series]:

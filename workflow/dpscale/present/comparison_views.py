@@ -122,10 +122,10 @@ class Views:
     def environments(self) -> View:
         table = self.compared.tables["compared_environments"]
         columns = [
-            Column("", lambda row: _PROPERTIES[row["property"]], is_number=False),
+            Column("Property", lambda row: _PROPERTIES[row["property"]], is_number=False),
             Column(self.compared.first.name, lambda row: _property(row, "first"), is_number=False),
             Column(self.compared.second.name, lambda row: _property(row, "second"), is_number=False),
-            Column("", lambda row: _DIFFERS[row["differs"]], is_number=False),
+            Column("Compared", lambda row: _DIFFERS[row["differs"]], is_number=False),
         ]  # fmt: skip
         return self._view("environments", "compared_environments", "What measured, where, when", table, columns)
 

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import pandas as pd
 
 from dpscale.present import bars, words
 from dpscale.present.bars import Bars
-from dpscale.present.panel import Frame, Panel, Point, Series, draw
+from dpscale.present.panel import Frame, Panel, Point, Series, cut, draw
 from dpscale.present.svg import for_page
 from dpscale.present.words import Row
 
@@ -43,7 +44,12 @@ def figure(name: str, panels: Sequence[Panel], not_drawn: Sequence[str] = ()) ->
     """The panels on axes that they share. `not_drawn` says what these axes cannot show."""
     drawn = [_thinned(panel) for panel in panels[:PANELS_DRAWN]]
     frame = Frame.around(drawn)
-    return _figure(name, panels, drawn, lambda panel: draw(panel, frame), _described_lines, "points", not_drawn)
+    beyond = [
+        f"{panel.place}: intervals reach beyond the axis, and their bars its edge: {'; '.join(which)}."
+        for panel in drawn
+        if (which := cut(panel, frame))
+    ]
+    return _figure(name, panels, drawn, partial(draw, frame=frame), _described_lines, "points", [*not_drawn, *beyond])
 
 
 def figure_of_bars(name: str, panels: Sequence[Bars]) -> Figure:

@@ -123,7 +123,8 @@ def training(part: pd.DataFrame, baseline: str | None, quantity: str, unit: str)
     said = []
     if known:
         best = (min if "loss" in quantity.lower() else max)(known, key=lambda arm: known[arm])
-        said.append(f"{best} ends best, at {_with_unit(known[best], unit)}")
+        ends_best = "ends best," if len(ends) > 1 else "ends"
+        said.append(f"{best} {ends_best} at {_with_unit(known[best], unit)}")
     elif ends:
         said.append("a seed of every arm diverged")
     if base is not None:

@@ -52,7 +52,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         step_parts=communication_charts.steps(tables["steps"], say),
         estimators=communication_charts.estimates(tables["communication"], say),
         predicted=communication_charts.held_out(tables["forecast"], say),
-        expected=communication_charts.forecast(tables["forecast"], tables["speedup"], say),
+        expected=communication_charts.forecast(tables["forecast"], tables["speedup"], study["dataset"]["images"], say),
         phases=views.phases(tables["steps"], say),
         bandwidth=views.bandwidth(tables["bandwidth"], say),
         collectives=views.collectives(tables["collectives"], say),

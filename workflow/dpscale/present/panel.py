@@ -21,6 +21,8 @@ _LANE_HEIGHT = 18
 _LANE_MARKER_GAP = 11
 _X_TICK_GAP, _Y_TICK_GAP = 44, 22
 _MARKER_REACH = 3
+# Bars of intervals are cut where they are so many times as long, or as short, as the values of all lines.
+_REACH = 10
 FORECAST = "forecast"
 
 # Vega-Lite measures text with this font; page.css sets the same, as the SVG in the page says none.
@@ -147,8 +149,9 @@ class Frame:
         lanes = sorted({line.end[1] for line in series if line.end})
         lanes += [FORECAST] if any(panel.forecast_from for panel in panels) else []
         xs = {point.x for line in series for point in line.points} | {line.end[0] for line in series if line.end}
-        ys = [y for line in series for point in line.points for y in (point.y, point.low, point.high)]
+        ys = [point.y for line in series for point in line.points]
         ys += [y for reference in references for y in (reference.left, reference.right)]
+        ends = [end for line in series for point in line.points for end in (point.low, point.high)]
         above = HEIGHT / (HEIGHT - len(lanes) * _LANE_HEIGHT)
         xs |= {reference.start for reference in references}
         # What stands aside of its x is no point of the axis.
@@ -158,10 +161,11 @@ class Frame:
         else:
             x_axis = Axis(*_at_least_doubling(xs), WIDTH, ticks)
         if any(panel.linear_y for panel in panels):
-            low, high = _with_margin(y for y in ys if words.is_known(y))
+            low, high = _with_margin(y for y in (*ys, *ends) if words.is_known(y))
             y_axis = Axis(low, low + (high - low) * above, HEIGHT, _even_numbers(low, high), linear=True)
         else:
-            low, high = _at_least_doubling([y for y in ys if y > 0])
+            above_zero = [y for y in ys if y > 0]
+            low, high = _at_least_doubling([*above_zero, *_within_reach(ends, above_zero)])
             y_axis = Axis(low, low * (high / low) ** above, HEIGHT, _round_numbers(low, high, bool(references)))
         return cls(x_axis, y_axis, lanes)
 
@@ -239,6 +243,12 @@ def _at_least_doubling(values: Iterable[float]) -> tuple[float, float]:
     return low / widening, high * widening
 
 
+def _within_reach(ends: Iterable[float], values: Sequence[float]) -> list[float]:
+    """Ends of intervals for which a logarithmic axis makes room: at most so far that the lines keep their shape."""
+    low, high = min(values, default=1.0) / _REACH, max(values, default=1.0) * _REACH
+    return [min(end, high) for end in ends if end >= low]
+
+
 def _with_margin(values: Iterable[float]) -> tuple[float, float]:
     """The ends of the values with a margin, and room between them, as a linear axis has to have."""
     found = list(values) or [0.0, 1.0]
@@ -290,7 +300,7 @@ def _spreads(panel: Panel, frame: Frame, x: Any, colour: Any) -> Iterator[Any]:
 
 
 def _intervals(panel: Panel, frame: Frame) -> list[tuple[bool, Row]]:
-    """All intervals, and whether they are part of a band; on a logarithmic axis from its lower edge at the lowest."""
+    """All intervals, and whether they are part of a band; on a logarithmic axis from its edge to its edge at most."""
     intervals: list[tuple[bool, Row]] = []
     for line in panel.series:
         for point in line.points:
@@ -298,19 +308,29 @@ def _intervals(panel: Panel, frame: Frame) -> list[tuple[bool, Row]]:
                 continue
             is_band = panel.linear_y and (panel.linear_x or not point.marked)
             low = point.low if panel.linear_y else max(point.low, frame.y.low)
-            if is_band or _is_seen(frame.y, low, point):
+            high = point.high if panel.linear_y else min(point.high, frame.y.high)
+            if is_band or _is_seen(frame.y, low, point.y, high):
                 x = _moved(point.x, line, frame)
-                row = {"line": line.label, "x": x, "low": low, "high": point.high, "colour": line.colour}
+                row = {"line": line.label, "x": x, "low": low, "high": high, "colour": line.colour}
                 intervals.append((is_band, row))
     return intervals
 
 
-def _is_seen(axis: Axis, low: float, point: Point) -> bool:
-    """Whether a bar from `low` to the point's high is longer than the marker on it."""
-    if point.high <= axis.low:
+def _is_seen(axis: Axis, low: float, y: float, high: float) -> bool:
+    """Whether a bar from `low` to `high` is longer than the marker on it."""
+    if high <= axis.low:
         return False
-    at = axis.pixel(point.y)
-    return max(at - axis.pixel(low), axis.pixel(point.high) - at) > _MARKER_REACH
+    at = axis.pixel(y)
+    return max(at - axis.pixel(low), axis.pixel(high) - at) > _MARKER_REACH
+
+
+def cut(panel: Panel, frame: Frame) -> list[str]:
+    """`E2 ablation at 32, 128`: of which points the bar ends at the axis' edge, because the interval goes beyond."""
+    said = []
+    for line in panel.series:
+        beyond = [f"{point.x:,.0f}" for point in line.points if point.low < frame.y.low or point.high > frame.y.high]
+        said += [f"{line.label} at {words.listed(beyond)}"] if beyond else []
+    return said
 
 
 def _reference_points(panel: Panel, frame: Frame) -> list[Row]:

@@ -21,8 +21,12 @@ _MS = 1e3
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in a few words, the sentence with its numbers, and what eats the rest where that was measured."""
+    """The answer in a few words, the sentence with its numbers, and what eats the rest where that was measured.
 
+    `kind` is `worth`, `not-worth` or `unknown`.
+    """
+
+    kind: str
     answer: str
     sentence: str
     rest: str
@@ -52,13 +56,14 @@ def verdict(tables: Tables, say: Words) -> Verdict:
     """What the tables say; that they say nothing where no speedup has an interval."""
     series = _series(tables)
     if not series:
-        return Verdict("Not known yet", _why_unknown(tables, say), "")
+        return Verdict("unknown", "Not known yet", _why_unknown(tables, say), "")
     chosen = max(series, key=lambda one: one.rank)
     others = [one for one in series if one is not chosen and _is_rival(one.best, chosen.best)]
     sentence = f"{_gain(chosen, say)}{''.join(_in_contrast(one, say) for one in others)}."
     if say.device == "worker":
         sentence += " Workers share the cores of one machine, so this is no measure of accelerators."
-    return Verdict(_answer(chosen, say), sentence, _rest(tables, chosen, say))
+    kind = "worth" if chosen.paying else "not-worth"
+    return Verdict(kind, _answer(chosen, say), sentence, _rest(tables, chosen, say))
 
 
 def _series(tables: Tables) -> list[_Series]:

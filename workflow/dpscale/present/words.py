@@ -140,7 +140,7 @@ def _decimals(value: float, digits: int) -> int:
 
 
 def _fixed(value: float, decimals: int) -> str:
-    return f"{value:,.{decimals}f}".replace("-", MINUS)
+    return f"{value:z,.{decimals}f}".replace("-", MINUS)  # z: zero has no sign
 
 
 def in_order(table: pd.DataFrame) -> pd.DataFrame:
