@@ -34,7 +34,7 @@ rule cell:
     shell: "touch {{output}}"
 """
 RATIO_LIMIT = 1.3
-SECONDS_LIMIT, MB_LIMIT = 20, 1000
+SECONDS_LIMIT, MB_LIMIT, PAGE_KB_LIMIT = 20, 1000, 1000
 
 
 def main(cells: int, repeats: int) -> None:
@@ -45,6 +45,7 @@ def main(cells: int, repeats: int) -> None:
         finished_minimal(count, minimal)
         tables_s, tables_bytes = measured("tables", ours, study)
         page_s, page_bytes = measured("page", ours, study)
+        page_size = (ours / "report/many.html").stat().st_size
         link_outputs(ours)
         dry_run(ours, "study.json")  # once, to fill the file system's caches
         ours_s: list[float] = []
@@ -59,6 +60,7 @@ def main(cells: int, repeats: int) -> None:
     total_s, peak_bytes = tables_s + page_s, max(tables_bytes, page_bytes)
     print(f"tables                           {tables_s:7.2f} s  {tables_bytes / 1e6:6.0f} MB")
     print(f"page                             {page_s:7.2f} s  {page_bytes / 1e6:6.0f} MB")
+    print(f"its size                         {page_size / 1e3:7.0f} kB (limit {PAGE_KB_LIMIT})")
     print(f"together {total_s:.2f} s (limit {SECONDS_LIMIT}), peak {peak_bytes / 1e6:.0f} MB (limit {MB_LIMIT})")
 
 
@@ -104,7 +106,7 @@ def link_outputs(folder: Path) -> None:
     }
     (dataset / "manifest.json").write_text(json.dumps(manifest))
     (results / "study.json").write_text(Study(json.loads((folder / "study.json").read_text())).to_json())
-    for path in [*sorted((results / "tables").iterdir()), folder / "report/many.html"]:
+    for path in [*sorted((results / "tables").iterdir()), folder / "report/many.html", results / "charts"]:
         path.touch()
 
 
@@ -130,10 +132,10 @@ def dry_run(folder: Path, *configfile: str) -> float:
 
 def measured(stage: str, folder: Path, study: list[str]) -> tuple[float, int]:
     """Seconds and peak bytes of one command."""
-    tables = str(folder / "results/many/tables")
+    tables, charts = (str(folder / "results/many" / name) for name in ("tables", "charts"))
     arguments = {
         "tables": ["tables", *study, "--results", str(folder / "results/many"), "--out", tables],
-        "page": ["report", *study, "--tables", tables, "--out", str(folder / "report/many.html")],
+        "page": ["report", *study, "--tables", tables, "--out", str(folder / "report/many.html"), "--charts", charts],
     }[stage]
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "dpscale", *arguments], stdout=subprocess.DEVNULL)

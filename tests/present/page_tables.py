@@ -115,7 +115,7 @@ def record_row(run: int = 1, status: str = "ok", **at: Any) -> dict[str, Any]:
         "path": path, "run": run, "status": status, "started_at": "2025-11-19T08:30:00Z",
         "finished_at": "2025-11-20T09:31:00Z", "host": "gpu-node-07", "git_commit": "4be1f0c2" * 5,
         "git_dirty": False, "job_id": 118241,
-        "gpu_uuids": ", ".join(f"GPU-{n:08x}-0000-4000-8000-0123456789ab" for n in range(place["gpus"])),
+        "gpu_uuids": "; ".join(f"GPU-{n:08x}-0000-4000-8000-0123456789ab" for n in range(place["gpus"])),
         "other_processes": 0, "dataset_source": "cifar10", "synthetic": False, "dataset_sha256": "9d" * 32,
     }  # fmt: skip
 

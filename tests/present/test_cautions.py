@@ -55,6 +55,10 @@ CASES = {
         tables(**SOUND, speedup=[absent_row("no baseline", "T(1,32) is missing", **AT), speedup_row(1.9, 9.6, **AT)]),
         "without a baseline: 1 of 2, as T(1,32) is missing.",
     ),
+    "other GPUs": (
+        with_record(gpu_uuids="GPU-00000002; GPU-00000003"),
+        "come from 4 GPUs, of which no job had more than 2",
+    ),
     "mixed hardware": (
         tables(**SOUND, environments=[environment_row("A"), {**environment_row("B"), "device_model": "NVIDIA A100"}]),
         "differ in: device.",

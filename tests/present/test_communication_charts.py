@@ -110,8 +110,8 @@ def test_forecast_without_measurement_starts_from_one_device():
 
 
 def test_forecast_says_where_a_step_takes_more_images_than_there_are():
-    assert "images, an epoch," not in forecast(images=1024 * 32).subtitle
-    said = "32,767 images, an epoch, fill a step of at most so many GPUs: 1,023 at b = 32; more suppose more images"
+    assert "images of an epoch" not in forecast(images=1024 * 32).subtitle
+    said = "The 32,767 images of an epoch make a step on at most 1,023 GPUs at b = 32: more suppose a larger dataset"
     assert forecast(images=1024 * 32 - 1).subtitle.endswith(said)
 
 

@@ -1,5 +1,6 @@
 """What a reader must know before trusting the numbers: sentences computed from the data."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ SEEDS_WANTED = 3
 # An epoch time is well known where its interval, from end to end, is within this part of it.
 WIDTH = 0.1
 _HARDWARE = {"device_model": "device", "cpu_model": "CPU", "links": "links"}
+_UUID = re.compile(r"(?:GPU|MIG)-[\w-]+")
 _SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")
 
 
@@ -40,6 +42,7 @@ def of_records(tables: Tables, say: Words) -> list[str]:
         _no_baseline(tables),
         _throttled(tables),
         _other_processes(tables, say),
+        _several_sets_of_gpus(tables, say),
         _dirty(tables),
         _several_commits(tables),
         _memorised(tables, say),
@@ -170,6 +173,19 @@ def _other_processes(tables: Tables, say: Words) -> str | None:
         return None
     total = words.plural(len(records), "record")
     return f"Other processes were on the {say.devices} during {disturbed:,} of {total}."
+
+
+def _several_sets_of_gpus(tables: Tables, say: Words) -> str | None:
+    """A host's name does not tell machines apart that all have the same; their GPUs do."""
+    records = tables["records"]
+    used = {uuid for uuids in records["gpu_uuids"].dropna().astype(str) for uuid in _UUID.findall(uuids)}
+    most = int(records["gpus"].max()) if used else 0
+    if len(used) <= most:
+        return None
+    return (
+        f"The records come from {say.count(len(used))}, of which no job had more than {most:,}: {say.devices} of one "
+        "model differ, and so do the hosts they are in."
+    )
 
 
 def _dirty(tables: Tables) -> str | None:

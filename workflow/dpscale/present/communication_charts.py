@@ -183,10 +183,8 @@ def _beyond_an_epoch(expected: pd.DataFrame, images: int, say: Words) -> str:
     batches = sorted({int(batch) for batch in beyond["batch_per_gpu"]})
     if not batches:
         return ""
-    most = words.listed([f"{images // batch:,} at b = {batch:,}" for batch in batches])
-    return (
-        f". {images:,} images, an epoch, fill a step of at most so many {say.devices}: {most}; more suppose more images"
-    )
+    most = words.listed([f"{images // batch:,} {say.devices} at b = {batch:,}" for batch in batches])
+    return f". The {images:,} images of an epoch make a step on at most {most}: more suppose a larger dataset"
 
 
 def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[Series]:
