@@ -90,6 +90,11 @@ def test_a_remedy_is_compared_with_the_same_arm_without_it(tables):
     assert row["test_accuracy_gain"] == pytest.approx(0.20)
     assert row["test_accuracy_gain_low"] > 0
     assert row["given_back"] == pytest.approx(0.20 / 0.21)
+    change = row["training_loss"] - arm(tables, "large")["training_loss"]
+    assert row["training_loss_change"] == pytest.approx(change)
+    assert row["training_loss_change_low"] < change < row["training_loss_change_high"]
+    difference = row["training_loss"] - arm(tables, "small")["training_loss"]
+    assert row["training_loss_difference"] == pytest.approx(difference)
     none = arm(tables, "same-order")
     assert none["test_accuracy_gain_low"] < 0 < none["test_accuracy_gain_high"]
     assert none["remedies"] == "set_epoch off"

@@ -96,6 +96,14 @@ WARM = arm_row("warm", 0.70, remedies="warmup_epochs 1", given_back=0.952, **aro
 UNDECIDED = arm_row("same", 0.505, remedies="set_epoch off", **around("test_accuracy_gain", 0.005, 3))
 HARMFUL = arm_row("bad", 0.40, remedies="learning_rate 6.4", **around("test_accuracy_gain", -0.1, 0.1))
 
+
+def more_gpus(difference: float, spread: float) -> dict[str, Any]:
+    """An arm with the baseline's batch per GPU on more GPUs; test accuracy is known twenty times worse."""
+    training = around("training_accuracy_difference", difference, spread)
+    test = around("test_accuracy_difference", difference, 20 * spread)
+    return arm_row("more", 0.65, batch_per_gpu=128, global_batch=512, **training, **test)
+
+
 CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         findings.largest_speedup,
@@ -239,6 +247,15 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(training_summary=[BASELINE, arm_row("large", 0.705, **around("test_accuracy_difference", -0.005, 3))]),
     ),
     (
+        findings.recipe_on_more_devices,
+        tables(training_summary=[BASELINE, more_gpus(-0.06, 0.1)]),
+        [
+            "more, ddp on 4 GPUs, ends with training accuracy −6.0 points [−6.6, −5.4]",
+            "test accuracy −6 points [−18, 6] from those of small, less beyond the seeds' spread",
+        ],
+        tables(training_summary=[BASELINE, LARGE, {**more_gpus(-0.06, 0.1), "remedies": "optimiser lars"}]),
+    ),
+    (
         findings.baseline_regained,
         tables(training_summary=[BASELINE, LARGE, arm_row("good", 0.72, **GAIN)]),
         ["72.0 % [71.3, 72.7] with good at global batch 2,048, the baseline 71.0 %"],
@@ -281,6 +298,18 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(training_evidence=[evidence_row("ddp", 0), evidence_row("dp", 0, False)]),
     ),
     (
+        findings.order_without_set_epoch,
+        tables(
+            training_evidence=[evidence_row("ddp", 0, False)],
+            training_summary=[
+                {**UNDECIDED, **around("training_loss", 1.5), **around("training_loss_change", 0.02, 3)}
+                | {"without_remedies": "large"}
+            ],
+        ),
+        ["loss after the last epoch is then 1.500 [1.485, 1.515] with same, 0.02 [−0.04, 0.08] from that of large."],
+        tables(training_summary=[UNDECIDED]),
+    ),
+    (
         findings.statistics_of_workers,
         tables(
             training_evidence=[evidence_row("dp", worker) for worker in range(4)]
@@ -304,6 +333,15 @@ def said(found: Finding | None) -> str:
 def test_estimates_that_agree_are_said_to() -> None:
     sentence = said(findings.estimates_agree(tables(communication=[AGREEING]), GPU))
     assert "agree within their intervals or 15.0 % in all 1 configuration" in sentence
+
+
+@pytest.mark.parametrize(
+    ("difference", "spread", "part"),
+    [(-0.01, 3, "these seeds do not tell apart"), (0.06, 0.01, "more beyond the seeds' spread")],
+)
+def test_a_recipe_may_carry_over(difference: float, spread: float, part: str) -> None:
+    summary = tables(training_summary=[BASELINE, more_gpus(difference, spread)])
+    assert part in said(findings.recipe_on_more_devices(summary, GPU))
 
 
 def test_parts_and_forecasts_that_hold_are_said_to() -> None:

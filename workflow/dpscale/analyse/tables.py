@@ -96,8 +96,8 @@ COLUMNS: dict[str, list[str]] = {
     "training_summary": [
         *ARM_KEYS, "epochs", "remedies", "is_baseline", "status", "reason", "seeds", "diverged",
         *_with_interval(*FIGURES), "test_accuracy_spread",
-        *_with_interval("training_accuracy_difference", "test_accuracy_difference"),
-        "without_remedies", *_with_interval("test_accuracy_gain"), "given_back",
+        *_with_interval("training_loss_difference", "training_accuracy_difference", "test_accuracy_difference"),
+        "without_remedies", *_with_interval("test_accuracy_gain", "training_loss_change"), "given_back",
         "target_accuracy", "seeds_at_target", "time_to_target_s", "gpu_s_to_target",
         "epoch_s", "images_per_s", "gpu_s", "energy_j",
     ],

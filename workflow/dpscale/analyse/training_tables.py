@@ -150,17 +150,22 @@ def _summary_row(study: Study, one: ArmResults, results: Results, missing: Seque
 def _comparisons(study: Study, one: ArmResults, results: Results) -> Row:
     """Against the baseline, and against the arm without remedies of the same place, in the same environment."""
     row: Row = {}
-    accuracy = one.last("test_accuracy")
     baseline = results.get((study["training"]["baseline"], one.environment))
     compared_with_baseline = baseline is not None and baseline.arm != one.arm and baseline.is_complete
     if baseline is not None and compared_with_baseline:
-        for figure in ("training_accuracy", "test_accuracy"):
+        for figure in ("training_loss", "training_accuracy", "test_accuracy"):
             row |= _columns(f"{figure}_difference", welch_difference(one.last(figure), baseline.last(figure)))
     plain = _without_remedies(study, one, results)
     if plain is None or not plain.is_complete:
         return row
-    gain = welch_difference(accuracy, plain.last("test_accuracy"))
-    row |= {"without_remedies": plain.arm, **_columns("test_accuracy_gain", gain)}
+    gain, change = (
+        welch_difference(one.last(figure), plain.last(figure)) for figure in ("test_accuracy", "training_loss")
+    )
+    row |= {
+        "without_remedies": plain.arm,
+        **_columns("test_accuracy_gain", gain),
+        **_columns("training_loss_change", change),
+    }
     if baseline is not None and compared_with_baseline:
         lost = float(np.mean(baseline.last("test_accuracy")) - np.mean(plain.last("test_accuracy")))
         if lost > 0:

@@ -4,6 +4,7 @@ As in `findings`. A difference counts where Welch's 95 % interval over seeds car
 seeds' spread explains.
 """
 
+import re
 from collections.abc import Sequence
 
 import pandas as pd
@@ -30,6 +31,41 @@ def large_batch_costs(tables: Tables, say: Words) -> Finding | None:
         f"{int(baseline['global_batch']):,}, {_accuracy(baseline)}): test accuracy after the last epoch is {named}.",
         [baseline, *words.rows(worse)],
     )
+
+
+def recipe_on_more_devices(tables: Tables, say: Words) -> Finding | None:
+    """Whether devices may be added at the baseline's batch per device with nothing else changed."""
+    summary = words.ok(_on_photographs(tables, say)).dropna(subset=["training_accuracy_difference_low"])
+    parts: list[str] = []
+    rows: list[Row] = []
+    for baseline in words.rows(_baselines(tables)):
+        same = summary[
+            (summary["environment"] == baseline["environment"])
+            & (summary["batch_per_gpu"] == baseline["batch_per_gpu"])
+            & (summary["gpus"] > baseline["gpus"])
+            & (summary["remedies"].isna() | (summary["remedies"] == ""))
+        ]
+        rows += [baseline, *words.rows(same)] if len(same) else []
+        parts += [
+            f"{row['arm']}, {row['strategy']} on {say.count(int(row['gpus']))}, ends with training accuracy "
+            f"{_points(row, 'training_accuracy_difference')} and test accuracy "
+            f"{_points(row, 'test_accuracy_difference')} from those of {baseline['arm']}, {_carried_over(row)}"
+            for row in words.rows(same)
+        ]
+    if not parts:
+        return None
+    return _of_arms(
+        f"The baseline's recipe on more {say.devices} at its batch per {say.device}: {'; '.join(parts)}.", rows
+    )
+
+
+def _carried_over(row: Row) -> str:
+    names = ("training_accuracy_difference", "test_accuracy_difference")
+    if any(row[f"{name}_high"] < 0 for name in names):
+        return "less beyond the seeds' spread: it does not carry over"
+    if any(row[f"{name}_low"] > 0 for name in names):
+        return "more beyond the seeds' spread"
+    return "which these seeds do not tell apart"
 
 
 def remedies_that_help(tables: Tables, say: Words) -> Finding | None:
@@ -71,7 +107,7 @@ def baseline_regained(tables: Tables, say: Words) -> Finding | None:
     summary = words.ok(_on_photographs(tables, say))
     parts: list[str] = []
     rows: list[Row] = []
-    for baseline in words.rows(summary[_is_baseline(summary)]):
+    for baseline in words.rows(words.ok(_baselines(tables))):
         rivals = summary[
             (summary["environment"] == baseline["environment"])
             & summary["given_back"].notna()
@@ -130,7 +166,19 @@ def order_without_set_epoch(tables: Tables, say: Words) -> Finding | None:
             f"; with it, {percent(fresh['same_place'].mean())} of the images stood at the same place, and a worker had "
             f"had {percent(fresh['seen_before'].mean())} of its images in the epoch before"
         )
-    return _of_evidence(f"{sentence}.", later)
+    return _of_evidence(f"{sentence}.{_loss_without_set_epoch(tables)}", later)
+
+
+def _loss_without_set_epoch(tables: Tables) -> str:
+    """What the same order in every epoch does to the loss, of arms that differ from another in that alone."""
+    summary = tables["training_summary"].dropna(subset=["training_loss_change"])
+    alone = summary[summary["remedies"] == "set_epoch off"]
+    named = [
+        f"{words.estimate(row, 'training_loss')} with {row['arm']}, {words.estimate(row, 'training_loss_change')} from "
+        f"that of {row['without_remedies']}"
+        for row in words.rows(alone)
+    ]
+    return f" The training loss after the last epoch is then {'; '.join(named)}." if named else ""
 
 
 def statistics_of_workers(tables: Tables, say: Words) -> Finding | None:
@@ -183,9 +231,14 @@ def _is_baseline(summary: pd.DataFrame) -> pd.Series:
     return pd.Series(words.is_true(summary["is_baseline"]), index=summary.index, dtype=bool)
 
 
-def _baseline(tables: Tables) -> Row:
+def _baselines(tables: Tables) -> pd.DataFrame:
+    """The baseline in every environment in which it was trained."""
     summary = tables["training_summary"]
-    return words.rows(summary[_is_baseline(summary)])[0]
+    return summary[_is_baseline(summary)]
+
+
+def _baseline(tables: Tables) -> Row:
+    return words.rows(_baselines(tables))[0]
 
 
 def _of_remedied(some: pd.DataFrame, compared: pd.DataFrame) -> str:
@@ -207,4 +260,5 @@ def _accuracy(row: Row) -> str:
 
 
 def _points(row: Row, name: str) -> str:
-    return words.estimate(row, name, 100, " points")
+    """`31.2 points [28.8, 33.6]`, `1 point [−26, 28]`."""
+    return re.sub(rf"^({words.MINUS}?1) points", r"\1 point", words.estimate(row, name, 100, " points"))
