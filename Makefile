@@ -59,7 +59,8 @@ unlock: $(READY)  ## Free the folder after a run was killed (no other run may be
 example: $(READY)  ## Tables and page of the recorded study, without a GPU
 	@$(BIN)/dpscale audit config/published/*.yaml --out results/recorded/audit
 	@$(BIN)/dpscale tables --study config/recorded.yaml --results results/recorded --out results/recorded/tables
-	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out report/recorded.html
+	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out report/recorded.html \
+		--charts results/recorded/charts
 	@$(BIN)/dpscale summary --study config/recorded.yaml
 
 # Tests that wait, for Slurm and for whole studies, run beside those that compute. Not where there are GPUs: nothing

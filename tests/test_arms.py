@@ -34,6 +34,15 @@ def test_every_arm_is_trained_with_every_seed_seed_1_of_all_first():
     assert set(cells) < set(plan(study({"small": SMALL, "large": LARGE})).all_cells)
 
 
+def test_an_arm_may_have_seeds_of_its_own():
+    arms = {"few": {**SMALL, "seeds": 1}, "many": {**LARGE, "seeds": 3}, "usual": SMALL}
+    cells = plan(study(arms, {"seeds": 2})).training
+    assert [(cell.seed, cell.arm) for cell in cells] == [
+        (1, "few"), (1, "many"), (1, "usual"), (2, "many"), (2, "usual"), (3, "many"),
+    ]  # fmt: skip
+    assert study(arms).arms["few"] == study({"few": SMALL}).arms["few"]
+
+
 def test_what_an_arm_leaves_out_is_the_studys():
     own = {"a": {**SMALL, "learning_rate": 0.4, "weight_decay": 0.0}, "b": SMALL, "c": {**SMALL, "optimiser": "lamb"}}
     arms = study(own, optimiser={"momentum": 0.8}, precision="bfloat16").arms
@@ -136,6 +145,7 @@ def test_what_makes_no_sense_is_one_line_with_arm_and_key(arm, message):
         ({"arms": {"longer-than-12": SMALL}}, "training.arms"),
         ({"arms": {"a": SMALL}, "baseline": "b"}, "training.baseline: there is no arm b"),
         ({"seeds": 0}, "training.seeds: 0 "),
+        ({"arms": {"a": {**SMALL, "seeds": 0}}}, "training.arms.a.seeds: 0 "),
         ({"target_accuracy": 65}, "training.target_accuracy: 65 "),
     ],
 )

@@ -122,6 +122,8 @@ class ArmSettings(Arm, TrainingSettings):
     def of_arm(cls, study: Mapping[str, Any], arm: Mapping[str, Any]) -> Self:
         """The settings of an `arm` in a complete study mapping; what it leaves out is the study's."""
         of_study = TrainingSettings.of(study).to_json()
+        # How often an arm is trained changes none of its numbers.
+        arm = {key: value for key, value in arm.items() if key != "seeds"}
         without_momentum = {"momentum": 0} if arm["optimiser"] == "lamb" else {}
         return cls.from_json({**of_study, **without_momentum, **arm})
 
@@ -411,17 +413,21 @@ def plan(study: Study) -> Plan:
     parallel = [configuration for configuration in runnable if configuration.gpus > 1]
     repeats = range(1, study["communication"]["runs"] + 1)
     arm_obstacles = {name: _arm_obstacle(study, settings) for name, settings in study.arms.items()}
-    seeds = range(1, study["training"]["seeds"] + 1)
+    seeds = {
+        name: arm.get("seeds", study["training"]["seeds"])
+        for name, arm in study["training"]["arms"].items()
+        if not arm_obstacles[name]
+    }
     return Plan(
         cells,
         tuple(not_run),
         tuple(CommunicationCell(configuration, run) for run in repeats for configuration in parallel),
         tuple(CollectivesCell(gpus, run) for run in repeats for gpus in sorted({point.gpus for point in parallel})),
         tuple(
-            TrainingCell(name, seed, settings)
-            for seed in seeds
-            for name, settings in study.arms.items()
-            if not arm_obstacles[name]
+            TrainingCell(name, seed, study.arms[name])
+            for seed in range(1, max(seeds.values(), default=0) + 1)
+            for name in seeds
+            if seed <= seeds[name]
         ),
         tuple(ArmNotRun(name, *obstacle) for name, obstacle in arm_obstacles.items() if obstacle),
     )

@@ -192,7 +192,7 @@ def remedies_of(study: Study, arm: str) -> str:
     return ", ".join(
         f"{key} {_said(given[key])}"
         for key in known
-        if key not in PLACE and key in given and given[key] != known[key].get("default")
+        if key not in (*PLACE, "seeds") and key in given and given[key] != known[key].get("default")
     )
 
 
