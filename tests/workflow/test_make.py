@@ -29,7 +29,7 @@ def test_make_report_measures_the_laptop_study_and_then_nothing(clone, laptop_re
 
 def test_make_example_renders_the_recorded_study(clone):
     output = clone.make("example")
-    assert "147 records" in output
+    assert "167 records" in output
     assert "NVIDIA H200" in (clone.folder / "report/recorded.html").read_text()
 
 
