@@ -41,6 +41,7 @@ def recipe_on_more_devices(tables: Tables, say: Words) -> Finding | None:
     for baseline in words.rows(_baselines(tables)):
         same = summary[
             (summary["environment"] == baseline["environment"])
+            & (summary["epochs"] == baseline["epochs"])
             & (summary["batch_per_gpu"] == baseline["batch_per_gpu"])
             & (summary["gpus"] > baseline["gpus"])
             & (summary["remedies"].isna() | (summary["remedies"] == ""))
