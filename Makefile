@@ -15,7 +15,7 @@ CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help env report unlock example test test-waiting test-computing lint format bench clean
+.PHONY: help env report unlock example tools test test-waiting test-computing test-browsing lint format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -63,20 +63,29 @@ example: $(READY)  ## Tables and page of the recorded study, without a GPU
 		--charts results/recorded/charts
 	@$(BIN)/dpscale summary --study config/recorded.yaml
 
-# Tests that wait, for Slurm and for whole studies, run beside those that compute. Not where there are GPUs: nothing
-# else may run beside the tests that time them.
-test: $(READY)  ## Run every test that this machine can run
+# What the page is opened in, and what its validator runs on. Where they cannot be installed, tests say what is missing.
+tools:
+	@if command -v chromium > /dev/null && command -v java > /dev/null; then exit; fi; \
+	if [ $$(id -u) = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+			chromium fonts-dejavu default-jre-headless > /dev/null; \
+	then echo "Installed Chromium and Java for the tests of the page"; \
+	else echo "Chromium or Java is missing, and only root can install them: tests of the page are skipped"; fi
+
+# Tests that wait, for Slurm and for whole studies, and those in a browser run beside those that compute. Not where there
+# are GPUs: nothing else may run beside the tests that time them.
+test: $(READY) tools  ## Run every test that this machine can run
 	@gpus=$$($(BIN)/python -m dpscale.measure.hardware) && \
 	if [ "$$gpus" -gt 0 ]; then $(BIN)/python -m pytest; \
-	else $(MAKE) --no-print-directory --jobs 2 --keep-going test-waiting test-computing; fi
+	else $(MAKE) --no-print-directory --jobs 3 --keep-going test-waiting test-computing test-browsing; fi
 
 # Line by line, each with its name in front, as they come.
-test-waiting test-computing: SHELL := /bin/bash
-test-waiting:
-	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pytest -m waits | sed -u 's/^/waiting    /'
-
-test-computing:
-	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pytest -m "not waits" | sed -u 's/^/computing  /'
+test-waiting: MARKED := waits
+test-computing: MARKED := not waits and not browser
+test-browsing: MARKED := browser and not waits
+test-waiting test-computing test-browsing: SHELL := /bin/bash
+test-waiting test-computing test-browsing: test-%:
+	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pytest -m "$(MARKED)" | sed -u 's/^/$(shell printf %-11s $*)/'
 
 lint: $(READY)  ## Check the code: ruff, mypy, snakefmt, snakemake --lint
 	$(BIN)/ruff check .
