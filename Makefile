@@ -15,7 +15,7 @@ CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help env report unlock example tools test test-waiting test-computing test-browsing lint format bench clean
+.PHONY: help env report unlock example tools test test-waiting test-computing lint format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -72,20 +72,20 @@ tools:
 	then echo "Installed Chromium and Java for the tests of the page"; \
 	else echo "Chromium or Java is missing, and only root can install them: tests of the page are skipped"; fi
 
-# Tests that wait, for Slurm and for whole studies, and those in a browser run beside those that compute. Not where there
-# are GPUs: nothing else may run beside the tests that time them.
+# Tests that wait, for Slurm and for whole studies, run beside those that compute. Not where there are GPUs: nothing
+# else may run beside the tests that time them.
 test: $(READY) tools  ## Run every test that this machine can run
 	@gpus=$$($(BIN)/python -m dpscale.measure.hardware) && \
 	if [ "$$gpus" -gt 0 ]; then $(BIN)/python -m pytest; \
-	else $(MAKE) --no-print-directory --jobs 3 --keep-going test-waiting test-computing test-browsing; fi
+	else $(MAKE) --no-print-directory --jobs 2 --keep-going test-waiting test-computing; fi
 
 # Line by line, each with its name in front, as they come.
-test-waiting: MARKED := waits
-test-computing: MARKED := not waits and not browser
-test-browsing: MARKED := browser and not waits
-test-waiting test-computing test-browsing: SHELL := /bin/bash
-test-waiting test-computing test-browsing: test-%:
-	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pytest -m "$(MARKED)" | sed -u 's/^/$(shell printf %-11s $*)/'
+test-waiting test-computing: SHELL := /bin/bash
+test-waiting:
+	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pytest -m waits | sed -u 's/^/waiting    /'
+
+test-computing:
+	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pytest -m "not waits" | sed -u 's/^/computing  /'
 
 lint: $(READY)  ## Check the code: ruff, mypy, snakefmt, snakemake --lint
 	$(BIN)/ruff check .

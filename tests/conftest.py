@@ -24,11 +24,15 @@ def pytest_configure() -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """`make test` runs those that mostly wait, for Slurm and for whole studies, beside those that compute."""
-    if item.get_closest_marker("slurm") or "clone" in getattr(item, "fixturenames", ()):
+    if "clone" in getattr(item, "fixturenames", ()):
+        item.add_marker("whole_study")
+    if item.get_closest_marker("slurm") or item.get_closest_marker("whole_study"):
         item.add_marker("waits")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Whole studies take all cores: last, when the tests that compute, which `make test` runs beside them, are done.
+    items.sort(key=lambda item: item.get_closest_marker("whole_study") is not None)
     if any(item.get_closest_marker("gpu") for item in items):
         import torch
 

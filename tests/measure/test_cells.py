@@ -224,7 +224,7 @@ def endless_cell(dataset, tmp_path, scope, more=""):
             assert process.wait(40) != 0
         finally:
             process.kill()
-    wait_for(lambda: not alive(workers), timeout_s=10)
+    wait_for(lambda: not alive(workers), timeout_s=30)
     assert not list(tmp_path.glob("*r.json*"))
 
 

@@ -12,7 +12,7 @@ from slurm_project import SlurmProject, overlap, read, structure
 
 from project import Project, job_counts
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.whole_study]
 
 CELLS = {"time": 12, "collectives": 1, "communication": 3, "train": 6}
 
