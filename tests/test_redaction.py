@@ -71,8 +71,8 @@ def test_what_says_what_happened_stays(line: str) -> None:
 
 
 def test_the_home_of_who_runs_this_can_be_anywhere() -> None:
-    line = "open /gpfs/people/alice/x and /fast/alice/y, /gpfs/people/alice2/z, in results/run-1.json"
-    shown = "open [home]/x and /fast/[user]/y, /gpfs/people/alice2/z, in results/run-1.json"
+    line = "open /gpfs/people/alice/x and /fast/alice/y, /gpfs/people/alice2/z, in results/alice/run-1.json"
+    shown = "open [home]/x and /fast/[user]/y, /gpfs/people/alice2/z, in results/[user]/run-1.json"
     assert redacted(line, home="/gpfs/people/alice/") == shown
 
 

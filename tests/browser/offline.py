@@ -7,6 +7,16 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 
+def listen(page: Page) -> tuple[list[str], list[str]]:
+    """Two lists that fill from now on: addresses that the page asks for, and complaints of its console and scripts."""
+    requests: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    return requests, complaints
+
+
 @contextmanager
 def loaded_offline(browser: Browser, file: Path, width: int, scheme: str, scripts: bool) -> Iterator[Page]:
     """The page, which asked for nothing but itself and complained of nothing."""
@@ -14,11 +24,7 @@ def loaded_offline(browser: Browser, file: Path, width: int, scheme: str, script
         viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts, offline=True
     )
     page = context.new_page()
-    requests: list[str] = []
-    complaints: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    requests, complaints = listen(page)
     page.goto(file.as_uri())
     for summary in page.locator("summary").all():
         summary.click()

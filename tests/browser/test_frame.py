@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from offline import listen
 from playwright.sync_api import Browser, FrameLocator, Page, TimeoutError
 
 pytestmark = pytest.mark.browser
@@ -24,11 +25,7 @@ def around(request: pytest.FixtureRequest, browser: Browser, recorded_file: Path
     context = browser.new_context(viewport={"width": WIDTH + 20, "height": HEIGHT + 20}, offline=True)
     page = context.new_page()
     page.set_default_timeout(20_000)
-    requests: list[str] = []
-    complaints: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    requests, complaints = listen(page)
     page.goto(file.as_uri())
     page.screenshot()
     # Before the test looks into the frame: where no script may run, the tools that look complain that theirs do not.

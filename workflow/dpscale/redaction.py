@@ -1,7 +1,7 @@
 """What nobody wants to publish with a log line: user names, home directories, passwords, tokens.
 
 What is recognised is what people's tools print: it keeps accidents out of tables and pages, no more. Commit hashes,
-UUIDs of GPUs and paths inside the project stay as they are.
+UUIDs of GPUs and paths inside the project stay as they are, but for the name of who runs this.
 """
 
 import re

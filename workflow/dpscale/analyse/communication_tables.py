@@ -9,7 +9,7 @@ import numpy as np
 
 from dpscale.analyse import bandwidth, communication, scaling
 from dpscale.analyse.estimators import Links, from_steps, isolated_step_s, links_of
-from dpscale.analyse.names import WHOLE_STEP
+from dpscale.analyse.names import NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.analyse.points import Comparison, Row, columns
 from dpscale.analyse.statistics import Estimate, derive
 from dpscale.record import Collected, Record
@@ -112,7 +112,7 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
     if profiled and bandwidth.resolvable(profiled):
         row |= _inverted("profiler_bandwidth_gb_s", profiled, lambda s: bandwidth.bandwidth_gb_s(bytes_per_step, 1, s))
     if not bandwidth.resolvable(inferred):
-        return {**row, "status": "not resolvable", "reason": _why_not_resolvable(inferred)}
+        return {**row, "status": NOT_RESOLVABLE, "reason": _why_not_resolvable(inferred)}
     row |= _inverted("bandwidth_gb_s", inferred, lambda s: bandwidth.bandwidth_gb_s(bytes_per_step, steps, s))
     if bus:
         bus_low, bus_high = bus.interval

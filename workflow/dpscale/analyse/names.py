@@ -22,7 +22,8 @@ TABLES = (
     *AUDIT_TABLES,
 )
 
-# Words in tables that the page looks for: the phase of steps.csv that is a device's whole step, and the kinds of rows
-# of forecast.csv.
+# Words in tables that the page looks for: the phase of steps.csv that is a device's whole step, the kinds of rows of
+# forecast.csv, and the status of a bandwidth that the communication time does not tell.
 WHOLE_STEP = "all"
 HELD_OUT, EXTRAPOLATED = "held out", "extrapolated"
+NOT_RESOLVABLE = "not resolvable"

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from dpscale.analyse.names import NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.words import Row, Tables, Words
 
 _BATCHES_SHOWN = 24
 _NUMBERS_SHOWN = 6
-_NOT_PLANNED, _NOT_MEASURED, _NOT_RESOLVABLE = "not planned", "not measured", "not resolvable"
+_NOT_PLANNED, _NOT_MEASURED = "not planned", "not measured"
 _TIMED = ("times", "speedup", "communication", "bandwidth")
 _ENDS = (("training_loss", 1.0), ("training_accuracy", 100.0), ("test_accuracy", 100.0))
 _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
@@ -157,7 +158,7 @@ class _Quantity:
     @property
     def is_decided(self) -> bool:
         """Whether any cell was measured; that it tells no bandwidth is a result too."""
-        return bool(self.rows["status"].isin(["ok", _NOT_RESOLVABLE]).any())
+        return bool(self.rows["status"].isin(["ok", NOT_RESOLVABLE]).any())
 
 
 def _by_batch(

@@ -15,8 +15,8 @@ SEEDS_WANTED = 3
 # An epoch time is well known where its interval, from end to end, is within this part of it.
 WIDTH = 0.1
 _HARDWARE = {"device_model": "device", "cpu_model": "CPU", "links": "links"}
-_UUID = re.compile(r"(?:GPU|MIG)-[\w-]+")
 _SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")
+_UUID = re.compile(r"(?:GPU|MIG)-[\w-]+")
 
 
 def cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:

@@ -6,6 +6,7 @@ stands at the end of every line. Colours are CSS variables of the page, so that 
 
 import pandas as pd
 
+from dpscale.analyse.names import NOT_RESOLVABLE
 from dpscale.present import headings, words
 from dpscale.present.figure import Figure, figure, parts, points
 from dpscale.present.panel import Panel, Point, Reference, Series
@@ -95,7 +96,7 @@ def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, say: Words
                 series=[*_collective_series(part), *_inferred_series(steps)],
             )
         )
-        unresolved = words.in_order(steps[steps["status"] == "not resolvable"])
+        unresolved = words.in_order(steps[steps["status"] == NOT_RESOLVABLE])
         if len(unresolved):
             which = [f"{row['strategy']} at batch {row['batch_per_gpu']:,}" for row in words.rows(unresolved)]
             not_drawn.append(f"{place}: inferred bandwidth is not resolvable with {words.listed(which)}.")

@@ -6,6 +6,7 @@ configuration without an interval supports no finding that compares.
 
 import pandas as pd
 
+from dpscale.analyse.names import NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.communication_findings import (
     communication_is_waiting,
@@ -178,7 +179,7 @@ def inferred_bandwidth(tables: Tables, say: Words) -> Finding | None:
 def bandwidth_not_resolvable(tables: Tables, say: Words) -> Finding | None:
     """How often the communication time cannot be told from zero."""
     decided = with_interval(tables["bandwidth"], "communication_s")
-    unresolved = decided[decided["status"] == "not resolvable"]
+    unresolved = decided[decided["status"] == NOT_RESOLVABLE]
     if unresolved.empty:
         return None
     return finding(

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from dpscale.analyse.names import NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.words import POINT_COLUMNS, Row, Tables
 
@@ -66,8 +67,8 @@ def _epoch(row: Row) -> str:
 
 
 def _bandwidth(row: Row) -> str:
-    if row["bandwidth_status"] == "not resolvable":
-        return "not resolvable"
+    if row["bandwidth_status"] == NOT_RESOLVABLE:
+        return NOT_RESOLVABLE
     return _plain(words.figure(row["bandwidth_gb_s"], _DIGITS))
 
 

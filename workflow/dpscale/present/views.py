@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
+from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.words import Row, Words
 
@@ -23,7 +23,7 @@ _MS = 1e3
 _MB = 1e-6
 _GB = 1e-9
 _ARM_COLUMNS = ["arm", *words.POINT_COLUMNS, "environment"]
-_WITH_REASON = ("ok", "no baseline", "not resolvable")
+_WITH_REASON = ("ok", "no baseline", NOT_RESOLVABLE)
 _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 
 
