@@ -43,7 +43,7 @@ endif
 env: $(READY)  ## Set up .venv and no more; TORCH="..." chooses another build of torch, TORCH=none leaves it out
 
 report: $(READY)  ## Measure the study that fits this machine, and render its page
-	@gpus=$$($(BIN)/python -m dpscale.measure.hardware) && \
+	@gpus=$$($(BIN)/python -m dpscale.measure.worker.hardware) && \
 	config="$(CONFIG)" && \
 	if [ -z "$$config" ]; then \
 	  if [ "$$gpus" -gt 0 ]; then config=config/config.yaml; else config=config/laptop.yaml; fi; \
@@ -75,7 +75,7 @@ tools:
 # Tests that wait, for Slurm and for whole studies, run beside those that compute. Not where there are GPUs: nothing
 # else may run beside the tests that time them.
 test: $(READY) tools  ## Run every test that this machine can run
-	@gpus=$$($(BIN)/python -m dpscale.measure.hardware) && \
+	@gpus=$$($(BIN)/python -m dpscale.measure.worker.hardware) && \
 	if [ "$$gpus" -gt 0 ]; then $(BIN)/python -m pytest; \
 	else $(MAKE) --no-print-directory --jobs 2 --keep-going test-waiting test-computing; fi
 

@@ -15,8 +15,9 @@ from statistics import median
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "workflow"), str(ROOT / "tests")]
 
-from dpscale.measure.dataset import ARRAYS  # noqa: E402
-from dpscale.study import Study, plan  # noqa: E402
+from dpscale.measure.data.arrays import ARRAYS  # noqa: E402
+from dpscale.plan.plan import plan  # noqa: E402
+from dpscale.plan.study import Study  # noqa: E402
 from record_factory import timing_record, write  # noqa: E402
 
 MINIMAL = """
@@ -41,7 +42,7 @@ def main(cells: int, repeats: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         ours, minimal = Path(name) / "ours", Path(name) / "minimal"
         study = finished_study(cells, ours)
-        count = len(plan(Study(json.loads((ours / "study.json").read_text()))).cells)
+        count = len(plan(Study(json.loads((ours / "study.json").read_text()))).timing)
         finished_minimal(count, minimal)
         tables_s, tables_bytes = measured("tables", ours, study)
         page_s, page_bytes = measured("page", ours, study)
@@ -79,7 +80,7 @@ def finished_study(cells: int, folder: Path) -> list[str]:
     (folder / "study.json").write_text(json.dumps(values))
     study = Study(values)
     results = folder / "results/many"
-    for cell in plan(study).cells:
+    for cell in plan(study).timing:
         at = cell.configuration
         epoch_s = (2 + 30 / at.batch_per_gpu) / at.gpus**0.9 * (1 + 0.01 * cell.run)
         write(results, cell, timing_record(cell, study.settings, [epoch_s, 1.01 * epoch_s, 0.99 * epoch_s]))

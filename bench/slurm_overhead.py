@@ -16,8 +16,10 @@ sys.path += [str(ROOT / "tests"), str(ROOT / "tests/slurm")]  # the cluster is t
 from slurm_project import SlurmProject  # noqa: E402
 from throwaway_slurm import ThrowawaySlurm, missing_requirement  # noqa: E402
 
-from dpscale import cluster  # noqa: E402
-from dpscale.study import Cell, Study, plan  # noqa: E402
+from dpscale.plan.cells import TimingCell  # noqa: E402
+from dpscale.plan.plan import plan  # noqa: E402
+from dpscale.plan.study import Study  # noqa: E402
+from dpscale.scheduler import cluster  # noqa: E402
 from project import STUDY, Project  # noqa: E402
 
 RUNS = 6
@@ -28,7 +30,7 @@ def main(repeats: int) -> None:
     if reason := missing_requirement():
         sys.exit(f"slurm_overhead: {reason}")
     study = Study({**STUDY, "runs": RUNS})
-    cells = plan(study).cells
+    cells = plan(study).timing
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
         (folder / "slurm").mkdir()
@@ -49,7 +51,7 @@ def main(repeats: int) -> None:
     print(f"snakemake --profile slurm   {median(profile_s):6.1f} s  {[round(one, 1) for one in profile_s]}")
 
 
-def seconds_of_plain_jobs(project: SlurmProject, study: Study, cells: tuple[Cell, ...]) -> float:
+def seconds_of_plain_jobs(project: SlurmProject, study: Study, cells: tuple[TimingCell, ...]) -> float:
     """From the first sbatch to the end of the last job."""
     started = time.monotonic()
     sbatch = [["sbatch", "--parsable", *job(project, study, cell)] for cell in cells]
@@ -61,7 +63,7 @@ def seconds_of_plain_jobs(project: SlurmProject, study: Study, cells: tuple[Cell
     return taken_s
 
 
-def job(project: SlurmProject, study: Study, cell: Cell) -> list[str]:
+def job(project: SlurmProject, study: Study, cell: TimingCell) -> list[str]:
     at = cell.configuration
     command = (
         f"dpscale time --strategy {at.strategy} --gpus {at.gpus} --batch-per-gpu {at.batch_per_gpu} --run {cell.run}"
@@ -77,7 +79,7 @@ def job(project: SlurmProject, study: Study, cell: Cell) -> list[str]:
     return [*asked, "--nodes=1", "--output=/dev/null", "--wrap", f"{environment}; {command}"]
 
 
-def seconds_of_the_profile(project: SlurmProject, cells: tuple[Cell, ...]) -> float:
+def seconds_of_the_profile(project: SlurmProject, cells: tuple[TimingCell, ...]) -> float:
     """From the start of Snakemake to its end."""
     started = time.monotonic()
     done = project.snakemake("--until", "time")
@@ -87,7 +89,7 @@ def seconds_of_the_profile(project: SlurmProject, cells: tuple[Cell, ...]) -> fl
     return taken_s
 
 
-def remove(project: SlurmProject, cells: tuple[Cell, ...]) -> None:
+def remove(project: SlurmProject, cells: tuple[TimingCell, ...]) -> None:
     for cell in cells:
         (project.folder / "results/tiny" / cell.path).unlink()
 

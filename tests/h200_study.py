@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from dpscale.record import Collected
-from dpscale.study import CollectivesCell, CommunicationCell, Study, plan
+from dpscale.plan.cells import CollectivesCell, CommunicationCell
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected
 from record_factory import collectives_record, communication_record, network_facts, timing_record
 
 IMAGES = 50_000

@@ -96,7 +96,7 @@ class Project:
 
         Only those for which `workers`, an expression of the worker's code, is true; or for so many epochs.
         """
-        path = self.folder / "workflow/dpscale/measure/timing_worker.py"
+        path = self.folder / "workflow/dpscale/measure/worker/timing.py"
         whole, slow = "range(self.settings.warmup_epochs)", f"range({epochs} if {workers} else 1)"
         text = path.read_text()
         assert (slow if undo else whole) in text

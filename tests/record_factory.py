@@ -3,20 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from dpscale.measure import MEASUREMENT_VERSIONS
-from dpscale.measure.collectives import messages
-from dpscale.record import write_record
-from dpscale.study import (
-    AnyCell,
-    Cell,
-    CollectivesCell,
-    CollectivesSettings,
-    CommunicationCell,
-    NetworkSettings,
-    Settings,
-    TrainingCell,
-    TrainingSettings,
-)
+from dpscale.measure.launch.cells import messages
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell, TrainingCell
+from dpscale.records.files import write_record
+from dpscale.records.versions import VERSIONS
+from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
 
 PARAMETERS = 11_173_962
 SENSOR = {
@@ -30,13 +21,13 @@ SENSOR = {
 }
 
 
-def timing_record(cell: Cell, settings: Settings, epoch_s: list[float] | None) -> dict[str, Any]:
+def timing_record(cell: TimingCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
     """The record of `cell`; out of memory where `epoch_s` is None. Steps take an equal share of the epoch."""
     at = cell.configuration
     gpus = at.gpus if settings.device == "cuda" else 0
     return {
         "kind": "timing",
-        "measurement_version": MEASUREMENT_VERSIONS["timing"],
+        "measurement_version": VERSIONS["timing"].current,
         "status": "oom" if epoch_s is None else "ok",
         "cell": {"strategy": at.strategy, "gpus": at.gpus, "batch_per_gpu": at.batch_per_gpu, "run": cell.run},
         "settings": settings.to_json(),
@@ -95,7 +86,7 @@ def _where_and_when(run: int, gpus: int) -> dict[str, Any]:
     }
 
 
-def _scope(cell: Cell, settings: Settings, epoch_s: list[float]) -> dict[str, Any]:
+def _scope(cell: TimingCell, settings: TimingSettings, epoch_s: list[float]) -> dict[str, Any]:
     at = cell.configuration
     steps = -(-settings.epoch_images // at.global_batch)
     step_s = [seconds * at.global_batch / settings.epoch_images for seconds in epoch_s]
@@ -115,7 +106,7 @@ def _scope(cell: Cell, settings: Settings, epoch_s: list[float]) -> dict[str, An
     }
 
 
-def _dataset(settings: TrainingSettings) -> dict[str, Any]:
+def _dataset(settings: StepSettings) -> dict[str, Any]:
     return {
         "source": settings.dataset_source,
         "synthetic": settings.dataset_source == "synthetic",
@@ -145,7 +136,7 @@ def network_facts(settings: NetworkSettings) -> dict[str, Any]:
 
 
 def collectives_record(
-    cell: CollectivesCell, settings: Settings, latency_s: float = 1e-5, gb_s: float = 250.0
+    cell: CollectivesCell, settings: TimingSettings, latency_s: float = 1e-5, gb_s: float = 250.0
 ) -> dict[str, Any]:
     """Collectives on links that a latency and a bandwidth describe exactly, with 1 % of spread between repeats."""
     gpus = cell.gpus
@@ -160,7 +151,7 @@ def collectives_record(
 
     return {
         "kind": "collectives",
-        "measurement_version": MEASUREMENT_VERSIONS["collectives"],
+        "measurement_version": VERSIONS["collectives"].current,
         "status": "ok",
         "cell": cell.coordinates,
         "settings": CollectivesSettings.from_json(settings.to_json()).to_json(),
@@ -176,7 +167,12 @@ def collectives_record(
 
 
 def communication_record(
-    cell: CommunicationCell, settings: Settings, step_s: float, communication_s: float, exposed_s: float, idle_s: float
+    cell: CommunicationCell,
+    settings: TimingSettings,
+    step_s: float,
+    communication_s: float,
+    exposed_s: float,
+    idle_s: float,
 ) -> dict[str, Any]:
     """Steps of `step_s`, of which communication takes `communication_s` on the mean device, 10 % less on the first and
     more on the last, and shows as `exposed_s`; `idle_s` of a profiled step nothing happens. Blocks differ by 1 %."""
@@ -200,10 +196,10 @@ def communication_record(
 
     return {
         "kind": "communication",
-        "measurement_version": MEASUREMENT_VERSIONS["communication"],
+        "measurement_version": VERSIONS["communication"].current,
         "status": "ok",
         "cell": cell.coordinates,
-        "settings": TrainingSettings.from_json(settings.to_json()).to_json(),
+        "settings": StepSettings.from_json(settings.to_json()).to_json(),
         "dataset": _dataset(settings),
         **_where_and_when(cell.run, gpus),
         "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
@@ -264,7 +260,7 @@ def training_record(
 
     return {
         "kind": "training",
-        "measurement_version": MEASUREMENT_VERSIONS["training"],
+        "measurement_version": VERSIONS["training"].current,
         "status": "ok",
         "cell": cell.coordinates,
         "settings": arm.to_json(),

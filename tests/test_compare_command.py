@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from dpscale.record import write_record
-from dpscale.study import NETWORK_FACTS, Study, plan
+from dpscale.plan.plan import plan
+from dpscale.plan.study import NETWORK_FACTS, Study
+from dpscale.records.files import write_record
 from h200_study import VALUES, collected
 from record_factory import write
 from two_studies import slower

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from dpscale.schema import load_schema
+from dpscale.schemas.validation import load_schema
 
 
 def keys(node: dict, path: str = "") -> Iterator[str]:

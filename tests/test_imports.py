@@ -8,7 +8,7 @@ import pytest
 
 from dpscale.analyse.names import TABLES
 from dpscale.analyse.tables import COLUMNS, expected_cells
-from dpscale.study import Study
+from dpscale.plan.study import Study
 from record_factory import timing_record, write
 
 PROGRAM = """
@@ -66,7 +66,7 @@ def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path):
         [
             sys.executable,
             "-c",
-            "import json, sys, dpscale.measure.timing_worker, dpscale.measure.train_worker; "
+            "import json, sys, dpscale.measure.worker.timing, dpscale.measure.worker.training; "
             "print(json.dumps([*sys.modules]))",
         ],
         capture_output=True,
@@ -80,9 +80,7 @@ def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path):
 
 
 def test_reading_the_snakefile_needs_neither_torch_nor_pandas(root):
-    modules = (
-        "dpscale.rerun, dpscale.published, dpscale.measure.dataset, dpscale.analyse.names, dpscale.present.standalone"
-    )
+    modules = "dpscale.records.outdated, dpscale.audit.published, dpscale.measure.data.dataset, dpscale.analyse.names, dpscale.present.standalone"
     program = f"import json, sys, {modules}; print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "'torch'" not in done.stdout

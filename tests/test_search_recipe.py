@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpscale.errors import StudyError
-from dpscale.study import Study
+from dpscale.plan.study import Study
 from search_recipe import BEST, DRAWN, SPACE, OneOf, propose
 
 

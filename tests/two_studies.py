@@ -7,8 +7,10 @@ from typing import Any
 import h200_study
 from dpscale.analyse.comparison import Compared, Side, compare
 from dpscale.analyse.tables import build_tables
-from dpscale.record import Collected
-from dpscale.study import AnyCell, Cell, Study, plan
+from dpscale.plan.cells import AnyCell, TimingCell
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected
 from record_factory import training_record
 
 Change = Callable[[AnyCell, dict[str, Any]], None]
@@ -53,7 +55,7 @@ def slower(factor: float, *strategies: str) -> Change:
     """Epochs and steps take so many times longer; of these strategies, or of all."""
 
     def change(cell: AnyCell, record: dict[str, Any]) -> None:
-        if type(cell) is Cell and (not strategies or cell.configuration.strategy in strategies):
+        if type(cell) is TimingCell and (not strategies or cell.configuration.strategy in strategies):
             for scope in record["scopes"].values():
                 for name in ("epoch_s", "step_s_median"):
                     scope[name] = [seconds * factor for seconds in scope[name]]

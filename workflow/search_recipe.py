@@ -23,9 +23,9 @@ from typing import Any
 import click
 
 from dpscale.errors import StudyError
-from dpscale.measure.dataset import read_manifest
-from dpscale.measure.hardware import visible_gpus
-from dpscale.study import Study
+from dpscale.measure.data.arrays import read_manifest
+from dpscale.measure.worker.hardware import visible_gpus
+from dpscale.plan.study import Study
 
 EPOCHS = 5
 # Trials that are drawn before any is changed, for every optimiser.
@@ -123,7 +123,7 @@ def read_trials(out: Path) -> list[dict[str, Any]]:
 
 def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
     """Train `arm` with seed 1. Raises StudyError where its keys contradict each other."""
-    from dpscale.measure.train_worker import ArmWorker
+    from dpscale.measure.worker.training import TrainingWorker
 
     device = "cuda" if visible_gpus() else "cpu"
     manifest = read_manifest(dataset)
@@ -149,7 +149,7 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
             "folder": folder,
             "timeout_s": math.inf,
         }
-        worker = ArmWorker(job, 0)
+        worker = TrainingWorker(job, 0)
         worker.prepare()
         worker.measure()
     epochs = worker.epochs

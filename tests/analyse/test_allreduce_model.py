@@ -16,8 +16,8 @@ from dpscale.analyse.allreduce_model import (
     hierarchical_s,
     slowest_link,
 )
-from dpscale.analyse.statistics import RESAMPLES, Estimate
 from dpscale.errors import DpscaleError
+from dpscale.formulas.statistics import RESAMPLES, Estimate
 
 SIZES = [4 * 4**k * 1024 for k in range(10)]  # 4 KiB to 1 GiB
 K_BYTES = 44_695_848

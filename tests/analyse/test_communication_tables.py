@@ -7,7 +7,7 @@ import pytest
 
 import h200_study
 from dpscale.analyse.tables import build_tables
-from dpscale.study import CollectivesCell, CommunicationCell
+from dpscale.plan.cells import CollectivesCell, CommunicationCell
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
 
 STUDY = h200_study.study()

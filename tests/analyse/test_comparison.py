@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import two_studies
 from dpscale.analyse.comparison import NO_INTERVAL, NOT_APART, SUBJECTS, compare, differing_settings
-from dpscale.analyse.statistics import (
+from dpscale.analyse.tables import build_tables
+from dpscale.errors import ComparisonError
+from dpscale.formulas.statistics import (
     Bounded,
     bootstrap_median,
     bounded_difference,
@@ -19,10 +21,9 @@ from dpscale.analyse.statistics import (
     derive,
     welch_difference,
 )
-from dpscale.analyse.tables import build_tables
-from dpscale.errors import ComparisonError
-from dpscale.record import Collected
-from dpscale.study import Settings, Study
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected
+from dpscale.schemas.settings import TimingSettings
 from two_studies import ACCURACIES, ARMS, compared, side, slower, study
 
 values = st.floats(0.01, 100)
@@ -256,7 +257,7 @@ def test_every_setting_that_differs_and_may_not_is_named_with_both_values(tables
 
 
 def test_every_setting_is_tried():
-    assert set(CHANGES) == set(Settings.names())
+    assert set(CHANGES) == set(TimingSettings.names())
 
 
 def test_a_setting_of_an_arm_alone_is_named_with_the_arm():

@@ -16,8 +16,8 @@ from dpscale.analyse.forecast import (
     predict_step,
 )
 from dpscale.analyse.overlap import Buckets, critical_batch, exposed_s, hidden_where_measured
-from dpscale.analyse.statistics import RESAMPLES, Estimate, derive
 from dpscale.errors import DpscaleError
+from dpscale.formulas.statistics import RESAMPLES, Estimate, derive
 
 SIZES = [4 * 4**k * 1024 for k in range(10)]  # 4 KiB to 1 GiB
 NETWORK = exact_link(alpha_s=1e-5, beta_gb_s=50)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpscale.analyse.laws import LAWS, fit_laws
-from dpscale.analyse.statistics import RESAMPLES, Estimate, derive
+from dpscale.formulas.statistics import RESAMPLES, Estimate, derive
 
 BY_NAME = {law.name: law for law in LAWS}
 series = st.sets(st.integers(2, 256), min_size=3, max_size=8)

@@ -5,8 +5,8 @@ import pytest
 
 from dpscale.analyse.names import HELD_OUT, WHOLE_STEP
 from dpscale.analyse.tables import build_tables, expected_cells
-from dpscale.record import collect
-from dpscale.study import Study
+from dpscale.plan.study import Study
+from dpscale.records.collect import collect
 
 PARTS = 0.03
 FORECAST = 0.10

@@ -9,10 +9,11 @@ from click.testing import CliRunner
 from dpscale.analyse.names import TABLES
 from dpscale.analyse.tables import COLUMNS, build_tables, expected_cells, read_table
 from dpscale.cli import main
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
 from dpscale.present.page import render
 from dpscale.present.summary import summary
-from dpscale.record import collect
-from dpscale.study import Study, plan
+from dpscale.records.collect import collect
 from record_factory import timing_record, write
 
 VALUES = {
@@ -193,7 +194,7 @@ def test_the_bandwidths_interval_is_that_of_the_communication_time(tmp_path):
 def test_the_summary_of_a_machine_that_can_run_little(tmp_path, changes):
     """Through the CSV files: a column without any entry must not turn into one of numbers."""
     study = Study({**VALUES, "strong_scaling_global_batch": [], **changes})
-    for cell in plan(study).cells:
+    for cell in plan(study).timing:
         write(tmp_path, cell, timing_record(cell, study.settings, [1.0, 1.1]))
     tables = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
     for name, table in tables.items():
@@ -262,7 +263,7 @@ def test_cells_that_failed_are_told_from_those_never_tried(tmp_path):
 def test_a_configuration_of_which_one_run_failed_keeps_the_other(tmp_path):
     study = Study(VALUES)
     measured(tmp_path)
-    at = next(cell for cell in plan(study).cells if cell.configuration.strategy == "ddp" and cell.run == 2)
+    at = next(cell for cell in plan(study).timing if cell.configuration.strategy == "ddp" and cell.run == 2)
     (tmp_path / at.path).unlink()
     log = (tmp_path / "logs" / at.path).with_suffix(".log")
     log.parent.mkdir(parents=True)

@@ -6,8 +6,10 @@ import pandas as pd
 import pytest
 
 from dpscale.analyse.tables import build_tables
-from dpscale.record import Collected, collect, write_record
-from dpscale.study import Study, plan
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected, collect
+from dpscale.records.files import write_record
 from record_factory import training_record
 
 ARMS = {

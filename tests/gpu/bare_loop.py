@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from dpscale.measure.resnet import CifarResNet18
+from dpscale.measure.model.resnet import CifarResNet18
 
 
 def main(strategy: str, gpus: int, batch: int, folder: Path, epochs: int) -> None:

@@ -11,9 +11,9 @@ import tempfile
 
 from bare_loop import bare_epoch
 
-from dpscale.measure.epoch_timer import EpochTimer, training_step
-from dpscale.measure.timing_worker import TimingWorker
-from dpscale.study import Study
+from dpscale.measure.worker.epoch_timer import EpochTimer, training_step
+from dpscale.measure.worker.timing import TimingWorker
+from dpscale.plan.study import Study
 
 
 def main(gpus: int, batch: int, images: int, folder: str, epochs: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dpscale.analyse.estimators import from_steps, isolated_step_s, links_of
-from dpscale.record import read_record
+from dpscale.records.files import read_record
 
 pytestmark = pytest.mark.gpu(2)
 

@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 import torch
 
-from dpscale.record import read_record
+from dpscale.records.files import read_record
 
 pytestmark = pytest.mark.gpu
 

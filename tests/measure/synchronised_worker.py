@@ -3,16 +3,12 @@
 The formula is SyncBatchNorm's: mean and variance of the whole global batch, with gradients through both.
 """
 
-import json
-import sys
-from pathlib import Path
-
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.nn.functional import all_reduce
 
-from dpscale.measure.train_worker import ArmWorker
+from dpscale.measure.worker.training import TrainingWorker
 
 
 class SharedStatistics(nn.BatchNorm2d):
@@ -36,7 +32,6 @@ def convert(network: nn.Module) -> nn.Module:
     return network
 
 
-if __name__ == "__main__":
-    assert not dist.is_initialized()
-    nn.SyncBatchNorm.convert_sync_batchnorm = convert
-    ArmWorker(json.loads(Path(sys.argv[1]).read_text()), int(sys.argv[2])).run()
+assert not dist.is_initialized()
+nn.SyncBatchNorm.convert_sync_batchnorm = convert
+WORKER = TrainingWorker

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dpscale.measure.augmentation import Crops, DeviceImages, normalised
-from dpscale.measure.batches import TRAINING
+from dpscale.measure.data.augmentation import Crops, DeviceImages, normalised
+from dpscale.measure.data.batches import TRAINING
 
 CPU = torch.device("cpu")
 IMAGES = 24

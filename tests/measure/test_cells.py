@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.record import read_record
+from dpscale.records.files import read_record
 from project import wait_for
 
 pytestmark = pytest.mark.processes

@@ -9,7 +9,7 @@ import pytest
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from dpscale.analyse.estimators import from_steps, isolated_step_s, links_of
-from dpscale.record import read_record
+from dpscale.records.files import read_record
 from project import Project
 
 pytestmark = pytest.mark.processes
@@ -154,7 +154,7 @@ def test_collectives_of_another_network_are_refused(folder, tmp_path):
 )
 def test_a_collective_that_gives_a_wrong_result_is_an_error(root, folder, tmp_path, right, wrong):
     project = Project.create(root, tmp_path / "project")
-    worker = project.folder / "workflow/dpscale/measure/collectives_worker.py"
+    worker = project.folder / "workflow/dpscale/measure/worker/collectives.py"
     text = worker.read_text()
     assert right in text
     worker.write_text(text.replace(right, wrong))

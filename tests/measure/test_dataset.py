@@ -11,8 +11,9 @@ from torchvision import transforms
 from torchvision.datasets import CIFAR10
 
 from dpscale.errors import DatasetError
-from dpscale.measure.batches import MEAN, STD, DecodedImages, LoadedEpochs, preloaded_batches, shard
-from dpscale.measure.dataset import ARRAYS, EPOCH_ARRAYS, make_dataset, read_manifest, verify_dataset
+from dpscale.measure.data.arrays import ARRAYS, EPOCH_ARRAYS, read_manifest, verify_dataset
+from dpscale.measure.data.batches import MEAN, STD, DecodedImages, LoadedEpochs, preloaded_batches, shard
+from dpscale.measure.data.dataset import make_dataset
 
 CLASSES = [f"class{number}" for number in range(10)]
 

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from dpscale.measure.evidence import (
+from dpscale.measure.model.resnet import build_network
+from dpscale.measure.worker.evidence import (
     compare_statistics,
     order_of_samples,
     replicas_statistics,
     running_statistics,
 )
-from dpscale.measure.resnet import build_network
 
 
 def test_orders_are_told_apart_by_images_and_by_places():

@@ -6,8 +6,8 @@ import torch.distributed as dist
 from torch import Tensor, multiprocessing, nn
 from torch.nn import functional
 
-from dpscale.measure.resnet import build_network
-from dpscale.measure.strategies import parallelise
+from dpscale.measure.model.parallel import parallelise
+from dpscale.measure.model.resnet import build_network
 
 BATCH = 24
 # Relative error of a gradient, ||g - reference|| / ||reference||. TF32 convolutions round at about 3e-4 a product.

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from dpscale.measure.optimisers import LAMB_EPSILON, build_optimiser
-from dpscale.measure.recipe import parameter_groups
-from dpscale.study import Study
+from dpscale.measure.model.optimisers import LAMB_EPSILON, build_optimiser
+from dpscale.measure.model.recipe import parameter_groups
+from dpscale.plan.study import Study
 
 STEPS = 6
 SHAPES = {

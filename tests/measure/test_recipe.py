@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.measure.recipe import batch_growth, parameter_groups, peak_rate, rate, rate_of_step
-from dpscale.study import ArmSettings, Study
+from dpscale.measure.model.recipe import batch_growth, parameter_groups, peak_rate, rate, rate_of_step
+from dpscale.plan.study import Study
+from dpscale.schemas.settings import TrainingSettings
 
 EPOCHS = 5
 
 
-def arm(**keys) -> ArmSettings:
+def arm(**keys) -> TrainingSettings:
     values = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "epochs": EPOCHS, **keys}
     return Study({"study": "s", "training": {"arms": {"a": values}}}).arms["a"]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.measure.trace import (
+from dpscale.measure.worker.trace import (
     COMMUNICATION,
     COMPUTE,
     COPY,

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.checkpoint import Checkpoint
-from dpscale.measure.workers import Workers
-from dpscale.record import read_record
-from dpscale.study import Study
+from dpscale.measure.launch.workers import Workers
+from dpscale.measure.worker.checkpoint import Checkpoint
+from dpscale.plan.study import Study
+from dpscale.records.files import read_record
 from project import wait_for
 
 pytestmark = pytest.mark.processes
@@ -224,7 +224,7 @@ def test_two_workers_that_share_statistics_train_as_one_does(dataset, tmp_path, 
     """The same global batch, order and augmentation: the losses of the first steps agree to float32's precision."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
     remedies = {"learning_rate": 0.01}
-    single = outcome(dataset, tmp_path, "dpscale.measure.train_worker", "single", 1, 64, **remedies)
+    single = outcome(dataset, tmp_path, "dpscale.measure.worker.training", "single", 1, 64, **remedies)
     shared, apart = (
         outcome(dataset, tmp_path / name, "synchronised_worker", "ddp", 2, 32, sync_batch_norm=sync, **remedies)
         for name, sync in (("shared", True), ("apart", False))

@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse import audits
 from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
-from dpscale.analyse.published.audit import audit
 from dpscale.analyse.tables import COLUMNS, read_table
-from dpscale.published import read_all
-from dpscale.study import Study
+from dpscale.audit import tables as audits
+from dpscale.audit.audit import audit
+from dpscale.audit.published import read_all
+from dpscale.plan.study import Study
 
 EPOCH_S = {
     ("single", 1): {32: 7.74, 128: 2.87, 512: 2.30, 2048: 2.16, 8192: 2.13},

@@ -50,7 +50,7 @@ def test_another_version_of_a_file_is_audited_whatever_its_time(audited):
 
 
 def test_code_of_the_audit_and_a_lost_audit(audited):
-    path = audited.folder / "workflow/dpscale/analyse/published/conventions.py"
+    path = audited.folder / "workflow/dpscale/audit/conventions.py"
     path.write_text(path.read_text() + "\n# edited\n")
     assert audited.planned() == AUDITED
     audited.run()

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from dpscale.analyse.names import TABLES
-from dpscale.rerun import find_outdated
-from dpscale.study import Study, plan
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.outdated import find_outdated
 from project import STUDY, running_in, wait_for
 
 pytestmark = pytest.mark.snakemake

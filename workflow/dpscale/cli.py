@@ -7,25 +7,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpscale import __version__
-from dpscale.attempts import DATASET_MADE, RECORD_WRITTEN
 from dpscale.errors import DpscaleError
-from dpscale.schema import load_schema
-from dpscale.study import (
-    ArmSettings,
-    Cell,
-    CollectivesCell,
+from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
+from dpscale.plan.study import Study
+from dpscale.records.failures import DATASET_MADE, RECORD_WRITTEN
+from dpscale.schemas.settings import (
+    SETTINGS,
     CollectivesSettings,
-    CommunicationCell,
-    Configuration,
     NetworkSettings,
-    Settings,
-    Study,
-    TrainingCell,
+    StepSettings,
+    TimingSettings,
     TrainingSettings,
 )
+from dpscale.schemas.validation import load_schema
+from dpscale.vocabulary.strategies import STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
-    from dpscale.record import Collected
+    from dpscale.records.collect import Collected
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -77,7 +75,7 @@ def main() -> None:
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the arrays and manifest.json to.")
 def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> None:
     """Decode a dataset once, and write it and one augmented epoch as arrays that cells map into memory."""
-    from dpscale.measure.dataset import make_dataset
+    from dpscale.measure.data.dataset import make_dataset
 
     manifest = make_dataset(source, root, download, images, out)
     counted = f"{manifest['images']} training and {manifest['test_images']} test images"
@@ -88,12 +86,12 @@ Command = Callable[..., None]
 
 
 def setting_options(kind: type[NetworkSettings]) -> Callable[[Command], Command]:
-    """Add an option for every setting of `kind`, with type, default and help from the study's schema."""
+    """Add an option for every setting of `kind`, with its type, default and help."""
 
     def add(command: Command) -> Command:
         for name in reversed(kind.names()):
-            node = _schema_node(*kind.path_of(name))
-            several = node.get("type") == "array"
+            node = kind.schema_of(name)
+            several = node["type"] == "array"
             command = click.option(
                 f"--{name.replace('_', '-')}",
                 name,
@@ -161,9 +159,9 @@ ending_options = _with(
 
 
 @main.command()
-@configuration_options("single", "dp", "ddp")
+@configuration_options(*STRATEGIES)
 @ending_options
-@setting_options(Settings)
+@setting_options(TimingSettings)
 def time(
     strategy: str,
     gpus: int,
@@ -180,14 +178,14 @@ def time(
     Out of memory is a result and is recorded. Anything else that goes wrong leaves no record and a non-zero exit.
     If more GPUs are visible than asked for, the first ones are used.
     """
-    from dpscale.measure.cell import Run
-    from dpscale.measure.timing import time_cell
+    from dpscale.measure.launch.cells import time_cell
+    from dpscale.measure.launch.job import Run
 
-    cell = Cell(Configuration(strategy, gpus, batch_per_gpu), run)
-    record = time_cell(cell, Settings.from_json(settings), dataset, Run(timeout_s, end_with_parent, out))
+    cell = TimingCell(Configuration(strategy, gpus, batch_per_gpu), run)
+    record = time_cell(cell, TimingSettings.from_json(settings), dataset, Run(timeout_s, end_with_parent, out))
     for scope, result in record["scopes"].items():
         click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
-    _say_out_of_memory(record)
+    _print_out_of_memory(record)
     click.echo(f"{RECORD_WRITTEN}{out}")
 
 
@@ -196,7 +194,7 @@ def time(
 @click.option("--out", type=FILE, required=True, help="The JSON file to write.")
 def network(out: Path, **settings: Any) -> None:
     """Write what is known of a network without measuring: sizes, FLOPs, and the bytes of every message. On the CPU."""
-    from dpscale.measure.network import describe_network
+    from dpscale.measure.model.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
     flop = facts["flop_per_image"]["forward_backward"]
@@ -217,8 +215,8 @@ def collectives(
     Sizes go from 4 KiB to 1 GiB (on cpu: 64 MiB), and to the bytes that the network's messages have. Every result is
     checked; a wrong one is an error.
     """
-    from dpscale.measure.cell import Run
-    from dpscale.measure.collectives import measure_collectives
+    from dpscale.measure.launch.cells import measure_collectives
+    from dpscale.measure.launch.job import Run
 
     cell = CollectivesCell(gpus, run)
     values = CollectivesSettings.from_json(settings)
@@ -228,10 +226,10 @@ def collectives(
 
 
 @main.command()
-@configuration_options("dp", "ddp")
+@configuration_options(*parallel_strategies())
 @click.option("--keep-traces", is_flag=True, help="Keep the profiler's traces, compressed, beside the record.")
 @ending_options
-@setting_options(TrainingSettings)
+@setting_options(StepSettings)
 def communication(
     strategy: str,
     gpus: int,
@@ -249,15 +247,15 @@ def communication(
     Steps with and without their allreduce in turns, DDP's own logger, and on GPUs the profiler. None of its times is a
     headline time: those come from `dpscale time`.
     """
-    from dpscale.measure.cell import Run
-    from dpscale.measure.communication import take_apart
+    from dpscale.measure.launch.cells import take_apart
+    from dpscale.measure.launch.job import Run
 
     cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu), run)
-    values = TrainingSettings.from_json(settings)
+    values = StepSettings.from_json(settings)
     record = take_apart(cell, values, dataset, keep_traces, Run(timeout_s, end_with_parent, out))
     for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():
         click.echo(f"{name}: steps of {', '.join(f'{seconds * 1e3:.3f}' for seconds in blocks['step_s'])} ms")
-    _say_out_of_memory(record)
+    _print_out_of_memory(record)
     click.echo(f"{RECORD_WRITTEN}{out}")
 
 
@@ -266,7 +264,7 @@ def communication(
 @click.option("--seed", type=click.IntRange(min=1), default=1, help="Seeds weights, order and augmentation.")
 @click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
 @ending_options
-@setting_options(ArmSettings)
+@setting_options(TrainingSettings)
 def train(
     arm: str, seed: int, dataset: Path, timeout_s: float, end_with_parent: bool, out: Path, **settings: Any
 ) -> None:
@@ -275,19 +273,19 @@ def train(
     A checkpoint lies beside the record after every epoch: the same command goes on from there after an interruption.
     Divergence and out of memory are results.
     """
-    from dpscale.measure.cell import Run
-    from dpscale.measure.train import train as train_cell
+    from dpscale.measure.launch.cells import train as train_cell
+    from dpscale.measure.launch.job import Run
 
-    cell = TrainingCell(arm, seed, ArmSettings.from_json(settings))
+    cell = TrainingCell(arm, seed, TrainingSettings.from_json(settings))
     record = train_cell(cell, dataset, Run(timeout_s, end_with_parent, out))
     for epoch in record["epochs"]:
         accuracy = "diverged" if epoch["test_accuracy"] is None else f"test accuracy {epoch['test_accuracy']:.4f}"
         click.echo(f"epoch {epoch['epoch']}: {epoch['epoch_s']:.3f} s, {accuracy}")
-    _say_out_of_memory(record)
+    _print_out_of_memory(record)
     click.echo(f"{RECORD_WRITTEN}{out}")
 
 
-def _say_out_of_memory(record: dict[str, Any]) -> None:
+def _print_out_of_memory(record: dict[str, Any]) -> None:
     if record["oom"]:
         click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
 
@@ -300,10 +298,10 @@ def audit(published: tuple[Path, ...], out: Path) -> None:
 
     The format is explained in config/README.md. Needs no GPU and no torch.
     """
-    from dpscale.analyse.published.audit import audit as audited
-    from dpscale.analyse.published.sentences import summary as summarise
-    from dpscale.published import AUDIT_PATH, read_all
-    from dpscale.record import write_record
+    from dpscale.audit.audit import audit as audited
+    from dpscale.audit.published import AUDIT_PATH, read_all
+    from dpscale.audit.sentences import summary as summarise
+    from dpscale.records.files import write_record
 
     for study in read_all(published).values():
         record = audited(study)
@@ -319,7 +317,8 @@ def audit(published: tuple[Path, ...], out: Path) -> None:
 def tables(study_file: Path, results: Path, out: Path) -> None:
     """Compute every table of a study from its records, as CSV. Needs no GPU and no torch."""
     from dpscale.analyse.tables import build_tables
-    from dpscale.record import collect_audits, write_text
+    from dpscale.audit.published import collect_audits
+    from dpscale.records.files import write_text
 
     study = Study.read(study_file)
     collected = _collect(study, results)
@@ -337,7 +336,7 @@ def tables(study_file: Path, results: Path, out: Path) -> None:
 def _collect(study: Study, results: Path) -> "Collected":
     """The records of a study; says which files there are not used, and why."""
     from dpscale.analyse.tables import expected_cells
-    from dpscale.record import collect
+    from dpscale.records.collect import collect
 
     collected = collect(results, expected_cells(study), study.settings)
     for reason in collected.rejected.values():
@@ -354,7 +353,7 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
     """Render the page of a study from its tables: one HTML file that needs nothing beside it."""
     from dpscale.present.page import render
     from dpscale.present.standalone import write_charts
-    from dpscale.record import write_text
+    from dpscale.records.files import write_text
 
     page = render(Study.read(study_file).values, _read_tables(tables_folder))
     write_text(out, page)
@@ -376,7 +375,7 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
 @click.option(
     "--differing",
     "may_differ",
-    type=click.Choice(sorted({*Settings.names(), *ArmSettings.names()})),
+    type=click.Choice(sorted({name for settings in SETTINGS.values() for name in settings.names()})),
     multiple=True,
     metavar="SETTING",
     help="A setting that may differ, because it is what you compare. Can be given several times.",
@@ -408,7 +407,7 @@ def compare(
     from dpscale.analyse.comparison import compare as compare_sides
     from dpscale.analyse.tables import build_tables
     from dpscale.present.comparison import render, verdict
-    from dpscale.record import write_text
+    from dpscale.records.files import write_text
 
     studies = [Study.read(file) for file in (first, second)]
     refuse_other_settings(studies[0], studies[1], may_differ)  # before reading any record

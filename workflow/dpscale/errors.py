@@ -31,3 +31,7 @@ class PublishedError(DpscaleError):
 
 class ComparisonError(DpscaleError):
     """Two studies whose numbers cannot be set against each other."""
+
+
+class StrategyError(DpscaleError):
+    """A strategy that is not known, or not known to what was asked."""

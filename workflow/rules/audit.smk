@@ -4,12 +4,7 @@
 rule audit:
     input:
         published=STUDY["published"],
-        code=sources(
-            "analyse/published/*.py",
-            *[f"analyse/{name}.py" for name in ("bandwidth", "communication", "interval", "scaling")],
-            *[f"{name}.py" for name in ("published", "schema")],
-            *[f"../schemas/{name}.schema.yaml" for name in ("published", "audit")],
-        ),
+        code=code_of("audit", "formulas"),
     output:
         AUDITS,
     log:

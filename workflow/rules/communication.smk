@@ -8,7 +8,7 @@ rule collectives:
     output:
         COLLECTIVES_RECORD,
     log:
-        f"{RESULTS}/logs/{COLLECTIVES_PATH}.log",
+        f"{RESULTS}/logs/{cells.COLLECTIVES_PATH}.log",
     resources:
         **CELL_JOB,
         cpus_per_task=lambda wildcards: int(wildcards.gpus),
@@ -17,7 +17,7 @@ rule collectives:
         prefix=CLUSTER.command_prefix,
         settings=CollectivesSettings.of(STUDY.values).options(),
         network=NETWORK,
-        measurement_version=MEASUREMENT_VERSIONS["collectives"],
+        measurement_version=VERSIONS["collectives"].current,
     shell:
         "exec {params.prefix}dpscale collectives --end-with-parent --gpus {wildcards.gpus} --run {wildcards.run}"
         " --network-facts {params.network:q} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"
@@ -29,18 +29,18 @@ rule communication:
     output:
         COMMUNICATION_RECORD,
     log:
-        f"{RESULTS}/logs/{COMMUNICATION_PATH}.log",
+        f"{RESULTS}/logs/{cells.COMMUNICATION_PATH}.log",
     resources:
         **CELL_JOB,
         cpus_per_task=lambda wildcards: int(wildcards.gpus),
         mem_mb=lambda wildcards, attempt: cluster.memory_mb(STUDY.settings, configuration(wildcards), attempt),
     params:
         prefix=CLUSTER.command_prefix,
-        settings=TrainingSettings.of(STUDY.values).options(),
+        settings=StepSettings.of(STUDY.values).options(),
         folder=DATASET,
         traces="--keep-traces" if STUDY["communication"]["keep_traces"] else "",
-        measurement_version=MEASUREMENT_VERSIONS["communication"],
+        measurement_version=VERSIONS["communication"].current,
     shell:
         "exec {params.prefix}dpscale communication --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
-        " --batch-per-gpu {wildcards.batch} --run {wildcards.run} --dataset {params.folder:q} {params.settings}"
+        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} --dataset {params.folder:q} {params.settings}"
         " {params.traces} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"

@@ -1,6 +1,6 @@
 # The images, decoded once on the CPU, so that no GPU ever waits for that.
 
-from dpscale.measure.dataset import ARRAYS
+from dpscale.measure.data.arrays import ARRAYS
 
 
 rule dataset:

@@ -4,7 +4,7 @@
 
 rule partial:
     input:
-        study=lambda wildcards: of_this_study(STUDY_FILE),
+        study=lambda wildcards: of_this_study(STUDY_JSON),
         audits=AUDITS,
     log:
         RESULTS / "logs/partial.log",

@@ -3,9 +3,9 @@
 
 rule report:
     input:
-        study=STUDY_FILE,
+        study=STUDY_JSON,
         tables=TABLE_FILES,
-        code=sources("present/*.py", "present/template/*"),
+        code=code_of("vocabulary", "present"),
     output:
         page=report(PAGE, caption="../report/page.rst", category="Page", labels={"Page": STUDY.name}),
         charts=report(

@@ -3,7 +3,7 @@
 
 rule study:
     output:
-        STUDY_FILE,
+        STUDY_JSON,
     log:
         RESULTS / "logs/study.log",
     params:

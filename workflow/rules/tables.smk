@@ -3,16 +3,12 @@
 
 rule tables:
     input:
-        study=STUDY_FILE,
+        study=STUDY_JSON,
         network=NETWORK,
         records=lambda wildcards: of_this_study(*RECORDS),
         audits=AUDITS,
-        code=sources(
-            "analyse/*.py",
-            "analyse/*.yaml",
-            *[f"{name}.py" for name in ("study", "record", "attempts", "redaction", "schema")],
-            "../schemas/*.yaml",
-        ),
+        # Not `schemas`: a setting that is new and has its default changes no table.
+        code=code_of("vocabulary", "plan", "records", "formulas", "analyse", "audit"),
     output:
         [
             report(file, caption=f"../report/tables/{file.stem}.rst", category="Tables", labels={"Table": file.stem})

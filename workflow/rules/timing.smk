@@ -4,11 +4,11 @@
 
 rule time:
     input:
-        only_to_measure(MANIFEST, RECORD),
+        only_to_measure(MANIFEST, TIMING_RECORD),
     output:
-        RECORD,
+        TIMING_RECORD,
     log:
-        f"{RESULTS}/logs/{CELL_PATH}.log",
+        f"{RESULTS}/logs/{cells.TIMING_PATH}.log",
     # Run 1 of every cell before run 2 of any: drift then shows as spread, not as a difference between cells.
     priority: lambda wildcards: STUDY["runs"] - int(wildcards.run)
     resources:
@@ -19,8 +19,8 @@ rule time:
         prefix=CLUSTER.command_prefix,
         settings=STUDY.settings.options(),
         folder=DATASET,
-        measurement_version=MEASUREMENT_VERSIONS["timing"],
+        measurement_version=VERSIONS["timing"].current,
     shell:
         "exec {params.prefix}dpscale time --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
-        " --batch-per-gpu {wildcards.batch} --run {wildcards.run} --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s}"
+        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s}"
         " --out {output:q} > {log} 2>&1"

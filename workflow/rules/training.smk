@@ -8,7 +8,7 @@ rule train:
     output:
         TRAINING_RECORD,
     log:
-        f"{RESULTS}/logs/{TRAINING_PATH}.log",
+        f"{RESULTS}/logs/{cells.TRAINING_PATH}.log",
     # Seed 1 of every arm before seed 2 of any: an early page then has all arms.
     priority: lambda wildcards: STUDY["training"]["seeds"] - int(wildcards.seed)
     resources:
@@ -19,7 +19,7 @@ rule train:
         prefix=CLUSTER.command_prefix,
         settings=lambda wildcards: STUDY.arms[wildcards.arm].options(),
         folder=DATASET,
-        measurement_version=MEASUREMENT_VERSIONS["training"],
+        measurement_version=VERSIONS["training"].current,
     shell:
         "exec {params.prefix}dpscale train --end-with-parent --arm {wildcards.arm} --seed {wildcards.seed}"
         " --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpscale.analyse.bandwidth import GB, ring_allreduce_bytes
-from dpscale.analyse.statistics import RESAMPLES, Estimate, derive
 from dpscale.errors import DpscaleError
+from dpscale.formulas.scaling import GB, ring_allreduce_bytes
+from dpscale.formulas.statistics import RESAMPLES, Estimate, derive
 
 
 @dataclass(frozen=True)

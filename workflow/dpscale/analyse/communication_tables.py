@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from dpscale.analyse import bandwidth, communication, scaling
 from dpscale.analyse.estimators import Links, from_steps, isolated_step_s, links_of
 from dpscale.analyse.names import NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.analyse.points import Comparison, Row, columns
-from dpscale.analyse.statistics import Estimate, derive
-from dpscale.record import Collected, Record
-from dpscale.study import AnyCell, CollectivesCell, CommunicationCell, Configuration, Study
+from dpscale.formulas import scaling
+from dpscale.formulas.statistics import Estimate, derive
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected
+from dpscale.records.files import Record
+from dpscale.vocabulary.strategies import STRATEGIES, strategy
 
 PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
 # The trace counts in nanoseconds: what is below them is left over from adding up.
@@ -54,7 +57,7 @@ def estimates(compared: Comparison, measured: Measurements) -> Estimates:
     if compared.baseline is not None:
         assert compared.baseline.step and compared.point.step
         steps = compared.baseline.step, compared.point.step
-        found["communication_step_s"] = derive(communication.communication_step_s, *steps)
+        found["communication_step_s"] = derive(scaling.communication_step_s, *steps)
     links = measured.links.get((at.gpus, letter))
     if links and measured.network:
         isolated = isolated_step_s(at.strategy, at.gpus, at.batch_per_gpu, measured.network, links)
@@ -75,7 +78,7 @@ def communication_row(compared: Comparison, found: Estimates) -> Row:
     return {
         **row,
         "epoch_s": point.epoch.value,
-        "compute_s": communication.compute_s(baseline.epoch.value, point.configuration.gpus),
+        "compute_s": scaling.compute_s(baseline.epoch.value, point.configuration.gpus),
         **columns("communication_s", compared.communication),
         "communication_share": compared.communication.value / point.epoch.value,
         "step_s": point.step.value,
@@ -90,7 +93,7 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
     at, inferred = compared.point.configuration, compared.communication
     network = next(record["network"] for record in compared.point.records if record["network"])
     gradient_bytes = network["gradient_bytes"]
-    bytes_per_step = bandwidth.ring_allreduce_bytes(at.gpus, gradient_bytes)
+    bytes_per_step = scaling.ring_allreduce_bytes(at.gpus, gradient_bytes)
     steps = scaling.steps_per_epoch(study.epoch_images, at.gpus, at.batch_per_gpu)
     row = {
         **compared.row,
@@ -100,20 +103,21 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
         "allreduce_bytes_per_epoch": bytes_per_step * steps,
         **columns("communication_s", inferred),
     }
-    if at.strategy == "dp" and measured.network:
+    if strategy(at.strategy).sends_inputs and measured.network:
         buffer_bytes = measured.network["buffer_bytes"]
-        root = bandwidth.root_link_bytes(at.gpus, at.batch_per_gpu, gradient_bytes, buffer_bytes)
+        root = scaling.root_link_bytes(at.gpus, at.batch_per_gpu, gradient_bytes, buffer_bytes)
         row["root_link_bytes_per_step"] = root
     bus = _bus_bandwidth(compared, measured, gradient_bytes)
     if bus:
         row |= columns("bus_bandwidth_gb_s", bus)
-    # DataParallel's GPUs move different amounts, ddp's wait for each other.
-    profiled = found.get("profiler_step_s" if at.strategy == "dp" else "profiler_least_step_s")
-    if profiled and bandwidth.resolvable(profiled):
-        row |= _inverted("profiler_bandwidth_gb_s", profiled, lambda s: bandwidth.bandwidth_gb_s(bytes_per_step, 1, s))
-    if not bandwidth.resolvable(inferred):
+    # Where all ranks send alike, one that communicates longer waits for another.
+    alike = strategy(at.strategy).all_ranks_send_alike
+    profiled = found.get("profiler_least_step_s" if alike else "profiler_step_s")
+    if profiled and scaling.resolvable(profiled):
+        row |= _inverted("profiler_bandwidth_gb_s", profiled, lambda s: scaling.bandwidth_gb_s(bytes_per_step, 1, s))
+    if not scaling.resolvable(inferred):
         return {**row, "status": NOT_RESOLVABLE, "reason": _why_not_resolvable(inferred)}
-    row |= _inverted("bandwidth_gb_s", inferred, lambda s: bandwidth.bandwidth_gb_s(bytes_per_step, steps, s))
+    row |= _inverted("bandwidth_gb_s", inferred, lambda s: scaling.bandwidth_gb_s(bytes_per_step, steps, s))
     if bus:
         bus_low, bus_high = bus.interval
         row |= {
@@ -131,7 +135,7 @@ def _bus_bandwidth(compared: Comparison, measured: Measurements, gradient_bytes:
     seconds = links.collectives.get(("allreduce", gradient_bytes)) if links else None
     if seconds is None:
         return None
-    return derive(lambda s: bandwidth.bus_bandwidth_gb_s("allreduce", at.gpus, gradient_bytes, s), seconds)
+    return derive(lambda s: scaling.bus_bandwidth_gb_s("allreduce", at.gpus, gradient_bytes, s), seconds)
 
 
 def _inverted(name: str, seconds: Estimate, formula: Any) -> Row:
@@ -173,7 +177,7 @@ def _collective(
     operation: str, gpus: int, message_bytes: int, seconds: Estimate, timings: Sequence[float], letter: str
 ) -> Row:
     def bus(s: Any) -> Any:
-        return bandwidth.bus_bandwidth_gb_s(operation, gpus, message_bytes, s)
+        return scaling.bus_bandwidth_gb_s(operation, gpus, message_bytes, s)
 
     return {
         "operation": operation,
@@ -184,7 +188,7 @@ def _collective(
         **columns("time_s", seconds),
         "time_s_min": min(timings),
         "time_s_p95": float(np.quantile(timings, 0.95)),
-        "algorithm_bandwidth_gb_s": bandwidth.algorithm_bandwidth_gb_s(message_bytes, seconds.value),
+        "algorithm_bandwidth_gb_s": scaling.algorithm_bandwidth_gb_s(message_bytes, seconds.value),
         **columns("bus_bandwidth_gb_s", derive(bus, seconds)),
     }
 
@@ -205,11 +209,11 @@ def _uses(network: Mapping[str, Any] | None) -> dict[tuple[str, int], str]:
         return {}
     uses: dict[tuple[str, int], list[str]] = defaultdict(list)
     uses["allreduce", network["gradient_bytes"]].append("whole gradient")
-    for number, bucket in enumerate(network["ddp_buckets"], 1):
-        uses["allreduce", bucket["bytes"]].append(f"DDP's bucket {number}")
-    for operation, sizes in (("broadcast", network["dp_broadcast_bytes"]), ("reduce", network["dp_reduce_bytes"])):
-        for number, size in enumerate(sizes, 1):
-            uses[operation, size].append(f"DataParallel's chunk {number}")
+    for row in STRATEGIES.values():
+        numbers: dict[str, int] = defaultdict(int)
+        for operation, size in row.messages_of_step(network):
+            numbers[operation] += 1
+            uses[operation, size].append(f"{row.message_name} {numbers[operation]}")
     return {message: ", ".join(names) for message, names in uses.items()}
 
 

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from dpscale.analyse.environments import SOFTWARE, joined
-from dpscale.analyse.statistics import Bounded, bounded_difference, bounded_ratio, welch_difference
 from dpscale.analyse.training_tables import FIGURES
 from dpscale.errors import ComparisonError
-from dpscale.study import NetworkSettings, Study
+from dpscale.formulas.statistics import Bounded, bounded_difference, bounded_ratio, welch_difference
+from dpscale.plan.study import Study
+from dpscale.schemas.settings import NetworkSettings
 
 Tables = Mapping[str, pd.DataFrame]
 

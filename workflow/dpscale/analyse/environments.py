@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dpscale.record import Record
-from dpscale.study import AnyCell
+from dpscale.plan.cells import AnyCell
+from dpscale.records.files import Record
 
 SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from dpscale.analyse.bandwidth import IMAGE_BYTES, LOGITS_BYTES
-from dpscale.analyse.statistics import Estimate, bootstrap_median, derive
-from dpscale.record import Record
+from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
+from dpscale.formulas.statistics import Estimate, bootstrap_median, derive
+from dpscale.records.files import Record
+from dpscale.vocabulary.strategies import strategy
 
 Message = tuple[str, int]  # operation, bytes
 
@@ -67,28 +68,22 @@ def from_steps(records: Sequence[Record], label: str) -> dict[str, Estimate]:
 
 
 def isolated_step_s(
-    strategy: str, gpus: int, batch_per_gpu: int, network: Mapping[str, Any], links: Links
+    name: str, gpus: int, batch_per_gpu: int, network: Mapping[str, Any], links: Links
 ) -> Estimate | None:
-    """E5, the floor: a step's messages one after the other, with nothing else running. None where one was not timed.
+    """E5, the floor: the messages of a step of the strategy `name`, one after the other, with nothing else running. None
+    where one was not timed.
 
     DDP reduces its buckets; DataParallel scatters images, broadcasts parameters and buffers, gathers outputs, and
     reduces gradients, all from or to its first GPU.
     """
-    parts = [links.collectives.get(message) for message in messages_of_step(strategy, network)]
-    if strategy == "dp":
+    row = strategy(name)
+    parts = [links.collectives.get(message) for message in row.messages_of_step(network)]
+    if row.sends_inputs:
         for other in range(1, gpus):
             parts.append(_copy_s(links, (0, other), batch_per_gpu * IMAGE_BYTES))
             parts.append(_copy_s(links, (other, 0), batch_per_gpu * LOGITS_BYTES))
     known = [part for part in parts if part is not None]
     return derive(lambda *seconds: sum(seconds), *known) if known and len(known) == len(parts) else None
-
-
-def messages_of_step(strategy: str, network: Mapping[str, Any]) -> list[Message]:
-    """The collectives of one step, in bytes each."""
-    if strategy == "ddp":
-        return [("allreduce", bucket["bytes"]) for bucket in network["ddp_buckets"]]
-    broadcasts = [("broadcast", size) for size in network["dp_broadcast_bytes"]]
-    return [*broadcasts, *(("reduce", size) for size in network["dp_reduce_bytes"])]
 
 
 def _copy_s(links: Links, pair: tuple[int, int], message_bytes: int) -> Estimate | None:
@@ -121,7 +116,7 @@ def _mean(block: Mapping[str, Any], name: str) -> float:
 
 def _of_least_waiting(record: Record, name: str) -> list[float] | None:
     """A time of the device that communicated least in every block: who comes last to an allreduce waits for nobody."""
-    if record["cell"]["strategy"] != "ddp":
+    if not strategy(record["cell"]["strategy"]).all_ranks_send_alike:
         return None
     return _of_blocks(record, lambda block: min(block["devices"], key=_communication_s)[name])
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpscale.analyse import scaling
 from dpscale.analyse.allreduce_model import Fit, Link, Measured, allreduce_s, fits, hierarchical_s, slowest_link
 from dpscale.analyse.overlap import Allreduce, Buckets, StepTimes, exposed_s
-from dpscale.analyse.statistics import Estimate, derive
+from dpscale.formulas import scaling
+from dpscale.formulas.statistics import Estimate, derive
 
 # What a held-out step time may be off by, and the sizes that are forecast.
 HELD_OUT_TOLERANCE = 0.10

@@ -13,9 +13,13 @@ from dpscale.analyse.laws import fit_laws
 from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT
 from dpscale.analyse.overlap import Buckets, StepTimes, critical_batch, hidden_where_measured
 from dpscale.analyse.points import Comparison, Points, Row, columns
-from dpscale.analyse.statistics import Estimate
 from dpscale.errors import DpscaleError
-from dpscale.study import Study
+from dpscale.formulas.statistics import Estimate
+from dpscale.plan.study import Study
+from dpscale.vocabulary.strategies import BASELINE
+
+# The strategy whose steps are forecast: the model is of buckets that are reduced while the backward pass still runs.
+FORECAST = "ddp"
 
 
 def laws_rows(weak: Iterable[Comparison]) -> Iterator[Row]:
@@ -69,7 +73,9 @@ def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
         step_s = {
             (point.configuration.gpus, point.configuration.batch_per_gpu): point.step
             for point in points.values()
-            if point.environment == letter and point.scope == "compute" and point.configuration.strategy != "dp"
+            if point.environment == letter
+            and point.scope == "compute"
+            and point.configuration.strategy in (BASELINE, FORECAST)
             if point.step is not None
         }
         allreduces = [
@@ -225,7 +231,7 @@ def _profiled(
     exposed, total = {}, {}
     for compared, found in estimated:
         at = compared.point.configuration
-        if (at.strategy, at.gpus, compared.point.environment) != ("ddp", gpus, basis.letter):
+        if (at.strategy, at.gpus, compared.point.environment) != (FORECAST, gpus, basis.letter):
             continue
         if "profiler_least_step_s" in found:
             exposed[at.batch_per_gpu] = found["profiler_least_exposed_step_s"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpscale.analyse.statistics import Estimate, derive
+from dpscale.formulas.statistics import Estimate, derive
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpscale.analyse.statistics import Estimate, derive
+from dpscale.formulas.statistics import Estimate, derive
 
 # What the exposed share of communication may exceed the last bucket's share of the bytes by: a small bucket has more
 # latency a byte.

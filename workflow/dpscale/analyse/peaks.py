@@ -4,9 +4,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dpscale.analyse.scaling import Number
 from dpscale.errors import DpscaleError
-from dpscale.schema import read_yaml
+from dpscale.formulas.scaling import Number
+from dpscale.schemas.validation import read_yaml
 
 TABLE = Path(__file__).with_name("peaks.yaml")
 TERA = 1e12

@@ -6,10 +6,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dpscale.analyse import communication, scaling
-from dpscale.analyse.statistics import Estimate, bootstrap_median, derive
-from dpscale.record import Collected, Record
-from dpscale.study import AnyCell, Cell, Configuration, NotRun, Study, plan
+from dpscale.formulas import scaling
+from dpscale.formulas.statistics import Estimate, bootstrap_median, derive
+from dpscale.plan.cells import AnyCell, Configuration, TimingCell
+from dpscale.plan.plan import NotRun, plan
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected
+from dpscale.records.files import Record
+from dpscale.vocabulary.strategies import BASELINE
 
 # Why a cell is missing that was never tried.
 NO_RECORD = "no record yet"
@@ -59,11 +63,11 @@ def points_of(study: Study, collected: Collected, environments: Mapping[AnyCell,
     records: dict[Configuration, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     here = plan(study)
     for cell, record in collected.records.items():
-        if type(cell) is Cell:  # a communication cell is one too
+        if isinstance(cell, TimingCell):
             records[cell.configuration][environments[cell]].append(record)
     not_run = {item.configuration: item for item in here.not_run}
-    without_record: dict[Configuration, list[Cell]] = defaultdict(list)
-    for cell in here.cells:
+    without_record: dict[Configuration, list[TimingCell]] = defaultdict(list)
+    for cell in here.timing:
         if cell not in collected.records:
             without_record[cell.configuration].append(cell)
     points: dict[PointKey, Point] = {}
@@ -102,7 +106,7 @@ def _measured(configuration: Configuration, scope: str, environment: str, record
     )
 
 
-CellState = tuple[Cell, str, str]  # a cell without a record, its status, and the reason
+CellState = tuple[TimingCell, str, str]  # a cell without a record, its status, and the reason
 
 
 def _unmeasured(
@@ -155,12 +159,12 @@ class Comparison:
         """Communication time of an epoch by subtraction, in seconds. Only where there is a baseline."""
         assert self.baseline and self.baseline.epoch and self.point.epoch
         gpus = self.point.configuration.gpus
-        return derive(lambda one, n: communication.communication_s(one, n, gpus), self.baseline.epoch, self.point.epoch)
+        return derive(lambda one, n: scaling.communication_s(one, n, gpus), self.baseline.epoch, self.point.epoch)
 
 
 def compare(points: Points, point: Point, batch: int) -> Comparison:
     """Set a point against one GPU at `batch`, in its own scope and environment. No other baseline is borrowed."""
-    single = Configuration("single", 1, batch)
+    single = Configuration(BASELINE, 1, batch)
     baseline = points.get((single, point.scope, point.environment)) or points.get((single, point.scope, None))
     if point.status != "ok":
         return Comparison(point, None, point.status, point.reason)

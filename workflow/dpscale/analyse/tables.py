@@ -9,8 +9,7 @@ from typing import TextIO
 import numpy as np
 import pandas as pd
 
-from dpscale.analyse import audits as published_audits
-from dpscale.analyse import environments, scaling
+from dpscale.analyse import environments
 from dpscale.analyse.communication_tables import (
     Measurements,
     bandwidth_row,
@@ -22,10 +21,15 @@ from dpscale.analyse.communication_tables import (
 from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
 from dpscale.analyse.peaks import mfu, peak_flop_s, peak_source
 from dpscale.analyse.points import Comparison, Point, Points, Row, columns, compare, points_of, why_missing
-from dpscale.analyse.statistics import Estimate, derive
 from dpscale.analyse.training_tables import FIGURES, evidence_rows, results_of, summary_rows, training_rows
-from dpscale.record import Collected, Record
-from dpscale.study import AnyCell, Study, batches_per_gpu, plan
+from dpscale.audit import tables as published_audits
+from dpscale.formulas import scaling
+from dpscale.formulas.statistics import Estimate, derive
+from dpscale.plan.cells import AnyCell
+from dpscale.plan.plan import batches_per_gpu, plan
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected
+from dpscale.records.files import Record
 
 
 def _with_interval(*quantities: str) -> list[str]:

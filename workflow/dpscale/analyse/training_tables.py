@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from dpscale.analyse.points import NO_RECORD, STATES_BY_WEIGHT, Row, why_missing
-from dpscale.analyse.statistics import SmallSample, mean_with_t_interval, welch_difference
-from dpscale.arms import arm_schema
-from dpscale.record import Collected, Record
-from dpscale.study import AnyCell, ArmSettings, Study, TrainingCell, plan
+from dpscale.formulas.statistics import SmallSample, mean_with_t_interval, welch_difference
+from dpscale.plan.cells import AnyCell, TrainingCell
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected
+from dpscale.records.files import Record
+from dpscale.schemas.settings import TrainingSettings, arm_schemas
 
 FIGURES = ("training_loss", "training_accuracy", "test_loss", "test_accuracy")
 # What an arm is, before any remedy.
@@ -25,7 +28,7 @@ class ArmResults:
     memory."""
 
     arm: str
-    settings: ArmSettings
+    settings: TrainingSettings
     environment: str
     records: Sequence[Record]
 
@@ -187,12 +190,12 @@ def _without_remedies(study: Study, one: ArmResults, results: Results) -> ArmRes
 
 def remedies_of(study: Study, arm: str) -> str:
     """The keys of an arm that are not as they are by default, with their values: `warmup_epochs 1, optimiser lars`."""
-    known = arm_schema()["properties"]
+    known = arm_schemas()
     given = study["training"]["arms"][arm]
     return ", ".join(
         f"{key} {_said(given[key])}"
         for key in known
-        if key not in (*PLACE, "seeds") and key in given and given[key] != known[key].get("default")
+        if key not in PLACE and key in given and given[key] != known[key].get("default")
     )
 
 
@@ -236,7 +239,7 @@ def _sum(record: Record, name: str) -> float | None:
     return None if None in values else float(sum(values))
 
 
-def _place(arm: str, settings: ArmSettings) -> Row:
+def _place(arm: str, settings: TrainingSettings) -> Row:
     return {
         "arm": arm,
         "strategy": settings.strategy,

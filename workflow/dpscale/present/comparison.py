@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dpscale.analyse.comparison import NO_INTERVAL, NOT_APART, SIDES, SUBJECTS, Compared, Side, Subject, said
-from dpscale.analyse.statistics import INTERVAL
+from dpscale.formulas.statistics import INTERVAL
 from dpscale.present import cautions, comparison_charts, words
 from dpscale.present.comparison_charts import ratios
 from dpscale.present.comparison_views import Views, operation

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from dpscale.record import write_text
+from dpscale.records.files import write_text
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _FIGURE = re.compile(r"<figure\b.*?<figcaption\b[^>]*>(.*?)</figcaption>.*?(<svg\b.*?</svg>)", re.DOTALL)

@@ -1,0 +1,52 @@
+"""`dpscale audit` as it is called: its files, its summary, its errors and its time."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dpscale.records.files import read_record
+from published_factory import written
+
+
+def dpscale(*arguments) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
+
+
+def test_one_file_a_study_and_a_short_summary(root, tmp_path):
+    files = sorted((root / "config/published").glob("*.yaml"))
+    done = dpscale("audit", *files, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.stem for path in tmp_path.iterdir()} == {path.stem for path in files}
+    assert all(read_record("audit", path)["id"] == path.stem for path in tmp_path.iterdir())
+    assert "  speedup              reproduced         6 of 6 cells  N * T(1,b) / T(N,b)\n" in done.stdout
+    assert "  warning: N*T(1,b)/T(N,b) sold as speedup (6)\n" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 130
+
+
+@pytest.mark.parametrize("letter", "abcd")
+def test_a_study_takes_less_than_two_seconds(root, tmp_path, letter):
+    started = time.perf_counter()
+    done = dpscale("audit", root / f"config/published/study-{letter}.yaml", "--out", tmp_path)
+    assert time.perf_counter() - started < 2
+    assert done.returncode == 0
+
+
+def test_no_study_is_half_done_when_another_is_not_valid(tmp_path):
+    good, bad = written(tmp_path / "good.yaml"), written(tmp_path / "bad.yaml", id="bad", epoch_s={32: {1: -1.0}})
+    done = dpscale("audit", good, bad, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {bad}: epoch_s.32.1: -1.0 is less than or equal to the minimum of 0")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_record_does_not_depend_on_when_it_was_made(tmp_path):
+    study = written(tmp_path / "s.yaml")
+    records = []
+    for folder in ("one", "other"):
+        assert dpscale("audit", study, "--out", tmp_path / folder).returncode == 0
+        records.append(json.loads((tmp_path / folder / "made-up.json").read_text()))
+    assert records[0] == records[1]

@@ -1,0 +1,118 @@
+"""Files of published figures: read with their digits, and refused with the file and the key."""
+
+from decimal import Decimal
+
+import pytest
+
+from dpscale.audit.published import Place, Published, read_all
+from dpscale.errors import PublishedError
+from published_factory import MINIMAL, written
+
+STUDIES = ("study-a", "study-b", "study-c", "study-d")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_studies_are_valid(root, name):
+    assert Published.read(root / f"config/published/{name}.yaml").id == name
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_studies_are_as_they_were_published(root, name):
+    original = root.parent / "shared/published" / f"{name}.yaml"
+    if not original.exists():
+        pytest.skip("the originals are not beside this checkout")
+    assert (root / f"config/published/{name}.yaml").read_bytes() == original.read_bytes()
+
+
+def test_numbers_keep_the_digits_that_were_printed(root):
+    study = Published.read(root / "config/published/study-a.yaml")
+    assert str(study.quantities["speedup"][Place(32, 2)]) == "1.40"
+    assert study.batch_sweep_s[32768] == Decimal("9.00")
+    assert study.bandwidth_unit == "GB/s"
+    assert study.parameters_trained == 11_181_642
+
+
+def test_whole_numbers_and_powers_of_ten_are_numbers(tmp_path):
+    path = written(tmp_path / "s.yaml", epoch_s=None)
+    path.write_text(path.read_text() + "epoch_s: {32: {1: 38, 2: 6.70e+1}}\n")
+    study = Published.read(path)
+    assert study.epoch_s == {Place(32, 1): Decimal("38"), Place(32, 2): Decimal("6.70E+1")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epoch_s": None}, '"epoch_s" is a required property'),
+        ({"epoch_s": {}}, "epoch_s: {} has less than 1 property"),
+        ({"epoch_s": {32: {}}}, "epoch_s.32: {} has less than 1 property"),
+        ({"epoch_s": {64: {1: 1.0}}}, "published.speedup.32: epoch_s has no times at batch 32"),
+        ({"epoch_s": {32: {1: "fast", 2: 1.0}}}, 'epoch_s.32.1: "fast" is not of type "number"'),
+        ({"epoch_s": {32: {1: "38.0", 2: 1.0}}}, 'epoch_s.32.1: "38.0" is not of type "number"'),
+        ({"epoch_s": {32: {1: None, 2: 1.0}}}, 'epoch_s.32.1: null is not of type "number"'),
+        ({"epoch_s": {32: {1: True, 2: 1.0}}}, 'epoch_s.32.1: true is not of type "number"'),
+        ({"epoch_s": {32: {1: float("nan"), 2: 1.0}}}, 'epoch_s.32.1: ".nan" is not of type "number"'),
+        ({"epoch_s": {32: {1: -38.0, 2: 1.0}}}, "epoch_s.32.1: -38.0 is less than or equal to the minimum of 0"),
+        ({"epoch_s": {32: {1: 0.0, 2: 1.0}}}, "epoch_s.32.1: 0.0 is less than or equal to the minimum of 0"),
+        ({"epoch_s": {"small": {1: 38.0}}}, 'epoch_s: "small" does not match'),
+        ({"batch_sweep_s": {32: -1}}, "batch_sweep_s.32: -1 is less than or equal to the minimum of 0"),
+        ({"published": {"compute_s": {32: {2: -1.5}}}}, "published.compute_s.32.2: -1.5 is less than or equal"),
+        ({"published": {"speedups": {}}}, "did you mean speedup?"),
+        ({"published": {"bandwidth": {32: {2: 1.0}}}}, 'published.bandwidth: "unit" is a required property'),
+        ({"published": {"bandwidth": {"unit": "parsec"}}}, 'published.bandwidth.unit: "parsec" is not one of'),
+        ({"published": {}}, "published: {} has less than 1 property"),
+        ({"strong_scaling_epoch_s": {32: {3: 1.0}}}, "strong_scaling_epoch_s.32.3: a global batch of 32 does not"),
+        ({"id": "../up"}, 'id: "../up" does not match'),
+        ({"batches": 1}, "Additional properties are not allowed ('batches' was unexpected)"),
+    ],
+)
+def test_a_bad_file_gives_one_line_with_the_file_and_the_key(tmp_path, changes, message):
+    path = written(tmp_path / "bad.yaml", **changes)
+    with pytest.raises(PublishedError) as error:
+        Published.read(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("time", ["1:07", "5e1", "0x10", "2020-01-01"])
+def test_what_yaml_would_silently_turn_into_another_number_is_refused(tmp_path, time):
+    path = written(tmp_path / "bad.yaml", epoch_s=None)
+    path.write_text(path.read_text() + f"epoch_s: {{32: {{1: {time}}}}}\n")
+    with pytest.raises(PublishedError, match=r"bad\.yaml: "):
+        Published.read(path)
+
+
+def test_a_cell_written_twice_is_refused(tmp_path):
+    path = written(tmp_path / "bad.yaml", epoch_s=None)
+    path.write_text(path.read_text() + "epoch_s: {32: {1: 38.0, 1: 39.0}}\n")
+    with pytest.raises(PublishedError, match="1 is there twice"):
+        Published.read(path)
+
+
+def test_a_communication_time_may_be_negative(tmp_path):
+    path = written(tmp_path / "s.yaml", published={"communication_s": {32: {2: -0.5}}})
+    assert Published.read(path).quantities["communication_s"] == {Place(32, 2): Decimal("-0.5")}
+
+
+def test_two_files_of_one_study_are_refused(tmp_path):
+    one, other = (written(tmp_path / f"{name}.yaml") for name in ("one", "other"))
+    with pytest.raises(PublishedError, match=r"other\.yaml: id: made-up"):
+        read_all([one, other])
+
+
+def test_a_file_in_another_encoding(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_bytes("title: Prüfung".encode("latin-1"))
+    with pytest.raises(PublishedError, match=r"bad\.yaml: is not YAML"):
+        Published.read(path)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(PublishedError, match="cannot be read: No such file"):
+        Published.read(tmp_path / "none.yaml")
+
+
+def test_the_smallest_file_is_valid(tmp_path):
+    study = Published.read(written(tmp_path / "s.yaml"))
+    assert study.places == [Place(32, 1), Place(32, 2)]
+    assert study.title == MINIMAL["title"]

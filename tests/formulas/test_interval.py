@@ -1,0 +1,56 @@
+"""Intervals of rounded numbers: they hold what they must, whatever the numbers were before rounding."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.formulas.interval import Interval
+
+values = st.floats(0.5, 1e4)
+decimals = st.integers(0, 6)
+
+
+def printed(value: float, places: int) -> Interval:
+    return Interval.of(Decimal(f"{value:.{places}f}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [("1.40", 1.395, 1.405), ("38", 37.5, 38.5), ("38.0", 37.95, 38.05), ("1.2E+2", 115, 125), ("-0.5", -0.55, -0.45)],
+)
+def test_a_printed_number_is_known_to_half_a_unit_of_its_last_digit(text, low, high):
+    interval = Interval.of(Decimal(text))
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+
+
+@given(values, values, decimals, decimals)
+def test_results_of_the_true_numbers_lie_in_the_results_of_the_rounded_ones(one, other, digits, more):
+    a, b = printed(one, digits), printed(other, more)
+    assert (a + b).contains(one + other)
+    assert (a - b).meets(Interval(one - other, one - other - 1e-9, one - other + 1e-9))
+    assert (a * -3.0).contains(one * -3.0)
+    assert (a / 4).contains(one / 4)
+    if b.low > 0:
+        assert (a / b).contains(one / other)
+        assert (7.0 / b).contains(7.0 / other)
+
+
+@given(values, values)
+def test_a_difference_and_its_quotient_keep_their_order(one, other):
+    difference = printed(one, 2) - printed(other, 2)
+    assert difference.low <= difference.value <= difference.high
+    if difference.low > 0 or difference.high < 0:
+        quotient = 1.0 / difference
+        assert quotient.low <= quotient.value <= quotient.high
+
+
+def test_what_may_be_zero_does_not_divide():
+    with pytest.raises(ZeroDivisionError):
+        1.0 / (Interval.of(Decimal("1.0")) - Interval.of(Decimal("1.0")))
+
+
+def test_ends_that_touch_meet():
+    assert Interval.of(Decimal("0.1")).meets(Interval.of(Decimal("0.2")))
+    assert not Interval.of(Decimal("0.1")).meets(Interval.of(Decimal("0.21")))

@@ -1,0 +1,194 @@
+"""From study to cells: a pure function, so most of it is tested as properties."""
+
+import datetime
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.errors import StudyError
+from dpscale.plan.cells import Configuration
+from dpscale.plan.plan import batches_per_gpu, plan, runnable_plan
+from dpscale.plan.study import Study
+from dpscale.schemas.settings import TimingSettings
+
+studies = st.fixed_dictionaries(
+    {
+        "study": st.just("s"),
+        "device": st.sampled_from(["cuda", "cpu"]),
+        "gpus": st.lists(st.sampled_from([2, 3, 4, 8]), unique=True, min_size=1).map(lambda gpus: [1, *gpus]),
+        "strategies": st.lists(st.sampled_from(["dp", "ddp"]), unique=True, min_size=1).map(lambda s: ["single", *s]),
+        "batch_per_gpu": st.lists(st.integers(1, 5000), unique=True, min_size=1, max_size=5)
+        | st.fixed_dictionaries({"start": st.integers(1, 500), "factor": st.integers(2, 8), "until": st.just("oom")}),
+        "strong_scaling_global_batch": st.lists(st.integers(1, 40).map(lambda n: 24 * n), unique=True, max_size=3),
+        "gpus_available": st.none() | st.integers(0, 8),
+        "runs": st.integers(1, 4),
+        "dataset": st.fixed_dictionaries({"images": st.integers(1, 50_000)}),
+    }
+)
+
+
+@given(studies)
+def test_every_configuration_of_the_grid_is_measured_or_listed_with_a_reason(values):
+    study = Study(values)
+    planned = plan(study)
+    measured = set(planned.configurations)
+    not_run = {item.configuration: item.reason for item in planned.not_run}
+    assert not measured & set(not_run)
+    assert all(not_run.values())
+    batches = batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
+    for gpus in study["gpus"]:
+        for strategy in ["single"] if gpus == 1 else [s for s in study["strategies"] if s != "single"]:
+            strong = [b // gpus for b in study["strong_scaling_global_batch"]]
+            for batch in {*batches, *strong}:
+                assert (Configuration(strategy, gpus, batch) in measured) != (
+                    Configuration(strategy, gpus, batch) in not_run
+                )
+
+
+@given(studies, st.integers(0, 2))
+def test_communication_is_measured_wherever_several_gpus_train(values, runs):
+    planned = plan(Study({**values, "communication": {"runs": runs}}))
+    parallel = {configuration for configuration in planned.configurations if configuration.gpus > 1}
+    assert len(planned.communication) == runs * len(parallel)
+    assert {cell.configuration for cell in planned.communication} == (parallel if runs else set())
+    assert {cell.gpus for cell in planned.collectives} == ({at.gpus for at in parallel} if runs else set())
+    paths = [cell.path for cell in planned.all_cells]
+    assert len(set(paths)) == len(paths)
+
+
+@given(studies)
+def test_cells_are_unique_and_run_1_of_all_comes_before_run_2_of_any(values):
+    cells = plan(Study(values)).timing
+    assert len({cell.path for cell in cells}) == len(cells)
+    assert [cell.run for cell in cells] == sorted(cell.run for cell in cells)
+
+
+@given(studies)
+def test_what_is_measured_can_be_measured_here(values):
+    study = Study(values)
+    for configuration in plan(study).configurations:
+        assert configuration.global_batch <= study.epoch_images
+        assert (configuration.strategy == "single") == (configuration.gpus == 1)
+        if study["device"] == "cpu":
+            assert configuration.strategy != "dp"
+        elif study["gpus_available"] is not None:
+            assert configuration.gpus <= study["gpus_available"]
+
+
+@given(studies)
+def test_the_plan_does_not_depend_on_the_order_of_the_lists(values):
+    lists = {key: value[::-1] for key, value in values.items() if isinstance(value, list)}
+    assert plan(Study({**values, **lists})) == plan(Study(values))
+
+
+@given(studies)
+def test_a_grown_grid_keeps_every_cell(values):
+    grown = {**values, "runs": values["runs"] + 1, "gpus": [*values["gpus"], 6]}
+    assert set(plan(Study(values)).timing) <= set(plan(Study(grown)).timing)
+
+
+@given(st.integers(1, 500), st.integers(2, 8), st.integers(1, 50_000))
+def test_a_series_until_oom_ends_with_the_first_batch_above_the_dataset(start, factor, images):
+    series = batches_per_gpu({"start": start, "factor": factor, "until": "oom"}, images)
+    assert series[0] == start
+    assert all(b == a * factor for a, b in pairwise(series))
+    assert series[-1] > images
+    assert all(batch <= images for batch in series[:-1])
+
+
+def test_weak_and_strong_series_share_points():
+    study = Study({"study": "s", "batch_per_gpu": [32, 128], "strong_scaling_global_batch": [128], "runs": 1})
+    ddp = {(c.gpus, c.batch_per_gpu) for c in plan(study).configurations if c.strategy == "ddp"}
+    assert ddp == {(2, 32), (2, 64), (2, 128), (4, 32), (4, 128)}
+
+
+def test_the_default_grid_is_that_of_the_assignment():
+    planned = plan(Study({"study": "s"}))
+    assert {c.batch_per_gpu for c in planned.configurations} == {32, 128, 512, 2048, 8192, 32768}
+    states = {(item.configuration.gpus, item.configuration.batch_per_gpu): item.state for item in planned.not_run}
+    assert states[2, 32768] == states[1, 131072] == "capped"
+
+
+def test_reasons_are_sentences_a_user_understands():
+    study = Study({"study": "s", "gpus": [1, 2, 4], "batch_per_gpu": [32], "gpus_available": 1})
+    assert {item.reason for item in plan(study).not_run} == {"needs 2 GPUs, 1 here", "needs 4 GPUs, 1 here"}
+
+
+def test_single_is_measured_once_whatever_the_parallel_strategies():
+    planned = plan(Study({"study": "s", "batch_per_gpu": [32], "runs": 1}))
+    assert [c for c in planned.configurations if c.gpus == 1] == [Configuration("single", 1, 32)]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, '"study" is a required property'),
+        ({"study": "Two Words"}, "study:"),
+        ({"study": "s", "bacth_per_gpu": [32]}, "did you mean batch_per_gpu?"),
+        ({"study": "s", "dataset": {"imges": 1}}, "did you mean images?"),
+        ({"study": "s", "batch_per_gpu": [-1]}, "batch_per_gpu[0]: -1 is less than the minimum of 1"),
+        ({"study": "s", "batch_per_gpu": [0]}, "batch_per_gpu[0]: 0 is less than the minimum of 1"),
+        ({"study": "s", "batch_per_gpu": ["many"]}, 'batch_per_gpu[0]: "many" is not of type "integer"'),
+        ({"study": "s", "batch_per_gpu": []}, "batch_per_gpu: [] has less than 1 item"),
+        ({"study": "s", "batch_per_gpu": [32, 32]}, "batch_per_gpu: [32,32] has non-unique elements"),
+        ({"study": "s", "batch_per_gpu": {"start": 32}}, '"factor" is a required property'),
+        ({"study": "s", "gpus": [0]}, "gpus[0]: 0 is less than the minimum of 1"),
+        ({"study": "s", "gpus": []}, "gpus: [] has less than 1 item"),
+        ({"study": "s", "strategies": ["horovod"]}, "strategies[0]"),
+        ({"study": datetime.date(2026, 1, 1)}, "holds what JSON cannot"),
+        ({"study": "s", True: 1}, "holds what JSON cannot"),
+        ({"study": "s", "dataset": {"images": "5e4"}}, "YAML reads 5e4 as text: write it as 50000)"),
+        ({"study": "s", "optimiser": {"learning_rate": "5e-4"}}, "YAML reads 5e-4 as text: write it as 0.0005"),
+        ({"study": "s", "gpus": [2, 4]}, "strategies: single needs a number of GPUs in gpus that is 1"),
+        ({"study": "s", "gpus": [1]}, "strategies: dp needs a number of GPUs in gpus that is more than 1"),
+        ({"study": "s", "gpus": [1, 2], "strategies": ["ddp"]}, "gpus: 1 needs the strategy single"),
+        ({"study": "s", "strong_scaling_global_batch": [30]}, "30 does not divide by 4 GPUs"),
+        ({"study": "s", "network": {"name": "torchvision_resnet18", "width": 32}}, "network.width"),
+    ],
+)
+def test_a_bad_study_gives_one_clear_line(values, message):
+    with pytest.raises(StudyError) as error:
+        Study(values, source="my.yaml")
+    assert str(error.value).startswith("my.yaml: ")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"batch_per_gpu": [60_000]}, "global batch 60000 > 50000 images"),
+        ({"gpus_available": 0}, "needs 1 GPUs, 0 here"),
+        ({"device": "cpu", "gpus": [2], "strategies": ["dp"]}, "not emulated"),
+    ],
+)
+def test_a_study_of_which_nothing_can_run_is_an_error_with_the_reasons(values, reason):
+    with pytest.raises(StudyError, match=r"nothing can be run here.*" + reason):
+        runnable_plan(Study({"study": "s", "batch_per_gpu": [32], **values}))
+
+
+def test_whole_numbers_may_be_written_with_a_point():
+    study = Study({"study": "s", "runs": 2.0, "batch_per_gpu": [32.0], "dataset": {"images": 50000.0}})
+    assert plan(study) == plan(Study({"study": "s", "runs": 2, "batch_per_gpu": [32]}))
+    assert {type(cell.configuration.batch_per_gpu) for cell in plan(study).timing} == {int}
+    assert "--epoch-images 50000 " in study.settings.options()
+
+
+def test_settings_survive_json_and_stand_in_the_command():
+    settings = Study({"study": "s", "precision": "bfloat16"}).settings
+    assert TimingSettings.from_json(settings.to_json()) == settings
+    assert "--precision bfloat16" in settings.options()
+    assert settings.options().count("--scopes") == 2
+
+
+def test_a_file_that_is_no_study(tmp_path):
+    with pytest.raises(StudyError, match="cannot be read: No such file"):
+        Study.read(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("study: [")
+    with pytest.raises(StudyError, match="is not YAML"):
+        Study.read(tmp_path / "bad.yaml")
+    (tmp_path / "empty.yaml").write_text("")
+    with pytest.raises(StudyError, match="required property"):
+        Study.read(tmp_path / "empty.yaml")

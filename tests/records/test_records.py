@@ -1,0 +1,153 @@
+"""The contract: nothing half-written, nothing foreign used, nothing lost."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.errors import RecordError
+from dpscale.plan.cells import Configuration, TimingCell
+from dpscale.plan.study import Study
+from dpscale.records.collect import collect, differences
+from dpscale.records.files import read_record, set_aside, write_record, write_text
+from record_factory import timing_record, write
+
+STUDY = Study({"study": "s", "batch_per_gpu": [32]})
+CELL = TimingCell(Configuration("ddp", 2, 32), 1)
+
+
+def record(**changes):
+    return {**timing_record(CELL, STUDY.settings, [1.0, 1.1]), **changes}
+
+
+def test_a_record_comes_back_as_it_was_written(tmp_path):
+    path = write(tmp_path, CELL, record())
+    assert read_record("timing", path) == record()
+    assert [file.name for file in path.parent.iterdir()] == ["run-1.json"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "failed"},
+        {"surprise": 1},
+        {"started_at": None},
+        {"scopes": {"compute": {}}},
+        {"epochs_total_s": float("nan")},
+    ],
+)
+def test_what_the_schema_forbids_is_not_written(tmp_path, change):
+    with pytest.raises((RecordError, ValueError)):
+        write(tmp_path, CELL, record(**change))
+    assert not list(tmp_path.rglob("*.json*"))
+
+
+@given(st.integers(0, 3000))
+def test_a_truncated_record_is_never_taken_for_one(tmp_path_factory, cut):
+    path = write(tmp_path_factory.mktemp("r"), CELL, record())
+    whole = path.read_text()
+    path.write_text(whole[: min(cut, len(whole) - 3)])
+    with pytest.raises(RecordError, match=r"run-1\.json: is damaged"):
+        read_record("timing", path)
+
+
+def test_records_of_another_study_are_named_and_not_used(tmp_path):
+    other = Study({"study": "s", "batch_per_gpu": [32], "precision": "bfloat16"})
+    write(tmp_path, CELL, timing_record(CELL, other.settings, [1.0]))
+    collected = collect(tmp_path, [CELL], STUDY.settings)
+    assert not collected.records
+    assert "precision is bfloat16, the study says float32" in collected.rejected[CELL]
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"measurement_version": 0}, "measurement_version is 0"),
+        ({"cell": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 32, "run": 1}}, "gpus is 4, the study says 2"),
+    ],
+)
+def test_what_makes_a_record_foreign(change, difference):
+    assert difference in "; ".join(differences(record(**change), CELL, STUDY.settings))
+
+
+def test_a_timeout_or_more_runs_do_not_make_records_foreign():
+    changed = Study({"study": "s", "batch_per_gpu": [32], "cell_timeout_s": 5, "runs": 9, "gpus_available": 2})
+    assert differences(record(), CELL, changed.settings) == []
+
+
+def test_missing_records_are_simply_missing(tmp_path):
+    collected = collect(tmp_path, [CELL], STUDY.settings)
+    assert not collected.records
+    assert not collected.rejected
+
+
+def test_setting_aside_never_overwrites(tmp_path):
+    names = []
+    for content in "abc":
+        (tmp_path / "run-1.json").write_text(content)
+        names.append(set_aside(tmp_path / "run-1.json").name)
+    assert names == [f"run-1.json.set-aside-{n}" for n in (1, 2, 3)]
+    assert [(tmp_path / name).read_text() for name in names] == ["a", "b", "c"]
+
+
+def test_two_writers_leave_one_whole_record(tmp_path):
+    path = tmp_path / CELL.path
+
+    def write_many(value):
+        for _ in range(50):
+            write_record("timing", path, record(epochs_total_s=value))
+
+    threads = [threading.Thread(target=write_many, args=(value,)) for value in (1.0, 2.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read_record("timing", path)["epochs_total_s"] in (1.0, 2.0)
+    assert [file.name for file in path.parent.iterdir()] == ["run-1.json"]
+
+
+def test_a_disk_that_takes_no_more_is_one_line_and_leaves_the_old_file(tmp_path):
+    path = tmp_path / "record.json"
+    path.write_text("old")
+    limited = f"""
+import resource, signal, sys
+from pathlib import Path
+from dpscale.errors import RecordError
+from dpscale.records.files import write_text
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+try:
+    write_text(Path({str(path)!r}), "x" * 1000)
+except RecordError as error:
+    sys.exit(str(error))
+"""
+    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "record.json: cannot be written: File too large. Free space" in done.stderr
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["record.json"]
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordError, match=r"cannot be written: .*\. Free space or fix permissions"):
+        write_text(tmp_path / "file" / "record.json", "x")
+
+
+def test_schemas_allow_no_unknown_keys(root):
+    for path in (root / "workflow/dpscale/schemas").glob("*.yaml"):
+        schema = yaml.safe_load(path.read_text())
+        for node in objects(schema):
+            assert node.get("additionalProperties") is False, f"{path.name}: {sorted(node['properties'])}"
+
+
+def objects(node):
+    if isinstance(node, dict):
+        if "properties" in node and isinstance(node["properties"], dict) and "type" in node:
+            yield node
+        for value in node.values():
+            yield from objects(value)

@@ -1,0 +1,133 @@
+"""The figures that METHOD's definitions give for the published times, their rounding carried through as an interval."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from dpscale.audit.conventions import COLUMN_TOTAL, DIVIDED, SWEEP_ONE, TABLE_ONE, TABLE_TOTAL, Time
+from dpscale.audit.published import Place, Published
+from dpscale.audit.search import Found
+from dpscale.formulas import scaling
+from dpscale.formulas.interval import Interval
+
+# Quantity and unit, in the order in which a reader wants them.
+UNITS = {
+    "speedup": "",
+    "efficiency": "",
+    "images_per_s": "images/s",
+    "compute_s": "s",
+    "communication_s": "s",
+    "bandwidth": "GB/s",
+    "speedup_strong": "",
+}
+
+
+class NotRecomputableError(Exception):
+    """A figure for which something is missing from what was printed. The message says what."""
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A figure in a cell. `value` is None where it cannot be recomputed; the reason then says why."""
+
+    quantity: str
+    place: Place
+    value: Interval | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The totals and one-GPU times, in seconds, that communication is inferred from."""
+
+    total: Time
+    one: Time
+
+    @property
+    def formula(self) -> str:
+        return f"{self.total.formula} - {self.one.formula}/N"
+
+
+TABLE = Basis(TABLE_TOTAL, TABLE_ONE)
+
+
+def basis(found: Mapping[str, Found]) -> Basis:
+    """The table's times; but where the authors subtracted another set of totals of their own, that set.
+
+    Their printed compute column can be such a set: less a one-GPU time over N it is METHOD's formula, on the times
+    that belong together. The totals of the table are then of another measurement.
+    """
+    chosen = found["communication_s"].choices if "communication_s" in found else ()
+    if COLUMN_TOTAL in chosen and DIVIDED in chosen:
+        return Basis(COLUMN_TOTAL, SWEEP_ONE if SWEEP_ONE in chosen else TABLE_ONE)
+    return TABLE
+
+
+def corrected(published: Published, times: Basis) -> Iterator[Corrected]:
+    """Every figure of every cell with several GPUs, and strong speedup where its times were printed."""
+    formulas: dict[str, Callable[[Place], Interval]] = {
+        "speedup": lambda place: speedup(published, place),
+        "efficiency": lambda place: scaling.efficiency(speedup(published, place), place.gpus),
+        "images_per_s": lambda place: published.dataset_images / _seconds(TABLE_TOTAL, published, place),
+        "compute_s": lambda place: scaling.compute_s(_seconds(times.one, published, place), place.gpus),
+        "communication_s": lambda place: communication_s(published, times, place),
+        "bandwidth": lambda place: bandwidth_gb_s(published, times, place),
+    }
+    for quantity, formula in formulas.items():
+        for place in published.places:
+            if place.gpus > 1:
+                yield _attempt(quantity, place, formula)
+    for shared in published.strong_scaling_epoch_s:
+        yield _attempt(
+            "speedup_strong",
+            Place(shared.batch_per_gpu // shared.gpus, shared.gpus),
+            lambda place: _strong_speedup(published, place),
+        )
+
+
+def speedup(published: Published, place: Place) -> Interval:
+    """T(1,b) / T(N,b). Raises NotRecomputableError."""
+    return scaling.speedup(_seconds(TABLE_ONE, published, place), _seconds(TABLE_TOTAL, published, place))
+
+
+def communication_s(published: Published, times: Basis, place: Place) -> Interval:
+    """Total less the one-GPU time over N. Raises NotRecomputableError."""
+    one, total = _seconds(times.one, published, place), _seconds(times.total, published, place)
+    return scaling.communication_s(one, total, place.gpus)
+
+
+def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval:
+    """Bytes of all steps of an epoch over the communication time, in GB/s. Raises NotRecomputableError."""
+    if published.parameters_trained is None:
+        raise NotRecomputableError("the number of parameters trained is not given")
+    seconds = communication_s(published, times, place)
+    if seconds.low <= 0:
+        raise NotRecomputableError(
+            f"not resolvable: a communication time of {seconds.low:.3g} to {seconds.high:.3g} s is not above zero for "
+            "certain"
+        )
+    volume = scaling.ring_allreduce_bytes(place.gpus, 4 * published.parameters_trained)
+    steps = scaling.steps_per_epoch(published.dataset_images, place.gpus, place.batch_per_gpu)
+    return scaling.bandwidth_gb_s(volume, steps, seconds)
+
+
+def _strong_speedup(published: Published, place: Place) -> Interval:
+    """T(1,B) / T(N,B/N)."""
+    global_batch = place.batch_per_gpu * place.gpus
+    one = _seconds(TABLE_ONE, published, Place(global_batch, 1))
+    return scaling.speedup(one, Interval.of(published.strong_scaling_epoch_s[Place(global_batch, place.gpus)]))
+
+
+def _attempt(quantity: str, place: Place, formula: Callable[[Place], Interval]) -> Corrected:
+    try:
+        return Corrected(quantity, place, formula(place), "")
+    except NotRecomputableError as missing:
+        return Corrected(quantity, place, None, str(missing))
+
+
+def _seconds(time: Time, published: Published, place: Place) -> Interval:
+    if place.batch_per_gpu * place.gpus > published.dataset_images:
+        raise NotRecomputableError(f"capped: N*b > {published.dataset_images} images, no full step")
+    seconds = time.value(published, place)
+    if seconds is None:
+        raise NotRecomputableError(f"{time.formula} was not printed")
+    return seconds

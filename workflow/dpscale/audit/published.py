@@ -1,0 +1,176 @@
+"""Figures as others published them: a YAML file, read with the digits that were printed. Pure, and free of torch."""
+
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from dpscale.errors import PublishedError, RecordError
+from dpscale.records.files import Record, read_record
+from dpscale.schemas.validation import read_yaml, violations
+
+# What authors derive from their times, in the order in which one follows from the other.
+QUANTITIES = ("speedup", "speedup_alternative", "compute_s", "communication_s", "bandwidth")
+
+# Where the audit of a study stands, relative to the results.
+AUDIT_PATH = "audit/{id}.json"
+
+
+class Place(NamedTuple):
+    """A cell of a published table."""
+
+    batch_per_gpu: int
+    gpus: int
+
+
+Printed = Mapping[Place, Decimal]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A study as published. Numbers are decimals with the digits that were printed; times are seconds.
+
+    `sha256` is the checksum of its file: an audit names what it is of.
+    """
+
+    id: str
+    title: str
+    sha256: str
+    year: int | None
+    dataset_images: int
+    parameters_trained: int | None
+    parameters_quoted: int | None
+    batch_sweep_s: Mapping[int, Decimal]
+    epoch_s: Printed
+    strong_scaling_epoch_s: Printed
+    quantities: Mapping[str, Printed]
+    bandwidth_unit: str | None
+    unmeasured: Sequence[Mapping[str, Any]]
+    training: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def read(cls, path: Path) -> "Published":
+        """The study in a YAML file. Raises PublishedError with the file and the key where it is not valid."""
+        values = _with_text_keys(read_yaml(path, PublishedError, _PrintedLoader))
+        problems = violations("published", values) or _contradictions(values)
+        if problems:
+            raise PublishedError(f"{path}: {'; '.join(problems)}. The format is explained in config/README.md")
+        printed, parameters = values["published"], values.get("networks_mentioned", {})
+        bandwidth = printed.get("bandwidth", {})
+        return cls(
+            id=values["id"],
+            title=values["title"],
+            sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+            year=values.get("year"),
+            dataset_images=int(values["dataset_images"]),
+            parameters_trained=parameters.get("parameters_trained"),
+            parameters_quoted=parameters.get("parameters_quoted"),
+            batch_sweep_s={int(batch): Decimal(time) for batch, time in values.get("batch_sweep_s", {}).items()},
+            epoch_s=_table(values["epoch_s"]),
+            strong_scaling_epoch_s=_table(values.get("strong_scaling_epoch_s", {})),
+            quantities={name: _table(printed[name]) for name in QUANTITIES if name in printed},
+            bandwidth_unit=bandwidth.get("unit"),
+            unmeasured=values.get("unmeasured", []),
+            training=printed.get("training", []),
+        )
+
+    @property
+    def places(self) -> list[Place]:
+        """Every cell with a time or with a figure derived from times, in order."""
+        return sorted({*self.epoch_s, *(place for table in self.quantities.values() for place in table)})
+
+
+def read_all(paths: Iterable[str | Path]) -> dict[str, Published]:
+    """The studies of several files by id. Raises PublishedError where two files have the same one."""
+    found: dict[str, Published] = {}
+    for path in paths:
+        study = Published.read(Path(path))
+        if study.id in found:
+            raise PublishedError(f"{path}: id: {study.id} is the id of another file too")
+        found[study.id] = study
+    return found
+
+
+def collect_audits(results: Path, published: Sequence[str]) -> list[Record]:
+    """The audits, under the folder `results`, of the published files at these paths.
+
+    Raises RecordError where one is missing or of another version of its file, PublishedError where a file is not valid.
+    """
+    audits = []
+    for study in read_all(published).values():
+        path = results / AUDIT_PATH.format(id=study.id)
+        audit = read_record("audit", path)
+        if audit["sha256"] != study.sha256:
+            raise RecordError(f"{path}: is of another version of its published file. Make it again with: dpscale audit")
+        audits.append(audit)
+    return audits
+
+
+def outdated_audits(published: Sequence[str], results: Path) -> Iterator[Path]:
+    """Audits under the folder `results` of another version of their published file: one that is put in its place can
+    be older than its audit."""
+    for study in read_all(published).values():
+        path = results / AUDIT_PATH.format(id=study.id)
+        try:
+            if path.exists() and read_record("audit", path)["sha256"] != study.sha256:
+                yield path
+        except RecordError:
+            yield path
+
+
+class _PrintedLoader(yaml.SafeLoader):
+    """Reads numbers with their digits: 1.40 has two decimals. What is no plain decimal number stays text."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [key.value for key, _ in node.value]
+        if twice := {str(key) for key in keys if keys.count(key) > 1}:
+            raise yaml.constructor.ConstructorError(None, None, f"{', '.join(twice)} is there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        text = str(self.construct_scalar(node))
+        try:
+            return int(text) if node.tag.endswith(":int") else Decimal(text)
+        except (ValueError, InvalidOperation):
+            return text
+
+
+for _tag in ("int", "float"):
+    _PrintedLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _PrintedLoader.construct_number)
+
+
+def _with_text_keys(values: Any) -> Any:
+    """JSON Schema wants keys to be text."""
+    if isinstance(values, Mapping):
+        return {str(key): _with_text_keys(value) for key, value in values.items()}
+    return [_with_text_keys(value) for value in values] if isinstance(values, list) else values
+
+
+def _table(rows: Mapping[str, Any]) -> Printed:
+    return {
+        Place(int(batch), int(gpus)): Decimal(number)
+        for batch, row in rows.items()
+        if batch != "unit"
+        for gpus, number in row.items()
+    }
+
+
+def _contradictions(values: Mapping[str, Any]) -> list[str]:
+    """What the schema cannot say: every figure needs times of its batch, and a global batch divides by its GPUs."""
+    without_times = [
+        f"published.{name}.{batch}: epoch_s has no times at batch {batch}"
+        for name in QUANTITIES
+        for batch in values["published"].get(name, {})
+        if batch != "unit" and batch not in values["epoch_s"]
+    ]
+    uneven = [
+        f"strong_scaling_epoch_s.{batch}.{gpus}: a global batch of {batch} does not divide by {gpus} GPUs"
+        for batch, row in values.get("strong_scaling_epoch_s", {}).items()
+        for gpus in row
+        if int(batch) % int(gpus)
+    ]
+    return without_times + uneven

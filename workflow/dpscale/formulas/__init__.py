@@ -1,0 +1,1 @@
+"""Formulas: pure functions of numbers, each with its unit and source."""

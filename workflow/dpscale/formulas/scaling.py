@@ -1,0 +1,106 @@
+"""Speedup, communication by subtraction, and bandwidth: every formula and its source is in docs/method.md.
+
+All work on single numbers, on arrays of bootstrap draws and on intervals of rounded numbers alike. Times are seconds,
+GB is 10^9 bytes.
+"""
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpscale.formulas.interval import Interval
+from dpscale.formulas.statistics import Estimate
+
+GB = 1e9
+
+# A float32 image of 3 x 32 x 32, and its 10 logits.
+IMAGE_BYTES = 3 * 32 * 32 * 4
+LOGITS_BYTES = 10 * 4
+
+# What nccl-tests multiplies bytes over seconds with, to make the bandwidth of the slowest link comparable between
+# operations and numbers of GPUs (doc/PERFORMANCE.md); 1 for broadcast, reduce and copies.
+BUS_FACTORS = {
+    "allreduce": lambda gpus: 2 * (gpus - 1) / gpus,
+    "reduce_scatter": lambda gpus: (gpus - 1) / gpus,
+    "all_gather": lambda gpus: (gpus - 1) / gpus,
+}
+
+Number = TypeVar("Number", float, NDArray[np.float64], Interval)
+
+
+def steps_per_epoch(epoch_images: int, gpus: int, batch_per_gpu: int) -> int:
+    """ceil(D / (N*b)) steps, the last one perhaps partial."""
+    return -(-epoch_images // (gpus * batch_per_gpu))
+
+
+def speedup(baseline_s: Number, epoch_s: Number) -> Number:
+    """T(1) / T(N). Weak where the batch per GPU is the same in both, strong where the global batch is.
+
+    Both are whole epochs of the same images: a factor N would count the GPUs twice.
+    """
+    return baseline_s / epoch_s
+
+
+def speedup_from_steps(gpus: int, baseline_step_s: Number, step_s: Number) -> Number:
+    """N * t(1,b) / t(N,b): weak speedup from step times, where N GPUs take N times fewer steps."""
+    return gpus * baseline_step_s / step_s
+
+
+def efficiency(speedup: Number, gpus: int) -> Number:
+    """S / N."""
+    return speedup / gpus
+
+
+def throughput(epoch_images: int, epoch_s: Number) -> Number:
+    """D / T, images per second."""
+    return epoch_images / epoch_s
+
+
+def compute_s(baseline_s: Number, gpus: int) -> Number:
+    """T(1,b) / N."""
+    return baseline_s / gpus
+
+
+def communication_s(baseline_s: Number, epoch_s: Number, gpus: int) -> Number:
+    """T(N,b) - T(1,b)/N, per epoch."""
+    return epoch_s - baseline_s / gpus
+
+
+def communication_step_s(baseline_step_s: Number, step_s: Number) -> Number:
+    """t(N,b) - t(1,b), per full step."""
+    return step_s - baseline_step_s
+
+
+def ring_allreduce_bytes(gpus: int, gradient_bytes: int) -> float:
+    """Bytes a GPU sends per step, 2 * (N-1)/N * K*s: reduce-scatter then all-gather (Patarasuk and Yuan 2009)."""
+    return 2 * (gpus - 1) / gpus * gradient_bytes
+
+
+def root_link_bytes(gpus: int, batch_per_gpu: int, gradient_bytes: int, buffer_bytes: int) -> int:
+    """Bytes through the links of DataParallel's first GPU per step: images out, parameters and buffers out (a broadcast
+    sends them once, others pass them on), logits in, gradients in."""
+    others = gpus - 1
+    return others * batch_per_gpu * (IMAGE_BYTES + LOGITS_BYTES) + 2 * gradient_bytes + buffer_bytes
+
+
+def bandwidth_gb_s(bytes_per_step: float, steps: int, communication_s: Number) -> Number:
+    """Bytes of all steps of an epoch over the epoch's communication time, in GB/s."""
+    return bytes_per_step * steps / communication_s / GB
+
+
+def algorithm_bandwidth_gb_s(message_bytes: int, seconds: Number) -> Number:
+    """Bytes of a message over the time of its collective, nccl-tests' algbw, in GB/s."""
+    return message_bytes / seconds / GB
+
+
+def bus_bandwidth_gb_s(operation: str, gpus: int, message_bytes: int, seconds: Number) -> Number:
+    """nccl-tests' busbw, in GB/s."""
+    return algorithm_bandwidth_gb_s(message_bytes, seconds) * (
+        BUS_FACTORS[operation](gpus) if operation in BUS_FACTORS else 1
+    )
+
+
+def resolvable(communication: Estimate) -> bool:
+    """Whether a bandwidth can be told: the communication time is positive and its interval excludes zero."""
+    return communication.value > 0 and communication.interval[0] > 0  # no interval is not above zero either

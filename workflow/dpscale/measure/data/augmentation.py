@@ -1,0 +1,74 @@
+"""METHOD's transforms on the device, in batches: the same distribution as torchvision's item by item, and fast."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from dpscale.measure.data.batches import normalise
+from dpscale.measure.data.dataset import IMAGE_SIZE
+
+PADDING = 4
+# Epochs that one seed has random numbers for before it meets the next one's.
+SEEDS_APART = 2**16
+
+
+@dataclass(frozen=True)
+class Crops:
+    """Where every image of an epoch is cut out of its padded original, and whether it is flipped; each (images,).
+
+    RandomCrop with padding draws either offset evenly from 0 to 2 * padding, RandomHorizontalFlip a coin. An image has
+    one crop in an epoch, whichever worker takes it.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    flipped: Tensor
+
+    @classmethod
+    def draw(cls, images: int, seed: int, epoch: int, device: torch.device) -> "Crops":
+        """The crops of an epoch: the same for the same seed, whatever the device and the number of workers."""
+        generator = torch.Generator().manual_seed(random_seed(seed, epoch))
+        offsets = torch.randint(0, 2 * PADDING + 1, (2, images), generator=generator)
+        flipped = torch.rand(images, generator=generator) < 0.5
+        return cls(offsets[0].to(device), offsets[1].to(device), flipped.to(device))
+
+
+def random_seed(seed: int, epoch: int) -> int:
+    """A seed for what is drawn in an epoch, counted from 0. torch's sampler adds the epoch to its seed itself."""
+    return seed * SEEDS_APART + epoch
+
+
+class DeviceImages:
+    """Images and labels in a device's memory: 8 bits, (images, 40, 40, 3), padded with black for the crops."""
+
+    def __init__(self, images: NDArray[np.uint8], labels: NDArray[np.int64], device: torch.device):
+        around = (0, 0, PADDING, PADDING, PADDING, PADDING)
+        self.padded = functional.pad(torch.from_numpy(np.array(images)).to(device), around)
+        self.labels = torch.from_numpy(np.array(labels)).to(device)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def cut(self, chosen: Tensor, crops: Crops) -> Tensor:
+        """The crops of the `chosen` images, as (chosen, 3, 32, 32) in 8 bits."""
+        places = torch.arange(IMAGE_SIZE, device=chosen.device)
+        flipped = crops.flipped[chosen][:, None]
+        rows = crops.rows[chosen][:, None] + places
+        columns = crops.columns[chosen][:, None] + torch.where(flipped, IMAGE_SIZE - 1 - places, places)
+        return self.padded[chosen[:, None, None], rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+    def plain(self, chosen: slice) -> Tensor:
+        """The `chosen` images as they are, (chosen, 3, 32, 32) in 8 bits."""
+        inside = slice(PADDING, PADDING + IMAGE_SIZE)
+        return self.padded[chosen, inside, inside].permute(0, 3, 1, 2)
+
+
+def normalised(pixels: Tensor, memory_format: torch.memory_format) -> Tensor:
+    """ToTensor and Normalize of `pixels`, on their device."""
+    out = torch.empty(pixels.shape, device=pixels.device, memory_format=memory_format)
+    normalise(pixels, out)
+    return out

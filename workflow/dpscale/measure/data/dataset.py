@@ -1,0 +1,176 @@
+"""The dataset of a study, decoded once: images and one augmented epoch as memory-mappable arrays.
+
+Nothing here but the making of the arrays needs torch; a cell checks its dataset while torch is still loading.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpscale.errors import DatasetError
+from dpscale.measure.data.arrays import ARRAYS, MANIFEST, fingerprint
+from dpscale.records.files import write_record
+
+IMAGE_SIZE = 32
+SYNTHETIC_TEST_SHARE = 5  # one test image for every five training images, as in CIFAR-10
+SEED = 0
+
+Images = NDArray[np.uint8]  # (images, 32, 32, 3), as torchvision's CIFAR10 holds them
+Labels = NDArray[np.int64]  # (images,)
+
+
+def make_dataset(source: str, root: Path, download: bool, images: int, folder: Path) -> dict[str, Any]:
+    """Decode `images` training images and all test images of a source into `folder`; return the manifest.
+
+    Raises DatasetError where the source is missing, damaged, too small, or not 10 classes of 32x32 images.
+    """
+    (train, train_labels), (test, test_labels), classes = _SOURCES[source](root, download, images)
+    epoch, epoch_labels = augmented_epoch(train, train_labels)
+    arrays: dict[str, NDArray[Any]] = {
+        "train_images.npy": train,
+        "train_labels.npy": train_labels,
+        "test_images.npy": test,
+        "test_labels.npy": test_labels,
+        "epoch_images.npy": epoch,
+        "epoch_labels.npy": epoch_labels,
+    }
+    for name, array in arrays.items():
+        _save(folder / name, array)
+    files = {name: fingerprint(folder / name) for name in ARRAYS}
+    manifest = {
+        "kind": "dataset",
+        "source": source,
+        "root": str(root),
+        "synthetic": source == "synthetic",
+        "images": len(train),
+        "test_images": len(test),
+        "classes": classes,
+        "sha256": hashlib.sha256("".join(files[name]["sha256"] for name in ARRAYS).encode()).hexdigest(),
+        "files": files,
+    }
+    write_record("dataset", folder / MANIFEST, manifest)
+    return manifest
+
+
+def augmented_epoch(images: Images, labels: Labels) -> tuple[Images, Labels]:
+    """One epoch, shuffled and augmented as for training: (images, 3, 32, 32) in 8 bits, and its labels.
+
+    Normalising is left to the reader: it is exact, and 8 bits are a quarter of the bytes to read.
+    """
+    import torch
+    from PIL import Image
+
+    from dpscale.measure.data.batches import AUGMENTATION
+
+    torch.manual_seed(SEED)
+    order = torch.randperm(len(images)).numpy()
+    epoch = np.empty((len(images), 3, IMAGE_SIZE, IMAGE_SIZE), dtype=np.uint8)
+    for position, index in _with_progress("augmented", order):
+        epoch[position] = np.asarray(AUGMENTATION(Image.fromarray(images[index]))).transpose(2, 0, 1)
+    return epoch, labels[order]
+
+
+def _read_cifar10(root: Path, download: bool, images: int) -> Any:
+    from torchvision.datasets import CIFAR10
+
+    parts = []
+    for train in (True, False):
+        try:
+            part = CIFAR10(str(root), train=train, download=download)
+        except (RuntimeError, OSError, EOFError) as error:
+            allowed = "downloading it failed" if download else "dataset.download is false"
+            raise DatasetError(
+                f"{root}: CIFAR-10 is missing or its checksum is wrong, and {allowed} ({error}). "
+                "Put cifar-10-batches-py there, or set dataset.download, dataset.source or dataset.root"
+            ) from error
+        labels = np.asarray(part.targets, dtype=np.int64)
+        chosen = _choose(len(labels), images if train else len(labels), root)
+        parts.append((part.data[chosen], labels[chosen]))
+    return *parts, list(part.classes)
+
+
+def _read_imagefolder(root: Path, download: bool, images: int) -> Any:
+    from torchvision.datasets import ImageFolder
+
+    from dpscale.measure.model.resnet import CLASSES
+
+    parts = []
+    for split in ("train", "test"):
+        try:
+            part = ImageFolder(str(root / split))
+        except (FileNotFoundError, OSError) as error:
+            raise DatasetError(f"{root / split}: no folder of images with one folder a class ({error})") from error
+        if len(part.classes) != CLASSES:
+            raise DatasetError(f"{root / split}: has {len(part.classes)} classes, the network has {CLASSES}")
+        chosen = _choose(len(part), images if split == "train" else len(part), root)
+        pixels = np.empty((len(chosen), IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.uint8)
+        for position, index in _with_progress(f"decoded ({split})", chosen):
+            pixels[position] = _decode(part, index)
+        parts.append((pixels, np.asarray(part.targets, dtype=np.int64)[chosen]))
+    return *parts, part.classes
+
+
+def _read_synthetic(root: Path, download: bool, images: int) -> Any:
+    from dpscale.measure.model.resnet import CLASSES
+
+    generator = np.random.default_rng(SEED)
+    parts = [
+        (
+            generator.integers(0, 256, (count, IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.uint8),
+            generator.integers(0, CLASSES, count, dtype=np.int64),
+        )
+        for count in (images, images // SYNTHETIC_TEST_SHARE)
+    ]
+    return *parts, [f"noise {number}" for number in range(CLASSES)]
+
+
+_SOURCES: dict[str, Callable[[Path, bool, int], Any]] = {
+    "cifar10": _read_cifar10,
+    "imagefolder": _read_imagefolder,
+    "synthetic": _read_synthetic,
+}
+
+
+def _choose(available: int, wanted: int, root: Path) -> NDArray[np.int64]:
+    """Indices of `wanted` images: all of them in order, or a fixed random choice of fewer."""
+    if wanted > available:
+        raise DatasetError(f"{root}: has {available} training images, dataset.images asks for {wanted}")
+    if wanted == available:
+        return np.arange(available)
+    return np.sort(np.random.default_rng(SEED).permutation(available)[:wanted])
+
+
+def _decode(part: Any, index: int) -> Images:
+    path = part.samples[index][0]
+    try:
+        image = part.loader(path)
+    except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises, by the kind of damage
+        raise DatasetError(f"{path}: not a readable image ({error})") from error
+    if image.size != (IMAGE_SIZE, IMAGE_SIZE):
+        raise DatasetError(f"{path}: is {image.width}x{image.height}, not {IMAGE_SIZE}x{IMAGE_SIZE}")
+    return np.asarray(image)
+
+
+def _save(path: Path, array: NDArray[Any]) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            np.save(file, array)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        reason = error.strerror or error  # numpy says how many items it could write, and not why no more
+        raise DatasetError(f"{path}: cannot be written: {reason}. Free space or fix permissions") from error
+
+
+def _with_progress(what: str, indices: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
+    for position, index in enumerate(indices):
+        if position % 10_000 == 0 and position:
+            print(f"{what} {position} of {len(indices)} images", file=sys.stderr, flush=True)
+        yield position, int(index)

@@ -1,0 +1,1 @@
+"""A cell from the outside: start its workers, watch them, write its record. Free of torch."""

@@ -1,0 +1,85 @@
+"""One function for each kind of cell: what its workers are told, and which images they need."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpscale.errors import MeasurementError
+from dpscale.measure.data.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS
+from dpscale.measure.launch.job import Run, measure, measure_steps
+from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell
+from dpscale.records.files import Record, read_record
+from dpscale.schemas.settings import CollectivesSettings, StepSettings, TimingSettings
+from dpscale.vocabulary.strategies import STRATEGIES
+
+# Sizes of messages that are timed, in bytes, each FACTOR times the one before.
+SMALLEST_BYTES = 4 * 2**10
+LARGEST_BYTES = {"cuda": 2**30, "cpu": 64 * 2**20}
+FACTOR = 4
+OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
+
+ARRAYS_OF_SCOPE = {"compute": EPOCH_ARRAYS, "end_to_end": TRAIN_ARRAYS}
+CHECKPOINT_SUFFIX = ".checkpoint"
+
+
+def time_cell(cell: TimingCell, settings: TimingSettings, dataset: Path, run: Run) -> Record:
+    """Measure `cell` on the images in the folder `dataset`, and write its record.
+
+    Raises DatasetError, RecordError or MeasurementError; there is then no record.
+    """
+    arrays = [name for scope in settings.scopes for name in ARRAYS_OF_SCOPE[scope]]
+    return measure_steps("dpscale.measure.worker.timing", cell, settings, dataset, arrays, run)
+
+
+def take_apart(cell: CommunicationCell, settings: StepSettings, dataset: Path, keep_traces: bool, run: Run) -> Record:
+    """Measure `cell` on the images in the folder `dataset`, and write its record; with `keep_traces`, the profiler's
+    traces lie compressed beside it.
+
+    Raises DatasetError, RecordError or MeasurementError; there is then no record.
+    """
+    traces = str(run.out.resolve().with_suffix("")) if keep_traces else None
+    module = "dpscale.measure.worker.communication"
+    return measure_steps(module, cell, settings, dataset, EPOCH_ARRAYS, run, traces=traces)
+
+
+def measure_collectives(cell: CollectivesCell, settings: CollectivesSettings, network_facts: Path, run: Run) -> Record:
+    """Time every collective over a series of sizes, and at the sizes that the network of `network_facts` needs; write
+    the record. Raises RecordError or MeasurementError; there is then no record.
+    """
+    if cell.gpus < 2:
+        raise MeasurementError("a collective needs at least 2 GPUs (workers)")
+    facts = read_record("network", network_facts)
+    if not settings.same_network(facts["settings"]):
+        raise MeasurementError(f"{network_facts}: is of another network. Make it with: dpscale network")
+    job = {"gpus": cell.gpus, "messages": messages(facts, settings.device)}
+    return measure("dpscale.measure.worker.collectives", cell, settings, job, cell.gpus, cell.gpus, run)
+
+
+def messages(network: Mapping[str, Any], device: str) -> list[tuple[str, int]]:
+    """Which collectives to time, at how many bytes: a series of sizes for all of them, and the network's own.
+
+    The network's are those of every strategy, and its whole gradient as one message.
+    """
+    sizes = [SMALLEST_BYTES]
+    while sizes[-1] * FACTOR <= LARGEST_BYTES[device]:
+        sizes.append(sizes[-1] * FACTOR)
+    wanted = {(operation, size) for operation in OPERATIONS for size in sizes}
+    wanted.add(("allreduce", network["gradient_bytes"]))
+    for strategy in STRATEGIES.values():
+        wanted |= set(strategy.messages_of_step(network))
+    return sorted(wanted)
+
+
+def train(cell: TrainingCell, dataset: Path, run: Run) -> Record:
+    """Train the arm of `cell` on the images in the folder `dataset`, and write its record.
+
+    After every epoch a checkpoint lies beside the record's place; the same command goes on from it, and it is gone when
+    the record is written. Raises DatasetError, RecordError or MeasurementError; there is then no record.
+    """
+    checkpoint = run.out.resolve().with_suffix(CHECKPOINT_SUFFIX)
+    module = "dpscale.measure.worker.training"
+    arrays = (*TRAIN_ARRAYS, *TEST_ARRAYS)
+    more = {"arm": cell.arm, "checkpoint": str(checkpoint)}
+    record = measure_steps(module, cell, cell.settings, dataset, arrays, run, **more)
+    checkpoint.unlink(missing_ok=True)
+    return record

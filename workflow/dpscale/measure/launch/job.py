@@ -1,0 +1,167 @@
+"""The job of a cell: check the dataset, run the workers, write the record."""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dpscale import __version__
+from dpscale.errors import MeasurementError
+from dpscale.measure.data.arrays import read_manifest, verify_dataset
+from dpscale.measure.launch.workers import Workers
+from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
+from dpscale.records.files import Record, write_record
+from dpscale.records.versions import VERSIONS
+from dpscale.schemas.settings import NetworkSettings, StepSettings
+from dpscale.vocabulary.strategies import strategy
+
+# Variables that steer CUDA, NCCL and the allocator, and the node that Slurm gave.
+RECORDED_VARIABLES = (
+    *("NCCL_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
+    *("SLURMD_NODENAME", "SLURM_JOB_PARTITION"),
+)
+JOB_ID_VARIABLES = ("SLURM_JOB_ID",)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a cell is run: given up after `timeout_s` seconds, and, with `end_with_parent`, when the process that
+    started it is gone; its record is written to `out`."""
+
+    timeout_s: float
+    end_with_parent: bool
+    out: Path
+
+
+@dataclass(frozen=True)
+class Images:
+    """The arrays of a dataset that a cell reads."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    arrays: Sequence[str]
+
+    @classmethod
+    def of(cls, settings: StepSettings, folder: Path, arrays: Sequence[str]) -> "Images":
+        """Raises DatasetError where `folder` holds no dataset, MeasurementError where it is not that of `settings`."""
+        manifest = read_manifest(folder)
+        for key, value in {"source": settings.dataset_source, "images": settings.epoch_images}.items():
+            if manifest[key] != value:
+                raise MeasurementError(f"{folder}: its {key} is {manifest[key]}, the cell asks for {value}")
+        return cls(folder, manifest, arrays)
+
+    def verify(self) -> None:
+        """Raise DatasetError where an array is not as the manifest says."""
+        verify_dataset(self.folder, self.manifest, self.arrays)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a record says of them."""
+        return {key: self.manifest[key] for key in ("source", "synthetic", "images", "sha256")}
+
+
+def require_measurable(cell: StepCell | TrainingCell, settings: StepSettings) -> None:
+    """Raise MeasurementError where no such cell can exist."""
+    if found := contradiction(settings):
+        raise MeasurementError(": ".join(found))
+    if obstacle := cell.configuration.obstacle(settings):
+        raise MeasurementError(": ".join(obstacle))
+
+
+def measure_steps(
+    module: str,
+    cell: StepCell | TrainingCell,
+    settings: StepSettings,
+    dataset: Path,
+    arrays: Sequence[str],
+    run: Run,
+    **more: Any,
+) -> Record:
+    """Have `module` train the configuration of `cell` on the images in the folder `dataset`; write the cell's record.
+
+    `more` are further keys of the workers' job. Raises DatasetError, RecordError or MeasurementError; there is then no
+    record.
+    """
+    require_measurable(cell, settings)
+    at = cell.configuration
+    images = Images.of(settings, dataset, arrays)
+    job = {
+        "configuration": [at.strategy, at.gpus, at.batch_per_gpu],
+        "seed": cell.seed,
+        "dataset": str(dataset.resolve()),
+        **more,
+    }
+    return measure(module, cell, settings, job, strategy(at.strategy).processes(at.gpus), at.gpus, run, images)
+
+
+def measure(
+    module: str,
+    cell: AnyCell,
+    settings: NetworkSettings,
+    job: Mapping[str, Any],
+    processes: int,
+    gpus: int,
+    run: Run,
+    images: Images | None = None,
+) -> Record:
+    """Run `module` in `processes` workers on `gpus` GPUs, and write what comes out as the cell's record.
+
+    Raises DatasetError, RecordError or MeasurementError; there is then no record.
+    """
+    started_at = _now()
+    values = settings.to_json()
+    whole_job = {**job, "settings": values, "timeout_s": run.timeout_s}
+    with Workers(module, whole_job, processes, gpus if values["device"] == "cuda" else 0) as workers:
+        if images is not None:
+            images.verify()  # while the workers load torch
+        provenance = _provenance()
+        outcome = workers.outcome(run.timeout_s, run.end_with_parent)
+    record = {
+        "kind": cell.kind,
+        "measurement_version": VERSIONS[cell.kind].current,
+        "cell": cell.coordinates,
+        "settings": values,
+        **({} if images is None else {"dataset": images.to_json()}),
+        "started_at": started_at,
+        "finished_at": _now(),
+        "provenance": provenance,
+        **outcome,
+    }
+    write_record(cell.kind, run.out, record)
+    return record
+
+
+def _provenance() -> dict[str, Any]:
+    commit, dirty = _git_state(Path(__file__).parents[3])
+    return {
+        "dpscale_version": __version__,
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "command": shlex.join(["dpscale", *sys.argv[1:]]),
+        "job_id": next((os.environ[name] for name in JOB_ID_VARIABLES if name in os.environ), None),
+        "environment": {
+            name: value for name, value in sorted(os.environ.items()) if name.startswith(RECORDED_VARIABLES)
+        },
+    }
+
+
+def _git_state(folder: Path) -> tuple[str | None, bool | None]:
+    """Commit of the code in `folder`, and whether anything in it differs; None where there is no repository."""
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        return commit, bool(_git(folder, "status", "--porcelain", "."))
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

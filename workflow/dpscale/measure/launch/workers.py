@@ -1,0 +1,113 @@
+"""Start a cell's workers, watch over them, and leave none behind. Free of torch, so that it starts at once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from dpscale.errors import MeasurementError
+from dpscale.measure.worker.parent import OUTCOME, PARENT_PID
+
+POLL_S = 0.02
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Workers:
+    """`count` processes running `python -m dpscale.measure.worker <module> <job file> <rank>`, each in its own session.
+
+    Used as a context: on leaving it, however that happens, every worker and all that it started is killed. A
+    worker that loses its parent kills itself (`end_with_parent`), so that even SIGKILL leaves nothing on a GPU.
+    """
+
+    def __init__(self, module: str, job: Mapping[str, Any], count: int, gpus: int):
+        self._parent_pid = os.getppid()
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")
+        except OSError as error:
+            raise MeasurementError(f"no temporary folder ({error}): set TMPDIR to one that can be written") from error
+        self.folder = Path(self._folder.name)
+        self._job_file = self.folder / "job.json"
+        self._job_file.write_text(json.dumps({**job, "folder": str(self.folder)}))
+        self._module = module
+        self._count = count
+        self._environment = {**os.environ, PARENT_PID: str(os.getpid()), **_first_gpus(gpus)}
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> "Workers":
+        for ending in _ENDINGS:
+            signal.signal(ending, _exit_on_signal)
+        for rank in range(self._count):
+            command = [sys.executable, "-m", "dpscale.measure.worker", self._module, str(self._job_file), str(rank)]
+            self._processes.append(
+                subprocess.Popen(command, env=self._environment, stdin=subprocess.DEVNULL, start_new_session=True)
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        for process in self._processes:
+            process.wait()
+        self._folder.cleanup()
+
+    def outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
+        """What the workers wrote, as soon as one has. That ends the cell: nothing waits for them to take down
+        CUDA and NCCL in good order, which takes seconds, and after running out of memory in one of them the others
+        wait for it for ever.
+
+        Raises MeasurementError where a worker dies first or says that it cannot measure, where they are not done
+        after `timeout_s` seconds, and, with `end_with_parent`, where the process that started this one is gone.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not (self.folder / OUTCOME).exists():
+            codes = [process.poll() for process in self._processes]
+            for rank, code in enumerate(codes):
+                if code:
+                    raise MeasurementError(f"worker {rank} of {self._count} {_describe(code)}; see its traceback above")
+            if time.monotonic() > deadline:
+                raise MeasurementError(
+                    f"stopped after {timeout_s:g} s (cell_timeout_s): "
+                    f"{codes.count(None)} of {self._count} workers were still running"
+                )
+            if end_with_parent and os.getppid() != self._parent_pid:
+                raise MeasurementError("stopped: the process that started this cell has ended")
+            time.sleep(POLL_S)
+        outcome: dict[str, Any] = json.loads((self.folder / OUTCOME).read_text())
+        if outcome["status"] == "failed":
+            raise MeasurementError(outcome["message"])
+        return outcome
+
+
+def _first_gpus(gpus: int) -> dict[str, str]:
+    """Hide all but the first `gpus` of the GPUs that this process may use. None are hidden for a CPU cell."""
+    if not gpus:
+        return {}
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(index) for index in range(gpus)] if visible is None else visible.split(",")[:gpus]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(names)}
+
+
+def _describe(code: int) -> str:
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = " (out of host memory?)" if -code == signal.SIGKILL else ""
+        return f"was killed by {name}{hint}"
+    return f"ended with exit code {code}"
+
+
+def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
+    for ending in _ENDINGS:  # Slurm sends it twice: the second must not interrupt what the first sets off
+        signal.signal(ending, signal.SIG_IGN)
+    # Not through sys.stderr, which the signal may have interrupted.
+    os.write(sys.stderr.fileno(), f"Error: stopped by {signal.Signals(number).name}\n".encode())
+    raise SystemExit(128 + number)

@@ -1,0 +1,1 @@
+"""What is trained: networks, strategies, optimisers, and the recipes of arms."""

@@ -1,0 +1,16 @@
+"""One worker of a cell: `python -m dpscale.measure.worker <module> <job file> <rank>` runs the module's `WORKER`."""
+
+import os
+import sys
+
+from dpscale.measure.worker.parent import PARENT_PID, end_with_parent
+
+if __name__ == "__main__":
+    end_with_parent(int(os.environ[PARENT_PID]))  # before torch is loaded, which takes seconds
+
+    import importlib
+    import json
+    from pathlib import Path
+
+    module, job_file, rank = sys.argv[1:]
+    importlib.import_module(module).WORKER(json.loads(Path(job_file).read_text()), int(rank)).run()

@@ -1,0 +1,170 @@
+"""One worker of a collectives cell."""
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from dpscale.errors import MeasurementError
+from dpscale.measure.worker.base import Worker
+from dpscale.measure.worker.ranks import gather, slowest
+
+# As many calls as nccl-tests takes the mean of, fewer where one takes long.
+CALLS = 20
+WARM_UP_CALLS = 5
+REPEATS = (3, 10)
+BUDGET_S = 0.1
+PEER_COPY_BYTES = 256 * 2**20
+# Clock cycles that a GPU is held back for each call that is queued meanwhile: about 0.1 ms, some three times what one
+# takes to queue.
+CYCLES_PER_CALL = 200_000
+ELEMENT_BYTES = 4
+# Small whole numbers, whose sums are exact in float32. A prime: no rank's share repeats another's.
+PATTERN = 251
+
+Call = Callable[[], Any]
+
+# Torch 2.14 gave them new names, and warns of the old ones.
+REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+ALL_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+
+
+class CollectivesWorker(Worker):
+    """Times collectives of one rank, together with all others."""
+
+    def __init__(self, job: dict[str, Any], rank: int):
+        gpus = int(job["gpus"])
+        super().__init__(job, rank, job["settings"]["device"], gpus, gpus)
+        self.messages = job["messages"]
+        self.collectives: list[dict[str, Any]] = []
+        self.peer_copies: list[dict[str, Any]] = []
+
+    def measure(self) -> None:
+        """Fill `collectives` and `peer_copies`."""
+        self.collectives = [self._time_collective(*message) for message in self.messages]
+        self.peer_copies = list(self._peer_copies())
+
+    def results(self, finished: bool) -> dict[str, Any]:
+        return {"collectives": self.collectives, "peer_copies": self.peer_copies}
+
+    def _time_collective(self, operation: str, message_bytes: int) -> dict[str, Any]:
+        """Seconds of one call, the slowest rank's, in every repeat; and whether the result was right."""
+        # Every rank has an equal share of what is scattered or gathered.
+        share = max(1, message_bytes // ELEMENT_BYTES // self.workers)
+        elements = (
+            share * self.workers if operation in ("reduce_scatter", "all_gather") else message_bytes // ELEMENT_BYTES
+        )
+        collective = Collective(operation, elements, self.rank, self.workers, self.device)
+        self._seconds_a_call(collective.call, WARM_UP_CALLS)
+        once_s = max(gather(self._seconds_a_call(collective.call, WARM_UP_CALLS), self.workers))
+        calls = max(1, min(CALLS, round(BUDGET_S / REPEATS[1] / once_s)))
+        repeats = max(REPEATS[0], min(REPEATS[1], round(BUDGET_S / calls / once_s)))
+        seconds = slowest([self._seconds_a_call(collective.call, calls) for _ in range(repeats)], self.workers)
+        correct = all(gather(collective.is_correct(), self.workers))
+        self.report(f"{operation} of {elements * ELEMENT_BYTES:,} bytes: {min(seconds) * 1e6:,.1f} us")
+        if not correct:
+            raise MeasurementError(f"{operation} of {elements * ELEMENT_BYTES} bytes gave a wrong result")
+        return {"operation": operation, "bytes": elements * ELEMENT_BYTES, "calls": calls, "seconds": seconds}
+
+    def _seconds_a_call(self, call: Call, calls: int) -> float:
+        """Mean time of `calls` calls in a row. On a GPU by the device's clock, all of them queued beforehand: how
+        fast Python asks for them is not counted."""
+        if not self.on_gpu:
+            gather(0.0, self.workers)
+            start = time.perf_counter()
+            for _ in range(calls):
+                call()
+            return (time.perf_counter() - start) / calls
+        start_event, end_event = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        gather(0.0, self.workers)
+        torch.cuda._sleep(CYCLES_PER_CALL * (calls + 1))
+        call()  # after it all ranks are at the same place
+        start_event.record()
+        for _ in range(calls):
+            call()
+        end_event.record()
+        end_event.synchronize()
+        return float(start_event.elapsed_time(end_event)) * 1e-3 / calls
+
+    def _peer_copies(self) -> Iterator[dict[str, Any]]:
+        """Copies from every GPU to every other, alone; by rank 0, which sees all of them, while the others wait."""
+        if self.on_gpu and self.rank == 0:
+            for source, target in permutations(range(self.workers), 2):
+                yield _peer_copy(source, target)
+        gather(0.0, self.workers)
+
+
+class Collective:
+    """A collective on buffers of its own. `elements` counts what nccl-tests counts: the whole message, of all ranks."""
+
+    def __init__(self, operation: str, elements: int, rank: int, workers: int, device: torch.device):
+        self.rank, self.workers = rank, workers
+        self.operation = operation
+        share = elements // workers
+        self.inputs = torch.zeros(share if operation == "all_gather" else elements, device=device)
+        self.outputs = self.inputs
+        if operation in ("reduce_scatter", "all_gather"):
+            self.outputs = torch.zeros(share if operation == "reduce_scatter" else elements, device=device)
+        self.call: Call = {
+            "allreduce": lambda: dist.all_reduce(self.inputs),
+            "broadcast": lambda: dist.broadcast(self.inputs, 0),
+            "reduce": lambda: dist.reduce(self.inputs, 0),
+            "reduce_scatter": lambda: REDUCE_SCATTER(self.outputs, self.inputs),
+            "all_gather": lambda: ALL_GATHER(self.outputs, self.inputs),
+        }[operation]
+
+    def is_correct(self) -> bool:
+        """Whether a call gives what it must, at every place, for inputs that differ from rank to rank."""
+        own = _pattern(self.inputs.numel(), self.inputs.device)
+        self.inputs.copy_(own * (self.rank + 1))
+        self.call()
+        expected = self._expected(own)
+        return expected is None or bool(torch.equal(self.outputs, expected))
+
+    def _expected(self, own: Tensor) -> Tensor | None:
+        """None where this rank's result is not defined."""
+        total = self.workers * (self.workers + 1) // 2
+        if self.operation == "allreduce":
+            return own * total
+        if self.operation == "broadcast":
+            return own
+        if self.operation == "reduce":
+            return own * total if self.rank == 0 else None
+        if self.operation == "reduce_scatter":
+            return own.chunk(self.workers)[self.rank] * total
+        return torch.cat([own * (rank + 1) for rank in range(self.workers)])
+
+
+def _pattern(elements: int, device: torch.device) -> Tensor:
+    return (torch.arange(elements, device=device, dtype=torch.int32) % PATTERN).float()
+
+
+def _peer_copy(source: int, target: int) -> dict[str, Any]:
+    origin = _pattern(PEER_COPY_BYTES // ELEMENT_BYTES, torch.device("cuda", source))
+    copy = torch.zeros_like(origin, device=torch.device("cuda", target))
+    seconds = []
+    with torch.cuda.device(source):  # a copy between devices runs on the source's stream
+        for _ in range(WARM_UP_CALLS + REPEATS[1]):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            copy.copy_(origin, non_blocking=True)
+            end.record()
+            end.synchronize()
+            seconds.append(start.elapsed_time(end) * 1e-3)
+    if not torch.equal(copy.cpu(), origin.cpu()):
+        raise MeasurementError(f"the copy from GPU {source} to GPU {target} gave a wrong result")
+    return {
+        "source": source,
+        "target": target,
+        "bytes": PEER_COPY_BYTES,
+        "peer_access": torch.cuda.can_device_access_peer(source, target),
+        "seconds": seconds[WARM_UP_CALLS:],
+    }
+
+
+WORKER = CollectivesWorker

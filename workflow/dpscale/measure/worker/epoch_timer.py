@@ -1,0 +1,124 @@
+"""The clock. What lies between its two readings is what the study measures, and nothing else does."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim import Optimizer
+
+from dpscale.measure.data.batches import Batch
+from dpscale.measure.worker.ranks import gather
+
+GLOO_SETTLES_S = 0.005
+
+Step = Callable[[Tensor, Tensor], None]
+
+
+class StepMarks(Protocol):
+    """Marks the boundaries of steps without waiting for the device; read after the epoch."""
+
+    def mark(self) -> None: ...
+
+    def step_s(self) -> list[float]: ...
+
+
+class CudaMarks:
+    """CUDA events on the current stream: the steps as the device went through them."""
+
+    def __init__(self, steps: int):
+        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
+        self._next = 0
+
+    def mark(self) -> None:
+        self._events[self._next].record()
+        self._next += 1
+
+    def step_s(self) -> list[float]:
+        marked = self._events[: self._next]
+        return [a.elapsed_time(b) / 1e3 for a, b in pairwise(marked)]
+
+
+class HostMarks:
+    """Readings of the host's clock, for a CPU, where work is not asynchronous."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+
+    def mark(self) -> None:
+        self._times.append(time.perf_counter())
+
+    def step_s(self) -> list[float]:
+        return [b - a for a, b in pairwise(self._times)]
+
+
+class EpochTimer:
+    """Times epochs on the devices of one worker, together with all other workers of its process group.
+
+    `devices` are all that this process uses: one for single and ddp, N for dp, none on a CPU.
+    """
+
+    def __init__(self, devices: Sequence[torch.device], workers: int):
+        self.devices = devices
+        self.workers = workers
+        self.total_s = 0.0  # inside epochs, the warm-up included
+
+    def time(self, step: Step, batches: Iterable[Batch], steps: int) -> dict[str, Any]:
+        """Run one epoch of `steps` steps.
+
+        Returns `epoch_s`, the slowest rank's seconds; `rank_epoch_s`, the seconds until each rank's own devices
+        were done; and `step_s`, the time of every step of this rank.
+        """
+        marks: StepMarks = CudaMarks(steps) if self.devices else HostMarks()
+        self._all_ready()
+        start = time.perf_counter()
+        marks.mark()
+        for images, labels in batches:
+            step(images, labels)
+            marks.mark()
+        self._synchronise()
+        own = time.perf_counter() - start
+        self._barrier()
+        epoch_s = time.perf_counter() - start
+        slowest = max(gather(epoch_s, self.workers))
+        self.total_s += slowest
+        return {"epoch_s": slowest, "rank_epoch_s": gather(own, self.workers), "step_s": marks.step_s()}
+
+    def _all_ready(self) -> None:
+        """Wait, before the clock starts, for all devices, all ranks, and gloo's own threads.
+
+        Those take Python's lock to let go of the tensors of earlier collectives. A DataLoader that forks its workers
+        in that very moment hangs for ever (seen with Python 3.11, whose fork does not guard against it).
+        """
+        self._synchronise()
+        self._barrier()
+        if self.workers > 1:
+            time.sleep(GLOO_SETTLES_S)
+
+    def _synchronise(self) -> None:
+        for device in self.devices:
+            torch.cuda.synchronize(device)
+
+    def _barrier(self) -> None:
+        """All ranks have come this far. Through gloo on the host, so that no kernel is added to any device."""
+        if self.workers > 1:
+            dist.all_reduce(torch.zeros(1))
+
+
+def training_step(
+    network: nn.Module, optimiser: Optimizer, device: torch.device, memory_format: torch.memory_format
+) -> Step:
+    """Copy to the device, forward, backward, update: METHOD's `compute`. Waits for nothing."""
+
+    def step(images: Tensor, labels: Tensor) -> None:
+        images = images.to(device, non_blocking=True, memory_format=memory_format)
+        labels = labels.to(device, non_blocking=True)
+        optimiser.zero_grad()
+        functional.cross_entropy(network(images), labels).backward()
+        optimiser.step()
+
+    return step

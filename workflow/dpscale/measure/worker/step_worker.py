@@ -1,0 +1,102 @@
+"""What every worker that takes training steps does: build what is trained, and know when memory has run out."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from dpscale.measure.data.batches import Batch, preloaded_batches
+from dpscale.measure.model.parallel import parallelise
+from dpscale.measure.model.resnet import build_network, network_size
+from dpscale.measure.worker.base import Worker
+from dpscale.plan.cells import Configuration
+from dpscale.schemas.settings import StepSettings
+from dpscale.vocabulary.strategies import strategy
+
+MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+
+
+class StepWorker(Worker):
+    """One rank that trains a configuration. What it measures on the way is for the classes derived from it."""
+
+    settings_type: ClassVar[type[StepSettings]] = StepSettings
+
+    def __init__(self, job: dict[str, Any], rank: int):
+        at = self.configuration = Configuration(*job["configuration"])
+        self.settings = self.settings_type.from_json(job["settings"])
+        row = strategy(at.strategy)
+        super().__init__(job, rank, self.settings.device, at.gpus, row.processes(at.gpus))
+        self.seed = int(job["seed"])
+        self.dataset = Path(job["dataset"])
+        self.phase = "setup"
+        self.network: dict[str, int] | None = None
+        # Images per step of this process: one that drives all GPUs takes those of all of them.
+        self.batch = at.batch_per_gpu if row.has_process_per_gpu else at.global_batch
+        used = [self.device.index] if row.has_process_per_gpu else range(at.gpus)
+        self.devices = [torch.device("cuda", index) for index in used] if self.on_gpu else []
+        self.memory_format = MEMORY_FORMATS[self.settings.memory_format]
+
+    def prepare(self) -> None:
+        if self.settings.precision == "float32-strict":
+            torch.backends.cudnn.allow_tf32 = False
+            torch.backends.cuda.matmul.allow_tf32 = False
+        super().prepare()
+
+    def outcome_of(self, error: Exception) -> dict[str, Any] | None:
+        """Out of memory is an outcome."""
+        # On a GPU what is loaded goes into pinned host memory: that too small says nothing about the GPU.
+        if not is_out_of_memory(error) or (self.on_gpu and self.phase.startswith("loading")):
+            return None
+        oom = {"rank": self.rank, "phase": self.phase, "message": str(error).splitlines()[0]}
+        return {**self.outcome("oom", after=None), "oom": oom}
+
+    def outcome(self, status: str, after: Any) -> dict[str, Any]:
+        return {**super().outcome(status, after), "oom": None, "network": self.network}
+
+    def build(self) -> tuple[nn.Module, Optimizer]:
+        """The network as its strategy trains it, on this rank's devices, and its optimiser."""
+        parallel = parallelise(self.build_network(), self.configuration.strategy, self.devices)
+        settings = self.settings
+        optimiser = torch.optim.SGD(
+            parallel.parameters(),
+            lr=settings.learning_rate,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+        )
+        return parallel, optimiser
+
+    def build_network(self) -> nn.Module:
+        """The plain network on this rank's first device, with the weights of the cell's seed."""
+        torch.manual_seed(self.seed)
+        settings = self.settings
+        network = build_network(settings.network, settings.width, settings.precision)
+        self.network = network_size(network)
+        return network.to(self.device).to(memory_format=self.memory_format)
+
+    def preloaded(self) -> list[Batch]:
+        """This rank's batches of an epoch, already in (pinned) host memory."""
+        return preloaded_batches(self.dataset, self.rank, self.workers, self.batch, self.on_gpu, self.memory_format)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether `error` says that a device's memory is too small, and nothing else.
+
+    Libraries under torch report it as plain errors of their own; on a CPU torch's allocator does.
+    """
+    text = str(error)
+    if "in pin memory thread" in text:  # host memory of the DataLoader
+        return False
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(
+        sign in text
+        for sign in (
+            "CUDA error: out of memory",
+            "Cuda failure 2 'out of memory'",
+            "CUDNN_STATUS_ALLOC_FAILED",
+            "CUBLAS_STATUS_ALLOC_FAILED",
+            "DefaultCPUAllocator: can't allocate memory",
+        )
+    )

@@ -1,0 +1,334 @@
+"""One worker of a training cell."""
+
+import math
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim import Optimizer
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.utils.data import DistributedSampler
+
+from dpscale.measure.data.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
+from dpscale.measure.data.augmentation import Crops, DeviceImages, normalised, random_seed
+from dpscale.measure.data.batches import Batch, images_per_rank
+from dpscale.measure.model.optimisers import build_optimiser
+from dpscale.measure.model.parallel import parallelise
+from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
+from dpscale.measure.worker.checkpoint import Checkpoint
+from dpscale.measure.worker.epoch_timer import EpochTimer, Step
+from dpscale.measure.worker.evidence import (
+    Statistics,
+    compare_statistics,
+    order_of_samples,
+    replicas_statistics,
+    running_statistics,
+)
+from dpscale.measure.worker.hardware import hardware
+from dpscale.measure.worker.ranks import gather_lists
+from dpscale.measure.worker.step_worker import StepWorker
+from dpscale.records.versions import VERSIONS
+from dpscale.schemas.settings import TrainingSettings
+
+TEST_BATCH = 100
+LOSS_DIGITS = 5
+
+
+@dataclass
+class Trained:
+    """What an arm trains: the plain network, the same as its strategy trains it, its optimiser, and its average."""
+
+    plain: nn.Module
+    network: nn.Module
+    optimiser: Optimizer
+    average: AveragedModel | None
+
+    @property
+    def tested(self) -> nn.Module:
+        return self.plain if self.average is None else self.average
+
+    def state(self) -> dict[str, Any]:
+        average = None if self.average is None else self.average.state_dict()
+        return {"network": self.plain.state_dict(), "optimiser": self.optimiser.state_dict(), "average": average}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.plain.load_state_dict(state["network"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+
+
+class Figures:
+    """What the steps of an epoch come to on one rank: kept on the device, so that no step waits, and read after it."""
+
+    def __init__(self) -> None:
+        self._loss_sums: list[Tensor] = []
+        self._plain_sums: list[Tensor] = []
+        self._correct: list[Tensor] = []
+
+    def add(self, logits: Tensor, labels: Tensor, losses: Tensor, real: int, smoothed: bool) -> None:
+        """Count the first `real` images of a step: what follows is the sampler's padding."""
+        logits, labels, losses = logits.detach()[:real], labels[:real], losses.detach()[:real]
+        plain = functional.cross_entropy(logits, labels, reduction="none") if smoothed else losses
+        self._loss_sums.append(losses.sum())
+        self._plain_sums.append(plain.sum())
+        self._correct.append((logits.argmax(dim=1) == labels).sum())
+
+    def read(self) -> tuple[list[float], float, float]:
+        """The sum of the trained loss in every step; of cross-entropy, and of right answers, in the epoch."""
+        plain = torch.stack(self._plain_sums).double().sum()
+        return torch.stack(self._loss_sums).tolist(), float(plain), float(torch.stack(self._correct).sum())
+
+
+class TrainingWorker(StepWorker):
+    """Trains an arm epoch by epoch, from its checkpoint where there is one, and tests after every epoch."""
+
+    settings_type = TrainingSettings
+    settings: TrainingSettings
+
+    def __init__(self, job: dict[str, Any], rank: int):
+        super().__init__(job, rank)
+        self.arm = job["arm"]
+        self.checkpoint_path = Path(job["checkpoint"])
+        self.epochs: list[dict[str, Any]] = []
+        self.step_loss: list[float | None] = []
+        self.continued_after_epochs: list[int] = []
+        self.order: Tensor | None = None  # of the last epoch, on this rank
+
+    def results(self, finished: bool) -> dict[str, Any]:
+        return {
+            "diverged": self.diverged,
+            "continued_after_epochs": self.continued_after_epochs,
+            "step_loss": self.step_loss,
+            "epochs": self.epochs,
+        }
+
+    @property
+    def diverged(self) -> bool:
+        return None in self.step_loss
+
+    def measure(self) -> None:
+        """Fill `epochs` and `step_loss`."""
+        self.phase = "copying the images to the device"
+        training, test = (
+            DeviceImages(np.load(self.dataset / images), np.load(self.dataset / labels), self.device)
+            for images, labels in (TRAIN_ARRAYS, TEST_ARRAYS)
+        )
+        checkpoint = Checkpoint(self.checkpoint_path, self._identity())
+        trained = self._prepare_training(checkpoint)
+        timer = EpochTimer(self.devices, self.workers)
+        while len(self.epochs) < self.settings.epochs and not self.diverged:
+            epoch = len(self.epochs)
+            self.phase = f"epoch {epoch + 1}"
+            self._train_epoch(timer, trained, training, test, epoch)
+            if self.rank == 0:
+                checkpoint.write({**self._progress(), **trained.state()}, self.device)
+            self._report_epoch()
+
+    def _prepare_training(self, checkpoint: Checkpoint) -> Trained:
+        """Everything that trains, as it stood after the last epoch of the checkpoint, if there is one."""
+        plain = self.build_network()
+        if self.settings.zero_init_residual:
+            _zero_residual_branches(plain)
+        if self.settings.sync_batch_norm:
+            plain = nn.SyncBatchNorm.convert_sync_batchnorm(plain)
+        decay = self.settings.averaging_decay
+        average = AveragedModel(plain, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True) if decay else None
+        named = list(plain.named_parameters())
+        groups = parameter_groups(self.settings, named, {name: parameter.dim() for name, parameter in named})
+        optimiser = build_optimiser(self.settings, groups)
+        network = parallelise(plain, self.configuration.strategy, self.devices)
+        trained = Trained(plain, network, optimiser, average)
+        saved = checkpoint.read(self.device)
+        if saved is not None:
+            trained.restore(saved)
+            self.epochs, self.step_loss = saved["epochs"], saved["step_loss"]
+            self.continued_after_epochs = [*saved["continued_after_epochs"], len(self.epochs)]
+            self.order = self._order_of(len(self.epochs) - 1)
+            self.report(f"goes on after epoch {len(self.epochs)} of {self.settings.epochs}")
+        return trained
+
+    def _identity(self) -> dict[str, Any]:
+        """All that the figures depend on, for the checkpoint."""
+        return {
+            "arm": self.arm,
+            "seed": self.seed,
+            "measurement_version": VERSIONS["training"].current,
+            **self.settings.to_json(),
+            "images": read_manifest(self.dataset)["sha256"],
+            "torch": str(torch.__version__),
+            "device_model": hardware(self.settings.device, self.configuration.gpus)["device_model"],
+        }
+
+    def _progress(self) -> dict[str, Any]:
+        return {
+            "epochs": self.epochs,
+            "step_loss": self.step_loss,
+            "continued_after_epochs": self.continued_after_epochs,
+        }
+
+    def _train_epoch(
+        self, timer: EpochTimer, trained: Trained, training: DeviceImages, test: DeviceImages, epoch: int
+    ) -> None:
+        """Train one epoch, counted from 0, test after it, and keep what came out."""
+        arm = self.settings
+        batch = self.batch * batch_growth(arm, epoch)
+        steps = -(-images_per_rank(len(training), self.workers) // batch)
+        order_before, figures, replicas = self.order, Figures(), list[Statistics]()
+        step = self._step(trained, figures, replicas, epoch, steps, batch)
+        energy_before_j = self.sensors.energy_j() if self.rank == 0 else None
+        timed = timer.time(step, self._batches(training, epoch, batch), steps)
+        energy_after_j = self.sensors.energy_j() if self.rank == 0 else None
+        step_loss, loss, accuracy = self._figures_of_all_ranks(figures, batch)
+        self.step_loss += step_loss
+        finite = None not in step_loss
+        test_loss, test_accuracy = self._test(trained.tested, test) if finite and self.rank == 0 else (None, None)
+        self.epochs.append(
+            {
+                "epoch": epoch + 1,
+                "global_batch": arm.global_batch * batch_growth(arm, epoch),
+                "steps": steps,
+                "learning_rate": rate_of_step(arm, epoch, steps - 1, steps),
+                "training_loss": loss if finite else None,
+                "training_accuracy": accuracy if finite else None,
+                "test_loss": test_loss,
+                "test_accuracy": test_accuracy,
+                "epoch_s": timed["epoch_s"],
+                "images_per_s": len(training) / timed["epoch_s"],
+                "gpu_s": timed["epoch_s"] * arm.gpus,
+                "energy_j": None
+                if energy_before_j is None or energy_after_j is None
+                else energy_after_j - energy_before_j,
+                "orders": self._orders(order_before),
+                "batch_norm": self._batch_norm(trained.plain, replicas) if finite else None,
+            }
+        )
+
+    def _batches(self, images: DeviceImages, epoch: int, batch: int) -> Iterator[Batch]:
+        """This rank's batches of an epoch, drawn, cut and normalised on the device. The last may be smaller."""
+        self.order = self._order_of(epoch)
+        crops = Crops.draw(len(images), self.seed, epoch, self.device)
+        for chosen in self.order.to(self.device).split(batch):
+            yield normalised(images.cut(chosen, crops), self.memory_format), images.labels[chosen]
+
+    def _order_of(self, epoch: int) -> Tensor:
+        """The images that this rank takes in an epoch, in order, padded as DistributedSampler does."""
+        images: Any = range(self.settings.epoch_images)
+        sampler: DistributedSampler[Any] = DistributedSampler(
+            images, self.workers, self.rank if self.workers > 1 else 0, seed=random_seed(self.seed, 0)
+        )
+        if self.settings.set_epoch:
+            sampler.set_epoch(epoch)
+        return torch.tensor(list(sampler))
+
+    def _step(
+        self, trained: Trained, figures: Figures, replicas: list[Statistics], epoch: int, steps: int, batch: int
+    ) -> Step:
+        """The step of an epoch: forward, backward, update, all by the arm's recipe. Waits for nothing."""
+        arm, network, optimiser = self.settings, trained.network, trained.optimiser
+        numbers = iter(range(steps))
+        real = self._real_images(self.rank)
+
+        def step(images: Tensor, labels: Tensor) -> None:
+            number = next(numbers)
+            for group in optimiser.param_groups:
+                group["lr"] = rate_of_step(arm, epoch, number, steps) * group["rate_factor"]
+            optimiser.zero_grad()
+            last_of_dp = arm.strategy == "dp" and number == steps - 1
+            with replicas_statistics(trained.plain, replicas) if last_of_dp else nullcontext():
+                logits = network(images)
+            losses = functional.cross_entropy(logits, labels, reduction="none", label_smoothing=arm.label_smoothing)
+            losses.mean().backward()
+            if arm.gradient_clipping:
+                nn.utils.clip_grad_norm_(network.parameters(), arm.gradient_clipping)
+            optimiser.step()
+            if trained.average is not None:
+                trained.average.update_parameters(trained.plain)
+            figures.add(logits, labels, losses, min(batch, real - number * batch), arm.label_smoothing > 0)
+
+        return step
+
+    def _real_images(self, rank: int) -> int:
+        """Images that a rank takes in an epoch without the sampler's padding, which stands at the end of its share."""
+        return len(range(rank, self.settings.epoch_images, self.workers))
+
+    def _figures_of_all_ranks(self, figures: Figures, batch: int) -> tuple[list[float | None], float, float]:
+        """The mean loss of every step, None where it is not finite; mean cross-entropy and accuracy of the epoch."""
+        sums, plain_sum, correct = figures.read()
+        of_ranks = gather_lists([*sums, plain_sum, correct], self.workers)
+        losses = []
+        for number in range(len(sums)):
+            images = sum(min(batch, max(0, self._real_images(rank) - number * batch)) for rank in range(self.workers))
+            losses.append(_rounded(sum(values[number] for values in of_ranks) / images))
+        plain, right = (sum(values[place] for values in of_ranks) for place in (-2, -1))
+        return losses, plain / self.settings.epoch_images, right / self.settings.epoch_images
+
+    def _test(self, network: nn.Module, images: DeviceImages) -> tuple[float | None, float | None]:
+        """Mean loss and accuracy on all test images, with what rank 0 knows: its statistics are those that are kept."""
+        network.eval()
+        loss, correct = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        with torch.inference_mode():
+            for start in range(0, len(images), TEST_BATCH):
+                part = slice(start, start + TEST_BATCH)
+                logits = network(normalised(images.plain(part), self.memory_format))
+                loss += functional.cross_entropy(logits, images.labels[part], reduction="sum")
+                correct += (logits.argmax(dim=1) == images.labels[part]).sum()
+        network.train()
+        mean = float(loss) / len(images)
+        return (mean if math.isfinite(mean) else None), float(correct) / len(images)
+
+    def _orders(self, before: Tensor | None) -> list[dict[str, Any]]:
+        """The order of samples of every rank, and how it differs from that of the epoch before."""
+        assert self.order is not None  # an epoch was trained
+        of_ranks = gather_lists(order_of_samples(self.order, before), self.workers)
+        return [
+            {"checksum": int(checksum), "seen_before": _known(seen_before), "same_place": _known(same_place)}
+            for checksum, seen_before, same_place in of_ranks
+        ]
+
+    def _batch_norm(self, plain: nn.Module, replicas: list[Statistics]) -> dict[str, Any] | None:
+        """The running statistics of all workers after the epoch, compared; None where there is one worker."""
+        if self.configuration.gpus == 1:
+            return None
+        kept = running_statistics(plain)
+        if self.workers == 1:
+            return compare_statistics(replicas, kept)
+        of_ranks = torch.tensor(gather_lists(torch.cat(kept).tolist(), self.workers), dtype=torch.float32)
+        workers = [(values[: len(kept[0])], values[len(kept[0]) :]) for values in of_ranks]
+        return compare_statistics(workers, workers[0])  # DDP hands rank 0's on, and the checkpoint holds them
+
+    def _report_epoch(self) -> None:
+        last = self.epochs[-1]
+        if self.diverged:
+            self.report(f"epoch {last['epoch']}: diverged, the loss is not finite")
+        elif self.rank == 0:
+            self.report(
+                f"epoch {last['epoch']} of {self.settings.epochs}: {last['epoch_s']:.3f} s, training loss "
+                f"{last['training_loss']:.4f}, training accuracy {last['training_accuracy']:.4f}, "
+                f"test accuracy {last['test_accuracy']:.4f}"
+            )
+
+
+def _zero_residual_branches(network: nn.Module) -> None:
+    """Start every residual branch at zero, by the weight of its last batch-norm (Goyal et al. 2017, section 5.1)."""
+    for module in network.modules():
+        last = getattr(module, "bn2", None)
+        if isinstance(last, nn.BatchNorm2d):
+            nn.init.zeros_(last.weight)
+
+
+def _known(share: float) -> float | None:
+    return None if math.isnan(share) else share
+
+
+def _rounded(loss: float) -> float | None:
+    return float(f"{loss:.{LOSS_DIGITS}g}") if math.isfinite(loss) else None
+
+
+WORKER = TrainingWorker

@@ -1,0 +1,176 @@
+"""The cells of a study: a job and its record each, and where the record stands. Pure, and free of torch."""
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from dpscale.plan.arms import arm_contradictions
+from dpscale.schemas.settings import SETTINGS, NetworkSettings, StepSettings, TimingSettings, TrainingSettings
+from dpscale.vocabulary.strategies import strategy
+
+# Where a record (.json) and its log (.log) stand, relative to the study's results and to its logs.
+TIMING_PATH = "cells/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
+COMMUNICATION_PATH = "communication/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
+COLLECTIVES_PATH = "collectives/gpus-{gpus}/run-{run}"
+TRAINING_PATH = "training/{arm}/seed-{seed}"
+
+
+@dataclass(frozen=True, order=True)
+class Configuration:
+    """A point of the grid: what is measured, whatever the number of repeats."""
+
+    strategy: str
+    gpus: int
+    batch_per_gpu: int
+
+    @property
+    def global_batch(self) -> int:
+        """Images per step, over all GPUs."""
+        return self.gpus * self.batch_per_gpu
+
+    @classmethod
+    def of_arm(cls, arm: TrainingSettings) -> "Configuration":
+        """What an arm of the training trains in its first epoch."""
+        return cls(arm.strategy, arm.gpus, arm.batch_per_gpu)
+
+    def obstacle(self, settings: StepSettings) -> tuple[str, str] | None:
+        """Why it can nowhere be measured under these settings: a state, one word, and a reason; None where it can.
+
+        Raises StrategyError where the strategy is not known.
+        """
+        row = strategy(self.strategy)
+        if not row.allows(self.gpus):
+            return "not available", f"{self.strategy} does not go with {self.gpus} GPUs: it has {row.gpus_allowed}"
+        if row.needs_cuda and settings.device == "cpu":
+            return "not available", f"{row.label} needs CUDA GPUs; it is not emulated on a CPU"
+        if self.global_batch > settings.epoch_images:
+            return "capped", f"global batch {self.global_batch} > {settings.epoch_images} images: no full step"
+        return None
+
+
+class Cell(ABC):
+    """A job of a study: of which `kind` its record is, which `rule` makes it, where the record stands, and whether the
+    job needs the study's images."""
+
+    kind: ClassVar[str]
+    rule: ClassVar[str]
+    path_pattern: ClassVar[str]
+    needs_images: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def coordinates(self) -> dict[str, Any]:
+        """What tells this cell from the others of its kind, as its record names it."""
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What tables say of this cell."""
+        return self.coordinates
+
+    @property
+    def path(self) -> str:
+        """Where the cell's record stands, relative to the study's results."""
+        return f"{self.path_pattern.format(**self.coordinates)}.json"
+
+    def settings_under(self, study: TimingSettings) -> NetworkSettings:
+        """What its record must have been measured under, in a study with these settings."""
+        return SETTINGS[self.kind].from_json(study.to_json())
+
+
+@dataclass(frozen=True, order=True)
+class StepCell(Cell):
+    """A job that takes training steps of a configuration, and the number of its repeat, from 1."""
+
+    configuration: Configuration
+    run: int
+
+    @property
+    def gpus(self) -> int:
+        return self.configuration.gpus
+
+    @property
+    def seed(self) -> int:
+        """What its weights are drawn with."""
+        return self.run
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        return {**asdict(self.configuration), "run": self.run}
+
+
+class TimingCell(StepCell):
+    """One job that times epochs of a configuration."""
+
+    kind = "timing"
+    rule = "time"
+    path_pattern = TIMING_PATH
+
+
+class CommunicationCell(StepCell):
+    """One job that takes steps of a configuration apart: ablation, profiler and DDP's own logger."""
+
+    kind = "communication"
+    rule = "communication"
+    path_pattern = COMMUNICATION_PATH
+
+
+@dataclass(frozen=True, order=True)
+class CollectivesCell(Cell):
+    """One job that times collectives alone on a number of GPUs."""
+
+    kind = "collectives"
+    rule = "collectives"
+    path_pattern = COLLECTIVES_PATH
+    needs_images = False
+
+    gpus: int
+    run: int
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        return {"gpus": self.gpus, "run": self.run}
+
+
+@dataclass(frozen=True)
+class TrainingCell(Cell):
+    """One job that trains an arm with one seed, from 1. Its settings are the arm's own."""
+
+    kind = "training"
+    rule = "train"
+    path_pattern = TRAINING_PATH
+
+    arm: str
+    seed: int
+    settings: TrainingSettings
+
+    @property
+    def configuration(self) -> Configuration:
+        return Configuration.of_arm(self.settings)
+
+    @property
+    def gpus(self) -> int:
+        return self.settings.gpus
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        return {"arm": self.arm, "seed": self.seed}
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        return {**self.coordinates, **asdict(self.configuration)}
+
+    def settings_under(self, study: TimingSettings) -> TrainingSettings:
+        """The arm holds what it takes of the study."""
+        return self.settings
+
+
+AnyCell = StepCell | CollectivesCell | TrainingCell
+
+
+def contradiction(settings: NetworkSettings) -> tuple[str, str] | None:
+    """What keeps these settings from being measured, if anything does: the setting, and what is wrong with it."""
+    if settings.network == "torchvision_resnet18" and settings.width != 64:
+        return "width", "torchvision_resnet18 has width 64 and no other"
+    if isinstance(settings, TrainingSettings):
+        return next(arm_contradictions(settings), None)
+    return None

@@ -1,0 +1,157 @@
+"""From a study to the cells to measure, and what is not run and why. Pure, and free of torch."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dpscale.errors import StudyError
+from dpscale.plan.cells import (
+    AnyCell,
+    CollectivesCell,
+    CommunicationCell,
+    Configuration,
+    TimingCell,
+    TrainingCell,
+)
+from dpscale.plan.study import Study
+from dpscale.schemas.settings import StepSettings, TrainingSettings
+from dpscale.vocabulary.strategies import strategy
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """A configuration of the grid that is not measured. `state` is one word, `reason` a sentence."""
+
+    configuration: Configuration
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ArmNotRun:
+    """An arm that is not trained. `state` is one word, `reason` a sentence."""
+
+    arm: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells to measure, run 1 of every configuration first, and what is not run and why."""
+
+    timing: tuple[TimingCell, ...]
+    not_run: tuple[NotRun, ...]
+    communication: tuple[CommunicationCell, ...] = ()
+    collectives: tuple[CollectivesCell, ...] = ()
+    training: tuple[TrainingCell, ...] = ()
+    arms_not_run: tuple[ArmNotRun, ...] = ()
+
+    @property
+    def all_cells(self) -> tuple[AnyCell, ...]:
+        return (*self.timing, *self.communication, *self.collectives, *self.training)
+
+    @cached_property
+    def configurations(self) -> tuple[Configuration, ...]:
+        """Every configuration that is to be measured, once, in order."""
+        return tuple(sorted({cell.configuration for cell in self.timing}))
+
+
+def plan(study: Study) -> Plan:
+    """The cells of a study, and the configurations that are not run and why.
+
+    The weak series (batch per GPU fixed) and the strong ones (global batch fixed) are two ways to read the same
+    points: the plan is their union.
+    """
+    not_run: list[NotRun] = []
+    runnable: list[Configuration] = []
+    for configuration in sorted(_configurations(study)):
+        obstacle = _obstacle(study, configuration, study.settings)
+        if obstacle:
+            not_run.append(NotRun(configuration, *obstacle))
+        else:
+            runnable.append(configuration)
+    runs = range(1, study["runs"] + 1)
+    cells = tuple(TimingCell(configuration, run) for run in runs for configuration in runnable)
+    parallel = [configuration for configuration in runnable if configuration.gpus > 1]
+    repeats = range(1, study["communication"]["runs"] + 1)
+    arm_obstacles = {name: _arm_obstacle(study, settings) for name, settings in study.arms.items()}
+    seeds = {
+        name: arm.get("seeds", study["training"]["seeds"])
+        for name, arm in study["training"]["arms"].items()
+        if not arm_obstacles[name]
+    }
+    return Plan(
+        cells,
+        tuple(not_run),
+        tuple(CommunicationCell(configuration, run) for run in repeats for configuration in parallel),
+        tuple(CollectivesCell(gpus, run) for run in repeats for gpus in sorted({point.gpus for point in parallel})),
+        tuple(
+            TrainingCell(name, seed, study.arms[name])
+            for seed in range(1, max(seeds.values(), default=0) + 1)
+            for name in seeds
+            if seed <= seeds[name]
+        ),
+        tuple(ArmNotRun(name, *obstacle) for name, obstacle in arm_obstacles.items() if obstacle),
+    )
+
+
+def runnable_plan(study: Study) -> Plan:
+    """The plan of a study of which something can be measured here. Raises StudyError where nothing can."""
+    planned = plan(study)
+    if not planned.timing:
+        raise StudyError(f"{study.source}: nothing can be run here: {_summary(planned.not_run)}")
+    return planned
+
+
+def batches_per_gpu(batches: Sequence[int] | Mapping[str, Any], epoch_images: int) -> list[int]:
+    """The batches of a list or of a geometric series, ascending.
+
+    The series includes the first batch that is larger than the dataset of `epoch_images` images, so that it is
+    listed as capped: where memory suffices, that is what ends it.
+    """
+    if not isinstance(batches, Mapping):
+        return sorted(batches)
+    series = [batches["start"]]
+    while series[-1] <= epoch_images:
+        series.append(series[-1] * batches["factor"])
+    return series
+
+
+def _configurations(study: Study) -> set[Configuration]:
+    weak = [
+        (gpus, batch) for gpus in study["gpus"] for batch in batches_per_gpu(study["batch_per_gpu"], study.epoch_images)
+    ]
+    strong = [
+        (gpus, global_batch // gpus) for gpus in study["gpus"] for global_batch in study["strong_scaling_global_batch"]
+    ]
+    return {
+        Configuration(strategy, gpus, batch) for gpus, batch in weak + strong for strategy in _strategies(study, gpus)
+    }
+
+
+def _strategies(study: Study, gpus: int) -> Iterator[str]:
+    return (name for name in study["strategies"] if strategy(name).allows(gpus))
+
+
+def _obstacle(study: Study, configuration: Configuration, settings: StepSettings) -> tuple[str, str] | None:
+    """Why a configuration is not measured here: a state and a reason; None where it is."""
+    if nowhere := configuration.obstacle(settings):
+        return nowhere
+    available = study["gpus_available"]
+    if available is not None and settings.device == "cuda" and configuration.gpus > available:
+        return "not run", f"needs {configuration.gpus} GPUs, {available} here"
+    return None
+
+
+def _arm_obstacle(study: Study, arm: TrainingSettings) -> tuple[str, str] | None:
+    if arm.device == "cpu" and arm.sync_batch_norm:
+        return "not available", "SyncBatchNorm needs CUDA GPUs; it is not emulated on a CPU"
+    return _obstacle(study, Configuration.of_arm(arm), arm)
+
+
+def _summary(not_run: Sequence[NotRun]) -> str:
+    reasons = sorted({item.reason for item in not_run})
+    shown = "; ".join(reasons[:3])
+    return shown if len(reasons) <= 3 else f"{shown}; and {len(reasons) - 3} more reasons"

@@ -1,0 +1,106 @@
+"""A study file, validated, with every default filled in. Pure, and free of torch."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dpscale.errors import StudyError
+from dpscale.plan.cells import contradiction
+from dpscale.schemas.settings import TimingSettings, TrainingSettings
+from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
+from dpscale.vocabulary.strategies import STRATEGIES, strategy
+
+# Where other results stand, relative to the study's.
+STUDY_FILE = "study.json"
+DATASET_MANIFEST = "dataset/manifest.json"
+NETWORK_FACTS = "network.json"
+MISSING_TABLE = "tables/missing.csv"
+
+
+class Study:
+    """A validated study with every default filled in.
+
+    Raises StudyError when `values` violates the schema or contradicts itself; `source` names the file in it.
+    """
+
+    def __init__(self, values: Mapping[str, Any], source: str = "study"):
+        problems = violations("study", values)
+        if problems:
+            raise StudyError(f"{source}: " + "; ".join(problems) + ". See config/README.md for every key.")
+        self.values = with_defaults(load_schema("study"), values)
+        self.source = source
+        self.settings = TimingSettings.of(self.values)
+        _refuse_contradictions(self)
+
+    @classmethod
+    def read(cls, path: Path) -> "Study":
+        """The study in a YAML or JSON file. Raises StudyError, also where the file cannot be read."""
+        return cls(read_yaml(path, StudyError), source=str(path))
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    @property
+    def name(self) -> str:
+        return str(self.values["study"])
+
+    @property
+    def results(self) -> Path:
+        """The folder of the study's results, relative to the project's."""
+        return Path("results", self.name)
+
+    @property
+    def page(self) -> Path:
+        """The rendered page, relative to the project's folder."""
+        return Path("report", f"{self.name}.html")
+
+    @property
+    def epoch_images(self) -> int:
+        """Images in an epoch, D."""
+        return int(self.values["dataset"]["images"])
+
+    @cached_property
+    def arms(self) -> dict[str, TrainingSettings]:
+        """What every arm of the training trains with, by name, in the order of the study file."""
+        return {
+            name: TrainingSettings.of_arm(self.values, arm) for name, arm in self.values["training"]["arms"].items()
+        }
+
+    def on_any_machine(self) -> "Study":
+        """The same study without the limit of this machine's GPUs."""
+        return Study({**self.values, "gpus_available": None}, self.source)
+
+    def to_json(self) -> str:
+        """The complete study as one line of JSON, with sorted keys."""
+        return json.dumps(self.values, sort_keys=True)
+
+
+def _refuse_contradictions(study: Study) -> None:
+    problem = next(_contradictions(study), None)
+    if problem:
+        raise StudyError(f"{study.source}: {problem}")
+
+
+def _contradictions(study: Study) -> Iterator[str]:
+    """What the schema cannot say: `key: what is wrong`."""
+    for gpus in study["gpus"]:
+        if not any(strategy(name).allows(gpus) for name in study["strategies"]):
+            needed = " or ".join(name for name, row in STRATEGIES.items() if row.allows(gpus))
+            yield f"gpus: {gpus} needs the strategy {needed}, which strategies lacks"
+    for name in study["strategies"]:
+        if not any(strategy(name).allows(gpus) for gpus in study["gpus"]):
+            yield f"strategies: {name} needs a number of GPUs in gpus that is {strategy(name).gpus_allowed}"
+    for global_batch in study["strong_scaling_global_batch"]:
+        for gpus in study["gpus"]:
+            if global_batch % gpus:
+                yield f"strong_scaling_global_batch: {global_batch} does not divide by {gpus} GPUs"
+    if found := contradiction(study.settings):
+        yield f"{'.'.join(study.settings.path_of(found[0]))}: {found[1]}"
+    for name, arm in study.arms.items():
+        if found := contradiction(arm):
+            yield f"training.arms.{name}.{': '.join(found)}"
+    baseline = study["training"]["baseline"]
+    if baseline is not None and baseline not in study.arms:
+        yield f"training.baseline: there is no arm {baseline}"

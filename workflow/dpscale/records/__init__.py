@@ -1,0 +1,1 @@
+"""The contract between measuring and analysing: what was measured, and what is still to be. Free of torch."""

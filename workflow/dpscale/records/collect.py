@@ -1,0 +1,89 @@
+"""The records of a study: which answer its cells, what is wrong with those that do not, and how cells failed."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpscale.errors import RecordError
+from dpscale.plan.cells import AnyCell
+from dpscale.plan.study import NETWORK_FACTS
+from dpscale.records.failures import Failure, find_dataset_failure, find_failure, without_private
+from dpscale.records.files import Record, read_record
+from dpscale.records.versions import VERSIONS
+from dpscale.schemas.settings import SETTINGS, NetworkSettings, TimingSettings
+
+
+def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_too: bool = False) -> list[str]:
+    """What keeps a valid record from being the result of `cell` in a study with these settings; empty when it is.
+
+    A setting that the record does not name has its default. With `older_too`, records of older versions of the
+    measurement pass that tables can still read; those may name settings that are gone.
+    """
+    version, measured = VERSIONS[cell.kind], record["measurement_version"]
+    is_older = older_too and measured != version.current and version.reads(measured)
+    wanted = {**cell.coordinates, **cell.settings_under(study).to_json()}
+    found = {**record["cell"], **SETTINGS[cell.kind].from_json(record["settings"]).to_json()}
+    problems = [f"{key} is {found[key]}, the study says {wanted[key]}" for key in wanted if found[key] != wanted[key]]
+    if measured != version.current and not is_older:
+        problems.insert(0, f"measurement_version is {measured}, this dpscale measures {version.current}")
+    if not is_older:
+        unknown = sorted(record["settings"].keys() - found.keys())
+        problems += [f"{key} is a setting that this dpscale does not know" for key in unknown]
+    return problems
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The records of a study: those that answer its cells, what is wrong with the files that do not, how cells that
+    were tried in vain ended, and the facts of its network, None where they were not made."""
+
+    records: dict[AnyCell, Record]
+    rejected: dict[AnyCell, str]
+    failures: dict[AnyCell, Failure]
+    network: Record | None = None
+
+
+def examine(
+    results: Path, cells: Iterable[AnyCell], study: TimingSettings, *, older_too: bool = False
+) -> Iterator[tuple[AnyCell, Record | None, str]]:
+    """Every cell with its record under the folder `results`, or with None and what is wrong with the file there.
+
+    A record that is damaged, or that was measured under other settings, is never given out; one of an older version
+    only with `older_too` (see `differences`). The last item is empty where the record is good, and where there is no
+    file.
+    """
+    for cell in cells:
+        path = results / cell.path
+        try:
+            record = read_record(cell.kind, path)
+        except RecordError as error:
+            yield cell, None, str(error) if path.exists() else ""
+            continue
+        reasons = differences(record, cell, study, older_too=older_too)
+        if reasons:
+            yield cell, None, f"{path}: {'; '.join(reasons)}"
+        else:
+            yield cell, record, ""
+
+
+def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:
+    """All records that answer `cells`, those of older versions included, and what is known of the cells that have none."""
+    collected = Collected({}, {}, {}, read_network_facts(results, study))
+    without_dataset = find_dataset_failure(results)
+    for cell, record, problem in examine(results, cells, study, older_too=True):
+        if record is not None:
+            collected.records[cell] = record
+        elif problem:
+            collected.rejected[cell] = without_private(problem)
+        elif failure := find_failure(results, cell) or (without_dataset if cell.needs_images else None):
+            collected.failures[cell] = failure
+    return collected
+
+
+def read_network_facts(results: Path, settings: NetworkSettings) -> Record | None:
+    """The facts of the study's network; None where they are not there yet, or are those of another network."""
+    try:
+        facts = read_record("network", results / NETWORK_FACTS)
+    except RecordError:
+        return None
+    return facts if settings.same_network(facts["settings"]) else None

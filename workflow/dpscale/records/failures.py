@@ -1,0 +1,120 @@
+"""Cells that were tried and left no record: what their logs say of it.
+
+Ends of logs go into tables and pages, which people publish: what is private in them is taken out here, where they are
+read.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpscale.plan.cells import AnyCell
+from dpscale.plan.study import DATASET_MANIFEST
+from dpscale.records.redaction import redacted
+
+LOG_LINES = 20
+LINE_CHARACTERS = 300
+
+# Where Snakemake's executor for Slurm leaves the logs of jobs that failed, relative to the project's folder.
+SLURM_LOGS = Path(".snakemake/slurm_logs")
+
+# How the last line begins that a cell, and the making of the dataset, print when all went well.
+RECORD_WRITTEN = "record: "
+DATASET_MADE = "dataset: "
+
+# What Slurm says of a job that it ended itself, such as
+# slurmstepd-gn1: error: *** JOB 7 ON gn1 CANCELLED AT 2026-11-20T12:00:00 DUE TO TIME LIMIT ***
+_ENDED_BY_SLURM = re.compile(r"error: (\*\*\* (?:JOB|STEP) .*\*\*\*|.*oom.kill.*)", re.IGNORECASE)
+# Lines of Slurm itself in a log that is else Snakemake's.
+_SLURMS_OWN = re.compile(r"(slurm|srun|sbatch)[\w.-]*: ")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a cell has no record: its state, the reason in one line, and the last lines of the logs that say so.
+
+    `failed` is a cell that said so, or that Slurm ended. One that just stopped is `unfinished`: it was killed, or it is
+    still running.
+    """
+
+    state: str
+    reason: str
+    log: str
+
+
+def find_failure(results: Path, cell: AnyCell) -> Failure | None:
+    """How the last attempt at `cell` ended; None where there was none, or where it went well."""
+    log = (results / "logs" / cell.path).with_suffix(".log")
+    slurm_log = _slurm_log(results, cell, since=log)
+    own_lines = _last_lines(log)
+    if own_lines and own_lines[-1].startswith(RECORD_WRITTEN):
+        own_lines = []  # of an earlier attempt, whose record is gone
+    # Where the cell never came to say anything, all of Slurm's log is of interest; else what Slurm itself says.
+    slurm_lines = _last_lines(slurm_log, _SLURMS_OWN if own_lines else None) if slurm_log else []
+    if not own_lines and not slurm_lines:
+        return None
+    parts = [_part(path, lines) for path, lines in ((log, own_lines), (slurm_log, slurm_lines)) if path and lines]
+    return Failure(*_state_and_reason(own_lines, slurm_lines), "\n\n".join(parts))
+
+
+def find_dataset_failure(results: Path) -> Failure | None:
+    """Why no cell could be tried, where that is because the dataset could not be made."""
+    log = results / "logs/dataset.log"
+    lines = _last_lines(log)
+    if (results / DATASET_MANIFEST).exists() or not lines or lines[-1].startswith(DATASET_MADE):
+        return None
+    return Failure("failed", f"the dataset was not made: {lines[-1]}", _part(log, lines))
+
+
+def _part(log: Path, lines: list[str]) -> str:
+    return "\n".join([f"{without_private(str(log))}:", *lines])
+
+
+def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str, str]:
+    """Slurm's word where Slurm ended the job, else the last thing that was said."""
+    for line in slurm_lines:
+        if ended := _ENDED_BY_SLURM.search(line):
+            return "failed", f"ended by Slurm: {ended[1].strip('* ')}"
+    if not own_lines:
+        return "failed", slurm_lines[-1]
+    if own_lines[-1].startswith("Error: "):
+        return "failed", own_lines[-1]
+    return "unfinished", f"killed, or still running: its log ends with: {own_lines[-1]}"
+
+
+def _slurm_log(results: Path, cell: AnyCell, since: Path) -> Path | None:
+    """Slurm's log of the newest job that was to make this record, and not that of another study's cell.
+
+    Jobs of other studies have the same names; a job that failed early names no record at all. The log must not be
+    older than the cell's own log `since`: else the last attempt was made without Slurm.
+    """
+    wildcards = "_".join(map(str, cell.coordinates.values()))
+    folder = SLURM_LOGS / f"rule_{cell.rule}" / wildcards
+    oldest = since.stat().st_mtime if since.exists() else 0.0
+    for path in _newest_first(folder):
+        text = path.read_text(errors="replace")
+        if path.stat().st_mtime >= oldest and (f"{results.name}/{cell.path}" in text or cell.path not in text):
+            return path
+    return None
+
+
+def _newest_first(folder: Path) -> Iterator[Path]:
+    yield from sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def _last_lines(log: Path, only: re.Pattern[str] | None = None) -> list[str]:
+    """The last lines of a log that are not blank (and match `only`), without what is private, each cut to a length that
+    can be read: in this order, a token cut in two would not be recognised."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    wanted = [line for line in lines if line.strip() and (only is None or only.match(line))]
+    return [without_private(line)[:LINE_CHARACTERS].rstrip() for line in wanted[-LOG_LINES:]]
+
+
+def without_private(text: str) -> str:
+    """`text` without what is private to whoever runs this."""
+    return redacted(text, home=os.environ.get("HOME", ""))

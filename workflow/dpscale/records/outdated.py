@@ -1,0 +1,100 @@
+"""Which results of a study are to be made: those that are missing, and those that are not of this study.
+
+Torch-free and quick: this runs whenever the Snakefile is read.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from dpscale.errors import RecordError, StudyError
+from dpscale.plan.plan import Plan
+from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Study
+from dpscale.records.collect import examine, read_network_facts
+from dpscale.records.files import read_record, set_aside
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """Paths of files that are to be made. Rejected records are measurements: they are kept under a new name."""
+
+    missing_records: tuple[Path, ...] = ()
+    rejected_records: tuple[Path, ...] = ()
+    others: tuple[Path, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        return frozenset(str(path) for path in (*self.missing_records, *self.rejected_records, *self.others))
+
+    def set_aside(self, measured: Collection[str]) -> Iterator[Path]:
+        """Rename every rejected record that is about to be `measured` again, one at a time, giving its new path."""
+        for path in self.rejected_records:
+            if str(path) in measured and path.exists():
+                yield set_aside(path)
+
+
+def find_outdated(study: Study, planned: Plan, results: Path, also: Iterable[Path] = ()) -> Outdated:
+    """What is missing under the folder `results`, or stands there but was not made for `study`; and `also` these."""
+    missing, rejected, reasons = [], [], []
+    for cell, record, problem in examine(results, planned.all_cells, study.settings):
+        if problem:
+            rejected.append(results / cell.path)
+            reasons.append(problem)
+        elif record is None:
+            missing.append(results / cell.path)
+    others = (
+        *_outdated_study(study, results),
+        *_outdated_dataset(study, results),
+        *_outdated_network(study, results),
+        *also,
+        *_partial_tables(results),
+    )
+    return Outdated(tuple(missing), tuple(rejected), others, tuple(reasons))
+
+
+def _outdated_study(study: Study, results: Path) -> Iterator[Path]:
+    path = results / STUDY_FILE
+    try:
+        # With its defaults: a setting that is younger than the file is no other study.
+        if Study(json.loads(path.read_text())).values != study.values:
+            yield path
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, StudyError):
+        yield path
+
+
+def _outdated_network(study: Study, results: Path) -> Iterator[Path]:
+    path = results / NETWORK_FACTS
+    if path.exists() and read_network_facts(results, study.settings) is None:
+        yield path
+
+
+def _partial_tables(results: Path) -> Iterator[Path]:
+    """Tables that list missing cells were made for a partial page: file times would not tell that from a whole one."""
+    path = results / MISSING_TABLE
+    try:
+        with path.open() as lines:
+            heading, first_row = lines.readline(), lines.readline()
+    except OSError:
+        return
+    if heading and first_row:
+        yield path
+
+
+def _outdated_dataset(study: Study, results: Path) -> Iterator[Path]:
+    path = results / DATASET_MANIFEST
+    if not path.exists():
+        return
+    try:
+        manifest = read_record("dataset", path)
+    except RecordError:
+        yield path
+        return
+    wanted = study["dataset"]
+    elsewhere = not manifest["synthetic"] and Path(manifest["root"]) != Path(wanted["root"])
+    if elsewhere or any(manifest[key] != wanted[key] for key in ("source", "images")):
+        yield path

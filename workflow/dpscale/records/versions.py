@@ -1,0 +1,27 @@
+"""Versions of the measurements, by kind of record.
+
+A version is raised whenever measuring code changes in a way that can change a number: every cell of that kind is then
+measured again. Tables can go on showing records of the older versions named here, as what they are; records of
+different versions are never pooled.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Version:
+    """The version that is measured now, and the older ones that tables can still read."""
+
+    current: int
+    still_readable: frozenset[int] = frozenset()
+
+    def reads(self, version: int) -> bool:
+        """Whether tables can show a record of this version."""
+        return version == self.current or version in self.still_readable
+
+
+VERSIONS: Mapping[str, Version] = MappingProxyType(
+    {"timing": Version(1), "communication": Version(1), "collectives": Version(1), "training": Version(1)}
+)

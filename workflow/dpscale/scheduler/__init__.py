@@ -1,0 +1,1 @@
+"""What jobs ask a cluster for, Slurm, and Snakemake. Free of torch: this is read on login nodes."""

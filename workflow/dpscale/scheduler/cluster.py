@@ -1,0 +1,133 @@
+"""What a job asks a cluster's scheduler for: pure functions of the cell, the study and config/cluster.yaml.
+
+Free of torch: this is read on login nodes.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpscale.errors import ClusterError
+from dpscale.plan.cells import Configuration
+from dpscale.schemas.settings import TimingSettings, TrainingSettings
+from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
+from dpscale.vocabulary.strategies import strategy
+
+# Host memory, in MB of 10^6 bytes. A process that trains holds Python, torch and, on a GPU, CUDA's context and
+# libraries; a DataLoader's process holds Python and torch.
+PROCESS_MB = 4000
+LOADER_PROCESS_MB = 500
+# 3 x 32 x 32 float32: the epoch of the compute scope lies in (pinned) host memory.
+IMAGE_MB = 3 * 32 * 32 * 4 / 1e6
+# 3 x 40 x 40 of 8 bits: an image with the padding that crops are cut out of.
+PADDED_IMAGE_MB = 3 * 40 * 40 / 1e6
+# Activations and gradients of ResNet-18 (width 64, float32): results/recorded has 4.8 to 6.7 MB an image from batch
+# 128 on, as peak memory over batch. On a CPU they are host memory.
+ACTIVATIONS_MB_PER_IMAGE = 7
+FULL_WIDTH = 64
+
+# Beside the cell's own time limit: starting Snakemake twice in the job, a container, torch from a network's disk.
+START_MIN = 10
+
+
+class Cluster:
+    """A validated config/cluster.yaml with every default filled in. Raises ClusterError; `source` names it there."""
+
+    def __init__(self, values: Mapping[str, Any], source: str = "cluster"):
+        problems = violations("cluster", values)
+        if problems:
+            raise ClusterError(f"{source}: {'; '.join(problems)}. See config/README.md for every key.")
+        self.values = with_defaults(load_schema("cluster"), values)
+
+    @classmethod
+    def read(cls, path: Path) -> "Cluster":
+        """The cluster in a YAML file. Raises ClusterError, also where the file cannot be read."""
+        return cls(read_yaml(path, ClusterError), source=str(path))
+
+    @property
+    def command_prefix(self) -> str:
+        """What to put before a command that needs torch; ends with a blank where there is anything."""
+        prefix = str(self.values["command_prefix"]).strip()
+        return f"{prefix} " if prefix else ""
+
+    def holds_gpus(self, settings: TimingSettings) -> bool:
+        """Whether the cells of a study are jobs that hold GPUs."""
+        return settings.device == "cuda" or bool(self.values["rehearsal"])
+
+    def cell_options(self, settings: TimingSettings) -> dict[str, Any]:
+        """Options of the jobs of all cells of a study, by the names of Snakemake's executor for Slurm."""
+        return self._options("gpu_jobs" if self.holds_gpus(settings) else "cpu_jobs")
+
+    def cpu_options(self) -> dict[str, Any]:
+        """Options of the jobs that never hold a GPU."""
+        return self._options("cpu_jobs")
+
+    def gres(self, settings: TimingSettings, gpus: int) -> str:
+        """The GPUs of a cell's job, `gpu:v100:2`, on every node of the job, which has one. Empty without GPUs."""
+        if not self.holds_gpus(settings):
+            return ""
+        gpu_type = self.values["gpu_jobs"]["gpu_type"]
+        return ":".join(["gpu", *([gpu_type] if gpu_type else []), str(gpus)])
+
+    def _options(self, kind: str) -> dict[str, Any]:
+        jobs = self.values[kind]
+        options = {
+            "slurm_account": self.values["account"],
+            "slurm_partition": jobs["partition"],
+            "constraint": jobs["constraint"],
+            "slurm_extra": "--exclusive" if jobs.get("exclusive") else None,
+        }
+        # One node: a job must never be spread over two. Options left out are the cluster's to choose.
+        return {"nodes": 1, **{name: value for name, value in options.items() if value}}
+
+
+def training_processes(configuration: Configuration) -> int:
+    """Processes that train a configuration together."""
+    return strategy(configuration.strategy).processes(configuration.gpus)
+
+
+def cpus(settings: TimingSettings, configuration: Configuration) -> int:
+    """A core for every thread that feeds a GPU, or for every worker on a CPU; and for every DataLoader process."""
+    return configuration.gpus + _loader_processes(settings, configuration)
+
+
+def memory_mb(settings: TimingSettings, configuration: Configuration, attempt: int) -> int:
+    """Host memory of a cell's job, in MB, `attempt` times what is expected: running out of it ends in a retry."""
+    expected_mb = (
+        training_processes(configuration) * PROCESS_MB
+        + _loader_processes(settings, configuration) * LOADER_PROCESS_MB
+        + settings.epoch_images * IMAGE_MB
+    )
+    if settings.device == "cpu":
+        expected_mb += configuration.global_batch * ACTIVATIONS_MB_PER_IMAGE * settings.width / FULL_WIDTH
+    return attempt * math.ceil(expected_mb)
+
+
+def training_memory_mb(arm: TrainingSettings, attempt: int) -> int:
+    """Host memory of a job that trains an arm, in MB: every process reads all images, in 8 bits; none loads any."""
+    expected_mb = training_processes(Configuration.of_arm(arm)) * (PROCESS_MB + arm.epoch_images * PADDED_IMAGE_MB)
+    if arm.device == "cpu":
+        expected_mb += arm.last_global_batch * ACTIVATIONS_MB_PER_IMAGE * arm.width / FULL_WIDTH
+    return attempt * math.ceil(expected_mb)
+
+
+def collectives_memory_mb(gpus: int, attempt: int) -> int:
+    """Host memory of a job that times collectives, in MB: messages are small beside a process with torch."""
+    return attempt * gpus * PROCESS_MB
+
+
+def timeout_s(cell_timeout_s: float, attempt: int) -> float:
+    """The time a cell is given, in seconds: the study's, and as much again with every attempt."""
+    return attempt * cell_timeout_s
+
+
+def runtime_min(cell_timeout_s: float, attempt: int) -> int:
+    """The time limit of a cell's job, in minutes: above the cell's own, which says more when it ends a cell."""
+    return math.ceil(timeout_s(cell_timeout_s, attempt) / 60) + START_MIN
+
+
+def _loader_processes(settings: TimingSettings, configuration: Configuration) -> int:
+    if "end_to_end" not in settings.scopes:
+        return 0
+    return training_processes(configuration) * settings.loader_workers

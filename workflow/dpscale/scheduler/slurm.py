@@ -1,0 +1,139 @@
+"""Questions to Slurm before anything is submitted: is an earlier run still going, and will it ever run these jobs?"""
+
+import getpass
+import math
+import shlex
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dpscale.errors import ClusterError
+
+# What a job asks for, by the names of Snakemake's executor for Slurm, and as options of sbatch.
+SBATCH_OPTIONS = {
+    "slurm_account": "--account",
+    "slurm_partition": "--partition",
+    "constraint": "--constraint",
+    "nodes": "--nodes",
+    "gres": "--gres",
+    "cpus_per_task": "--cpus-per-task",
+    "mem_mb": "--mem",
+    "runtime": "--time",
+}
+ANSWER_S = 60
+
+
+def require_no_running_jobs(folder: Path, name_prefix: str) -> None:
+    """Raise ClusterError where jobs of an earlier run in `folder` are still queued or running, or Slurm does not tell.
+
+    That happens after Snakemake was killed: its jobs live on, and would be measured a second time beside themselves.
+    """
+    done = _run("squeue", f"--user={getpass.getuser()}", "--noheader", "--format=%i|%T|%Z|%j")
+    if done.returncode != 0:
+        raise ClusterError(f"Slurm does not say which jobs there are: {done.stderr.strip()}. Try again later")
+    jobs = [line.split("|", 3) for line in done.stdout.splitlines()]
+    alive = {
+        number: state.lower()
+        for number, state, workdir, name in jobs
+        if Path(workdir) == folder and name.startswith(f"{name_prefix}_")
+    }
+    if alive:
+        numbers = " ".join(alive)
+        states = ", ".join(f"{number} {state}" for number, state in alive.items())
+        raise ClusterError(
+            f"jobs of an earlier run (or of another study's, going on now) in this folder are still there: {states}. "
+            f"Wait until `squeue --jobs {','.join(alive)}` is empty, then run again: what they finish is kept. "
+            f"Or cancel them first: scancel {numbers}"
+        )
+
+
+def require_possible(jobs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+    """Raise ClusterError where Slurm refuses what one of the `jobs` asks for. Nothing is submitted.
+
+    `jobs` are names with what each asks for (the keys of SBATCH_OPTIONS, and `slurm_extra`); equal demands are
+    tried once.
+    """
+    names: dict[tuple[str, ...], str] = {}
+    for name, resources in jobs:
+        names.setdefault(sbatch_options(resources), name)
+    refusals = [(name, options, answer) for options, name in names.items() if (answer := _refusal(options))]
+    if refusals:
+        lines = [f"{name}: sbatch {shlex.join(options)}: {answer}" for name, options, answer in refusals]
+        raise ClusterError(
+            "Slurm will not run these jobs; nothing was submitted.\n  "
+            + "\n  ".join(lines)
+            + f"\nThis cluster offers:\n  {_offer()}\n"
+            "Mend config/cluster.yaml (account, GPU type, partition, constraint), or the study's gpus."
+        )
+
+
+def require_time(partition: str | None, minutes: int, attempts: int) -> None:
+    """Raise ClusterError where a cell's last attempt asks for more minutes than `partition` (None: the default) gives.
+
+    Under Slurm's default settings such a job is accepted, and waits for ever.
+    """
+    for line in _ask("sinfo", "--noheader", "--format=%P|%l").splitlines():
+        name, limit = line.split("|")
+        is_asked_for = name.endswith("*") if partition is None else name.rstrip("*") == partition
+        if is_asked_for and minutes > limit_min(limit):
+            raise ClusterError(
+                f"attempt {attempts} of a cell would ask for {minutes} min; partition {name.rstrip('*')} gives {limit} "
+                "(days-hours:minutes:seconds). Lower cell_timeout_s in the study, or name another partition in "
+                "config/cluster.yaml"
+            )
+
+
+def limit_min(limit: str) -> float:
+    """Minutes of a time limit as Slurm writes it: `infinite`, `30:00`, `12:00:00`, `7-00:00:00`."""
+    if not limit[:1].isdigit():
+        return math.inf
+    days, _, clock = limit.rpartition("-")
+    seconds = 0
+    for part in clock.split(":"):
+        seconds = 60 * seconds + int(part)
+    return int(days or 0) * 24 * 60 + seconds / 60
+
+
+def sbatch_options(resources: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a job asks for, as options of sbatch."""
+    options = [f"{option}={resources[name]}" for name, option in SBATCH_OPTIONS.items() if resources.get(name)]
+    return (*options, *shlex.split(resources.get("slurm_extra") or ""))
+
+
+def _refusal(options: Iterable[str]) -> str | None:
+    """Slurm's own words where it would refuse a job with these options, else None."""
+    done = _run("sbatch", "--test-only", *options, "--wrap=true")
+    if done.returncode == 0:
+        return None
+    errors = [line.removeprefix("sbatch: error: ") for line in done.stderr.splitlines() if line.strip()]
+    return "; ".join(errors) or f"exit code {done.returncode}"
+
+
+def _offer() -> str:
+    """Partitions with their time limits, nodes and GPUs, and the user's accounts, as far as Slurm tells."""
+    offered = "partition %R: %D nodes, %c cores, %m MB, GPUs %G, features %f, at most %l"
+    partitions = _ask("sinfo", "--noheader", f"--format={offered}")
+    accounts = _ask("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=user,account")
+    me = f"{getpass.getuser()}|"
+    mine = sorted({line.removeprefix(me) for line in accounts.splitlines() if line.startswith(me)})
+    return "\n  ".join([*sorted(partitions.splitlines()), f"your accounts: {', '.join(mine) or 'none known'}"])
+
+
+def _ask(*command: str) -> str:
+    """What a command prints; nothing where it fails: what cannot be asked is no reason to stop."""
+    try:
+        done = _run(*command)
+    except ClusterError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Raises ClusterError where the program is not there or does not answer."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S)
+    except OSError as error:
+        raise ClusterError(f"{command[0]}: {error.strerror}. Use --profile slurm on a cluster's login node") from error
+    except subprocess.TimeoutExpired as error:
+        raise ClusterError(f"{command[0]} did not answer within {ANSWER_S} s. Try again later") from error

@@ -1,0 +1,100 @@
+"""The few touches of Snakemake's insides, typed and in one place.
+
+Private parts are used, so pyproject.toml bounds the versions of Snakemake and of its executor for Slurm.
+"""
+
+import argparse
+import os.path
+import shlex
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from snakemake.settings.enums import RerunTrigger
+
+from dpscale.errors import ClusterError
+from dpscale.records.outdated import Outdated
+from dpscale.scheduler import slurm
+from dpscale.scheduler.cluster import runtime_min
+
+if TYPE_CHECKING:
+    from snakemake.jobs import Job
+    from snakemake.workflow import Workflow
+
+
+def measure_one_at_a_time(workflow: "Workflow") -> None:
+    """Never let two measurements share a machine. A cluster's profile, where every job has GPUs of its own, lifts this
+    with a limit of its own."""
+    if "measuring" not in workflow.global_resources:
+        workflow.register_resource("measuring", 1)
+
+
+def decide_by_results(workflow: "Workflow", outdated: Outdated) -> None:
+    """Have the results themselves and file times decide what is made, not Snakemake's own memory of earlier runs.
+
+    Results may come from another machine, and an edited rule or a re-made dataset is no reason to measure a cell again.
+    Missing records are named too: Snakemake alone would not miss a record whose page stands.
+    """
+    workflow.dag_settings.rerun_triggers = {RerunTrigger.MTIME}
+    workflow.dag.forcefiles.update(outdated.paths)
+
+
+def jobs_to_run(workflow: "Workflow") -> list["Job"]:
+    """The jobs that this run is going to start."""
+    return list(workflow.dag.needrun_jobs())
+
+
+def prepare_slurm(
+    workflow: "Workflow", jobs: Iterable["Job"], cell_rules: Collection[str], cell_timeout_s: float, outdated: Outdated
+) -> None:
+    """Where this run submits to Slurm: raise ClusterError before anything is submitted if an earlier run is still
+    going, or if Slurm will not run a job; then have Snakemake look at its jobs steadily."""
+    if workflow.executor_plugin.name != "slurm":
+        return
+    _ask_slurm(workflow, list(jobs), cell_rules, cell_timeout_s, outdated)
+    _look_steadily(workflow.executor_plugin.executor, workflow.remote_execution_settings.seconds_between_status_checks)
+
+
+def _ask_slurm(
+    workflow: "Workflow", jobs: Sequence["Job"], cell_rules: Collection[str], cell_timeout_s: float, outdated: Outdated
+) -> None:
+    cells = [job for job in jobs if job.rule.name in cell_rules]
+    attempts = 1 + workflow.execution_settings.retries
+    if cells:
+        slurm.require_no_running_jobs(Path.cwd(), workflow.executor_settings.jobname_prefix)
+        # Jobs of a killed run may have written records after this run was planned: it would measure those again.
+        if any(path.exists() for path in outdated.missing_records):
+            raise ClusterError(
+                "jobs of an earlier run have just finished: the same command again counts what they wrote"
+            )
+        last_min = runtime_min(cell_timeout_s, attempts)
+        slurm.require_time(cells[0].resources.get("slurm_partition"), last_min, attempts)
+    slurm.require_possible([(" ".join([str(job), *job.wildcards]), job.resources) for job in jobs if not job.is_local])
+
+
+def _look_steadily(executor: type, seconds: float) -> None:
+    """Have Snakemake's executor class for Slurm look at its jobs every `seconds` at the latest.
+
+    It waits 10 s longer after each look that found no job ended, up to 180 s, and has no setting for it: a cancelled
+    cell would go unnoticed for three minutes, and the last cell of a study would end three minutes late.
+    """
+    interval = executor.next_seconds_between_status_checks  # type: ignore[attr-defined]
+    executor.next_seconds_between_status_checks = property(  # type: ignore[attr-defined]
+        lambda self: min(interval.fget(self), seconds), interval.fset
+    )
+
+
+def partial_command(arguments: Sequence[str]) -> str:
+    """The command for a page from what there is, with the profile and the study of the run with these `arguments`."""
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options.add_argument("--profile")
+    options.add_argument("--configfile", "--configfiles", nargs="+", default=[])
+    options.add_argument("--config", "-C", nargs="*", default=[])
+    given, _ = options.parse_known_args(list(arguments))
+    program = "snakemake" if shutil.which("snakemake") else os.path.relpath(Path(sys.executable).with_name("snakemake"))
+    where = ["--profile", given.profile] if given.profile else ["--cores", "1"]
+    files = ["--configfile", *given.configfile] if given.configfile else []
+    changes = ["--config", *given.config] if given.config else []
+    return shlex.join([program, *where, "partial", *files, *changes])

@@ -1,0 +1,316 @@
+"""Every setting that can change a number, stated once.
+
+A field of one of these classes is a setting: its type, default, help and limits, and its place in the study file. From
+that follow the study's schema, the options of the command line, the `settings` of a record, what `dpscale compare`
+refuses, and which cells are measured again: those whose class has the field. A record that does not name a setting was
+measured before the setting existed, and has its default.
+"""
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from typing import Any, Self, get_args, get_origin, get_type_hints
+
+from dpscale.vocabulary.strategies import STRATEGIES
+
+# Where the settings of an arm stand in the study file, below `training.arms.<arm>`.
+ARM = ("training", "arms", "<arm>")
+
+_JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def setting(path: str, help: str, default: Any = MISSING, *, arm_may_set: bool = False, **limits: Any) -> Any:
+    """A setting at the dotted `path` of the study file; `limits` are further keys of its JSON Schema.
+
+    An arm of the training `arm_may_set` its own value in place of the study's.
+    """
+    place = {"path": tuple(path.split(".")), "help": help, "limits": limits, "arm_may_set": arm_may_set}
+    return field(metadata=place) if default is MISSING else field(default=default, metadata=place)
+
+
+def arm_setting(help: str, default: Any = MISSING, **limits: Any) -> Any:
+    """A setting that every arm of the training has for itself; its name is its key."""
+    place = {"path": ARM, "help": help, "limits": limits, "arm_may_set": False}
+    return field(metadata=place) if default is MISSING else field(default=default, metadata=place)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings:
+    """What the network's own facts depend on. Every further kind of measurement depends on more of the study."""
+
+    network: str = setting(
+        "network.name",
+        "cifar_resnet18 is the ResNet-18 for 32x32 images; torchvision_resnet18 is resnet18(num_classes=10).",
+        "cifar_resnet18",
+        enum=["cifar_resnet18", "torchvision_resnet18"],
+    )
+    width: int = setting("network.width", "Channels of the first stage; torchvision_resnet18 has 64.", 64, minimum=1)
+
+    @classmethod
+    def of(cls, study: Mapping[str, Any]) -> Self:
+        """The settings in a complete (validated, defaults filled in) study mapping."""
+        return cls.from_json({name: _value_at(study, cls.path_of(name)) for name in cls.names()})
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """The settings in a record; what it does not name has its default. Lists become tuples."""
+        return cls(**{name: _hashable(values[name]) for name in cls.names() if name in values})
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(item.name for item in fields(cls))
+
+    @classmethod
+    def path_of(cls, name: str) -> tuple[str, ...]:
+        """Where the setting `name` stands in the study file."""
+        path: tuple[str, ...] = _field(cls, name).metadata["path"]
+        return (*path, name) if path == ARM else path
+
+    @classmethod
+    def schema_of(cls, name: str) -> dict[str, Any]:
+        """The JSON Schema of the setting `name`."""
+        return _schema(cls, name)
+
+    @classmethod
+    def default_of(cls, name: str) -> Any:
+        """The default of the setting `name`."""
+        return _field(cls, name).default
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    def same_network(self, record_settings: Mapping[str, Any]) -> bool:
+        """Whether the settings of a record are of the same network."""
+        of_record = NetworkSettings.from_json(record_settings)
+        return all(getattr(self, name) == getattr(of_record, name) for name in NetworkSettings.names())
+
+    def options(self) -> str:
+        """The settings as options of the commands of `dpscale`."""
+        return " ".join(
+            f"--{name.replace('_', '-')} {value}" for name in self.names() for value in _as_tuple(getattr(self, name))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectivesSettings(NetworkSettings):
+    """What collectives depend on: the messages are as large as the network makes them."""
+
+    device: str = setting(
+        "device",
+        "Where workers compute. On cpu a worker is one process with one thread, and only single and ddp exist.",
+        "cuda",
+        enum=["cuda", "cpu"],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSettings(CollectivesSettings):
+    """What a training step depends on, beside strategy, GPUs and batch."""
+
+    precision: str = setting(
+        "precision",
+        "float32 leaves TF32 convolutions as torch has them by default; float32-strict turns TF32 off; bfloat16 is "
+        "autocast.",
+        "float32",
+        enum=["float32", "float32-strict", "bfloat16"],
+    )
+    memory_format: str = setting(
+        "memory_format", "Layout of images and weights.", "contiguous", enum=["contiguous", "channels_last"]
+    )
+    learning_rate: float = setting(
+        "optimiser.learning_rate", "Learning rate.", 0.1, arm_may_set=True, exclusiveMinimum=0
+    )
+    momentum: float = setting("optimiser.momentum", "Momentum.", 0.9, arm_may_set=True, minimum=0, exclusiveMaximum=1)
+    weight_decay: float = setting("optimiser.weight_decay", "Weight decay.", 0.0005, arm_may_set=True, minimum=0)
+    dataset_source: str = setting(
+        "dataset.source",
+        "cifar10 is torchvision's; imagefolder has train/<class>/ and test/<class>/; synthetic is noise of the same "
+        "shape.",
+        "cifar10",
+        enum=["cifar10", "imagefolder", "synthetic"],
+    )
+    epoch_images: int = setting("dataset.images", "Training images in an epoch (D).", 50000, minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingSettings(StepSettings):
+    """What a timing cell depends on, beside its coordinates."""
+
+    scopes: tuple[str, ...] = setting(
+        "scopes",
+        "What the clock contains. compute is copy, forward, backward and update, with the epoch's batches already in "
+        "(pinned) host memory; end_to_end adds the DataLoader.",
+        ("compute", "end_to_end"),
+        minItems=1,
+        items={"enum": ["compute", "end_to_end"]},
+    )
+    warmup_epochs: int = setting(
+        "epochs.warmup", "Epochs run before the first timed one and never reported.", 1, minimum=1
+    )
+    timed_epochs: int = setting("epochs.timed", "Timed epochs per scope, at most.", 5, minimum=1)
+    budget_s: float = setting(
+        "epochs.budget_s",
+        "Seconds of timed epochs per scope. The first timed epoch is always run whole; no other starts once they are "
+        "spent.",
+        20,
+        exclusiveMinimum=0,
+    )
+    loader_workers: int = setting(
+        "dataset.loader_workers", "DataLoader processes of every training process.", 2, minimum=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings(StepSettings):
+    """What an arm of the training depends on, beside its seed: a step's settings and the arm's own."""
+
+    strategy: str = arm_setting("How it trains.", enum=list(STRATEGIES))
+    gpus: int = arm_setting("GPUs (on cpu: worker processes).", minimum=1)
+    batch_per_gpu: int = arm_setting("Images per GPU and step.", minimum=1)
+    epochs: int = arm_setting("Epochs of the training.", 5, minimum=1)
+    optimiser: str = arm_setting(
+        "SGD with momentum, the same with Nesterov's momentum, LARS (You et al. 2017) or LAMB (You et al. 2020).",
+        "sgd",
+        enum=["sgd", "nesterov", "lars", "lamb"],
+    )
+    learning_rate_scaling: str = arm_setting(
+        "What the learning rate is multiplied with, of the first global batch over 128.",
+        "none",
+        enum=["none", "linear", "square_root"],
+    )
+    warmup_epochs: float = arm_setting("Epochs in which the rate rises linearly; fractions count.", 0, minimum=0)
+    warmup_start: float = arm_setting("Share of the rate that the warm-up starts from.", 0, minimum=0, maximum=1)
+    schedule: str = arm_setting(
+        "The rate after the warm-up. constant keeps it; cosine and one_cycle bring it to zero at the end, one_cycle on "
+        "a straight line; step multiplies it with step_factor at every one of step_epochs.",
+        "constant",
+        enum=["constant", "cosine", "step", "one_cycle"],
+    )
+    step_epochs: tuple[float, ...] = arm_setting(
+        "Epochs after which the schedule step lowers the rate; fractions count.", (), items={"exclusiveMinimum": 0}
+    )
+    step_factor: float = arm_setting(
+        "What the schedule step multiplies the rate with.", 0.1, exclusiveMinimum=0, exclusiveMaximum=1
+    )
+    trust_coefficient: float = arm_setting("Of LARS.", 0.001, exclusiveMinimum=0)
+    label_smoothing: float = arm_setting(
+        "Share of the target spread over all classes.", 0, minimum=0, exclusiveMaximum=1
+    )
+    batch_growth_epochs: tuple[int, ...] = arm_setting(
+        "Epochs after which the batch grows, in place of a falling rate (Smith et al. 2018).", (), items={"minimum": 1}
+    )
+    batch_growth_factor: int = arm_setting("What the batch is multiplied with each time.", 2, minimum=2)
+    weight_decay_on_norm_and_bias: bool = arm_setting("Do batch-norm and biases decay too.", True)
+    bias_rate_factor: float = arm_setting("Learning rate of biases over that of all others.", 1, exclusiveMinimum=0)
+    zero_init_residual: bool = arm_setting("Does every residual branch start at zero (Goyal et al. 2017).", False)
+    averaging_decay: float = arm_setting(
+        "Decay per step of an exponential average of the weights, which is what is tested. 0 averages none.",
+        0,
+        minimum=0,
+        exclusiveMaximum=1,
+    )
+    sync_batch_norm: bool = arm_setting("Do the workers of ddp share batch-norm's statistics.", False)
+    gradient_clipping: float = arm_setting("Largest norm of the whole gradient. 0 clips none.", 0, minimum=0)
+    set_epoch: bool = arm_setting("Is the sampler told the epoch. Without it every epoch has the same order.", True)
+
+    @classmethod
+    def of_arm(cls, study: Mapping[str, Any], arm: Mapping[str, Any]) -> Self:
+        """The settings of an `arm` in a complete study mapping; what it leaves out is the study's."""
+        of_study = StepSettings.of(study).to_json()
+        without_momentum = {"momentum": 0} if arm["optimiser"] == "lamb" else {}
+        return cls.from_json({**of_study, **without_momentum, **arm})
+
+    @property
+    def global_batch(self) -> int:
+        """Images per step in the first epoch, over all GPUs."""
+        return self.gpus * self.batch_per_gpu
+
+    @property
+    def last_global_batch(self) -> int:
+        """Images per step in the last epoch, over all GPUs."""
+        return self.global_batch * int(self.batch_growth_factor ** len(self.batch_growth_epochs))
+
+
+# By kind of record.
+SETTINGS: Mapping[str, type[NetworkSettings]] = types.MappingProxyType(
+    {
+        "network": NetworkSettings,
+        "collectives": CollectivesSettings,
+        "communication": StepSettings,
+        "timing": TimingSettings,
+        "training": TrainingSettings,
+    }
+)
+
+
+def record_settings_schema(kind: str) -> dict[str, Any]:
+    """The JSON Schema of the `settings` of a record.
+
+    None is required: a setting that is younger than the record is not in it. Others are allowed: an older version of
+    the measurement may have had them.
+    """
+    settings = SETTINGS[kind]
+    described = {name: _without_default(settings.schema_of(name)) for name in settings.names()}
+    return {"type": "object", "properties": described}
+
+
+def study_settings_schemas() -> dict[tuple[str, ...], dict[str, Any]]:
+    """The JSON Schema of every setting by its path in the study file, those of an arm included."""
+    of_study = {
+        settings.path_of(name): settings.schema_of(name) for settings in SETTINGS.values() for name in settings.names()
+    }
+    return {**of_study, **{(*ARM, name): schema for name, schema in arm_schemas().items()}}
+
+
+def arm_schemas() -> dict[str, dict[str, Any]]:
+    """The JSON Schema of every setting that an arm can have; one without a default is the study's where it is left out."""
+    found = {}
+    for name in TrainingSettings.names():
+        path, schema = TrainingSettings.path_of(name), TrainingSettings.schema_of(name)
+        if path[:-1] == ARM:
+            found[name] = schema
+        elif _field(TrainingSettings, name).metadata["arm_may_set"]:
+            instead = f"{schema['description']} Without it {'.'.join(path)}."
+            found[name] = {**_without_default(schema), "description": instead}
+    return found
+
+
+def required_of_arm() -> list[str]:
+    """The keys that every arm must have."""
+    return [item.name for item in fields(TrainingSettings) if item.default is MISSING]
+
+
+def _schema(settings: type[NetworkSettings], name: str) -> dict[str, Any]:
+    stated = _field(settings, name)
+    annotation = get_type_hints(settings)[name]
+    limits = dict(stated.metadata["limits"])
+    if get_origin(annotation) is tuple:
+        items = {"type": _JSON_TYPES[get_args(annotation)[0]], **limits.pop("items", {})}
+        schema = {"type": "array", "uniqueItems": True, "items": items}
+    else:
+        schema = {"type": _JSON_TYPES[annotation]}
+    default = stated.default
+    defaults = {} if default is MISSING else {"default": list(default) if isinstance(default, tuple) else default}
+    return {**schema, **limits, **defaults, "description": stated.metadata["help"]}
+
+
+def _field(settings: type[NetworkSettings], name: str) -> Field[Any]:
+    return settings.__dataclass_fields__[name]
+
+
+def _without_default(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key != "default"}
+
+
+def _value_at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    for key in path:
+        values = values[key]
+    return values
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
