@@ -59,14 +59,14 @@ def test_an_arms_record_depends_on_that_arm_alone():
     before = study({"a": SMALL, "b": LARGE})
     (cell, *_) = plan(before).training
     record = {"measurement_version": 1, "cell": cell.coordinates, "settings": cell.settings.to_json()}
-    assert differences(record, cell, before.settings.to_json()) == []
+    assert differences(record, cell, before.settings) == []
     for changed in (
         study({"a": SMALL, "b": {**LARGE, "epochs": 9}, "c": SMALL}, {"seeds": 9, "target_accuracy": 0.5}),
         study({"a": SMALL}, {"baseline": "a"}, scopes=["compute"], epochs={"timed": 9}),
     ):
-        assert differences(record, plan(changed).training[0], changed.settings.to_json()) == []
+        assert differences(record, plan(changed).training[0], changed.settings) == []
     other = study({"a": {**SMALL, "label_smoothing": 0.1}})
-    assert differences(record, plan(other).training[0], other.settings.to_json()) == [
+    assert differences(record, plan(other).training[0], other.settings) == [
         "label_smoothing is 0, the study says 0.1"
     ]
 
