@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from dpscale.analyse.names import HELD_OUT, WHOLE_STEP
+from dpscale.analyse.columns import HELD_OUT, WHOLE_STEP
 from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect

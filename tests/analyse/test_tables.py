@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from dpscale.analyse.names import TABLES
+from dpscale.analyse.columns import TABLES
 from dpscale.analyse.tables import COLUMNS, build_tables, expected_cells, read_table
 from dpscale.cli import main
 from dpscale.plan.plan import plan

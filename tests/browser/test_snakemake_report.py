@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from dpscale.analyse.names import TABLES
+from dpscale.analyse.columns import TABLES
 
 pytestmark = [pytest.mark.browser, pytest.mark.snakemake]
 

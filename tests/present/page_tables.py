@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
+from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
 from dpscale.analyse.tables import COLUMNS, read_table
 from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit

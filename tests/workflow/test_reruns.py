@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpscale.analyse.names import TABLES
+from dpscale.analyse.columns import TABLES
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.outdated import find_outdated

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dpscale.analyse.columns import NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.analyse.estimators import Links, from_steps, isolated_step_s, links_of
-from dpscale.analyse.names import NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.analyse.points import Comparison, Row, columns
 from dpscale.formulas import scaling
 from dpscale.formulas.statistics import Estimate, derive
@@ -101,6 +101,7 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
         "allreduce_bytes_per_step": bytes_per_step,
         "steps_per_epoch": steps,
         "allreduce_bytes_per_epoch": bytes_per_step * steps,
+        "gradient_bytes": gradient_bytes,
         **columns("communication_s", inferred),
     }
     if strategy(at.strategy).sends_inputs and measured.network:

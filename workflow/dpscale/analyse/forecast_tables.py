@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any
 
 from dpscale.analyse.allreduce_model import Fit, Link, Measured, exact_link, fits
+from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT
 from dpscale.analyse.communication_tables import Estimates, Measurements
 from dpscale.analyse.forecast import Band, Prediction, extrapolate, held_out
 from dpscale.analyse.laws import fit_laws
-from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT
 from dpscale.analyse.overlap import Buckets, StepTimes, critical_batch, hidden_where_measured
 from dpscale.analyse.points import Comparison, Points, Row, columns
 from dpscale.errors import DpscaleError
@@ -167,6 +167,7 @@ def _extrapolated_rows(study: Study, basis: Basis) -> Iterator[Row]:
             **_band("images_per_s", one.images_per_s),
             **_band("speedup", one.speedup),
             **_band("efficiency", one.efficiency),
+            "gpus_at_most": study.epoch_images // one.batch_per_gpu,
         }
         if one.gpus * one.batch_per_gpu > study.epoch_images:
             row["reason"] = f"a step takes more than the {study.epoch_images} images of an epoch"

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dpscale.analyse import environments
+from dpscale.analyse.columns import COLUMNS, TEXT_COLUMNS
 from dpscale.analyse.communication_tables import (
     Measurements,
     bandwidth_row,
@@ -18,10 +19,11 @@ from dpscale.analyse.communication_tables import (
     estimates,
     steps_rows,
 )
+from dpscale.analyse.derived import with_derived
 from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
 from dpscale.analyse.peaks import mfu, peak_flop_s, peak_source
 from dpscale.analyse.points import Comparison, Point, Points, Row, columns, compare, points_of, why_missing
-from dpscale.analyse.training_tables import FIGURES, evidence_rows, results_of, summary_rows, training_rows
+from dpscale.analyse.training_tables import evidence_rows, results_of, summary_rows, training_rows
 from dpscale.audit import tables as published_audits
 from dpscale.formulas import scaling
 from dpscale.formulas.statistics import Estimate, derive
@@ -30,112 +32,6 @@ from dpscale.plan.plan import batches_per_gpu, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
-
-
-def _with_interval(*quantities: str) -> list[str]:
-    return [f"{name}{end}" for name in quantities for end in ("", "_low", "_high")]
-
-
-KEYS = ["strategy", "gpus", "batch_per_gpu", "global_batch", "scope", "environment"]
-ARM_KEYS = ["arm", "strategy", "gpus", "batch_per_gpu", "global_batch", "environment"]
-COLUMNS: dict[str, list[str]] = {
-    "times": [
-        *KEYS, "status", "reason", "runs", "n", "epoch_s", "epoch_s_low", "epoch_s_high", "first_timed_epoch_s",
-        "step_s", "step_s_low", "step_s_high", "images_per_s", "images_per_s_low", "images_per_s_high",
-        "steps_per_epoch", "peak_memory_bytes", "energy_j",
-        "flop_per_image", "peak_flop_s", "peak_source", "mfu", "mfu_low", "mfu_high",
-    ],
-    "speedup": [
-        *KEYS, "scaling", "status", "reason", "n", "baseline_n", "epoch_s", "baseline_epoch_s",
-        "speedup", "speedup_low", "speedup_high", "efficiency", "efficiency_low", "efficiency_high",
-        "speedup_from_steps", "speedup_from_steps_low", "speedup_from_steps_high",
-    ],
-    "communication": [
-        *KEYS, "status", "reason", "n", "epoch_s", "compute_s",
-        "communication_s", "communication_s_low", "communication_s_high", "communication_share",
-        "step_s", "baseline_step_s",
-        *_with_interval(
-            "communication_step_s", "ablation_step_s", "no_sync_step_s", "profiler_step_s", "profiler_exposed_step_s",
-            "profiler_least_step_s", "profiler_least_exposed_step_s",
-            "logger_step_s", "logger_exposed_step_s", "isolated_step_s", "training_step_s", "profiled_step_s",
-        ),
-    ],
-    "bandwidth": [
-        *KEYS, "status", "reason", "n", "parameters", "allreduce_bytes_per_step", "steps_per_epoch",
-        "allreduce_bytes_per_epoch", "communication_s", "communication_s_low", "communication_s_high",
-        *_with_interval("bandwidth_gb_s", "profiler_bandwidth_gb_s", "bus_bandwidth_gb_s", "utilisation"),
-        "root_link_bytes_per_step",
-    ],
-    "steps": [
-        "strategy", "gpus", "batch_per_gpu", "global_batch", "environment", "device", "phase", "n",
-        *_with_interval("compute_s", "communication_s", "copy_s", "idle_s"), "hidden_communication_s", "parts_s",
-        *_with_interval("step_s"), "difference",
-    ],
-    "collectives": [
-        "operation", "gpus", "message_bytes", "environment", "runs", "n", *_with_interval("time_s"), "time_s_min",
-        "time_s_p95", "algorithm_bandwidth_gb_s", *_with_interval("bus_bandwidth_gb_s"), "use", "source", "target",
-    ],
-    "laws": [
-        "strategy", "scope", "environment", "batch_per_gpu", "law", "parameter", *_with_interval("value"), "points",
-        "degrees_of_freedom", "worst_relative_error", "statement",
-    ],
-    "allreduce_models": [
-        "environment", "status", "reason", "algorithm", "gpus", *_with_interval("latency_s", "bandwidth_gb_s"),
-        "median_relative_error", "worst_relative_error",
-    ],
-    "forecast": [
-        "kind", "environment", "status", "reason", "gpus", "batch_per_gpu", "global_batch", "nodes",
-        "calibrated_on_gpus", "algorithm", "compute_s", "overhead_s", "exposed_s", "hidden_s",
-        *_with_interval("step_s", "measured_step_s", "relative_error"), "within_tolerance",
-        "carried_over_relative_error", *_with_interval("images_per_s", "speedup", "efficiency"),
-    ],
-    "critical_batch": [
-        "environment", "status", "reason", "gpus", "algorithm", *_with_interval("batch_per_gpu"), "profiled",
-        "measured_batch_per_gpu",
-    ],
-    "training": [
-        *ARM_KEYS, "seed", "epoch", "status", "steps", "learning_rate", "training_loss", "training_accuracy",
-        "test_loss", "test_accuracy", "epoch_s", "images_per_s", "gpu_s", "energy_j", "elapsed_s",
-    ],
-    "training_summary": [
-        *ARM_KEYS, "epochs", "remedies", "is_baseline", "status", "reason", "seeds", "diverged",
-        *_with_interval(*FIGURES), "test_accuracy_spread",
-        *_with_interval("training_loss_difference", "training_accuracy_difference", "test_accuracy_difference"),
-        "without_remedies", *_with_interval("test_accuracy_gain", "training_loss_change"), "given_back",
-        "target_accuracy", "seeds_at_target", "time_to_target_s", "gpu_s_to_target",
-        "epoch_s", "images_per_s", "gpu_s", "energy_j",
-    ],
-    "training_evidence": [
-        *ARM_KEYS, "set_epoch", "sync_batch_norm", "seed", "epoch", "worker", "checksum", "seen_before", "same_place",
-        "statistics_kept", "statistics_difference",
-    ],
-    "environments": [
-        "environment", "device_model", "cpu_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision",
-        "python", "dataset_sha256", "links", "hosts", "records",
-    ],
-    "records": [
-        "path", "kind", "strategy", "gpus", "batch_per_gpu", "run", "arm", "seed", "status", "environment",
-        "started_at", "finished_at", "gpu_s",
-        "host", "git_commit", "git_dirty", "job_id", "gpu_uuids", "throttle_reasons", "other_processes",
-        "dataset_source", "synthetic", "dataset_sha256",
-    ],
-    "rejected": ["path", "reason"],
-    "missing": ["path", "kind", "strategy", "gpus", "batch_per_gpu", "run", "arm", "seed", "status", "reason", "log"],
-    **published_audits.COLUMNS,
-}  # fmt: skip
-
-# Columns to read back as text: version 12.10 is not 12.1, and a column without any entry is no column of numbers.
-TEXT_COLUMNS = dict.fromkeys(
-    (
-        *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
-        *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
-        *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
-        *("arm", "remedies", "without_remedies"),
-        *published_audits.TEXT_COLUMNS,
-    ),
-    str,
-)
-
 
 # Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
 _CONTROLS = re.compile(
@@ -149,7 +45,7 @@ def read_table(csv: Path | TextIO) -> pd.DataFrame:
     Only an empty entry is a missing one: a host may be called `null`, or `007`. Control characters are named, such as
     `[U+202E]`.
     """
-    table = pd.read_csv(csv, dtype=TEXT_COLUMNS, keep_default_na=False, na_values=[""])
+    table = pd.read_csv(csv, dtype=dict(TEXT_COLUMNS), keep_default_na=False, na_values=[""])
     for name in table.columns.intersection(list(TEXT_COLUMNS)):
         table[name] = table[name].map(with_names, na_action="ignore").astype(str)
     return table
@@ -161,7 +57,7 @@ def with_names(text: str) -> str:
 
 
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> dict[str, pd.DataFrame]:
-    """All tables of a study by name, with the columns of COLUMNS; pure."""
+    """All tables of a study by name, with the columns of `columns.COLUMNS`; pure."""
     letters = environments.letters_of(collected.records)
     points = points_of(study, collected, letters)
     measured = Measurements.of(collected, letters)
@@ -193,10 +89,10 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "records": [_record_row(cell, record, letters) for cell, record in collected.records.items()],
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],
         "missing": [_missing_row(cell, collected) for cell in plan(study).all_cells if cell not in collected.records],
-        **published_audits.rows(audits),
     }
+    all_rows = {**with_derived(rows), **published_audits.rows(audits)}
     # Whole numbers stay whole beside missing ones.
-    return {name: pd.DataFrame(list(rows[name]), columns=COLUMNS[name]).convert_dtypes() for name in COLUMNS}
+    return {name: pd.DataFrame(all_rows[name], columns=COLUMNS[name]).convert_dtypes() for name in COLUMNS}
 
 
 def expected_cells(study: Study) -> tuple[AnyCell, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from dpscale.analyse.names import NOT_RESOLVABLE
+from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.words import Row, Tables, Words
 

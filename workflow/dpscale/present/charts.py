@@ -6,7 +6,7 @@ stands at the end of every line. Colours are CSS variables of the page, so that 
 
 import pandas as pd
 
-from dpscale.analyse.names import NOT_RESOLVABLE
+from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import headings, words
 from dpscale.present.figure import Figure, figure, parts, points
 from dpscale.present.panel import Panel, Point, Reference, Series

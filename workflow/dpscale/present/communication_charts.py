@@ -4,7 +4,7 @@ from math import nan, sqrt
 
 import pandas as pd
 
-from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
+from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
 from dpscale.present.figure import PANELS_DRAWN, Figure, figure, figure_of_bars, parts, points

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from dpscale.analyse.names import HELD_OUT, WHOLE_STEP
+from dpscale.analyse.columns import HELD_OUT, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.phrases import Finding, extreme, finding, percent, with_interval
 from dpscale.present.words import Row, Tables, Words

@@ -6,7 +6,7 @@ configuration without an interval supports no finding that compares.
 
 import pandas as pd
 
-from dpscale.analyse.names import NOT_RESOLVABLE
+from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.communication_findings import (
     communication_is_waiting,

@@ -20,8 +20,8 @@ _NETWORKS = {
 def render(study: Mapping[str, Any], tables: Tables) -> str:
     """The page of a study as HTML.
 
-    `study` is the complete study mapping; `tables` holds all tables of `dpscale.analyse.names`, as read from their CSV
-    files. Pure, but for reading its own template.
+    `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files. Pure, but for
+    reading its own template.
     """
     say = Words.of(study, tables)
     return fill(

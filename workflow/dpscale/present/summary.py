@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from dpscale.analyse.names import NOT_RESOLVABLE
+from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.words import POINT_COLUMNS, Row, Tables
 

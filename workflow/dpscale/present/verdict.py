@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.names import WHOLE_STEP
+from dpscale.analyse.columns import WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.phrases import extreme, multiple, percent, with_interval
 from dpscale.present.words import Row, Tables, Words

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.names import EXTRAPOLATED, HELD_OUT, NOT_RESOLVABLE, WHOLE_STEP
+from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.words import Row, Words
 

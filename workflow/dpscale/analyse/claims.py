@@ -1,0 +1,208 @@
+"""What the page claims of rows of tables: which rows it asks, of which of them it holds, and how many these are.
+
+A claim compares only where 95 % intervals carry it: a row without an interval is not asked. Rows are mappings, as the
+tables are made of, or as they are read back from their files: an entry that is missing is not there, None or NaN.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from dpscale.analyse.columns import HELD_OUT, NOT_RESOLVABLE, WHOLE_STEP
+
+Row = Mapping[str, Any]
+Rows = Mapping[str, Sequence[Row]]
+
+# Where ablation (E2) and profiler (E3) are held to agree: both measure exposed communication.
+AGREEMENT_BATCH = 512
+AGREEMENT = 0.15
+# What the parts of a profiled step may be off the step by.
+SUM_OF_PARTS = 0.03
+# From which batch on predicted steps are scored.
+FORECAST_BATCH = 128
+# An arm is trained with at least so many seeds.
+SEEDS_WANTED = 3
+# An epoch time is well known where its interval, from end to end, is within this part of it.
+WIDTH = 0.1
+# Devices by their own names, and the most of them that one job had; commits that measured, of so many records.
+DEVICES_USED, COMMITS_USED = "devices used", "commits used"
+_UUID = re.compile(r"(?:GPU|MIG)-[\w-]+")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Of the rows of `table` that `asks` picks, those for which it `holds`."""
+
+    table: str
+    asks: Callable[[Row], bool]
+    holds: Callable[[Row], bool]
+    once_per: tuple[str, ...] = ()
+    """Rows that are equal in these columns are asked once."""
+
+    def asked(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows that count."""
+        picked = (row for row in rows if self.asks(row))
+        if not self.once_per:
+            return list(picked)
+        first: dict[tuple[Any, ...], Row] = {}
+        for row in picked:
+            first.setdefault(tuple(row[name] for name in self.once_per), row)
+        return list(first.values())
+
+    def holding(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows for which it holds."""
+        return [row for row in self.asked(rows) if self.holds(row)]
+
+
+def is_known(value: Any) -> bool:
+    """Whether a table's entry holds something. An infinite number is nothing either."""
+    return value is not None and (not isinstance(value, float) or isfinite(value))
+
+
+def is_true(value: Any) -> bool:
+    """Whether an entry is a truth value that is true; files have it as text."""
+    return str(value).lower() == "true"
+
+
+def has_interval(row: Row, *names: str) -> bool:
+    """Whether these quantities of a row have intervals."""
+    return all(is_known(row.get(f"{name}{end}")) for name in names for end in ("", "_low", "_high"))
+
+
+def has_text(value: Any) -> bool:
+    """Whether an entry is text that is not empty."""
+    return is_known(value) and str(value) != ""
+
+
+def _weak(row: Row, *names: str) -> bool:
+    return bool(row["status"] == "ok" and row["scaling"] == "weak") and has_interval(row, *names)
+
+
+def _disagrees(row: Row) -> bool:
+    """Speedup from epochs and from steps, which should be equal, have disjoint intervals."""
+    return bool(
+        row["speedup_low"] > row["speedup_from_steps_high"] or row["speedup_high"] < row["speedup_from_steps_low"]
+    )
+
+
+def _compares_exposed(row: Row) -> bool:
+    return bool(row["batch_per_gpu"] >= AGREEMENT_BATCH) and has_interval(row, "ablation_step_s", "profiler_exposed_step_s")
+
+
+def _exposed_apart(row: Row) -> bool:
+    """Ablation and profiler agree neither within their intervals nor within `AGREEMENT`."""
+    ablation, profiler = row["ablation_step_s"], row["profiler_exposed_step_s"]
+    overlap = (
+        row["ablation_step_s_low"] <= row["profiler_exposed_step_s_high"]
+        and row["profiler_exposed_step_s_low"] <= row["ablation_step_s_high"]
+    )
+    return not (overlap or abs(ablation - profiler) <= AGREEMENT * abs(profiler))
+
+
+def _scored(row: Row) -> bool:
+    return bool(row["kind"] == HELD_OUT and row["status"] == "ok" and row["batch_per_gpu"] >= FORECAST_BATCH)
+
+
+def _remedied(row: Row) -> bool:
+    return has_interval(row, "test_accuracy_gain")
+
+
+def _every(row: Row) -> bool:
+    return True
+
+
+def _is_ok(row: Row) -> bool:
+    return bool(row["status"] == "ok")
+
+
+CLAIMS: Mapping[str, Claim] = {
+    "more devices are slower": Claim("speedup", lambda row: _weak(row, "speedup"), lambda row: row["speedup_high"] < 1),
+    "one strategy is faster": Claim(
+        "strategy_pairs",
+        lambda row: has_interval(row, "epoch_s", "other_epoch_s"),
+        lambda row: row["epoch_s_high"] < row["other_epoch_s_low"],
+    ),
+    "the DataLoader hides speedup": Claim(
+        "scopes",
+        lambda row: has_interval(row, "speedup", "end_to_end_speedup"),
+        lambda row: row["speedup_low"] > 1 and row["end_to_end_speedup_high"] < row["speedup_low"],
+    ),
+    "bandwidth is not resolvable": Claim(
+        "bandwidth", lambda row: has_interval(row, "communication_s"), lambda row: row["status"] == NOT_RESOLVABLE
+    ),
+    "epochs and steps disagree": Claim("speedup", lambda row: _weak(row, "speedup", "speedup_from_steps"), _disagrees),
+    "efficiency is above 100 %": Claim(
+        "speedup",
+        lambda row: row["status"] == "ok" and has_interval(row, "efficiency"),
+        lambda row: row["efficiency_low"] > 1,
+    ),
+    "ablation and profiler are apart": Claim("communication", _compares_exposed, _exposed_apart),
+    "subtraction counts more than communication": Claim(
+        "communication",
+        lambda row: has_interval(row, "communication_step_s", "profiler_step_s"),
+        lambda row: row["profiler_step_s_high"] < row["communication_step_s_low"],
+    ),
+    "devices wait for each other": Claim(
+        "communication",
+        lambda row: has_interval(row, "profiler_step_s", "profiler_least_step_s"),
+        lambda row: row["profiler_least_step_s_high"] < row["profiler_step_s_low"],
+    ),
+    "parts do not make the step": Claim(
+        "steps", lambda row: row["phase"] == WHOLE_STEP, lambda row: abs(row["difference"]) > SUM_OF_PARTS
+    ),
+    "profiling slows": Claim(
+        "communication",
+        lambda row: is_known(row.get("profiler_slows_by")),
+        lambda row: row["profiler_slows_by"] > SUM_OF_PARTS,
+    ),
+    "the forecast is off": Claim("forecast", _scored, lambda row: not is_true(row["within_tolerance"])),
+    "a remedy helps": Claim("training_summary", _remedied, lambda row: row["test_accuracy_gain_low"] > 0),
+    "a remedy shows no difference": Claim(
+        "training_summary",
+        _remedied,
+        lambda row: row["test_accuracy_gain_low"] <= 0 <= row["test_accuracy_gain_high"],
+    ),
+    "a remedy harms": Claim("training_summary", _remedied, lambda row: row["test_accuracy_gain_high"] < 0),
+    "an arm diverged": Claim("training_summary", _every, lambda row: row["status"] == "diverged"),
+    "few seeds": Claim(
+        "training_summary",
+        lambda row: is_known(row.get("seeds")) and row["seeds"] > 0,
+        lambda row: row["seeds"] < SEEDS_WANTED,
+    ),
+    "a cell failed": Claim("missing", _every, lambda row: row["status"] == "failed"),
+    "a record is not used": Claim("rejected", _every, _every),
+    "an environment was found": Claim("environments", _every, _every),
+    "a single run": Claim(
+        "times",
+        _is_ok,
+        lambda row: row["runs"] < 2,
+        once_per=("strategy", "gpus", "batch_per_gpu", "environment"),
+    ),
+    "no interval": Claim("times", _is_ok, lambda row: row["n"] < 2),
+    "a wide interval": Claim(
+        "times",
+        lambda row: row["status"] == "ok" and has_interval(row, "epoch_s"),
+        lambda row: row["interval_width"] > WIDTH,
+    ),
+    "no baseline": Claim("speedup", _every, lambda row: row["status"] == "no baseline"),
+    "clocks were held down": Claim("records", _every, lambda row: has_text(row.get("throttle_reasons"))),
+    "other processes": Claim(
+        "records", _every, lambda row: is_known(row.get("other_processes")) and row["other_processes"] > 0
+    ),
+    "dirty code": Claim("records", _every, lambda row: is_true(row.get("git_dirty"))),
+}
+
+
+def count_rows(rows: Rows) -> Iterator[dict[str, Any]]:
+    """For every claim, of how many of the rows that it asks it holds; and what the records used."""
+    for what, claim in CLAIMS.items():
+        asked = claim.asked(rows[claim.table])
+        yield {"what": what, "number": sum(1 for row in asked if claim.holds(row)), "of": len(asked)}
+    records = rows["records"]
+    devices = {uuid for row in records if has_text(row.get("gpu_uuids")) for uuid in _UUID.findall(row["gpu_uuids"])}
+    most = max((row["gpus"] for row in records if is_known(row.get("gpus"))), default=0)
+    yield {"what": DEVICES_USED, "number": len(devices), "of": most}
+    commits = {str(row["git_commit"])[:12] for row in records if has_text(row.get("git_commit"))}
+    yield {"what": COMMITS_USED, "number": len(commits), "of": len(records)}

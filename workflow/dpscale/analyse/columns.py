@@ -1,0 +1,31 @@
+"""The columns of every table's file: plain data, for those who only pass files on too. It loads no pandas."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dpscale.audit import tables as published_audits
+from dpscale.vocabulary.quantities import TABLES as DESCRIBED
+
+COLUMNS: Mapping[str, list[str]] = MappingProxyType({
+    **{name: [end for column in columns for end in column.names] for name, columns in DESCRIBED.items()},
+    **published_audits.COLUMNS,
+})  # fmt: skip
+TABLES = tuple(COLUMNS)
+
+# Columns to read back as text: version 12.10 is not 12.1, and a column without any entry is no column of numbers.
+TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
+    (
+        *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
+        *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
+        *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
+        *("arm", "remedies", "without_remedies", "jobs", "first", "last"),
+        *published_audits.TEXT_COLUMNS,
+    ),
+    str,
+))  # fmt: skip
+
+# Words in tables that the page looks for: the phase of steps.csv that is a device's whole step, the kinds of rows of
+# forecast.csv, and the status of a bandwidth that the communication time does not tell.
+WHOLE_STEP = "all"
+HELD_OUT, EXTRAPOLATED = "held out", "extrapolated"
+NOT_RESOLVABLE = "not resolvable"

@@ -1,0 +1,302 @@
+"""What follows from a study's tables and from nothing else: more columns of them, and small tables of comparisons.
+
+The page quotes these; it computes nothing itself. Rows are mappings, as in `claims`.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import fmean, median
+from typing import Any
+
+from dpscale.analyse.claims import Row, count_rows, has_interval, has_text, is_known, is_true
+from dpscale.analyse.columns import WHOLE_STEP
+from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
+
+ENDS = ("", "_low", "_high")
+# The estimates of a step's communication that are held against each other.
+ESTIMATES = (
+    "communication_step_s",
+    "ablation_step_s",
+    "profiler_step_s",
+    "profiler_exposed_step_s",
+    "profiler_least_step_s",
+    "logger_exposed_step_s",
+    "isolated_step_s",
+)
+_POINT = ("strategy", "gpus", "batch_per_gpu", "global_batch")
+_ARM = ("arm", *_POINT, "environment")
+_ORIGIN = ("kind", "environment", "host", "git_commit", "git_dirty", "dataset_source")
+
+NewRow = dict[str, Any]
+Values = Callable[[Row], Mapping[str, Any]]
+
+
+def with_derived(rows: Mapping[str, Iterable[Row]]) -> dict[str, list[NewRow]]:
+    """The rows of all tables of measurements with their derived columns, and those of every derived table."""
+    found: dict[str, list[NewRow]] = {name: [dict(row) for row in some] for name, some in rows.items()}
+    for name, values in _COLUMNS.items():
+        for row in found[name]:
+            row |= values(row)
+    for name, make in _TABLES.items():
+        found[name] = list(make(found))
+    found["counts"] = list(count_rows(found))
+    return found
+
+
+def _interval_width(row: Row) -> NewRow:
+    if not has_interval(row, "epoch_s"):
+        return {}
+    return {"interval_width": (row["epoch_s_high"] - row["epoch_s_low"]) / row["epoch_s"]}
+
+
+def _of_speedup(row: Row) -> NewRow:
+    found: NewRow = {}
+    if is_known(row.get("efficiency")):
+        found["efficiency_lost"] = 1 - row["efficiency"]
+    if is_known(row.get("speedup_from_steps")):
+        known = (end for end in ENDS if is_known(row.get(f"speedup_from_steps{end}")))
+        found |= {f"efficiency_from_steps{end}": row[f"speedup_from_steps{end}"] / row["gpus"] for end in known}
+        found["steps_disagree_by"] = abs(row["speedup"] / row["speedup_from_steps"] - 1)
+    return found
+
+
+def _of_communication(row: Row) -> NewRow:
+    found: NewRow = {}
+    above_zero = [row[name] for name in ESTIMATES if is_known(row.get(name)) and _is_above_zero(row, name)]
+    if above_zero:
+        found["estimates_apart"] = max(above_zero) / min(above_zero)
+    if _are_known(row, "communication_step_s", "profiler_step_s"):
+        found["beyond_profiler_s"] = row["communication_step_s"] - row["profiler_step_s"]
+    if _are_known(row, "profiler_step_s", "profiler_least_step_s"):
+        found["waiting_step_s"] = row["profiler_step_s"] - row["profiler_least_step_s"]
+    if _are_known(row, "profiled_step_s", "training_step_s"):
+        found["profiler_slows_by"] = row["profiled_step_s"] / row["training_step_s"] - 1
+    return found
+
+
+def _is_above_zero(row: Row, name: str) -> bool:
+    low: Any = row.get(f"{name}_low")
+    return bool(row[name] > 0 and is_known(low) and low > 0)
+
+
+def _of_steps(row: Row) -> NewRow:
+    if row["phase"] != WHOLE_STEP:
+        return {}
+    parts = (part for part in ("compute", "communication", "copy", "idle") if is_known(row.get(f"{part}_s")))
+    return {f"{part}_share": row[f"{part}_s"] / row["parts_s"] for part in parts}
+
+
+_COLUMNS: Mapping[str, Values] = {
+    "times": _interval_width,
+    "speedup": _of_speedup,
+    "communication": _of_communication,
+    "steps": _of_steps,
+}
+
+
+def _scopes(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+    """The configurations that were measured with and without the DataLoader in the clock."""
+    places = (*_POINT, "environment")
+    speedups = {
+        (_key(row, places), row["scope"]): row
+        for row in rows["speedup"]
+        if row["status"] == "ok" and row["scaling"] == "weak"
+    }
+    measured = [row for row in rows["times"] if row["status"] == "ok"]
+    loaded = {_key(row, places): row for row in measured if row["scope"] == "end_to_end"}
+    for row in measured:
+        place = _key(row, places)
+        if row["scope"] != "compute" or place not in loaded:
+            continue
+        other = loaded[place]
+        gained, gained_loaded = (speedups.get((place, scope), {}) for scope in ("compute", "end_to_end"))
+        found = {
+            **{name: row[name] for name in places},
+            **_estimate("epoch_s", row, "epoch_s"),
+            **_estimate("end_to_end_epoch_s", other, "epoch_s"),
+            "loader_s": other["epoch_s"] - row["epoch_s"],
+            **_estimate("speedup", gained, "speedup"),
+            **_estimate("end_to_end_speedup", gained_loaded, "speedup"),
+        }
+        if _are_known(found, "speedup", "end_to_end_speedup"):
+            found["speedup_ratio"] = found["speedup"] / found["end_to_end_speedup"]
+        yield found
+
+
+def _strategy_pairs(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+    """Every two parallel strategies on the same devices at the same batch, the later one of the table first."""
+    order = [name for name in STRATEGIES if name != BASELINE]
+    shared = ("gpus", "batch_per_gpu", "global_batch", "scope", "environment")
+    measured = {
+        (row["strategy"], _key(row, shared)): row
+        for row in rows["times"]
+        if row["status"] == "ok" and is_known(row.get("epoch_s"))
+    }
+    for (strategy, place), row in measured.items():
+        for other in order[: order.index(strategy)] if strategy in order else ():
+            if (other, place) in measured:
+                beside = measured[other, place]
+                yield {
+                    "strategy": strategy,
+                    "other_strategy": other,
+                    **{name: row[name] for name in shared},
+                    **_estimate("epoch_s", row, "epoch_s"),
+                    **_estimate("other_epoch_s", beside, "epoch_s"),
+                    "ratio": beside["epoch_s"] / row["epoch_s"],
+                }
+
+
+def _step_shares(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+    """Where a profiled step goes without compute, mean over devices.
+
+    The device that waited least for others shows what the transfer takes: what a collective lasts beyond that is
+    waiting. Only ddp's are told apart.
+    """
+    places = (*_POINT, "environment")
+    estimated = {_key(row, places): row for row in rows["communication"]}
+    whole = (row for row in rows["steps"] if row["phase"] == WHOLE_STEP)
+    for place, devices in _groups(whole, places):
+        parts_s, exposed_s, idle_s = (fmean(row[name] for row in devices) for name in _SHARED)
+        found = {**{name: devices[0][name] for name in places}, "parts_s": parts_s, "idle_share": idle_s / parts_s}
+        estimates = estimated.get(place, {})
+        if exposed_s and _are_known(estimates, *_EXPOSED):
+            moving = min(1.0, estimates[_EXPOSED[1]] / estimates[_EXPOSED[0]])
+            found["waiting_share"] = exposed_s * (1 - moving) / parts_s
+            found["transfer_share"] = exposed_s * moving / parts_s
+        else:
+            found["transfer_share"] = exposed_s / parts_s
+        yield found
+
+
+_SHARED = ("parts_s", "communication_s", "idle_s")
+_EXPOSED = ("profiler_exposed_step_s", "profiler_least_exposed_step_s")
+
+
+def _peer_copies(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+    """The copies from one device to another: their median, and their range over the directed pairs."""
+    copies = (
+        row
+        for row in rows["collectives"]
+        if row["operation"] == "peer_copy" and is_known(row.get("bus_bandwidth_gb_s"))
+    )
+    for _, some in _groups(copies, ("gpus", "environment")):
+        rates = [float(row["bus_bandwidth_gb_s"]) for row in some]
+        yield {
+            "gpus": some[0]["gpus"],
+            "environment": some[0]["environment"],
+            "directions": len(rates),
+            "message_bytes": max(row["message_bytes"] for row in some),
+            "bus_bandwidth_gb_s": median(rates),
+            "bus_bandwidth_gb_s_low": min(rates),
+            "bus_bandwidth_gb_s_high": max(rates),
+        }
+
+
+def _training_curves(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+    """Every arm's epochs: the mean over seeds between the least and the most."""
+    for _, seeds in _groups(rows["training"], (*_ARM, "epoch")):
+        found = {name: seeds[0][name] for name in (*_ARM, "epoch")}
+        found |= {"seeds": len(seeds), "diverged": sum(1 for row in seeds if row["status"] == "diverged")}
+        for name in ("training_loss", "test_accuracy"):
+            values = [float(row[name]) for row in seeds if is_known(row.get(name))]
+            if values:
+                found |= {name: fmean(values), f"{name}_low": min(values), f"{name}_high": max(values)}
+        epochs_s = [float(row["epoch_s"]) for row in seeds if is_known(row.get("epoch_s"))]
+        yield {**found, "epoch_s": fmean(epochs_s)} if epochs_s else found
+
+
+def _training_order(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+    """How many orders of samples are that of the epoch before, with and without set_epoch."""
+    later = [row for row in rows["training_evidence"] if _are_known(row, "same_place", "seen_before")]
+    told = [{**row, "set_epoch": is_true(row["set_epoch"])} for row in later]
+    for _, some in _groups(told, ("strategy", "set_epoch")):
+        yield {
+            "strategy": some[0]["strategy"],
+            "set_epoch": some[0]["set_epoch"],
+            "orders": len(some),
+            "repeated": sum(1 for row in some if row["same_place"] == 1),
+            "seen_before": fmean(row["seen_before"] for row in some),
+            "same_place": fmean(row["same_place"] for row in some),
+        }
+
+
+_MEASURED = {
+    "timing": "timing",
+    "collectives": "communication",
+    "communication": "communication",
+    "training": "training",
+}
+
+
+def _costs(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+    """What measuring took. Collectives are measured for the sake of communication."""
+    known = [
+        {**row, "measured": _MEASURED[row["kind"]]}
+        for row in rows["records"]
+        if row.get("kind") in _MEASURED and is_known(row.get("gpu_s"))
+    ]
+    for _, some in _groups(known, ("measured",)):
+        yield {"measured": some[0]["measured"], "records": len(some), "gpu_s": sum(row["gpu_s"] for row in some)}
+
+
+def _origins(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+    """How many records there are of a kind, by what measured them."""
+    for _, some in _groups(rows["records"], _ORIGIN):
+        started, finished, jobs = (
+            sorted({str(row[name]) for row in some if has_text(row.get(name))})
+            for name in ("started_at", "finished_at", "job_id")
+        )
+        yield {
+            **{name: some[0].get(name) for name in _ORIGIN},
+            "records": len(some),
+            "first": started[0] if started else None,
+            "last": finished[-1] if finished else None,
+            "jobs": "; ".join(jobs) or None,
+            "throttled": sum(1 for row in some if has_text(row.get("throttle_reasons"))),
+            "disturbed": sum(1 for row in some if is_known(row.get("other_processes")) and row["other_processes"] > 0),
+        }
+
+
+def _absences(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+    """Every state but `ok` with its reason, and of how many configurations it is, the most frequent first."""
+    places: dict[tuple[str, str], set[Any]] = defaultdict(set)
+    for row in rows["times"]:
+        if row["status"] != "ok":
+            reason = str(row["reason"]) if has_text(row.get("reason")) else ""
+            places[row["status"], reason].add(_key(row, ("strategy", "gpus", "batch_per_gpu", "environment")))
+    for (status, reason), found in sorted(places.items(), key=lambda item: -len(item[1])):
+        yield {"status": status, "reason": reason or None, "configurations": len(found)}
+
+
+_TABLES: Mapping[str, Callable[[Mapping[str, Sequence[Row]]], Iterator[NewRow]]] = {
+    "scopes": _scopes,
+    "strategy_pairs": _strategy_pairs,
+    "step_shares": _step_shares,
+    "peer_copies": _peer_copies,
+    "training_curves": _training_curves,
+    "training_order": _training_order,
+    "costs": _costs,
+    "origins": _origins,
+    "absences": _absences,
+}
+
+
+def _estimate(name: str, row: Row, of: str) -> NewRow:
+    return {f"{name}{end}": row.get(f"{of}{end}") for end in ENDS}
+
+
+def _are_known(row: Row, *names: str) -> bool:
+    return all(is_known(row.get(name)) for name in names)
+
+
+def _key(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
+    """What rows of the same place share. Missing entries are alike."""
+    return tuple(row[name] if is_known(row.get(name)) else None for name in names)
+
+
+def _groups(rows: Iterable[Row], names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
+    """The rows that are equal in these columns, in the order of the first of each."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(_key(row, names), []).append(row)
+    yield from found.items()

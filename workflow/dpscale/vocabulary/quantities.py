@@ -1,0 +1,912 @@
+"""What every table of a study holds: plain data. Labels, units and definitions of columns stand here and nowhere else.
+
+To add a column to a table and to the page: its row here, in its table; and its value, where `analyse` makes the rows of
+that table. The file of the table and the page's table of it follow. Sections are those of docs/method.md.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
+
+from dpscale.errors import DpscaleError
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of a table's cell, and the one that people read: so many of the second make one of the first."""
+
+    stored: str
+    shown: str
+    scale: float = 1.0
+
+
+PLAIN = Unit("", "")
+SECONDS = Unit("s", "s")
+MILLISECONDS = Unit("s", "ms", 1e3)
+MICROSECONDS = Unit("s", "µs", 1e6)
+TIMES = Unit("1", "×")
+PERCENT = Unit("1", "%", 100.0)
+POINTS = Unit("1", "points", 100.0)
+BYTES = Unit("bytes", "bytes")
+KIB = Unit("bytes", "KiB", 2.0**-10)
+MIB = Unit("bytes", "MiB", 2.0**-20)
+MB = Unit("bytes", "MB", 1e-6)
+GB = Unit("bytes", "GB", 1e-9)
+GB_PER_S = Unit("GB/s", "GB/s")
+IMAGES = Unit("images", "images")
+IMAGES_PER_S = Unit("images/s", "images/s")
+JOULES = Unit("J", "J")
+UTC = Unit("UTC", "UTC")
+
+Kind = Literal["figure", "count", "text"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A column. Labels name devices as `{device}` or `{devices}`: a study has GPUs or workers.
+
+    `short` is the label where there is little room, such as in a chart. `digits` are the significant ones that are
+    shown where there is no interval to tell how many make sense.
+    """
+
+    column: str
+    label: str
+    unit: Unit
+    definition: str
+    section: str
+    kind: Kind = "figure"
+    short: str = ""
+    digits: int = 4
+
+    @property
+    def heading(self) -> str:
+        """The label and the unit that is shown: `Step time, ms`."""
+        return ", ".join(filter(None, (self.label, self.unit.shown)))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A quantity in a table. With an interval, the columns `_low` and `_high` follow it.
+
+    `views` are the page's tables that show it, by default the one of the table's own name; none where it is on disk
+    alone.
+    """
+
+    quantity: Quantity
+    has_interval: bool = False
+    views: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the table's file."""
+        name = self.quantity.column
+        return (name, f"{name}_low", f"{name}_high") if self.has_interval else (name,)
+
+
+def _text(column: str, label: str, definition: str, section: str = "Symbols", unit: Unit = PLAIN) -> Quantity:
+    return Quantity(column, label, unit, definition, section, "text")
+
+
+def _count(column: str, label: str, definition: str, section: str = "Symbols", unit: Unit = PLAIN) -> Quantity:
+    return Quantity(column, label, unit, definition, section, "count")
+
+
+def _plain(*quantities: Quantity, views: tuple[str, ...] | None = None) -> Iterator[Column]:
+    return (Column(quantity, views=views) for quantity in quantities)
+
+
+def _interval(*quantities: Quantity, views: tuple[str, ...] | None = None) -> Iterator[Column]:
+    return (Column(quantity, has_interval=True, views=views) for quantity in quantities)
+
+
+def _on_disk(*quantities: Quantity) -> Iterator[Column]:
+    """Columns that the page does not show as they are: it shows them otherwise, or not at all."""
+    return _plain(*quantities, views=())
+
+
+# What several tables hold.
+STRATEGY = _text("strategy", "Strategy", "How several devices train together; `single` is one device alone.")
+GPUS = _count("gpus", "{Devices}", "N, the devices that train together.")
+BATCH = _count("batch_per_gpu", "Batch per {device}", "b, the images that a device takes in a step.", unit=IMAGES)
+GLOBAL_BATCH = _count("global_batch", "Global batch", "B = N·b, the images of a step.", unit=IMAGES)
+SCOPE = _text("scope", "Scope", "Whether the DataLoader is in the clock (end_to_end) or not (compute).", "Time")
+ENVIRONMENT = _text("environment", "Environment", "Letter of the hardware, software and images that measured.")
+STATUS = _text("status", "Status", "`ok`, or the reason in a word why there is no figure.")
+REASON = _text("reason", "Reason", "What is to be said of the status, in a sentence.")
+RUNS = _count("runs", "Runs", "Independent processes that measured it.", "Statistics")
+N = _count("n", "Timings", "Timings that the figure rests on.", "Statistics")
+ALGORITHM = _text("algorithm", "Allreduce", "The model of allreduce.", "Forecast")
+ARM = _text("arm", "Arm", "Name of a training with its settings.", "Training")
+SEED = _count("seed", "Seed", "Seeds weights, order and augmentation.", "Training")
+RUN = _count("run", "Run", "Number of the repeat.", "Statistics")
+EPOCH_NUMBER = _count("epoch", "Epoch", "Number of the epoch.", "Training")
+SEEDS = _count("seeds", "Seeds", "Seeds that were trained.", "Training")
+DIVERGED = _count("diverged", "Diverged", "Seeds whose loss was not finite.", "Training")
+SET_EPOCH = _text("set_epoch", "set_epoch", "Whether the sampler is told the epoch.", "Training")
+SYNC_BATCH_NORM = _text("sync_batch_norm", "SyncBatchNorm", "Whether workers share statistics.", "Training")
+RECORDS = _count("records", "Records", "Cells that were measured.")
+RECORD_KIND = _text("kind", "Kind", "What the cell measured.")
+HOST = _text("host", "Host", "Where the cell ran.")
+COMMIT = _text("git_commit", "Commit", "Of the code that measured.")
+DIRTY = _text("git_dirty", "Dirty", "Whether the code had changes beyond its commit.")
+DATASET_SOURCE = _text("dataset_source", "Images", "Where the images are from.")
+
+EPOCH = Quantity("epoch_s", "Epoch time", SECONDS, "Median time of an epoch, T(N,b).", "Time")
+STEP = Quantity("step_s", "Step time", MILLISECONDS, "Median time of a full step, t(N,b).", "Time")
+THROUGHPUT = Quantity("images_per_s", "Throughput", IMAGES_PER_S, "Images of an epoch over its time, D / T.", "Time")
+STEPS_PER_EPOCH = _count("steps_per_epoch", "Steps per epoch", "⌈D / (N·b)⌉.", "Time")
+ENERGY = Quantity("energy_j", "Energy", JOULES, "Energy of all GPUs, by their own counters.", "Time")
+SPEEDUP = Quantity(
+    "speedup", "Speedup", TIMES, "T(1,b) / T(N,b) with b fixed (weak), T(1,B) / T(N,B/N) with B fixed (strong).",
+    "Speedup",
+)  # fmt: skip
+EFFICIENCY = Quantity("efficiency", "Efficiency", PERCENT, "Speedup over the number of devices, S / N.", "Speedup")
+COMMUNICATION = Quantity(
+    "communication_s", "Communication time", SECONDS,
+    "Of an epoch, by subtraction (E1): T(N,b) − T(1,b)/N, every overhead included.", "Communication",
+)  # fmt: skip
+BANDWIDTH = Quantity(
+    "bandwidth_gb_s", "Bandwidth", GB_PER_S, "Bytes of a ring allreduce over the communication time (E1).", "Bandwidth"
+)
+BUS_BANDWIDTH = Quantity(
+    "bus_bandwidth_gb_s", "Bus bandwidth", GB_PER_S,
+    "Bytes of the message over its time, times the factor of nccl-tests.", "Bandwidth",
+)  # fmt: skip
+MESSAGE = _count("message_bytes", "Bytes", "Bytes of the message.", "Bandwidth")
+TRAINING_LOSS = Quantity("training_loss", "Training loss", PLAIN, "Mean cross-entropy of an epoch.", "Training")
+TRAINING_ACCURACY = Quantity(
+    "training_accuracy", "Training accuracy", PERCENT, "Share of right answers over an epoch's images.", "Training"
+)
+TEST_LOSS = Quantity("test_loss", "Test loss", PLAIN, "Mean cross-entropy over all test images.", "Training")
+TEST_ACCURACY = Quantity(
+    "test_accuracy", "Test accuracy", PERCENT, "Share of right answers over all test images.", "Training"
+)
+SEEN_BEFORE = Quantity(
+    "seen_before", "Images it had in the epoch before", PERCENT, "Share of a worker's images.", "Training", digits=3
+)
+SAME_PLACE = Quantity(
+    "same_place", "Images at the same place as before", PERCENT, "Share of a worker's images.", "Training", digits=3
+)
+GPU_SECONDS = Quantity("gpu_s", "{device}-seconds", PLAIN, "Time, times the devices that were held.", "Time")
+ERROR = Quantity(
+    "worst_relative_error", "Largest error", PERCENT, "Largest relative error of the fit at a measured point.",
+    "Forecast", digits=2,
+)  # fmt: skip
+EPOCH_OF_ARM = Quantity("epoch_s", "Epoch time", SECONDS, "Time of a training epoch.", "Training")
+
+# Communication of a step, estimated in five ways.
+E1 = Quantity(
+    "communication_step_s", "E1 subtraction", MILLISECONDS, "The step less that on one device: t(N,b) − t(1,b).",
+    "Communication", short="E1 subtraction",
+)  # fmt: skip
+E2 = Quantity(
+    "ablation_step_s", "E2 ablation", MILLISECONDS, "The step less the same step with a hook that sends nothing.",
+    "Communication", short="E2 ablation",
+)  # fmt: skip
+E2_NO_SYNC = Quantity(
+    "no_sync_step_s", "E2 no_sync", MILLISECONDS, "The step less the same step under no_sync, without buckets too.",
+    "Communication",
+)  # fmt: skip
+E3 = Quantity(
+    "profiler_step_s", "E3 profiler, all", MILLISECONDS,
+    "Union of the intervals of NCCL's kernels and of copies between devices, mean over devices.", "Communication",
+    short="E3 all",
+)  # fmt: skip
+E3_EXPOSED = Quantity(
+    "profiler_exposed_step_s", "E3 profiler, exposed", MILLISECONDS, "The part of it during which nothing computes.",
+    "Communication", short="E3 exposed",
+)  # fmt: skip
+E3_LEAST = Quantity(
+    "profiler_least_step_s", "E3 profiler, all, least waiting", MILLISECONDS,
+    "The same on the device that communicated least: it waited least for others.", "Communication",
+    short="E3 least wait",
+)  # fmt: skip
+E3_LEAST_EXPOSED = Quantity(
+    "profiler_least_exposed_step_s", "E3 profiler, exposed, least waiting", MILLISECONDS,
+    "The exposed part on the device that communicated least.", "Communication",
+)  # fmt: skip
+E4 = Quantity(
+    "logger_step_s", "E4 DDP's logger, all", MILLISECONDS, "From the first bucket's start to the last one's end.",
+    "Communication",
+)  # fmt: skip
+E4_EXPOSED = Quantity(
+    "logger_exposed_step_s", "E4 DDP's logger, exposed", MILLISECONDS, "What of that lies after the backward pass.",
+    "Communication", short="E4 logger",
+)  # fmt: skip
+E5 = Quantity(
+    "isolated_step_s", "E5 isolated collectives", MILLISECONDS, "The step's messages with nothing else running.",
+    "Communication", short="E5 alone",
+)  # fmt: skip
+
+_POINT = (STRATEGY, GPUS, BATCH, GLOBAL_BATCH)
+_KEYS = (*_POINT, SCOPE, ENVIRONMENT)
+_ARM_KEYS = (ARM, *_POINT, ENVIRONMENT)
+_SOFTWARE = (
+    _text("driver", "Driver", "Version of the GPU's driver."),
+    _text("cuda", "CUDA", "Version of CUDA that torch was built with."),
+    _text("cudnn", "cuDNN", "Version of cuDNN."),
+    _text("nccl", "NCCL", "Version of NCCL."),
+    _text("torch", "torch", "Version of torch."),
+    _text("torchvision", "torchvision", "Version of torchvision."),
+    _text("python", "Python", "Version of Python."),
+)
+# The names of software whose versions tell environments apart.
+SOFTWARE = tuple(version.column for version in _SOFTWARE)
+_IMAGES = _text("dataset_sha256", "Images, SHA-256", "Checksum of the decoded images.")
+
+TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
+    {
+        "times": (
+            *_on_disk(*_KEYS, STATUS, REASON),
+            *_plain(RUNS, replace(N, label="Timed epochs")),
+            *_interval(EPOCH),
+            *_plain(
+                Quantity("first_timed_epoch_s", "First timed epoch", SECONDS, "Median of the runs' first ones.", "Time")
+            ),
+            *_interval(STEP, THROUGHPUT),
+            *_plain(
+                STEPS_PER_EPOCH,
+                Quantity(
+                    "peak_memory_bytes", "Peak memory", GB, "Most bytes that torch had allocated on a device.", "Time"
+                ),
+                replace(ENERGY, unit=Unit("J", "J per epoch")),
+            ),
+            *_on_disk(
+                Quantity("flop_per_image", "FLOP of an image", PLAIN, "Forward and backward.", "Utilisation and MFU"),
+                Quantity("peak_flop_s", "Peak FLOP/s", PLAIN, "Of one GPU, dense.", "Utilisation and MFU"),
+                _text("peak_source", "Source of the peak", "The data sheet, or `unknown`.", "Utilisation and MFU"),
+            ),
+            *_interval(
+                Quantity(
+                    "mfu",
+                    "MFU",
+                    PERCENT,
+                    "FLOP of an image times images/s, over N times the GPU's peak.",
+                    "Utilisation and MFU",
+                )
+            ),
+            *_on_disk(
+                Quantity(
+                    "interval_width",
+                    "Width of the interval",
+                    PERCENT,
+                    "High less low of the epoch time, over it.",
+                    "Statistics",
+                )
+            ),
+        ),
+        "speedup": (
+            *_on_disk(*_KEYS),
+            *_plain(_text("scaling", "Scaling", "`weak`: b is fixed. `strong`: B is fixed.", "Speedup")),
+            *_on_disk(STATUS, REASON, N, _count("baseline_n", "Timings on one", "Of the baseline.", "Statistics")),
+            *_on_disk(EPOCH, Quantity("baseline_epoch_s", "Epoch time on one", SECONDS, "Of the baseline.", "Time")),
+            *_interval(
+                SPEEDUP,
+                EFFICIENCY,
+                Quantity("speedup_from_steps", "Speedup from steps", TIMES, "N·t(1,b) / t(N,b).", "Speedup"),
+            ),
+            *_interval(
+                Quantity("efficiency_from_steps", "Efficiency from steps", PERCENT, "t(1,b) / t(N,b).", "Speedup"),
+                views=(),
+            ),
+            *_on_disk(
+                Quantity("efficiency_lost", "Lost", PERCENT, "1 less the efficiency.", "Speedup"),
+                Quantity(
+                    "steps_disagree_by",
+                    "Epochs against steps",
+                    PERCENT,
+                    "Speedup over the speedup from steps, less 1, without its sign.",
+                    "Speedup",
+                ),
+            ),
+        ),
+        "communication": (
+            *_on_disk(*_KEYS, STATUS, REASON, N),
+            *_plain(EPOCH, Quantity("compute_s", "Compute time", SECONDS, "Of an epoch: T(1,b)/N.", "Communication")),
+            *_interval(COMMUNICATION),
+            *_plain(
+                Quantity(
+                    "communication_share",
+                    "Share of the epoch",
+                    PERCENT,
+                    "Communication time over the epoch time.",
+                    "Communication",
+                )
+            ),
+            *_plain(replace(STEP, label="Step, headline"), views=("estimates",)),
+            *_on_disk(Quantity("baseline_step_s", "Step time on one", MILLISECONDS, "t(1,b).", "Time")),
+            *_interval(E1, views=("communication", "estimates")),
+            *_interval(E2, E2_NO_SYNC, E3, E3_EXPOSED, E3_LEAST, views=("estimates",)),
+            *_interval(E3_LEAST_EXPOSED, views=()),
+            *_interval(E4, E4_EXPOSED, E5, views=("estimates",)),
+            *_interval(
+                Quantity(
+                    "training_step_s",
+                    "Step, here",
+                    MILLISECONDS,
+                    "The step beside which E2 was timed.",
+                    "Communication",
+                ),
+                Quantity(
+                    "profiled_step_s",
+                    "Step, profiled",
+                    MILLISECONDS,
+                    "The step while it was profiled.",
+                    "Communication",
+                ),
+                views=("estimates",),
+            ),
+            *_on_disk(
+                Quantity(
+                    "estimates_apart",
+                    "Estimates apart",
+                    TIMES,
+                    "Largest over smallest of the estimates above zero with their intervals.",
+                    "Communication",
+                ),
+                Quantity(
+                    "beyond_profiler_s", "E1 less E3", MILLISECONDS, "What E1 counts and E3 does not.", "Communication"
+                ),
+                Quantity("waiting_step_s", "Waiting", MILLISECONDS, "E3 less E3 of least waiting.", "Communication"),
+                Quantity(
+                    "profiler_slows_by",
+                    "Profiling adds",
+                    PERCENT,
+                    "Profiled step over the step, less 1.",
+                    "Communication",
+                ),
+            ),
+        ),
+        "bandwidth": (
+            *_on_disk(*_KEYS, STATUS, REASON, N, _count("parameters", "Parameters", "K, trainable ones.")),
+            *_plain(
+                Quantity(
+                    "allreduce_bytes_per_step", "Allreduce per step", MB, "V = 2·(N−1)/N·K·s, a ring.", "Bandwidth"
+                ),
+                STEPS_PER_EPOCH,
+            ),
+            *_on_disk(
+                Quantity("allreduce_bytes_per_epoch", "Allreduce per epoch", MB, "V times the steps.", "Bandwidth")
+            ),
+            *_interval(
+                COMMUNICATION,
+                BANDWIDTH,
+                Quantity(
+                    "profiler_bandwidth_gb_s",
+                    "Bandwidth from the profiler's time",
+                    GB_PER_S,
+                    "V over E3, for ddp that of least waiting.",
+                    "Bandwidth",
+                ),
+                replace(BUS_BANDWIDTH, label="Bus bandwidth, measured"),
+                Quantity(
+                    "utilisation",
+                    "Utilisation",
+                    PERCENT,
+                    "Bandwidth over the measured bus bandwidth.",
+                    "Utilisation and MFU",
+                ),
+            ),
+            *_plain(
+                Quantity(
+                    "root_link_bytes_per_step",
+                    "Through {device} 0's links per step",
+                    MB,
+                    "What DataParallel moves: 2·K·s, buffers, images out and outputs in.",
+                    "Bandwidth",
+                )
+            ),
+            *_on_disk(
+                Quantity("gradient_bytes", "Whole gradient", KIB, "K·s, the message of an allreduce.", "Bandwidth")
+            ),
+        ),
+        "steps": (
+            *_on_disk(*_POINT, ENVIRONMENT),
+            *_plain(_count("device", "{device}", "Number of the device.")),
+            *_plain(
+                _text("phase", "Phase", "What the host asked for; `all` is the whole step.", "Communication"),
+                views=("phases",),
+            ),
+            *_on_disk(N),
+            *_interval(
+                Quantity(
+                    "compute_s", "Compute", MILLISECONDS, "Kernels that compute.", "Communication", short="compute"
+                ),
+                Quantity(
+                    "communication_s",
+                    "Communication, exposed",
+                    MILLISECONDS,
+                    "Communication while nothing computes.",
+                    "Communication",
+                    short="communication",
+                ),
+                Quantity(
+                    "copy_s",
+                    "Copies from and to the host",
+                    MILLISECONDS,
+                    "Copies while nothing else runs.",
+                    "Communication",
+                    short="copies",
+                ),
+                Quantity("idle_s", "Idle", MILLISECONDS, "Nothing runs on the device.", "Communication", short="idle"),
+                views=("steps", "phases"),
+            ),
+            *_plain(
+                Quantity(
+                    "hidden_communication_s",
+                    "Communication, hidden",
+                    MILLISECONDS,
+                    "Communication while something computes.",
+                    "Communication",
+                )
+            ),
+            *_on_disk(Quantity("parts_s", "Sum of the parts", MILLISECONDS, "Of the median block.", "Communication")),
+            *_interval(replace(STEP, label="Step, by the host's clock")),
+            *_on_disk(
+                Quantity(
+                    "difference",
+                    "Parts against the step",
+                    PERCENT,
+                    "Sum of the parts over the step, less 1.",
+                    "Communication",
+                ),
+                *(
+                    Quantity(
+                        f"{part}_share",
+                        f"Share of {part}",
+                        PERCENT,
+                        "The part over the sum of the parts.",
+                        "Communication",
+                    )
+                    for part in ("compute", "communication", "copy", "idle")
+                ),
+            ),
+        ),
+        "collectives": (
+            *_plain(
+                _text("operation", "Operation", "The collective, or a copy between two devices.", "Bandwidth"),
+                GPUS,
+                MESSAGE,
+            ),
+            *_on_disk(ENVIRONMENT, RUNS, N),
+            *_interval(Quantity("time_s", "Time", MICROSECONDS, "Median time of one call.", "Bandwidth")),
+            *_on_disk(
+                Quantity("time_s_min", "Shortest time", MICROSECONDS, "Of all timings.", "Bandwidth"),
+                Quantity("time_s_p95", "Time, 95th percentile", MICROSECONDS, "Of all timings.", "Bandwidth"),
+                Quantity("algorithm_bandwidth_gb_s", "Algorithm bandwidth", GB_PER_S, "Bytes over time.", "Bandwidth"),
+            ),
+            *_interval(BUS_BANDWIDTH),
+            *_plain(_text("use", "For", "The messages of a training that have this size.", "Bandwidth")),
+            *_on_disk(_count("source", "From", "Device that sends."), _count("target", "To", "Device that receives.")),
+        ),
+        "laws": (
+            *_on_disk(STRATEGY, SCOPE, ENVIRONMENT, BATCH, _text("law", "Law", "Of scaling.", "Forecast")),
+            *_on_disk(_text("parameter", "Parameter", "Of the law.", "Forecast")),
+            *_interval(Quantity("value", "Value", PLAIN, "Of the parameter.", "Forecast"), views=()),
+            *_on_disk(
+                _count("points", "Points", "Speedups that it is fitted to.", "Forecast"),
+                _count("degrees_of_freedom", "Degrees of freedom", "Points less parameters.", "Forecast"),
+                ERROR,
+            ),
+            *_plain(_text("statement", "What the points can tell", "How well the law describes them.", "Forecast")),
+        ),
+        "allreduce_models": (
+            *_on_disk(ENVIRONMENT, STATUS, REASON),
+            *_plain(replace(ALGORITHM, label="Algorithm"), replace(GPUS, kind="text")),
+            *_interval(
+                Quantity("latency_s", "Latency of a round", MICROSECONDS, "α of the fitted link.", "Forecast"),
+                Quantity("bandwidth_gb_s", "Bandwidth", GB_PER_S, "β of the fitted link.", "Forecast"),
+            ),
+            *_plain(
+                Quantity(
+                    "median_relative_error",
+                    "Median error",
+                    PERCENT,
+                    "Median relative error of the fit.",
+                    "Forecast",
+                    digits=2,
+                ),
+                ERROR,
+            ),
+        ),
+        "forecast": (
+            *_on_disk(
+                _text("kind", "Kind", "`held out`: predicted and measured. `extrapolated`: predicted.", "Forecast")
+            ),
+            *_on_disk(ENVIRONMENT, STATUS, REASON, GPUS, BATCH, GLOBAL_BATCH),
+            *_plain(_count("nodes", "Nodes", "Nodes that the devices fill.", "Forecast")),
+            *_on_disk(
+                _count("calibrated_on_gpus", "Calibrated on", "Devices whose step gave the overhead.", "Forecast")
+            ),
+            *_plain(ALGORITHM, views=("held_out", "forecast")),
+            *_plain(
+                Quantity("compute_s", "Compute", MILLISECONDS, "t(1,b).", "Forecast"),
+                Quantity(
+                    "overhead_s", "Overhead", MILLISECONDS, "What fewer devices have beyond the model.", "Forecast"
+                ),
+                views=("held_out",),
+            ),
+            *_plain(
+                Quantity(
+                    "exposed_s", "Exposed communication", MILLISECONDS, "By the model of the overlap.", "Forecast"
+                ),
+                views=("held_out", "forecast"),
+            ),
+            *_on_disk(Quantity("hidden_s", "Hidden communication", MILLISECONDS, "By the same model.", "Forecast")),
+            *_interval(replace(STEP, label="Predicted step", section="Forecast"), views=("held_out", "forecast")),
+            *_interval(
+                Quantity("measured_step_s", "Measured step", MILLISECONDS, "t(N,b).", "Time"),
+                Quantity("relative_error", "Error", PERCENT, "Predicted over measured step, less 1.", "Forecast"),
+                views=("held_out",),
+            ),
+            *_on_disk(_text("within_tolerance", "Within tolerance", "Whether the error is small enough.", "Forecast")),
+            *_plain(
+                Quantity(
+                    "carried_over_relative_error",
+                    "Error of the step on fewer {devices} unchanged",
+                    PERCENT,
+                    "Step on fewer devices over the measured one, less 1.",
+                    "Forecast",
+                    digits=2,
+                ),
+                views=("held_out",),
+            ),
+            *_interval(THROUGHPUT, views=()),
+            *_interval(SPEEDUP, EFFICIENCY),
+            *_on_disk(
+                _count("gpus_at_most", "{Devices} at most", "N of the largest step that D images make.", "Forecast")
+            ),
+        ),
+        "critical_batch": (
+            *_on_disk(ENVIRONMENT, STATUS, REASON, GPUS, ALGORITHM),
+            *_interval(
+                Quantity(
+                    "batch_per_gpu",
+                    "Predicted",
+                    IMAGES,
+                    "Batch from which on communication hides behind backward.",
+                    "Forecast",
+                )
+            ),
+            *_on_disk(_count("profiled", "Profiled", "Batches that were profiled.", "Forecast")),
+            *_plain(
+                _count(
+                    "measured_batch_per_gpu",
+                    "Smallest such batch by the profiler",
+                    "By the measured overlap.",
+                    "Forecast",
+                    IMAGES,
+                )
+            ),
+        ),
+        "training": (
+            *_on_disk(
+                *_ARM_KEYS,
+                SEED,
+                EPOCH_NUMBER,
+                STATUS,
+                _count("steps", "Steps", "Of the epoch.", "Training"),
+                Quantity("learning_rate", "Learning rate", PLAIN, "Of the last step.", "Training"),
+                TRAINING_LOSS,
+                TRAINING_ACCURACY,
+                TEST_LOSS,
+                TEST_ACCURACY,
+                EPOCH_OF_ARM,
+                THROUGHPUT,
+                GPU_SECONDS,
+                ENERGY,
+                Quantity("elapsed_s", "Elapsed", SECONDS, "Time of training since the start.", "Training"),
+            ),
+        ),
+        "training_summary": (
+            *_on_disk(*_ARM_KEYS),
+            *_plain(
+                _count("epochs", "Epochs", "Epochs of a training.", "Training"),
+                _text("remedies", "Remedies", "Settings that are not as they are by default.", "Training"),
+            ),
+            *_on_disk(
+                _text("is_baseline", "Baseline", "Whether others are compared with it.", "Training"), STATUS, REASON
+            ),
+            *_plain(SEEDS),
+            *_on_disk(DIVERGED),
+            *_interval(TRAINING_LOSS, TRAINING_ACCURACY, TEST_LOSS, TEST_ACCURACY),
+            *_plain(
+                Quantity(
+                    "test_accuracy_spread",
+                    "Its standard deviation over seeds",
+                    POINTS,
+                    "Of the test accuracy.",
+                    "Training",
+                    digits=2,
+                )
+            ),
+            *_interval(
+                Quantity(
+                    "training_loss_difference", "Training loss less the baseline's", PLAIN, "Of means.", "Training"
+                ),
+                Quantity(
+                    "training_accuracy_difference",
+                    "Training accuracy less the baseline's",
+                    POINTS,
+                    "Of means.",
+                    "Training",
+                ),
+                views=(),
+            ),
+            *_interval(
+                Quantity(
+                    "test_accuracy_difference", "Less the baseline's", POINTS, "Of mean test accuracies.", "Training"
+                )
+            ),
+            *_on_disk(
+                _text("without_remedies", "Without remedies", "The arm that has none and is the same.", "Training")
+            ),
+            *_interval(
+                Quantity(
+                    "test_accuracy_gain", "Less that without remedies", POINTS, "Of mean test accuracies.", "Training"
+                )
+            ),
+            *_interval(
+                Quantity(
+                    "training_loss_change", "Training loss less that without remedies", PLAIN, "Of means.", "Training"
+                ),
+                views=(),
+            ),
+            *_plain(
+                Quantity(
+                    "given_back",
+                    "Given back of what the batch lost",
+                    PERCENT,
+                    "The gain, over what the same arm without remedies lost against the baseline.",
+                    "Training",
+                    digits=3,
+                )
+            ),
+            *_on_disk(
+                Quantity("target_accuracy", "Target", PERCENT, "A test accuracy.", "Training"),
+                _count("seeds_at_target", "Seeds at the target", "Seeds that reached it.", "Training"),
+            ),
+            *_plain(
+                Quantity(
+                    "time_to_target_s", "Time to the target", SECONDS, "Of training, mean over seeds.", "Training"
+                ),
+                Quantity(
+                    "gpu_s_to_target",
+                    "{device}-seconds to the target",
+                    PLAIN,
+                    "The same times the devices.",
+                    "Training",
+                ),
+                EPOCH_OF_ARM,
+            ),
+            *_on_disk(THROUGHPUT),
+            *_plain(GPU_SECONDS, ENERGY),
+        ),
+        "training_evidence": (
+            *_on_disk(*_ARM_KEYS),
+            *_plain(SET_EPOCH, SYNC_BATCH_NORM),
+            *_on_disk(SEED, EPOCH_NUMBER),
+            *_plain(_count("worker", "{device}", "Number of the worker.", "Training")),
+            *_on_disk(_count("checksum", "Checksum", "Of the order of samples.", "Training")),
+            *_plain(
+                SEEN_BEFORE,
+                SAME_PLACE,
+                _text(
+                    "statistics_kept",
+                    "Its statistics are tested",
+                    "Whether the network that is tested has them.",
+                    "Training",
+                ),
+                Quantity(
+                    "statistics_difference",
+                    "Running means apart, standard deviations",
+                    PLAIN,
+                    "Largest difference of running means between workers.",
+                    "Training",
+                    digits=3,
+                ),
+            ),
+        ),
+        "environments": (
+            *_plain(
+                ENVIRONMENT,
+                _text("device_model", "Device", "Model of the devices."),
+                _text("cpu_model", "CPU", "Model of the CPU."),
+                *_SOFTWARE,
+                _IMAGES,
+                _text("links", "Links", "What connects the devices."),
+                _text("hosts", "Hosts", "Names of the hosts."),
+                RECORDS,
+            ),
+        ),
+        "records": (
+            *_on_disk(
+                _text("path", "File", "The record."),
+                RECORD_KIND,
+                STRATEGY,
+                GPUS,
+                BATCH,
+                RUN,
+                ARM,
+                SEED,
+                STATUS,
+                ENVIRONMENT,
+                _text("started_at", "Started", "When the cell started.", unit=UTC),
+                _text("finished_at", "Finished", "When the cell finished.", unit=UTC),
+                GPU_SECONDS,
+                HOST,
+                COMMIT,
+                DIRTY,
+                _text("job_id", "Job", "The scheduler's number of the job."),
+                _text("gpu_uuids", "Devices by UUID", "The devices themselves."),
+                _text("throttle_reasons", "Throttled", "Why clocks were held down."),
+                _count("other_processes", "Other processes", "Most processes of others that were seen on the devices."),
+                DATASET_SOURCE,
+                _text("synthetic", "Synthetic", "Whether the images are noise."),
+                _IMAGES,
+            ),
+        ),
+        "rejected": (*_plain(_text("path", "File", "The record."), replace(REASON, definition="Why it is not used.")),),
+        "missing": (
+            *_on_disk(
+                _text("path", "File", "The record that is missing."),
+                RECORD_KIND,
+                STRATEGY,
+                GPUS,
+                BATCH,
+                RUN,
+                ARM,
+                SEED,
+                STATUS,
+                REASON,
+                _text("log", "Log", "Its last lines."),
+            ),
+        ),
+        # What follows from the tables above and from nothing else.
+        "scopes": (
+            *_on_disk(*_POINT, ENVIRONMENT),
+            *_interval(
+                replace(EPOCH, label="Epoch time, compute"),
+                Quantity(
+                    "end_to_end_epoch_s", "Epoch time, end-to-end", SECONDS, "With the DataLoader in the clock.", "Time"
+                ),
+            ),
+            *_plain(Quantity("loader_s", "Longer by", SECONDS, "End-to-end less compute.", "Time")),
+            *_interval(
+                replace(SPEEDUP, label="Speedup, compute"),
+                Quantity(
+                    "end_to_end_speedup", "Speedup, end-to-end", TIMES, "With the DataLoader in the clock.", "Speedup"
+                ),
+            ),
+            *_on_disk(Quantity("speedup_ratio", "Speedup hidden", TIMES, "Compute over end-to-end.", "Speedup")),
+        ),
+        "strategy_pairs": (
+            *_on_disk(
+                STRATEGY,
+                _text("other_strategy", "Other strategy", "On the same devices at the same batch."),
+                GPUS,
+                BATCH,
+                GLOBAL_BATCH,
+                SCOPE,
+                ENVIRONMENT,
+            ),
+            *_interval(
+                EPOCH,
+                Quantity("other_epoch_s", "Epoch time of the other", SECONDS, "T(N,b) of the other.", "Time"),
+                views=(),
+            ),
+            *_on_disk(Quantity("ratio", "Times as fast", TIMES, "Epoch time of the other over this one.", "Time")),
+        ),
+        "step_shares": (
+            *_on_disk(
+                *_POINT,
+                ENVIRONMENT,
+                Quantity("parts_s", "Profiled step", MILLISECONDS, "Mean over devices.", "Communication"),
+                Quantity("idle_share", "Idle", PERCENT, "Of the profiled step, mean over devices.", "Communication"),
+                Quantity(
+                    "waiting_share",
+                    "Waiting",
+                    PERCENT,
+                    "Exposed communication beyond that of least waiting.",
+                    "Communication",
+                ),
+                Quantity(
+                    "transfer_share", "Transfer", PERCENT, "The rest of the exposed communication.", "Communication"
+                ),
+            ),
+        ),
+        "peer_copies": (
+            *_on_disk(
+                GPUS,
+                ENVIRONMENT,
+                _count("directions", "Directions", "Directed pairs of devices.", "Bandwidth"),
+                MESSAGE,
+                Quantity(
+                    "bus_bandwidth_gb_s", "Median bandwidth", GB_PER_S, "Of a copy, over the directions.", "Bandwidth"
+                ),
+                Quantity("bus_bandwidth_gb_s_low", "Least bandwidth", GB_PER_S, "Over the directions.", "Bandwidth"),
+                Quantity("bus_bandwidth_gb_s_high", "Largest bandwidth", GB_PER_S, "Over the directions.", "Bandwidth"),
+            ),
+        ),
+        "training_curves": (
+            *_on_disk(*_ARM_KEYS),
+            *_plain(EPOCH_NUMBER, SEEDS, DIVERGED),
+            *_interval(TRAINING_LOSS, TEST_ACCURACY),
+            *_plain(EPOCH_OF_ARM),
+        ),
+        "training_order": (
+            *_on_disk(
+                STRATEGY,
+                SET_EPOCH,
+                _count("orders", "Orders", "Of workers and epochs but the first.", "Training"),
+                _count("repeated", "Repeated", "Orders that are that of the epoch before.", "Training"),
+                replace(SEEN_BEFORE, definition="Mean over orders."),
+                replace(SAME_PLACE, definition="Mean over orders."),
+            ),
+        ),
+        "costs": (
+            *_on_disk(
+                _text("measured", "Measured", "Timing, communication (collectives too) or training.", "Time"),
+                RECORDS,
+                GPU_SECONDS,
+            ),
+        ),
+        "origins": (
+            *_plain(RECORD_KIND),
+            *_on_disk(ENVIRONMENT),
+            *_plain(HOST, COMMIT),
+            *_on_disk(DIRTY),
+            *_plain(
+                DATASET_SOURCE,
+                RECORDS,
+                _text("first", "First started", "When the first cell started.", unit=UTC),
+                _text("last", "Last finished", "When the last cell finished.", unit=UTC),
+                _text("jobs", "Jobs", "The scheduler's numbers."),
+                _count("throttled", "Throttled", "Records whose clocks were held down."),
+                _count("disturbed", "With other processes", "Records with processes of others on the devices."),
+            ),
+        ),
+        "absences": (
+            *_on_disk(
+                STATUS, REASON, _count("configurations", "Configurations", "That have no number for this reason.")
+            ),
+        ),
+        "counts": (
+            *_on_disk(
+                _text("what", "What", "The claim."),
+                _count("number", "Number", "Rows for which it holds."),
+                _count("of", "Of", "Rows that were asked."),
+            ),
+        ),
+    }
+)
+
+# A figure that published studies alone have.
+ALTERNATIVE_SPEEDUP = replace(SPEEDUP, column="speedup_alternative", label="Alternative speedup")
+
+_BY_COLUMN: Mapping[str, Quantity] = MappingProxyType(
+    # Where tables mean different things by a column, its first table has the general meaning.
+    {
+        column.quantity.column: column.quantity
+        for columns in reversed(list(TABLES.values()))
+        for column in reversed(columns)
+    }
+)
+
+
+def quantity(column: str, table: str = "") -> Quantity:
+    """The quantity of a column, as the `table` means it where one is named. Raises DpscaleError for an unknown one."""
+    found = next((known.quantity for known in TABLES.get(table, ()) if known.quantity.column == column), None)
+    if found is None and not table:
+        found = _BY_COLUMN.get(column)
+    if found is None:
+        raise DpscaleError(f"no quantity is called {column}{f' in the table {table}' if table else ''}")
+    return found
+
+
+def columns_of_view(view: str, table: str) -> Iterator[Column]:
+    """The columns of `table` that the page's table `view` shows, in the order of the file."""
+    for column in TABLES[table]:
+        if view in ((table,) if column.views is None else column.views):
+            yield column
