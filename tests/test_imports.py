@@ -84,7 +84,7 @@ def test_reading_the_snakefile_needs_neither_torch_nor_pandas(root):
         "dpscale.audit.published",
         "dpscale.measure.data.dataset",
         "dpscale.analyse.columns",
-        "dpscale.present.standalone",
+        "dpscale.present.chart_files",
     ]
     program = f"import json, sys, {', '.join(modules)}; print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -11,10 +11,10 @@ from page_tables import (
     audited,
     environment_row,
     epoch_row,
+    from_csv,
     missing_row,
     record_row,
     study,
-    table,
     tables,
     times_row,
 )
@@ -47,6 +47,9 @@ _WRITTEN_BY_OTHERS = {
     "rejected": ["path", "reason"],
     "training_summary": ["arm", "remedies", "reason"],
     "training": ["arm"],
+    "training_curves": ["arm"],
+    "origins": ["host", "git_commit", "jobs"],
+    "absences": ["reason"],
     "audit_findings": ["title", "sentence"],
     "audit_warnings": ["check", "detail"],
 }  # fmt: skip
@@ -66,7 +69,7 @@ def hostile(text: str) -> tuple[Mapping[str, Any], dict[str, pd.DataFrame]]:
     )
     data = audited(ROOT, data)
     for name, columns in _WRITTEN_BY_OTHERS.items():
-        data[name] = table(name, data[name].assign(**dict.fromkeys(columns, text)).to_dict("records"))
+        data[name] = from_csv(name, data[name].assign(**dict.fromkeys(columns, text)).to_dict("records"))
     arms = {"arm": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
     values = study(training={"arms": arms, "baseline": "arm", "target_accuracy": 0.7})
     return {**values, "study": with_names(text)}, data

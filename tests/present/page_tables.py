@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
+from dpscale.analyse.derived import with_derived
 from dpscale.analyse.tables import COLUMNS, read_table
 from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit
@@ -34,7 +35,12 @@ def study(**changes: Any) -> Mapping[str, Any]:
 
 
 def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """A table as it comes back from its CSV file. Columns that a row lacks are missing entries."""
+    """A table as it comes back from its CSV file, with what follows from it. Columns that a row lacks are missing."""
+    return tables(**{name: rows})[name] if name not in audits.COLUMNS else from_csv(name, rows)
+
+
+def from_csv(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """These rows and no others, as they come back from a CSV file."""
     frame = pd.DataFrame(rows, columns=COLUMNS[name])
     return read_table(io.StringIO(frame.to_csv(index=False)))
 
@@ -98,7 +104,7 @@ def bandwidth_row(communication_s: float, resolvable: bool = True, **at: Any) ->
     sent = 2 * (place["gpus"] - 1) / place["gpus"] * GRADIENT_BYTES
     row = {
         **place, "n": 15, "parameters": GRADIENT_BYTES // 4, "allreduce_bytes_per_step": sent,
-        "steps_per_epoch": steps, "allreduce_bytes_per_epoch": sent * steps,
+        "steps_per_epoch": steps, "allreduce_bytes_per_epoch": sent * steps, "gradient_bytes": GRADIENT_BYTES,
         **around("communication_s", communication_s, 0.05 if resolvable else 2),
     }  # fmt: skip
     if not resolvable:
@@ -165,14 +171,15 @@ def evidence_row(strategy: str, worker: int, set_epoch: bool = True, shared: boo
 
 
 def empty() -> dict[str, pd.DataFrame]:
-    """Tables without a row."""
-    return {name: table(name, []) for name in COLUMNS}
+    """Tables without a row, but for the counts of nothing."""
+    return tables(environments=[])
 
 
 def tables(**rows: list[dict[str, Any]]) -> dict[str, pd.DataFrame]:
-    """Empty tables but for the given rows; `environments` has one row unless given."""
-    rows = {"environments": [environment_row()], **rows}
-    return {name: table(name, rows.get(name, [])) for name in COLUMNS}
+    """Empty tables but for the given rows and what follows from them; `environments` has one row unless given."""
+    given: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
+    derived = with_derived({**given, "environments": [environment_row()], **rows})
+    return {name: from_csv(name, derived[name]) for name in COLUMNS}
 
 
 def audited(root: Path, data: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -189,6 +196,10 @@ def seconds(strategy: str, gpus: int, batch: int, scope: str) -> float:
 
 def h200() -> dict[str, pd.DataFrame]:
     """The study on 4 H200: both scopes, the ends at batch 32,768, strong scaling at 128 and 2,048."""
+    return tables(**h200_rows())
+
+
+def h200_rows() -> dict[str, list[dict[str, Any]]]:
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
     rows["environments"].append(environment_row())
     for scope in ("compute", "end_to_end"):
@@ -196,7 +207,7 @@ def h200() -> dict[str, pd.DataFrame]:
             for batch in sorted({*EPOCH_S[strategy, gpus], *STRONG_S.get((strategy, gpus), {})}):
                 _measured(rows, strategy=strategy, gpus=gpus, batch=batch, scope=scope)
             _ended(rows, strategy=strategy, gpus=gpus, batch=32_768, scope=scope)
-    return tables(**rows)
+    return rows
 
 
 def _measured(rows: dict[str, list[dict[str, Any]]], **at: Any) -> None:
@@ -279,13 +290,13 @@ def extrapolated_row(gpus: int, batch: int, efficiency: float, spread: float = 0
     return {
         "kind": EXTRAPOLATED, "environment": "A", "status": "ok", "gpus": gpus, "batch_per_gpu": batch,
         "calibrated_on_gpus": 4, "algorithm": "hierarchical, tree", **around("efficiency", efficiency, spread),
-        **around("speedup", efficiency * gpus, spread), **more,
+        **around("speedup", efficiency * gpus, spread), "gpus_at_most": IMAGES // batch, **more,
     }  # fmt: skip
 
 
 def h200_with_steps() -> dict[str, pd.DataFrame]:
     """The study on 4 H200 with what is measured beside times: steps, estimates, collectives, forecast."""
-    data = h200()
+    rows = h200_rows()
     places = [(strategy, gpus) for strategy in ("dp", "ddp") for gpus in (2, 4)]
     batches = (32, 128, 512, 2048, 8192)
     steps, estimated, alone = [], [], []
@@ -307,8 +318,9 @@ def h200_with_steps() -> dict[str, pd.DataFrame]:
         for batch in batches
     ]
     scored = [held_out_row(batch, 0.5 / batch - 0.01) for batch in batches]
-    bandwidth = data["bandwidth"].assign(bus_bandwidth_gb_s=300.0, profiler_bandwidth_gb_s=150.0)
-    return {
-        **data, "bandwidth": bandwidth, "steps": table("steps", steps), "collectives": table("collectives", alone),
-        "communication": table("communication", estimated), "forecast": table("forecast", [*scored, *ahead]),
-    }  # fmt: skip
+    known = {"bus_bandwidth_gb_s": 300.0, "profiler_bandwidth_gb_s": 150.0}
+    bandwidth = [{**row, **known} for row in rows["bandwidth"]]
+    return tables(**{
+        **rows, "bandwidth": bandwidth, "steps": steps, "collectives": alone, "communication": estimated,
+        "forecast": [*scored, *ahead],
+    })  # fmt: skip

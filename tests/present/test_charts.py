@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from page_tables import absent_row, environment_row, epoch_row, h200, speedup_row, tables, times_row
 
-from dpscale.present import charts
+from dpscale.present import charts, training_charts
 from dpscale.present.figure import figure
 from dpscale.present.panel import HEIGHT, Panel, Point, Series, spread
 from dpscale.present.words import Words
@@ -123,7 +123,7 @@ def curves(*more: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_curves_have_a_panel_a_global_batch_each_with_the_baseline() -> None:
     other = [epoch_row("huge", 1, epoch, 0.1, 2048) for epoch in (1, 2)]
-    figure = charts.test_accuracy(tables(training=curves(*other))["training"], "small", GPU)
+    figure = training_charts.test_accuracy(tables(training=curves(*other))["training_curves"], "small", GPU)
     places = [chart.subtitle.split(".")[0] for chart in figure.charts]
     assert places == ["Global batch 2,048", "Global batch 8,192"]
     assert {"small", "large"} <= set(texts(figure.charts[0].svg))
@@ -132,7 +132,7 @@ def test_curves_have_a_panel_a_global_batch_each_with_the_baseline() -> None:
 
 
 def test_bands_hold_all_seeds() -> None:
-    (chart,) = charts.training_loss(tables(training=curves())["training"], "small", GPU).charts
+    (chart,) = training_charts.training_loss(tables(training=curves())["training_curves"], "small", GPU).charts
     fills = [
         e
         for e in ElementTree.fromstring(chart.svg).iter(f"{SVG}path")
@@ -145,15 +145,17 @@ def test_bands_hold_all_seeds() -> None:
 def test_a_line_ends_where_the_first_seed_diverged() -> None:
     wild = [epoch_row("wild", 1, 1, 0.2), epoch_row("wild", 1, 2, None)]
     wild += [epoch_row("wild", 2, epoch, 0.2) for epoch in (1, 2, 3)]
-    (chart,) = charts.test_accuracy(tables(training=curves(*wild))["training"], "small", GPU).charts
+    (chart,) = training_charts.test_accuracy(tables(training=curves(*wild))["training_curves"], "small", GPU).charts
     assert "wild: 20.0 % at 1, diverged at 2." in chart.svg
     assert "diverged" in texts(chart.svg)
 
 
 def test_arms_that_diverged_at_once_are_not_drawn() -> None:
     rows = [epoch_row("wild", 1, 1, None)]
-    assert "wild" not in str(charts.test_accuracy(tables(training=curves(*rows))["training"], "small", GPU))
-    assert charts.test_accuracy(tables(training=[])["training"], None, GPU).charts == []
+    assert "wild" not in str(
+        training_charts.test_accuracy(tables(training=curves(*rows))["training_curves"], "small", GPU)
+    )
+    assert training_charts.test_accuracy(tables(training=[])["training_curves"], None, GPU).charts == []
 
 
 def bars(*points: Point) -> tuple[list[str], list[float]]:

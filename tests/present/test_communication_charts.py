@@ -85,7 +85,7 @@ def test_prediction_is_drawn_beside_no_prediction_at_all():
 
 
 def forecast(*measured, images=50_000):
-    ahead = [extrapolated_row(gpus, 32, 0.8) for gpus in (8, 64, 1024)]
+    ahead = [extrapolated_row(gpus, 32, 0.8, gpus_at_most=images // 32) for gpus in (8, 64, 1024)]
     # A row without a batch makes the column one of floats.
     ahead.append({**ahead[0], "batch_per_gpu": None, "status": "missing"})
     speedup = table("speedup", list(measured))

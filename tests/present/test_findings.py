@@ -22,9 +22,9 @@ from page_tables import (
 )
 
 from dpscale.present import findings
+from dpscale.present.finding import Finding, Predicate
 from dpscale.present.findings import FINDINGS
 from dpscale.present.page import render
-from dpscale.present.phrases import Finding, Predicate
 from dpscale.present.words import Tables, Words
 
 ARMS = {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
@@ -37,6 +37,12 @@ def at(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> di
 
 def speedups(*rows: dict[str, Any]) -> Tables:
     return tables(speedup=list(rows))
+
+
+def in_both_scopes(*rows: dict[str, Any]) -> Tables:
+    """Speedups at batch 512 on 4 devices, and the epoch times that they are of."""
+    times = [times_row(row["epoch_s"], **at(batch=512, scope=row["scope"])) for row in rows]
+    return tables(times=times, speedup=list(rows))
 
 
 SLOW, FAST = speedup_row(0.58, 7.74, **at()), speedup_row(3.04, 2.30, **at(batch=512))
@@ -131,9 +137,9 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     ),
     (
         findings.loader_hides_speedup,
-        speedups(FAST, speedup_row(1.01, 3.18, **at(batch=512, scope="end_to_end"))),
+        in_both_scopes(FAST, speedup_row(1.01, 3.18, **at(batch=512, scope="end_to_end"))),
         ["1 of 1 comparison", "3.04", "1.01×"],
-        speedups(FAST, speedup_row(3.03, 3.18, **at(batch=512, scope="end_to_end"))),
+        in_both_scopes(FAST, speedup_row(3.03, 3.18, **at(batch=512, scope="end_to_end"))),
     ),
     (
         findings.strong_scaling,

@@ -13,16 +13,18 @@ from page_tables import (
     speedup_row,
     step_row,
     table,
+    tables,
     times_row,
 )
 
 from dpscale.present import headings
 from dpscale.present.words import Words
+from dpscale.vocabulary.quantities import E1, E2, E5, TEST_ACCURACY, TRAINING_LOSS
 
 GPU = Words(device="GPU", several_environments=False, synthetic=False)
 WORKER = Words(device="worker", several_environments=False, synthetic=False)
-PARTS = {"compute_s": "compute", "communication_s": "communication", "idle_s": "idle"}
-ESTIMATES = {"communication_step_s": "E1", "ablation_step_s": "E2", "isolated_step_s": "E5"}
+PARTS = {"compute_share": "compute", "communication_share": "communication", "idle_share": "idle"}
+ESTIMATES = [E1, E2, E5]
 
 
 def single(batch):
@@ -52,8 +54,8 @@ def test_speedup_names_best_and_worst_on_the_most_devices():
 
 def test_step_names_its_largest_part_at_both_ends():
     idle, busy = step_row(3, 1, 0, 6, **ddp(4, 32)), step_row(97, 2, 0, 1, **ddp(4, 8192))
-    said = "ddp on 4 GPUs: at batch 32 idle is 60.0 % of a step, at 8,192 compute is 97.0 %"
-    assert headings.step(table("steps", [busy, idle]), PARTS, GPU) == said
+    expected = "ddp on 4 GPUs: at batch 32 idle is 60.0 % of a step, at 8,192 compute is 97.0 %"
+    assert headings.step(table("steps", [busy, idle]), PARTS, GPU) == expected
     waits = table("steps", [step_row(1, 8, 0, 1, **ddp(4, 32))])
     assert headings.step(waits, PARTS, GPU) == "ddp on 4 GPUs: at batch 32 communication is 80.0 % of a step"
 
@@ -61,18 +63,18 @@ def test_step_names_its_largest_part_at_both_ends():
 def test_estimates_are_named_where_they_are_furthest_apart():
     near = estimates_row(communication_step_s=0.30, **ddp(4, 512))
     far = estimates_row(communication_step_s=27.0, ablation_step_s=-1.0, **ddp(4, 32))
-    said = "ddp on 4 GPUs at batch 32: 0.270 ms (E5) to 27.0 ms (E1) a step"
-    assert headings.estimates(table("communication", [near, far]), ESTIMATES, GPU) == said
-    said = "ddp on 4 GPUs at batch 512: 0.270 ms (E5) to 0.300 ms (E1) a step"
-    assert headings.estimates(table("communication", [near]), ESTIMATES, GPU) == said
+    expected = "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) to 27.0 ms (E1 subtraction) a step"
+    assert headings.estimates(table("communication", [near, far]), ESTIMATES, GPU) == expected
+    expected = "ddp on 4 GPUs at batch 512: 0.270 ms (E5 alone) to 0.300 ms (E1 subtraction) a step"
+    assert headings.estimates(table("communication", [near]), ESTIMATES, GPU) == expected
 
 
 def test_estimates_that_may_be_zero_are_not_named():
     wide = estimates_row(2.0, **ddp(2, 32))
-    said = "ddp on 2 GPUs: no estimate is above zero with its interval"
-    assert headings.estimates(table("communication", [wide]), ESTIMATES, GPU) == said
+    expected = "ddp on 2 GPUs: no estimate is above zero with its interval"
+    assert headings.estimates(table("communication", [wide]), ESTIMATES, GPU) == expected
     one = table("communication", [estimates_row(**ddp(2, 32))])
-    assert headings.estimates(one, ESTIMATES, GPU) == "ddp on 2 GPUs at batch 32: 0.270 ms (E5) a step"
+    assert headings.estimates(one, ESTIMATES, GPU) == "ddp on 2 GPUs at batch 32: 0.270 ms (E5 alone) a step"
 
 
 def test_bandwidth_sets_the_best_step_beside_the_links():
@@ -90,48 +92,46 @@ def test_bandwidth_sets_the_best_step_beside_the_links():
 
 
 @pytest.mark.parametrize(
-    ("errors", "said"),
+    ("errors", "expected"),
     [
         ({32: -0.05, 512: 0.01}, "Step on 4 GPUs predicted from 2: at most 5.0 % off, at batch 32"),
         ({32: -0.05, 512: 0.20}, "Step on 4 GPUs predicted from 2: at most 20 % off, at batch 512"),
         ({512: 0.01}, "Step on 4 GPUs predicted from 2: 1.0 % off, at batch 512"),
     ],
 )
-def test_prediction_is_as_good_as_its_worst(errors, said):
-    assert headings.held_out(table("forecast", [held_out_row(*one) for one in errors.items()]), GPU) == said
+def test_prediction_is_as_good_as_its_worst(errors, expected):
+    assert headings.held_out(table("forecast", [held_out_row(*one) for one in errors.items()]), GPU) == expected
 
 
 def test_forecast_names_its_band_at_both_ends():
     rows = [extrapolated_row(gpus, batch, 0.8) for gpus in (8, 1024) for batch in (32, 8192)]
-    said = "Forecast for 1,024 GPUs: efficiency 80 % [72, 88] at batch 32, 80 % [72, 88] at 8,192"
-    assert headings.forecast(table("forecast", rows), GPU) == said
-    said = "Forecast for 8 GPUs: efficiency 80 % [72, 88] at batch 32"
-    assert headings.forecast(table("forecast", rows[:1]), GPU) == said
+    expected = "Forecast for 1,024 GPUs: efficiency 80 % [72, 88] at batch 32, 80 % [72, 88] at 8,192"
+    assert headings.forecast(table("forecast", rows), GPU) == expected
+    expected = "Forecast for 8 GPUs: efficiency 80 % [72, 88] at batch 32"
+    assert headings.forecast(table("forecast", rows[:1]), GPU) == expected
 
 
 def curves(*rows):
-    training = table("training", list(rows))
-    return training.assign(value=training["test_accuracy"] * 100)
+    return tables(training=list(rows))["training_curves"]
 
 
 def test_training_names_the_best_arm_and_the_baseline():
     first = [epoch_row("base", 1, epoch, 0.7) for epoch in (1, 2)]
     arms = [epoch_row("good", 1, 1, 0.2), epoch_row("good", 1, 2, 0.6), epoch_row("bad", 1, 1, 0.9)]
     arms.append(epoch_row("bad", 1, 2, 0.1))
-    accuracy = ("Test accuracy", "%")
-    said = "Test accuracy: good ends best, at 60.0 %; the baseline base at 70.0 %"
-    assert headings.training(curves(*first, *arms), "base", *accuracy) == said
-    assert headings.training(curves(*arms), "base", *accuracy) == "Test accuracy: good ends best, at 60.0 %"
+    expected = "Test accuracy: good ends best, at 60.0 %; the baseline base at 70.0 %"
+    assert headings.training(curves(*first, *arms), "base", TEST_ACCURACY) == expected
+    assert headings.training(curves(*arms), "base", TEST_ACCURACY) == "Test accuracy: good ends best, at 60.0 %"
     alone = "Test accuracy: good ends at 60.0 %; the baseline base at 70.0 %"
-    assert headings.training(curves(*first, *arms[:2]), "base", *accuracy) == alone
-    assert headings.training(curves(*first), "base", *accuracy) == "Test accuracy: the baseline base at 70.0 %"
-    assert headings.training(curves(*arms), None, "Training loss", "") == "Training loss: bad ends best, at 10.0"
+    assert headings.training(curves(*first, *arms[:2]), "base", TEST_ACCURACY) == alone
+    assert headings.training(curves(*first), "base", TEST_ACCURACY) == "Test accuracy: the baseline base at 70.0 %"
+    assert headings.training(curves(*arms), None, TRAINING_LOSS) == "Training loss: good ends best, at 1.40"
 
 
 def test_arms_that_diverged_end_nowhere():
     wild = [epoch_row("wild", 1, 1, 0.9), epoch_row("wild", 1, 2, None), epoch_row("wild", 2, 2, 0.9)]
-    said = "Test accuracy: a seed of every arm diverged"
-    assert headings.training(curves(*wild), None, "Test accuracy", "%") == said
+    expected = "Test accuracy: a seed of every arm diverged"
+    assert headings.training(curves(*wild), None, TEST_ACCURACY) == expected
     tame = epoch_row("tame", 1, 2, 0.3)
-    said = "Test accuracy: tame ends best, at 30.0 %"
-    assert headings.training(curves(*wild, tame), None, "Test accuracy", "%") == said
+    expected = "Test accuracy: tame ends best, at 30.0 %"
+    assert headings.training(curves(*wild, tame), None, TEST_ACCURACY) == expected

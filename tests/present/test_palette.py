@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.present import page as page_module
+from dpscale.present.html import style_of_pages
+from dpscale.vocabulary.strategies import STRATEGIES
 
-CSS = (Path(page_module.__file__).parent / "template/page.css").read_text()
+CSS = style_of_pages()
 TEXT = ["ink", "quiet", "link", "caution", "single", "dp", "ddp"]  # colours of lines are those of their labels, too
 GRAPHICS = ["single", "dp", "ddp", "caution", "quiet"]
 # Text on the coloured cells of the coverage grid, and on bands.
@@ -59,3 +60,9 @@ def test_what_is_drawn_uses_only_these(root: Path) -> None:
     code = "".join(path.read_text() for path in sorted((root / "workflow/dpscale/present").glob("*.py")))
     drawn = set(re.findall(r"var\(--(\w+)\)", code))
     assert drawn and drawn <= set(schemes()["light"])
+
+
+def test_every_strategy_has_its_colours() -> None:
+    found = schemes()
+    for name, strategy in STRATEGIES.items():
+        assert (found["light"][name], found["dark"][name]) == strategy.colour

@@ -351,8 +351,8 @@ def _collect(study: Study, results: Path) -> "Collected":
 @click.option("--charts", "charts_folder", type=FOLDER, help="Folder to write the page's charts to, as SVG files too.")
 def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path | None) -> None:
     """Render the page of a study from its tables: one HTML file that needs nothing beside it."""
+    from dpscale.present.chart_files import write_charts
     from dpscale.present.page import render
-    from dpscale.present.standalone import write_charts
     from dpscale.records.files import write_text
 
     page = render(Study.read(study_file).values, _read_tables(tables_folder))

@@ -88,7 +88,9 @@ def _disagrees(row: Row) -> bool:
 
 
 def _compares_exposed(row: Row) -> bool:
-    return bool(row["batch_per_gpu"] >= AGREEMENT_BATCH) and has_interval(row, "ablation_step_s", "profiler_exposed_step_s")
+    return bool(row["batch_per_gpu"] >= AGREEMENT_BATCH) and has_interval(
+        row, "ablation_step_s", "profiler_exposed_step_s"
+    )
 
 
 def _exposed_apart(row: Row) -> bool:
@@ -150,7 +152,9 @@ CLAIMS: Mapping[str, Claim] = {
         lambda row: row["profiler_least_step_s_high"] < row["profiler_step_s_low"],
     ),
     "parts do not make the step": Claim(
-        "steps", lambda row: row["phase"] == WHOLE_STEP, lambda row: abs(row["difference"]) > SUM_OF_PARTS
+        "steps",
+        lambda row: row["phase"] == WHOLE_STEP and is_known(row.get("difference")),
+        lambda row: abs(row["difference"]) > SUM_OF_PARTS,
     ),
     "profiling slows": Claim(
         "communication",

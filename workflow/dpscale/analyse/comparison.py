@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpscale.analyse.environments import SOFTWARE, joined
+from dpscale.analyse.environments import joined
 from dpscale.analyse.training_tables import FIGURES
 from dpscale.errors import ComparisonError
-from dpscale.formulas.statistics import Bounded, bounded_difference, bounded_ratio, welch_difference
+from dpscale.formulas.statistics import INTERVAL, Bounded, bounded_difference, bounded_ratio, welch_difference
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import NetworkSettings
+from dpscale.vocabulary.quantities import ESTIMATES_OF_STEP, SOFTWARE
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -24,6 +25,15 @@ SIDES = ("first", "second")
 NOT_PLANNED = "not planned"
 # Outcomes beside those of `Subject`: the interval holds what no change would give; there is no interval.
 NOT_APART, NO_INTERVAL = "not apart", "no interval"
+
+# In `compared_outcomes`: every scope together, or a table that has none.
+ALL_SCOPES = "all"
+OUTCOME_COLUMNS = [
+    "table", "quantity", "scope", "number", "above", "below", "not_apart", "no_interval", "with_interval", "by_chance",
+    "ratio_median", "ratio_least", "ratio_most",
+]  # fmt: skip
+# The share of comparisons of things that are the same that lies beyond its interval by chance.
+BEYOND_BY_CHANCE = 1 - (INTERVAL[1] - INTERVAL[0])
 
 _POINT = ("strategy", "gpus", "batch_per_gpu", "global_batch", "scope")
 
@@ -59,10 +69,7 @@ SUBJECTS: dict[str, Subject] = {
     "compared_speedup": Subject("speedup", ("scaling", *_POINT), ("speedup",), "ratio", "higher", "lower"),
     "compared_communication": Subject(
         "communication", _POINT,
-        (
-            "communication_step_s", "ablation_step_s", "no_sync_step_s", "profiler_exposed_step_s", "profiler_step_s",
-            "profiler_least_step_s", "logger_exposed_step_s", "logger_step_s", "isolated_step_s",
-        ),
+        ESTIMATES_OF_STEP,
         "difference", "longer", "shorter",
     ),
     "compared_bandwidth": Subject(
@@ -137,7 +144,7 @@ def refuse_other_settings(first: Study, second: Study, may_differ: Collection[st
     differing = differing_settings(first, second)
     refused = [one for one in differing if one.setting not in may_differ]
     if refused:
-        named = "; ".join(f"{one.name} is {said(one.first)} and {said(one.second)}" for one in refused)
+        named = "; ".join(f"{one.name} is {as_written(one.first)} and {as_written(one.second)}" for one in refused)
         options = " ".join(f"--differing {setting}" for setting in dict.fromkeys(one.setting for one in refused))
         raise ComparisonError(
             f"the studies differ in settings, so their numbers say nothing of each other: {named}. "
@@ -183,7 +190,7 @@ def _refuse_several_environments(side: Side) -> None:
         )
 
 
-def said(value: Any) -> str:
+def as_written(value: Any) -> str:
     """A setting's value as people write it."""
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
@@ -195,7 +202,11 @@ def _tables_of_both(first: Tables, second: Tables) -> dict[str, pd.DataFrame]:
     figures' own (`bounded_ratio`, `bounded_difference`), those of arms Welch's over seeds.
     """
     compared = {name: _compared(subject, first, second) for name, subject in SUBJECTS.items()}
-    return {**compared, "compared_environments": _environments(first, second)}
+    return {
+        **compared,
+        "compared_outcomes": pd.DataFrame(_outcome_rows(compared), columns=OUTCOME_COLUMNS),
+        "compared_environments": _environments(first, second),
+    }
 
 
 def _compared(subject: Subject, first: Tables, second: Tables) -> pd.DataFrame:
@@ -206,6 +217,29 @@ def _compared(subject: Subject, first: Tables, second: Tables) -> pd.DataFrame:
     column = subject.column
     rows = rows.assign(**{column: effect.value, f"{column}_low": effect.low, f"{column}_high": effect.high})
     return rows.assign(outcome=_outcomes(subject, effect))
+
+
+def _outcome_rows(compared: Tables) -> Iterator[dict[str, Any]]:
+    """How often every quantity came to which outcome: over all, and of every scope that there is."""
+    for name, subject in SUBJECTS.items():
+        told = compared[name].dropna(subset=["outcome"])
+        for quantity in subject.quantities:
+            of_quantity = told[told["quantity"] == quantity]
+            yield {"table": name, "quantity": quantity, "scope": ALL_SCOPES, **_outcome_counts(subject, of_quantity)}
+            for scope, part in of_quantity.groupby("scope") if "scope" in of_quantity else ():
+                yield {"table": name, "quantity": quantity, "scope": scope, **_outcome_counts(subject, part)}
+
+
+def _outcome_counts(subject: Subject, told: pd.DataFrame) -> dict[str, Any]:
+    words = {"above": subject.above, "below": subject.below, "not_apart": NOT_APART, "no_interval": NO_INTERVAL}
+    numbers = {name: int((told["outcome"] == word).sum()) for name, word in words.items()}
+    with_interval = len(told) - numbers["no_interval"]
+    by_chance = with_interval * BEYOND_BY_CHANCE
+    counts = {"number": len(told), **numbers, "with_interval": with_interval, "by_chance": by_chance}
+    if subject.column != "ratio" or told.empty:
+        return counts
+    ratios = told["ratio"].astype(float)
+    return {**counts, "ratio_median": ratios.median(), "ratio_least": ratios.min(), "ratio_most": ratios.max()}
 
 
 def _side_by_side(subject: Subject, quantity: str, first: Tables, second: Tables) -> pd.DataFrame:

@@ -7,14 +7,13 @@ from typing import Any
 
 from dpscale.plan.cells import AnyCell
 from dpscale.records.files import Record
-
-SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")
+from dpscale.vocabulary.quantities import SOFTWARE
 
 # NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
 NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 
 
-def letters_of(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]:
+def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]:
     """The letter of every record's environment; A is the one that was measured first.
 
     Collectives move no images: theirs is the first environment that is like it in everything else.

@@ -58,7 +58,7 @@ def with_names(text: str) -> str:
 
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> dict[str, pd.DataFrame]:
     """All tables of a study by name, with the columns of `columns.COLUMNS`; pure."""
-    letters = environments.letters_of(collected.records)
+    letters = environments.environment_letters(collected.records)
     points = points_of(study, collected, letters)
     measured = Measurements.of(collected, letters)
     weak = list(_series(points, set(batches_per_gpu(study["batch_per_gpu"], study.epoch_images)), weak=True))

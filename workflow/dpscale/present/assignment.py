@@ -13,12 +13,15 @@ import pandas as pd
 from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.words import Row, Tables, Words
+from dpscale.vocabulary import quantities
+from dpscale.vocabulary.quantities import TEST_ACCURACY, TRAINING_ACCURACY, TRAINING_LOSS, Quantity, quantity
+from dpscale.vocabulary.strategies import BASELINE
 
 _BATCHES_SHOWN = 24
 _NUMBERS_SHOWN = 6
 _NOT_PLANNED, _NOT_MEASURED = "not planned", "not measured"
 _TIMED = ("times", "speedup", "communication", "bandwidth")
-_ENDS = (("training_loss", 1.0), ("training_accuracy", 100.0), ("test_accuracy", 100.0))
+_ENDS = (TRAINING_LOSS, TRAINING_ACCURACY, TEST_ACCURACY)
 _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -40,7 +43,7 @@ class Sheet:
     @property
     def markdown(self) -> str:
         """A table as GitHub's Markdown has it, below its caption."""
-        ruler = [":---", *["---:"] * (len(self.columns) - 1)]
+        ruler = [":---", *("---:" for _ in self.columns[1:])]
         lines = [_markdown_row(self.columns), f"| {' | '.join(ruler)} |", *map(_markdown_row, self.rows)]
         return f"{_markdown(f'{self.title}. {self.caption}')}\n\n" + "\n".join(lines) + "\n"
 
@@ -51,7 +54,7 @@ class Sheet:
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{_latex(f'{self.title}. {self.caption}')}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
+            rf"\begin{{tabular}}{{l{''.join('r' for _ in self.columns[1:])}}}",
             r"\hline",
             _latex_row(self.columns),
             r"\hline",
@@ -108,8 +111,8 @@ def _times_and_speedup(here: Tables, strategy: str, say: Words) -> Sheet | None:
         f"Median epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {words.scope(scope)}",
         here["times"],
         [
-            _Quantity("time, s", times[times["strategy"].isin(["single", strategy])], "epoch_s"),
-            _Quantity("speedup, ×", weak, "speedup"),
+            _Drawn("time", times[times["strategy"].isin([BASELINE, strategy])], quantities.EPOCH),
+            _Drawn("speedup", weak, quantities.SPEEDUP),
         ],
         say,
     )
@@ -123,8 +126,8 @@ def _computation_and_communication(here: Tables, strategy: str, say: Words) -> S
         "Of an epoch, inferred: computation T(1,b)/N, s, and communication T(N,b) − T(1,b)/N, s, compute scope",
         here["times"],
         [
-            _Quantity("computation, s", communication, "compute_s"),
-            _Quantity("communication, s", communication, "communication_s"),
+            _Drawn("computation", communication, quantity("compute_s", "communication")),
+            _Drawn("communication", communication, quantities.COMMUNICATION),
         ],
         say,
     )
@@ -139,21 +142,25 @@ def _bandwidth(here: Tables, strategy: str, say: Words) -> Sheet | None:
         "bus bandwidth, %, compute scope",
         here["times"],
         [
-            _Quantity("bandwidth, GB/s", bandwidth, "bandwidth_gb_s"),
-            _Quantity("utilisation, %", bandwidth, "utilisation", 100),
+            _Drawn("bandwidth", bandwidth, quantities.BANDWIDTH),
+            _Drawn("utilisation", bandwidth, quantity("utilisation")),
         ],
         say,
     )
 
 
 @dataclass(frozen=True)
-class _Quantity:
-    """A figure that has a column for every number of devices."""
+class _Drawn:
+    """A quantity that has a column for every number of devices, and what the assignment calls it."""
 
-    heading: str
-    rows: pd.DataFrame
     name: str
-    scale: float = 1.0
+    rows: pd.DataFrame
+    quantity: Quantity
+
+    @property
+    def heading(self) -> str:
+        """With its unit: `time, s`."""
+        return f"{self.name}, {self.quantity.unit.shown}"
 
     @property
     def is_decided(self) -> bool:
@@ -162,18 +169,18 @@ class _Quantity:
 
 
 def _by_batch(
-    id: str, title: str, caption: str, times: pd.DataFrame, quantities: Sequence[_Quantity], say: Words
+    id: str, title: str, caption: str, times: pd.DataFrame, drawn: Sequence[_Drawn], say: Words
 ) -> Sheet | None:
     """One row for every batch that one device was to be timed with, as the others are compared with it."""
-    batches = sorted(set(times[times["strategy"] == "single"]["batch_per_gpu"]))
-    numbers = sorted({gpus for quantity in quantities for gpus in quantity.rows["gpus"]})
-    if not batches or not any(quantity.is_decided for quantity in quantities):
+    batches = sorted(set(times[times["strategy"] == BASELINE]["batch_per_gpu"]))
+    numbers = sorted({gpus for one in drawn for gpus in one.rows["gpus"]})
+    if not batches or not any(one.is_decided for one in drawn):
         return None
     columns = [
-        (f"{say.count(gpus)}: {quantity.heading}", _cells(quantity, gpus))
+        (f"{say.count(gpus)}: {one.heading}", _cells(one, gpus))
         for gpus in numbers[:_NUMBERS_SHOWN]
-        for quantity in quantities
-        if gpus in set(quantity.rows["gpus"])
+        for one in drawn
+        if gpus in set(one.rows["gpus"])
     ]
     left_out = ""
     if len(batches) > _BATCHES_SHOWN or len(numbers) > _NUMBERS_SHOWN:
@@ -190,18 +197,18 @@ def _by_batch(
     )
 
 
-def _cells(quantity: _Quantity, gpus: int) -> dict[int, str]:
+def _cells(drawn: _Drawn, gpus: int) -> dict[int, str]:
     """What stands in a quantity's column, by batch."""
-    rows = quantity.rows[quantity.rows["gpus"] == gpus]
-    return {row["batch_per_gpu"]: _cell(row, quantity) for row in words.rows(rows)}
+    rows = drawn.rows[drawn.rows["gpus"] == gpus]
+    return {row["batch_per_gpu"]: _cell(row, drawn.quantity) for row in words.rows(rows)}
 
 
-def _cell(row: Row, quantity: _Quantity) -> str:
-    """The number, with its interval where the table has one; else the state that is the reason why there is none."""
-    if words.is_known(row[quantity.name]):
-        if f"{quantity.name}_low" in row:
-            return words.estimate(row, quantity.name, quantity.scale)
-        return words.figure(row[quantity.name] * quantity.scale)
+def _cell(row: Row, shown: Quantity) -> str:
+    """The number, with its interval where the table has one; otherwise the state that is the reason for none."""
+    if words.is_known(row[shown.column]):
+        if f"{shown.column}_low" in row:
+            return words.estimate(row, shown.column, shown.unit)
+        return words.in_unit(row[shown.column], shown.unit)
     return _NOT_MEASURED if row["status"] == "ok" else words.state(row["status"])
 
 
@@ -223,9 +230,7 @@ def _large_batches(summary: pd.DataFrame, strategy: str, say: Words) -> Sheet | 
             say.heading,
             "Epoch",
             "Seeds",
-            "Training loss",
-            "Training accuracy, %",
-            "Test accuracy, %",
+            *(end.heading for end in _ENDS),
         ],
         [
             [
@@ -234,7 +239,7 @@ def _large_batches(summary: pd.DataFrame, strategy: str, say: Words) -> Sheet | 
                 words.whole(row["gpus"]),
                 words.whole(row["epochs"]),
                 words.whole(row["seeds"]),
-                *(_cell(row, _Quantity("", mine, name, scale)) for name, scale in _ENDS),
+                *(_cell(row, end) for end in _ENDS),
             ]
             for row in words.rows(pd.concat([summary[is_baseline], mine.sort_values("global_batch")]))
         ],

@@ -1,16 +1,19 @@
-"""The figures: epoch time against batch, speedup against GPUs and the like, on logarithmic axes; curves of training.
+"""The figures: epoch time against batch, speedup against GPUs and the like, on logarithmic axes.
 
-Colour says the strategy, of curves the arm; marker shape and dashes say the number of GPUs or the batch; a label
-stands at the end of every line. Colours are CSS variables of the page, so that dark mode and print follow.
+Colour says the strategy; marker shape and dashes say the number of GPUs or the batch; a label stands at the end of
+every line. Colours are CSS variables of the page, so that dark mode and print follow.
 """
 
 import pandas as pd
 
 from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import headings, words
-from dpscale.present.figure import Figure, figure, parts, points
-from dpscale.present.panel import Panel, Point, Reference, Series
+from dpscale.present.figure import Figure, beside, figure, parts, points
+from dpscale.present.panel import Panel, Reference, Series
 from dpscale.present.words import Row, Words
+from dpscale.vocabulary import quantities
+from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, KIB, SPEEDUP
+from dpscale.vocabulary.strategies import parallel_strategies
 
 _OPERATION_COLOURS = {
     "allreduce": "var(--ddp)",
@@ -19,23 +22,19 @@ _OPERATION_COLOURS = {
     "reduce_scatter": "var(--caution)",
     "all_gather": "var(--quiet)",
 }
-_ARM_COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "currentColor")
-_BASELINE_COLOUR = "var(--quiet)"
-# The columns of inferred bandwidth, side by side at the size of the whole gradient, in pixels.
-_COLUMN_GAP = 8
 
 
 def epoch_time(times: pd.DataFrame, say: Words) -> Figure:
     """Epoch time in s against batch per GPU in images: a panel for every scope and environment."""
-    quantity = f"Epoch time in s against batch per {say.device} in images"
+    quantity = f"{EPOCH.label} in {EPOCH.unit.shown} against batch per {say.device} in images"
     panels = [
         Panel(
             heading=headings.epoch_time(part, say),
             place=words.capitalised(_place(key, say)),
             quantity=f"{quantity}; one line for each strategy × {say.devices}",
-            x_title=f"Batch per {say.device}, images",
-            y_title="Epoch time, s",
-            unit="s",
+            x_title=say.heading_of(quantities.BATCH),
+            y_title=EPOCH.heading,
+            unit=EPOCH.unit.shown,
             series=_time_series(part),
         )
         for key, part in parts(times, ["scope", "environment"])
@@ -45,7 +44,7 @@ def epoch_time(times: pd.DataFrame, say: Words) -> Figure:
 
 def speedup(table: pd.DataFrame, scaling: str, say: Words) -> Figure:
     """Speedup against GPUs, `scaling` weak or strong: a panel for every scope, environment and strategy."""
-    quantity = f"Speedup in × over 1 {say.device} against number of {say.devices}"
+    quantity = f"{SPEEDUP.label} in {SPEEDUP.unit.shown} over 1 {say.device} against number of {say.devices}"
     held = f"batch per {say.device} (b)" if scaling == "weak" else "global batch (B)"
     panels = []
     for key, part in parts(table[table["scaling"] == scaling], ["scope", "environment", "strategy"]):
@@ -57,8 +56,8 @@ def speedup(table: pd.DataFrame, scaling: str, say: Words) -> Figure:
                 place=f"{key['strategy']}, {_place(key, say)}",
                 quantity=f"{quantity}; one line for each {held} in images",
                 x_title=f"Number of {say.devices}",
-                y_title="Speedup, ×",
-                unit="×",
+                y_title=SPEEDUP.heading,
+                unit=SPEEDUP.unit.shown,
                 series=_speedup_series(measured, scaling),
                 references=(Reference("ideal", most, 1, most), Reference("1×", most, 1, 1)),
             )
@@ -77,7 +76,7 @@ def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, say: Words
         "side at the whole gradient's size: bandwidth of steps, inferred (E1) and by the profiler (E3), a point a batch"
     )
     alone = collectives[(collectives["operation"] != "peer_copy") & collectives["use"].isna()]
-    alone = alone.assign(message_kib=alone["message_bytes"] / 1024)
+    alone = alone.assign(message_kib=alone["message_bytes"].map(KIB.of))
     panels, not_drawn = [], []
     for key in words.rows(alone[["gpus", "environment"]].drop_duplicates()):
         part, steps = (
@@ -90,9 +89,9 @@ def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, say: Words
                 heading=headings.bandwidth(part, steps, say),
                 place=place,
                 quantity=quantity,
-                x_title="Message, KiB",
-                y_title="Bandwidth, GB/s",
-                unit="GB/s",
+                x_title=f"Message, {KIB.shown}",
+                y_title=quantities.BANDWIDTH.heading,
+                unit=GB_PER_S.shown,
                 series=[*_collective_series(part), *_inferred_series(steps)],
             )
         )
@@ -116,84 +115,17 @@ def _collective_series(part: pd.DataFrame) -> list[Series]:
 
 
 def _inferred_series(steps: pd.DataFrame) -> list[Series]:
-    """Columns of points, from the least to the most over all batches."""
+    """Columns of points side by side at the size of the whole gradient, from the least to the most over all batches."""
     measured = words.ok(steps)
-    gpus = measured["gpus"]
-    # Of a ring's bytes the message is the part that 2(N-1)/N multiplies.
-    measured = measured.assign(message_kib=measured["allreduce_bytes_per_step"] * gpus / (2 * (gpus - 1)) / 1024)
+    measured = measured.assign(message_kib=measured["gradient_bytes"].map(KIB.of))
     series: list[Series] = []
-    for strategy in ("ddp", "dp"):
-        for name, said in (("bandwidth_gb_s", "inferred"), ("profiler_bandwidth_gb_s", "profiler")):
-            place = len(series)
+    for strategy in reversed(list(parallel_strategies())):
+        for name, label in (("bandwidth_gb_s", "inferred"), ("profiler_bandwidth_gb_s", "profiler")):
             column = points(measured[measured["strategy"] == strategy].sort_values(name), "message_kib", name)
             if column:
                 ascending = sorted(column, key=lambda point: point.y)
-                aside = _COLUMN_GAP * (place - 1.5)
-                style = len(_OPERATION_COLOURS) + place
-                series.append(Series(f"{strategy}, {said}", f"var(--{strategy})", style, ascending, aside=aside))
-    return series
-
-
-def training_loss(training: pd.DataFrame, baseline: str | None, say: Words) -> Figure:
-    """Training loss after every epoch: a panel for every global batch that arms start with, and environment."""
-    return _curves("training-loss", "Training loss", "", training, "training_loss", 1, baseline, say)
-
-
-def test_accuracy(training: pd.DataFrame, baseline: str | None, say: Words) -> Figure:
-    """Test accuracy in % after every epoch: a panel for every global batch that arms start with, and environment."""
-    return _curves("test-accuracy", "Test accuracy", "%", training, "test_accuracy", 100, baseline, say)
-
-
-def _curves(
-    name: str,
-    quantity: str,
-    unit: str,
-    training: pd.DataFrame,
-    column: str,
-    scale: float,
-    baseline: str | None,
-    say: Words,
-) -> Figure:
-    """Means over seeds against epochs, between the least and the most of all seeds. The baseline is in every panel."""
-    measured = training.assign(value=training[column] * scale, batch=training["gpus"] * training["batch_per_gpu"])
-    is_baseline = measured["arm"] == baseline
-    panels = []
-    others = measured[~is_baseline] if len(measured[~is_baseline]) else measured
-    for key in words.rows(others[["batch", "environment"]].drop_duplicates().sort_values(["batch", "environment"])):
-        same_place = measured["environment"] == key["environment"]
-        part = measured[same_place & ((measured["batch"] == key["batch"]) | is_baseline)]
-        panels.append(
-            Panel(
-                heading=headings.training(part, baseline, quantity, unit),
-                place=f"Global batch {key['batch']:,}{say.environment(key)}",
-                quantity=f"{quantity}{f' in {unit}' if unit else ''} against epoch; one line for each arm",
-                x_title="Epoch",
-                y_title=f"{quantity}{f', {unit}' if unit else ''}",
-                unit=unit,
-                series=_arm_series(part, baseline),
-                linear_x=True,
-                linear_y=True,
-            )
-        )
-    return figure(name, panels)
-
-
-def _arm_series(part: pd.DataFrame, baseline: str | None) -> list[Series]:
-    series = []
-    for style, (arm, rows) in enumerate(part.groupby("arm", sort=False)):
-        diverged = rows[rows["status"] == "diverged"]["epoch"]
-        # A mean over the seeds that are left when others diverged would look too good.
-        whole = rows if diverged.empty else rows[rows["epoch"] < diverged.min()]
-        of_epoch = whole.groupby("epoch")["value"].agg(["mean", "min", "max"]).reset_index()
-        means = [
-            Point(float(row["epoch"]), row["mean"], row["min"], row["max"])
-            for row in words.rows(of_epoch.sort_values("epoch"))
-        ]
-        end = None if diverged.empty else (float(diverged.min()), "diverged")
-        colour = _BASELINE_COLOUR if arm == baseline else _ARM_COLOURS[style % len(_ARM_COLOURS)]
-        if means:
-            series.append(Series(str(arm), colour, style, means, end))
-    return series
+                series.append(Series(f"{strategy}, {label}", words.colour(strategy), 0, ascending))
+    return beside(series, first_style=len(_OPERATION_COLOURS))
 
 
 def _place(key: Row, say: Words) -> str:
@@ -204,12 +136,12 @@ def _time_series(part: pd.DataFrame) -> list[Series]:
     styles = {gpus: style for style, gpus in enumerate(sorted(part["gpus"].unique()))}
     series = []
     for (strategy, gpus), line in part.groupby(["strategy", "gpus"], sort=False):
-        measured = points(words.ok(line), "batch_per_gpu", "epoch_s")
+        measured = points(words.ok(line), "batch_per_gpu", "epoch_s", EPOCH.unit)
         ended = words.rows(line[line["status"].isin(["oom", "capped"])])
         # The first batch that cannot run says where the line ends; the larger ones follow from it.
         end = (float(ended[0]["batch_per_gpu"]), words.state(ended[0]["status"])) if ended else None
         if measured:
-            series.append(Series(f"{strategy} × {gpus}", f"var(--{strategy})", styles[gpus], measured, end))
+            series.append(Series(f"{strategy} × {gpus}", words.colour(str(strategy)), styles[gpus], measured, end))
     return series
 
 
@@ -218,9 +150,9 @@ def _speedup_series(part: pd.DataFrame, scaling: str) -> list[Series]:
     return [
         Series(
             label=f"{symbol} = {batch:,}",
-            colour=f"var(--{line['strategy'].iloc[0]})",
+            colour=words.colour(line["strategy"].iloc[0]),
             style=style,
-            points=points(line, "gpus", "speedup"),
+            points=points(line, "gpus", "speedup", SPEEDUP.unit),
         )
         for style, (batch, line) in enumerate(part.groupby(name))
     ]

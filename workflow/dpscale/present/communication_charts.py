@@ -1,45 +1,54 @@
 """The figures of steps: what they are made of, how communication is estimated, and what is forecast. As in `charts`."""
 
-from math import nan, sqrt
+from itertools import cycle
+from math import nan
 
 import pandas as pd
 
 from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
+from dpscale.analyse.forecast_tables import FORECAST
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
-from dpscale.present.figure import PANELS_DRAWN, Figure, figure, figure_of_bars, parts, points
-from dpscale.present.panel import Panel, Point, Series
+from dpscale.present.figure import PANELS_DRAWN, Figure, figure, figure_of_bars, parts, point, points
+from dpscale.present.panel import Panel, Point, Series, between
 from dpscale.present.words import Row, Words
+from dpscale.vocabulary import quantities
+from dpscale.vocabulary.quantities import (
+    E1,
+    E2,
+    E3,
+    E3_EXPOSED,
+    E3_LEAST,
+    E4_EXPOSED,
+    E5,
+    EFFICIENCY,
+    PERCENT,
+    quantity,
+)
 
-_MS = 1e3
-_PERCENT = 100
-_PARTS = {"compute_s": "compute", "communication_s": "communication", "copy_s": "copies", "idle_s": "idle"}
-_PART_COLOURS = {
-    "compute_s": "var(--single)",
-    "communication_s": "var(--dp)",
-    "copy_s": "var(--caution)",
-    "idle_s": None,
+# The shares of a step that are drawn, with the quantity that each is a share of.
+_PARTS = {
+    "compute_share": "compute_s",
+    "communication_share": "communication_s",
+    "copy_share": "copy_s",
+    "idle_share": "idle_s",
 }
-_ESTIMATES = {
-    "communication_step_s": "E1 subtraction",
-    "ablation_step_s": "E2 ablation",
-    "profiler_step_s": "E3 all",
-    "profiler_exposed_step_s": "E3 exposed",
-    "profiler_least_step_s": "E3 least wait",
-    "logger_exposed_step_s": "E4 logger",
-    "isolated_step_s": "E5 alone",
+_PART_COLOURS = {
+    "compute_share": "var(--single)",
+    "communication_share": "var(--dp)",
+    "copy_share": "var(--caution)",
+    "idle_share": None,
 }
 _COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "currentColor")
-_ESTIMATE_COLOURS = {
-    "communication_step_s": "currentColor",
-    "ablation_step_s": "var(--dp)",
-    "profiler_step_s": "var(--single)",
-    "profiler_exposed_step_s": "var(--single)",
-    "profiler_least_step_s": "var(--single)",
-    "logger_exposed_step_s": "var(--caution)",
-    "isolated_step_s": "var(--ddp)",
+_ESTIMATES = {
+    E1: "currentColor",
+    E2: "var(--dp)",
+    E3: "var(--single)",
+    E3_EXPOSED: "var(--single)",
+    E3_LEAST: "var(--single)",
+    E4_EXPOSED: "var(--caution)",
+    E5: "var(--ddp)",
 }
-_ENDS = ("", "_low", "_high")
 _GROUP = ["strategy", "gpus", "environment"]
 
 
@@ -48,7 +57,7 @@ def steps(table: pd.DataFrame, say: Words) -> Figure:
     whole = table[(table["phase"] == WHOLE_STEP) & (table["device"] == 0)]
     panels = [
         Bars(
-            heading=headings.step(part, _PARTS, say),
+            heading=headings.step(part, _part_names(), say),
             place=_place(key, say),
             quantity=(
                 f"Parts of a profiled step of {say.device} 0 in %, by batch per {say.device} in images; on the right "
@@ -63,38 +72,40 @@ def steps(table: pd.DataFrame, say: Words) -> Figure:
     return figure_of_bars("steps", panels)
 
 
+def _part_names() -> dict[str, str]:
+    """What the parts of a step are called where there is little room, by the columns of their shares."""
+    return {share: quantity(part, "steps").short for share, part in _PARTS.items()}
+
+
 def _bar(row: Row) -> Bar:
-    shares = [
-        Part(name, _PART_COLOURS[column], row[column] / row["parts_s"] * _PERCENT) for column, name in _PARTS.items()
-    ]
-    return Bar(f"{int(row['batch_per_gpu']):,}", shares, f"{words.figure(row['parts_s'] * _MS, 3)} ms")
+    shares = [Part(name, _PART_COLOURS[column], PERCENT.of(row[column])) for column, name in _part_names().items()]
+    step = words.measured(row["parts_s"], quantity("parts_s", "steps").unit)
+    return Bar(f"{int(row['batch_per_gpu']):,}", shares, step)
 
 
 def estimates(table: pd.DataFrame, say: Words) -> Figure:
     """Communication of a step in ms against batch, by every estimate: a panel for every strategy, GPUs, environment."""
     measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all").assign(status="ok")
-    drawn = [f"{name}{end}" for name in _ESTIMATES for end in _ENDS]
-    measured = measured[[*_GROUP, "batch_per_gpu", "status", *drawn]]
     panels: list[Panel] = []
     not_drawn: list[str] = []
     for key, part in parts(measured, _GROUP):
         series = [
-            Series(name, _ESTIMATE_COLOURS[column], style, above)
-            for style, (column, name) in enumerate(_ESTIMATES.items())
-            if (above := [point for point in points(part, "batch_per_gpu", column, _MS) if point.y > 0])
+            Series(drawn.short, colour, style, above)
+            for style, (drawn, colour) in enumerate(_ESTIMATES.items())
+            if (above := [one for one in points(part, "batch_per_gpu", drawn.column, drawn.unit) if one.y > 0])
         ]
         if series:
             panels.append(
                 Panel(
-                    heading=headings.estimates(part, _ESTIMATES, say),
+                    heading=headings.estimates(part, list(_ESTIMATES), say),
                     place=_place(key, say),
                     quantity=(
                         f"Communication of a step in ms against batch per {say.device} in images; one line for each "
                         "estimate"
                     ),
-                    x_title=f"Batch per {say.device}, images",
-                    y_title="Communication of a step, ms",
-                    unit="ms",
+                    x_title=say.heading_of(quantities.BATCH),
+                    y_title=f"Communication of a step, {E1.unit.shown}",
+                    unit=E1.unit.shown,
                     series=series,
                 )
             )
@@ -106,10 +117,13 @@ def estimates(table: pd.DataFrame, say: Words) -> Figure:
 def _below_zero(part: pd.DataFrame, place: str) -> list[str]:
     """What an axis without zero cannot show, in words."""
     values = []
-    for column, name in _ESTIMATES.items():
-        found = points(part, "batch_per_gpu", column, _MS)
-        below = [f"{words.figure(point.y, 3)} ms at batch {point.x:,.0f}" for point in found if point.y <= 0]
-        values += [f"{name} is {words.listed(below)}"] if below else []
+    for drawn in _ESTIMATES:
+        below = [
+            f"{words.measured(row[drawn.column], drawn.unit)} at batch {row['batch_per_gpu']:,}"
+            for row in words.rows(part.dropna(subset=[drawn.column]).sort_values("batch_per_gpu"))
+            if row[drawn.column] <= 0
+        ]
+        values += [f"{drawn.short} is {words.listed(below)}"] if below else []
     return [f"{place}: at or below zero and so not on a logarithmic axis: {'; '.join(values)}."] if values else []
 
 
@@ -119,22 +133,20 @@ def held_out(table: pd.DataFrame, say: Words) -> Figure:
     for key, part in parts(table[table["kind"] == HELD_OUT], ["environment", "gpus"]):
         scored = words.ok(part)
         fewer = say.count(int(scored["calibrated_on_gpus"].iloc[0]))
-        unchanged = [
-            Point(float(row["batch_per_gpu"]), row["carried_over_relative_error"] * _PERCENT, nan, nan)
-            for row in words.rows(scored.dropna(subset=["carried_over_relative_error"]).sort_values("batch_per_gpu"))
-        ]
-        series = [Series("predicted", "var(--ddp)", 0, points(scored, "batch_per_gpu", "relative_error", _PERCENT))]
+        unchanged = points(scored, "batch_per_gpu", "carried_over_relative_error", PERCENT)
+        predicted = points(scored, "batch_per_gpu", "relative_error", PERCENT)
+        series = [Series("predicted", words.colour(FORECAST), 0, predicted)]
         if unchanged:
             series.append(Series("unchanged", "var(--dp)", 2, unchanged))
         panels.append(
             Panel(
                 heading=headings.held_out(scored, say),
-                place=_place({"strategy": "ddp", **key}, say),
+                place=_place({"strategy": FORECAST, **key}, say),
                 quantity=(
                     f"Error of the step in % against batch per {say.device} in images: predicted, and the step on "
                     f"{fewer} unchanged. Bars are 95 % intervals"
                 ),
-                x_title=f"Batch per {say.device}, images",
+                x_title=say.heading_of(quantities.BATCH),
                 y_title="Error of the step, %",
                 unit="%",
                 series=series,
@@ -150,28 +162,28 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, say: Words
     `images` are those of an epoch.
     """
     weak = words.ok(speedup)
-    weak = weak[(weak["scaling"] == "weak") & (weak["scope"] == "compute") & (weak["strategy"] == "ddp")]
+    weak = weak[(weak["scaling"] == "weak") & (weak["scope"] == "compute") & (weak["strategy"] == FORECAST)]
     panels = []
     for key, part in parts(table[table["kind"] == EXTRAPOLATED], ["environment"]):
         expected = words.ok(part)
         measured = weak[weak["environment"] == key["environment"]]
         first = float(expected["gpus"].min())
-        last = max([1.0, *measured[measured["gpus"] < first]["gpus"].astype(float)])
+        before = measured[measured["gpus"] < first]
         panels.append(
             Panel(
                 heading=headings.forecast(expected, say),
-                place=f"ddp, {words.scope('compute')}{say.environment(key)}",
+                place=f"{FORECAST}, {words.scope('compute')}{say.environment(key)}",
                 quantity=(
                     f"Efficiency in % against number of {say.devices}; one line for each batch per {say.device} (b) in "
                     "images. Markers are measured steps with 95 % intervals; dashes without markers are forecast, "
                     f"bands hold all algorithms and intervals{_beyond_an_epoch(expected, images, say)}"
                 ),
                 x_title=f"Number of {say.devices}",
-                y_title="Efficiency, %",
-                unit="%",
-                series=_efficiency_series(measured[measured["gpus"] < first], expected),
+                y_title=EFFICIENCY.heading,
+                unit=EFFICIENCY.unit.shown,
+                series=_efficiency_series(before, expected),
                 linear_y=True,
-                forecast_from=sqrt(last * first),
+                forecast_from=between(max([1.0, *before["gpus"].astype(float)]), first),
             )
         )
     return figure("forecast", panels)
@@ -179,31 +191,33 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, say: Words
 
 def _beyond_an_epoch(expected: pd.DataFrame, images: int, say: Words) -> str:
     """From where on a step would take more images than there are: what a forecast supposes there."""
-    beyond = expected[expected["gpus"] * expected["batch_per_gpu"] > images]
-    batches = sorted({int(batch) for batch in beyond["batch_per_gpu"]})
-    if not batches:
+    beyond = expected[expected["gpus"] > expected["gpus_at_most"]]
+    if beyond.empty:
         return ""
-    most = words.listed([f"{images // batch:,} {say.devices} at b = {batch:,}" for batch in batches])
+    of_batches = words.rows(beyond.sort_values("batch_per_gpu").drop_duplicates("batch_per_gpu"))
+    most = words.listed([
+        f"{int(row['gpus_at_most']):,} {say.devices} at b = {int(row['batch_per_gpu']):,}" for row in of_batches
+    ])  # fmt: skip
     return f". The {images:,} images of an epoch make a step on at most {most}: more suppose a larger dataset"
 
 
 def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[Series]:
     """Lines through what was measured, on 1 GPU 100 % by definition, and on through what is forecast."""
     series = []
-    for place, batch in enumerate(sorted({int(batch) for batch in expected["batch_per_gpu"]})):
-        line = expected[expected["batch_per_gpu"] == batch]
-        known = [
-            Point(float(row["gpus"]), *(row[f"speedup_from_steps{end}"] / row["gpus"] * _PERCENT for end in _ENDS))
-            for row in words.rows(measured[measured["batch_per_gpu"] == batch].sort_values("gpus"))
-        ]
+    colours = cycle(_COLOURS)
+    # Solid lines would look measured: style 0 is left out.
+    for style, batch in enumerate(sorted({int(batch) for batch in expected["batch_per_gpu"]}), start=1):
+        known = points(measured[measured["batch_per_gpu"] == batch], "gpus", "efficiency_from_steps", PERCENT)
         ahead = [
-            Point(point.x, point.y, point.low, point.high, marked=False)
-            for point in points(line, "gpus", "efficiency", _PERCENT)
+            point(row, "gpus", "efficiency", PERCENT, marked=False)
+            for row in words.rows(expected[expected["batch_per_gpu"] == batch].sort_values("gpus"))
         ]
-        alone = [Point(1, _PERCENT, nan, nan)]
-        # Solid lines would look measured: style 0 is left out.
-        series.append(Series(f"b = {batch:,}", _COLOURS[place % len(_COLOURS)], place + 1, [*alone, *known, *ahead]))
+        series.append(Series(f"b = {batch:,}", next(colours), style, [_ALONE, *known, *ahead]))
     return series
+
+
+# One device has all of its own speed, by definition.
+_ALONE = Point(1, PERCENT.of(1), nan, nan)
 
 
 def _place(key: Row, say: Words) -> str:

@@ -3,25 +3,22 @@
 Every sentence is computed from the tables; a change is claimed only where its 95 % interval carries it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from dpscale.analyse.comparison import NO_INTERVAL, NOT_APART, SIDES, SUBJECTS, Compared, Side, Subject, said
-from dpscale.formulas.statistics import INTERVAL
+from dpscale.analyse.comparison import ALL_SCOPES, NO_INTERVAL, NOT_APART, SIDES, SUBJECTS, Compared, Side, as_written
 from dpscale.present import cautions, comparison_charts, words
 from dpscale.present.comparison_charts import ratios
 from dpscale.present.comparison_views import Views, operation
+from dpscale.present.finding import count, extreme, place
 from dpscale.present.html import fill
-from dpscale.present.phrases import extreme, multiple, place
 from dpscale.present.words import Row, Words
+from dpscale.vocabulary.quantities import MILLISECONDS, POINTS, SOFTWARE, TIMES
 
-# What lies beyond an interval by chance, of all comparisons of things that are the same.
-_BY_CHANCE = 1 - (INTERVAL[1] - INTERVAL[0])
-_MS = 1e3
 # Properties that two environments of the same kind share.
-_OF_ENVIRONMENT = ("device_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")
+_OF_ENVIRONMENT = ("device_model", *SOFTWARE)
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ def _point(row: Row, say: Words) -> str:
 
 
 def _ratio(row: Row) -> str:
-    return multiple(row, "ratio")
+    return words.estimate(row, "ratio", TIMES, with_unit=True)
 
 
 _EPOCH = _Headline("compared_times", "epoch_s", "", _point, _ratio)
@@ -62,7 +59,7 @@ _HEADLINES = (
     ),
     _Headline(
         "compared_communication", "communication_step_s", "Communication of a step by subtraction (E1)", _point,
-        lambda row: f"by {words.estimate(row, 'difference', _MS, ' ms')}",
+        lambda row: f"by {words.estimate(row, 'difference', MILLISECONDS, with_unit=True)}",
     ),
     _Headline("compared_bandwidth", "bandwidth_gb_s", "Inferred bandwidth", _point, _ratio),
     _Headline(
@@ -72,7 +69,8 @@ _HEADLINES = (
     ),
     _Headline(
         "compared_training", "test_accuracy", "Test accuracy",
-        lambda row, say: f"arm {row['arm']}", lambda row: f"by {words.estimate(row, 'difference', 100, ' points')}",
+        lambda row, say: f"arm {row['arm']}",
+        lambda row: f"by {words.estimate(row, 'difference', POINTS, with_unit=True)}",
     ),
 )  # fmt: skip
 
@@ -102,19 +100,34 @@ def verdict(compared: Compared) -> Verdict:
     say = _words(compared)
     epochs = _of(compared, _EPOCH)
     told = epochs.dropna(subset=["outcome"])
+    outcomes = compared.tables["compared_outcomes"]
+    of_epochs = _outcomes(outcomes, _EPOCH)
     sentences = [
-        _tally(part, _EPOCH, f"Epochs, {words.scope(str(scope))}", say) for scope, part in told.groupby("scope")
+        _tally(told[told["scope"] == scope], of_epochs[scope], _EPOCH, f"Epochs, {words.scope(scope)}", say)
+        for scope in sorted(of_epochs)
+        if scope != ALL_SCOPES
     ]
-    others = [_tally(_of(compared, one).dropna(subset=["outcome"]), one, one.noun, say) for one in _HEADLINES]
-    return Verdict(_answer(told, compared), sentences, [sentence for sentence in others if sentence], _by_chance(told))
+    others = [
+        _tally(_of(compared, one).dropna(subset=["outcome"]), _outcomes(outcomes, one)[ALL_SCOPES], one, one.noun, say)
+        for one in _HEADLINES
+    ]
+    return Verdict(
+        _answer(of_epochs, compared), sentences, [sentence for sentence in others if sentence], _by_chance(of_epochs)
+    )
+
+
+def _outcomes(outcomes: pd.DataFrame, headline: _Headline) -> dict[str, Row]:
+    """How often a headline's quantity came to which outcome, by scope."""
+    found = outcomes[(outcomes["table"] == headline.subject) & (outcomes["quantity"] == headline.quantity)]
+    return {str(row["scope"]): row for row in words.rows(found)}
 
 
 def warnings(compared: Compared) -> list[str]:
     """Settings that differ because they may, and what a reader must know of how each study was measured."""
     first, second = compared.sides
     differing = [
-        f"Settings differ, as was asked for: {one.name} is {said(one.first)} in {first.name} and {said(one.second)} in "
-        f"{second.name}."
+        f"Settings differ, as was asked for: {one.name} is {as_written(one.first)} in {first.name} and "
+        f"{as_written(one.second)} in {second.name}."
         for one in compared.differing
     ]
     images = _property(compared, "dataset_sha256")
@@ -134,7 +147,7 @@ def _cautions(compared: Compared) -> list[str]:
 
 
 def _rejected(side: Side) -> list[str]:
-    number = len(side.tables["rejected"])
+    number = count(side.tables, "a record is not used").number
     return [f"Records found and not used: {number:,}. They are damaged, or of other settings."] if number else []
 
 
@@ -149,44 +162,45 @@ def _of(compared: Compared, headline: _Headline) -> pd.DataFrame:
     return table[table["quantity"] == headline.quantity]
 
 
-def _answer(told: pd.DataFrame, compared: Compared) -> str:
+def _answer(of_epochs: Mapping[str, Row], compared: Compared) -> str:
     """Of the compute scope, or of the first there is."""
     first, second = (side.name for side in compared.sides)
-    if told.empty:
+    if not of_epochs[ALL_SCOPES]["number"]:
         return f"{second} and {first} have no epoch time in common"
-    scope = min(told["scope"])
-    told = told[told["scope"] == scope]
-    faster, slower = (int((told["outcome"] == word).sum()) for word in ("faster", "slower"))
-    if faster or slower:
-        changes = f"faster than {first} in {faster:,} and slower in {slower:,}"
-        configurations = words.plural(len(told), "configuration")
-        return f"{second} is {changes} of {configurations} ({ratios(told)} as fast, {words.scope(scope)})"
-    if (told["outcome"] == NO_INTERVAL).all():
+    scope = min(scope for scope in of_epochs if scope != ALL_SCOPES)
+    outcome = of_epochs[scope]
+    if outcome["above"] or outcome["below"]:
+        changes = f"faster than {first} in {outcome['above']:,} and slower in {outcome['below']:,}"
+        configurations = words.plural(outcome["number"], "configuration")
+        speeds = ratios(outcome["ratio_least"], outcome["ratio_most"])
+        return f"{second} is {changes} of {configurations} ({speeds} as fast, {words.scope(scope)})"
+    if outcome["no_interval"] == outcome["number"]:
         return f"Not known: no epoch time of both {second} and {first} has an interval"
     return f"{second} and {first} are not apart ({words.scope(scope)})"
 
 
-def _by_chance(told: pd.DataFrame) -> str:
+def _by_chance(of_epochs: Mapping[str, Row]) -> str:
     """`2.5 of 50 epoch times`: how many would lie beyond their intervals if nothing differed; "" where none can."""
-    resolved = int((told["outcome"] != NO_INTERVAL).sum())
-    return f"{words.figure(resolved * _BY_CHANCE, 2)} of {words.plural(resolved, 'epoch time')}" if resolved else ""
+    outcome = of_epochs[ALL_SCOPES]
+    if not outcome["by_chance"]:
+        return ""
+    return f"{words.figure(outcome['by_chance'], 2)} of {words.plural(outcome['with_interval'], 'epoch time')}"
 
 
-def _tally(told: pd.DataFrame, headline: _Headline, noun: str, say: Words) -> str:
+def _tally(told: pd.DataFrame, counts: Row, headline: _Headline, noun: str, say: Words) -> str:
     """How often which outcome, and the largest changes; "" where there is nothing to tell."""
-    if told.empty:
+    if not counts["number"]:
         return ""
     subject = SUBJECTS[headline.subject]
-    counts = told["outcome"].value_counts()
-    named = [(subject.above, ""), (subject.below, ""), (NOT_APART, " beyond the intervals"), (NO_INTERVAL, "")]
-    parts = [f"{outcome}{more} in {counts[outcome]:,}" for outcome, more in named if outcome in counts]
-    middle = _effect_of_median(told, subject)
-    return f"{noun}: {', '.join(parts)} of {len(told):,}{middle}.{_largest(told, headline, say)}"
-
-
-def _effect_of_median(told: pd.DataFrame, subject: Subject) -> str:
-    """The median of all ratios; differences of unlike things have no middle."""
-    return f", median {words.figure(float(told['ratio'].median()), 3)}×" if subject.column == "ratio" else ""
+    named = {
+        "above": subject.above,
+        "below": subject.below,
+        "not_apart": f"{NOT_APART} beyond the intervals",
+        "no_interval": NO_INTERVAL,
+    }
+    parts = [f"{outcome} in {counts[name]:,}" for name, outcome in named.items() if counts[name]]
+    middle = f", median {words.measured(counts['ratio_median'], TIMES)}" if subject.column == "ratio" else ""
+    return f"{noun}: {', '.join(parts)} of {counts['number']:,}{middle}.{_largest(told, headline, say)}"
 
 
 def _largest(told: pd.DataFrame, headline: _Headline, say: Words) -> str:
@@ -223,7 +237,9 @@ def _common_settings(compared: Compared) -> str:
     """`network cifar_resnet18, width 64, ...`: what can change a number and is the same in both."""
     differing = {one.setting for one in compared.differing if one.arm is None}
     settings = compared.first.study.settings
-    return ", ".join(f"{name} {said(getattr(settings, name))}" for name in settings.names() if name not in differing)
+    return ", ".join(
+        f"{name} {as_written(getattr(settings, name))}" for name in settings.names() if name not in differing
+    )
 
 
 def _same_environment(compared: Compared) -> bool:

@@ -5,8 +5,10 @@ import pandas as pd
 from dpscale.analyse.comparison import SIDES, Compared
 from dpscale.present import words
 from dpscale.present.figure import Figure, figure, points
+from dpscale.present.finding import extreme
 from dpscale.present.panel import Panel, Point, Reference, Series
 from dpscale.present.words import Words
+from dpscale.vocabulary.quantities import BATCH, EPOCH, TIMES
 
 # Characters that fit beside a line.
 _LABEL_LENGTH = 14
@@ -21,17 +23,17 @@ def speeds(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
         styles = {gpus: style for style, gpus in enumerate(sorted(part["gpus"].unique()))}
         panels.append(
             Panel(
-                heading=f"{ratios(part)} as fast",
+                heading=f"{_range(part)} as fast",
                 place=words.capitalised(words.scope(str(scope))),
                 quantity=(
                     f"Epoch time of {compared.first.name} over that of {compared.second.name} against batch per "
                     f"{say.device} in images; one line for each strategy × {say.devices}"
                 ),
-                x_title=f"Batch per {say.device}, images",
-                y_title="Times as fast, ×",
-                unit="×",
+                x_title=say.heading_of(BATCH),
+                y_title=f"Times as fast, {TIMES.shown}",
+                unit=TIMES.shown,
                 series=[
-                    Series(f"{strategy} × {gpus}", f"var(--{strategy})", styles[gpus], _lines(line, "ratio"))
+                    Series(f"{strategy} × {gpus}", words.colour(str(strategy)), styles[gpus], _lines(line, "ratio"))
                     for (strategy, gpus), line in words.in_order(part).groupby(["strategy", "gpus"], sort=False)
                 ],
                 references=(Reference("same", ends[1], 1, 1, start=ends[0]),),
@@ -51,12 +53,12 @@ def epoch_times(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
     for (strategy, gpus), part in words.in_order(in_scope).groupby(["strategy", "gpus"], sort=False):
         panels.append(
             Panel(
-                heading=f"{ratios(part)} as fast",
+                heading=f"{_range(part)} as fast",
                 place=f"{strategy} × {gpus}",
                 quantity=f"Epoch time in s against batch per {say.device} in images; one line for each study",
-                x_title=f"Batch per {say.device}, images",
-                y_title="Epoch time, s",
-                unit="s",
+                x_title=say.heading_of(BATCH),
+                y_title=EPOCH.heading,
+                unit=EPOCH.unit.shown,
                 series=[
                     Series(label, colour, style, _lines(part, name))
                     for style, (label, colour, name) in enumerate(zip(labels, _COLOURS, SIDES, strict=True))
@@ -70,7 +72,11 @@ def _lines(part: pd.DataFrame, name: str) -> list[Point]:
     return points(part, "batch_per_gpu", name)
 
 
-def ratios(part: pd.DataFrame) -> str:
+def _range(part: pd.DataFrame) -> str:
     """`0.98× to 1.30×`."""
-    ends = [f"{words.figure(float(end), 3)}×" for end in (part["ratio"].min(), part["ratio"].max())]
-    return " to ".join(dict.fromkeys(ends))
+    return ratios(*(extreme(part, "ratio", largest)["ratio"] for largest in (False, True)))
+
+
+def ratios(least: float, most: float) -> str:
+    """`0.98× to 1.30×`, or one of them where both are written alike."""
+    return " to ".join(dict.fromkeys(words.measured(end, TIMES) for end in (least, most)))

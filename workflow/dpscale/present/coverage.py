@@ -72,16 +72,15 @@ def grid(times: pd.DataFrame, say: Words) -> Grid:
     return Grid(columns, grid_rows, len(lines) - len(grid_rows), counts_states=not by_batch)
 
 
-def absences(times: pd.DataFrame, say: Words) -> list[Absence]:
-    """Every state but `ok` with its reason and its configurations, the most frequent first."""
-    reasons: dict[tuple[str, str], dict[str, None]] = {}
+def absences(times: pd.DataFrame, counted: pd.DataFrame, say: Words) -> list[Absence]:
+    """Every state but `ok` with its reason and its configurations, the most frequent first, as they were `counted`."""
+    which: dict[tuple[str, str], dict[str, None]] = {}
     for row in words.rows(words.in_order(times[times["status"] != "ok"])):
-        points = reasons.setdefault((words.state(row["status"]), _reason(row)), {})
+        points = which.setdefault((words.state(row["status"]), _reason(row)), {})
         points[f"{row['strategy']} × {row['gpus']} at {row['batch_per_gpu']:,}{say.environment(row)}"] = None
-    found = [
-        Absence(state, reason, len(points), words.listed(list(points))) for (state, reason), points in reasons.items()
-    ]
-    return sorted(found, key=lambda absence: -absence.number)
+    numbers = {(words.state(row["status"]), _reason(row)): int(row["configurations"]) for row in words.rows(counted)}
+    found = [Absence(*key, numbers[key], words.listed(list(points))) for key, points in which.items()]
+    return sorted(found, key=lambda absence: absence.number, reverse=True)
 
 
 def missing_cells(missing: pd.DataFrame, say: Words) -> list[MissingCell]:
@@ -132,4 +131,4 @@ def _counts(cells: Iterable[Cell], states: Sequence[str]) -> list[Cell]:
 
 def _plain_first(line: tuple[str, int]) -> tuple[int, int]:
     strategy, gpus = line
-    return words.STRATEGIES.index(strategy), gpus
+    return words.rank(strategy), gpus

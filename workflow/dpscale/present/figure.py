@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import nan
 from typing import TypeVar
 
 import pandas as pd
@@ -13,11 +14,15 @@ from dpscale.present.bars import Bars
 from dpscale.present.panel import Frame, Panel, Point, Series, cut, draw
 from dpscale.present.svg import for_page
 from dpscale.present.words import Row
+from dpscale.vocabulary.quantities import PLAIN, Unit
 
 PANELS_DRAWN = 8
 _SERIES_DRAWN = 10
 _POINTS_DRAWN = 40
 _BARS_DRAWN = 10
+# Lines that stand side by side at one x: how many have room, and their distance in pixels.
+_LINES_BESIDE = 4
+_GAP_BESIDE = 8
 
 Item = TypeVar("Item")
 Drawn = TypeVar("Drawn", Panel, Bars)
@@ -91,11 +96,25 @@ def parts(table: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[Row, pd
         yield key, part
 
 
-def points(table: pd.DataFrame, x: str, y: str, scale: float = 1) -> list[Point]:
-    """The known values of `y` with their intervals, times `scale`, by `x`."""
-    names = [y, f"{y}_low", f"{y}_high"]
-    known = table.dropna(subset=[y]).sort_values(x)[[x, *names]]
-    return [Point(float(row[x]), *(row[name] * scale for name in names)) for row in words.rows(known)]
+def points(table: pd.DataFrame, x: str, y: str, unit: Unit = PLAIN) -> list[Point]:
+    """The known values of `y` with their intervals, as `unit` shows them, by `x`."""
+    known = table.dropna(subset=[y]).sort_values(x)
+    return [point(row, x, y, unit) for row in words.rows(known)]
+
+
+def point(row: Row, x: str, y: str, unit: Unit = PLAIN, marked: bool = True) -> Point:
+    """The value of `y` in a row with its interval, if it has one, as `unit` shows them, at the row's `x`."""
+    low, high = (row.get(f"{y}{end}", nan) for end in ("_low", "_high"))
+    return Point(float(row[x]), unit.of(row[y]), unit.of(low), unit.of(high), marked)
+
+
+def beside(series: Sequence[Series], first_style: int) -> list[Series]:
+    """Lines that stand at one x, side by side there, with styles of their own from `first_style` on."""
+    middle = (_LINES_BESIDE - 1) / 2
+    return [
+        replace(line, style=first_style + place, aside=_GAP_BESIDE * (place - middle))
+        for place, line in enumerate(series)
+    ]
 
 
 def _unbroken(heading: str) -> str:
@@ -124,17 +143,17 @@ def _described_lines(panel: Panel) -> str:
 def _described(line: Series, unit: str) -> str:
     first, last = line.points[0], line.points[-1]
     ends = [first] if first is last else [first, last]
-    said = [f"{f'{words.figure(point.y, 3)} {unit}'.rstrip()} at {point.x:,.0f}" for point in ends]
+    parts_of_line = [f"{f'{words.figure(point.y, 3)} {unit}'.rstrip()} at {point.x:,.0f}" for point in ends]
     if line.end:
         x, word = line.end
-        said.append(f"{word} at {x:,.0f}")
-    return f"{line.label}: {', '.join(said)}."
+        parts_of_line.append(f"{word} at {x:,.0f}")
+    return f"{line.label}: {', '.join(parts_of_line)}."
 
 
 def _described_bars(panel: Bars) -> str:
     """Every part of every bar, in words."""
-    said = []
+    described = []
     for bar in panel.bars:
         shares = ", ".join(f"{part.name} {words.figure(part.share, 3)} %" for part in bar.parts)
-        said.append(f"{bar.label}: {shares} of {bar.total}.")
-    return " ".join(said)
+        described.append(f"{bar.label}: {shares} of {bar.total}.")
+    return " ".join(described)

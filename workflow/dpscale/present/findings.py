@@ -6,7 +6,6 @@ configuration without an interval supports no finding that compares.
 
 import pandas as pd
 
-from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.communication_findings import (
     communication_is_waiting,
@@ -19,16 +18,18 @@ from dpscale.present.communication_findings import (
     profiler_slows,
     subtraction_is_not_communication,
 )
-from dpscale.present.phrases import (
+from dpscale.present.finding import (
     Finding,
     Predicate,
+    count,
     extreme,
     finding,
+    holding,
     multiple,
-    part_of,
     percent,
     place,
     with_interval,
+    with_unit,
 )
 from dpscale.present.training_findings import (
     baseline_regained,
@@ -43,6 +44,7 @@ from dpscale.present.training_findings import (
     statistics_of_workers,
 )
 from dpscale.present.words import Row, Tables, Words
+from dpscale.vocabulary.quantities import SPEEDUP, quantity
 
 
 def findings(tables: Tables, say: Words) -> list[Finding]:
@@ -68,17 +70,17 @@ def largest_speedup(tables: Tables, say: Words) -> Finding | None:
 
 def more_devices_slower(tables: Tables, say: Words) -> Finding | None:
     """Weak scaling: configurations whose speedup lies wholly below 1."""
-    compared = with_interval(_scaling(tables, "weak"), "speedup")
-    slower = compared[compared["speedup_high"] < 1]
-    if slower.empty:
+    claim = "more devices are slower"
+    slower = holding(tables, claim)
+    if not slower:
         return None
     worst = extreme(slower, "speedup", largest=False)
     return finding(
-        f"More {say.devices} are slower than 1 in {part_of(slower, compared)}. "
+        f"More {say.devices} are slower than 1 in {count(tables, claim).among('comparison')}. "
         f"The worst is {place(worst, say)}: {_in_place_of_baseline(worst)}, "
         f"a speedup of {multiple(worst, 'speedup')}.",
         "speedup",
-        words.rows(slower),
+        slower,
         say,
     )
 
@@ -108,42 +110,37 @@ def batch_that_pays(tables: Tables, say: Words) -> Finding | None:
 
 
 def ddp_against_dp(tables: Tables, say: Words) -> Finding | None:
-    """Where ddp's epoch is shorter than dp's, interval against interval, in the same place."""
-    times = with_interval(words.ok(tables["times"]), "epoch_s")
-    shared = ["environment", "scope", "gpus", "batch_per_gpu"]
-    pairs = times[times["strategy"] == "ddp"].merge(times[times["strategy"] == "dp"], on=shared, suffixes=("", "_dp"))
-    faster = pairs[pairs["epoch_s_high"] < pairs["epoch_s_low_dp"]]
-    if faster.empty:
+    """Where the epoch of one strategy is shorter than another's, interval against interval, in the same place."""
+    claim = "one strategy is faster"
+    faster = holding(tables, claim)
+    if not faster:
         return None
-    most = extreme(faster.assign(ratio=faster["epoch_s_dp"] / faster["epoch_s"]), "ratio", largest=True)
+    most = extreme(faster, "ratio", largest=True)
+    strategy, other = most["strategy"], most["other_strategy"]
+    ratio = words.measured(most["ratio"], quantity("ratio").unit)
     return finding(
-        f"ddp is faster than dp in {part_of(faster, pairs)}, by up to "
-        f"{words.figure(most['ratio'], 3)}×: {words.figure(most['epoch_s'])} s against "
-        f"{words.figure(most['epoch_s_dp'])} s an epoch for {place(most, say)}.",
+        f"{strategy} is faster than {other} in {count(tables, claim).among('comparison')}, by up to {ratio}: "
+        f"{words.figure(most['epoch_s'])} s against {words.figure(most['other_epoch_s'])} s an epoch for "
+        f"{place(most, say)}.",
         "times",
-        [{**row, "strategy": strategy} for strategy in ("ddp", "dp") for row in words.rows(faster)],
+        [{**row, "strategy": row[name]} for name in ("strategy", "other_strategy") for row in faster],
         say,
     )
 
 
 def loader_hides_speedup(tables: Tables, say: Words) -> Finding | None:
     """Where the speedup with the DataLoader in the clock lies wholly below the one without."""
-    compared = with_interval(_scaling(tables, "weak"), "speedup")
-    shared = ["environment", "strategy", "gpus", "batch_per_gpu"]
-    pairs = compared[compared["scope"] == "compute"].merge(
-        compared[compared["scope"] == "end_to_end"], on=shared, suffixes=("", "_end_to_end")
-    )
-    hidden = pairs[(pairs["speedup_low"] > 1) & (pairs["speedup_high_end_to_end"] < pairs["speedup_low"])]
-    if hidden.empty:
+    claim = "the DataLoader hides speedup"
+    hidden = holding(tables, claim)
+    if not hidden:
         return None
-    ratio = hidden["speedup"] / hidden["speedup_end_to_end"]
-    most = extreme(hidden.assign(ratio=ratio), "ratio", largest=True)
+    most = extreme(hidden, "speedup_ratio", largest=True)
     return finding(
-        f"The DataLoader hides speedup in {part_of(hidden, pairs)}: "
+        f"The DataLoader hides speedup in {count(tables, claim).among('comparison')}: "
         f"{say.point(most)} has {multiple(most, 'speedup')} without it in the clock and "
-        f"{words.figure(most['speedup_end_to_end'], 3)}× with it.",
+        f"{words.measured(most['end_to_end_speedup'], SPEEDUP.unit)} with it.",
         "speedup",
-        [{**row, "scope": scope} for scope in ("compute", "end_to_end") for row in words.rows(hidden)],
+        [{**row, "scope": scope} for scope in ("compute", "end_to_end") for row in hidden],
         say,
     )
 
@@ -178,53 +175,48 @@ def inferred_bandwidth(tables: Tables, say: Words) -> Finding | None:
 
 def bandwidth_not_resolvable(tables: Tables, say: Words) -> Finding | None:
     """How often the communication time cannot be told from zero."""
-    decided = with_interval(tables["bandwidth"], "communication_s")
-    unresolved = decided[decided["status"] == NOT_RESOLVABLE]
-    if unresolved.empty:
+    claim = "bandwidth is not resolvable"
+    unresolved = holding(tables, claim)
+    if not unresolved:
         return None
     return finding(
-        f"Bandwidth is not resolvable in {part_of(unresolved, decided)}: the interval of the communication time is "
-        "not wholly above zero.",
+        f"Bandwidth is not resolvable in {count(tables, claim).among('comparison')}: the interval of the "
+        "communication time is not wholly above zero.",
         "bandwidth",
-        words.rows(unresolved),
+        unresolved,
         say,
     )
 
 
 def two_ways_disagree(tables: Tables, say: Words) -> Finding | None:
     """Where speedup from epoch times and from step times, which should be equal, have disjoint intervals."""
-    compared = with_interval(with_interval(_scaling(tables, "weak"), "speedup"), "speedup_from_steps")
-    apart = compared[
-        (compared["speedup_low"] > compared["speedup_from_steps_high"])
-        | (compared["speedup_high"] < compared["speedup_from_steps_low"])
-    ]
-    if apart.empty:
+    claim = "epochs and steps disagree"
+    apart = holding(tables, claim)
+    if not apart:
         return None
-    difference = (apart["speedup"] / apart["speedup_from_steps"] - 1).abs()
-    most = extreme(apart.assign(difference=difference), "difference", largest=True)
+    most = extreme(apart, "steps_disagree_by", largest=True)
     return finding(
-        f"Speedup from epoch times and from step times disagree in {part_of(apart, compared)}, by "
-        f"{percent(most['difference'])} at most: {multiple(most, 'speedup')} and "
+        f"Speedup from epoch times and from step times disagree in {count(tables, claim).among('comparison')}, by "
+        f"{percent(most['steps_disagree_by'])} at most: {multiple(most, 'speedup')} and "
         f"{multiple(most, 'speedup_from_steps')} with {place(most, say)}.",
         "speedup",
-        words.rows(apart),
+        apart,
         say,
     )
 
 
 def faster_than_ideal(tables: Tables, say: Words) -> Finding | None:
     """Efficiency wholly above 100 %: rarely true, more often a sign that the baseline is too slow."""
-    compared = with_interval(words.ok(tables["speedup"]), "efficiency")
-    above = compared[compared["efficiency_low"] > 1]
-    if above.empty:
+    claim = "efficiency is above 100 %"
+    above = holding(tables, claim)
+    if not above:
         return None
     most = extreme(above, "efficiency", largest=True)
     return finding(
-        f"Efficiency lies above 100 % in {part_of(above, compared)}, which asks for an explanation: "
-        f"{words.estimate(most, 'efficiency', 100, ' %')} with {place(most, say)}, "
-        f"{most['scaling']} scaling.",
+        f"Efficiency lies above 100 % in {count(tables, claim).among('comparison')}, which asks for an explanation: "
+        f"{with_unit(most, 'efficiency')} with {place(most, say)}, {most['scaling']} scaling.",
         "speedup",
-        words.rows(above),
+        above,
         say,
     )
 
@@ -257,7 +249,7 @@ def memory_ends(tables: Tables, say: Words) -> Finding | None:
         smallest = extreme(too_large, "batch_per_gpu", largest=False)
         rows += [largest, smallest]
         peak = largest["peak_memory_bytes"]
-        used = f" (peak {words.figure(peak * 1e-9, 3)} GB)" if words.is_known(peak) else ""
+        used = f" (peak {words.measured(peak, quantity('peak_memory_bytes').unit)})" if words.is_known(peak) else ""
         parts.append(
             f"1 {say.device} holds a batch of {largest['batch_per_gpu']:,} images{used} "
             f"and runs out of memory at {smallest['batch_per_gpu']:,}{say.environment(largest)}"

@@ -8,12 +8,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from dpscale.vocabulary.strategies import STRATEGIES
+
 _TEMPLATES = Path(__file__).parent / "template"
 
 
 def fill(template: str, **values: Any) -> str:
     """The page that a template makes of `values`, with the style of all pages. Pure, but for reading those files."""
-    style = Markup((_TEMPLATES / "page.css").read_text())
+    style = Markup(style_of_pages())
     templates = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -22,6 +24,15 @@ def fill(template: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     return templates.get_template(template).render(style=style, style_hash=_csp_hash(f"\n{style}"), **values)
+
+
+def style_of_pages() -> str:
+    """The style sheet, with the colours of strategies where its comments `strategies, light` and `dark` stand."""
+    style = (_TEMPLATES / "page.css").read_text()
+    for place, scheme in enumerate(("light", "dark")):
+        colours = " ".join(f"--{name}: {strategy.colour[place]};" for name, strategy in STRATEGIES.items())
+        style = style.replace(f"/* strategies, {scheme} */", colours)
+    return style
 
 
 def _csp_hash(text: str) -> str:

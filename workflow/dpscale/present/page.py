@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dpscale.present import assignment, charts, communication_charts, coverage, published, views, words
+from dpscale.present import assignment, charts, communication_charts, coverage, published, training_charts, views, words
 from dpscale.present.cautions import cautions
+from dpscale.present.downloads import csv_link
+from dpscale.present.environment_facts import environment_facts
 from dpscale.present.findings import findings
 from dpscale.present.html import fill
-from dpscale.present.strips import strips
 from dpscale.present.verdict import WORTH, verdict
 from dpscale.present.words import Tables, Words
+from dpscale.vocabulary.quantities import PERCENT
 
 _NETWORKS = {
     "cifar_resnet18": "ResNet-18 for 32×32 images",
@@ -33,19 +35,20 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         measured=_dates(tables),
         commit=_commit(tables),
         verdict=verdict(tables, say),
-        worth=WORTH,
+        worth=words.measured(WORTH, PERCENT, digits=2),
+        target=words.measured(study["training"]["target_accuracy"], PERCENT, digits=2),
         cautions=cautions(study, tables),
-        strips=strips(tables, say),
+        environment_facts=environment_facts(tables, say),
         findings=findings(tables, say),
         grid=coverage.grid(tables["times"], say),
-        absences=coverage.absences(tables["times"], say),
+        absences=coverage.absences(tables["times"], tables["absences"], say),
         missing_cells=coverage.missing_cells(tables["missing"], say),
         epoch_time=charts.epoch_time(tables["times"], say),
         weak=charts.speedup(tables["speedup"], "weak", say),
         strong=charts.speedup(tables["speedup"], "strong", say),
         times=views.times(tables["times"], say),
         speedup=views.speedup(tables["speedup"], say),
-        scopes=views.scopes(tables["times"], tables["speedup"], say),
+        scopes=views.scopes(tables["scopes"], say),
         communication=views.communication(tables["communication"], say),
         estimates=views.estimates(tables["communication"], say),
         steps=views.steps(tables["steps"], say),
@@ -63,16 +66,16 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         held_out=views.held_out(tables["forecast"], say),
         forecast=views.forecast(tables["forecast"], say),
         critical_batch=views.critical_batch(tables["critical_batch"], say),
-        training_loss=charts.training_loss(tables["training"], study["training"]["baseline"], say),
-        test_accuracy=charts.test_accuracy(tables["training"], study["training"]["baseline"], say),
+        training_loss=training_charts.training_loss(tables["training_curves"], study["training"]["baseline"], say),
+        test_accuracy=training_charts.test_accuracy(tables["training_curves"], study["training"]["baseline"], say),
         training_summary=views.training_summary(tables["training_summary"], say),
-        training=views.training(tables["training"], say),
+        training=views.training(tables["training_curves"], tables["training"], say),
         training_evidence=views.training_evidence(tables["training_evidence"], say),
-        environments=views.environments(tables["environments"]),
-        records=views.records(tables["records"], say),
-        rejected=views.rejected(tables["rejected"]),
+        environments=views.environments(tables["environments"], say),
+        records=views.records(tables["origins"], tables["records"], say),
+        rejected=views.rejected(tables["rejected"], say),
         published=published.blocks(tables),
-        audit_link=views.csv_link("audit", tables["audit"]),
+        audit_link=csv_link("audit", tables["audit"]),
         sheets=assignment.sheets(tables, say),
     )
 

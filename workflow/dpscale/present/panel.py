@@ -174,6 +174,11 @@ class Frame:
         return self.y.value(HEIGHT - _LANE_HEIGHT * (self.lanes.index(word) + 0.5))
 
 
+def between(low: float, high: float) -> float:
+    """The middle of two places on a logarithmic axis."""
+    return math.sqrt(low * high)
+
+
 def draw(panel: Panel, frame: Frame) -> str:
     """The panel as the SVG that vl-convert makes of it."""
     x = _axis(alt.X("x:Q"), panel.x_title, frame.x, _X_TICK_GAP)

@@ -1,27 +1,28 @@
 """Other people's figures: a block a study, with what was found, what does not agree, and both tables side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from dpscale.present import words
-from dpscale.present.views import Column, View
+from dpscale.present.view import Column, View
 from dpscale.present.words import Row, Tables
+from dpscale.vocabulary import quantities
+from dpscale.vocabulary.quantities import EPOCH, Quantity, Unit, quantity
 
 NOT_RECOMPUTABLE = "not recomputable"
 
-# Quantity, heading, its unit, and what the number is multiplied by to be in that unit. What studies differ in most
-# stands first: the table is wider than a phone.
-_QUANTITIES = (
-    ("speedup", "Speedup", "×", 1.0),
-    ("speedup_alternative", "Alternative speedup", "×", 1.0),
-    ("bandwidth", "Bandwidth", "GB/s", 1.0),
-    ("communication_s", "Communication time", "s", 1.0),
-    ("compute_s", "Compute time", "s", 1.0),
-    ("efficiency", "Efficiency", "%", 100.0),
-)
+# What studies differ in most stands first: the table is wider than a phone.
+_QUANTITIES: Mapping[str, Quantity] = {
+    "speedup": quantities.SPEEDUP,
+    "speedup_alternative": quantities.ALTERNATIVE_SPEEDUP,
+    "bandwidth": quantities.BANDWIDTH,
+    "communication_s": quantities.COMMUNICATION,
+    "compute_s": quantity("compute_s", "communication"),
+    "efficiency": quantities.EFFICIENCY,
+}
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,11 @@ def _of(table: pd.DataFrame, study: str) -> pd.DataFrame:
 
 def _details(warnings: pd.DataFrame) -> str:
     """`batch 32 on 2 GPUs: printed 1.40, is 0.700; ...`; a detail that many cells share is said once."""
-    said = []
+    details = []
     for detail, some in warnings.groupby("detail", sort=False):
         places = [_place(row) for row in words.rows(some)]
-        said.append(f"{places[0]}: {detail}" if len(places) == 1 else f"{detail} ({len(places)} cells)")
-    return "; ".join(said)
+        details.append(f"{places[0]}: {detail}" if len(places) == 1 else f"{detail} ({len(places)} cells)")
+    return "; ".join(details)
 
 
 def _place(row: Row) -> str:
@@ -99,13 +100,13 @@ def _strong_speedups(cells: pd.DataFrame) -> list[str]:
             f"{words.estimate(row, 'corrected')}× on {words.plural(row['gpus'], 'GPU')}" for row in words.rows(some)
         )
         + "."
-        for batch, some in known.groupby(known["batch_per_gpu"] * known["gpus"])
+        for batch, some in known.groupby("global_batch")
     ]
 
 
 def _not_recomputable(cells: pd.DataFrame) -> list[str]:
     """A sentence for every reason, with the quantities and the number of cells that it holds for."""
-    headings = {name: heading.lower() for name, heading, *_ in _QUANTITIES}
+    headings = {name: shown.label.lower() for name, shown in _QUANTITIES.items()}
     shown = cells[cells["reason"].notna() & cells["quantity"].isin(headings)]
     return [
         f"{words.capitalised(NOT_RECOMPUTABLE)}, as {reason}: "
@@ -121,22 +122,22 @@ def _view(study: str, cells: pd.DataFrame) -> View:
     columns = [
         Column("Batch per GPU", lambda place: words.whole(place["batch_per_gpu"])),
         Column("GPUs", lambda place: words.whole(place["gpus"])),
-        Column("T(N,b), s", lambda place: _published(_at(known, "epoch_s", place))),
+        Column(f"T(N,b), {EPOCH.unit.shown}", lambda place: _published(_at(known, "epoch_s", place))),
     ]
-    for name, heading, unit, scale in _QUANTITIES:
+    for name, shown in _QUANTITIES.items():
         of_it = cells[cells["quantity"] == name]
         if of_it["published"].notna().any():
-            label = f"labelled {of_it['published_unit'].dropna().iloc[0]}" if name == "bandwidth" else unit
-            columns.append(_published_column(known, name, f"{heading}, published, {label}"))
+            unit = f"labelled {of_it['published_unit'].dropna().iloc[0]}" if name == "bandwidth" else shown.unit.shown
+            columns.append(_published_column(known, name, f"{shown.label}, published, {unit}"))
         if name != "speedup_alternative" and len(of_it):
-            columns.append(_corrected_column(known, name, f"{heading}, {unit}", scale))
+            columns.append(_corrected_column(known, name, shown))
     rows = [[column.cell(place) for column in columns] for place in _places(cells)]
     return View(f"audit-{study}", "audit", f"{study}, as published and as defined here", columns, rows, 0, None)
 
 
 def _places(cells: pd.DataFrame) -> list[Row]:
     """The cells with several GPUs, in order."""
-    shown = cells[cells["quantity"].isin([name for name, *_ in _QUANTITIES]) & (cells["gpus"] > 1)]
+    shown = cells[cells["quantity"].isin(list(_QUANTITIES)) & (cells["gpus"] > 1)]
     return list(words.rows(shown.drop_duplicates(["batch_per_gpu", "gpus"]).sort_values(["batch_per_gpu", "gpus"])))
 
 
@@ -151,8 +152,8 @@ def _published_column(known: Known, quantity: str, heading: str) -> Column:
     return Column(heading, lambda place: _published(_at(known, quantity, place)))
 
 
-def _corrected_column(known: Known, quantity: str, heading: str, scale: float) -> Column:
-    return Column(heading, lambda place: _corrected(_at(known, quantity, place), scale))
+def _corrected_column(known: Known, quantity: str, shown: Quantity) -> Column:
+    return Column(shown.heading, lambda place: _corrected(_at(known, quantity, place), shown.unit))
 
 
 def _published(row: Row | None) -> str:
@@ -160,9 +161,9 @@ def _published(row: Row | None) -> str:
     return words.text(row["published"]) if row else words.ABSENT
 
 
-def _corrected(row: Row | None, scale: float) -> str:
+def _corrected(row: Row | None, unit: Unit) -> str:
     if row is None:
         return words.ABSENT
     if not words.is_known(row["corrected"]):
         return NOT_RECOMPUTABLE if words.is_known(row["reason"]) else words.ABSENT
-    return words.estimate(row, "corrected", scale)
+    return words.estimate(row, "corrected", unit)

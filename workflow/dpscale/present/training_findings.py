@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dpscale.present import words
-from dpscale.present.phrases import Finding, extreme, percent, with_interval
+from dpscale.present.finding import Finding, count, extreme, holding, percent, with_interval, with_unit
 from dpscale.present.words import Row, Tables, Words
+from dpscale.vocabulary.quantities import POINTS
 
 
 def large_batch_costs(tables: Tables, say: Words) -> Finding | None:
@@ -71,36 +72,28 @@ def _carried_over(row: Row) -> str:
 
 def remedies_that_help(tables: Tables, say: Words) -> Finding | None:
     """Arms whose test accuracy lies wholly above that of the same arm without remedies."""
-    compared = _remedied(tables, say)
-    better = compared[compared["test_accuracy_gain_low"] > 0]
-    if better.empty:
-        return None
-    sentence = f"{_of_remedied(better, compared)} more accurate than without, beyond the seeds' spread"
-    return _of_arms(f"{sentence}: {_gains(better, say)}.", words.rows(better))
+    return _remedies("a remedy helps", "more accurate than without, beyond the seeds' spread", tables, say)
 
 
 def remedies_within_the_spread(tables: Tables, say: Words) -> Finding | None:
     """Arms that cannot be told from the same arm without remedies."""
-    compared = _remedied(tables, say)
-    undecided = compared[(compared["test_accuracy_gain_low"] <= 0) & (compared["test_accuracy_gain_high"] >= 0)]
-    if undecided.empty:
-        return None
-    return _of_arms(
-        f"{_of_remedied(undecided, compared)} not told from those without by these seeds: {_gains(undecided, say)}.",
-        words.rows(undecided),
-    )
+    return _remedies("a remedy shows no difference", "not told from those without by these seeds", tables, say)
 
 
 def remedies_that_harm(tables: Tables, say: Words) -> Finding | None:
     """Arms whose test accuracy lies wholly below that of the same arm without remedies."""
-    compared = _remedied(tables, say)
-    worse = compared[compared["test_accuracy_gain_high"] < 0]
-    if worse.empty:
+    return _remedies("a remedy harms", "less accurate than without, beyond the seeds' spread", tables, say)
+
+
+def _remedies(claim: str, outcome: str, tables: Tables, say: Words) -> Finding | None:
+    """What a claim of arms with remedies holds for; nothing where they were trained on noise."""
+    arms = [] if say.synthetic else holding(tables, claim)
+    if not arms:
         return None
-    return _of_arms(
-        f"{_of_remedied(worse, compared)} less accurate than without, beyond the seeds' spread: {_gains(worse, say)}.",
-        words.rows(worse),
-    )
+    counted = count(tables, claim)
+    verb = "is" if counted.number == 1 else "are"
+    sentence = f"{counted.among('arm')} with remedies {verb} {outcome}: {_gains(arms, say)}."
+    return _of_arms(sentence, arms)
 
 
 def baseline_regained(tables: Tables, say: Words) -> Finding | None:
@@ -139,35 +132,35 @@ def best_at_a_batch(tables: Tables, say: Words) -> Finding | None:
 
 def divergence(tables: Tables, say: Words) -> Finding | None:
     """Arms whose loss did not stay finite."""
-    diverged = tables["training_summary"]
-    diverged = diverged[diverged["status"] == "diverged"]
-    if diverged.empty:
+    diverged = holding(tables, "an arm diverged")
+    if not diverged:
         return None
-    named = "; ".join(f"{_arm(row, say)}: {row['reason']}" for row in words.rows(diverged))
-    return _of_arms(
-        f"The loss did not stay finite for {words.plural(len(diverged), 'arm')}: {named}.", words.rows(diverged)
-    )
+    named = "; ".join(f"{_arm(row, say)}: {row['reason']}" for row in diverged)
+    number = words.plural(count(tables, "an arm diverged").number, "arm")
+    return _of_arms(f"The loss did not stay finite for {number}: {named}.", diverged)
 
 
 def order_without_set_epoch(tables: Tables, say: Words) -> Finding | None:
     """What set_epoch changes for the order of samples: measured, of all epochs but the first."""
-    later = tables["training_evidence"].dropna(subset=["same_place"])
-    later = later[later["strategy"] == "ddp"]
-    told = pd.Series(words.is_true(later["set_epoch"]), index=later.index, dtype=bool)
-    repeated = later[~told & (later["same_place"] == 1)]
-    if repeated.empty:
+    orders = tables["training_order"]
+    of_ddp = {
+        words.is_true([row["set_epoch"]]) == [True]: row for row in words.rows(orders[orders["strategy"] == "ddp"])
+    }
+    untold, told = of_ddp.get(False), of_ddp.get(True)
+    if untold is None or not untold["repeated"]:
         return None
     sentence = (
         f"Without set_epoch, every worker of ddp took the same images in the same order as in the epoch before, in "
-        f"{len(repeated):,} of {len(later[~told]):,} orders"
+        f"{untold['repeated']:,} of {untold['orders']:,} orders"
     )
-    fresh = later[told]
-    if not fresh.empty:
+    if told is not None:
         sentence += (
-            f"; with it, {percent(fresh['same_place'].mean())} of the images stood at the same place, and a worker had "
-            f"had {percent(fresh['seen_before'].mean())} of its images in the epoch before"
+            f"; with it, {percent(told['same_place'])} of the images stood at the same place, and a worker had "
+            f"had {percent(told['seen_before'])} of its images in the epoch before"
         )
-    return _of_evidence(f"{sentence}.{_loss_without_set_epoch(tables)}", later)
+    evidence = tables["training_evidence"].dropna(subset=["same_place"])
+    rests_on = evidence[evidence["strategy"] == "ddp"]
+    return _of_evidence(f"{sentence}.{_loss_without_set_epoch(tables)}", rests_on)
 
 
 def _loss_without_set_epoch(tables: Tables) -> str:
@@ -193,7 +186,8 @@ def statistics_of_workers(tables: Tables, say: Words) -> Finding | None:
         kept = rows[rows["kept"]]["worker"]
         which = "all workers are equal" if len(kept) == len(rows) else _kept(sorted(set(kept)), say)
         name = f"{strategy} with SyncBatchNorm" if shared else str(strategy)
-        apart = f"{words.figure(rows['statistics_difference'].max(), 2)} standard deviations apart at most"
+        most = extreme(rows, "statistics_difference", largest=True)["statistics_difference"]
+        apart = f"{words.figure(most, 2)} standard deviations apart at most"
         parts.append(f"of {name} {which} (running means {apart})")
     return _of_evidence(f"Batch-norm's running statistics after an epoch: {'; '.join(parts)}.", known)
 
@@ -224,10 +218,6 @@ def _on_photographs(tables: Tables, say: Words) -> pd.DataFrame:
     return summary.head(0) if say.synthetic else summary
 
 
-def _remedied(tables: Tables, say: Words) -> pd.DataFrame:
-    return with_interval(_on_photographs(tables, say), "test_accuracy_gain")
-
-
 def _is_baseline(summary: pd.DataFrame) -> pd.Series:
     return pd.Series(words.is_true(summary["is_baseline"]), index=summary.index, dtype=bool)
 
@@ -242,14 +232,10 @@ def _baseline(tables: Tables) -> Row:
     return words.rows(_baselines(tables))[0]
 
 
-def _of_remedied(some: pd.DataFrame, compared: pd.DataFrame) -> str:
-    verb = "is" if len(some) == 1 else "are"
-    return f"{len(some):,} of {words.plural(len(compared), 'arm')} with remedies {verb}"
-
-
-def _gains(arms: pd.DataFrame, say: Words) -> str:
-    ordered = arms.sort_values(["global_batch", "test_accuracy_gain"], ascending=[True, False])
-    return "; ".join(f"{_arm(row, say)}, {_points(row, 'test_accuracy_gain')}" for row in words.rows(ordered))
+def _gains(arms: Sequence[Row], say: Words) -> str:
+    ordered = sorted(arms, key=lambda row: row["test_accuracy_gain"], reverse=True)
+    ordered.sort(key=lambda row: row["global_batch"])
+    return "; ".join(f"{_arm(row, say)}, {_points(row, 'test_accuracy_gain')}" for row in ordered)
 
 
 def _arm(row: Row, say: Words) -> str:
@@ -257,9 +243,9 @@ def _arm(row: Row, say: Words) -> str:
 
 
 def _accuracy(row: Row) -> str:
-    return words.estimate(row, "test_accuracy", 100, " %")
+    return with_unit(row, "test_accuracy")
 
 
 def _points(row: Row, name: str) -> str:
     """`31.2 points [28.8, 33.6]`, `1 point [−26, 28]`."""
-    return re.sub(rf"^({words.MINUS}?1) points", r"\1 point", words.estimate(row, name, 100, " points"))
+    return re.sub(rf"^({words.MINUS}?1) points", r"\1 point", words.estimate(row, name, POINTS, with_unit=True))

@@ -9,14 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.columns import WHOLE_STEP
 from dpscale.present import words
-from dpscale.present.phrases import extreme, multiple, percent, with_interval
+from dpscale.present.finding import extreme, multiple, percent, with_interval
 from dpscale.present.words import Row, Tables, Words
+from dpscale.vocabulary.quantities import quantity
 
 # At least half of what the devices could do is then got from them.
 WORTH = 0.5
-_MS = 1e3
 
 
 @dataclass(frozen=True)
@@ -146,50 +145,39 @@ def _rest(tables: Tables, series: _Series, say: Words) -> str:
 def _step_parts(tables: Tables, series: _Series, say: Words) -> str:
     losing = [row for row in series.rows if row["efficiency"] < 1]
     for row in sorted(losing, key=lambda row: row["speedup"]):
-        steps = _of_point(tables["steps"], row)
-        whole = steps[steps["phase"] == WHOLE_STEP]
-        if not whole.empty:
+        profiled = words.rows(_of_point(tables["step_shares"], row))
+        if profiled:
             break
     else:
         return ""
-    shares = _shares(whole, _of_point(tables["communication"], row), say)
-    (most, share), *others = sorted(shares.items(), key=lambda item: -item[1])
+    step = profiled[0]
+    (most, share), *others = sorted(_shares(step, say).items(), key=lambda item: item[1], reverse=True)
     rest = ", ".join(f"{name} {percent(part)}" for name, part in others)
     return (
-        f"Where least is gained,{_at(row, say)}, {percent(1 - row['efficiency'])} of the {say.devices}' time is lost. "
-        f"The profiler sees mostly {most}: {percent(share)} of a step{_slowed(whole, row, tables)}; {rest}."
+        f"Where least is gained,{_at(row, say)}, {percent(row['efficiency_lost'])} of the {say.devices}' time is lost. "
+        f"The profiler sees mostly {most}: {percent(share)} of a step{_slowed(step, row, tables)}; {rest}."
     )
 
 
-def _slowed(whole: pd.DataFrame, row: Row, tables: Tables) -> str:
+def _slowed(step: Row, row: Row, tables: Tables) -> str:
     """The length of the profiled step beside that of the headline one: profiling slows the host."""
     headline_s = _of_point(tables["times"], row)
     headline_s = headline_s[headline_s["scope"] == row["scope"]]["step_s"].dropna()
     if headline_s.empty:
         return ""
-    profiled, plain = (words.figure(step_s * _MS, 3) for step_s in (whole["parts_s"].mean(), headline_s.iloc[0]))
-    return f" (which takes {profiled} ms while profiled, {plain} ms else)"
+    unit = quantity("step_s").unit
+    profiled, plain = (words.measured(step_s, unit) for step_s in (step["parts_s"], headline_s.iloc[0]))
+    return f" (profiling changes this step from {plain} to {profiled})"
 
 
-def _shares(whole: pd.DataFrame, communication: pd.DataFrame, say: Words) -> Mapping[str, float]:
-    """Shares of a profiled step without compute, mean over devices. Whoever waited least for others tells the transfer.
-
-    What a collective lasts beyond that of the device that waited least is waiting; only ddp's are told apart.
-    """
-    step_s = whole["parts_s"].mean()
-    exposed_s = whole["communication_s"].mean()
-    shares = {f"{say.devices} idle until the host has work for them": whole["idle_s"].mean() / step_s}
-    transfer = f"transfer between {say.devices}"
-    known = communication.dropna(subset=["profiler_exposed_step_s", "profiler_least_exposed_step_s"])
-    if known.empty or exposed_s == 0:
-        return {**shares, transfer: exposed_s / step_s}
-    estimate = words.rows(known)[0]
-    moving = min(1.0, estimate["profiler_least_exposed_step_s"] / estimate["profiler_exposed_step_s"])
-    return {
-        **shares,
-        f"waiting for the slowest {say.device}": exposed_s * (1 - moving) / step_s,
-        transfer: exposed_s * moving / step_s,
+def _shares(step: Row, say: Words) -> Mapping[str, float]:
+    """Shares of a profiled step without compute; waiting where it is told apart from transfer."""
+    named = {
+        f"{say.devices} idle until the host has work for them": step["idle_share"],
+        f"waiting for the slowest {say.device}": step["waiting_share"],
+        f"transfer between {say.devices}": step["transfer_share"],
     }
+    return {name: share for name, share in named.items() if words.is_known(share)}
 
 
 def _loader(tables: Tables, series: _Series) -> str:

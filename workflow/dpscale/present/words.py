@@ -7,12 +7,14 @@ from typing import Any
 
 import pandas as pd
 
+from dpscale.vocabulary import strategies
+from dpscale.vocabulary.quantities import PLAIN, Quantity, Unit
+
 Tables = Mapping[str, pd.DataFrame]
 Row = Mapping[str, Any]
 
 ABSENT = "–"
 MINUS = "−"
-STRATEGIES = ("single", "dp", "ddp")
 POINT_COLUMNS = ["strategy", "gpus", "batch_per_gpu"]
 
 _STATES = {"oom": "OOM"}
@@ -43,6 +45,14 @@ class Words:
     def heading(self) -> str:
         """`GPUs`, `Workers`."""
         return capitalised(self.devices)
+
+    def label(self, quantity: Quantity) -> str:
+        """`Batch per GPU`."""
+        return quantity.label.format(device=self.device, devices=self.devices, Devices=self.heading)
+
+    def heading_of(self, quantity: Quantity) -> str:
+        """`Batch per GPU, images`: the label, and the unit that is shown."""
+        return ", ".join(filter(None, (self.label(quantity), quantity.unit.shown)))
 
     def count(self, number: int) -> str:
         """`1 GPU`, `4 GPUs`."""
@@ -116,22 +126,40 @@ def whole(value: Any) -> str:
     return f"{int(value):,}" if is_known(value) else ABSENT
 
 
-def estimate(row: Row, name: str, scale: float = 1.0, unit: str = "") -> str:
-    """`2.871 [2.866, 2.874]`: the quantity `name` of a row, in its unit times `scale`, and its interval.
+def estimate(row: Row, name: str, unit: Unit = PLAIN, with_unit: bool = False) -> str:
+    """`2.871 [2.866, 2.874]`: the quantity `name` of a row as `unit` shows it, and its interval.
 
     With the decimals that two significant digits of the interval's width have, at most four of the value.
     """
-    value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
-    if not is_known(value):
+    if not is_known(row[name]):
         return ABSENT
-    if not (is_known(low) and is_known(high)):
-        return f"{figure(value * scale)}{unit} [no interval]"
-    decimals = _decimals(value * scale, 4)
+    symbol = _symbol(unit) if with_unit else ""
+    value = unit.of(row[name])
+    ends = [row[f"{name}{end}"] for end in ("_low", "_high")]
+    if not all(map(is_known, ends)):
+        return f"{figure(value)}{symbol} [no interval]"
+    low, high = map(unit.of, ends)
+    decimals = _decimals(value, 4)
     if high > low:
-        by_width = _decimals((high - low) * scale, 2)
-        decimals = min(decimals, max(by_width, _decimals(value * scale, 1))) if value else by_width
-    shown, *interval = (_fixed(number * scale, decimals) for number in (value, low, high))
-    return f"{shown}{unit} [{', '.join(interval)}]"
+        by_width = _decimals(high - low, 2)
+        decimals = min(decimals, max(by_width, _decimals(value, 1))) if value else by_width
+    shown, *interval = (_fixed(number, decimals) for number in (value, low, high))
+    return f"{shown}{symbol} [{', '.join(interval)}]"
+
+
+def measured(value: Any, unit: Unit, digits: int = 3) -> str:
+    """`26.3 ms`, `0.39×`: a table's number in its unit, or a dash where there is none."""
+    return f"{figure(unit.of(value), digits)}{_symbol(unit)}" if is_known(value) else ABSENT
+
+
+def in_unit(value: Any, unit: Unit, digits: int = 4) -> str:
+    """The same without its unit, for where a heading says it."""
+    return figure(unit.of(value), digits) if is_known(value) else ABSENT
+
+
+def _symbol(unit: Unit) -> str:
+    """The unit as it follows a number: `×` at once, others after a space."""
+    return unit.shown if unit.shown in ("", "×") else f" {unit.shown}"
 
 
 def _decimals(value: float, digits: int) -> int:
@@ -144,12 +172,21 @@ def _fixed(value: float, decimals: int) -> str:
 
 
 def in_order(table: pd.DataFrame) -> pd.DataFrame:
-    """The table sorted as people read it: scope, then strategy, GPUs and batch."""
-    ranks = {name: rank for rank, name in enumerate(STRATEGIES)}
+    """The table sorted as people read it: scope, then strategy, GPUs and batch. Raises StrategyError."""
     columns = [name for name in ("scope", "scaling", *POINT_COLUMNS, "environment") if name in table]
     return table.sort_values(
-        columns, key=lambda column: column.map(ranks) if column.name == "strategy" else column, kind="stable"
+        columns, key=lambda column: column.map(rank) if column.name == "strategy" else column, kind="stable"
     )
+
+
+def rank(strategy: str) -> int:
+    """The place of a strategy in the order in which people read them. Raises StrategyError for an unknown one."""
+    return list(strategies.STRATEGIES).index(strategies.strategy(strategy).name)
+
+
+def colour(strategy: str) -> str:
+    """The colour of a strategy, as a variable of the page's style. Raises StrategyError for an unknown one."""
+    return f"var(--{strategies.strategy(strategy).name})"
 
 
 def ok(table: pd.DataFrame) -> pd.DataFrame:

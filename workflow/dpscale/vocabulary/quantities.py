@@ -20,6 +20,10 @@ class Unit:
     shown: str
     scale: float = 1.0
 
+    def of(self, stored: float) -> float:
+        """A table's number in the unit that people read."""
+        return stored * self.scale
+
 
 PLAIN = Unit("", "")
 SECONDS = Unit("s", "s")
@@ -218,6 +222,10 @@ E5 = Quantity(
     "isolated_step_s", "E5 isolated collectives", MILLISECONDS, "The step's messages with nothing else running.",
     "Communication", short="E5 alone",
 )  # fmt: skip
+# Their columns, in the order in which people read them.
+ESTIMATES_OF_STEP = tuple(
+    estimate.column for estimate in (E1, E2, E2_NO_SYNC, E3_EXPOSED, E3, E3_LEAST, E4_EXPOSED, E4, E5)
+)
 
 _POINT = (STRATEGY, GPUS, BATCH, GLOBAL_BATCH)
 _KEYS = (*_POINT, SCOPE, ENVIRONMENT)

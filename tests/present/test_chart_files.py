@@ -11,8 +11,8 @@ import pytest
 from markupsafe import escape
 from page_tables import audited, h200, study
 
+from dpscale.present.chart_files import charts_of, heading_of, write_charts
 from dpscale.present.page import render
-from dpscale.present.standalone import charts_of, heading_of, write_charts
 
 SVG = "{http://www.w3.org/2000/svg}"
 

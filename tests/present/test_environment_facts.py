@@ -1,10 +1,10 @@
-"""The strip of an environment: its links as they are called, and what they were measured to carry."""
+"""The facts of an environment: its links as they are called, and what they were measured to carry."""
 
 from typing import Any
 
 from page_tables import around, empty, environment_row, tables
 
-from dpscale.present.strips import strips
+from dpscale.present.environment_facts import environment_facts
 from dpscale.present.words import Words
 
 GPU = Words(device="GPU", several_environments=False, synthetic=False)
@@ -22,8 +22,8 @@ def test_links_are_named_and_measured() -> None:
     ]
     fewer = collective("peer_copy", 2, 2**28, 100.0, source=0, target=1)
     reduced = [collective("allreduce", 4, size, rate) for size, rate in ((4096, 0.5), (2**30, 354.0))]
-    (strip,) = strips(tables(collectives=[*copies, fewer, *reduced]), GPU)
-    facts = {fact.name: fact.value for fact in strip.facts}
+    (found,) = environment_facts(tables(collectives=[*copies, fewer, *reduced]), GPU)
+    facts = {fact.name: fact.value for fact in found.facts}
     assert facts["Links"] == "NVLink, 18 links, via switch"
     assert facts["Copies from one to another"] == "388 GB/s (380 to 390 in 3 directions, 4 GPUs, 256 MiB)"
     assert facts["Allreduce, largest message"] == "354.0 GB/s [350.5, 357.5] bus bandwidth (4 GPUs, 1,024 MiB)"
@@ -32,8 +32,8 @@ def test_links_are_named_and_measured() -> None:
 
 
 def test_what_was_not_measured_is_left_out() -> None:
-    (strip,) = strips(tables(environments=[{**environment_row(), "links": None}]), GPU)
-    assert [fact.name for fact in strip.facts] == ["GPU", "CPU", "Software", "Hosts"]
+    (found,) = environment_facts(tables(environments=[{**environment_row(), "links": None}]), GPU)
+    assert [fact.name for fact in found.facts] == ["GPU", "CPU", "Software", "Hosts"]
 
 
 def test_measurements_of_another_environment_are_not_taken() -> None:
@@ -42,9 +42,9 @@ def test_measurements_of_another_environment_are_not_taken() -> None:
         environments=[environment_row("A"), environment_row("B")],
         collectives=[collective("allreduce", 4, 4096, 0.5, environment="B")],
     )
-    first, second = ({fact.name for fact in strip.facts} for strip in strips(data, several))
+    first, second = ({fact.name for fact in found.facts} for found in environment_facts(data, several))
     assert "Allreduce, largest message" in second - first
 
 
-def test_nothing_measured_has_no_strip() -> None:
-    assert strips(empty(), GPU) == []
+def test_nothing_measured_has_no_facts() -> None:
+    assert environment_facts(empty(), GPU) == []

@@ -1,4 +1,4 @@
-"""The environment in a strip: what measured, and what its links were measured to carry."""
+"""The facts of every environment: what measured, and what its links were measured to carry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dpscale.present import words
+from dpscale.present.finding import extreme
 from dpscale.present.words import Row, Tables, Words
-
-_PEER_COPY = "peer_copy"
-_MIB = 2**20
+from dpscale.vocabulary.quantities import GB_PER_S, MIB
 
 
 @dataclass(frozen=True)
@@ -19,44 +18,47 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Strip:
+class EnvironmentFacts:
     """What is known of an environment; facts that were not recorded are left out."""
 
     name: str
     facts: Sequence[Fact]
 
 
-def strips(tables: Tables, say: Words) -> list[Strip]:
-    """One strip for every environment."""
-    return [_strip(row, tables["collectives"], say) for row in words.rows(tables["environments"])]
+def environment_facts(tables: Tables, say: Words) -> list[EnvironmentFacts]:
+    """The facts of every environment."""
+    return [_facts(row, tables, say) for row in words.rows(tables["environments"])]
 
 
-def _strip(row: Row, collectives: pd.DataFrame, say: Words) -> Strip:
-    measured = collectives[collectives["environment"].astype(str) == str(row["environment"])]
+def _facts(row: Row, tables: Tables, say: Words) -> EnvironmentFacts:
+    collectives, copies = (
+        tables[name][tables[name]["environment"].astype(str) == str(row["environment"])]
+        for name in ("collectives", "peer_copies")
+    )
     facts = [
         ("Environment", words.text(row["environment"]) if say.several_environments else words.ABSENT),
         (words.capitalised(say.device), words.text(row["device_model"])),
         ("Links", words.text(row["links"])),
-        ("Copies from one to another", _peer_copies(measured, say)),
-        ("Allreduce, largest message", _allreduce(measured, say)),
+        ("Copies from one to another", _peer_copies(copies, say)),
+        ("Allreduce, largest message", _allreduce(collectives, say)),
         ("CPU", words.text(row["cpu_model"])),
         ("Software", _software(row)),
         ("Hosts", words.text(row["hosts"])),
     ]
     name = f"Environment {row['environment']}"
-    return Strip(name, [Fact(name, value) for name, value in facts if value != words.ABSENT])
+    return EnvironmentFacts(name, [Fact(name, value) for name, value in facts if value != words.ABSENT])
 
 
-def _peer_copies(collectives: pd.DataFrame, say: Words) -> str:
+def _peer_copies(copies: pd.DataFrame, say: Words) -> str:
     """`388 GB/s (387 to 389 in 12 directions, 4 GPUs, 256 MiB)`: the median and the range over directed pairs."""
-    copies = _on_most(collectives[collectives["operation"] == _PEER_COPY])
-    rates = copies["bus_bandwidth_gb_s"].dropna()
-    if rates.empty:
+    if copies.empty:
         return words.ABSENT
-    low, middle, high = (words.figure(rate, 3) for rate in (rates.min(), rates.median(), rates.max()))
-    directions = words.plural(len(rates), "direction")
-    size = _size(int(copies["message_bytes"].max()))
-    return f"{middle} GB/s ({low} to {high} in {directions}, {say.count(int(copies['gpus'].max()))}, {size})"
+    row = extreme(copies, "gpus", largest=True)
+    middle = words.measured(row["bus_bandwidth_gb_s"], GB_PER_S)
+    low, high = (words.figure(row[f"bus_bandwidth_gb_s_{end}"], 3) for end in ("low", "high"))
+    directions = words.plural(int(row["directions"]), "direction")
+    size = words.measured(row["message_bytes"], MIB)
+    return f"{middle} ({low} to {high} in {directions}, {say.count(int(row['gpus']))}, {size})"
 
 
 def _allreduce(collectives: pd.DataFrame, say: Words) -> str:
@@ -65,17 +67,14 @@ def _allreduce(collectives: pd.DataFrame, say: Words) -> str:
     if found.empty:
         return words.ABSENT
     row = words.rows(found.sort_values("message_bytes").tail(1))[0]
-    rate = words.estimate(row, "bus_bandwidth_gb_s", unit=" GB/s")
-    return f"{rate} bus bandwidth ({say.count(int(row['gpus']))}, {_size(int(row['message_bytes']))})"
+    rate = words.estimate(row, "bus_bandwidth_gb_s", GB_PER_S, with_unit=True)
+    size = words.measured(row["message_bytes"], MIB)
+    return f"{rate} bus bandwidth ({say.count(int(row['gpus']))}, {size})"
 
 
 def _on_most(collectives: pd.DataFrame) -> pd.DataFrame:
     most: pd.DataFrame = collectives[collectives["gpus"] == collectives["gpus"].max()]
     return most
-
-
-def _size(message_bytes: int) -> str:
-    return f"{words.figure(message_bytes / _MIB, 3)} MiB"
 
 
 def _software(row: Row) -> str:
