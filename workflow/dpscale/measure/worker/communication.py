@@ -20,8 +20,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from dpscale.errors import StrategyError
 from dpscale.measure.data.batches import Batch
+from dpscale.measure.ranks import gather, slowest
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
-from dpscale.measure.worker.ranks import gather, slowest
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.trace import Mark, device_times, read_kernels
 

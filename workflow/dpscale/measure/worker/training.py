@@ -22,6 +22,7 @@ from dpscale.measure.data.batches import Batch, images_per_rank
 from dpscale.measure.model.optimisers import build_optimiser
 from dpscale.measure.model.parallel import parallelise
 from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
+from dpscale.measure.ranks import gather_lists
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step
 from dpscale.measure.worker.evidence import (
@@ -32,7 +33,6 @@ from dpscale.measure.worker.evidence import (
     running_statistics,
 )
 from dpscale.measure.worker.hardware import hardware
-from dpscale.measure.worker.ranks import gather_lists
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings
