@@ -76,6 +76,12 @@ class NetworkSettings:
         """The default of the setting `name`."""
         return _field(cls, name).default
 
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """The defaults of all settings that have one, as JSON holds them."""
+        schemas = {name: cls.schema_of(name) for name in cls.names()}
+        return {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
+
     def to_json(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
