@@ -269,7 +269,7 @@ def study_settings_schemas() -> dict[tuple[str, ...], dict[str, Any]]:
 
 
 def arm_schemas() -> dict[str, dict[str, Any]]:
-    """The JSON Schema of every setting that an arm can have; one without a default is the study's unless it is given."""
+    """The JSON Schema of every setting that an arm can have; one without a default is the study's if it lacks it."""
     found = {}
     for name in TrainingSettings.names():
         path, schema = TrainingSettings.path_of(name), TrainingSettings.schema_of(name)
