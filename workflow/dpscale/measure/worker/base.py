@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from dpscale.errors import MeasurementError
+from dpscale.errors import DpscaleError
+from dpscale.measure.parent import write_outcome
+from dpscale.measure.ranks import gather, meet
 from dpscale.measure.worker.hardware import Sensors, hardware, require_gpus, software
-from dpscale.measure.worker.parent import write_outcome
-from dpscale.measure.worker.ranks import gather, meet
 
 
 class Worker(ABC):
@@ -40,11 +40,11 @@ class Worker(ABC):
         """What was measured, by the names of the record; `finished` is false where memory ran out on the way."""
 
     def run(self) -> None:
-        """Measure the cell. Rank 0 leaves the outcome; where `failure` makes one of an error, the rank it hit does."""
+        """Measure the cell. Rank 0 leaves the outcome; where an error is one (`outcome_of`), the rank that it hit."""
         try:
             self.prepare()
             self.measure()
-        except MeasurementError as error:
+        except DpscaleError as error:
             write_outcome(self.folder, {"status": "failed", "message": str(error)})
             return
         except Exception as error:
