@@ -1,4 +1,4 @@
-"""Communication of a step estimated independently of subtraction: E2 to E5 of METHOD. All times are s of one step."""
+"""Communication of a step estimated independently of subtraction: E2 to E5 of docs/method.md. Times are s per step."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The declared space of conventions: every way in which a published figure may have been derived from the times.
 
-A convention is one choice of every kind that its quantity needs. The tuples below are the whole space, METHOD's choice
-first in each; a new convention is one entry. Symbols as in METHOD: N GPUs, b images per GPU and step, D images in an
+A convention is one choice of every kind that its quantity needs. The tuples below are the whole space, docs/method.md's
+choice first in each; a new convention is one entry. Symbols as there: N GPUs, b images per GPU and step, D images in an
 epoch, K parameters, T(N,b) seconds an epoch. Tsweep(b) is the one-GPU batch sweep, C(N,b) the compute time, M(N,b) the
 communication time and S(N,b) the speedup as they were printed.
 """
@@ -75,7 +75,7 @@ class Convention:
 
     @property
     def differences(self) -> list[str]:
-        """What is not as METHOD defines it, in words."""
+        """What is not as docs/method.md defines it, in words."""
         return [choice.sentence for choice in self.choices if not choice.is_method]
 
 

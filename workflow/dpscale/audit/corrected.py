@@ -1,4 +1,4 @@
-"""The figures that METHOD's definitions give for the published times, their rounding carried through as an interval."""
+"""Published times under the definitions of docs/method.md, their rounding carried through as an interval."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -54,8 +54,8 @@ TABLE = Basis(TABLE_TOTAL, TABLE_ONE)
 def basis(found: Mapping[str, Found]) -> Basis:
     """The table's times; but where the authors subtracted another set of totals of their own, that set.
 
-    Their printed compute column can be such a set: less a one-GPU time over N it is METHOD's formula, on the times
-    that belong together. The totals of the table are then of another measurement.
+    Their printed compute column can be such a set: less a one-GPU time over N it is the formula of docs/method.md,
+    on the times that belong together. The totals of the table are then of another measurement.
     """
     chosen = found["communication_s"].choices if "communication_s" in found else ()
     if COLUMN_TOTAL in chosen and DIVIDED in chosen:

@@ -1,4 +1,4 @@
-"""METHOD's transforms on the device, in batches: the same distribution as torchvision's item by item, and fast."""
+"""The transforms of docs/method.md on the device, in batches: torchvision's distribution, and fast."""
 
 from dataclasses import dataclass
 

@@ -65,7 +65,7 @@ def images_per_rank(images: int, workers: int) -> int:
 
 
 class DecodedImages(Dataset[tuple[Tensor, int]]):
-    """The decoded training images with METHOD's transforms, item by item as torchvision's CIFAR10 serves them."""
+    """The decoded training images, transformed as docs/method.md says, item by item as torchvision's CIFAR10 does."""
 
     def __init__(self, folder: Path):
         self.images = np.load(folder / TRAIN_ARRAYS[0], mmap_mode="r")

@@ -112,7 +112,7 @@ class EpochTimer:
 def training_step(
     network: nn.Module, optimiser: Optimizer, device: torch.device, memory_format: torch.memory_format
 ) -> Step:
-    """Copy to the device, forward, backward, update: METHOD's `compute`. Waits for nothing."""
+    """Copy to the device, forward, backward, update: what docs/method.md calls `compute`. Waits for nothing."""
 
     def step(images: Tensor, labels: Tensor) -> None:
         images = images.to(device, non_blocking=True, memory_format=memory_format)
