@@ -1,4 +1,4 @@
-"""Tables as `dpscale tables` writes them, with values near those measured on 4 x H200 (METHOD.md)."""
+"""Tables as `dpscale tables` writes them, with values near those measured on 4 x H200."""
 
 import io
 from collections.abc import Mapping

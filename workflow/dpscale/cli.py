@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
+# What pyproject.toml requires for measuring alone.
+OF_EXTRA_MEASURE = ("torch", "torchvision", "PIL", "pynvml")
+
 
 def _schema_node(*path: str) -> dict[str, Any]:
     """What the study's schema says of a key: its type, allowed values, default and description."""
@@ -45,6 +48,10 @@ class OneLineErrors(click.Group):
             return super().invoke(context)
         except DpscaleError as error:
             raise click.ClickException(str(error)) from error
+        except ModuleNotFoundError as error:
+            if error.name not in OF_EXTRA_MEASURE:
+                raise
+            raise click.ClickException(f"this command needs {error.name}: pip install 'dpscale[measure]'") from error
 
 
 @click.group(cls=OneLineErrors, context_settings={"show_default": True, "max_content_width": 110})

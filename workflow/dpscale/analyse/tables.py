@@ -111,7 +111,7 @@ COLUMNS: dict[str, list[str]] = {
     ],
     "environments": [
         "environment", "device_model", "cpu_model", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision",
-        "python", "dataset_sha256", "links", "hosts", "records",
+        "python", "dataset_sha256", "links", "hosts", "records", "measurement_versions",
     ],
     "records": [
         "path", "kind", "strategy", "gpus", "batch_per_gpu", "run", "arm", "seed", "status", "environment",
@@ -129,7 +129,17 @@ TEXT_COLUMNS = dict.fromkeys(
     (
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
         *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
-        *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
+        *(
+            "path",
+            "host",
+            "hosts",
+            "device_model",
+            "cpu_model",
+            "links",
+            "gpu_uuids",
+            "throttle_reasons",
+            "measurement_versions",
+        ),
         *("arm", "remedies", "without_remedies"),
         *published_audits.TEXT_COLUMNS,
     ),

@@ -8,7 +8,7 @@ from dpscale.present.phrases import Finding, extreme, finding, percent, with_int
 from dpscale.present.words import Row, Tables, Words
 
 _MS = 1e3
-# Where ablation and profiler are held to agree: by METHOD both measure exposed communication.
+# Where ablation and profiler are held to agree: by docs/method.md both measure exposed communication.
 AGREEMENT_BATCH = 512
 AGREEMENT = 0.15
 SUM_OF_PARTS = 0.03

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 from torchvision import transforms
 
 from dpscale.measure.data.arrays import EPOCH_ARRAYS, TRAIN_ARRAYS
-from dpscale.measure.worker.parent import end_with_parent
+from dpscale.measure.parent import end_with_parent
 
 MEAN = (0.4914, 0.4822, 0.4465)
 STD = (0.2023, 0.1994, 0.2010)

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.worker.parent import OUTCOME, PARENT_PID
+from dpscale.measure.parent import OUTCOME, PARENT_PID
 
 POLL_S = 0.02
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)

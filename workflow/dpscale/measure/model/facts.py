@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
 from dpscale.measure.model.resnet import build_network, network_size
-from dpscale.measure.worker.ranks import meet
+from dpscale.measure.ranks import meet
 from dpscale.records.files import Record, write_record
 from dpscale.schemas.settings import NetworkSettings
 

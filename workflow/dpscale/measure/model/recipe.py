@@ -12,7 +12,7 @@ Tensor = TypeVar("Tensor")
 
 def peak_rate(arm: TrainingSettings) -> float:
     """The learning rate after the warm-up: scaled linearly (Goyal et al. 2017), by the square root (Krizhevsky 2014),
-    or not, with the first global batch over the reference batch of 128."""
+    or not, with the first global batch over REFERENCE_BATCH."""
     times = arm.global_batch / REFERENCE_BATCH
     factors = {"none": 1.0, "linear": times, "square_root": math.sqrt(times)}
     return arm.learning_rate * factors[arm.learning_rate_scaling]

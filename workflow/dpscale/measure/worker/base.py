@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from dpscale.errors import MeasurementError
+from dpscale.errors import DpscaleError
+from dpscale.measure.parent import write_outcome
+from dpscale.measure.ranks import gather, meet
 from dpscale.measure.worker.hardware import Sensors, hardware, require_gpus, software
-from dpscale.measure.worker.parent import write_outcome
-from dpscale.measure.worker.ranks import gather, meet
 
 
 class Worker(ABC):
@@ -45,7 +45,7 @@ class Worker(ABC):
         try:
             self.prepare()
             self.measure()
-        except MeasurementError as error:
+        except DpscaleError as error:
             write_outcome(self.folder, {"status": "failed", "message": str(error)})
             return
         except Exception as error:

@@ -10,8 +10,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from dpscale.errors import MeasurementError
+from dpscale.measure.ranks import gather, slowest
 from dpscale.measure.worker.base import Worker
-from dpscale.measure.worker.ranks import gather, slowest
 
 # The mean is over as many calls as in nccl-tests, fewer where a call takes long.
 CALLS = 20

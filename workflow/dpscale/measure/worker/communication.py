@@ -4,9 +4,9 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
@@ -18,9 +18,10 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel, comm
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
+from dpscale.errors import StrategyError
 from dpscale.measure.data.batches import Batch
+from dpscale.measure.ranks import gather, slowest
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
-from dpscale.measure.worker.ranks import gather, slowest
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.trace import Mark, device_times, read_kernels
 
@@ -80,22 +81,29 @@ class CommunicationWorker(StepWorker):
             self.profile = self._profile(timer, training, batches)
 
     def _variants(self) -> dict[str, Variant]:
-        """The step as it is and, for DDP, without its allreduce: a hook that does nothing, and `no_sync`, which also
-        leaves out the copies into buckets."""
-        variants = {"training": self._variant()}
-        network = variants["training"].network
-        if isinstance(network, DistributedDataParallel):
-            variants["no_op_hook"] = self._variant()
-            variants["no_op_hook"].network.register_comm_hook(None, noop_hook)  # type: ignore[operator]
-            variants["no_sync"] = self._variant(without_sync=True)
-        return variants
+        """The step as it is, and the step without parts of its communication, as far as its strategy allows.
 
-    def _variant(self, without_sync: bool = False) -> Variant:
+        Raises StrategyError where it is not known what a strategy can do without.
+        """
+        name = self.configuration.strategy
+        if name not in RUNGS:
+            raise StrategyError(f"{name} has no rungs in {__name__}: it is not known what its steps can do without")
+        return {rung: build(self) for rung, build in RUNGS[name].items()}
+
+    def whole_step(self) -> Variant:
         network, optimiser = self.build()
-        step = training_step(network, optimiser, self.device, self.memory_format)
-        if without_sync:
-            step = _within(network.no_sync, step)  # type: ignore[arg-type]
-        return Variant(network, optimiser, step)
+        return Variant(network, optimiser, training_step(network, optimiser, self.device, self.memory_format))
+
+    def without_allreduce(self) -> Variant:
+        """DDP with a hook that does nothing: buckets are filled, and not reduced."""
+        variant = self.whole_step()
+        variant.network.register_comm_hook(None, noop_hook)  # type: ignore[operator]
+        return variant
+
+    def without_buckets(self) -> Variant:
+        """DDP within `no_sync`, which also leaves out the copies into buckets."""
+        variant = self.whole_step()
+        return replace(variant, step=_within(variant.network.no_sync, variant.step))  # type: ignore[arg-type]
 
     def _warm_up(self, timer: EpochTimer, variants: dict[str, Variant], batches: Sequence[Batch]) -> int:
         """Returns how many steps a block has: equally many on every rank."""
@@ -261,5 +269,15 @@ def _keep(trace: Path, name: str) -> None:
     with trace.open("rb") as source, gzip.open(name, "wb") as target:
         shutil.copyfileobj(source, target)
 
+
+# By strategy: the steps that are timed in turns, by the names that they have in the record.
+RUNGS: Mapping[str, Mapping[str, Callable[[CommunicationWorker], Variant]]] = {
+    "dp": {"training": CommunicationWorker.whole_step},
+    "ddp": {
+        "training": CommunicationWorker.whole_step,
+        "no_op_hook": CommunicationWorker.without_allreduce,
+        "no_sync": CommunicationWorker.without_buckets,
+    },
+}
 
 WORKER = CommunicationWorker

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from dpscale.measure.data.batches import Batch
-from dpscale.measure.worker.ranks import gather
+from dpscale.measure.ranks import gather
 
 GLOO_SETTLES_S = 0.005
 

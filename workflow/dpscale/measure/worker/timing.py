@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from dpscale.measure.data.batches import LoadedEpochs, images_per_rank
+from dpscale.measure.ranks import gather
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
-from dpscale.measure.worker.ranks import gather
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.schemas.settings import TimingSettings
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.parallel import DataParallel
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DistributedSampler
@@ -21,6 +22,7 @@ from dpscale.measure.data.batches import Batch, images_per_rank
 from dpscale.measure.model.optimisers import build_optimiser
 from dpscale.measure.model.parallel import parallelise
 from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
+from dpscale.measure.ranks import gather_lists
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step
 from dpscale.measure.worker.evidence import (
@@ -31,7 +33,6 @@ from dpscale.measure.worker.evidence import (
     running_statistics,
 )
 from dpscale.measure.worker.hardware import hardware
-from dpscale.measure.worker.ranks import gather_lists
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings
@@ -120,7 +121,7 @@ class TrainingWorker(StepWorker):
             DeviceImages(np.load(self.dataset / images), np.load(self.dataset / labels), self.device)
             for images, labels in (TRAIN_ARRAYS, TEST_ARRAYS)
         )
-        checkpoint = Checkpoint(self.checkpoint_path, self._identity())
+        checkpoint = Checkpoint(self.checkpoint_path, self._identity(), self.settings.defaults())
         trained = self._prepare_training(checkpoint)
         timer = EpochTimer(self.devices, self.workers)
         while len(self.epochs) < self.settings.epochs and not self.diverged:
@@ -240,8 +241,8 @@ class TrainingWorker(StepWorker):
             for group in optimiser.param_groups:
                 group["lr"] = rate_of_step(arm, epoch, number, steps) * group["rate_factor"]
             optimiser.zero_grad()
-            last_of_dp = arm.strategy == "dp" and number == steps - 1
-            with replicas_statistics(trained.plain, replicas) if last_of_dp else nullcontext():
+            replicas_end = isinstance(network, DataParallel) and number == steps - 1
+            with replicas_statistics(trained.plain, replicas) if replicas_end else nullcontext():
                 logits = network(images)
             losses = functional.cross_entropy(logits, labels, reduction="none", label_smoothing=arm.label_smoothing)
             losses.mean().backward()
