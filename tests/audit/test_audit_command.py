@@ -15,7 +15,7 @@ def dpscale(*arguments) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
 
 
-def test_one_file_per_study_and_a_short_summary(root, tmp_path):
+def test_one_file_a_study_and_a_short_summary(root, tmp_path):
     files = sorted((root / "config/published").glob("*.yaml"))
     done = dpscale("audit", *files, "--out", tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The tables of audits: one row per study, quantity and cell."""
+"""The tables of audits: one row a study, quantity and cell."""
 
 import pandas as pd
 import pytest
@@ -20,9 +20,9 @@ def tables(root):
     return build_tables(Study({"study": "s"}), Collected({}, {}, {}), records)
 
 
-def row(table, **key):
+def row(table, **at):
     found = table
-    for name, value in key.items():
+    for name, value in at.items():
         found = found[found[name] == value]
     assert len(found) == 1
     return found.iloc[0]
@@ -50,14 +50,14 @@ def test_a_cell_of_strong_scaling_has_a_global_batch_and_every_other_one_a_batch
     assert is_strong.any()
     assert (table["global_batch"].notna() == is_strong).all()
     assert (table["batch_per_gpu"].isna() == is_strong).all()
-    cell = {"study": "study-c", "global_batch": 32, "gpus": 4}
-    assert row(table, quantity="strong_scaling_epoch_s", **cell)["published"] == "241.768"
-    assert row(table, quantity="speedup_strong", **cell)["corrected"] == pytest.approx(271.984 / 241.768)
+    at = {"study": "study-c", "global_batch": 32, "gpus": 4}
+    assert row(table, quantity="strong_scaling_epoch_s", **at)["published"] == "241.768"
+    assert row(table, quantity="speedup_strong", **at)["corrected"] == pytest.approx(271.984 / 241.768)
 
 
 def test_the_second_definition_of_speedup_has_the_same_correction(tables):
-    cell = {"study": "study-b", "batch_per_gpu": 32, "gpus": 4}
-    both = [row(tables["audit"], quantity=name, **cell)["corrected"] for name in ("speedup", "speedup_alternative")]
+    at = {"study": "study-b", "batch_per_gpu": 32, "gpus": 4}
+    both = [row(tables["audit"], quantity=name, **at)["corrected"] for name in ("speedup", "speedup_alternative")]
     assert both[0] == both[1] == pytest.approx(38 / 121)
 
 
@@ -75,8 +75,8 @@ def test_every_quantity_has_its_finding_and_its_numbers(tables):
 
 def test_every_warning_stands_in_its_cell(tables):
     for warning in tables["audit_warnings"].itertuples():
-        key = {name: getattr(warning, name) for name in ("study", *audits.KEYS) if pd.notna(getattr(warning, name))}
-        assert warning.check in row(tables["audit"], **key)["warnings"]
+        at = {name: getattr(warning, name) for name in ("study", *audits.KEYS) if pd.notna(getattr(warning, name))}
+        assert warning.check in row(tables["audit"], **at)["warnings"]
 
 
 def test_columns_are_declared():

@@ -74,7 +74,7 @@ def test_a_bandwidth_above_any_link_of_its_year(year, unit, printed, above):
 
 
 def test_a_large_global_batch_has_a_strong_speedup():
-    """One GPU at 30,000 images per step has full steps. Two GPUs share those 30,000."""
+    """One GPU at 30,000 images a step has full steps; two GPUs share those 30,000."""
     strong = {StrongPlace(30_000, 2): Decimal("5.0")}
     study = published({(30_000, 1): "9.0"}, {"speedup": {(30_000, 1): "1.0"}}, strong_scaling_epoch_s=strong)
     (figure,) = [one for one in corrected.corrected(study, corrected.TABLE) if one.quantity == "speedup_strong"]
