@@ -145,10 +145,12 @@ def configuration_options(*strategies: str) -> Callable[[Command], Command]:
         gpus_option,
         click.option("--batch-per-gpu", type=click.IntRange(min=1), required=True, help="Images per GPU and step."),
         run_option,
-        click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote."),
+        dataset_option,
     )
 
 
+study_option = click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+dataset_option = click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
 gpus_option = click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs (on cpu: worker processes).")
 run_option = click.option(
     "--run", type=click.IntRange(min=1), default=1, help="Number of the run. It is the seed of the weights."
@@ -192,8 +194,7 @@ def time(
     record = time_cell(cell, TimingSettings.from_json(settings), dataset, Run(timeout_s, end_with_parent, out))
     for scope, result in record["scopes"].items():
         click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
-    _print_out_of_memory(record)
-    click.echo(f"{RECORD_WRITTEN}{out}")
+    _print_written(record, out)
 
 
 @main.command()
@@ -255,22 +256,21 @@ def communication(
     Steps with and without their allreduce take turns; then come DDP's own logger and, on GPUs, the profiler. None of
     these times is a headline time: those come from `dpscale time`.
     """
-    from dpscale.measure.launch.cells import take_apart
+    from dpscale.measure.launch.cells import measure_communication
     from dpscale.measure.launch.job import Run
 
     cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu), run)
     values = StepSettings.from_json(settings)
-    record = take_apart(cell, values, dataset, keep_traces, Run(timeout_s, end_with_parent, out))
+    record = measure_communication(cell, values, dataset, keep_traces, Run(timeout_s, end_with_parent, out))
     for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():
         click.echo(f"{name}: steps of {', '.join(f'{seconds * 1e3:.3f}' for seconds in blocks['step_s'])} ms")
-    _print_out_of_memory(record)
-    click.echo(f"{RECORD_WRITTEN}{out}")
+    _print_written(record, out)
 
 
 @main.command()
 @click.option("--arm", required=True, help="Name of the arm, as it is to stand in the record.")
 @click.option("--seed", type=click.IntRange(min=1), default=1, help="Seed of weights, order and augmentation.")
-@click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
+@dataset_option
 @ending_options
 @setting_options(TrainingSettings)
 def train(
@@ -289,13 +289,13 @@ def train(
     for epoch in record["epochs"]:
         accuracy = "diverged" if epoch["test_accuracy"] is None else f"test accuracy {epoch['test_accuracy']:.4f}"
         click.echo(f"epoch {epoch['epoch']}: {epoch['epoch_s']:.3f} s, {accuracy}")
-    _print_out_of_memory(record)
-    click.echo(f"{RECORD_WRITTEN}{out}")
+    _print_written(record, out)
 
 
-def _print_out_of_memory(record: dict[str, Any]) -> None:
+def _print_written(record: dict[str, Any], out: Path) -> None:
     if record["oom"]:
         click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
+    click.echo(f"{RECORD_WRITTEN}{out}")
 
 
 @main.command()
@@ -319,7 +319,7 @@ def audit(published: tuple[Path, ...], out: Path) -> None:
 
 
 @main.command()
-@click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+@study_option
 @click.option("--results", type=FOLDER, required=True, help="Folder that holds the study's cells/.")
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the CSV tables to.")
 def tables(study_file: Path, results: Path, out: Path) -> None:
@@ -353,7 +353,7 @@ def _collect(study: Study, results: Path) -> "Collected":
 
 
 @main.command()
-@click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+@study_option
 @click.option("--tables", "tables_folder", type=FOLDER, required=True, help="Folder that `dpscale tables` wrote.")
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
 @click.option("--charts", "charts_folder", type=FOLDER, help="Folder to write the charts of the page to, as SVG files.")
@@ -439,7 +439,7 @@ def _names(studies: Sequence[Study]) -> list[str]:
 
 
 @main.command()
-@click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+@study_option
 def summary(study_file: Path) -> None:
     """Print the main figures of a study that was run in this folder, and where its page is."""
     from dpscale.present.summary import summary as summarise

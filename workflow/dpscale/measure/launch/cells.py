@@ -31,7 +31,9 @@ def time_cell(cell: TimingCell, settings: TimingSettings, dataset: Path, run: Ru
     return measure_steps("dpscale.measure.worker.timing", cell, settings, dataset, arrays, run)
 
 
-def take_apart(cell: CommunicationCell, settings: StepSettings, dataset: Path, keep_traces: bool, run: Run) -> Record:
+def measure_communication(
+    cell: CommunicationCell, settings: StepSettings, dataset: Path, keep_traces: bool, run: Run
+) -> Record:
     """Measure `cell` on the images in the folder `dataset`, and write its record; with `keep_traces`, the profiler's
     traces lie compressed beside it.
 
