@@ -51,13 +51,13 @@ class OneLineErrors(click.Group):
         except ModuleNotFoundError as error:
             if error.name not in OF_EXTRA_MEASURE:
                 raise
-            raise click.ClickException(f"this command needs {error.name}: pip install 'dpscale[measure]'") from error
+            raise click.ClickException(f"this command needs {error.name}, which the extra dpscale[measure] brings") from error
 
 
 @click.group(cls=OneLineErrors, context_settings={"show_default": True, "max_content_width": 110})
 @click.version_option(__version__)
 def main() -> None:
-    """Measure what more GPUs buy in data-parallel training, and what eats the rest.
+    """Measure what more GPUs buy in data-parallel training, and where the time goes.
 
     Snakemake calls these commands, one a rule; each can be called by hand in the same way. To see the command
     of any cell: snakemake -n -p
