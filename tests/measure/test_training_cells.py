@@ -171,7 +171,7 @@ def test_a_damaged_checkpoint_is_named_and_left_alone(tmp_path, content):
     path = tmp_path / "seed-1.checkpoint"
     path.write_bytes(content)
     with pytest.raises(MeasurementError, match=r"seed-1\.checkpoint: is no checkpoint, or damaged"):
-        Checkpoint(path, {}).read(torch.device("cpu"))
+        Checkpoint(path, {}, {}).read(torch.device("cpu"))
     assert path.read_bytes() == content
 
 
@@ -187,7 +187,7 @@ def test_a_checkpoint_that_would_run_code_runs_none(tmp_path):
     path = tmp_path / "seed-1.checkpoint"
     torch.save({"identity": {}, "state": Evil(tmp_path / "was here")}, path)
     with pytest.raises(MeasurementError, match="is no checkpoint, or damaged"):
-        Checkpoint(path, {}).read(torch.device("cpu"))
+        Checkpoint(path, {}, {}).read(torch.device("cpu"))
     assert not (tmp_path / "was here").exists()
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from dpscale.audit import corrected
 from dpscale.audit.conventions import COLUMN_TOTAL, ELEMENTS, RATES, TABLE_TOTAL, TIMES_N, UNITS, rebuilt_total
-from dpscale.audit.published import Place, Published
+from dpscale.audit.published import AnyPlace, Place, Published
 from dpscale.audit.search import Found
 from dpscale.formulas.interval import Interval
 
@@ -23,7 +23,7 @@ class Doubt:
 
     check: str
     quantity: str
-    place: Place
+    place: AnyPlace
     detail: str
 
 
@@ -95,14 +95,10 @@ def two_sets_of_times(published: Published, found: Mapping[str, Found]) -> Itera
 
 def larger_than_the_dataset(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
     """Batches with no full step: the dataset ends first."""
-    sweep = {Place(batch, 1): batch for batch in published.batch_sweep_s}
-    table = {place: place.batch_per_gpu * place.gpus for place in published.epoch_s}
-    strong = {place: place.batch_per_gpu for place in published.strong_scaling_epoch_s}
-    for quantity, batches in (("batch_sweep_s", sweep), ("epoch_s", table), ("strong_scaling_epoch_s", strong)):
-        for place, images in batches.items():
-            if images > published.dataset_images:
-                detail = f"{images:,} images a step, the dataset has {published.dataset_images:,}"
-                yield Doubt("batch larger than the dataset", quantity, place, detail)
+    for quantity, place, _ in published.times:
+        if place.global_batch > published.dataset_images:
+            detail = f"{place.global_batch:,} images a step, the dataset has {published.dataset_images:,}"
+            yield Doubt("batch larger than the dataset", quantity, place, detail)
 
 
 def above_any_link(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:

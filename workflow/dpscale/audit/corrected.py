@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from dpscale.audit.conventions import COLUMN_TOTAL, DIVIDED, SWEEP_ONE, TABLE_ONE, TABLE_TOTAL, Time
-from dpscale.audit.published import Place, Published
+from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import Found
 from dpscale.formulas import scaling
 from dpscale.formulas.interval import Interval
@@ -30,7 +31,7 @@ class Corrected:
     """A figure in a cell. `value` is None where it cannot be recomputed; the reason then says why."""
 
     quantity: str
-    place: Place
+    place: AnyPlace
     value: Interval | None
     reason: str
 
@@ -75,13 +76,9 @@ def corrected(published: Published, times: Basis) -> Iterator[Corrected]:
     for quantity, formula in formulas.items():
         for place in published.places:
             if place.gpus > 1:
-                yield _attempt(quantity, place, formula)
-    for shared in published.strong_scaling_epoch_s:
-        yield _attempt(
-            "speedup_strong",
-            Place(shared.batch_per_gpu // shared.gpus, shared.gpus),
-            lambda place: _strong_speedup(published, place),
-        )
+                yield _attempt(quantity, place, partial(formula, place))
+    for strong in published.strong_scaling_epoch_s:
+        yield _attempt("speedup_strong", strong, partial(_strong_speedup, published, strong))
 
 
 def speedup(published: Published, place: Place) -> Interval:
@@ -110,22 +107,21 @@ def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval
     return scaling.bandwidth_gb_s(volume, steps, seconds)
 
 
-def _strong_speedup(published: Published, place: Place) -> Interval:
+def _strong_speedup(published: Published, place: StrongPlace) -> Interval:
     """T(1,B) / T(N,B/N)."""
-    global_batch = place.batch_per_gpu * place.gpus
-    one = _seconds(TABLE_ONE, published, Place(global_batch, 1))
-    return scaling.speedup(one, Interval.of(published.strong_scaling_epoch_s[Place(global_batch, place.gpus)]))
+    one = _seconds(TABLE_ONE, published, Place(place.global_batch, 1))
+    return scaling.speedup(one, Interval.of(published.strong_scaling_epoch_s[place]))
 
 
-def _attempt(quantity: str, place: Place, formula: Callable[[Place], Interval]) -> Corrected:
+def _attempt(quantity: str, place: AnyPlace, formula: Callable[[], Interval]) -> Corrected:
     try:
-        return Corrected(quantity, place, formula(place), "")
+        return Corrected(quantity, place, formula(), "")
     except NotRecomputableError as missing:
         return Corrected(quantity, place, None, str(missing))
 
 
 def _seconds(time: Time, published: Published, place: Place) -> Interval:
-    if place.batch_per_gpu * place.gpus > published.dataset_images:
+    if place.global_batch > published.dataset_images:
         raise NotRecomputableError(f"capped: N*b > {published.dataset_images} images, no full step")
     seconds = time.value(published, place)
     if seconds is None:

@@ -26,7 +26,20 @@ class Place(NamedTuple):
     batch_per_gpu: int
     gpus: int
 
+    @property
+    def global_batch(self) -> int:
+        """Images per step, N*b."""
+        return self.batch_per_gpu * self.gpus
 
+
+class StrongPlace(NamedTuple):
+    """A cell of a published table of strong scaling, where the global batch is held fixed while GPUs are added."""
+
+    global_batch: int
+    gpus: int
+
+
+AnyPlace = Place | StrongPlace
 Printed = Mapping[Place, Decimal]
 
 
@@ -46,7 +59,7 @@ class Published:
     parameters_quoted: int | None
     batch_sweep_s: Mapping[int, Decimal]
     epoch_s: Printed
-    strong_scaling_epoch_s: Printed
+    strong_scaling_epoch_s: Mapping[StrongPlace, Decimal]
     quantities: Mapping[str, Printed]
     bandwidth_unit: str | None
     unmeasured: Sequence[Mapping[str, Any]]
@@ -71,12 +84,21 @@ class Published:
             parameters_quoted=parameters.get("parameters_quoted"),
             batch_sweep_s={int(batch): Decimal(time) for batch, time in values.get("batch_sweep_s", {}).items()},
             epoch_s=_table(values["epoch_s"]),
-            strong_scaling_epoch_s=_table(values.get("strong_scaling_epoch_s", {})),
+            strong_scaling_epoch_s={
+                StrongPlace(*cell): time for cell, time in _table(values.get("strong_scaling_epoch_s", {})).items()
+            },
             quantities={name: _table(printed[name]) for name in QUANTITIES if name in printed},
             bandwidth_unit=bandwidth.get("unit"),
             unmeasured=values.get("unmeasured", []),
             training=printed.get("training", []),
         )
+
+    @property
+    def times(self) -> Iterator[tuple[str, AnyPlace, Decimal]]:
+        """Every epoch time: the name of its table, its cell, and the seconds."""
+        yield from (("epoch_s", *cell) for cell in self.epoch_s.items())
+        yield from (("batch_sweep_s", Place(batch, 1), time) for batch, time in self.batch_sweep_s.items())
+        yield from (("strong_scaling_epoch_s", *cell) for cell in self.strong_scaling_epoch_s.items())
 
     @property
     def places(self) -> list[Place]:

@@ -7,7 +7,9 @@ digit, meets the interval of what was printed.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+
+import numpy as np
 
 from dpscale.audit.conventions import Convention, conventions
 from dpscale.audit.published import Place, Published
@@ -155,11 +157,7 @@ def search(published: Published, quantity: str) -> Found:
 
 def at_least(wanted: int, chances: Iterable[float]) -> float:
     """The chance that `wanted` or more of independent events happen (Poisson binomial distribution)."""
-    exactly = [1.0]
-    for chance in chances:
-        missed = [probability * (1 - chance) for probability in exactly] + [0.0]
-        happened = [0.0] + [probability * chance for probability in exactly]
-        exactly = [one + other for one, other in zip(missed, happened, strict=True)]
+    exactly = reduce(np.convolve, [(1 - chance, chance) for chance in chances], np.ones(1))
     return math.fsum(exactly[wanted:])
 
 

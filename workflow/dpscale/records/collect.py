@@ -67,7 +67,7 @@ def examine(
 
 
 def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:
-    """All records that answer `cells`, those of older versions included, and what is known of the cells that have none."""
+    """All records that answer `cells`, older versions included, and what is known of the cells that have none."""
     collected = Collected({}, {}, {}, read_network_facts(results, study))
     without_dataset = find_dataset_failure(results)
     for cell, record, problem in examine(results, cells, study, older_too=True):

@@ -121,7 +121,7 @@ class TrainingWorker(StepWorker):
             DeviceImages(np.load(self.dataset / images), np.load(self.dataset / labels), self.device)
             for images, labels in (TRAIN_ARRAYS, TEST_ARRAYS)
         )
-        checkpoint = Checkpoint(self.checkpoint_path, self._identity())
+        checkpoint = Checkpoint(self.checkpoint_path, self._identity(), self.settings.defaults())
         trained = self._prepare_training(checkpoint)
         timer = EpochTimer(self.devices, self.workers)
         while len(self.epochs) < self.settings.epochs and not self.diverged:
