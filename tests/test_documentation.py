@@ -171,6 +171,29 @@ def test_the_network_in_the_method_is_the_one_that_is_trained(root: Path) -> Non
     assert not [number for number in expected if number not in text]
 
 
+def constant(package: Path, dotted: str) -> Any:
+    """The literal that a module of the package assigns to a name."""
+    module, _, name = dotted.rpartition(".")
+    body = ast.parse(package.joinpath(*module.split(".")).with_suffix(".py").read_text()).body
+    (assigned,) = [node.value for node in body if isinstance(node, ast.Assign) and name in names_of(node)]
+    return ast.literal_eval(assigned)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("formulas.statistics.RESAMPLES", "{:,} resamples"),
+        ("measure.worker.communication.ROUNDS", "for {} rounds"),
+        ("measure.worker.communication.BLOCK_S", "in blocks of about {} s"),
+        ("plan.arms.REFERENCE_BATCH", "meant for a global batch of {}"),
+        ("audit.search.CHANCE_LIMIT", "At {:.0%} or more"),
+    ],
+)
+def test_numbers_of_the_method_are_those_of_the_code(root: Path, name: str, sentence: str) -> None:
+    expected = sentence.format(constant(root / "workflow/dpscale", name)).replace("%", " %")
+    assert expected in (root / "docs/method.md").read_text()
+
+
 def test_the_code_cites_documents_that_are_there(root: Path) -> None:
     """Comments and messages of the code name documents; each is in the repository."""
     names = re.compile(r"(?<![\w/.])(?:[\w-]+/)*[\w-]+\.md\b")
