@@ -15,8 +15,6 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from dpscale.analyse.names import TABLES
-
 pytestmark = pytest.mark.processes
 
 BUILD = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir")
@@ -118,7 +116,7 @@ def test_tables_and_audits_are_made_without_torch(root: Path, clean: Path, tmp_p
     assert sorted(path.stem for path in (results / "audit").iterdir()) == [Path(file).stem for file in published]
     study = ["--study", str(root / "config/recorded.yaml")]
     run(clean, "dpscale", "tables", *study, "--results", str(results), "--out", str(tmp_path / "tables"))
-    assert {path.stem for path in (tmp_path / "tables").iterdir()} == set(TABLES)
+    assert {path.stem for path in (tmp_path / "tables").iterdir()} > {"times", "speedup", "bandwidth", "audit"}
     assert len((tmp_path / "tables/times.csv").read_text().splitlines()) > 1
     page = ["--tables", str(tmp_path / "tables"), "--out", str(tmp_path / "page.html")]
     run(clean, "dpscale", "report", *study, *page)
