@@ -31,18 +31,18 @@ def audit(published: Published) -> Record:
         "bandwidth_unit": published.bandwidth_unit,
         "communication_from": times.formula,
         "times": _times(published),
-        "quantities": [_quantity(one, published.quantities[one.quantity]) for one in found.values()],
+        "quantities": [_quantity(outcome, published.quantities[quantity]) for quantity, outcome in found.items()],
         "corrected": [_corrected(figure) for figure in corrected(published, times)],
         "warnings": [
-            {"check": one.check, "quantity": one.quantity, **one.place._asdict(), "detail": one.detail}
-            for one in doubts(published, found)
+            {"check": doubt.check, "quantity": doubt.quantity, **doubt.place._asdict(), "detail": doubt.detail}
+            for doubt in doubts(published, found)
         ],
         "remarks": [
             {"quantity": quantity, "verdict": verdict, "sentence": text}
             for quantity, verdict, text in remarks(published, times)
         ],
-        "unmeasured": [_plain(one) for one in published.unmeasured],
-        "training": [_plain(one) for one in published.training],
+        "unmeasured": [_plain(values) for values in published.unmeasured],
+        "training": [_plain(values) for values in published.training],
     }
 
 

@@ -1,4 +1,4 @@
-"""Does what was published agree with itself? Checks, each with what it found in which cell."""
+"""Do the published figures agree with each other? Every check returns what it found in which cell."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ BEFORE_NVLINK_GB_S = 15.75
 
 @dataclass(frozen=True)
 class Doubt:
-    """What is wrong with a published figure: which check says so, of which quantity in which cell, and the numbers."""
+    """What does not agree: the check that found it, the quantity and the cell, and the numbers."""
 
     check: str
     quantity: str
@@ -36,7 +36,7 @@ def doubts(published: Published, found: Mapping[str, Found]) -> list[Doubt]:
 
 
 def speedup_against_times(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
-    """The printed speedup against T(1,b)/T(N,b); N times that has its own name."""
+    """The printed speedup against T(1,b)/T(N,b). N times that ratio has a check of its own name."""
     for quantity in ("speedup", "speedup_alternative"):
         if quantity not in found:
             continue
@@ -68,7 +68,7 @@ def parts_against_total(published: Published, found: Mapping[str, Found]) -> Ite
 
 
 def compute_is_the_total(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
-    """The printed compute column, where communication was found to be that column less a share of one GPU's time."""
+    """The printed compute column, where communication was found to be that column minus a share of one GPU's time."""
     communication = found.get("communication_s")
     if not communication or not communication.best or COLUMN_TOTAL not in communication.choices:
         return

@@ -1,4 +1,4 @@
-"""Published times under the definitions of docs/method.md, their rounding carried through as an interval."""
+"""The figures that the definitions of docs/method.md give for published times, with their rounding as an interval."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,21 +41,21 @@ class Basis:
     """The totals and one-GPU times, in seconds, that communication is inferred from."""
 
     total: Time
-    one: Time
+    one_gpu: Time
 
     @property
     def formula(self) -> str:
-        return f"{self.total.formula} - {self.one.formula}/N"
+        return f"{self.total.formula} - {self.one_gpu.formula}/N"
 
 
 TABLE = Basis(TABLE_TOTAL, TABLE_ONE)
 
 
 def basis(found: Mapping[str, Found]) -> Basis:
-    """The table's times; but where the authors subtracted another set of totals of their own, that set.
+    """The times of the table; or, where the authors subtracted from another set of totals, that set.
 
-    Their printed compute column can be such a set: less a one-GPU time over N it is the formula of docs/method.md,
-    on the times that belong together. The totals of the table are then of another measurement.
+    Their printed compute column can be such a set: minus a one-GPU time over N it is the formula of docs/method.md, on
+    times that belong together. The totals of the table are then of another measurement.
     """
     chosen = found["communication_s"].choices if "communication_s" in found else ()
     if COLUMN_TOTAL in chosen and DIVIDED in chosen:
@@ -69,7 +69,7 @@ def corrected(published: Published, times: Basis) -> Iterator[Corrected]:
         "speedup": lambda place: speedup(published, place),
         "efficiency": lambda place: scaling.efficiency(speedup(published, place), place.gpus),
         "images_per_s": lambda place: published.dataset_images / _seconds(TABLE_TOTAL, published, place),
-        "compute_s": lambda place: scaling.compute_s(_seconds(times.one, published, place), place.gpus),
+        "compute_s": lambda place: scaling.compute_s(_seconds(times.one_gpu, published, place), place.gpus),
         "communication_s": lambda place: communication_s(published, times, place),
         "bandwidth": lambda place: bandwidth_gb_s(published, times, place),
     }
@@ -87,9 +87,9 @@ def speedup(published: Published, place: Place) -> Interval:
 
 
 def communication_s(published: Published, times: Basis, place: Place) -> Interval:
-    """Total less the one-GPU time over N. Raises NotRecomputableError."""
-    one, total = _seconds(times.one, published, place), _seconds(times.total, published, place)
-    return scaling.communication_s(one, total, place.gpus)
+    """The total minus the one-GPU time over N. Raises NotRecomputableError."""
+    one_gpu_s, total_s = _seconds(times.one_gpu, published, place), _seconds(times.total, published, place)
+    return scaling.communication_s(one_gpu_s, total_s, place.gpus)
 
 
 def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval:
@@ -109,8 +109,8 @@ def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval
 
 def _strong_speedup(published: Published, place: StrongPlace) -> Interval:
     """T(1,B) / T(N,B/N)."""
-    one = _seconds(TABLE_ONE, published, Place(place.global_batch, 1))
-    return scaling.speedup(one, Interval.of(published.strong_scaling_epoch_s[place]))
+    one_gpu_s = _seconds(TABLE_ONE, published, Place(place.global_batch, 1))
+    return scaling.speedup(one_gpu_s, Interval.of(published.strong_scaling_epoch_s[place]))
 
 
 def _attempt(quantity: str, place: AnyPlace, formula: Callable[[], Interval]) -> Corrected:

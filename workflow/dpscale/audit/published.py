@@ -133,8 +133,8 @@ def collect_audits(results: Path, published: Sequence[str]) -> list[Record]:
 
 
 def outdated_audits(published: Sequence[str], results: Path) -> Iterator[Path]:
-    """Audits under the folder `results` of another version of their published file: one that is put in its place can
-    be older than its audit."""
+    """Audits under the folder `results` of another version of their published file: a file that replaces it can be
+    older than its audit."""
     for study in read_all(published).values():
         path = results / AUDIT_PATH.format(id=study.id)
         try:
@@ -145,7 +145,7 @@ def outdated_audits(published: Sequence[str], results: Path) -> Iterator[Path]:
 
 
 class _PrintedLoader(yaml.SafeLoader):
-    """Reads numbers with their digits: 1.40 has two decimals. What is no plain decimal number stays text."""
+    """Reads numbers with their digits: 1.40 has two decimals. Anything but a plain decimal number stays text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [key.value for key, _ in node.value]
@@ -166,7 +166,7 @@ for _tag in ("int", "float"):
 
 
 def _with_text_keys(values: Any) -> Any:
-    """JSON Schema wants keys to be text."""
+    """JSON Schema needs keys that are text."""
     if isinstance(values, Mapping):
         return {str(key): _with_text_keys(value) for key, value in values.items()}
     return [_with_text_keys(value) for value in values] if isinstance(values, list) else values
@@ -182,7 +182,7 @@ def _table(rows: Mapping[str, Any]) -> Printed:
 
 
 def _contradictions(values: Mapping[str, Any]) -> list[str]:
-    """What the schema cannot say: every figure needs times of its batch, and a global batch divides by its GPUs."""
+    """What the schema cannot express: every figure needs times of its batch, and a global batch divides by its GPUs."""
     without_times = [
         f"published.{name}.{batch}: epoch_s has no times at batch {batch}"
         for name in QUANTITIES

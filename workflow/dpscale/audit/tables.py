@@ -1,4 +1,4 @@
-"""The tables of audits, from their records: one row a cell, one a quantity, one a warning."""
+"""The tables of audits, from their records: one row per cell, per quantity, and per warning."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ TEXT_COLUMNS = (
     *("title", "sentence", "check", "detail"),
 )
 
-# The corrected figure beside a published one that is not of the same name.
+# The corrected quantity beside a published one of another name.
 CORRECTED_BY = {"speedup_alternative": "speedup"}
 
 Key = tuple[Any, ...]
@@ -44,7 +44,7 @@ def rows(audits: Iterable[Mapping[str, Any]]) -> dict[str, list[Row]]:
 
 
 def _cells(audit: Mapping[str, Any]) -> Iterator[Row]:
-    """Times first, then every quantity that was published, then what only the definitions give."""
+    """Times first, then every published quantity, then the quantities that were only computed here."""
     corrected = {_key(figure): figure for figure in audit["corrected"]}
     warnings: dict[Key, dict[str, None]] = defaultdict(dict)
     for warning in audit["warnings"]:

@@ -21,7 +21,7 @@ Draws = Floats  # (RESAMPLES,)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and its bootstrap distribution; `draws` is None where one timing alone tells no spread."""
+    """A figure and its bootstrap distribution. `draws` is None where there is only one timing, and so no spread."""
 
     value: float
     draws: Draws | None
@@ -68,10 +68,10 @@ def _medians(values: NDArray[np.float64], counts: NDArray[np.int64]) -> Draws:
 
 
 def derive(formula: Callable[..., Any], *estimates: Estimate) -> Estimate:
-    """The figure `formula` gives for estimates that were drawn independently, spread carried through."""
+    """The figure that `formula` gives for independently drawn estimates, with its spread."""
     value = float(formula(*(estimate.value for estimate in estimates)))
     draws = [estimate.draws for estimate in estimates]
-    if any(one is None for one in draws):
+    if any(drawn is None for drawn in draws):
         return Estimate(value, None)
     return Estimate(value, np.asarray(formula(*draws)))
 
@@ -91,7 +91,7 @@ def mean_with_t_interval(values: Sequence[float]) -> SmallSample:
 
 
 def welch_difference(values: Sequence[float], others: Sequence[float]) -> SmallSample:
-    """Mean of `values` less that of `others`, with Welch's 95 % interval (Welch 1947): the spreads may differ."""
+    """Mean of `values` minus that of `others`, with Welch's 95 % interval (Welch 1947): the spreads may differ."""
     difference = float(np.mean(values) - np.mean(others))
     return _small_sample(difference, lambda: scipy.stats.ttest_ind(values, others, equal_var=False))
 
@@ -113,12 +113,12 @@ class Bounded:
     high: Floats
 
     def map(self, function: Callable[[Floats], Floats]) -> "Bounded":
-        """A growing function of all three."""
+        """An increasing function of all three."""
         return Bounded(function(self.value), function(self.low), function(self.high))
 
 
 def bounded_difference(figures: Bounded, others: Bounded) -> Bounded:
-    """`figures` less `others`, which are independent of them, from the intervals alone (Zou and Donner 2008).
+    """`figures` minus `others`, which are independent of them, from the intervals alone (Zou and Donner 2008).
 
     Each side's distance from figure to limit stands for its error there, so that intervals need not be symmetric.
     """

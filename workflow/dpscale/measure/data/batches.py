@@ -55,17 +55,17 @@ def preloaded_batches(
 
 
 def shard(images: int, rank: int, workers: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Indices of the images of `rank`, as DistributedSampler(shuffle=False) gives them out."""
+    """Indices of the images of `rank`, as DistributedSampler(shuffle=False) assigns them."""
     return np.arange(rank, images_per_rank(images, workers) * workers, workers) % images
 
 
 def images_per_rank(images: int, workers: int) -> int:
-    """Images that every rank takes in an epoch: DistributedSampler pads to equal shares."""
+    """Images per rank and epoch: DistributedSampler pads to equal shares."""
     return -(-images // workers)
 
 
 class DecodedImages(Dataset[tuple[Tensor, int]]):
-    """The decoded training images, transformed as docs/method.md says, item by item as torchvision's CIFAR10 does."""
+    """The decoded training images with the training transforms, one by one as torchvision's CIFAR10 returns them."""
 
     def __init__(self, folder: Path):
         self.images = np.load(folder / TRAIN_ARRAYS[0], mmap_mode="r")

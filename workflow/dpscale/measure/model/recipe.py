@@ -46,7 +46,7 @@ def rate_of_step(arm: TrainingSettings, epoch: int, step: int, steps: int) -> fl
 
 
 def batch_growth(arm: TrainingSettings, epoch: int) -> int:
-    """What the batch is multiplied with in an epoch, counted from 0 (Smith et al. 2018)."""
+    """The factor of the batch in an epoch, counted from 0 (Smith et al. 2018)."""
     return int(arm.batch_growth_factor ** sum(epoch >= start for start in arm.batch_growth_epochs))
 
 

@@ -1,4 +1,4 @@
-"""Where a training stands after an epoch, on disk: written at once or not at all, and read without running code."""
+"""The state of a training after an epoch, on disk: written completely or not at all, and read without running code."""
 
 import io
 import pickle
@@ -13,7 +13,7 @@ from dpscale.records.files import write_bytes
 
 
 class Checkpoint:
-    """The file beside an arm's record that an interrupted training goes on from.
+    """The file beside an arm's record from which an interrupted training continues.
 
     `identity` is everything that the training's figures depend on: a file of another identity is refused. What a file
     does not name has the value in `defaults`.
