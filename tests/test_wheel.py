@@ -15,8 +15,6 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from dpscale.analyse.names import TABLES
-
 pytestmark = pytest.mark.processes
 
 BUILD = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir")
@@ -24,7 +22,7 @@ INSTALL = ("install", "--quiet", "--no-deps", "--no-index")
 
 
 @pytest.fixture(scope="module")
-def wheel(root, tmp_path_factory) -> Path:
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, because setuptools leaves folders beside what it builds."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     without = shutil.ignore_patterns("__pycache__")
@@ -36,14 +34,14 @@ def wheel(root, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def metadata(wheel) -> Message:
+def metadata(wheel: Path) -> Message:
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         return message_from_bytes(archive.read(name))
 
 
 @pytest.fixture(scope="module")
-def clean(wheel, metadata, tmp_path_factory) -> Path:
+def clean(wheel: Path, metadata: Message, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with the wheel and what it requires without any extra, and nothing else.
 
     The required distributions are linked from this environment: no test asks the network for them.
@@ -79,7 +77,7 @@ def run(clean: Path, *command: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_every_file_of_the_package_is_in_the_wheel(root, wheel):
+def test_every_file_of_the_package_is_in_the_wheel(root: Path, wheel: Path) -> None:
     package = root / "workflow/dpscale"
     files = {
         str(path.relative_to(package.parent))
@@ -92,7 +90,7 @@ def test_every_file_of_the_package_is_in_the_wheel(root, wheel):
     assert {Path(name).suffix for name in files} >= {".py", ".yaml", ".j2", ".css"}
 
 
-def test_torch_and_snakemake_are_extras(metadata):
+def test_torch_and_snakemake_are_extras(metadata: Message) -> None:
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     plain = {requirement.name for requirement in required if requirement.marker is None}
     measuring = {one.name for one in required if one.marker and one.marker.evaluate({"extra": "measure"})}
@@ -103,7 +101,7 @@ def test_torch_and_snakemake_are_extras(metadata):
     assert not plain & (measuring | running)
 
 
-def test_tables_and_audits_are_made_without_torch(root, clean, tmp_path):
+def test_tables_and_audits_are_made_without_torch(root: Path, clean: Path, tmp_path: Path) -> None:
     where = run(clean, "python", "-c", "import dpscale; print(dpscale.__file__)")
     assert Path(where.strip()).is_relative_to(clean.parent), "not the repository's own code"
     for absent in ("torch", "torchvision", "snakemake", "pytest"):
@@ -118,13 +116,13 @@ def test_tables_and_audits_are_made_without_torch(root, clean, tmp_path):
     assert sorted(path.stem for path in (results / "audit").iterdir()) == [Path(file).stem for file in published]
     study = ["--study", str(root / "config/recorded.yaml")]
     run(clean, "dpscale", "tables", *study, "--results", str(results), "--out", str(tmp_path / "tables"))
-    assert {path.stem for path in (tmp_path / "tables").iterdir()} == set(TABLES)
+    assert {path.stem for path in (tmp_path / "tables").iterdir()} > {"times", "speedup", "bandwidth", "audit"}
     assert len((tmp_path / "tables/times.csv").read_text().splitlines()) > 1
     page = ["--tables", str(tmp_path / "tables"), "--out", str(tmp_path / "page.html")]
     run(clean, "dpscale", "report", *study, *page)
     assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
 
 
-def test_a_command_that_measures_names_the_extra_it_lacks(clean, tmp_path):
-    said = run(clean, "dpscale", "network", "--out", str(tmp_path / "network.json"), code=1)
-    assert said == "Error: this command needs torch: pip install 'dpscale[measure]'\n"
+def test_a_command_that_measures_names_the_extra_it_lacks(clean: Path, tmp_path: Path) -> None:
+    printed = run(clean, "dpscale", "network", "--out", str(tmp_path / "network.json"), code=1)
+    assert printed == "Error: this command needs torch, which the extra dpscale[measure] brings\n"

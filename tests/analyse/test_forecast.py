@@ -31,8 +31,8 @@ def backward_flop_shares():
     """Shares of the backward FLOPs, last layers first, at which the buckets of the network are complete.
 
     DDP fills buckets from the last layer backwards: the first ends with the linear layer and the last convolution,
-    the second with stage 4 and the last convolution of stage 3 (their bytes add up to those in docs/method.md). Backward
-    takes two products per layer, that of the input's gradient not for the first layer.
+    the second with stage 4 and the last convolution of stage 3 (their bytes add up to those in docs/method.md).
+    Backward takes two products per layer, that of the input's gradient not for the first layer.
     """
     stages = [(64, 64, 32), (64, 128, 16), (128, 256, 8), (256, 512, 4)]
     layers = [("stem", convolution_macs(3, 64, 32))]

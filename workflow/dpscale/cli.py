@@ -51,7 +51,8 @@ class OneLineErrors(click.Group):
         except ModuleNotFoundError as error:
             if error.name not in OF_EXTRA_MEASURE:
                 raise
-            raise click.ClickException(f"this command needs {error.name}: pip install 'dpscale[measure]'") from error
+            lacking = f"this command needs {error.name}, which the extra dpscale[measure] brings"
+            raise click.ClickException(lacking) from error
 
 
 @click.group(cls=OneLineErrors, context_settings={"show_default": True, "max_content_width": 110})
