@@ -149,19 +149,3 @@ def wait_for(condition: Callable[[], object], timeout_s: float = 60) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.05)
-
-
-def running_in(folder: Path) -> list[int]:
-    """Processes whose working folder is `folder`: Snakemake, cells and their workers."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and (entry / "cwd").readlink() == folder and "Z" not in state(entry):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-def state(process: Path) -> str:
-    return (process / "stat").read_text().rsplit(")", 1)[1].split()[0]

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,9 @@ IMAGES = {"source": "synthetic", "synthetic": True, "images": 64, "sha256": "0" 
 
 def measure_stub(out: Path, behaviour: str = "finish", timeout_s: float = 60, end_with_parent: bool = False) -> Record:
     """The cell's record. Raises what `measure` raises."""
-    os.environ["PYTHONPATH"] = os.pathsep.join([HELPERS, os.environ.get("PYTHONPATH", "")])
     job: dict[str, Any] = {"configuration": ["ddp", 2, 32], "seed": 1, "behaviour": behaviour}
     images = Images(out.parent, IMAGES, [])
-    with signals_as_they_were():
+    with signals_as_they_were(), helpers_for_workers():
         return measure("stub_worker", CELL, SETTINGS, job, 2, 2, Run(timeout_s, end_with_parent, out), images)
 
 
@@ -43,6 +44,20 @@ def start_stub(
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+@contextmanager
+def helpers_for_workers() -> Iterator[None]:
+    """Workers that are started find the modules that lie beside this one."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = HELPERS if before is None else os.pathsep.join([HELPERS, before])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 @click.command()

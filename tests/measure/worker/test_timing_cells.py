@@ -1,94 +1,74 @@
-"""Timing cells in real processes on the CPU: what a record holds, and every way in which a cell can end."""
+"""Timing cells in real processes on the CPU: what a record holds, out of memory, what is refused, a killed one.
 
-import json
+How cells end whose workers fail, hang or are killed: launch/test_workers.py.
+"""
+
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from command_line import dpscale, must
+from dpscale.measure.launch import cells
+from dpscale.measure.worker.timing import TimingWorker
 from dpscale.records.files import read_record
+from processes import alive, started_by
 from project import wait_for
+from workers_here import single_workers_here
 
 pytestmark = pytest.mark.processes
 
 IMAGES = 256
 SETTINGS = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES} --loader-workers 1".split()
+# One epoch of one scope, after which no time is left for the eight others.
+NO_TIME = "--scopes compute --timed-epochs 9 --budget-s 0.0001"
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
-    command = f"dataset --source synthetic --images {IMAGES} --out {folder}"
-    subprocess.run([sys.executable, "-m", "dpscale", *command.split()], check=True, capture_output=True)
+    must("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder)
     return folder
 
 
-def command(dataset, out, strategy="ddp", gpus=2, batch=100, more=""):
+def arguments(
+    dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 100, more: str = ""
+) -> list[str]:
     cell = f"time --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --timed-epochs 2".split()
-    return [
-        sys.executable,
-        "-m",
-        "dpscale",
-        *cell,
-        *SETTINGS,
-        *more.split(),
-        "--dataset",
-        str(dataset),
-        "--out",
-        str(out),
-    ]
+    return [*cell, *SETTINGS, *more.split(), "--dataset", str(dataset), "--out", str(out)]
 
 
-def run(*arguments, **options):
-    return subprocess.run(command(*arguments, **options), capture_output=True, text=True)
-
-
-def workers_of(process):
-    """Processes that a cell started, and all that those started."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(stat.rsplit(")", 1)[1].split()[1])
-    found = {process.pid}
-    while True:
-        children = {pid for pid, parent in parents.items() if parent in found} - found
-        if not children:
-            return found - {process.pid}
-        found |= children
-
-
-def alive(pids):
-    """Those that still run; a zombie waits only for its parent to look."""
-    running = set()
-    for pid in pids:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
-                running.add(pid)
-        except OSError:
-            continue
-    return running
+def started(*arguments_of_cell: Any, **options: Any) -> subprocess.Popen[str]:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "dpscale", *arguments(*arguments_of_cell, **options)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 @pytest.fixture(scope="module")
-def records(dataset, tmp_path_factory):
-    """One single and one ddp cell, measured once for all tests that look at a record."""
+def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """A single and a ddp cell, and one that has no time, measured once for all tests that look at a record.
+
+    They run at once, as the cells of several jobs on one node.
+    """
     folder = tmp_path_factory.mktemp("records")
-    for strategy, gpus in (("single", 1), ("ddp", 2)):
-        done = run(dataset, folder / f"{strategy}.json", strategy, gpus)
-        assert done.returncode == 0, done.stderr
-    return {name: read_record("timing", folder / f"{name}.json") for name in ("single", "ddp")}
+    kinds = {"single": ("single", 1, 100, ""), "ddp": ("ddp", 2, 100, ""), "hurried": ("ddp", 2, 100, NO_TIME)}
+    processes = {name: started(dataset, folder / f"{name}.json", *cell) for name, cell in kinds.items()}
+    printed = {name: process.communicate()[0] for name, process in processes.items()}
+    assert {name: process.returncode for name, process in processes.items()} == dict.fromkeys(kinds, 0), printed
+    return {name: read_record("timing", folder / f"{name}.json") for name in kinds}
 
 
 @pytest.mark.parametrize(("strategy", "workers", "steps", "full"), [("single", 1, 3, 2), ("ddp", 2, 2, 1)])
-def test_a_record_holds_every_epoch_and_step(records, strategy, workers, steps, full):
+def test_a_record_holds_every_epoch_and_step(
+    records: dict[str, dict[str, Any]], strategy: str, workers: int, steps: int, full: int
+) -> None:
     record = records[strategy]
     assert record["status"] == "ok"
     for scope in ("compute", "end_to_end"):
@@ -109,7 +89,7 @@ def test_a_record_holds_every_epoch_and_step(records, strategy, workers, steps, 
     assert record["network"]["gradient_bytes"] == 4 * record["network"]["parameters"]
 
 
-def test_where_and_by_which_code_it_was_measured(records, root):
+def test_where_and_by_which_code_it_was_measured(records: dict[str, dict[str, Any]], root: Path) -> None:
     provenance = records["ddp"]["provenance"]
     if (root / ".git").exists():
         head = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
@@ -119,44 +99,65 @@ def test_where_and_by_which_code_it_was_measured(records, root):
     assert records["ddp"]["software"]["nccl"] is None  # no guess for what was not used
 
 
-def test_the_command_in_a_record_measures_the_same_cell(records, dataset, tmp_path):
-    import shlex
+@pytest.mark.parametrize("name", ["single", "ddp", "hurried"])
+def test_the_command_in_a_record_measures_the_same_cell(
+    records: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What it would measure is compared; that a cell can be called by hand, the other tests here show."""
+    asked: list[tuple[Any, ...]] = []
 
-    again = shlex.split(records["single"]["provenance"]["command"])[1:]
-    again[again.index("--out") + 1] = str(tmp_path / "again.json")
-    subprocess.run([sys.executable, "-m", "dpscale", *again], check=True, capture_output=True)
-    record = read_record("timing", tmp_path / "again.json")
-    assert record["settings"] == records["single"]["settings"]
-    assert record["cell"] == records["single"]["cell"]
+    def measure_nothing(*what: Any) -> dict[str, Any]:
+        asked.append(what)
+        return records[name]
+
+    monkeypatch.setattr(cells, "time_cell", measure_nothing)
+    program, *command = shlex.split(records[name]["provenance"]["command"])
+    assert program == "dpscale"
+    must(*command)
+    ((cell, settings, *_),) = asked
+    assert cell.coordinates == records[name]["cell"]
+    assert settings.to_json() == records[name]["settings"]
 
 
-def test_a_time_budget_still_allows_one_epoch(dataset, tmp_path):
-    out = tmp_path / "r.json"
-    done = run(dataset, out, "single", 1, more="--scopes compute --timed-epochs 9 --budget-s 0.0001")
-    assert done.returncode == 0, done.stderr
-    assert len(read_record("timing", out)["scopes"]["compute"]["epoch_s"]) == 1
+def test_a_time_budget_still_allows_one_epoch(records: dict[str, dict[str, Any]]) -> None:
+    assert {scope: len(result["epoch_s"]) for scope, result in records["hurried"]["scopes"].items()} == {"compute": 1}
 
 
-@pytest.mark.parametrize(("strategy", "gpus"), [("single", 1), ("ddp", 2)])
-def test_out_of_memory_is_a_result(dataset, tmp_path, strategy, gpus):
+def test_out_of_memory_is_a_result(dataset: Path, tmp_path: Path) -> None:
     """On the CPU torch's own allocator reports it, here under a limit that a network of 2.9 GB is above."""
     out = tmp_path / "r.json"
-    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))"
-    program = f"{limit}; sys.argv = ['dpscale'] + sys.argv[1:]; from dpscale.cli import main; main()"
-    wide = [argument if argument != "4" else "512" for argument in command(dataset, out, strategy, gpus, 128)[3:]]
+    wide = [argument if argument != "4" else "512" for argument in arguments(dataset, out, batch=128)]
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))"
+    program = f"{limited}; from dpscale.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program, *wide], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    record = read_record("timing", out)
+    assert_out_of_memory(read_record("timing", out), done.stdout)
+
+
+def test_out_of_memory_is_a_result_where_there_is_one_worker(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large(worker: TimingWorker) -> None:
+        torch.empty(2**60)
+
+    monkeypatch.setattr(TimingWorker, "build", too_large)
+    out = tmp_path / "r.json"
+    with single_workers_here():
+        printed = must(*arguments(dataset, out, "single", 1))
+    assert_out_of_memory(read_record("timing", out), printed)
+
+
+def assert_out_of_memory(record: dict[str, Any], printed: str) -> None:
     assert record["status"] == "oom"
     assert "can't allocate memory" in record["oom"]["message"]
     assert record["scopes"] == {}
-    assert "out of memory in setup" in done.stdout
+    assert "out of memory in setup" in printed
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("cell", "message"),
     [
-        (("dp", 2, 32), "dp is not available on a CPU"),
+        (("dp", 2, 32), "not available: DataParallel needs CUDA GPUs; it is not emulated on a CPU"),
         (("single", 2, 32), "single does not go with 2 GPUs"),
         (("ddp", 2, 32, "--network torchvision_resnet18"), "torchvision_resnet18 has width 64 and no other"),
         (("ddp", 1, 32), "ddp does not go with 1 GPUs"),
@@ -166,94 +167,50 @@ def test_out_of_memory_is_a_result(dataset, tmp_path, strategy, gpus):
         (("horovod", 2, 32), "'horovod' is not one of"),
     ],
 )
-def test_a_cell_that_cannot_be_is_one_line(dataset, tmp_path, arguments, message):
-    done = run(dataset, tmp_path / "r.json", *arguments)
+def test_a_cell_that_cannot_be_is_one_line(dataset: Path, tmp_path: Path, cell: tuple[Any, ...], message: str) -> None:
+    done = dpscale(*arguments(dataset, tmp_path / "r.json", *cell))
     assert done.returncode != 0
     assert message in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()
 
 
-def test_more_gpus_than_are_visible(dataset, tmp_path):
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("this machine has GPUs; tests/gpu asks for one more than it has")
-    done = run(dataset, tmp_path / "r.json", "ddp", 2, more="--device cuda")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="tests/gpu asks for one more GPU than there is")
+def test_more_gpus_than_are_visible(dataset: Path, tmp_path: Path) -> None:
+    with single_workers_here():
+        done = dpscale(*arguments(dataset, tmp_path / "r.json", "single", 1, more="--device cuda"))
     assert done.returncode == 1
-    assert "asked for 2 GPUs, 0 visible" in done.stderr.splitlines()[-1]
+    assert "asked for 1 GPUs, 0 visible" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()
 
 
-def test_another_dataset_than_asked_for(dataset, tmp_path):
-    done = run(dataset, tmp_path / "r.json", more="--epoch-images 300")
+def test_another_dataset_than_asked_for(dataset: Path, tmp_path: Path) -> None:
+    done = dpscale(*arguments(dataset, tmp_path / "r.json", more="--epoch-images 300"))
     assert "its images is 256, the cell asks for 300" in done.stderr
 
 
-def test_a_tampered_dataset_stops_the_cell(dataset, tmp_path):
-    import shutil
-
+def test_a_tampered_dataset_stops_the_cell(dataset: Path, tmp_path: Path) -> None:
     copy = tmp_path / "dataset"
     shutil.copytree(dataset, copy)
     path = copy / "epoch_images.npy"
     path.write_bytes(path.read_bytes()[:-1] + b"\xff")
-    done = run(copy, tmp_path / "r.json")
+    done = dpscale(*arguments(copy, tmp_path / "r.json"))
     assert done.returncode == 1
     assert "truncated or changed since it was written" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()
 
 
-def test_a_results_folder_that_cannot_be_written(dataset, tmp_path):
-    (tmp_path / "cells").write_text("a file where the folder should be")
-    done = run(dataset, tmp_path / "cells" / "r.json", "single", 1)
-    assert done.returncode == 1
-    assert "cannot be written" in done.stderr.splitlines()[-1]
-
-
-@contextmanager
-def endless_cell(dataset, tmp_path, scope, more=""):
-    """A ddp cell in the middle of its second epoch: its process, its workers, and its log. It must end in here."""
-    log = tmp_path / "log"
-    long = f"--timed-epochs 10000 --budget-s 10000 --scopes {scope} {more}"
-    with log.open("w") as file:
-        process = subprocess.Popen(command(dataset, tmp_path / "r.json", more=long), stderr=file, stdout=file)
-        try:
-            wait_for(lambda: f"{scope} epoch 2" in log.read_text())
-            workers = workers_of(process)
-            assert len(workers) >= 2
-            yield process, workers, log
-            assert process.wait(40) != 0
-        finally:
-            process.kill()
-    wait_for(lambda: not alive(workers), timeout_s=30)
+def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(dataset: Path, tmp_path: Path) -> None:
+    """With the real workers and their loaders, in the middle of an epoch; all other endings: launch/test_workers.py."""
+    more = "--timed-epochs 10000 --budget-s 10000 --scopes end_to_end"
+    cell = started(dataset, tmp_path / "r.json", more=more)
+    assert cell.stdout is not None
+    try:
+        assert any("end_to_end epoch 2" in line for line in cell.stdout)
+        wait_for(lambda: len(started_by(cell.pid)) >= 4)  # two workers, and a loader of each
+        family = started_by(cell.pid)
+        os.kill(cell.pid, signal.SIGKILL)
+        assert cell.wait(40) != 0
+    finally:
+        cell.kill()
+    wait_for(lambda: not alive(family), timeout_s=30)
     assert not list(tmp_path.glob("*r.json*"))
-
-
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(dataset, tmp_path, ending):
-    with endless_cell(dataset, tmp_path, "end_to_end") as (process, _, _):
-        process.send_signal(ending)
-
-
-def test_a_dead_worker_ends_the_others(dataset, tmp_path):
-    with endless_cell(dataset, tmp_path, "compute") as (_, workers, log):
-        os.kill(max(workers), signal.SIGKILL)
-    assert "was killed by SIGKILL (out of host memory?)" in log.read_text()
-
-
-def test_a_hanging_worker_is_stopped_after_the_timeout(dataset, tmp_path):
-    with endless_cell(dataset, tmp_path, "compute", "--timeout-s 25") as (_, workers, log):
-        os.kill(max(workers), signal.SIGSTOP)
-    assert "stopped after 25 s (cell_timeout_s): 2 of 2 workers were still running" in log.read_text()
-
-
-def test_two_cells_at_once_do_not_meet(dataset, tmp_path):
-    """No fixed port: cells of other jobs may share the node."""
-    processes = [
-        subprocess.Popen(
-            command(dataset, tmp_path / f"{number}.json", more="--scopes compute"), stderr=subprocess.DEVNULL
-        )
-        for number in range(2)
-    ]
-    assert [process.wait(120) for process in processes] == [0, 0]
-    assert len(list(tmp_path.glob("*.json"))) == 2
-    assert json.loads((tmp_path / "0.json").read_text())["status"] == "ok"
