@@ -29,7 +29,7 @@ MARK_OF_FIXTURE = {
     "slurm_is_installed": "slurm",
 }
 # What takes longest is begun first, so that no process of pytest-xdist is left alone with it at the end.
-LONGEST_FIRST = ("workflow/test_make.py", "workflow/", "measure/worker/", "measure/", "browser/")
+LONGEST_FIRST = ("workflow/test_laptop_study.py", "workflow/", "measure/worker/", "measure/", "browser/")
 
 
 def pytest_configure() -> None:
@@ -90,10 +90,3 @@ def project(finished: Project, tmp_path: Path) -> Project:
 @pytest.fixture(scope="session")
 def clone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return Clone(root, tmp_path_factory.mktemp("clone") / "project")
-
-
-@pytest.fixture(scope="session")
-def laptop_report(clone: Clone) -> str:
-    """What the first `make report` in a clone prints: it measures the laptop's study."""
-    return clone.make("report")
-
