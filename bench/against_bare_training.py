@@ -1,9 +1,10 @@
-"""What `dpscale train` comes to, against a loop as one writes it by hand: torchvision's transforms, image by image.
+"""Compare `dpscale train` with a plain training loop: torchvision's transforms, image by image.
 
     python bench/against_bare_training.py <folder of dpscale dataset> [--batch 128 --epochs 5 --seeds 5 --width 64]
 
-On the GPU where there is one. Loss and accuracy of the last epoch, over seeds, which give the two different orders and
-crops; the difference has to lie within what seeds make of it. No limit is on time: the loop's loader is slow.
+On a GPU where there is one. Compares loss and accuracy of the last epoch over several seeds. The two draw different
+orders and crops, so the difference has a limit in standard errors over seeds. Time has no limit: the loop's loader is
+slow.
 """
 
 import argparse
@@ -29,7 +30,7 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 AS_TENSOR = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
 AUGMENTED = [transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(), *AS_TENSOR]
 LOADER_WORKERS = 8 if DEVICE == "cuda" else 0
-# Differences beyond so many standard errors are not the seeds'.
+# A difference of more standard errors than this is not explained by the seeds.
 LIMIT = 3
 
 
@@ -60,12 +61,12 @@ def main() -> None:
     print(f"\n{'':>18} {'by hand':>18} {'dpscale':>18} {'difference':>11} {'standard errors':>16}")
     missed = False
     for name in bare[0]:
-        one, other = [row[name] for row in bare], [row[name] for row in ours]
-        error = sqrt((stdev(one) ** 2 + stdev(other) ** 2) / options.seeds)
-        errors = (mean(other) - mean(one)) / error
+        by_hand, by_dpscale = [row[name] for row in bare], [row[name] for row in ours]
+        difference = mean(by_dpscale) - mean(by_hand)
+        errors = difference / sqrt((stdev(by_hand) ** 2 + stdev(by_dpscale) ** 2) / options.seeds)
         missed |= abs(errors) > LIMIT
-        shown = "  ".join(f"{mean(values):8.4f} +- {stdev(values):.4f}" for values in (one, other))
-        print(f"{name:>18} {shown} {mean(other) - mean(one):11.4f} {errors:16.1f}")
+        shown = "  ".join(f"{mean(values):8.4f} +- {stdev(values):.4f}" for values in (by_hand, by_dpscale))
+        print(f"{name:>18} {shown} {difference:11.4f} {errors:16.1f}")
     sys.exit(missed)
 
 

@@ -1,13 +1,13 @@
-"""Allreduce as `dpscale collectives` measures it, against NVIDIA's nccl-tests, in turns on the same GPUs.
+"""Compare the allreduce of `dpscale collectives` with NVIDIA's nccl-tests, in turns on the same GPUs.
 
     python bench/against_nccl_tests.py <folder of all_reduce_perf> [rounds]
 
 nccl-tests (github.com/NVIDIA/nccl-tests) has to be built beside this project, with the NCCL that torch uses or one
 near it. All visible GPUs are used. Limits: bus bandwidth within 5 % from 16 MiB on, time within 20 % at 4 KiB.
 
-nccl-tests runs a thread a GPU, which is nearest to torch's process a GPU: one thread for all of them launches one after
-the other, and small messages wait for that. Its `-G` replays the calls as a CUDA graph: then launching costs neither of
-the two anything. Both are shown; the limits are held against the first.
+nccl-tests runs one thread per GPU, which is closest to torch's one process per GPU: a single thread launches on one GPU
+after the other, and small messages wait for that. Its `-G` replays the calls as a CUDA graph, and so without the time
+of launching them. Both are shown. The limits apply to the first.
 """
 
 import json
@@ -47,14 +47,14 @@ def main(nccl_tests: Path, rounds: int) -> None:
     print(f"{'bytes':>13} {'nccl-tests':>24} {'nccl-tests, graph':>25} {'dpscale':>25} {'time':>7}")
     missed = 0
     for size in sorted(launched):
-        one_s, graph_s, other_s = (median(timings[size]) for timings in (launched, replayed, ours))
-        ratio = other_s / one_s
+        launched_s, replayed_s, ours_s = (median(timings[size]) for timings in (launched, replayed, ours))
+        ratio = ours_s / launched_s
         # A bandwidth that is 5 % lower is a time that is 1/0.95 as long.
         limit = LATENCY_LIMIT if size == SMALLEST else BANDWIDTH_LIMIT if size >= LARGE else None
         judged = abs((ratio if size == SMALLEST else 1 / ratio) - 1)
         verdict = "" if limit is None else f"  limit {limit:.0%}: {'met' if judged <= limit else 'MISSED'}"
         missed += "MISSED" in verdict
-        shown = (f"{s * 1e6:9.1f} us {factor * size / s / 1e9:6.1f} GB/s" for s in (one_s, graph_s, other_s))
+        shown = (f"{s * 1e6:9.1f} us {factor * size / s / 1e9:6.1f} GB/s" for s in (launched_s, replayed_s, ours_s))
         print(f"{size:13,} {'  '.join(shown)}  {ratio:6.3f}{verdict}")
     sys.exit(missed > 0)
 
@@ -69,7 +69,7 @@ def seconds_of_nccl_tests(folder: Path, gpus: int, *more: str) -> dict[int, floa
 
 
 def seconds_of_dpscale(facts: Path, gpus: int, out: Path) -> dict[int, float]:
-    """Median time of a call, by bytes; sizes of nccl-tests alone."""
+    """Median time of a call, by bytes, for the sizes that nccl-tests measures."""
     cell = ["--gpus", str(gpus), "--network-facts", str(facts), "--out", str(out)]
     run(sys.executable, "-m", "dpscale", "collectives", *cell)
     results = json.loads(out.read_text())["collectives"]

@@ -1,4 +1,5 @@
-"""Fixed cost of a cell: process start to exit minus its epochs, against loading torch and opening the device.
+"""Compare the fixed cost of a cell (from process start to exit, without its epochs) with loading torch and opening
+the device.
 
 python bench/cell_overhead.py [repeats]    Baseline and cells run in turn; medians and their ratio are printed.
 """

@@ -1,4 +1,4 @@
-"""Ten thousand finished cells: `snakemake -n` against a minimal Snakefile with as many jobs; tables and page.
+"""Ten thousand finished cells: compare `snakemake -n` with a minimal Snakefile of as many jobs; time tables and page.
 
 python bench/many_cells.py [cells] [repeats]    Both Snakefiles are run in turn; medians and their ratio are printed.
 """
@@ -67,7 +67,7 @@ def main(cells: int, repeats: int) -> None:
 
 def finished_study(cells: int, folder: Path) -> list[str]:
     """A study of about `cells` cells, all measured; returns the options that name it."""
-    batches = max(1, cells // 15)  # 5 configurations a batch, 3 runs
+    batches = max(1, cells // 15)  # 5 configurations per batch, 3 runs
     values = {
         "study": "many",
         "gpus": [1, 2, 4],
@@ -81,14 +81,14 @@ def finished_study(cells: int, folder: Path) -> list[str]:
     study = Study(values)
     results = folder / "results/many"
     for cell in plan(study).timing:
-        at = cell.configuration
-        epoch_s = (2 + 30 / at.batch_per_gpu) / at.gpus**0.9 * (1 + 0.01 * cell.run)
+        configuration = cell.configuration
+        epoch_s = (2 + 30 / configuration.batch_per_gpu) / configuration.gpus**0.9 * (1 + 0.01 * cell.run)
         write(results, cell, timing_record(cell, study.settings, [epoch_s, 1.01 * epoch_s, 0.99 * epoch_s]))
     return ["--study", str(folder / "study.json")]
 
 
 def link_outputs(folder: Path) -> None:
-    """Everything but the cells, so that there is nothing left to do."""
+    """Make all other outputs, so that no job is left."""
     results = folder / "results/many"
     dataset = results / "dataset"
     dataset.mkdir()

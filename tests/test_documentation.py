@@ -1,31 +1,79 @@
 """What the documents say exists, and what exists is in the documents."""
 
+import ast
+import json
 import re
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+import dpscale
+from dpscale.formulas import scaling
 from dpscale.schemas.validation import load_schema
 
+DOCUMENTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "config/README.md",
+    "docs/method.md",
+    "docs/architecture.md",
+    "docs/cluster.md",
+    "results/recorded/README.md",
+)
+# Folders and files at the root that a path in a document may begin with.
+ROOTS = ("workflow/", "config/", "docs/", "tests/", "bench/", "results/recorded", ".ci/", ".github/")
 
-def keys(node: dict, path: str = "") -> Iterator[str]:
-    """Every key that a user can write, `epochs.warmup` for one in a section."""
+Schema = Mapping[str, Any]
+
+
+def keys(node: Schema, path: str = "") -> Iterator[tuple[str, Schema, bool]]:
+    """Every key that a user can write, `epochs.warmup` for one in a section, its schema, and whether it is required."""
     for name, child in node.get("properties", {}).items():
         named_by_user = child.get("additionalProperties") or {}
         below = [*keys(child, f"{path}{name}."), *keys(named_by_user, f"{path}{name}.<name>.")]
-        yield from below or [f"{path}{name}"]
+        if not below or named_by_user:
+            yield f"{path}{name}", child, name in node.get("required", [])
+        yield from below
+
+
+def study_keys() -> list[tuple[str, Schema, bool]]:
+    # The series of batches is explained as a whole.
+    found = [entry for entry in keys(load_schema("study")) if not entry[0].startswith("batch_per_gpu.")]
+    series = load_schema("study")["properties"]["batch_per_gpu"]
+    return [*found, ("batch_per_gpu", series, False)]
+
+
+def spans(text: str) -> list[str]:
+    """What stands in backquotes, outside of blocks of code."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
 
 
 @pytest.mark.parametrize("schema", ["study", "cluster", "published"])
-def test_every_key_is_explained(root, schema):
+def test_every_key_is_explained(root: Path, schema: str) -> None:
     text = (root / "config/README.md").read_text()
-    # The series of batches is explained as a whole.
-    missing = [key for key in keys(load_schema(schema)) if f"`{key}`" not in text and "batch_per_gpu." not in key]
+    missing = [key for key, *_ in keys(load_schema(schema)) if f"`{key}`" not in text and "batch_per_gpu." not in key]
     assert not missing
 
 
-def test_every_entry_of_the_profile_says_why(root):
+@pytest.mark.parametrize(("key", "schema", "required"), study_keys(), ids=[key for key, *_ in study_keys()])
+def test_every_key_of_the_study_stands_with_its_default(root: Path, key: str, schema: Schema, required: bool) -> None:
+    rows = [line.split("|")[1:-1] for line in (root / "config/README.md").read_text().splitlines()]
+    (row,) = [row for row in rows if len(row) == 5 and row[0].strip() == f"`{key}`"]
+    default = row[3].strip()
+    if required:
+        assert default == "*required*"
+    elif "default" in schema:
+        assert yaml.safe_load(default.strip("`")) == schema["default"]
+    else:  # another key's value, such as that of the study for an arm
+        assert default.strip("`") in [name for name, *_ in study_keys()]
+
+
+def test_every_entry_of_the_profile_says_why(root: Path) -> None:
     lines = (root / "workflow/profiles/slurm/config.yaml").read_text().splitlines()
     entries = yaml.safe_load("\n".join(lines))
     for name in entries:
@@ -33,11 +81,137 @@ def test_every_entry_of_the_profile_says_why(root):
         assert above.startswith("# "), name
 
 
-def test_links_between_documents_lead_somewhere(root):
-    for document in (root / "README.md", root / "config/README.md", root / "docs/cluster.md"):
-        for target, anchor in re.findall(r"\]\(([^)#:]*)(#[\w-]+)?\)", document.read_text()):
-            file = document.parent / target if target else document
-            assert file.exists(), f"{document}: {target}"
-            headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE) if anchor else []
-            anchors = ["#" + re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings]
-            assert not anchor or anchor in anchors, f"{document}: {anchor}"
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(root: Path, name: str) -> None:
+    document = root / name
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(#[\w-]+)?\)", document.read_text()):
+        file = document.parent / target if target else document
+        assert file.exists(), target
+        headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE) if anchor else []
+        anchors = ["#" + re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings]
+        assert not anchor or anchor in anchors, f"{target}{anchor}"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_files_that_are_named_exist(root: Path, name: str) -> None:
+    named = [
+        span for span in spans((root / name).read_text()) if span.startswith(ROOTS) and not re.search(r"[<*{ ]", span)
+    ]
+    # A recipe may name a file that is to be made.
+    missing = [path for path in named if not (root / path).exists() and path != "config/published/study-e.yaml"]
+    assert not missing
+
+
+def is_defined(package: Path, dotted: str) -> bool:
+    """Whether a module of the package defines a name; read and not imported, because some need torch."""
+    parts = dotted.split(".")
+    depth = next(
+        (n for n in range(len(parts) - 1, 0, -1) if package.joinpath(*parts[:n]).with_suffix(".py").exists()), 0
+    )
+    if not depth:
+        return False
+    body = ast.parse(package.joinpath(*parts[:depth]).with_suffix(".py").read_text()).body
+    for name in parts[depth:]:
+        found = [node for node in body if name in names_of(node)]
+        if not found:
+            return False
+        body = getattr(found[0], "body", [])
+    return True
+
+
+def names_of(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def cited(root: Path) -> set[str]:
+    """The names of the package that docs/method.md cites."""
+    rooms = "|".join(path.name for path in (root / "workflow/dpscale").iterdir() if path.is_dir())
+    text = (root / "docs/method.md").read_text()
+    return {span for span in spans(text) if re.fullmatch(rf"({rooms})(\.\w+)+", span)}
+
+
+def test_the_method_cites_code_that_exists(root: Path) -> None:
+    found = cited(root)
+    assert not [name for name in found if not is_defined(root / "workflow/dpscale", name)]
+    assert len(found) > 20
+
+
+def test_a_name_that_does_not_exist_would_be_noticed(root: Path) -> None:
+    package = root / "workflow/dpscale"
+    assert is_defined(package, "formulas.interval.Interval.meets")
+    assert not is_defined(package, "formulas.scaling.no_such_formula")
+    assert not is_defined(package, "no_such_room.module.name")
+
+
+def test_every_formula_stands_in_the_method(root: Path) -> None:
+    formulas = {
+        name
+        for name, value in vars(scaling).items()
+        if callable(value) and getattr(value, "__module__", "") == scaling.__name__
+    }
+    assert "communication_s" in formulas
+    assert not {f"formulas.scaling.{name}" for name in formulas} - cited(root)
+
+
+def test_the_network_in_the_method_is_the_one_that_is_trained(root: Path) -> None:
+    """Its size, work and messages, as `dpscale network` wrote them."""
+    text = (root / "docs/method.md").read_text()
+    facts = json.loads((root / "results/recorded/network.json").read_text())
+    numbers = [facts["parameters"], facts["gradient_bytes"], facts["buffer_bytes"]]
+    numbers += [bucket["bytes"] for bucket in facts["ddp_buckets"]] + [scaling.IMAGE_BYTES]
+    work = [facts["flop_per_image"]["forward"], facts["flop_per_image"]["forward_backward"]]
+    expected = [
+        *(f"{number:,}" for number in numbers),
+        *(f"{flop / 1e9:.4f}" for flop in work),
+        f"{facts['tensors']} tensors",
+    ]
+    assert not [number for number in expected if number not in text]
+
+
+def constant(package: Path, dotted: str) -> Any:
+    """The literal that a module of the package assigns to a name."""
+    module, _, name = dotted.rpartition(".")
+    body = ast.parse(package.joinpath(*module.split(".")).with_suffix(".py").read_text()).body
+    (assigned,) = [node.value for node in body if isinstance(node, ast.Assign) and name in names_of(node)]
+    return ast.literal_eval(assigned)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("formulas.statistics.RESAMPLES", "{:,} resamples"),
+        ("measure.worker.communication.ROUNDS", "for {} rounds"),
+        ("measure.worker.communication.BLOCK_S", "in blocks of about {} s"),
+        ("plan.arms.REFERENCE_BATCH", "meant for a global batch of {}"),
+        ("audit.search.CHANCE_LIMIT", "At {:.0%} or more"),
+    ],
+)
+def test_numbers_of_the_method_are_those_of_the_code(root: Path, name: str, sentence: str) -> None:
+    expected = sentence.format(constant(root / "workflow/dpscale", name)).replace("%", " %")
+    assert expected in (root / "docs/method.md").read_text()
+
+
+def test_the_code_cites_documents_that_are_there(root: Path) -> None:
+    """Comments and messages of the code name documents; each is in the repository."""
+    names = re.compile(r"(?<![\w/.])(?:[\w-]+/)*[\w-]+\.md\b")
+    of_nccl_tests = "doc/PERFORMANCE.md"
+    files = subprocess.run(
+        ["git", "ls-files", "*.py", "*.yaml", "*.smk", "Makefile"], cwd=root, capture_output=True, text=True
+    )
+    texts = {file: (root / file).read_text() for file in files.stdout.split() if (root / file).exists()}
+    if not texts:
+        pytest.skip("no git repository here to list the files of")
+    named = {(file, name) for file, text in texts.items() for name in names.findall(text)}
+    assert ("workflow/dpscale/formulas/scaling.py", "docs/method.md") in named
+    assert not [pair for pair in named if not (root / pair[1]).exists() and pair[1] != of_nccl_tests]
+
+
+def test_one_version_everywhere(root: Path) -> None:
+    citation = yaml.safe_load((root / "CITATION.cff").read_text())
+    released = re.findall(r"^## (\d\S*) \((\S+)\)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert released[0] == (dpscale.__version__, str(citation["date-released"]))
+    assert str(citation["version"]) == dpscale.__version__
+    assert 'dynamic = ["version"]' in (root / "pyproject.toml").read_text(), "pyproject.toml takes it from the package"

@@ -1,6 +1,6 @@
-"""`snakemake --lint` for every study file given, less one lint that does not fit.
+"""`snakemake --lint` for every study file given, without one lint that does not fit.
 
-python workflow/lint.py <study>...    exits with 1 where there is anything to mend.
+python workflow/lint.py <study>...    exits with 1 where there is a lint.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # All rules share one environment, that of Snakemake itself: requirements.txt pins it, and a GPU job must run with the
-# torch that its user built for its GPU. An environment a rule would be a second place to say the same.
+# torch that its user built for its GPU. An environment per rule would state the same a second time.
 NOT_OURS = "Specify a conda environment or container for each rule."
 CLEAN = "your workflow is in a good condition"
 
@@ -35,5 +35,5 @@ def lints(study: str) -> Iterator[str]:
 
 if __name__ == "__main__":
     everything = [line for study in sys.argv[1:] for line in lints(study)]
-    print("\n".join(everything) or "snakemake --lint: nothing to mend")
+    print("\n".join(everything) or "snakemake --lint: no lints")
     sys.exit(bool(everything))

@@ -4,8 +4,8 @@
 
 Every trial trains an arm for five epochs with one seed, on one GPU and in bfloat16, because that is quick. The first
 trials are drawn from SPACE; the later ones change a few keys of one of the best. Every trial is a line of --out, and a
-search with the same --out goes on from what stands in it. The best of many trials looks better than it is: what an arm
-is worth, the study says that trains it with several seeds.
+search with the same --out continues from those lines. The best of many trials looks better than it is: the worth of an
+arm is measured by a study that trains it with several seeds.
 """
 
 import json
@@ -28,11 +28,12 @@ from dpscale.measure.worker.hardware import visible_gpus
 from dpscale.plan.study import Study
 
 EPOCHS = 5
-# Trials that are drawn before any is changed, for every optimiser.
+# Trials per optimiser that are drawn before the best ones are changed.
 DRAWN = 8
-# The trials that are changed, and how often a key of theirs is.
+# How many of the best trials are changed, and the probability that a key of theirs is.
 BEST = 5
 CHANGED = 0.25
+# Standard deviation of the logarithm of a changed value.
 NEARBY = 0.4
 
 Arm = dict[str, Any]
@@ -40,7 +41,7 @@ Arm = dict[str, Any]
 
 @dataclass(frozen=True)
 class Between:
-    """Evenly on a logarithmic scale, to two digits."""
+    """A value drawn evenly on a logarithmic scale, with two digits."""
 
     low: float
     high: float
@@ -49,13 +50,13 @@ class Between:
         return _two_digits(math.exp(chance.uniform(math.log(self.low), math.log(self.high))))
 
     def near(self, value: float, chance: random.Random) -> float:
-        """A value around another one, which may lie beyond the ends."""
+        """A value near another one. It may lie beyond the ends."""
         return _two_digits(value * math.exp(chance.gauss(0, NEARBY)))
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """Any of some values, each as often as it is named."""
+    """One of some values. A value that is listed twice is drawn twice as often."""
 
     values: tuple[Any, ...]
 
@@ -63,7 +64,7 @@ class OneOf:
         return chance.choice(self.values)
 
     def near(self, value: Any, chance: random.Random) -> Any:
-        """Any of the values: none is nearer than another."""
+        """Any of the values: no two of them are near each other."""
         return self(chance)
 
 
@@ -95,7 +96,7 @@ SPACE: dict[str, dict[str, Between | OneOf]] = {
 
 
 def propose(trials: list[dict[str, Any]], chance: random.Random) -> Arm:
-    """The next arm to try, none of the `trials` so far: drawn, or one of the best with some keys drawn or moved."""
+    """The next arm to try, which is none of the `trials` so far: drawn, or one of the best with a few changed keys."""
     tried = [trial["arm"] for trial in trials]
     while (arm := _next_arm(trials, chance)) in tried:
         pass
@@ -163,7 +164,7 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
 
 
 def search(number: int, gpu: str, global_batch: int, dataset: Path, until: float, out: Path) -> None:
-    """Try arms one after the other until the time is up, beside other processes that do the same."""
+    """Try arms one after the other until the time is over. Other processes do the same at the same time."""
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     chance = random.Random(f"{number} of {global_batch} after {len(read_trials(out))}")
     while True:
@@ -183,17 +184,20 @@ def describe(trial: dict[str, Any]) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--global-batch", type=int, required=True, help="Images a step.")
+@click.option("--global-batch", type=int, required=True, help="Images per step.")
 @click.option(
-    "--dataset", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of `dpscale dataset`."
+    "--dataset",
+    type=click.Path(path_type=Path, exists=True),
+    required=True,
+    help="Folder that `dpscale dataset` wrote.",
 )
-@click.option("--minutes", type=float, required=True, help="How long to search; trials that run then are finished.")
+@click.option(
+    "--minutes", type=float, required=True, help="How long to search. Trials that run at that time are finished."
+)
 @click.option(
     "--processes", type=int, default=1, show_default=True, help="Trials at the same time, over all GPUs here."
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="Where the trials are kept, as lines of JSON."
-)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File of the trials, as lines of JSON.")
 def main(global_batch: int, dataset: Path, minutes: float, processes: int, out: Path) -> None:
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(visible_gpus())))).split(",")
     until = time.time() + minutes * 60

@@ -28,11 +28,11 @@ def convolution_macs(channels_in, channels, edge, kernel=3):
 
 
 def backward_flop_shares():
-    """Shares of the backward FLOPs, last layers first, at which the buckets of METHOD's network are complete.
+    """Shares of the backward FLOPs, last layers first, at which the buckets of the network are complete.
 
     DDP fills buckets from the last layer backwards: the first ends with the linear layer and the last convolution,
-    the second with stage 4 and the last convolution of stage 3 (their bytes add up to METHOD's). Backward takes two
-    products a layer, that of the input's gradient not for the first layer.
+    the second with stage 4 and the last convolution of stage 3 (their bytes add up to those in docs/method.md).
+    Backward takes two products per layer, that of the input's gradient not for the first layer.
     """
     stages = [(64, 64, 32), (64, 128, 16), (128, 256, 8), (256, 512, 4)]
     layers = [("stem", convolution_macs(3, 64, 32))]
@@ -45,8 +45,8 @@ def backward_flop_shares():
     layers.append(("linear", 512 * 10))
     forward = sum(macs for _, macs in layers)
     backward = {name: macs if name == "stem" else 2 * macs for name, macs in reversed(layers)}
-    assert 2 * forward == pytest.approx(1.1108e9, rel=1e-4)  # METHOD
-    assert 2 * (forward + sum(backward.values())) == pytest.approx(3.3290e9, rel=1e-4)  # METHOD
+    assert 2 * forward == pytest.approx(1.1108e9, rel=1e-4)  # docs/method.md, Experiment
+    assert 2 * (forward + sum(backward.values())) == pytest.approx(3.3290e9, rel=1e-4)  # docs/method.md, Experiment
     done = dict(zip(backward, accumulate(backward.values()), strict=True))
     total = sum(backward.values())
     return done["4.2.conv2"] / total, done["3.2.conv2"] / total, total / (forward + total)

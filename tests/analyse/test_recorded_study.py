@@ -34,7 +34,7 @@ def test_the_parts_of_every_step_add_up_to_it(tables):
 
 
 def test_dataparallel_overlaps_nothing_and_mostly_does_not_communicate(tables):
-    """METHOD: none of its transfers should overlap, and at batch 32 they are a small part of what E1 calls so."""
+    """By torch's source no transfer should overlap, and at batch 32 they are a small part of what E1 calls so."""
     table = tables["communication"]
     dp = table[(table["strategy"] == "dp") & table["profiler_step_s"].notna()]
     assert dp["profiler_exposed_step_s"].tolist() == pytest.approx(dp["profiler_step_s"].tolist(), rel=1e-6)

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from dpscale.analyse.columns import TABLES
-from dpscale.analyse.tables import COLUMNS, build_tables, expected_cells, read_table
+from dpscale.analyse.columns import COLUMNS, TABLES
+from dpscale.analyse.tables import build_tables, expected_cells, read_table
 from dpscale.cli import main
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study

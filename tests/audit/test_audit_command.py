@@ -1,9 +1,9 @@
 """`dpscale audit` as it is called: its files, its summary, its errors and its time."""
 
 import json
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -28,10 +28,17 @@ def test_one_file_a_study_and_a_short_summary(root, tmp_path):
 
 @pytest.mark.parametrize("letter", "abcd")
 def test_a_study_takes_less_than_two_seconds(root, tmp_path, letter):
-    started = time.perf_counter()
+    """Of processor time: an audit waits for nothing, and other programs on this machine do not count."""
+    before_s = processor_s()
     done = dpscale("audit", root / f"config/published/study-{letter}.yaml", "--out", tmp_path)
-    assert time.perf_counter() - started < 2
+    assert 0 < processor_s() - before_s < 2
     assert done.returncode == 0
+
+
+def processor_s() -> float:
+    """Seconds that the processes started by this one have used a processor."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_no_study_is_half_done_when_another_is_not_valid(tmp_path):

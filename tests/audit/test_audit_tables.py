@@ -1,5 +1,6 @@
 """The tables of audits: one row a study, quantity and cell."""
 
+import pandas as pd
 import pytest
 
 from dpscale.analyse.tables import build_tables
@@ -39,8 +40,19 @@ def test_a_row_says_all_of_a_cell(tables):
 
 def test_no_cell_is_there_twice(tables):
     table = tables["audit"]
-    assert not table.duplicated(["study", "quantity", "batch_per_gpu", "gpus"]).any()
-    assert table["batch_per_gpu"].dtype == "Int64"
+    assert not table.duplicated(["study", *audits.KEYS]).any()
+    assert table["batch_per_gpu"].dtype == table["global_batch"].dtype == "Int64"
+
+
+def test_a_cell_of_strong_scaling_has_a_global_batch_and_every_other_one_a_batch_per_gpu(tables):
+    table = tables["audit"]
+    is_strong = table["quantity"].isin(["strong_scaling_epoch_s", "speedup_strong"])
+    assert is_strong.any()
+    assert (table["global_batch"].notna() == is_strong).all()
+    assert (table["batch_per_gpu"].isna() == is_strong).all()
+    at = {"study": "study-c", "global_batch": 32, "gpus": 4}
+    assert row(table, quantity="strong_scaling_epoch_s", **at)["published"] == "241.768"
+    assert row(table, quantity="speedup_strong", **at)["corrected"] == pytest.approx(271.984 / 241.768)
 
 
 def test_the_second_definition_of_speedup_has_the_same_correction(tables):
@@ -63,7 +75,7 @@ def test_every_quantity_has_its_finding_and_its_numbers(tables):
 
 def test_every_warning_stands_in_its_cell(tables):
     for warning in tables["audit_warnings"].itertuples():
-        at = {name: getattr(warning, name) for name in ("study", "quantity", "batch_per_gpu", "gpus")}
+        at = {name: getattr(warning, name) for name in ("study", *audits.KEYS) if pd.notna(getattr(warning, name))}
         assert warning.check in row(tables["audit"], **at)["warnings"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dpscale.audit import corrected
 from dpscale.audit.consistency import LINKS_GB_S, doubts
-from dpscale.audit.published import Place
+from dpscale.audit.published import Place, StrongPlace
 from dpscale.audit.search import search
 from published_factory import published
 
@@ -48,9 +48,9 @@ def test_parts_that_are_not_the_whole():
 def test_a_global_batch_larger_than_the_dataset():
     study = published(
         {(30_000, 1): "9.0", (30_000, 2): "8.0"}, {"speedup": {(30_000, 2): "1.1"}},
-        strong_scaling_epoch_s={Place(60_000, 2): Decimal("1.0")}, batch_sweep_s={50_000: "1.0", 50_001: "1.0"},
+        strong_scaling_epoch_s={StrongPlace(60_000, 2): Decimal("1.0")}, batch_sweep_s={50_000: "1.0", 50_001: "1.0"},
     )  # fmt: skip
-    assert set(named(study, "larger than the dataset")) == {Place(30_000, 2), Place(60_000, 2), Place(50_001, 1)}
+    assert set(named(study, "larger than the dataset")) == {Place(30_000, 2), StrongPlace(60_000, 2), Place(50_001, 1)}
     reasons = {figure.reason for figure in corrected.corrected(study, corrected.TABLE) if figure.value is None}
     assert "capped: N*b > 50000 images, no full step" in reasons
 
@@ -75,10 +75,10 @@ def test_a_bandwidth_above_any_link_of_its_year(year, unit, printed, above):
 
 def test_a_large_global_batch_has_a_strong_speedup():
     """One GPU at 30,000 images a step has full steps; two GPUs share those 30,000."""
-    strong = {Place(30_000, 2): Decimal("5.0")}
+    strong = {StrongPlace(30_000, 2): Decimal("5.0")}
     study = published({(30_000, 1): "9.0"}, {"speedup": {(30_000, 1): "1.0"}}, strong_scaling_epoch_s=strong)
     (figure,) = [one for one in corrected.corrected(study, corrected.TABLE) if one.quantity == "speedup_strong"]
-    assert figure.place == Place(15_000, 2)
+    assert figure.place._asdict() == {"global_batch": 30_000, "gpus": 2}
     assert figure.value and figure.value.value == pytest.approx(9 / 5)
 
 

@@ -172,13 +172,11 @@ def test_what_cannot_be_recomputed_is_said(audits):
     assert ["training", "not recomputable"] in [[one["quantity"], one["verdict"]] for one in record["remarks"]]
 
 
-def test_strong_speedup_of_study_c(audits):
-    assert corrected(audits["study-c"], "speedup_strong", 16, 2)["corrected"]["value"] == pytest.approx(
-        271.984 / 274.355
-    )
-    assert corrected(audits["study-c"], "speedup_strong", 8, 4)["corrected"]["value"] == pytest.approx(
-        271.984 / 241.768
-    )
+def test_strong_speedup_of_study_c_is_of_a_global_batch(audits):
+    figures = [one for one in audits["study-c"]["corrected"] if one["quantity"] == "speedup_strong"]
+    assert [(one["global_batch"], one["gpus"]) for one in figures] == [(32, 2), (32, 4)]
+    assert [one["corrected"]["value"] for one in figures] == pytest.approx([271.984 / 274.355, 271.984 / 241.768])
+    assert not any("batch_per_gpu" in one for one in figures)
 
 
 def test_what_was_tried_and_not_measured_is_said(audits):

@@ -1,4 +1,4 @@
-"""METHOD's formulas: their properties, and the published studies wherever they apply."""
+"""The formulas of docs/method.md: their properties, and the published studies wherever they apply."""
 
 import pytest
 import yaml

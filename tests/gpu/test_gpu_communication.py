@@ -98,7 +98,7 @@ def test_a_profiled_step_is_accounted_for(folder, collectives, gpus, strategy, b
 
 
 def test_gradients_of_dp_are_reduced_after_backward(folder, gpus):
-    """By torch's source no part of them can overlap with compute: METHOD asks the profiler whether that holds."""
+    """By torch's source no part of them can overlap with compute: the profiler says whether that holds."""
     record = take_apart(folder, "dp", gpus, 512)
     for block in record["profile"]["blocks"]:
         first = block["devices"][0]

@@ -1,4 +1,4 @@
-"""Tables as `dpscale tables` writes them, with values near those measured on 4 x H200 (METHOD.md)."""
+"""Tables as `dpscale tables` writes them, with values near those measured on 4 x H200."""
 
 import io
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
+from dpscale.analyse.columns import COLUMNS, EXTRAPOLATED, HELD_OUT, WHOLE_STEP
 from dpscale.analyse.derived import with_derived
-from dpscale.analyse.tables import COLUMNS, read_table
+from dpscale.analyse.tables import read_table
 from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit
 from dpscale.audit.published import read_all

@@ -49,7 +49,7 @@ def test_what_cannot_be_recomputed_is_a_word_with_its_reason():
 
 
 def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row():
-    strong = {**CELL, "batch_per_gpu": 16, "quantity": "speedup_strong", "corrected": 0.99}
+    strong = {**CELL, "batch_per_gpu": None, "global_batch": 32, "quantity": "speedup_strong", "corrected": 0.99}
     cells = [
         {**CELL, "gpus": 1, "quantity": "epoch_s", "published": "38.0"},
         {**strong, "corrected_low": 0.98, "corrected_high": 1.0},
@@ -63,10 +63,12 @@ def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row():
 def test_a_warning_that_many_cells_share_is_said_once():
     unit = {**CELL, "check": "unit is wrong", "quantity": "bandwidth", "detail": "is MB/s"}
     sold = {**CELL, "check": "sold as speedup", "quantity": "speedup", "detail": "1.40 is 0.700"}
-    found = block([], [unit, {**unit, "gpus": 4}, sold]).warnings
+    strong = {"study": "made-up", "global_batch": 60_000, "gpus": 2, "check": "too large", "detail": "no full step"}
+    found = block([], [unit, {**unit, "gpus": 4}, sold, strong]).warnings
     assert [(one.check, one.details) for one in found] == [
         ("Unit is wrong", "is MB/s (2 cells)"),
         ("Sold as speedup", "batch 32 on 2 GPUs: 1.40 is 0.700"),
+        ("Too large", "global batch 60,000 on 2 GPUs: no full step"),
     ]
 
 

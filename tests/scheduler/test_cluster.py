@@ -12,7 +12,7 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.scheduler import cluster, slurm
 from dpscale.scheduler.cluster import Cluster
-from dpscale.scheduler.snakemake import _look_steadily
+from dpscale.scheduler.snakemake import _check_steadily
 
 CUDA = Study({"study": "s"}).settings
 CPU = Study({"study": "s", "device": "cpu", "network": {"width": 8}, "dataset": {"images": 512}}).settings
@@ -155,7 +155,7 @@ def test_status_checks_are_never_further_apart_than_asked_for():
         def next_seconds_between_status_checks(self, value):
             self.waits_s = value
 
-    _look_steadily(Executor, 30)
+    _check_steadily(Executor, 30)
     executor = Executor()
     assert executor.next_seconds_between_status_checks == 10
     executor.next_seconds_between_status_checks = 180

@@ -1,3 +1,3 @@
-"""What more GPUs really buy in data-parallel training, and what eats the rest."""
+"""What more GPUs really buy in data-parallel training, and where the time goes."""
 
 __version__ = "0.1.0"

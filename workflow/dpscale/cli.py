@@ -1,4 +1,4 @@
-"""The command line: one command a rule. Each loads only what it needs, so that all of them start at once."""
+"""The command line: one command per rule. Each loads only what it needs, so that all of them start at once."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
+# What pyproject.toml requires for measuring alone.
+OF_EXTRA_MEASURE = ("torch", "torchvision", "PIL", "pynvml")
+
 
 def _schema_node(*path: str) -> dict[str, Any]:
     """What the study's schema says of a key: its type, allowed values, default and description."""
@@ -38,22 +41,27 @@ def _schema_node(*path: str) -> dict[str, Any]:
 
 
 class OneLineErrors(click.Group):
-    """Faults that a user can mend end the program with one line, not with a traceback."""
+    """Errors that a user can correct end the program with one line, not with a traceback."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
         except DpscaleError as error:
             raise click.ClickException(str(error)) from error
+        except ModuleNotFoundError as error:
+            if error.name not in OF_EXTRA_MEASURE:
+                raise
+            lacking = f"this command needs {error.name}, which the extra dpscale[measure] brings"
+            raise click.ClickException(lacking) from error
 
 
 @click.group(cls=OneLineErrors, context_settings={"show_default": True, "max_content_width": 110})
 @click.version_option(__version__)
 def main() -> None:
-    """Measure what more GPUs buy in data-parallel training, and what eats the rest.
+    """Measure how much faster data-parallel training gets with more GPUs, and where the rest of the time goes.
 
-    Snakemake calls these commands, one a rule; each can be called by hand in the same way. To see the command
-    of any cell: snakemake -n -p
+    Snakemake calls these commands, one per rule. You can call each of them by hand in the same way. To see the
+    command of any cell: snakemake -n -p
     """
 
 
@@ -63,14 +71,14 @@ def main() -> None:
     "--root",
     type=FOLDER,
     default=_schema_node("dataset", "root")["default"],
-    help="Folder of the images; not used by synthetic.",
+    help="Folder of the images. Not used by synthetic.",
 )
-@click.option("--download/--no-download", default=False, help="May cifar10 be downloaded into the root.")
+@click.option("--download/--no-download", default=False, help="Download cifar10 into the root where it is missing.")
 @click.option(
     "--images",
     type=click.IntRange(min=1),
     default=_schema_node("dataset", "images")["default"],
-    help="Training images in an epoch.",
+    help="Training images per epoch.",
 )
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the arrays and manifest.json to.")
 def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> None:
@@ -121,7 +129,7 @@ def _option_type(node: dict[str, Any]) -> Any:
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator, to be listed in this order."""
+    """Several options as one decorator. `--help` lists them in this order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -132,28 +140,30 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
 
 
 def configuration_options(*strategies: str) -> Callable[[Command], Command]:
-    """What tells a cell that trains from the others, and the images it trains on."""
+    """The options that name a cell that trains, and the images it trains on."""
     return _with(
         click.option("--strategy", type=click.Choice(strategies), required=True),
         gpus_option,
-        click.option("--batch-per-gpu", type=click.IntRange(min=1), required=True, help="Images a GPU and step."),
+        click.option("--batch-per-gpu", type=click.IntRange(min=1), required=True, help="Images per GPU and step."),
         run_option,
-        click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote."),
+        dataset_option,
     )
 
 
+study_option = click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+dataset_option = click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
 gpus_option = click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs (on cpu: worker processes).")
 run_option = click.option(
-    "--run", type=click.IntRange(min=1), default=1, help="Number of the repeat; it seeds the weights."
+    "--run", type=click.IntRange(min=1), default=1, help="Number of the run. It is the seed of the weights."
 )
 ending_options = _with(
     click.option(
         "--timeout-s",
         type=click.FloatRange(min=0, min_open=True),
         default=_schema_node("cell_timeout_s")["default"],
-        help="Stop after this.",
+        help="Stop the cell after this many seconds.",
     ),
-    click.option("--end-with-parent", is_flag=True, help="Stop when the process that started this one is gone."),
+    click.option("--end-with-parent", is_flag=True, help="Stop when the process that started this one has ended."),
     click.option("--out", type=FILE, required=True, help="The JSON record to write."),
 )
 
@@ -173,9 +183,9 @@ def time(
     out: Path,
     **settings: Any,
 ) -> None:
-    """Time one cell in fresh processes, and write its record.
+    """Time one cell in new processes, and write its record.
 
-    Out of memory is a result and is recorded. Anything else that goes wrong leaves no record and a non-zero exit.
+    Out of memory is a result and is recorded. Any other error leaves no record, and the exit code is not zero.
     If more GPUs are visible than asked for, the first ones are used.
     """
     from dpscale.measure.launch.cells import time_cell
@@ -185,20 +195,19 @@ def time(
     record = time_cell(cell, TimingSettings.from_json(settings), dataset, Run(timeout_s, end_with_parent, out))
     for scope, result in record["scopes"].items():
         click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
-    _print_out_of_memory(record)
-    click.echo(f"{RECORD_WRITTEN}{out}")
+    _print_written(record, out)
 
 
 @main.command()
 @setting_options(NetworkSettings)
 @click.option("--out", type=FILE, required=True, help="The JSON file to write.")
 def network(out: Path, **settings: Any) -> None:
-    """Write what is known of a network without measuring: sizes, FLOPs, and the bytes of every message. On the CPU."""
+    """Write the facts of a network that need no measurement: sizes, FLOPs, bytes of every message. On the CPU."""
     from dpscale.measure.model.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
     flop = facts["flop_per_image"]["forward_backward"]
-    click.echo(f"network: {out}, {facts['parameters']:,} parameters, {flop:,} FLOP an image, forward and backward")
+    click.echo(f"network: {out}, {facts['parameters']:,} parameters, {flop:,} FLOP per image, forward and backward")
 
 
 @main.command()
@@ -210,10 +219,11 @@ def network(out: Path, **settings: Any) -> None:
 def collectives(
     gpus: int, run: int, network_facts: Path, timeout_s: float, end_with_parent: bool, out: Path, **settings: Any
 ) -> None:
-    """Time allreduce, broadcast, reduce, reduce-scatter and all-gather alone, and copies between GPUs.
+    """Time allreduce, broadcast, reduce, reduce-scatter and all-gather with nothing else running, and copies between
+    GPUs.
 
-    Sizes go from 4 KiB to 1 GiB (on cpu: 64 MiB), and to the bytes that the network's messages have. Every result is
-    checked; a wrong one is an error.
+    Sizes go from 4 KiB to 1 GiB (on cpu: 64 MiB). The sizes of the network's own messages are timed too. Every result
+    is checked, and a wrong one is an error.
     """
     from dpscale.measure.launch.cells import measure_collectives
     from dpscale.measure.launch.job import Run
@@ -227,7 +237,7 @@ def collectives(
 
 @main.command()
 @configuration_options(*parallel_strategies())
-@click.option("--keep-traces", is_flag=True, help="Keep the profiler's traces, compressed, beside the record.")
+@click.option("--keep-traces", is_flag=True, help="Keep the compressed traces of the profiler beside the record.")
 @ending_options
 @setting_options(StepSettings)
 def communication(
@@ -242,27 +252,26 @@ def communication(
     out: Path,
     **settings: Any,
 ) -> None:
-    """Take the training steps of one configuration apart: how much of a step is communication.
+    """Measure how much of the training step of one configuration is communication.
 
-    Steps with and without their allreduce in turns, DDP's own logger, and on GPUs the profiler. None of its times is a
-    headline time: those come from `dpscale time`.
+    Steps with and without their allreduce take turns; then come DDP's own logger and, on GPUs, the profiler. None of
+    these times is a headline time: those come from `dpscale time`.
     """
-    from dpscale.measure.launch.cells import take_apart
+    from dpscale.measure.launch.cells import measure_communication
     from dpscale.measure.launch.job import Run
 
     cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu), run)
     values = StepSettings.from_json(settings)
-    record = take_apart(cell, values, dataset, keep_traces, Run(timeout_s, end_with_parent, out))
+    record = measure_communication(cell, values, dataset, keep_traces, Run(timeout_s, end_with_parent, out))
     for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():
         click.echo(f"{name}: steps of {', '.join(f'{seconds * 1e3:.3f}' for seconds in blocks['step_s'])} ms")
-    _print_out_of_memory(record)
-    click.echo(f"{RECORD_WRITTEN}{out}")
+    _print_written(record, out)
 
 
 @main.command()
-@click.option("--arm", required=True, help="Name of the arm; any, for the record.")
-@click.option("--seed", type=click.IntRange(min=1), default=1, help="Seeds weights, order and augmentation.")
-@click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
+@click.option("--arm", required=True, help="Name of the arm, as it is to stand in the record.")
+@click.option("--seed", type=click.IntRange(min=1), default=1, help="Seed of weights, order and augmentation.")
+@dataset_option
 @ending_options
 @setting_options(TrainingSettings)
 def train(
@@ -270,7 +279,7 @@ def train(
 ) -> None:
     """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time, every step's loss.
 
-    A checkpoint lies beside the record after every epoch: the same command goes on from there after an interruption.
+    After every epoch a checkpoint is written beside the record: after an interruption the same command continues there.
     Divergence and out of memory are results.
     """
     from dpscale.measure.launch.cells import train as train_cell
@@ -281,20 +290,20 @@ def train(
     for epoch in record["epochs"]:
         accuracy = "diverged" if epoch["test_accuracy"] is None else f"test accuracy {epoch['test_accuracy']:.4f}"
         click.echo(f"epoch {epoch['epoch']}: {epoch['epoch_s']:.3f} s, {accuracy}")
-    _print_out_of_memory(record)
-    click.echo(f"{RECORD_WRITTEN}{out}")
+    _print_written(record, out)
 
 
-def _print_out_of_memory(record: dict[str, Any]) -> None:
+def _print_written(record: dict[str, Any], out: Path) -> None:
     if record["oom"]:
         click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
+    click.echo(f"{RECORD_WRITTEN}{out}")
 
 
 @main.command()
 @click.argument("published", type=FILE, nargs=-1, required=True)
-@click.option("--out", type=FOLDER, required=True, help="Folder to write <id>.json to, one a study.")
+@click.option("--out", type=FOLDER, required=True, help="Folder to write <id>.json to, one per study.")
 def audit(published: tuple[Path, ...], out: Path) -> None:
-    """Find out which conventions give the figures in files of PUBLISHED studies, and what the figures should be.
+    """Find which conventions give the figures in files of PUBLISHED studies, and what the figures should be.
 
     The format is explained in config/README.md. Needs no GPU and no torch.
     """
@@ -311,7 +320,7 @@ def audit(published: tuple[Path, ...], out: Path) -> None:
 
 
 @main.command()
-@click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+@study_option
 @click.option("--results", type=FOLDER, required=True, help="Folder that holds the study's cells/.")
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the CSV tables to.")
 def tables(study_file: Path, results: Path, out: Path) -> None:
@@ -327,14 +336,14 @@ def tables(study_file: Path, results: Path, out: Path) -> None:
         click.echo("more than one environment was measured; they are never pooled or compared:", err=True)
         click.echo(built["environments"].to_string(index=False), err=True)
     for name, table in built.items():
-        # Before Python 3.13 a carriage return alone is not put in quotes, and ends the row for who reads it.
+        # Before Python 3.13 a carriage return alone is not put in quotes, and a reader takes it for the end of the row.
         whole_rows = table.replace("\r", "\n", regex=True)
         write_text(out / f"{name}.csv", whole_rows.to_csv(index=False))
     click.echo(f"{len(collected.records)} records, {len(built)} tables: {out}")
 
 
 def _collect(study: Study, results: Path) -> "Collected":
-    """The records of a study; says which files there are not used, and why."""
+    """The records of a study. Prints which files are not used, and why."""
     from dpscale.analyse.tables import expected_cells
     from dpscale.records.collect import collect
 
@@ -345,12 +354,12 @@ def _collect(study: Study, results: Path) -> "Collected":
 
 
 @main.command()
-@click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+@study_option
 @click.option("--tables", "tables_folder", type=FOLDER, required=True, help="Folder that `dpscale tables` wrote.")
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
-@click.option("--charts", "charts_folder", type=FOLDER, help="Folder to write the page's charts to, as SVG files too.")
+@click.option("--charts", "charts_folder", type=FOLDER, help="Folder to write the charts of the page to, as SVG files.")
 def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path | None) -> None:
-    """Render the page of a study from its tables: one HTML file that needs nothing beside it."""
+    """Render the page of a study from its tables: one HTML file that needs no other file."""
     from dpscale.present.chart_files import write_charts
     from dpscale.present.page import render
     from dpscale.records.files import write_text
@@ -390,18 +399,18 @@ def compare(
     tables_folder: Path | None,
     out: Path,
 ) -> None:
-    """Set the study SECOND against the study FIRST: two machines, or before and after a change. One HTML page.
+    """Compare SECOND with FIRST: two machines, or before and after a change. Writes one HTML page.
 
-    FIRST and SECOND are study files, as YAML or JSON, whose cells were measured; they can be the same file with the
+    FIRST and SECOND are study files, as YAML or JSON, whose cells were measured. They can be the same file with the
     records of two machines. Needs no GPU and no torch:
 
     \b
         dpscale compare config/before.yaml config/after.yaml --out /tmp/compared.html
         dpscale compare config/mine.yaml config/mine.yaml --results here/mine there/mine --out /tmp/c.html
 
-    Studies that differ in a setting that can change a number are refused, and every such setting is named. Where that
-    difference is what you want to see, name it: --differing precision --differing memory_format. Hardware and software
-    may differ; of each study the records must come from one environment.
+    Studies that differ in a setting that can change a number are refused, and every such setting is named. Where you
+    want to see that difference, name it: --differing precision --differing memory_format. Hardware and software may
+    differ between the studies. The records of one study must come from one environment.
     """
     from dpscale.analyse.comparison import Side, refuse_other_settings
     from dpscale.analyse.comparison import compare as compare_sides
@@ -412,11 +421,11 @@ def compare(
     studies = [Study.read(file) for file in (first, second)]
     refuse_other_settings(studies[0], studies[1], may_differ)  # before reading any record
     folders = results or [study.results for study in studies]
-    one, other = (
+    first_side, second_side = (
         Side(name, study, build_tables(study, _collect(study, folder)))
         for name, study, folder in zip(_names(studies), studies, folders, strict=True)
     )
-    compared = compare_sides(one, other, may_differ)
+    compared = compare_sides(first_side, second_side, may_differ)
     if tables_folder:
         for name, table in compared.tables.items():
             write_text(tables_folder / f"{name}.csv", table.to_csv(index=False))
@@ -431,7 +440,7 @@ def _names(studies: Sequence[Study]) -> list[str]:
 
 
 @main.command()
-@click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+@study_option
 def summary(study_file: Path) -> None:
     """Print the main figures of a study that was run in this folder, and where its page is."""
     from dpscale.present.summary import summary as summarise
@@ -442,9 +451,10 @@ def summary(study_file: Path) -> None:
 
 
 def _read_tables(folder: Path) -> dict[str, Any]:
-    from dpscale.analyse.tables import COLUMNS, read_table
+    from dpscale.analyse.columns import TABLES
+    from dpscale.analyse.tables import read_table
 
     try:
-        return {name: read_table(folder / f"{name}.csv") for name in COLUMNS}
+        return {name: read_table(folder / f"{name}.csv") for name in TABLES}
     except OSError as error:
         raise DpscaleError(f"{folder}: no tables there ({error}). Make them with: dpscale tables") from error

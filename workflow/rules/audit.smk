@@ -1,4 +1,4 @@
-# Other people's published figures: what they rest on, and what they should be. Nothing is measured for it.
+# Figures that others published: how they were computed, and what they should be. This measures nothing.
 
 
 rule audit:

@@ -31,11 +31,11 @@ from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepS
 from dpscale.vocabulary.strategies import STRATEGIES
 from snakemake.exceptions import WorkflowError
 
-# Ten thousand jobs are millions of objects that all live to the end: at its default the garbage collector goes through
-# them again and again.
+# Ten thousand jobs are millions of objects that are all needed until the end. With its default thresholds the garbage
+# collector would visit them again and again.
 gc.set_threshold(50_000, 50, 50)
 
-# The package's command of the same environment as Snakemake itself, also where that is not activated.
+# The `dpscale` command of the environment that Snakemake runs in, also where that is not activated.
 shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 STUDY_SOURCES = [os.path.relpath(path) for path in workflow.config_settings.configfiles] or ["config/config.yaml"]
@@ -80,8 +80,7 @@ CELL_JOB = {
 
 measure_one_at_a_time(workflow)
 
-# What is missing, or there but not of this study. Records of the latter kind are renamed when the run starts, never
-# deleted.
+# Results that are missing, or that are not of this study. Such records are renamed when the run starts, never deleted.
 OUTDATED = Outdated()
 if workflow.is_main_process:
     OUTDATED = find_outdated(STUDY, PLAN, RESULTS, also=outdated_audits(STUDY["published"], RESULTS))
@@ -123,11 +122,11 @@ def configuration(wildcards):
 
 
 def only_to_measure(source, record):
-    """`source` as the only input of cells with `record`s: its time never counts. Where it is to be made, it is made
-    for the cells that are to be measured, and is no input of the others.
+    """`source` as the only input of cells with a `record`: its file time is ignored. Where it is to be made, it is an
+    input of the cells that are to be measured, and of no others.
 
-    Then it is no `ancient` one: Snakemake would hold back a cell whose ancient input is being made, to be measured or
-    not.
+    It is then not `ancient`: Snakemake would make every cell wait whose ancient input is being made, also the finished
+    ones.
     """
     if source.exists() and str(source) not in OUTDATED.paths:
         return ancient(source)
@@ -136,12 +135,12 @@ def only_to_measure(source, record):
 
 
 def chart_labels(wildcards):
-    """One label: with two, and two charts, Snakemake's report would take the second for a switch."""
+    """One label: with two labels, and two charts, Snakemake's report would make a toggle of the second."""
     return {"Chart": f"{wildcards.chart}: {heading_of(CHARTS / f'{wildcards.chart}.svg')}"}
 
 
 def code_of(*folders):
-    """Every file of these folders of the package: a change makes tables or page out of date, never a measurement."""
+    """Every file in these folders of the package. A change makes tables or page out of date, never a measurement."""
     found = (path for folder in folders for path in (PACKAGE / folder).rglob("*"))
     return sorted(os.path.relpath(path) for path in found if path.is_file() and "__pycache__" not in path.parts)
 

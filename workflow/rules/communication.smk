@@ -1,5 +1,5 @@
-# Communication, measured by itself and apart from the timing cells: collectives with nothing else running, and steps
-# taken apart. Records follow the same rules as those of timing cells (see timing.smk).
+# Communication, measured apart from the timing cells: collectives with nothing else running, and the parts of training
+# steps. Records follow the same rules as those of timing cells (see timing.smk).
 
 
 rule collectives:

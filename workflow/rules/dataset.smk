@@ -1,4 +1,4 @@
-# The images, decoded once on the CPU, so that no GPU ever waits for that.
+# The images, decoded once on the CPU, so that no GPU waits for that.
 
 from dpscale.measure.data.arrays import ARRAYS
 

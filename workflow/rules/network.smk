@@ -1,4 +1,4 @@
-# What is known of the network without measuring: its size, its work and its messages. On the CPU.
+# Facts of the network that need no measurement: its size, its FLOPs and its messages. On the CPU.
 
 
 rule network:

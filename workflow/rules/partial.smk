@@ -1,5 +1,5 @@
-# Tables and page from what there is, for when some cells failed. It has no output that Snakemake would compare: it is
-# made anew whenever it is asked for, and the complete page replaces it as soon as the missing cells are measured.
+# Tables and page from the records that exist, for when some cells failed. The rule has no output that Snakemake would
+# compare: it runs whenever it is asked for. The complete page replaces this one when the missing cells are measured.
 
 
 rule partial:

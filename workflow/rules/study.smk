@@ -1,4 +1,4 @@
-# The whole study with every default, for the commands that need all of it.
+# The complete study with every default, for the commands that need it.
 
 
 rule study:

@@ -1,4 +1,4 @@
-# The numbers. Pure and quick: made again whenever a record, the study or their code changes.
+# The tables. Pure and quick: made again whenever a record, the study or their code changes.
 
 
 rule tables:

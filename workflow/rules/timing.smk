@@ -1,4 +1,4 @@
-# One job a cell. It is measured again when its record is missing, when a setting in the record differs from the
+# One job per cell. It is measured again when its record is missing, when a setting in the record differs from the
 # study's, or when the version of the clocked code was raised (see common.smk), and for no other reason.
 
 
@@ -9,7 +9,7 @@ rule time:
         TIMING_RECORD,
     log:
         f"{RESULTS}/logs/{cells.TIMING_PATH}.log",
-    # Run 1 of every cell before run 2 of any: drift then shows as spread, not as a difference between cells.
+    # Run 1 of all cells before run 2 of any: drift then appears as spread, not as a difference between cells.
     priority: lambda wildcards: STUDY["runs"] - int(wildcards.run)
     resources:
         **CELL_JOB,

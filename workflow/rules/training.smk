@@ -1,5 +1,5 @@
-# Training with large batches: one job an arm and seed. Records follow the same rules as those of timing cells (see
-# timing.smk), each under its own arm's settings. A job that was interrupted goes on from the checkpoint beside its record.
+# Training with large batches: one job per arm and seed. Records follow the same rules as those of timing cells (see
+# timing.smk), each under its own arm's settings. An interrupted job continues from the checkpoint beside its record.
 
 
 rule train:
@@ -9,7 +9,7 @@ rule train:
         TRAINING_RECORD,
     log:
         f"{RESULTS}/logs/{cells.TRAINING_PATH}.log",
-    # Seed 1 of every arm before seed 2 of any: an early page then has all arms.
+    # Seed 1 of all arms before seed 2 of any: an early page then has all arms.
     priority: lambda wildcards: STUDY["training"]["seeds"] - int(wildcards.seed)
     resources:
         **CELL_JOB,

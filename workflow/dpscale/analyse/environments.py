@@ -1,5 +1,5 @@
 """Which records may be pooled and compared: those of one environment, that is of the same device model, the same
-images, and the same software that computes and communicates."""
+images, the same software that computes and communicates, and, of every kind, one version of the measurement."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -18,15 +18,27 @@ def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]
 
     Collectives move no images: theirs is the first environment that is like it in everything else.
     """
+    newest = _newest_versions(records.values())
     letters: dict[tuple[str, ...], str] = {}
     chosen: dict[AnyCell, str] = {}
     for cell, record in sorted(records.items(), key=lambda item: ("dataset" not in item[1], item[1]["started_at"])):
-        description = tuple(str(value) for value in _describe(record).values())
+        version = record["measurement_version"]
+        older = "" if version == newest[record["kind"]] else f"version {version}"
+        description = (*(str(value) for value in _describe(record).values()), older)
         if "dataset" not in record:
             alike = (known for known in letters if known[1:] == description[1:])
             description = next(alike, description)
         chosen[cell] = letters.setdefault(description, _letter(len(letters)))
     return chosen
+
+
+def _newest_versions(records: Iterable[Record]) -> dict[str, int]:
+    """The newest version of every kind of measurement among these records."""
+    newest: dict[str, int] = {}
+    for record in records:
+        kind, version = record["kind"], record["measurement_version"]
+        newest[kind] = max(version, newest.get(kind, version))
+    return newest
 
 
 def rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> list[dict[str, Any]]:
@@ -42,6 +54,7 @@ def rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> l
             "links": joined(_describe_link(link) for record in some for link in record["hardware"]["links"]),
             "hosts": joined(record["hardware"]["host"] for record in some),
             "records": len(some),
+            "measurement_versions": joined(f"{record['kind']} {record['measurement_version']}" for record in some),
         }
         for letter, some in members.items()
     ]

@@ -1,4 +1,4 @@
-"""Communication of a step estimated independently of subtraction: E2 to E5 of METHOD. All times are s of one step."""
+"""Communication of a step estimated independently of subtraction: E2 to E5 of docs/method.md. Times are s per step."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,8 +70,9 @@ def from_steps(records: Sequence[Record], label: str) -> dict[str, Estimate]:
 def isolated_step_s(
     name: str, gpus: int, batch_per_gpu: int, network: Mapping[str, Any], links: Links
 ) -> Estimate | None:
-    """E5, the floor: the messages of a step of the strategy `name`, one after the other, with nothing else running. None
-    where one was not timed.
+    """E5, the floor: a step's messages of the strategy `name`, one after the other, with nothing else running.
+
+    None where one was not timed.
 
     DDP reduces its buckets; DataParallel scatters images, broadcasts parameters and buffers, gathers outputs, and
     reduces gradients, all from or to its first GPU.

@@ -1,1 +1,1 @@
-"""Other people's figures: which convention gives what they printed, and what METHOD's definitions give in its place."""
+"""Published figures: which convention gives what was printed, and what the definitions of docs/method.md give."""

@@ -31,31 +31,24 @@ def audit(published: Published) -> Record:
         "bandwidth_unit": published.bandwidth_unit,
         "communication_from": times.formula,
         "times": _times(published),
-        "quantities": [_quantity(one, published.quantities[one.quantity]) for one in found.values()],
+        "quantities": [_quantity(outcome, published.quantities[quantity]) for quantity, outcome in found.items()],
         "corrected": [_corrected(figure) for figure in corrected(published, times)],
         "warnings": [
-            {"check": one.check, "quantity": one.quantity, **_place(one.place), "detail": one.detail}
-            for one in doubts(published, found)
+            {"check": doubt.check, "quantity": doubt.quantity, **doubt.place._asdict(), "detail": doubt.detail}
+            for doubt in doubts(published, found)
         ],
         "remarks": [
             {"quantity": quantity, "verdict": verdict, "sentence": text}
             for quantity, verdict, text in remarks(published, times)
         ],
-        "unmeasured": [_plain(one) for one in published.unmeasured],
-        "training": [_plain(one) for one in published.training],
+        "unmeasured": [_plain(values) for values in published.unmeasured],
+        "training": [_plain(values) for values in published.training],
     }
 
 
 def _times(published: Published) -> list[Record]:
-    tables: dict[str, Mapping[Place, Decimal]] = {
-        "epoch_s": published.epoch_s,
-        "batch_sweep_s": {Place(batch, 1): time for batch, time in published.batch_sweep_s.items()},
-        "strong_scaling_epoch_s": published.strong_scaling_epoch_s,
-    }
     return [
-        {"quantity": quantity, **_place(place), "printed": str(time)}
-        for quantity, table in tables.items()
-        for place, time in table.items()
+        {"quantity": quantity, **place._asdict(), "printed": str(time)} for quantity, place, time in published.times
     ]
 
 
@@ -72,14 +65,14 @@ def _quantity(found: Found, printed: Mapping[Place, Decimal]) -> Record:
         "checkable_cells": len(found.cells),
         "independent_cells": sum(place.gpus > 1 for place in found.cells),
         "supporting_cells": best.supporting if best else 0,
-        "exceptions": [_place(place) for place in found.exceptions],
-        "worst": {**_place(best.worst), "error": best.error(best.worst)} if best else None,
+        "exceptions": [place._asdict() for place in found.exceptions],
+        "worst": {**best.worst._asdict(), "error": best.error(best.worst)} if best else None,
         "rivals": [
             {
                 "name": rival.convention.name,
                 "formula": rival.convention.formula,
-                "would_tell_if_printed": [_place(place) for place in rival.unprinted],
-                "differs_most_at": _place(rival.place),
+                "would_tell_if_printed": [place._asdict() for place in rival.unprinted],
+                "differs_most_at": rival.place._asdict(),
                 "difference": rival.difference,
             }
             for rival in found.rivals
@@ -101,7 +94,7 @@ def _convention(fit: Fit) -> Record:
 def _cell(place: Place, number: Decimal, best: Fit | None) -> Record:
     value = best.values.get(place) if best else None
     return {
-        **_place(place),
+        **place._asdict(),
         "printed": str(number),
         "recomputed": _interval(value),
         "agrees": place in best.agreeing if best and value else None,
@@ -111,15 +104,11 @@ def _cell(place: Place, number: Decimal, best: Fit | None) -> Record:
 def _corrected(figure: Corrected) -> Record:
     return {
         "quantity": figure.quantity,
-        **_place(figure.place),
+        **figure.place._asdict(),
         "corrected": _interval(figure.value),
         "unit": UNITS[figure.quantity],
         "reason": figure.reason,
     }
-
-
-def _place(place: Place) -> Record:
-    return {"batch_per_gpu": place.batch_per_gpu, "gpus": place.gpus}
 
 
 def _interval(interval: Interval | None) -> Record | None:

@@ -1,4 +1,4 @@
-"""Does what was published agree with itself? Checks, each with what it found in which cell."""
+"""Do the published figures agree with each other? Every check returns what it found in which cell."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from dpscale.audit import corrected
 from dpscale.audit.conventions import COLUMN_TOTAL, ELEMENTS, RATES, TABLE_TOTAL, TIMES_N, UNITS, rebuilt_total
-from dpscale.audit.published import Place, Published
+from dpscale.audit.published import AnyPlace, Place, Published
 from dpscale.audit.search import Found
 from dpscale.formulas.interval import Interval
 
@@ -19,11 +19,11 @@ BEFORE_NVLINK_GB_S = 15.75
 
 @dataclass(frozen=True)
 class Doubt:
-    """What is wrong with a published figure: which check says so, of which quantity in which cell, and the numbers."""
+    """What does not agree: the check that found it, the quantity and the cell, and the numbers."""
 
     check: str
     quantity: str
-    place: Place
+    place: AnyPlace
     detail: str
 
 
@@ -36,7 +36,7 @@ def doubts(published: Published, found: Mapping[str, Found]) -> list[Doubt]:
 
 
 def speedup_against_times(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
-    """The printed speedup against T(1,b)/T(N,b); N times that has its own name."""
+    """The printed speedup against T(1,b)/T(N,b). N times that ratio has a check of its own name."""
     for quantity in ("speedup", "speedup_alternative"):
         if quantity not in found:
             continue
@@ -68,7 +68,7 @@ def parts_against_total(published: Published, found: Mapping[str, Found]) -> Ite
 
 
 def compute_is_the_total(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
-    """The printed compute column, where communication was found to be that column less a share of one GPU's time."""
+    """The printed compute column, where communication was found to be that column minus a share of one GPU's time."""
     communication = found.get("communication_s")
     if not communication or not communication.best or COLUMN_TOTAL not in communication.choices:
         return
@@ -95,14 +95,10 @@ def two_sets_of_times(published: Published, found: Mapping[str, Found]) -> Itera
 
 def larger_than_the_dataset(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
     """Batches with no full step: the dataset ends first."""
-    sweep = {Place(batch, 1): batch for batch in published.batch_sweep_s}
-    table = {place: place.batch_per_gpu * place.gpus for place in published.epoch_s}
-    strong = {place: place.batch_per_gpu for place in published.strong_scaling_epoch_s}
-    for quantity, batches in (("batch_sweep_s", sweep), ("epoch_s", table), ("strong_scaling_epoch_s", strong)):
-        for place, images in batches.items():
-            if images > published.dataset_images:
-                detail = f"{images:,} images a step, the dataset has {published.dataset_images:,}"
-                yield Doubt("batch larger than the dataset", quantity, place, detail)
+    for quantity, place, _ in published.times:
+        if place.global_batch > published.dataset_images:
+            detail = f"{place.global_batch:,} images a step, the dataset has {published.dataset_images:,}"
+            yield Doubt("batch larger than the dataset", quantity, place, detail)
 
 
 def above_any_link(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:

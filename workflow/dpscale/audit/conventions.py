@@ -1,9 +1,9 @@
 """The declared space of conventions: every way in which a published figure may have been derived from the times.
 
-A convention is one choice of every kind that its quantity needs. The tuples below are the whole space, METHOD's choice
-first in each; a new convention is one entry. Symbols as in METHOD: N GPUs, b images per GPU and step, D images in an
-epoch, K parameters, T(N,b) seconds an epoch. Tsweep(b) is the one-GPU batch sweep, C(N,b) the compute time, M(N,b) the
-communication time and S(N,b) the speedup as they were printed.
+A convention is one choice of every kind that its quantity needs. The tuples below are the whole space, each with the
+choice of docs/method.md first. A new convention is one entry. Symbols as in docs/method.md: N GPUs, b images per GPU
+and step, D images per epoch, K parameters, T(N,b) seconds per epoch. Tsweep(b) is the one-GPU batch sweep, C(N,b) the
+compute time, M(N,b) the communication time and S(N,b) the speedup as they were printed.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ Value = Callable[[Published, Place], Interval | None]
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to do one thing: its name, its formula, and a sentence's worth of words."""
+    """One way to compute one part: its name, its formula, and its words in a sentence."""
 
     name: str
     formula: str
@@ -59,7 +59,7 @@ class Factor(Choice):
 
 @dataclass(frozen=True)
 class Convention:
-    """A choice of every kind, and what they give together; None where something they need was not printed."""
+    """A choice of every kind, and the value they give together. None where a number they need was not printed."""
 
     choices: tuple[Choice, ...]
     formula: str
@@ -75,7 +75,7 @@ class Convention:
 
     @property
     def differences(self) -> list[str]:
-        """What is not as METHOD defines it, in words."""
+        """What differs from the definitions of docs/method.md, in words."""
         return [choice.sentence for choice in self.choices if not choice.is_method]
 
 
@@ -103,8 +103,8 @@ def _constant(number: float) -> Callable[[Published, Place], float]:
 
 def rebuilt_total(published: Published, place: Place) -> Interval | None:
     """T(1,b) over the printed speedup, only where T(N,b) itself was not printed. Seconds."""
-    one, ratio = _table_one(published, place), _column("speedup")(published, place)
-    return None if place in published.epoch_s or not one or not ratio else one / ratio
+    one_gpu, ratio = _table_one(published, place), _column("speedup")(published, place)
+    return None if place in published.epoch_s or not one_gpu or not ratio else one_gpu / ratio
 
 
 TABLE_ONE = Time("table", "T(1,b)", "T(1,b) of the same table", True, value=_table_one)
@@ -185,16 +185,16 @@ def conventions(quantity: str, published: Published) -> list[Convention]:
 
 
 def _speedups() -> list[Convention]:
-    return [_speedup(ratio, one) for one, ratio in product(ONE_GPU_TIMES, RATIOS)]
+    return [_speedup(ratio, one_gpu) for one_gpu, ratio in product(ONE_GPU_TIMES, RATIOS)]
 
 
-def _speedup(ratio: Ratio, one: Time) -> Convention:
+def _speedup(ratio: Ratio, one_gpu: Time) -> Convention:
     def value(published: Published, place: Place) -> Interval | None:
-        time, total = one.value(published, place), TABLE_TOTAL.value(published, place)
+        time, total = one_gpu.value(published, place), TABLE_TOTAL.value(published, place)
         return ratio.of(time, total, place.gpus) if time and total else None
 
-    formula = ratio.formula.format(one=one.formula, total=TABLE_TOTAL.formula)
-    return Convention((ratio, one), formula, value)
+    formula = ratio.formula.format(one=one_gpu.formula, total=TABLE_TOTAL.formula)
+    return Convention((ratio, one_gpu), formula, value)
 
 
 def _computes() -> list[Convention]:
@@ -211,7 +211,7 @@ def _compute(time: Time, share: Share) -> Convention:
 
 
 def _communications() -> list[Convention]:
-    inferred = [_compute(one, share) for one, share in product(ONE_GPU_TIMES, SHARES)]
+    inferred = [_compute(one_gpu, share) for one_gpu, share in product(ONE_GPU_TIMES, SHARES)]
     printed = _as_it_is(COMPUTE_COLUMN)
     return [
         _communication(total, compute)
@@ -255,7 +255,7 @@ def _bandwidth(factors: tuple[Factor, ...], time: Convention) -> Convention:
 
 
 def _remembered(time: Convention) -> Convention:
-    """The same times, worked out once a cell: hundreds of bandwidths rest on each."""
+    """The same times, computed once per cell: hundreds of bandwidths use each."""
     known: dict[Place, Interval | None] = {}
 
     def value(published: Published, place: Place) -> Interval | None:
@@ -267,7 +267,7 @@ def _remembered(time: Convention) -> Convention:
 
 
 def _parameters(published: Published) -> list[Factor]:
-    """Every number of parameters once, with all that it is the number of: equal numbers are one convention."""
+    """Every number of parameters once, with the names of all networks that have it: equal ones are one convention."""
     names: dict[int, list[str]] = {}
     for number, name in (
         (published.parameters_trained, "trained"),

@@ -1,10 +1,11 @@
-"""The figures that METHOD's definitions give for the published times, their rounding carried through as an interval."""
+"""The figures that the definitions of docs/method.md give for published times, with their rounding as an interval."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from dpscale.audit.conventions import COLUMN_TOTAL, DIVIDED, SWEEP_ONE, TABLE_ONE, TABLE_TOTAL, Time
-from dpscale.audit.published import Place, Published
+from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import Found
 from dpscale.formulas import scaling
 from dpscale.formulas.interval import Interval
@@ -30,7 +31,7 @@ class Corrected:
     """A figure in a cell. `value` is None where it cannot be recomputed; the reason then says why."""
 
     quantity: str
-    place: Place
+    place: AnyPlace
     value: Interval | None
     reason: str
 
@@ -40,21 +41,21 @@ class Basis:
     """The totals and one-GPU times, in seconds, that communication is inferred from."""
 
     total: Time
-    one: Time
+    one_gpu: Time
 
     @property
     def formula(self) -> str:
-        return f"{self.total.formula} - {self.one.formula}/N"
+        return f"{self.total.formula} - {self.one_gpu.formula}/N"
 
 
 TABLE = Basis(TABLE_TOTAL, TABLE_ONE)
 
 
 def basis(found: Mapping[str, Found]) -> Basis:
-    """The table's times; but where the authors subtracted another set of totals of their own, that set.
+    """The times of the table; or, where the authors subtracted from another set of totals, that set.
 
-    Their printed compute column can be such a set: less a one-GPU time over N it is METHOD's formula, on the times
-    that belong together. The totals of the table are then of another measurement.
+    Their printed compute column can be such a set: minus a one-GPU time over N it is the formula of docs/method.md, on
+    times that belong together. The totals of the table are then of another measurement.
     """
     chosen = found["communication_s"].choices if "communication_s" in found else ()
     if COLUMN_TOTAL in chosen and DIVIDED in chosen:
@@ -68,20 +69,16 @@ def corrected(published: Published, times: Basis) -> Iterator[Corrected]:
         "speedup": lambda place: speedup(published, place),
         "efficiency": lambda place: scaling.efficiency(speedup(published, place), place.gpus),
         "images_per_s": lambda place: published.dataset_images / _seconds(TABLE_TOTAL, published, place),
-        "compute_s": lambda place: scaling.compute_s(_seconds(times.one, published, place), place.gpus),
+        "compute_s": lambda place: scaling.compute_s(_seconds(times.one_gpu, published, place), place.gpus),
         "communication_s": lambda place: communication_s(published, times, place),
         "bandwidth": lambda place: bandwidth_gb_s(published, times, place),
     }
     for quantity, formula in formulas.items():
         for place in published.places:
             if place.gpus > 1:
-                yield _attempt(quantity, place, formula)
-    for shared in published.strong_scaling_epoch_s:
-        yield _attempt(
-            "speedup_strong",
-            Place(shared.batch_per_gpu // shared.gpus, shared.gpus),
-            lambda place: _strong_speedup(published, place),
-        )
+                yield _attempt(quantity, place, partial(formula, place))
+    for strong in published.strong_scaling_epoch_s:
+        yield _attempt("speedup_strong", strong, partial(_strong_speedup, published, strong))
 
 
 def speedup(published: Published, place: Place) -> Interval:
@@ -90,9 +87,9 @@ def speedup(published: Published, place: Place) -> Interval:
 
 
 def communication_s(published: Published, times: Basis, place: Place) -> Interval:
-    """Total less the one-GPU time over N. Raises NotRecomputableError."""
-    one, total = _seconds(times.one, published, place), _seconds(times.total, published, place)
-    return scaling.communication_s(one, total, place.gpus)
+    """The total minus the one-GPU time over N. Raises NotRecomputableError."""
+    one_gpu_s, total_s = _seconds(times.one_gpu, published, place), _seconds(times.total, published, place)
+    return scaling.communication_s(one_gpu_s, total_s, place.gpus)
 
 
 def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval:
@@ -110,22 +107,21 @@ def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval
     return scaling.bandwidth_gb_s(volume, steps, seconds)
 
 
-def _strong_speedup(published: Published, place: Place) -> Interval:
+def _strong_speedup(published: Published, place: StrongPlace) -> Interval:
     """T(1,B) / T(N,B/N)."""
-    global_batch = place.batch_per_gpu * place.gpus
-    one = _seconds(TABLE_ONE, published, Place(global_batch, 1))
-    return scaling.speedup(one, Interval.of(published.strong_scaling_epoch_s[Place(global_batch, place.gpus)]))
+    one_gpu_s = _seconds(TABLE_ONE, published, Place(place.global_batch, 1))
+    return scaling.speedup(one_gpu_s, Interval.of(published.strong_scaling_epoch_s[place]))
 
 
-def _attempt(quantity: str, place: Place, formula: Callable[[Place], Interval]) -> Corrected:
+def _attempt(quantity: str, place: AnyPlace, formula: Callable[[], Interval]) -> Corrected:
     try:
-        return Corrected(quantity, place, formula(place), "")
+        return Corrected(quantity, place, formula(), "")
     except NotRecomputableError as missing:
         return Corrected(quantity, place, None, str(missing))
 
 
 def _seconds(time: Time, published: Published, place: Place) -> Interval:
-    if place.batch_per_gpu * place.gpus > published.dataset_images:
+    if place.global_batch > published.dataset_images:
         raise NotRecomputableError(f"capped: N*b > {published.dataset_images} images, no full step")
     seconds = time.value(published, place)
     if seconds is None:

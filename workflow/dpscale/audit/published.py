@@ -26,7 +26,20 @@ class Place(NamedTuple):
     batch_per_gpu: int
     gpus: int
 
+    @property
+    def global_batch(self) -> int:
+        """Images per step, N*b."""
+        return self.batch_per_gpu * self.gpus
 
+
+class StrongPlace(NamedTuple):
+    """A cell of a published table of strong scaling, where the global batch is held fixed while GPUs are added."""
+
+    global_batch: int
+    gpus: int
+
+
+AnyPlace = Place | StrongPlace
 Printed = Mapping[Place, Decimal]
 
 
@@ -46,7 +59,7 @@ class Published:
     parameters_quoted: int | None
     batch_sweep_s: Mapping[int, Decimal]
     epoch_s: Printed
-    strong_scaling_epoch_s: Printed
+    strong_scaling_epoch_s: Mapping[StrongPlace, Decimal]
     quantities: Mapping[str, Printed]
     bandwidth_unit: str | None
     unmeasured: Sequence[Mapping[str, Any]]
@@ -71,12 +84,21 @@ class Published:
             parameters_quoted=parameters.get("parameters_quoted"),
             batch_sweep_s={int(batch): Decimal(time) for batch, time in values.get("batch_sweep_s", {}).items()},
             epoch_s=_table(values["epoch_s"]),
-            strong_scaling_epoch_s=_table(values.get("strong_scaling_epoch_s", {})),
+            strong_scaling_epoch_s={
+                StrongPlace(*cell): time for cell, time in _table(values.get("strong_scaling_epoch_s", {})).items()
+            },
             quantities={name: _table(printed[name]) for name in QUANTITIES if name in printed},
             bandwidth_unit=bandwidth.get("unit"),
             unmeasured=values.get("unmeasured", []),
             training=printed.get("training", []),
         )
+
+    @property
+    def times(self) -> Iterator[tuple[str, AnyPlace, Decimal]]:
+        """Every epoch time: the name of its table, its cell, and the seconds."""
+        yield from (("epoch_s", *cell) for cell in self.epoch_s.items())
+        yield from (("batch_sweep_s", Place(batch, 1), time) for batch, time in self.batch_sweep_s.items())
+        yield from (("strong_scaling_epoch_s", *cell) for cell in self.strong_scaling_epoch_s.items())
 
     @property
     def places(self) -> list[Place]:
@@ -111,8 +133,8 @@ def collect_audits(results: Path, published: Sequence[str]) -> list[Record]:
 
 
 def outdated_audits(published: Sequence[str], results: Path) -> Iterator[Path]:
-    """Audits under the folder `results` of another version of their published file: one that is put in its place can
-    be older than its audit."""
+    """Audits under the folder `results` of another version of their published file: a file that replaces it can be
+    older than its audit."""
     for study in read_all(published).values():
         path = results / AUDIT_PATH.format(id=study.id)
         try:
@@ -123,7 +145,7 @@ def outdated_audits(published: Sequence[str], results: Path) -> Iterator[Path]:
 
 
 class _PrintedLoader(yaml.SafeLoader):
-    """Reads numbers with their digits: 1.40 has two decimals. What is no plain decimal number stays text."""
+    """Reads numbers with their digits: 1.40 has two decimals. Anything but a plain decimal number stays text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [key.value for key, _ in node.value]
@@ -144,7 +166,7 @@ for _tag in ("int", "float"):
 
 
 def _with_text_keys(values: Any) -> Any:
-    """JSON Schema wants keys to be text."""
+    """JSON Schema needs keys that are text."""
     if isinstance(values, Mapping):
         return {str(key): _with_text_keys(value) for key, value in values.items()}
     return [_with_text_keys(value) for value in values] if isinstance(values, list) else values
@@ -160,7 +182,7 @@ def _table(rows: Mapping[str, Any]) -> Printed:
 
 
 def _contradictions(values: Mapping[str, Any]) -> list[str]:
-    """What the schema cannot say: every figure needs times of its batch, and a global batch divides by its GPUs."""
+    """What the schema cannot express: every figure needs times of its batch, and a global batch divides by its GPUs."""
     without_times = [
         f"published.{name}.{batch}: epoch_s has no times at batch {batch}"
         for name in QUANTITIES

@@ -1,4 +1,4 @@
-"""The search: which conventions give what was printed, how sure that is, and what would tell several apart.
+"""The search: which conventions give what was printed, how sure that is, and which cell would decide between them.
 
 A convention reproduces a cell where the interval of its result, every input known to half a unit of its last printed
 digit, meets the interval of what was printed.
@@ -7,19 +7,21 @@ digit, meets the interval of what was printed.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+
+import numpy as np
 
 from dpscale.audit.conventions import Convention, conventions
 from dpscale.audit.published import Place, Published
 from dpscale.formulas.interval import Interval
 
-# A fit that unrelated numbers would get as often as this is not called found.
+# Where unrelated numbers would fit as well with at least this probability, a convention is not called found.
 CHANCE_LIMIT = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a convention gives beside what was printed. `values` lacks cells whose inputs are missing or cancel out."""
+    """A convention's values beside the printed ones. `values` lacks cells whose inputs are missing or cancel out."""
 
     convention: Convention
     printed: Mapping[Place, Interval]
@@ -32,12 +34,12 @@ class Fit:
 
     @property
     def supporting(self) -> int:
-        """How many cells it reproduces that could have come out otherwise: one GPU beside itself proves nothing."""
+        """How many cells with several GPUs it reproduces. One GPU compared with itself proves nothing."""
         return sum(place.gpus > 1 for place in self.agreeing)
 
     @property
     def reproduced(self) -> tuple[int, int]:
-        """How many cells it reproduces: those that prove something, and all."""
+        """How many cells it reproduces: with several GPUs, and in all."""
         return self.supporting, len(self.agreeing)
 
     @property
@@ -49,9 +51,7 @@ class Fit:
         """Difference over the larger of the two, from 0 to 2, in a cell; 2 where the convention gives nothing."""
         if place not in self.values:
             return 2.0
-        printed, value = self.printed[place].value, self.values[place].value
-        larger = max(abs(printed), abs(value))
-        return abs(printed - value) / larger if larger else 0.0
+        return _difference(self.printed[place].value, self.values[place].value)
 
     @property
     def worst(self) -> Place:
@@ -69,10 +69,10 @@ class Fit:
 
 @dataclass(frozen=True)
 class Rival:
-    """Another convention that reproduces as much, and what would tell it from the best one.
+    """Another convention that reproduces as many cells, and the cells in which it differs from the best one.
 
-    `unprinted` are cells where times are known, the figure was not printed, and the two differ for certain. Among the
-    printed ones they differ most in `place`, by the fraction `difference` there, which the rounding hides.
+    `unprinted` are cells where times are known, the figure was not printed, and the two certainly differ. Among the
+    printed cells they differ most in `place`, by the fraction `difference`, which the rounding hides.
     """
 
     convention: Convention
@@ -122,7 +122,7 @@ class Found:
 
     @property
     def exceptions(self) -> list[Place]:
-        """The cells that could be checked and that the best convention does not give."""
+        """The cells that could be checked and that the best convention does not reproduce."""
         return [place for place in self.cells if self.best and place not in self.best.agreeing]
 
     @property
@@ -155,11 +155,7 @@ def search(published: Published, quantity: str) -> Found:
 
 def at_least(wanted: int, chances: Iterable[float]) -> float:
     """The chance that `wanted` or more of independent events happen (Poisson binomial distribution)."""
-    exactly = [1.0]
-    for chance in chances:
-        missed = [probability * (1 - chance) for probability in exactly] + [0.0]
-        happened = [0.0] + [probability * chance for probability in exactly]
-        exactly = [one + other for one, other in zip(missed, happened, strict=True)]
+    exactly = reduce(np.convolve, [(1 - chance, chance) for chance in chances], np.ones(1))
     return math.fsum(exactly[wanted:])
 
 
@@ -191,8 +187,8 @@ def _chance(printed: Interval, value: Interval) -> float:
 
 def _rival(best: Fit, other: Fit, published: Published) -> Rival:
     unprinted = [place for place in published.places if place not in best.printed]
-    one, two = (_values(fit.convention.value, published, unprinted) for fit in (best, other))
-    apart = [place for place in unprinted if place in one and place in two and not one[place].meets(two[place])]
+    values, others = (_values(fit.convention.value, published, unprinted) for fit in (best, other))
+    apart = [place for place in values if place in others and not values[place].meets(others[place])]
     shared = sorted(best.values.keys() & other.values.keys())
     differences = {place: _difference(best.values[place].value, other.values[place].value) for place in shared}
     place = max(shared, key=lambda place: differences[place])
@@ -225,6 +221,7 @@ def _constant_between(best: Fit, other: Fit) -> float | None:
     return ratios[0] if is_constant else None
 
 
-def _difference(one: float, other: float) -> float:
-    larger = max(abs(one), abs(other))
-    return abs(one - other) / larger if larger else 0.0
+def _difference(value: float, other: float) -> float:
+    """As a fraction of the larger of the two."""
+    larger = max(abs(value), abs(other))
+    return abs(value - other) / larger if larger else 0.0

@@ -1,4 +1,4 @@
-"""What was found, in one sentence a quantity, built from the outcome."""
+"""What was found, in one sentence per quantity, made from the outcome."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,9 +42,9 @@ def remarks(published: Published, times: Basis) -> Iterator[tuple[str, str, str]
             "authors subtracted; those of their table are another measurement."
         )
         yield "communication_s", "from other times", text
-    for one in published.unmeasured:
-        place = Place(one["batch_per_gpu"], one["gpus"])
-        yield "epoch_s", "not measured", f"There is no time at {place_words(place)}: {one['why']}."
+    for cell in published.unmeasured:
+        place = Place(cell["batch_per_gpu"], cell["gpus"])
+        yield "epoch_s", "not measured", f"There is no time at {place_words(place)}: {cell['why']}."
     if published.training:
         text = "Loss and accuracy stand as published: nothing that was printed allows them to be recomputed."
         yield "training", "not recomputable", text
@@ -101,16 +101,16 @@ def _certainty(found: Found) -> str:
 
 
 def _rival(rival: Rival, best: Fit) -> str:
-    """How another convention differs from the best one, and what would tell them apart."""
+    """How another convention differs from the best one, and which cell would decide between them."""
     other = [choice.sentence for choice in rival.convention.choices if choice not in best.convention.choices]
     if rival.unprinted:
-        told = f"{place_words(rival.unprinted[0])} would tell, which was not printed"
+        decided_by = f"{place_words(rival.unprinted[0])} would tell, which was not printed"
     elif rival.difference:
         apart = "less than 0.1 %" if rival.difference < 0.0005 else f"{rival.difference * 100:.1f} %"
-        told = f"{apart} apart at most, at {place_words(rival.place)}"
+        decided_by = f"{apart} apart at most, at {place_words(rival.place)}"
     else:
-        told = "the same in every cell here"
-    return f"with {', '.join(other)} ({told})"
+        decided_by = "the same in every cell here"
+    return f"with {', '.join(other)} ({decided_by})"
 
 
 def _miss(fit: Fit, place: Place, printed: Printed) -> str:

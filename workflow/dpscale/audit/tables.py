@@ -1,4 +1,4 @@
-"""The tables of audits, from their records: one row a cell, one a quantity, one a warning."""
+"""The tables of audits, from their records: one row per cell, per quantity, and per warning."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,9 +6,11 @@ from typing import Any
 
 Row = dict[str, Any]
 
+# A cell of a quantity. A cell of strong scaling has a global batch, every other one a batch per GPU.
+KEYS = ("quantity", "batch_per_gpu", "global_batch", "gpus")
 COLUMNS: dict[str, list[str]] = {
     "audit": [
-        "study", "quantity", "batch_per_gpu", "gpus", "published", "published_unit", "verdict", "convention",
+        "study", *KEYS, "published", "published_unit", "verdict", "convention",
         "recomputed", "recomputed_low", "recomputed_high", "agrees",
         "corrected", "corrected_low", "corrected_high", "unit", "reason", "warnings",
     ],
@@ -16,7 +18,7 @@ COLUMNS: dict[str, list[str]] = {
         "study", "title", "quantity", "verdict", "convention", "supporting_cells", "independent_cells",
         "conventions_tried", "conventions_fitting", "chance", "scale_chance", "sentence",
     ],
-    "audit_warnings": ["study", "check", "quantity", "batch_per_gpu", "gpus", "detail"],
+    "audit_warnings": ["study", "check", *KEYS, "detail"],
 }  # fmt: skip
 
 # `published` keeps the digits that were printed.
@@ -25,10 +27,10 @@ TEXT_COLUMNS = (
     *("title", "sentence", "check", "detail"),
 )
 
-# The corrected figure beside a published one that is not of the same name.
+# The corrected quantity beside a published one of another name.
 CORRECTED_BY = {"speedup_alternative": "speedup"}
 
-Key = tuple[str, int, int]
+Key = tuple[Any, ...]
 
 
 def rows(audits: Iterable[Mapping[str, Any]]) -> dict[str, list[Row]]:
@@ -42,7 +44,7 @@ def rows(audits: Iterable[Mapping[str, Any]]) -> dict[str, list[Row]]:
 
 
 def _cells(audit: Mapping[str, Any]) -> Iterator[Row]:
-    """Times first, then every quantity that was published, then what only the definitions give."""
+    """Times first, then every published quantity, then the quantities that were only computed here."""
     corrected = {_key(figure): figure for figure in audit["corrected"]}
     warnings: dict[Key, dict[str, None]] = defaultdict(dict)
     for warning in audit["warnings"]:
@@ -51,7 +53,7 @@ def _cells(audit: Mapping[str, Any]) -> Iterator[Row]:
     for quantity in audit["quantities"]:
         name = quantity["quantity"]
         for cell in quantity["cells"]:
-            printed[name, cell["batch_per_gpu"], cell["gpus"]] = {
+            printed[_key({"quantity": name, **cell})] = {
                 "published": cell["printed"],
                 "published_unit": audit["bandwidth_unit"] if name == "bandwidth" else "s" if name[-2:] == "_s" else "",
                 "verdict": quantity["verdict"],
@@ -60,13 +62,11 @@ def _cells(audit: Mapping[str, Any]) -> Iterator[Row]:
                 **_columns("recomputed", cell["recomputed"]),
             }
     for key in {**printed, **corrected}:
-        name, batch_per_gpu, gpus = key
-        figure = corrected.get((CORRECTED_BY.get(name, name), batch_per_gpu, gpus))
+        name, *place = key
+        figure = corrected.get((CORRECTED_BY.get(name, name), *place))
         yield {
             "study": audit["id"],
-            "quantity": name,
-            "batch_per_gpu": batch_per_gpu,
-            "gpus": gpus,
+            **dict(zip(KEYS, key, strict=True)),
             **printed.get(key, {}),
             **(_columns("corrected", figure["corrected"]) if figure else {}),
             **({"unit": figure["unit"], "reason": figure["reason"]} if figure else {}),
@@ -96,4 +96,4 @@ def _columns(name: str, interval: Mapping[str, float] | None) -> Row:
 
 
 def _key(row: Mapping[str, Any]) -> Key:
-    return row["quantity"], row["batch_per_gpu"], row["gpus"]
+    return tuple(row.get(name) for name in KEYS)

@@ -1,4 +1,4 @@
-"""What a printed number may have been before it was rounded, and arithmetic on that (Moore 1966, Interval Analysis)."""
+"""The interval in which a rounded number lies, and arithmetic with such intervals (Moore 1966, Interval Analysis)."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,7 +9,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """All numbers from `low` to `high`; `value` is what comes out of the numbers as they were printed.
+    """All numbers from `low` to `high`. `value` is the result for the numbers exactly as they were printed.
 
     Division raises ZeroDivisionError where the divisor may be zero: the quotient is then not resolvable.
     """
@@ -42,7 +42,7 @@ class Interval:
         if not isinstance(divisor, Interval):
             return self * (1 / divisor)
         inverse = 1 / divisor
-        ends = [one * other for one in (self.low, self.high) for other in (inverse.low, inverse.high)]
+        ends = [end * factor for end in (self.low, self.high) for factor in (inverse.low, inverse.high)]
         return Interval(self.value / divisor.value, min(ends), max(ends))
 
     def __rtruediv__(self, dividend: float) -> "Interval":

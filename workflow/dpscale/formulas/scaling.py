@@ -73,13 +73,13 @@ def communication_step_s(baseline_step_s: Number, step_s: Number) -> Number:
 
 
 def ring_allreduce_bytes(gpus: int, gradient_bytes: int) -> float:
-    """Bytes a GPU sends per step, 2 * (N-1)/N * K*s: reduce-scatter then all-gather (Patarasuk and Yuan 2009)."""
+    """Bytes sent per GPU and step, 2 * (N-1)/N * K*s: reduce-scatter then all-gather (Patarasuk and Yuan 2009)."""
     return 2 * (gpus - 1) / gpus * gradient_bytes
 
 
 def root_link_bytes(gpus: int, batch_per_gpu: int, gradient_bytes: int, buffer_bytes: int) -> int:
-    """Bytes through the links of DataParallel's first GPU per step: images out, parameters and buffers out (a broadcast
-    sends them once, others pass them on), logits in, gradients in."""
+    """Bytes per step through the links of DataParallel's first GPU: images out, parameters and buffers out (once, by a
+    broadcast that the other GPUs pass on), logits in, gradients in."""
     others = gpus - 1
     return others * batch_per_gpu * (IMAGE_BYTES + LOGITS_BYTES) + 2 * gradient_bytes + buffer_bytes
 
@@ -102,5 +102,5 @@ def bus_bandwidth_gb_s(operation: str, gpus: int, message_bytes: int, seconds: N
 
 
 def resolvable(communication: Estimate) -> bool:
-    """Whether a bandwidth can be told: the communication time is positive and its interval excludes zero."""
+    """Whether a bandwidth can be computed: the communication time is positive and its interval excludes zero."""
     return communication.value > 0 and communication.interval[0] > 0  # no interval is not above zero either

@@ -1,6 +1,7 @@
 """Medians of repeated timings with their 95 % bootstrap intervals, and figures derived from them."""
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +9,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import scipy  # its parts load when they are first used: an audit needs none of them
 from numpy.typing import NDArray
 
 RESAMPLES = 2000
@@ -19,7 +21,7 @@ Draws = Floats  # (RESAMPLES,)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and its bootstrap distribution; `draws` is None where one timing alone tells no spread."""
+    """A figure and its bootstrap distribution. `draws` is None where there is only one timing, and so no spread."""
 
     value: float
     draws: Draws | None
@@ -66,10 +68,10 @@ def _medians(values: NDArray[np.float64], counts: NDArray[np.int64]) -> Draws:
 
 
 def derive(formula: Callable[..., Any], *estimates: Estimate) -> Estimate:
-    """The figure `formula` gives for estimates that were drawn independently, spread carried through."""
+    """The figure that `formula` gives for independently drawn estimates, with its spread."""
     value = float(formula(*(estimate.value for estimate in estimates)))
     draws = [estimate.draws for estimate in estimates]
-    if any(one is None for one in draws):
+    if any(drawn is None for drawn in draws):
         return Estimate(value, None)
     return Estimate(value, np.asarray(formula(*draws)))
 
@@ -85,46 +87,21 @@ class SmallSample:
 
 def mean_with_t_interval(values: Sequence[float]) -> SmallSample:
     """The mean and its 95 % interval by Student's t, for values drawn independently from a normal distribution."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return SmallSample(mean, math.nan, math.nan)
-    half = t_quantile(len(values) - 1) * math.sqrt(_variance_of_mean(values))
-    return SmallSample(mean, mean - half, mean + half)
+    return _small_sample(float(np.mean(values)), lambda: scipy.stats.ttest_1samp(values, 0))
 
 
 def welch_difference(values: Sequence[float], others: Sequence[float]) -> SmallSample:
-    """Mean of `values` less that of `others`, with Welch's 95 % interval (Welch 1947): the spreads may differ."""
+    """Mean of `values` minus that of `others`, with Welch's 95 % interval (Welch 1947): the spreads may differ."""
     difference = float(np.mean(values) - np.mean(others))
-    if min(len(values), len(others)) < 2:
-        return SmallSample(difference, math.nan, math.nan)
-    parts = [(_variance_of_mean(sample), len(sample) - 1) for sample in (values, others)]
-    variance = sum(part for part, _ in parts)
-    if variance == 0:
-        return SmallSample(difference, difference, difference)
-    degrees_of_freedom = variance**2 / sum(part**2 / freedom for part, freedom in parts)
-    half = t_quantile(degrees_of_freedom) * math.sqrt(variance)
-    return SmallSample(difference, difference - half, difference + half)
+    return _small_sample(difference, lambda: scipy.stats.ttest_ind(values, others, equal_var=False))
 
 
-def t_quantile(degrees_of_freedom: float, probability: float = INTERVAL[1]) -> float:
-    """Quantile of Student's t for at least 1 degree of freedom and a probability above a half.
-
-    With t = sqrt(f) * tan(angle) the density becomes a power of the cosine: Gauss-Legendre integrates it, bisection
-    inverts it.
-    """
-    nodes, weights = np.polynomial.legendre.leggauss(64)
-    log_scale = math.lgamma((degrees_of_freedom + 1) / 2) - math.lgamma(degrees_of_freedom / 2)
-    scale = math.exp(log_scale) / math.sqrt(math.pi)
-
-    def above_half(angle: float) -> float:
-        cosines = np.cos(angle / 2 * (nodes + 1))
-        return float(scale * angle / 2 * (weights * cosines ** (degrees_of_freedom - 1)).sum())
-
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if above_half(middle) < probability - 0.5 else (low, middle)
-    return math.sqrt(degrees_of_freedom) * math.tan(low)
+def _small_sample(value: float, test: Callable[[], Any]) -> SmallSample:
+    with warnings.catch_warnings():
+        # Of a single value, whose interval is NaN, and of equal values, whose interval is the value itself.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        low, high = test().confidence_interval(INTERVAL[1] - INTERVAL[0])
+    return SmallSample(value, float(low), float(high))
 
 
 @dataclass(frozen=True)
@@ -136,12 +113,12 @@ class Bounded:
     high: Floats
 
     def map(self, function: Callable[[Floats], Floats]) -> "Bounded":
-        """A growing function of all three."""
+        """An increasing function of all three."""
         return Bounded(function(self.value), function(self.low), function(self.high))
 
 
 def bounded_difference(figures: Bounded, others: Bounded) -> Bounded:
-    """`figures` less `others`, which are independent of them, from the intervals alone (Zou and Donner 2008).
+    """`figures` minus `others`, which are independent of them, from the intervals alone (Zou and Donner 2008).
 
     Each side's distance from figure to limit stands for its error there, so that intervals need not be symmetric.
     """
@@ -160,7 +137,3 @@ def bounded_ratio(figures: Bounded, others: Bounded) -> Bounded:
 
 def _logarithm(values: Floats) -> Floats:
     return np.log(values, where=values > 0, out=np.full_like(values, np.nan))
-
-
-def _variance_of_mean(values: Sequence[float]) -> float:
-    return float(np.var(values, ddof=1)) / len(values)

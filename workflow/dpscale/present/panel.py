@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 import altair as alt
+import numpy as np
+import scipy
 import vl_convert
 
 from dpscale.present import words
@@ -385,18 +386,11 @@ def _labels(panel: Panel, frame: Frame) -> list[Row]:
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """The places nearest to the wanted ones that are `gap` apart or more, in their order, in [low, high].
 
-    Less `gap` times its rank, no place may be below the one before: least squares under that is isotonic
-    regression, solved by pooling adjacent violators.
+    Without `gap` times its rank, no place may be below the one before: least squares under that is isotonic regression.
     """
-    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
-    pools: list[list[float]] = []
-    for rank, index in enumerate(order):
-        pools.append([wanted[index] - rank * gap])
-        while len(pools) > 1 and fmean(pools[-2]) > fmean(pools[-1]):
-            pools[-2:] = [pools[-2] + pools[-1]]
-    levels = [fmean(pool) for pool in pools for _ in pool]
-    highest = high - (len(wanted) - 1) * gap
-    places = [0.0] * len(wanted)
-    for rank, index in enumerate(order):
-        places[index] = min(max(levels[rank], low), highest) + rank * gap
-    return places
+    order = np.argsort(wanted, kind="stable")
+    offsets = gap * np.arange(len(wanted))
+    levels = scipy.optimize.isotonic_regression(np.asarray(wanted)[order] - offsets).x
+    places = np.empty(len(wanted))
+    places[order] = np.clip(levels, low, high - gap * (len(wanted) - 1)) + offsets
+    return [float(place) for place in places]

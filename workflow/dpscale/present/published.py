@@ -88,7 +88,10 @@ def _details(warnings: pd.DataFrame) -> str:
 
 
 def _place(row: Row) -> str:
-    return f"batch {row['batch_per_gpu']:,} on {words.plural(row['gpus'], 'GPU')}"
+    name, batch = "batch", row["batch_per_gpu"]
+    if words.is_known(row["global_batch"]):
+        name, batch = "global batch", row["global_batch"]
+    return f"{name} {words.whole(batch)} on {words.plural(row['gpus'], 'GPU')}"
 
 
 def _strong_speedups(cells: pd.DataFrame) -> list[str]:

@@ -17,7 +17,7 @@ def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_t
     """What keeps a valid record from being the result of `cell` in a study with these settings; empty when it is.
 
     A setting that the record does not name has its default. With `older_too`, records of older versions of the
-    measurement pass that tables can still read; those may name settings that are gone.
+    measurement pass where tables can still read them. Such records may name settings that no longer exist.
     """
     version, measured = VERSIONS[cell.kind], record["measurement_version"]
     is_older = older_too and measured != version.current and version.reads(measured)
@@ -34,8 +34,8 @@ def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_t
 
 @dataclass(frozen=True)
 class Collected:
-    """The records of a study: those that answer its cells, what is wrong with the files that do not, how cells that
-    were tried in vain ended, and the facts of its network, None where they were not made."""
+    """The records of a study: those that answer its cells, what is wrong with the files that do not, how cells
+    that failed ended, and the facts of its network, None where they were not made."""
 
     records: dict[AnyCell, Record]
     rejected: dict[AnyCell, str]
@@ -48,9 +48,9 @@ def examine(
 ) -> Iterator[tuple[AnyCell, Record | None, str]]:
     """Every cell with its record under the folder `results`, or with None and what is wrong with the file there.
 
-    A record that is damaged, or that was measured under other settings, is never given out; one of an older version
-    only with `older_too` (see `differences`). The last item is empty where the record is good, and where there is no
-    file.
+    A record that is damaged, or that was measured under other settings, is never returned. One of an older version is
+    returned only with `older_too` (see `differences`). The last item is empty where the record is good, and where there
+    is no file.
     """
     for cell in cells:
         path = results / cell.path
@@ -67,7 +67,7 @@ def examine(
 
 
 def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:
-    """All records that answer `cells`, those of older versions included, and what is known of the cells that have none."""
+    """All records that answer `cells`, also those of older versions, and what is known of the cells that have none."""
     collected = Collected({}, {}, {}, read_network_facts(results, study))
     without_dataset = find_dataset_failure(results)
     for cell, record, problem in examine(results, cells, study, older_too=True):

@@ -1,7 +1,7 @@
-"""Cells that were tried and left no record: what their logs say of it.
+"""Cells that failed: what their logs say.
 
-Ends of logs go into tables and pages, which people publish: what is private in them is taken out here, where they are
-read.
+The last lines of logs go into tables and pages, which people publish. So what is private is removed here, where the
+logs are read.
 """
 
 import os
@@ -20,14 +20,14 @@ LINE_CHARACTERS = 300
 # Where Snakemake's executor for Slurm leaves the logs of jobs that failed, relative to the project's folder.
 SLURM_LOGS = Path(".snakemake/slurm_logs")
 
-# How the last line begins that a cell, and the making of the dataset, print when all went well.
+# How the last line of a log begins where a cell, or making the dataset, succeeded.
 RECORD_WRITTEN = "record: "
 DATASET_MADE = "dataset: "
 
 # What Slurm says of a job that it ended itself, such as
 # slurmstepd-gn1: error: *** JOB 7 ON gn1 CANCELLED AT 2026-11-20T12:00:00 DUE TO TIME LIMIT ***
 _ENDED_BY_SLURM = re.compile(r"error: (\*\*\* (?:JOB|STEP) .*\*\*\*|.*oom.kill.*)", re.IGNORECASE)
-# Lines of Slurm itself in a log that is else Snakemake's.
+# Lines of Slurm itself in a log that is otherwise Snakemake's.
 _SLURMS_OWN = re.compile(r"(slurm|srun|sbatch)[\w.-]*: ")
 
 
@@ -35,8 +35,8 @@ _SLURMS_OWN = re.compile(r"(slurm|srun|sbatch)[\w.-]*: ")
 class Failure:
     """Why a cell has no record: its state, the reason in one line, and the last lines of the logs that say so.
 
-    `failed` is a cell that said so, or that Slurm ended. One that just stopped is `unfinished`: it was killed, or it is
-    still running.
+    A cell has `failed` where its log says so, or where Slurm ended it. Otherwise it is `unfinished`: it was killed, or
+    it is still running.
     """
 
     state: str
@@ -45,13 +45,13 @@ class Failure:
 
 
 def find_failure(results: Path, cell: AnyCell) -> Failure | None:
-    """How the last attempt at `cell` ended; None where there was none, or where it went well."""
+    """How the last attempt at `cell` ended. None where there was no attempt, or where it succeeded."""
     log = (results / "logs" / cell.path).with_suffix(".log")
     slurm_log = _slurm_log(results, cell, since=log)
     own_lines = _last_lines(log)
     if own_lines and own_lines[-1].startswith(RECORD_WRITTEN):
         own_lines = []  # of an earlier attempt, whose record is gone
-    # Where the cell never came to say anything, all of Slurm's log is of interest; else what Slurm itself says.
+    # Where the cell wrote no line, all of Slurm's log is of interest. Otherwise only Slurm's own lines are.
     slurm_lines = _last_lines(slurm_log, _SLURMS_OWN if own_lines else None) if slurm_log else []
     if not own_lines and not slurm_lines:
         return None
@@ -60,7 +60,7 @@ def find_failure(results: Path, cell: AnyCell) -> Failure | None:
 
 
 def find_dataset_failure(results: Path) -> Failure | None:
-    """Why no cell could be tried, where that is because the dataset could not be made."""
+    """Why no cell could start, where the reason is that the dataset could not be made."""
     log = results / "logs/dataset.log"
     lines = _last_lines(log)
     if (results / DATASET_MANIFEST).exists() or not lines or lines[-1].startswith(DATASET_MADE):
@@ -73,7 +73,7 @@ def _part(log: Path, lines: list[str]) -> str:
 
 
 def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str, str]:
-    """Slurm's word where Slurm ended the job, else the last thing that was said."""
+    """Slurm's reason where Slurm ended the job, otherwise the last line of the log."""
     for line in slurm_lines:
         if ended := _ENDED_BY_SLURM.search(line):
             return "failed", f"ended by Slurm: {ended[1].strip('* ')}"
@@ -87,8 +87,8 @@ def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str
 def _slurm_log(results: Path, cell: AnyCell, since: Path) -> Path | None:
     """Slurm's log of the newest job that was to make this record, and not that of another study's cell.
 
-    Jobs of other studies have the same names; a job that failed early names no record at all. The log must not be
-    older than the cell's own log `since`: else the last attempt was made without Slurm.
+    Jobs of other studies have the same names, and a job that failed early names no record at all. The log must not be
+    older than the cell's own log `since`: otherwise the last attempt was made without Slurm.
     """
     wildcards = "_".join(map(str, cell.coordinates.values()))
     folder = SLURM_LOGS / f"rule_{cell.rule}" / wildcards
@@ -105,8 +105,8 @@ def _newest_first(folder: Path) -> Iterator[Path]:
 
 
 def _last_lines(log: Path, only: re.Pattern[str] | None = None) -> list[str]:
-    """The last lines of a log that are not blank (and match `only`), without what is private, each cut to a length that
-    can be read: in this order, a token cut in two would not be recognised."""
+    """The last lines of a log that are not blank (and match `only`), without what is private, each cut to a readable
+    length. What is private is removed before the cut: a token cut in two would not be recognised."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
@@ -116,5 +116,5 @@ def _last_lines(log: Path, only: re.Pattern[str] | None = None) -> list[str]:
 
 
 def without_private(text: str) -> str:
-    """`text` without what is private to whoever runs this."""
+    """`text` without what is private to the person who runs this."""
     return redacted(text, home=os.environ.get("HOME", ""))

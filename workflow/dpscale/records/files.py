@@ -1,4 +1,4 @@
-"""Reading and writing records: a file is whole or it is not there. Pure but for the files."""
+"""Reading and writing records: a file is complete or it does not exist. Has no effect but on these files."""
 
 import json
 import os
@@ -20,8 +20,8 @@ def write_text(path: Path, content: str) -> None:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` to a temporary file beside `path` and rename it, so that a half-written one never exists.
 
-    Two writers at once both succeed; the later one stays. Raises RecordError where the folder is read-only or
-    the disk is full; what stood at `path` before is then untouched.
+    Two writers at once both succeed, and the later file stays. Raises RecordError where the folder is read-only or
+    the disk is full; the file that was at `path` before is then unchanged.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_record(schema: str, path: Path, record: Record) -> None:
-    """Write a record that `schema` allows. Raises RecordError where it does not: that is a fault of the program."""
+    """Write a record that `schema` allows. Raises RecordError where it does not: that is a bug of the program."""
     problems = violations(schema, record)
     if problems:
         raise RecordError(f"{path}: not written, it violates {schema}.schema.yaml: {'; '.join(problems)}")

@@ -1,6 +1,6 @@
 """Which results of a study are to be made: those that are missing, and those that are not of this study.
 
-Torch-free and quick: this runs whenever the Snakefile is read.
+Free of torch, and quick: this runs whenever the Snakefile is read.
 """
 
 import json
@@ -18,7 +18,7 @@ from dpscale.records.files import read_record, set_aside
 
 @dataclass(frozen=True)
 class Outdated:
-    """Paths of files that are to be made. Rejected records are measurements: they are kept under a new name."""
+    """Paths of files that are to be made. Rejected records are measurements, so they are kept under a new name."""
 
     missing_records: tuple[Path, ...] = ()
     rejected_records: tuple[Path, ...] = ()
@@ -37,7 +37,7 @@ class Outdated:
 
 
 def find_outdated(study: Study, planned: Plan, results: Path, also: Iterable[Path] = ()) -> Outdated:
-    """What is missing under the folder `results`, or stands there but was not made for `study`; and `also` these."""
+    """What is missing under the folder `results`, or exists there but was not made for `study`; and `also`."""
     missing, rejected, reasons = [], [], []
     for cell, record, problem in examine(results, planned.all_cells, study.settings):
         if problem:
@@ -58,7 +58,7 @@ def find_outdated(study: Study, planned: Plan, results: Path, also: Iterable[Pat
 def _outdated_study(study: Study, results: Path) -> Iterator[Path]:
     path = results / STUDY_FILE
     try:
-        # With its defaults: a setting that is younger than the file is no other study.
+        # With its defaults: a setting that was added after the file was written makes no other study of it.
         if Study(json.loads(path.read_text())).values != study.values:
             yield path
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def _outdated_network(study: Study, results: Path) -> Iterator[Path]:
 
 
 def _partial_tables(results: Path) -> Iterator[Path]:
-    """Tables that list missing cells were made for a partial page: file times would not tell that from a whole one."""
+    """Tables that list missing cells were made for a partial page: file times do not show that."""
     path = results / MISSING_TABLE
     try:
         with path.open() as lines:

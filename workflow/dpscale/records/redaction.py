@@ -1,7 +1,7 @@
-"""What nobody wants to publish with a log line: user names, home directories, passwords, tokens.
+"""Removes from log lines what nobody wants to publish: user names, home directories, passwords, tokens.
 
-What is recognised is what people's tools print: it keeps accidents out of tables and pages, no more. Commit hashes,
-UUIDs of GPUs and paths inside the project stay as they are, but for the name of who runs this.
+It recognises what common tools print. That prevents accidents in tables and pages, and no more. Commit hashes, UUIDs of
+GPUs and paths inside the project stay as they are, except for the name of the user who runs this.
 """
 
 import re
@@ -17,7 +17,7 @@ _NAMED_SECRET = re.compile(
 )
 _AUTHORIZATION = re.compile(r"""(?i)\b(authorization["']?[ \t]*[:=][ \t]*["']?\w+[ \t]+|bearer[ \t]+)[^\s"',;]{6,}""")
 _SECRET_IN_URL = re.compile(r"""(?<=://)[^\s/?#'"@]*:[^\s/?#'"]*(?=@)""")
-# Told by how they begin: GitHub, GitLab, Hugging Face, AWS, Slack, OpenAI and Anthropic, Google, JSON Web Tokens.
+# Recognised by how they begin: GitHub, GitLab, Hugging Face, AWS, Slack, OpenAI and Anthropic, Google, JSON Web Tokens.
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{20,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|xox[abeoprs]-[\w-]{10,}|sk-(?:[A-Za-z0-9]|(?:proj|ant)-[\w-]){20,}|AIza[\w-]{35}"
@@ -39,8 +39,8 @@ _USERS_FOLDER = re.compile(r"(?<=/scratch/)[^/]+")
 def redacted(text: str, home: str = "") -> str:
     """`text` with words in brackets for what should not be published: `[home]/data`, `[user]@login1`, `token=[secret]`.
 
-    `home` is the home directory of who runs this: it can be anywhere, and its last part is a user's name wherever it
-    stands as a word, in paths and host names too. Pure; no line gets lost.
+    `home` is the home directory of the user who runs this. It can be anywhere, and its last part is taken for the
+    user's name wherever it is a word, also in paths and host names. Pure; no line is lost.
     """
     text = _SECRET_IN_URL.sub(SECRET, text)
     text = _AUTHORIZATION.sub(rf"\1{SECRET}", text)

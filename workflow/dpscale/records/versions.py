@@ -1,7 +1,7 @@
 """Versions of the measurements, by kind of record.
 
 A version is raised whenever measuring code changes in a way that can change a number: every cell of that kind is then
-measured again. Tables can go on showing records of the older versions named here, as what they are; records of
+measured again. Tables still show records of the older versions that are named here, and name their version. Records of
 different versions are never pooled.
 """
 

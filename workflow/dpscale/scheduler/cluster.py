@@ -27,7 +27,7 @@ PADDED_IMAGE_MB = 3 * 40 * 40 / 1e6
 ACTIVATIONS_MB_PER_IMAGE = 7
 FULL_WIDTH = 64
 
-# Beside the cell's own time limit: starting Snakemake twice in the job, a container, torch from a network's disk.
+# In addition to the cell's own time limit: starting Snakemake twice in the job, a container, torch from a network disk.
 START_MIN = 10
 
 
@@ -47,7 +47,7 @@ class Cluster:
 
     @property
     def command_prefix(self) -> str:
-        """What to put before a command that needs torch; ends with a blank where there is anything."""
+        """What to put before a command that needs torch. Ends with a blank where it is not empty."""
         prefix = str(self.values["command_prefix"]).strip()
         return f"{prefix} " if prefix else ""
 
@@ -78,7 +78,7 @@ class Cluster:
             "constraint": jobs["constraint"],
             "slurm_extra": "--exclusive" if jobs.get("exclusive") else None,
         }
-        # One node: a job must never be spread over two. Options left out are the cluster's to choose.
+        # One node: a job must never be spread over two. The cluster chooses the options that are left out.
         return {"nodes": 1, **{name: value for name, value in options.items() if value}}
 
 
@@ -88,12 +88,12 @@ def training_processes(configuration: Configuration) -> int:
 
 
 def cpus(settings: TimingSettings, configuration: Configuration) -> int:
-    """A core for every thread that feeds a GPU, or for every worker on a CPU; and for every DataLoader process."""
+    """One core per thread that feeds a GPU, or per worker on a CPU, and one per DataLoader process."""
     return configuration.gpus + _loader_processes(settings, configuration)
 
 
 def memory_mb(settings: TimingSettings, configuration: Configuration, attempt: int) -> int:
-    """Host memory of a cell's job, in MB, `attempt` times what is expected: running out of it ends in a retry."""
+    """Host memory of a cell's job, in MB, `attempt` times what is expected: a job that runs out of it is retried."""
     expected_mb = (
         training_processes(configuration) * PROCESS_MB
         + _loader_processes(settings, configuration) * LOADER_PROCESS_MB
@@ -118,12 +118,12 @@ def collectives_memory_mb(gpus: int, attempt: int) -> int:
 
 
 def timeout_s(cell_timeout_s: float, attempt: int) -> float:
-    """The time a cell is given, in seconds: the study's, and as much again with every attempt."""
+    """The time limit of a cell, in seconds: the study's, times the number of the attempt."""
     return attempt * cell_timeout_s
 
 
 def runtime_min(cell_timeout_s: float, attempt: int) -> int:
-    """The time limit of a cell's job, in minutes: above the cell's own, which says more when it ends a cell."""
+    """The time limit of a cell's job, in minutes. It is above the cell's own limit, whose error message says more."""
     return math.ceil(timeout_s(cell_timeout_s, attempt) / 60) + START_MIN
 
 

@@ -1,4 +1,4 @@
-"""Questions to Slurm before anything is submitted: is an earlier run still going, and will it ever run these jobs?"""
+"""Questions to Slurm before anything is submitted: is an earlier run still going on, and can Slurm run these jobs?"""
 
 import getpass
 import math
@@ -25,9 +25,9 @@ ANSWER_S = 60
 
 
 def require_no_running_jobs(folder: Path, name_prefix: str) -> None:
-    """Raise ClusterError where jobs of an earlier run in `folder` are still queued or running, or Slurm does not tell.
+    """Raise ClusterError where jobs of an earlier run in `folder` are queued or running, or Slurm does not answer.
 
-    That happens after Snakemake was killed: its jobs live on, and would be measured a second time beside themselves.
+    That happens after Snakemake was killed: its jobs go on, and the same cells would be measured twice at once.
     """
     done = _run("squeue", f"--user={getpass.getuser()}", "--noheader", "--format=%i|%T|%Z|%j")
     if done.returncode != 0:
@@ -64,14 +64,14 @@ def require_possible(jobs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
             "Slurm will not run these jobs; nothing was submitted.\n  "
             + "\n  ".join(lines)
             + f"\nThis cluster offers:\n  {_offer()}\n"
-            "Mend config/cluster.yaml (account, GPU type, partition, constraint), or the study's gpus."
+            "Correct config/cluster.yaml (account, GPU type, partition, constraint), or the study's gpus."
         )
 
 
 def require_time(partition: str | None, minutes: int, attempts: int) -> None:
     """Raise ClusterError where a cell's last attempt asks for more minutes than `partition` (None: the default) gives.
 
-    Under Slurm's default settings such a job is accepted, and waits for ever.
+    Under Slurm's default settings such a job is accepted, and then waits forever.
     """
     for line in _ask("sinfo", "--noheader", "--format=%P|%l").splitlines():
         name, limit = line.split("|")
@@ -102,7 +102,7 @@ def sbatch_options(resources: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _refusal(options: Iterable[str]) -> str | None:
-    """Slurm's own words where it would refuse a job with these options, else None."""
+    """Slurm's error message where it would refuse a job with these options, otherwise None."""
     done = _run("sbatch", "--test-only", *options, "--wrap=true")
     if done.returncode == 0:
         return None
@@ -111,7 +111,7 @@ def _refusal(options: Iterable[str]) -> str | None:
 
 
 def _offer() -> str:
-    """Partitions with their time limits, nodes and GPUs, and the user's accounts, as far as Slurm tells."""
+    """Partitions with their time limits, nodes and GPUs, and the user's accounts, as far as Slurm lists them."""
     offered = "partition %R: %D nodes, %c cores, %m MB, GPUs %G, features %f, at most %l"
     partitions = _ask("sinfo", "--noheader", f"--format={offered}")
     accounts = _ask("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=user,account")
@@ -121,7 +121,7 @@ def _offer() -> str:
 
 
 def _ask(*command: str) -> str:
-    """What a command prints; nothing where it fails: what cannot be asked is no reason to stop."""
+    """What a command prints. Nothing where it fails: a question without an answer is no reason to stop."""
     try:
         done = _run(*command)
     except ClusterError:
@@ -130,7 +130,7 @@ def _ask(*command: str) -> str:
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    """Raises ClusterError where the program is not there or does not answer."""
+    """Raises ClusterError where the program is missing or does not answer."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S)
     except OSError as error:

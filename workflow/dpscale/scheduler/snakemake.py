@@ -1,6 +1,6 @@
-"""The few touches of Snakemake's insides, typed and in one place.
+"""Everything that reaches into Snakemake's internals, typed and in one place.
 
-Private parts are used, so pyproject.toml bounds the versions of Snakemake and of its executor for Slurm.
+Private parts are used, so pyproject.toml limits the versions of Snakemake and of its executor for Slurm.
 """
 
 import argparse
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 def measure_one_at_a_time(workflow: "Workflow") -> None:
-    """Never let two measurements share a machine. A cluster's profile, where every job has GPUs of its own, lifts this
-    with a limit of its own."""
+    """Never let two measurements share a machine. On a cluster every job has its own GPUs, so the profile for Slurm
+    sets a higher limit."""
     if "measuring" not in workflow.global_resources:
         workflow.register_resource("measuring", 1)
 
 
 def decide_by_results(workflow: "Workflow", outdated: Outdated) -> None:
-    """Have the results themselves and file times decide what is made, not Snakemake's own memory of earlier runs.
+    """Let the results and file times decide what is made, not what Snakemake stored of earlier runs.
 
-    Results may come from another machine, and an edited rule or a re-made dataset is no reason to measure a cell again.
-    Missing records are named too: Snakemake alone would not miss a record whose page stands.
+    Results may come from another machine, and an edited rule or a new copy of the dataset is no reason to measure a
+    cell again. Missing records are named too: Snakemake alone does not notice a missing record whose page exists.
     """
     workflow.dag_settings.rerun_triggers = {RerunTrigger.MTIME}
     workflow.dag.forcefiles.update(outdated.paths)
@@ -50,11 +50,11 @@ def prepare_slurm(
     workflow: "Workflow", jobs: Iterable["Job"], cell_rules: Collection[str], cell_timeout_s: float, outdated: Outdated
 ) -> None:
     """Where this run submits to Slurm: raise ClusterError before anything is submitted if an earlier run is still
-    going, or if Slurm will not run a job; then have Snakemake look at its jobs steadily."""
+    going on, or if Slurm cannot run a job; then make Snakemake check its jobs at a steady interval."""
     if workflow.executor_plugin.name != "slurm":
         return
     _ask_slurm(workflow, list(jobs), cell_rules, cell_timeout_s, outdated)
-    _look_steadily(workflow.executor_plugin.executor, workflow.remote_execution_settings.seconds_between_status_checks)
+    _check_steadily(workflow.executor_plugin.executor, workflow.remote_execution_settings.seconds_between_status_checks)
 
 
 def _ask_slurm(
@@ -74,11 +74,11 @@ def _ask_slurm(
     slurm.require_possible([(" ".join([str(job), *job.wildcards]), job.resources) for job in jobs if not job.is_local])
 
 
-def _look_steadily(executor: type, seconds: float) -> None:
-    """Have Snakemake's executor class for Slurm look at its jobs every `seconds` at the latest.
+def _check_steadily(executor: type, seconds: float) -> None:
+    """Make Snakemake's executor for Slurm check its jobs at least every `seconds`.
 
-    It waits 10 s longer after each look that found no job ended, up to 180 s, and has no setting for it: a cancelled
-    cell would go unnoticed for three minutes, and the last cell of a study would end three minutes late.
+    After each check that found no finished job it waits 10 s longer, up to 180 s, and has no setting for that. A
+    cancelled cell would go unnoticed for three minutes, and the last cell of a study would end three minutes late.
     """
     interval = executor.next_seconds_between_status_checks  # type: ignore[attr-defined]
     executor.next_seconds_between_status_checks = property(  # type: ignore[attr-defined]

@@ -76,6 +76,12 @@ class NetworkSettings:
         """The default of the setting `name`."""
         return _field(cls, name).default
 
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """The defaults of all settings that have one, as JSON holds them."""
+        schemas = {name: cls.schema_of(name) for name in cls.names()}
+        return {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
+
     def to_json(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
@@ -263,7 +269,7 @@ def study_settings_schemas() -> dict[tuple[str, ...], dict[str, Any]]:
 
 
 def arm_schemas() -> dict[str, dict[str, Any]]:
-    """The JSON Schema of every setting that an arm can have; one without a default is the study's where it is left out."""
+    """The JSON Schema of every setting that an arm can have; one without a default is the study's if it lacks it."""
     found = {}
     for name in TrainingSettings.names():
         path, schema = TrainingSettings.path_of(name), TrainingSettings.schema_of(name)

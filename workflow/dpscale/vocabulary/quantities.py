@@ -727,6 +727,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 _text("hosts", "Hosts", "Names of the hosts."),
                 RECORDS,
             ),
+            *_on_disk(_text("measurement_versions", "Versions", "Versions of the clocked code, by kind of record.")),
         ),
         "records": (
             *_on_disk(

@@ -1,4 +1,4 @@
-"""METHOD's transforms on the device, in batches: the same distribution as torchvision's item by item, and fast."""
+"""The training transforms on the device, in batches: the same distribution as torchvision's per image, but fast."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from dpscale.measure.data.batches import normalise
 from dpscale.measure.data.dataset import IMAGE_SIZE
 
 PADDING = 4
-# Epochs that one seed has random numbers for before it meets the next one's.
+# Epochs per seed: more would use the random numbers of the next seed.
 SEEDS_APART = 2**16
 
 
@@ -20,8 +20,8 @@ SEEDS_APART = 2**16
 class Crops:
     """Where every image of an epoch is cut out of its padded original, and whether it is flipped; each (images,).
 
-    RandomCrop with padding draws either offset evenly from 0 to 2 * padding, RandomHorizontalFlip a coin. An image has
-    one crop in an epoch, whichever worker takes it.
+    RandomCrop with padding draws each offset evenly from 0 to 2 * padding. RandomHorizontalFlip flips every second
+    image on average. An image has one crop per epoch, whichever worker takes it.
     """
 
     rows: Tensor

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 from torchvision import transforms
 
 from dpscale.measure.data.arrays import EPOCH_ARRAYS, TRAIN_ARRAYS
-from dpscale.measure.worker.parent import end_with_parent
+from dpscale.measure.parent import end_with_parent
 
 MEAN = (0.4914, 0.4822, 0.4465)
 STD = (0.2023, 0.1994, 0.2010)
@@ -55,17 +55,17 @@ def preloaded_batches(
 
 
 def shard(images: int, rank: int, workers: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Indices of the images of `rank`, as DistributedSampler(shuffle=False) gives them out."""
+    """Indices of the images of `rank`, as DistributedSampler(shuffle=False) assigns them."""
     return np.arange(rank, images_per_rank(images, workers) * workers, workers) % images
 
 
 def images_per_rank(images: int, workers: int) -> int:
-    """Images that every rank takes in an epoch: DistributedSampler pads to equal shares."""
+    """Images per rank and epoch: DistributedSampler pads to equal shares."""
     return -(-images // workers)
 
 
 class DecodedImages(Dataset[tuple[Tensor, int]]):
-    """The decoded training images with METHOD's transforms, item by item as torchvision's CIFAR10 serves them."""
+    """The decoded training images with the training transforms, one by one as torchvision's CIFAR10 returns them."""
 
     def __init__(self, folder: Path):
         self.images = np.load(folder / TRAIN_ARRAYS[0], mmap_mode="r")

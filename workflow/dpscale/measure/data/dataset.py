@@ -1,6 +1,6 @@
 """The dataset of a study, decoded once: images and one augmented epoch as memory-mappable arrays.
 
-Nothing here but the making of the arrays needs torch; a cell checks its dataset while torch is still loading.
+Only making the arrays needs torch: a cell checks its dataset while torch is still loading.
 """
 
 import hashlib
@@ -104,7 +104,7 @@ def _read_imagefolder(root: Path, download: bool, images: int) -> Any:
         try:
             part = ImageFolder(str(root / split))
         except (FileNotFoundError, OSError) as error:
-            raise DatasetError(f"{root / split}: no folder of images with one folder a class ({error})") from error
+            raise DatasetError(f"{root / split}: no folder of images with one folder per class ({error})") from error
         if len(part.classes) != CLASSES:
             raise DatasetError(f"{root / split}: has {len(part.classes)} classes, the network has {CLASSES}")
         chosen = _choose(len(part), images if split == "train" else len(part), root)
@@ -149,7 +149,7 @@ def _decode(part: Any, index: int) -> Images:
     path = part.samples[index][0]
     try:
         image = part.loader(path)
-    except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises, by the kind of damage
+    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises one of these, depending on the damage
         raise DatasetError(f"{path}: not a readable image ({error})") from error
     if image.size != (IMAGE_SIZE, IMAGE_SIZE):
         raise DatasetError(f"{path}: is {image.width}x{image.height}, not {IMAGE_SIZE}x{IMAGE_SIZE}")
@@ -165,7 +165,7 @@ def _save(path: Path, array: NDArray[Any]) -> None:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        reason = error.strerror or error  # numpy says how many items it could write, and not why no more
+        reason = error.strerror or error  # numpy says how many items it wrote, but not why it stopped
         raise DatasetError(f"{path}: cannot be written: {reason}. Free space or fix permissions") from error
 
 

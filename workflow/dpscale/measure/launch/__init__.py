@@ -1,1 +1,1 @@
-"""A cell from the outside: start its workers, watch them, write its record. Free of torch."""
+"""Runs a cell from the outside: starts its workers, watches them, writes its record. Free of torch."""

@@ -1,4 +1,4 @@
-"""One function for each kind of cell: what its workers are told, and which images they need."""
+"""One function per kind of cell: the job of its workers, and the images that they need."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from dpscale.records.files import Record, read_record
 from dpscale.schemas.settings import CollectivesSettings, StepSettings, TimingSettings
 from dpscale.vocabulary.strategies import STRATEGIES
 
-# Sizes of messages that are timed, in bytes, each FACTOR times the one before.
+# Sizes of the messages that are timed, in bytes. Each is FACTOR times the one before.
 SMALLEST_BYTES = 4 * 2**10
 LARGEST_BYTES = {"cuda": 2**30, "cpu": 64 * 2**20}
 FACTOR = 4
@@ -31,7 +31,9 @@ def time_cell(cell: TimingCell, settings: TimingSettings, dataset: Path, run: Ru
     return measure_steps("dpscale.measure.worker.timing", cell, settings, dataset, arrays, run)
 
 
-def take_apart(cell: CommunicationCell, settings: StepSettings, dataset: Path, keep_traces: bool, run: Run) -> Record:
+def measure_communication(
+    cell: CommunicationCell, settings: StepSettings, dataset: Path, keep_traces: bool, run: Run
+) -> Record:
     """Measure `cell` on the images in the folder `dataset`, and write its record; with `keep_traces`, the profiler's
     traces lie compressed beside it.
 
@@ -73,8 +75,8 @@ def messages(network: Mapping[str, Any], device: str) -> list[tuple[str, int]]:
 def train(cell: TrainingCell, dataset: Path, run: Run) -> Record:
     """Train the arm of `cell` on the images in the folder `dataset`, and write its record.
 
-    After every epoch a checkpoint lies beside the record's place; the same command goes on from it, and it is gone when
-    the record is written. Raises DatasetError, RecordError or MeasurementError; there is then no record.
+    After every epoch a checkpoint is written beside the record's path. The same command continues from it, and it is
+    deleted when the record is written. Raises DatasetError, RecordError or MeasurementError; there is then no record.
     """
     checkpoint = run.out.resolve().with_suffix(CHECKPOINT_SUFFIX)
     module = "dpscale.measure.worker.training"

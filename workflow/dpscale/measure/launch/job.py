@@ -20,7 +20,7 @@ from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import NetworkSettings, StepSettings
 from dpscale.vocabulary.strategies import strategy
 
-# Variables that steer CUDA, NCCL and the allocator, and the node that Slurm gave.
+# Variables that configure CUDA, NCCL and the allocator, and the node that Slurm chose.
 RECORDED_VARIABLES = (
     *("NCCL_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
     *("SLURMD_NODENAME", "SLURM_JOB_PARTITION"),
@@ -30,8 +30,8 @@ JOB_ID_VARIABLES = ("SLURM_JOB_ID",)
 
 @dataclass(frozen=True)
 class Run:
-    """How a cell is run: given up after `timeout_s` seconds, and, with `end_with_parent`, when the process that
-    started it is gone; its record is written to `out`."""
+    """How a cell is run: it is stopped after `timeout_s` seconds, and, with `end_with_parent`, when the process that
+    started it has ended. Its record is written to `out`."""
 
     timeout_s: float
     end_with_parent: bool
@@ -60,7 +60,7 @@ class Images:
         verify_dataset(self.folder, self.manifest, self.arrays)
 
     def to_json(self) -> dict[str, Any]:
-        """What a record says of them."""
+        """The images as a record names them."""
         return {key: self.manifest[key] for key in ("source", "synthetic", "images", "sha256")}
 
 
@@ -87,15 +87,16 @@ def measure_steps(
     record.
     """
     require_measurable(cell, settings)
-    at = cell.configuration
+    configuration = cell.configuration
     images = Images.of(settings, dataset, arrays)
     job = {
-        "configuration": [at.strategy, at.gpus, at.batch_per_gpu],
+        "configuration": [configuration.strategy, configuration.gpus, configuration.batch_per_gpu],
         "seed": cell.seed,
         "dataset": str(dataset.resolve()),
         **more,
     }
-    return measure(module, cell, settings, job, strategy(at.strategy).processes(at.gpus), at.gpus, run, images)
+    processes = strategy(configuration.strategy).processes(configuration.gpus)
+    return measure(module, cell, settings, job, processes, configuration.gpus, run, images)
 
 
 def measure(
@@ -108,7 +109,7 @@ def measure(
     run: Run,
     images: Images | None = None,
 ) -> Record:
-    """Run `module` in `processes` workers on `gpus` GPUs, and write what comes out as the cell's record.
+    """Run `module` in `processes` workers on `gpus` GPUs, and write the outcome as the cell's record.
 
     Raises DatasetError, RecordError or MeasurementError; there is then no record.
     """

@@ -1,4 +1,4 @@
-"""Start a cell's workers, watch over them, and leave none behind. Free of torch, so that it starts at once."""
+"""Start a cell's workers, watch them, and leave none running. Free of torch, so that it starts at once."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.worker.parent import OUTCOME, PARENT_PID
+from dpscale.measure.parent import OUTCOME, PARENT_PID
 
 POLL_S = 0.02
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
@@ -22,8 +22,8 @@ _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 class Workers:
     """`count` processes running `python -m dpscale.measure.worker <module> <job file> <rank>`, each in its own session.
 
-    Used as a context: on leaving it, however that happens, every worker and all that it started is killed. A
-    worker that loses its parent kills itself (`end_with_parent`), so that even SIGKILL leaves nothing on a GPU.
+    Used as a context: on leaving it, for whatever reason, every worker and everything it started is killed. A worker
+    whose parent has ended is killed too (`end_with_parent`), so that even SIGKILL leaves nothing on a GPU.
     """
 
     def __init__(self, module: str, job: Mapping[str, Any], count: int, gpus: int):
@@ -61,12 +61,12 @@ class Workers:
         self._folder.cleanup()
 
     def outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
-        """What the workers wrote, as soon as one has. That ends the cell: nothing waits for them to take down
-        CUDA and NCCL in good order, which takes seconds, and after running out of memory in one of them the others
-        wait for it for ever.
+        """The outcome, as soon as one worker has written it. That ends the cell. Nothing waits for the workers to shut
+        down CUDA and NCCL, which takes seconds; and where one of them ran out of memory, the others wait for it
+        forever.
 
-        Raises MeasurementError where a worker dies first or says that it cannot measure, where they are not done
-        after `timeout_s` seconds, and, with `end_with_parent`, where the process that started this one is gone.
+        Raises MeasurementError where a worker ends first or reports that it cannot measure, where they are not done
+        after `timeout_s` seconds, and, with `end_with_parent`, where the process that started this one has ended.
         """
         deadline = time.monotonic() + timeout_s
         while not (self.folder / OUTCOME).exists():
@@ -106,7 +106,7 @@ def _describe(code: int) -> str:
 
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
-    for ending in _ENDINGS:  # Slurm sends it twice: the second must not interrupt what the first sets off
+    for ending in _ENDINGS:  # Slurm sends it twice: the second must not interrupt what the first one started
         signal.signal(ending, signal.SIG_IGN)
     # Not through sys.stderr, which the signal may have interrupted.
     os.write(sys.stderr.fileno(), f"Error: stopped by {signal.Signals(number).name}\n".encode())

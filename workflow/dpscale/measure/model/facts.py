@@ -1,4 +1,4 @@
-"""Facts of a network that no clock is needed for: sizes, work, and the messages it is trained with."""
+"""Facts of a network that need no clock: sizes, FLOPs, and the messages of its training."""
 
 import tempfile
 from collections import defaultdict
@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
 from dpscale.measure.model.resnet import build_network, network_size
-from dpscale.measure.worker.ranks import meet
+from dpscale.measure.ranks import meet
 from dpscale.records.files import Record, write_record
 from dpscale.schemas.settings import NetworkSettings
 
@@ -23,7 +23,7 @@ IMAGE = (3, 32, 32)
 
 
 def describe_network(settings: NetworkSettings, out: Path) -> Record:
-    """Write what is known of the network without measuring: parameters, FLOPs of an image, and the bytes of every
+    """Write the facts of the network that need no measurement: parameters, FLOPs per image, and the bytes of every
     message of DataParallel and of DDP. Raises RecordError where it cannot be written."""
     network = build_network(settings.network, settings.width, "float32")
     forward, both = flop_per_image(network)

@@ -1,7 +1,7 @@
 """The optimisers of an arm. torch has neither LARS nor LAMB; these are the papers' formulas and no more.
 
-Libraries that are kept have both, but decide for themselves what is a remedy of its own here: pytorch_optimizer leaves
-weight decay away from batch-norm and biases in LARS, and bias correction out of LAMB.
+Maintained libraries have both, but fix choices that are separate remedies here: pytorch_optimizer's LARS has no weight
+decay on batch-norm and biases, and its LAMB has no bias correction.
 """
 
 from collections.abc import Iterable
@@ -88,6 +88,6 @@ def _with_gradient(group: dict[str, Any]) -> list[Any]:
     return [parameter for parameter in group["params"] if parameter.grad is not None]
 
 
-def _ratio(one: Tensor, other: Tensor) -> Tensor:
+def _ratio(norm: Tensor, divisor: Tensor) -> Tensor:
     """The quotient, or 1 where either is zero. Waits for no device."""
-    return torch.where((one > 0) & (other > 0), one / other, torch.ones_like(one))
+    return torch.where((norm > 0) & (divisor > 0), norm / divisor, torch.ones_like(norm))

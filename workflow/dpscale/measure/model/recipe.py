@@ -12,7 +12,7 @@ Tensor = TypeVar("Tensor")
 
 def peak_rate(arm: TrainingSettings) -> float:
     """The learning rate after the warm-up: scaled linearly (Goyal et al. 2017), by the square root (Krizhevsky 2014),
-    or not, with the first global batch over METHOD's 128."""
+    or not, with the first global batch over REFERENCE_BATCH."""
     times = arm.global_batch / REFERENCE_BATCH
     factors = {"none": 1.0, "linear": times, "square_root": math.sqrt(times)}
     return arm.learning_rate * factors[arm.learning_rate_scaling]
@@ -46,7 +46,7 @@ def rate_of_step(arm: TrainingSettings, epoch: int, step: int, steps: int) -> fl
 
 
 def batch_growth(arm: TrainingSettings, epoch: int) -> int:
-    """What the batch is multiplied with in an epoch, counted from 0 (Smith et al. 2018)."""
+    """The factor of the batch in an epoch, counted from 0 (Smith et al. 2018)."""
     return int(arm.batch_growth_factor ** sum(epoch >= start for start in arm.batch_growth_epochs))
 
 

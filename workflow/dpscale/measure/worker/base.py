@@ -1,4 +1,4 @@
-"""What every worker does: claim its devices, meet the other ranks, measure, and leave an outcome."""
+"""What every worker does: take its devices, join the other ranks, measure, and write an outcome."""
 
 import os
 import sys
@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from dpscale.errors import MeasurementError
+from dpscale.errors import DpscaleError
+from dpscale.measure.parent import write_outcome
+from dpscale.measure.ranks import gather, meet
 from dpscale.measure.worker.hardware import Sensors, hardware, require_gpus, software
-from dpscale.measure.worker.parent import write_outcome
-from dpscale.measure.worker.ranks import gather, meet
 
 
 class Worker(ABC):
-    """One rank of a cell. What it measures is for the classes derived from it.
+    """One rank of a cell. Derived classes define what it measures.
 
     `gpus` is what the cell uses in all its processes, of which there are `workers`.
     """
@@ -33,18 +33,19 @@ class Worker(ABC):
 
     @abstractmethod
     def measure(self) -> None:
-        """Measure, on a prepared rank, and keep what `results` gives."""
+        """Measure on a prepared rank, and store what `results` returns."""
 
     @abstractmethod
     def results(self, finished: bool) -> dict[str, Any]:
-        """What was measured, by the names of the record; `finished` is false where memory ran out on the way."""
+        """What was measured, by the names of the record; `finished` is false where memory ran out before the end."""
 
     def run(self) -> None:
-        """Measure the cell. Rank 0 leaves the outcome; where `failure` makes one of an error, the rank it hit does."""
+        """Measure the cell. Rank 0 writes the outcome. Where `outcome_of` makes an outcome of an error, the rank with
+        that error writes it."""
         try:
             self.prepare()
             self.measure()
-        except MeasurementError as error:
+        except DpscaleError as error:
             write_outcome(self.folder, {"status": "failed", "message": str(error)})
             return
         except Exception as error:
@@ -55,15 +56,15 @@ class Worker(ABC):
             return
         if self.rank == 0:
             write_outcome(self.folder, self.outcome("ok", after=self.sensors.read()))
-        gather(self.rank, self.workers)  # nobody leaves before the outcome is written
+        gather(self.rank, self.workers)  # no rank ends before the outcome is written
 
     def prepare(self) -> None:
-        """Claim this rank's devices and meet the other ranks. Raises MeasurementError where they cannot be had."""
+        """Take this rank's devices and join the other ranks. Raises MeasurementError where one is not available."""
         if self.on_gpu:
             require_gpus(self.gpus)
             torch.cuda.set_device(self.device)
-        # One thread, whatever OMP_NUM_THREADS says (Snakemake sets it): a cell by hand is then the rule's cell, and a
-        # CPU worker stands for a device of fixed size, which more workers must not make smaller.
+        # One thread, whatever OMP_NUM_THREADS says (Snakemake sets it): a cell that is run by hand is then the same as
+        # the rule's cell. And a CPU worker stands for a device of fixed size, which more workers must not make smaller.
         torch.set_num_threads(1)
         if self.workers > 1:
             meet(self.folder, self.rank, self.workers, self.timeout_s, self.on_gpu)
@@ -72,11 +73,11 @@ class Worker(ABC):
         self.before = self.sensors.read()
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:
-        """The outcome that an error is, None where it is a failure."""
+        """The outcome to record for an error, None where the error is a failure."""
         return None
 
     def outcome(self, status: str, after: Any) -> dict[str, Any]:
-        """What the record says beside what ran: where, and what came out."""
+        """The part of the record that says where the cell ran, and what was measured."""
         return {
             "status": status,
             "hardware": hardware(self.device.type, self.gpus),
@@ -86,6 +87,6 @@ class Worker(ABC):
         }
 
     def report(self, line: str) -> None:
-        """Tell how far the cell has come, once for all ranks."""
+        """Print how far the cell is, once for all ranks."""
         if self.rank == 0:
             print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Where a training stands after an epoch, on disk: written at once or not at all, and read without running code."""
+"""The state of a training after an epoch, on disk: written completely or not at all, and read without running code."""
 
 import io
 import pickle
@@ -13,14 +13,16 @@ from dpscale.records.files import write_bytes
 
 
 class Checkpoint:
-    """The file beside an arm's record that an interrupted training goes on from.
+    """The file beside an arm's record from which an interrupted training continues.
 
-    `identity` is everything that the training's figures depend on: a file of another identity is refused.
+    `identity` is everything that the training's figures depend on: a file of another identity is refused. What a file
+    does not name has the value in `defaults`.
     """
 
-    def __init__(self, path: Path, identity: Mapping[str, Any]):
+    def __init__(self, path: Path, identity: Mapping[str, Any], defaults: Mapping[str, Any]):
         self.path = path
         self.identity = dict(identity)
+        self.defaults = dict(defaults)
 
     def read(self, device: torch.device) -> dict[str, Any] | None:
         """What was last saved, its tensors on the CPU; None where nothing was.
@@ -29,7 +31,7 @@ class Checkpoint:
         """
         try:
             saved = torch.load(self.path, map_location="cpu", weights_only=True)
-            found, state = saved["identity"], saved["state"]
+            found, state = {**self.defaults, **saved["identity"]}, saved["state"]
         except FileNotFoundError:
             return None
         except (RuntimeError, EOFError, OSError, KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:

@@ -10,17 +10,17 @@ import torch.distributed as dist
 from torch import Tensor
 
 from dpscale.errors import MeasurementError
+from dpscale.measure.ranks import gather, slowest
 from dpscale.measure.worker.base import Worker
-from dpscale.measure.worker.ranks import gather, slowest
 
-# As many calls as nccl-tests takes the mean of, fewer where one takes long.
+# The mean is over as many calls as in nccl-tests, fewer where a call takes long.
 CALLS = 20
 WARM_UP_CALLS = 5
 REPEATS = (3, 10)
 BUDGET_S = 0.1
 PEER_COPY_BYTES = 256 * 2**20
-# Clock cycles that a GPU is held back for each call that is queued meanwhile: about 0.1 ms, some three times what one
-# takes to queue.
+# Clock cycles that a GPU waits per call that is queued meanwhile: about 0.1 ms, some three times what queueing a call
+# takes.
 CYCLES_PER_CALL = 200_000
 ELEMENT_BYTES = 4
 # Small whole numbers, whose sums are exact in float32. A prime: no rank's share repeats another's.
@@ -34,7 +34,7 @@ ALL_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 
 
 class CollectivesWorker(Worker):
-    """Times collectives of one rank, together with all others."""
+    """Times collectives on one rank, together with all other ranks."""
 
     def __init__(self, job: dict[str, Any], rank: int):
         gpus = int(job["gpus"])
@@ -59,20 +59,20 @@ class CollectivesWorker(Worker):
             share * self.workers if operation in ("reduce_scatter", "all_gather") else message_bytes // ELEMENT_BYTES
         )
         collective = Collective(operation, elements, self.rank, self.workers, self.device)
-        self._seconds_a_call(collective.call, WARM_UP_CALLS)
-        once_s = max(gather(self._seconds_a_call(collective.call, WARM_UP_CALLS), self.workers))
+        self._seconds_per_call(collective.call, WARM_UP_CALLS)
+        once_s = max(gather(self._seconds_per_call(collective.call, WARM_UP_CALLS), self.workers))
         calls = max(1, min(CALLS, round(BUDGET_S / REPEATS[1] / once_s)))
         repeats = max(REPEATS[0], min(REPEATS[1], round(BUDGET_S / calls / once_s)))
-        seconds = slowest([self._seconds_a_call(collective.call, calls) for _ in range(repeats)], self.workers)
+        seconds = slowest([self._seconds_per_call(collective.call, calls) for _ in range(repeats)], self.workers)
         correct = all(gather(collective.is_correct(), self.workers))
         self.report(f"{operation} of {elements * ELEMENT_BYTES:,} bytes: {min(seconds) * 1e6:,.1f} us")
         if not correct:
             raise MeasurementError(f"{operation} of {elements * ELEMENT_BYTES} bytes gave a wrong result")
         return {"operation": operation, "bytes": elements * ELEMENT_BYTES, "calls": calls, "seconds": seconds}
 
-    def _seconds_a_call(self, call: Call, calls: int) -> float:
-        """Mean time of `calls` calls in a row. On a GPU by the device's clock, all of them queued beforehand: how
-        fast Python asks for them is not counted."""
+    def _seconds_per_call(self, call: Call, calls: int) -> float:
+        """Mean time of `calls` calls in a row, in seconds. On a GPU by the device's clock, with all calls queued
+        beforehand: the time that Python takes to launch them is not counted."""
         if not self.on_gpu:
             gather(0.0, self.workers)
             start = time.perf_counter()
@@ -83,7 +83,7 @@ class CollectivesWorker(Worker):
         torch.cuda.synchronize()
         gather(0.0, self.workers)
         torch.cuda._sleep(CYCLES_PER_CALL * (calls + 1))
-        call()  # after it all ranks are at the same place
+        call()  # after this call all ranks are at the same point
         start_event.record()
         for _ in range(calls):
             call()
@@ -92,7 +92,7 @@ class CollectivesWorker(Worker):
         return float(start_event.elapsed_time(end_event)) * 1e-3 / calls
 
     def _peer_copies(self) -> Iterator[dict[str, Any]]:
-        """Copies from every GPU to every other, alone; by rank 0, which sees all of them, while the others wait."""
+        """Copies from every GPU to every other, one at a time. Rank 0 sees all GPUs and makes them; the others wait."""
         if self.on_gpu and self.rank == 0:
             for source, target in permutations(range(self.workers), 2):
                 yield _peer_copy(source, target)
@@ -119,7 +119,7 @@ class Collective:
         }[operation]
 
     def is_correct(self) -> bool:
-        """Whether a call gives what it must, at every place, for inputs that differ from rank to rank."""
+        """Whether a call gives the right result in every element, for inputs that differ from rank to rank."""
         own = _pattern(self.inputs.numel(), self.inputs.device)
         self.inputs.copy_(own * (self.rank + 1))
         self.call()

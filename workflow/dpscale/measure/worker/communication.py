@@ -4,9 +4,9 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
@@ -18,9 +18,10 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel, comm
 from torch.optim import Optimizer
 from torch.profiler import ProfilerActivity, profile
 
+from dpscale.errors import StrategyError
 from dpscale.measure.data.batches import Batch
+from dpscale.measure.ranks import gather, slowest
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
-from dpscale.measure.worker.ranks import gather, slowest
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.trace import Mark, device_times, read_kernels
 
@@ -34,14 +35,14 @@ WARM_UP_STEPS = 4
 LOGGED_STEPS = 10
 PROFILED_BLOCKS = 3
 PROFILED_STEPS = 5
-# As many batches as fit beside what trains: steps go round them.
+# Few batches, so that they fit in memory beside the networks. Steps use them in turn, again and again.
 BATCHES = 8
 LOG_NEVER = 2**30
 
 
 @dataclass
 class Variant:
-    """A way to take the step, with a network and an optimiser of its own."""
+    """One variant of the step, with its own network and optimiser."""
 
     network: nn.Module
     optimiser: Optimizer
@@ -80,22 +81,29 @@ class CommunicationWorker(StepWorker):
             self.profile = self._profile(timer, training, batches)
 
     def _variants(self) -> dict[str, Variant]:
-        """The step as it is and, for DDP, without its allreduce: a hook that does nothing, and `no_sync`, which also
-        leaves out the copies into buckets."""
-        variants = {"training": self._variant()}
-        network = variants["training"].network
-        if isinstance(network, DistributedDataParallel):
-            variants["no_op_hook"] = self._variant()
-            variants["no_op_hook"].network.register_comm_hook(None, noop_hook)  # type: ignore[operator]
-            variants["no_sync"] = self._variant(without_sync=True)
-        return variants
+        """The step as it is, and the step without parts of its communication, as far as its strategy allows.
 
-    def _variant(self, without_sync: bool = False) -> Variant:
+        Raises StrategyError where it is not known what a strategy can do without.
+        """
+        name = self.configuration.strategy
+        if name not in RUNGS:
+            raise StrategyError(f"{name} has no rungs in {__name__}: it is not known what its steps can do without")
+        return {rung: build(self) for rung, build in RUNGS[name].items()}
+
+    def whole_step(self) -> Variant:
         network, optimiser = self.build()
-        step = training_step(network, optimiser, self.device, self.memory_format)
-        if without_sync:
-            step = _within(network.no_sync, step)  # type: ignore[arg-type]
-        return Variant(network, optimiser, step)
+        return Variant(network, optimiser, training_step(network, optimiser, self.device, self.memory_format))
+
+    def without_allreduce(self) -> Variant:
+        """DDP with a hook that does nothing: buckets are filled, and not reduced."""
+        variant = self.whole_step()
+        variant.network.register_comm_hook(None, noop_hook)  # type: ignore[operator]
+        return variant
+
+    def without_buckets(self) -> Variant:
+        """DDP within `no_sync`, which also leaves out the copies into buckets."""
+        variant = self.whole_step()
+        return replace(variant, step=_within(variant.network.no_sync, variant.step))  # type: ignore[arg-type]
 
     def _warm_up(self, timer: EpochTimer, variants: dict[str, Variant], batches: Sequence[Batch]) -> int:
         """Returns how many steps a block has: equally many on every rank."""
@@ -124,7 +132,7 @@ class CommunicationWorker(StepWorker):
         }
 
     def _log(self, training: Variant, batches: Sequence[Batch]) -> dict[str, Any]:
-        """What DDP itself says of its backward passes, of the slowest rank in every step, and of its buckets."""
+        """DDP's own times of its backward passes, of the slowest rank in every step, and the bytes of its buckets."""
         network: Any = training.network
         network._set_ddp_runtime_logging_sample_rate(1)
         rows = []
@@ -133,7 +141,7 @@ class CommunicationWorker(StepWorker):
             rows.append(network._get_ddp_logging_data())
         network._set_ddp_runtime_logging_sample_rate(LOG_NEVER)
         last = rows[-1]
-        rows = rows[1:]  # what is told in a step is about the step before
+        rows = rows[1:]  # DDP logs in a step the times of the step before
         names = {
             "backward_s": "backward_compute_time",
             "communication_s": "backward_comm_time",
@@ -148,7 +156,7 @@ class CommunicationWorker(StepWorker):
         """Blocks of profiled steps: where the time of every device went, for one step, in s."""
         marks = _PhaseMarks()
         step = marks.follow(training)
-        # The first block does not count: while it runs, the profiler sets itself up on the devices.
+        # The first block is not counted: the profiler starts up on the devices while it runs.
         blocks = [self._profile_block(number, timer, step, marks, batches) for number in range(PROFILED_BLOCKS + 1)]
         return {"steps": PROFILED_STEPS, "blocks": blocks[1:]}
 
@@ -156,8 +164,8 @@ class CommunicationWorker(StepWorker):
         self, number: int, timer: EpochTimer, step: Step, marks: "_PhaseMarks", batches: Sequence[Batch]
     ) -> dict[str, Any]:
         marks.clear()
-        # Only what the devices do and what asked for it. Recording every operator of the host would slow the host down,
-        # and on fast GPUs the host is what is to be found out about.
+        # Only the work of the devices and what launched it. Recording every operator of the host would slow the host
+        # down, and on fast GPUs the time of the host is of interest.
         with profile(activities=[ProfilerActivity.CUDA]) as profiler:
             result = timer.time(step, _steps(batches, PROFILED_STEPS), PROFILED_STEPS)
         path = self.folder / f"trace-{self.rank}.json"
@@ -172,7 +180,7 @@ class CommunicationWorker(StepWorker):
         own = [_per_step(asdict(device)) for device in devices]
         own_s = result["rank_epoch_s"][self.rank] / PROFILED_STEPS
         for device in own:
-            device["step_s"] = own_s  # by the host's clock, which the trace knows nothing of
+            device["step_s"] = own_s  # by the host's clock, which is not in the trace
         return {
             "step_s": result["epoch_s"] / PROFILED_STEPS,
             "devices": self._of_all_ranks(f"profile-{number}", own),
@@ -189,7 +197,7 @@ class CommunicationWorker(StepWorker):
 
 
 class _PhaseMarks:
-    """When the host went on to the next phase of a step. Its clock is the profiler's: time since the epoch."""
+    """When the host began each phase of a step. The clock is the profiler's: time since the epoch."""
 
     def __init__(self) -> None:
         self.marks: list[Mark] = []
@@ -201,10 +209,10 @@ class _PhaseMarks:
         self.marks.append(Mark(phase, time.time_ns()))
 
     def follow(self, variant: Variant) -> Step:
-        """Have the variant's step leave marks from now on; returns the step to take.
+        """Let the variant's step leave marks from now on. Returns the step to run.
 
-        DataParallel's parts are methods that it calls one after the other. Its gradients are added up in the backward
-        pass, by a function of torch.nn.parallel.comm, once all of them are there.
+        DataParallel's phases are methods that it calls one after the other. Its gradients are added in the backward
+        pass, by a function of torch.nn.parallel.comm, when all of them are there.
         """
         network: Any = variant.network
         if isinstance(network, DataParallel):
@@ -261,5 +269,15 @@ def _keep(trace: Path, name: str) -> None:
     with trace.open("rb") as source, gzip.open(name, "wb") as target:
         shutil.copyfileobj(source, target)
 
+
+# By strategy: the steps that are timed in turns, by the names that they have in the record.
+RUNGS: Mapping[str, Mapping[str, Callable[[CommunicationWorker], Variant]]] = {
+    "dp": {"training": CommunicationWorker.whole_step},
+    "ddp": {
+        "training": CommunicationWorker.whole_step,
+        "no_op_hook": CommunicationWorker.without_allreduce,
+        "no_sync": CommunicationWorker.without_buckets,
+    },
+}
 
 WORKER = CommunicationWorker

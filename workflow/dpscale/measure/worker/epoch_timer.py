@@ -1,4 +1,4 @@
-"""The clock. What lies between its two readings is what the study measures, and nothing else does."""
+"""The clock. The study measures exactly what runs between its two readings."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from dpscale.measure.data.batches import Batch
-from dpscale.measure.worker.ranks import gather
+from dpscale.measure.ranks import gather
 
 GLOO_SETTLES_S = 0.005
 
@@ -91,8 +91,8 @@ class EpochTimer:
     def _all_ready(self) -> None:
         """Wait, before the clock starts, for all devices, all ranks, and gloo's own threads.
 
-        Those take Python's lock to let go of the tensors of earlier collectives. A DataLoader that forks its workers
-        in that very moment hangs for ever (seen with Python 3.11, whose fork does not guard against it).
+        Those threads take Python's lock to release the tensors of earlier collectives. A DataLoader that forks its
+        workers at that moment hangs forever (seen with Python 3.11, whose fork does not guard against it).
         """
         self._synchronise()
         self._barrier()
@@ -104,7 +104,7 @@ class EpochTimer:
             torch.cuda.synchronize(device)
 
     def _barrier(self) -> None:
-        """All ranks have come this far. Through gloo on the host, so that no kernel is added to any device."""
+        """Wait until all ranks are here. Through gloo on the host, so that no kernel is added to any device."""
         if self.workers > 1:
             dist.all_reduce(torch.zeros(1))
 
@@ -112,7 +112,7 @@ class EpochTimer:
 def training_step(
     network: nn.Module, optimiser: Optimizer, device: torch.device, memory_format: torch.memory_format
 ) -> Step:
-    """Copy to the device, forward, backward, update: METHOD's `compute`. Waits for nothing."""
+    """Copy to the device, forward, backward, update: the scope `compute`. Waits for nothing."""
 
     def step(images: Tensor, labels: Tensor) -> None:
         images = images.to(device, non_blocking=True, memory_format=memory_format)

@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 def order_of_samples(order: Tensor, before: Tensor | None) -> tuple[float, float, float]:
-    """What tells one worker's order of an epoch from that of the epoch `before`, None in the first.
+    """How one worker's order of samples differs from that of the epoch `before`, None in the first epoch.
 
     A checksum (CRC-32), equal for equal orders; the share of the images that this worker had in the epoch before too;
     and the share that stands at the same place. Both shares are NaN in the first epoch.
@@ -40,7 +40,7 @@ def running_statistics(network: nn.Module) -> Statistics:
 def replicas_statistics(network: nn.Module, seen: list[Statistics]) -> Iterator[None]:
     """Put into `seen`, on leaving, the running statistics of every replica that DataParallel made of `network` within.
 
-    A replica and its statistics are gone when its forward pass is over; hooks go with it to its device.
+    A replica and its statistics are deleted after its forward pass. Hooks are copied with it to its device.
     """
     found: dict[torch.device, list[tuple[int, Tensor, Tensor]]] = {}
 

@@ -97,7 +97,7 @@ class Sensors:
         return [self._read_gpu(handle) for handle in self._handles]
 
     def energy_j(self) -> float | None:
-        """Energy used by all GPUs in use since the driver was loaded, or None where one does not tell."""
+        """Energy used by all GPUs in use since the driver was loaded, or None where one of them has no reading."""
         readings = [_energy_j(handle) for handle in self._handles]
         return sum(reading for reading in readings if reading is not None) if _all_known(readings) else None
 
@@ -175,7 +175,7 @@ def _gpu(index: int) -> dict[str, Any]:
 
 
 def _link(a: int, b: int) -> dict[str, Any]:
-    """The link between GPUs `a` and `b`: NVLink where one is up to the other GPU or to a switch, else PCIe."""
+    """The link between GPUs `a` and `b`: NVLink where one is up to the other GPU or to a switch, otherwise PCIe."""
     first, second = _handle(a), _handle(b)
     nvlinks = _nvlinks(first, second)
     kind = None
@@ -194,7 +194,7 @@ def _link(a: int, b: int) -> dict[str, Any]:
 
 
 def _nvlinks(first: Any, second: Any) -> list[dict[str, Any]] | None:
-    """The active NVLinks from one GPU to the other or to an NVSwitch; None where NVML cannot tell."""
+    """The active NVLinks from one GPU to the other or to an NVSwitch; None where NVML does not know."""
     p2p = _read(pynvml.nvmlDeviceGetP2PStatus, first, second, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
     if p2p is None:
         return None
@@ -254,7 +254,7 @@ def _nvml() -> bool:
 
 
 def _read(query: Callable[..., T], *arguments: Any) -> T | None:
-    """What a query answers, or None where this GPU, driver or container does not answer it."""
+    """The answer of a query, or None where this GPU, driver or container has no answer."""
     if None in arguments:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What every worker that takes training steps does: build what is trained, and know when memory has run out."""
+"""What every worker that runs training steps does: build the network, and recognise when memory has run out."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,22 +19,23 @@ MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.
 
 
 class StepWorker(Worker):
-    """One rank that trains a configuration. What it measures on the way is for the classes derived from it."""
+    """One rank that trains a configuration. Derived classes define what it measures."""
 
     settings_type: ClassVar[type[StepSettings]] = StepSettings
 
     def __init__(self, job: dict[str, Any], rank: int):
-        at = self.configuration = Configuration(*job["configuration"])
+        configuration = self.configuration = Configuration(*job["configuration"])
         self.settings = self.settings_type.from_json(job["settings"])
-        row = strategy(at.strategy)
-        super().__init__(job, rank, self.settings.device, at.gpus, row.processes(at.gpus))
+        row = strategy(configuration.strategy)
+        gpus = configuration.gpus
+        super().__init__(job, rank, self.settings.device, gpus, row.processes(gpus))
         self.seed = int(job["seed"])
         self.dataset = Path(job["dataset"])
         self.phase = "setup"
         self.network: dict[str, int] | None = None
-        # Images per step of this process: one that drives all GPUs takes those of all of them.
-        self.batch = at.batch_per_gpu if row.has_process_per_gpu else at.global_batch
-        used = [self.device.index] if row.has_process_per_gpu else range(at.gpus)
+        # Images per step of this process: a process that drives all GPUs takes the images of all of them.
+        self.batch = configuration.batch_per_gpu if row.has_process_per_gpu else configuration.global_batch
+        used = [self.device.index] if row.has_process_per_gpu else range(gpus)
         self.devices = [torch.device("cuda", index) for index in used] if self.on_gpu else []
         self.memory_format = MEMORY_FORMATS[self.settings.memory_format]
 
@@ -46,7 +47,7 @@ class StepWorker(Worker):
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:
         """Out of memory is an outcome."""
-        # On a GPU what is loaded goes into pinned host memory: that too small says nothing about the GPU.
+        # On a GPU the images are loaded into pinned host memory: where that is too small, nothing is known of the GPU.
         if not is_out_of_memory(error) or (self.on_gpu and self.phase.startswith("loading")):
             return None
         oom = {"rank": self.rank, "phase": self.phase, "message": str(error).splitlines()[0]}

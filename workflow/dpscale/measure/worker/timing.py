@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from dpscale.measure.data.batches import LoadedEpochs, images_per_rank
+from dpscale.measure.ranks import gather
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
-from dpscale.measure.worker.ranks import gather
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.schemas.settings import TimingSettings
 
@@ -15,7 +15,7 @@ QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "
 
 
 class TimingWorker(StepWorker):
-    """Warms up and times every scope. What was finished is kept also where memory then runs out."""
+    """Warms up and times every scope. Finished scopes are kept where memory then runs out."""
 
     settings_type = TimingSettings
     settings: TimingSettings
@@ -41,7 +41,7 @@ class TimingWorker(StepWorker):
         return {"epochs_total_s": self.epochs_total_s if finished else None, "scopes": self.scopes}
 
     def batches(self, scope: str) -> Any:
-        """What one epoch of `scope` iterates over on this rank; it has a length, in steps."""
+        """The batches of one epoch of `scope` on this rank. Their length is the number of steps."""
         if scope == "compute":
             return self.preloaded()
         return LoadedEpochs(
@@ -81,7 +81,7 @@ class TimingWorker(StepWorker):
         }
 
     def _steps(self, epochs: list[dict[str, Any]]) -> dict[str, Any]:
-        """Times of full steps: the partial last one is left out, and the slowest rank's stand."""
+        """Times of full steps of the slowest rank. The partial last step is left out."""
         full = images_per_rank(self.settings.epoch_images, self.workers) // self.batch
         full_step_s = np.array([epoch["step_s"][:full] for epoch in epochs])
         medians = [gather(float(median), self.workers) for median in np.median(full_step_s, axis=1)]

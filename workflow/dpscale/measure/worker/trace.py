@@ -1,7 +1,7 @@
 """What the devices did during profiled steps, from the profiler's trace (Chrome's trace format). Pure; times in ns.
 
-Intervals of kernels are united for every device alone: DataParallel drives several devices from one process, and
-kernels of different devices say nothing of each other.
+Intervals of kernels are united per device: DataParallel drives several devices from one process, and kernels of
+different devices are independent of each other.
 """
 
 import re
@@ -19,13 +19,13 @@ COMMUNICATION, COMPUTE, COPY = "communication", "compute", "copy"
 _NCCL_KERNEL = re.compile(r"nccl(Dev)?Kernel")
 _PEER_COPY = "Memcpy PtoP"
 _HOST_COPY = re.compile(r"Memcpy (HtoD|DtoH)")
-# What the host is at before its first mark.
+# The phase of the host before its first mark.
 NO_PHASE = "other"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Something a device did from `start_ns` to `end_ns`; `phase` is what the host was at when it asked for it."""
+    """Work of a device from `start_ns` to `end_ns`. `phase` is the phase of the host when it launched that work."""
 
     device: int
     kind: str
@@ -87,7 +87,7 @@ def read_kernels(trace: Mapping[str, Any], marks: Sequence[Mark]) -> list[Kernel
 
 
 def _devices(arguments: Mapping[str, Any]) -> list[int]:
-    """Whose time a row is. A copy between devices occupies the links of both, and names them in a way of its own."""
+    """The devices whose time a row is. A copy between devices uses the links of both, and names both."""
     if "device" in arguments:
         return [int(arguments["device"])]
     return sorted({int(arguments["fromDevice"]), int(arguments["toDevice"])})
@@ -104,7 +104,7 @@ def kind_of(category: str, name: str) -> str:
 
 def phase_at(marks: Sequence[Mark], at_ns: int) -> str:
     """The phase the host was in; `marks` in order of time."""
-    # Few marks a step: a search that reads plainly is quick enough.
+    # There are few marks per step: a simple search is quick enough.
     return next((mark.phase for mark in reversed(marks) if mark.at_ns <= at_ns), NO_PHASE)
 
 

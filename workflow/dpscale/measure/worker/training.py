@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.parallel import DataParallel
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DistributedSampler
@@ -21,6 +22,7 @@ from dpscale.measure.data.batches import Batch, images_per_rank
 from dpscale.measure.model.optimisers import build_optimiser
 from dpscale.measure.model.parallel import parallelise
 from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
+from dpscale.measure.ranks import gather_lists
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step
 from dpscale.measure.worker.evidence import (
@@ -31,7 +33,6 @@ from dpscale.measure.worker.evidence import (
     running_statistics,
 )
 from dpscale.measure.worker.hardware import hardware
-from dpscale.measure.worker.ranks import gather_lists
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings
@@ -42,7 +43,7 @@ LOSS_DIGITS = 5
 
 @dataclass
 class Trained:
-    """What an arm trains: the plain network, the same as its strategy trains it, its optimiser, and its average."""
+    """What an arm trains: the plain network, the network as its strategy wraps it, its optimiser, and its average."""
 
     plain: nn.Module
     network: nn.Module
@@ -65,7 +66,7 @@ class Trained:
 
 
 class Figures:
-    """What the steps of an epoch come to on one rank: kept on the device, so that no step waits, and read after it."""
+    """Sums over the steps of an epoch on one rank. They stay on the device until its end, so that no step waits."""
 
     def __init__(self) -> None:
         self._loss_sums: list[Tensor] = []
@@ -73,7 +74,7 @@ class Figures:
         self._correct: list[Tensor] = []
 
     def add(self, logits: Tensor, labels: Tensor, losses: Tensor, real: int, smoothed: bool) -> None:
-        """Count the first `real` images of a step: what follows is the sampler's padding."""
+        """Count the first `real` images of a step. The others are the sampler's padding."""
         logits, labels, losses = logits.detach()[:real], labels[:real], losses.detach()[:real]
         plain = functional.cross_entropy(logits, labels, reduction="none") if smoothed else losses
         self._loss_sums.append(losses.sum())
@@ -81,7 +82,7 @@ class Figures:
         self._correct.append((logits.argmax(dim=1) == labels).sum())
 
     def read(self) -> tuple[list[float], float, float]:
-        """The sum of the trained loss in every step; of cross-entropy, and of right answers, in the epoch."""
+        """The sum of the trained loss per step, and of cross-entropy and of right answers in the epoch."""
         plain = torch.stack(self._plain_sums).double().sum()
         return torch.stack(self._loss_sums).tolist(), float(plain), float(torch.stack(self._correct).sum())
 
@@ -120,7 +121,7 @@ class TrainingWorker(StepWorker):
             DeviceImages(np.load(self.dataset / images), np.load(self.dataset / labels), self.device)
             for images, labels in (TRAIN_ARRAYS, TEST_ARRAYS)
         )
-        checkpoint = Checkpoint(self.checkpoint_path, self._identity())
+        checkpoint = Checkpoint(self.checkpoint_path, self._identity(), self.settings.defaults())
         trained = self._prepare_training(checkpoint)
         timer = EpochTimer(self.devices, self.workers)
         while len(self.epochs) < self.settings.epochs and not self.diverged:
@@ -151,11 +152,11 @@ class TrainingWorker(StepWorker):
             self.epochs, self.step_loss = saved["epochs"], saved["step_loss"]
             self.continued_after_epochs = [*saved["continued_after_epochs"], len(self.epochs)]
             self.order = self._order_of(len(self.epochs) - 1)
-            self.report(f"goes on after epoch {len(self.epochs)} of {self.settings.epochs}")
+            self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
         return trained
 
     def _identity(self) -> dict[str, Any]:
-        """All that the figures depend on, for the checkpoint."""
+        """Everything that the figures depend on, for the checkpoint."""
         return {
             "arm": self.arm,
             "seed": self.seed,
@@ -176,7 +177,7 @@ class TrainingWorker(StepWorker):
     def _train_epoch(
         self, timer: EpochTimer, trained: Trained, training: DeviceImages, test: DeviceImages, epoch: int
     ) -> None:
-        """Train one epoch, counted from 0, test after it, and keep what came out."""
+        """Train one epoch, counted from 0, test after it, and store the results."""
         arm = self.settings
         batch = self.batch * batch_growth(arm, epoch)
         steps = -(-images_per_rank(len(training), self.workers) // batch)
@@ -240,8 +241,8 @@ class TrainingWorker(StepWorker):
             for group in optimiser.param_groups:
                 group["lr"] = rate_of_step(arm, epoch, number, steps) * group["rate_factor"]
             optimiser.zero_grad()
-            last_of_dp = arm.strategy == "dp" and number == steps - 1
-            with replicas_statistics(trained.plain, replicas) if last_of_dp else nullcontext():
+            replicas_end = isinstance(network, DataParallel) and number == steps - 1
+            with replicas_statistics(trained.plain, replicas) if replicas_end else nullcontext():
                 logits = network(images)
             losses = functional.cross_entropy(logits, labels, reduction="none", label_smoothing=arm.label_smoothing)
             losses.mean().backward()
@@ -255,7 +256,7 @@ class TrainingWorker(StepWorker):
         return step
 
     def _real_images(self, rank: int) -> int:
-        """Images that a rank takes in an epoch without the sampler's padding, which stands at the end of its share."""
+        """Images of a rank per epoch without the sampler's padding, which is at the end of its share."""
         return len(range(rank, self.settings.epoch_images, self.workers))
 
     def _figures_of_all_ranks(self, figures: Figures, batch: int) -> tuple[list[float | None], float, float]:
@@ -270,7 +271,7 @@ class TrainingWorker(StepWorker):
         return losses, plain / self.settings.epoch_images, right / self.settings.epoch_images
 
     def _test(self, network: nn.Module, images: DeviceImages) -> tuple[float | None, float | None]:
-        """Mean loss and accuracy on all test images, with what rank 0 knows: its statistics are those that are kept."""
+        """Mean loss and accuracy on all test images, with the batch-norm statistics of rank 0, which are those kept."""
         network.eval()
         loss, correct = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
         with torch.inference_mode():
@@ -301,7 +302,7 @@ class TrainingWorker(StepWorker):
             return compare_statistics(replicas, kept)
         of_ranks = torch.tensor(gather_lists(torch.cat(kept).tolist(), self.workers), dtype=torch.float32)
         workers = [(values[: len(kept[0])], values[len(kept[0]) :]) for values in of_ranks]
-        return compare_statistics(workers, workers[0])  # DDP hands rank 0's on, and the checkpoint holds them
+        return compare_statistics(workers, workers[0])  # DDP sends rank 0's to all, and the checkpoint holds them
 
     def _report_epoch(self) -> None:
         last = self.epochs[-1]

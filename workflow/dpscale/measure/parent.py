@@ -1,4 +1,4 @@
-"""A worker and the process that started it: it ends when that does, and leaves its outcome there. Free of torch."""
+"""A worker ends when the process that started it ends, and writes its outcome for that process. Free of torch."""
 
 import ctypes
 import json
@@ -14,9 +14,9 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
 def end_with_parent(parent_pid: int | None = None) -> None:
-    """Have the kernel kill this process when its parent ends, however that ended (Linux).
+    """Let the kernel kill this process when its parent ends, for whatever reason (Linux).
 
-    `parent_pid` closes the gap in which the parent ended before this call: the process then ends at once.
+    With `parent_pid` this process ends at once where the parent had already ended before this call.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent_pid is not None and os.getppid() != parent_pid:
@@ -24,7 +24,7 @@ def end_with_parent(parent_pid: int | None = None) -> None:
 
 
 def write_outcome(folder: Path, outcome: Mapping[str, Any]) -> None:
-    """Leave `outcome` for the process that started this worker. The first one to be written stays."""
+    """Write `outcome` for the process that started this worker. The first outcome that is written stays."""
     partial = folder / f"{OUTCOME}.{os.getpid()}"
     partial.write_text(json.dumps(outcome))
     try:

@@ -1,4 +1,4 @@
-"""Augmentation on the device: METHOD's transforms in distribution, the same whoever does it."""
+"""Augmentation on the device: the transforms of docs/method.md in distribution, the same whoever does it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A study on 4 H200, as METHOD.md has its times, with every kind of record, and communication that is known exactly."""
+"""A study on 4 H200, with times measured there, every kind of record, and communication that is known exactly."""
 
 from typing import Any
 

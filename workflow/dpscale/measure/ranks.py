@@ -1,4 +1,4 @@
-"""The ranks of a process group on one machine: how they meet, and how they tell each other numbers."""
+"""The ranks of a process group on one machine: how they join it, and how they exchange numbers."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 def meet(folder: Path, rank: int, workers: int, timeout_s: float, on_gpu: bool) -> None:
     """Join the process group of `workers` ranks: gloo for what is on the host, NCCL for what is on GPUs."""
-    # A file to meet at, in place of a port that another cell on this node may have taken.
+    # They join through a file: a port may be in use by another cell on this node.
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
         init_method=f"file://{folder / 'rendezvous'}",
@@ -32,9 +32,9 @@ def gather_lists(values: Sequence[float], workers: int) -> list[list[float]]:
         return [own.tolist()]
     gathered = [torch.zeros_like(own) for _ in range(workers)]
     dist.all_gather(gathered, own)
-    return [one.tolist() for one in gathered]
+    return [of_rank.tolist() for of_rank in gathered]
 
 
 def slowest(values: Sequence[float], workers: int) -> list[float]:
-    """For every one of the `values` the largest of all ranks."""
+    """The largest of all ranks for each of the `values`."""
     return [max(ranks) for ranks in zip(*gather_lists(values, workers), strict=True)]

@@ -1,0 +1,89 @@
+"""Data falls straight down: no module imports from a floor above its own, and no imports go round in a circle."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+# From the ground up. A module may import from its own floor and from those below.
+FLOORS = (
+    ("errors",),
+    ("vocabulary",),
+    ("schemas",),
+    ("formulas",),
+    ("plan",),
+    ("records",),
+    ("scheduler", "audit", "measure.parent", "measure.ranks"),
+    ("analyse", "measure.data", "measure.model"),
+    ("present", "measure.worker"),
+    ("measure.launch",),
+    ("cli",),
+    ("__main__",),
+)
+# Rooms of one floor that have nothing to do with each other: what is measured and what is made of it meet in records.
+APART = (("measure", "audit"), ("measure", "analyse"), ("measure", "present"), ("scheduler", "audit"))
+
+
+def modules(package: Path) -> Mapping[str, Path]:
+    """Every module of the package by its dotted name, without the package's own."""
+    found = {".".join(path.relative_to(package).with_suffix("").parts): path for path in package.rglob("*.py")}
+    return {name.removesuffix(".__init__"): path for name, path in found.items() if name != "__init__"}
+
+
+def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    """The modules of the package that a module imports, also within functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dpscale."):
+            module = node.module.removeprefix("dpscale.")
+            for alias in node.names:
+                yield f"{module}.{alias.name}" if f"{module}.{alias.name}" in known else module
+
+
+def floor_of(module: str) -> int:
+    """Raises StopIteration where a module stands on no floor."""
+    return next(
+        number
+        for number, rooms in enumerate(FLOORS)
+        if any(module == room or module.startswith(f"{room}.") for room in rooms)
+    )
+
+
+@pytest.fixture(scope="module")
+def arrows(root: Path) -> dict[str, set[str]]:
+    known = modules(root / "workflow/dpscale")
+    return {name: set(imports(path, known)) for name, path in known.items()}
+
+
+def test_every_module_stands_on_a_floor(arrows: dict[str, set[str]]) -> None:
+    for module in arrows:
+        assert module == "measure" or floor_of(module) >= 0
+
+
+def test_no_arrow_goes_up(arrows: dict[str, set[str]]) -> None:
+    up = [
+        f"{module} -> {imported}"
+        for module, found in arrows.items()
+        for imported in found
+        if floor_of(imported) > floor_of(module)
+    ]
+    assert not up
+
+
+def test_measuring_and_analysing_meet_in_records_alone(arrows: dict[str, set[str]]) -> None:
+    across = [
+        f"{module} -> {imported}"
+        for module, found in arrows.items()
+        for imported in found
+        for rooms in APART
+        if {module.split(".")[0], imported.split(".")[0]} == set(rooms)
+    ]
+    assert not across
+
+
+def test_no_imports_go_round_in_a_circle(arrows: dict[str, set[str]]) -> None:
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))

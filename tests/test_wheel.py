@@ -1,0 +1,128 @@
+"""The package as a wheel: complete without the repository, and useful without torch."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Iterator
+from email import message_from_bytes
+from email.message import Message
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+pytestmark = pytest.mark.processes
+
+BUILD = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir")
+INSTALL = ("install", "--quiet", "--no-deps", "--no-index")
+
+
+@pytest.fixture(scope="module")
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, because setuptools leaves folders beside what it builds."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    without = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(root / "workflow/dpscale", source / "workflow/dpscale", ignore=without)
+    for file in ("pyproject.toml", "LICENSE"):
+        shutil.copy(root / file, source)
+    subprocess.run([sys.executable, *BUILD, str(out), str(source)], check=True)
+    return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name))
+
+
+@pytest.fixture(scope="module")
+def clean(wheel: Path, metadata: Message, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel and what it requires without any extra, and nothing else.
+
+    The required distributions are linked from this environment: no test asks the network for them.
+    """
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder, with_pip=False)
+    programs = folder / "bin"
+    subprocess.run([sys.executable, "-m", "pip", "--python", programs / "python", *INSTALL, wheel], check=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    for required in closure(metadata.get_all("Requires-Dist", [])):
+        for name in {file.parts[0] for file in required.files or ()} - {"..", "__pycache__"}:
+            if not (packages / name).exists():
+                (packages / name).symlink_to(Path(str(required.locate_file(name))))
+    return programs
+
+
+def closure(requirements: list[str]) -> Iterator[Distribution]:
+    """Every distribution that these requirements bring, directly or through others, as it is installed here."""
+    waiting, known = list(requirements), set()
+    while waiting:
+        requirement = Requirement(waiting.pop())
+        needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if needed and requirement.name not in known:
+            known.add(requirement.name)
+            yield (found := distribution(requirement.name))
+            waiting += found.requires or []
+
+
+def run(clean: Path, *command: str, code: int = 0) -> str:
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([clean / command[0], *command[1:]], env=alone, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_every_file_of_the_package_is_in_the_wheel(root: Path, wheel: Path) -> None:
+    package = root / "workflow/dpscale"
+    files = {
+        str(path.relative_to(package.parent))
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith("dpscale/")}
+    assert packed == files
+    assert {Path(name).suffix for name in files} >= {".py", ".yaml", ".j2", ".css"}
+
+
+def test_torch_and_snakemake_are_extras(metadata: Message) -> None:
+    required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
+    plain = {requirement.name for requirement in required if requirement.marker is None}
+    measuring = {one.name for one in required if one.marker and one.marker.evaluate({"extra": "measure"})}
+    running = {one.name for one in required if one.marker and one.marker.evaluate({"extra": "workflow"})}
+    assert {"pandas", "click"} <= plain
+    assert measuring >= {"torch", "torchvision"}
+    assert running == {"snakemake", "snakemake-executor-plugin-slurm"}
+    assert not plain & (measuring | running)
+
+
+def test_tables_and_audits_are_made_without_torch(root: Path, clean: Path, tmp_path: Path) -> None:
+    where = run(clean, "python", "-c", "import dpscale; print(dpscale.__file__)")
+    assert Path(where.strip()).is_relative_to(clean.parent), "not the repository's own code"
+    for absent in ("torch", "torchvision", "snakemake", "pytest"):
+        assert "ModuleNotFoundError" in run(clean, "python", "-c", f"import {absent}", code=1)
+    results = tmp_path / "results"
+    results.mkdir()
+    for recorded in (root / "results/recorded").iterdir():
+        if recorded.name != "audit":
+            (results / recorded.name).symlink_to(recorded)
+    published = sorted(map(str, (root / "config/published").glob("*.yaml")))
+    run(clean, "dpscale", "audit", *published, "--out", str(results / "audit"))
+    assert sorted(path.stem for path in (results / "audit").iterdir()) == [Path(file).stem for file in published]
+    study = ["--study", str(root / "config/recorded.yaml")]
+    run(clean, "dpscale", "tables", *study, "--results", str(results), "--out", str(tmp_path / "tables"))
+    assert {path.stem for path in (tmp_path / "tables").iterdir()} > {"times", "speedup", "bandwidth", "audit"}
+    assert len((tmp_path / "tables/times.csv").read_text().splitlines()) > 1
+    page = ["--tables", str(tmp_path / "tables"), "--out", str(tmp_path / "page.html")]
+    run(clean, "dpscale", "report", *study, *page)
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_command_that_measures_names_the_extra_it_lacks(clean: Path, tmp_path: Path) -> None:
+    printed = run(clean, "dpscale", "network", "--out", str(tmp_path / "network.json"), code=1)
+    assert printed == "Error: this command needs torch, which the extra dpscale[measure] brings\n"

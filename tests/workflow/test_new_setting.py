@@ -1,0 +1,105 @@
+"""A setting is stated once: one more line in one place, and everything that depends on settings knows it."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from project import STUDY, Project
+
+PLACE = "workflow/dpscale/schemas/settings.py"
+BEFORE = '    precision: str = setting(\n        "precision",'
+SETTING = '    tail_rotors: int = setting("optimiser.tail_rotors", "How many rotors the tail has.", 0, minimum=0)\n'
+
+# Reads every record of the recorded study, and says how many are used and how many are not.
+READ_RECORDED = """
+from pathlib import Path
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.collect import collect
+study = Study.read(Path("config/recorded.yaml"))
+collected = collect(Path("{recorded}"), plan(study.on_any_machine()).all_cells, study.settings)
+print(len(collected.records), len(collected.rejected))
+"""
+
+# Which kinds of cells of a study, measured without the setting, are to be measured again with another value of it.
+MEASURED_AGAIN = """
+import sys
+from pathlib import Path
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.outdated import find_outdated
+from record_factory import collectives_record, communication_record, timing_record, training_record, write
+values = {"study": "s", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [32], "runs": 1,
+          "training": {"seeds": 1, "arms": {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}}}
+before, after = Study(values), Study({**values, "optimiser": {"tail_rotors": 2}})
+results = Path(sys.argv[1])
+for cell in plan(before).all_cells:
+    record = {
+        "timing": lambda: timing_record(cell, before.settings, [1.0]),
+        "communication": lambda: communication_record(cell, before.settings, 0.1, 0.02, 0.01, 0.01),
+        "collectives": lambda: collectives_record(cell, before.settings),
+        "training": lambda: training_record(cell, [0.5] * 5),
+    }[cell.kind]()
+    record["settings"].pop("tail_rotors", None)
+    write(results, cell, record)
+assert not find_outdated(before, plan(before), results).paths
+again = {str(path) for path in find_outdated(after, plan(after), results).rejected_records}
+print(*sorted({cell.kind for cell in plan(after).all_cells if str(results / cell.path) in again}))
+print(*sorted({cell.kind for cell in plan(after).all_cells if str(results / cell.path) not in again}))
+"""
+
+
+def python(project: Project, *arguments: str, also: Sequence[Path] = ()) -> subprocess.CompletedProcess[str]:
+    path = ":".join(map(str, (project.folder / "workflow", *also)))
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=project.folder,
+        env={**project.environment, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+
+
+def printed(project: Project, *arguments: str, also: Sequence[Path] = ()) -> str:
+    done = python(project, *arguments, also=also)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def grown(project: Project) -> Project:
+    """The finished study, and the package with one setting more: one line in one place."""
+    path = project.folder / PLACE
+    text = path.read_text()
+    assert text.count(BEFORE) == 1
+    path.write_text(text.replace(BEFORE, SETTING + BEFORE))
+    return project
+
+
+@pytest.mark.snakemake
+def test_one_line_is_a_new_setting(grown: Project, root: Path, tmp_path: Path) -> None:
+    assert "--tail-rotors INTEGER RANGE" in printed(grown, "-m", "dpscale", "time", "--help")
+
+    used, rejected = printed(grown, "-c", READ_RECORDED.format(recorded=root / "results/recorded")).split()
+    committed = [path for name in ("run-*.json", "seed-*.json") for path in (root / "results/recorded").rglob(name)]
+    assert (int(used), int(rejected)) == (len(committed), 0)
+
+    assert grown.planned() == {}, "a setting with its default is no reason to make anything again"
+
+    again, not_again = printed(grown, "-c", MEASURED_AGAIN, str(tmp_path), also=[root / "tests"]).splitlines()
+    assert again.split() == ["communication", "timing", "training"]
+    assert not_again.split() == ["collectives"]
+
+    before = (grown.folder / "study.yaml").rename(grown.folder / "before.yaml")
+    grown.change_study(optimiser={"tail_rotors": 2})
+    planned = grown.planned()
+    assert planned["time"] == len(grown.records())
+
+    refused = python(grown, "-m", "dpscale", "compare", before.name, "study.yaml", "--out", str(tmp_path / "page.html"))
+    assert refused.returncode == 1
+    assert "tail_rotors is 0 and 2" in refused.stderr
+    assert "--differing tail_rotors" in refused.stderr
+    assert STUDY["runs"] == 2
