@@ -149,7 +149,7 @@ def test_what_eats_the_rest_is_named_largest_first_where_least_is_gained() -> No
     )
     rest = verdict(data, GPU).rest
     assert "at batch 32 per GPU, 20.0 % of the GPUs' time is lost" in rest
-    assert "mostly waiting for the slowest GPU: 27.0 % of a step (which takes 10.0 ms while profiled, 6.60 ms" in rest
+    assert "mostly waiting for the slowest GPU: 27.0 % of a step (profiling changes this step from 6.60 ms to" in rest
     assert rest.index("idle until the host has work for them 21.0 %") < rest.index("transfer between GPUs 3.00 %")
 
 

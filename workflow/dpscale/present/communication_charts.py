@@ -110,7 +110,7 @@ def estimates(table: pd.DataFrame, say: Words) -> Figure:
                 )
             )
         if len(panels) <= PANELS_DRAWN:
-            not_drawn += _below_zero(part, _place(key, say))
+            not_drawn.extend(_below_zero(part, _place(key, say)))
     return figure("estimates", panels, not_drawn)
 
 

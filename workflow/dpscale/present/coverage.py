@@ -69,7 +69,7 @@ def grid(times: pd.DataFrame, say: Words) -> Grid:
         line = list(found.values()) if by_batch else _counts(found.values(), states)
         grid_rows.append((f"{strategy}, {say.count(gpus)}", line))
     columns = [f"{batch:,}" for batch in batches] if by_batch else states
-    return Grid(columns, grid_rows, len(lines) - len(grid_rows), counts_states=not by_batch)
+    return Grid(columns, grid_rows, words.left_out(lines, len(grid_rows)), counts_states=not by_batch)
 
 
 def absences(times: pd.DataFrame, counted: pd.DataFrame, say: Words) -> list[Absence]:

@@ -74,7 +74,7 @@ def view_of(
     cells = [[column.cell(row) for column in columns] for row in words.rows(shown)]
     downloaded = whole if source else table
     link = None if downloaded is None else csv_link(source or name, downloaded)
-    return View(name, source or name, caption, columns, cells, len(table) - len(shown), link)
+    return View(name, source or name, caption, columns, cells, words.left_out(table, len(shown)), link)
 
 
 def shown_columns(
