@@ -1,4 +1,4 @@
-# What more GPUs buy, and what eats the rest. `make help` lists what there is.
+# What more GPUs buy, and where the time goes. `make help` lists what there is.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -15,10 +15,10 @@ CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help env report unlock example tools test test-waiting test-computing lint format bench clean
+.PHONY: help env report unlock example check test test-slurm lint format bench clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 $(CHOSEN): FORCE
 	@mkdir -p $(VENV)
@@ -42,7 +42,7 @@ endif
 
 env: $(READY)  ## Set up .venv and no more; TORCH="..." chooses another build of torch, TORCH=none leaves it out
 
-report: $(READY)  ## Measure the study that fits this machine, and render its page
+report: $(READY)  ## Measure the study that fits this machine, and render its page (laptop: 5 min)
 	@gpus=$$($(BIN)/python -m dpscale.measure.worker.hardware) && \
 	config="$(CONFIG)" && \
 	if [ -z "$$config" ]; then \
@@ -56,7 +56,7 @@ report: $(READY)  ## Measure the study that fits this machine, and render its pa
 unlock: $(READY)  ## Free the folder after a run was killed (no other run may be going on here)
 	$(BIN)/snakemake --unlock --cores 1 --configfile $(or $(CONFIG),config/laptop.yaml)
 
-example: $(READY)  ## Tables and page of the recorded study, without a GPU
+example: $(READY)  ## Tables and page of the recorded study, without a GPU (20 s)
 	@$(BIN)/dpscale audit config/published/*.yaml --out results/recorded/audit
 	@$(BIN)/dpscale tables --study config/recorded.yaml --results results/recorded --out results/recorded/tables
 	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out report/recorded.html \
@@ -64,6 +64,7 @@ example: $(READY)  ## Tables and page of the recorded study, without a GPU
 	@$(BIN)/dpscale summary --study config/recorded.yaml
 
 # What the page is opened in, and what its validator runs on. Where they cannot be installed, tests say what is missing.
+.PHONY: tools
 tools:
 	@if command -v chromium > /dev/null && command -v java > /dev/null; then exit; fi; \
 	if [ $$(id -u) = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && \
@@ -72,22 +73,29 @@ tools:
 	then echo "Installed Chromium and Java for the tests of the page"; \
 	else echo "Chromium or Java is missing, and only root can install them: tests of the page are skipped"; fi
 
-# Tests that wait, for Slurm and for whole studies, run beside those that compute. Not where there are GPUs: nothing
-# else may run beside the tests that time them.
-test: $(READY) tools  ## Run every test that this machine can run
+# Tests run in two processes, where a file of tests is never split: what is expensive is made once. Those that take
+# longest come first (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest
+IN_TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+check: $(READY)  ## Run the tests that start no process, no browser and no Snakemake (1 min)
+	$(PYTEST) $(IN_TWO) -m "not (processes or snakemake or browser or slurm or gpu)"
+
+# Where there are GPUs, nothing else may run beside the tests that time them.
+test: $(READY) tools  ## Run every test that this machine can run, but for Slurm's (8 min)
 	@gpus=$$($(BIN)/python -m dpscale.measure.worker.hardware) && \
-	if [ "$$gpus" -gt 0 ]; then $(BIN)/python -m pytest; \
-	else $(MAKE) --no-print-directory --jobs 2 --keep-going test-waiting test-computing; fi
+	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; else $(PYTEST) $(IN_TWO) -m "not slurm"; fi
 
-# Line by line, each with its name in front, as they come.
-test-waiting test-computing: SHELL := /bin/bash
-test-waiting:
-	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pytest -m waits | sed -u 's/^/waiting    /'
+test-slurm: $(READY)  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (6 min)
+	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested"; exit; fi; \
+	if ! command -v slurmctld > /dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+			slurmctld slurmd slurm-client slurmdbd munge mariadb-server > /dev/null && \
+		echo "Installed Debian's Slurm, munge and MariaDB for the tests on a Slurm" || exit; \
+	fi; \
+	$(PYTEST) $(IN_TWO) -m slurm
 
-test-computing:
-	@set -o pipefail; PYTHONUNBUFFERED=1 $(BIN)/python -m pytest -m "not waits" | sed -u 's/^/computing  /'
-
-lint: $(READY)  ## Check the code: ruff, mypy, snakefmt, snakemake --lint
+lint: $(READY)  ## Check the code: ruff, mypy, snakefmt, snakemake --lint (1 min)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -99,7 +107,7 @@ format: $(READY)  ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow/rules
 
-bench: $(READY)  ## Fixed cost of a cell, ten thousand cells, and Slurm (as root), each against a baseline
+bench: $(READY)  ## Fixed cost of a cell, ten thousand cells, and Slurm (as root), each against a baseline (10 min)
 	$(BIN)/python bench/cell_overhead.py
 	$(BIN)/python bench/many_cells.py
 	@if [ $$(id -u) = 0 ] && command -v slurmctld > /dev/null; then $(BIN)/python bench/slurm_overhead.py; \

@@ -1,20 +1,35 @@
-"""What all tests share: real studies made small, and the marks that need hardware."""
+"""What all tests share: real studies made small, marks that set themselves, and hardware that is needed."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from clone import Clone
+from process_guard import ProcessGuard
 from project import Project
+from shared import made_once
 
 ROOT = Path(__file__).resolve().parents[1]
-
+GUARD = ProcessGuard()
 
 # Machines are shared: how long one example takes says nothing.
 settings.register_profile("shared machines", deadline=None)
 settings.load_profile("shared machines")
+
+# Fixtures that start processes, and the mark of every test that uses one.
+MARK_OF_FIXTURE = {
+    "finished": "snakemake",
+    "clone": "processes",
+    "laptop_report": "snakemake",
+    "browser": "browser",
+    "java": "processes",
+    "slurm_is_installed": "slurm",
+}
+# What takes longest is begun first, so that no process of pytest-xdist is left alone with it at the end.
+LONGEST_FIRST = ("workflow/test_laptop_study.py", "workflow/", "measure/worker/", "measure/", "browser/")
 
 
 def pytest_configure() -> None:
@@ -23,16 +38,13 @@ def pytest_configure() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """`make test` runs those that mostly wait, for Slurm and for whole studies, beside those that compute."""
-    if "clone" in getattr(item, "fixturenames", ()):
-        item.add_marker("whole_study")
-    if item.get_closest_marker("slurm") or item.get_closest_marker("whole_study"):
-        item.add_marker("waits")
+    for fixture, mark in MARK_OF_FIXTURE.items():
+        if fixture in getattr(item, "fixturenames", ()):
+            item.add_marker(mark)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Whole studies take all cores: last, when the tests that compute, which `make test` runs beside them, are done.
-    items.sort(key=lambda item: item.get_closest_marker("whole_study") is not None)
+    items.sort(key=_place)
     if any(item.get_closest_marker("gpu") for item in items):
         import torch
 
@@ -44,35 +56,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=f"needs {needed} CUDA GPUs, {gpus} here"))
 
 
+def _place(item: pytest.Item) -> int:
+    path = item.path.relative_to(ROOT / "tests").as_posix()
+    return next((place for place, start in enumerate(LONGEST_FIRST) if path.startswith(start)), len(LONGEST_FIRST))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    with GUARD.watching(item):
+        return (yield)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
 
 
 @pytest.fixture(scope="session")
-def finished(root, tmp_path_factory) -> Project:
+def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The tiny study, run once from nothing to its page. Tests work on copies."""
-    project = Project.create(root, tmp_path_factory.mktemp("finished"))
-    project.first_run = project.run()
-    return project
+
+    def make(folder: Path) -> None:
+        Project.create(root, folder).run_first()
+
+    return Project(made_once(tmp_path_factory, "finished", make)).copy(tmp_path_factory.mktemp("finished"))
 
 
 @pytest.fixture
-def project(finished, tmp_path) -> Project:
+def project(finished: Project, tmp_path: Path) -> Project:
     return finished.copy(tmp_path / "project")
 
 
 @pytest.fixture(scope="session")
-def clone(root, tmp_path_factory) -> Clone:
+def clone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return Clone(root, tmp_path_factory.mktemp("clone") / "project")
-
-
-@pytest.fixture(scope="session")
-def laptop_report(clone) -> str:
-    """What the first `make report` in a clone prints: it measures the laptop's study."""
-    return clone.make("report")
-
-
-@pytest.fixture(scope="session")
-def laptop_page(clone, laptop_report) -> Path:
-    return clone.folder / "report/laptop.html"

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from throwaway_slurm import ThrowawaySlurm, processes_of
 
 from project import wait_for
+from throwaway_slurm import ThrowawaySlurm, processes_of
 
 pytestmark = pytest.mark.slurm
 

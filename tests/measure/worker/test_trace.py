@@ -1,8 +1,13 @@
 """Where device time went, on traces whose answer is known."""
 
+import json
+import time
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from dpscale.measure.worker.trace import (
     COMMUNICATION,
@@ -186,3 +191,19 @@ def test_a_copy_between_devices_is_communication_of_both():
 def test_before_the_first_mark_there_is_no_phase():
     trace = {"traceEvents": [event("kernel", "gemm", 1, 1)]}
     assert read_kernels(trace, [Mark("forward", 5_000)])[0].phase == NO_PHASE
+
+
+def test_the_profilers_clock_is_the_hosts(tmp_path: Path) -> None:
+    """Phases are marked with one, kernels with the other."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        before_ns = time.time_ns()
+        with record_function("here"):
+            time.sleep(0.01)
+        after_ns = time.time_ns()
+    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    (row,) = (event for event in trace["traceEvents"] if event.get("name") == "here")
+    start_ns = trace["baseTimeNanoseconds"] + row["ts"] * 1e3
+    tolerance_ns = 1e5  # the profiler converts the processor's counter
+    assert before_ns - tolerance_ns <= start_ns
+    assert start_ns + row["dur"] * 1e3 <= after_ns + tolerance_ns

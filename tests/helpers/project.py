@@ -1,16 +1,20 @@
 """A copy of the project with a small study in it, and a real Snakemake to run there."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-STUDY = {
+HELPERS = Path(__file__).parent
+STUDY: dict[str, Any] = {
     "study": "tiny",
     "device": "cpu",
     "strategies": ["single", "ddp"],
@@ -25,14 +29,22 @@ STUDY = {
 }
 
 
+KINDS = ("timing", "communication", "collectives", "training")
+
+
 class Project:
-    """A folder with the project's code in it, whose study can be changed and run."""
+    """A folder with the project's code in it, whose study can be changed and run.
+
+    Its workers are stubs, for which Snakemake, the launcher and the records are as for any other: a cell takes a second
+    in place of five.
+    """
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     @classmethod
-    def create(cls, root: Path, folder: Path) -> "Project":
+    def create(cls, root: Path, folder: Path, stubs: tuple[str, ...] = KINDS) -> "Project":
+        """A copy of the project at `root`; the workers of the kinds in `stubs` measure nothing."""
         shutil.copytree(
             root / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
         )
@@ -41,13 +53,15 @@ class Project:
         shutil.copy(root / "slurm", folder, follow_symlinks=False)
         project = cls(folder)
         project.write_study(STUDY)
+        for kind in stubs:
+            project._write_stub(kind, {})
         return project
 
     def copy(self, folder: Path) -> "Project":
         shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
         return type(self)(folder)
 
-    def write_study(self, study: dict) -> None:
+    def write_study(self, study: Mapping[str, Any]) -> None:
         (self.folder / "study.yaml").write_text(yaml.safe_dump(study))
 
     def command(self, *arguments: str) -> list[str]:
@@ -55,7 +69,7 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(self.folder / "workflow")}
+        return {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.folder / "workflow"), str(HELPERS)])}
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -79,6 +93,16 @@ class Project:
         assert done.returncode == 0, done.stdout + self.logs()
         return job_counts(done.stdout)
 
+    def run_first(self) -> None:
+        """Run from nothing, and keep what was started."""
+        (self.folder / "first-run.json").write_text(json.dumps(self.run()))
+
+    @property
+    def first_run(self) -> dict[str, int]:
+        """How many jobs of every rule the first run started."""
+        jobs: dict[str, int] = json.loads((self.folder / "first-run.json").read_text())
+        return jobs
+
     def logs(self) -> str:
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("results/*/logs/**/*.log")))
 
@@ -88,19 +112,21 @@ class Project:
     def record(self, strategy: str = "ddp", gpus: int = 2, run: int = 1) -> Path:
         return self.folder / f"results/tiny/cells/{strategy}/gpus-{gpus}/batch-64/run-{run}.json"
 
-    def change_study(self, **changes) -> None:
+    def change_study(self, **changes: Any) -> None:
         self.write_study({**STUDY, **changes})
 
-    def endless(self, workers: str = "True", epochs: int = 10**9, undo: bool = False) -> None:
-        """Have cells warm up for ever, without changing a setting: as if they were very slow.
+    def endless(self, *strategies: str, epochs: int = 10**9) -> None:
+        """Have timing cells of these strategies, all where none is named, warm up for ever, without changing a setting:
+        as if they were very slow; or for so many epochs of 0.05 s."""
+        self._write_stub("timing", dict.fromkeys(strategies or ("single", "ddp"), epochs))
 
-        Only those for which `workers`, an expression of the worker's code, is true; or for so many epochs.
-        """
-        path = self.folder / "workflow/dpscale/measure/worker/timing.py"
-        whole, slow = "range(self.settings.warmup_epochs)", f"range({epochs} if {workers} else 1)"
-        text = path.read_text()
-        assert (slow if undo else whole) in text
-        path.write_text(text.replace(slow, whole) if undo else text.replace(whole, slow))
+    def endless_no_more(self) -> None:
+        self._write_stub("timing", {})
+
+    def _write_stub(self, kind: str, warmup_epochs: Mapping[str, int]) -> None:
+        path = self.folder / f"workflow/dpscale/measure/worker/{kind}.py"
+        assert path.exists(), f"no worker is called {kind}"
+        path.write_text(f"from stub_worker import stub\n\nWORKER = stub({kind!r}, {warmup_epochs!r})\n")
 
     @property
     def page(self) -> Path:
@@ -118,24 +144,8 @@ def job_counts(output: str) -> dict[str, int]:
     return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE) if name != "total"}
 
 
-def wait_for(condition, timeout_s: float = 60) -> None:
+def wait_for(condition: Callable[[], object], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.05)
-
-
-def running_in(folder: Path) -> list[int]:
-    """Processes whose working folder is `folder`: Snakemake, cells and their workers."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and (entry / "cwd").readlink() == folder and "Z" not in state(entry):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-def state(process: Path) -> str:
-    return (process / "stat").read_text().rsplit(")", 1)[1].split()[0]

@@ -1,0 +1,76 @@
+"""A cell whose two workers are stubs, in this process or in one of its own: everything but what is measured is real."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpscale.errors import DpscaleError
+from dpscale.measure.launch.job import Images, Run, measure
+from dpscale.plan.cells import Configuration, TimingCell
+from dpscale.plan.study import Study
+from dpscale.records.files import Record
+from signals import signals_as_they_were
+
+HELPERS = str(Path(__file__).parent)
+CELL = TimingCell(Configuration("ddp", 2, 32), 1)
+SETTINGS = Study(
+    {"study": "s", "device": "cpu", "dataset": {"source": "synthetic", "images": 64}, "scopes": ["compute"]}
+).settings
+IMAGES = {"source": "synthetic", "synthetic": True, "images": 64, "sha256": "0" * 64}
+
+
+def measure_stub(out: Path, behaviour: str = "finish", timeout_s: float = 60, end_with_parent: bool = False) -> Record:
+    """The cell's record. Raises what `measure` raises."""
+    job: dict[str, Any] = {"configuration": ["ddp", 2, 32], "seed": 1, "behaviour": behaviour}
+    images = Images(out.parent, IMAGES, [])
+    with signals_as_they_were(), helpers_for_workers():
+        return measure("stub_worker", CELL, SETTINGS, job, 2, 2, Run(timeout_s, end_with_parent, out), images)
+
+
+def start_stub(
+    out: Path, behaviour: str, timeout_s: float = 60, end_with_parent: bool = False
+) -> subprocess.Popen[str]:
+    """The same in a process of its own, which prints errors as the command line does."""
+    more = ["--end-with-parent"] if end_with_parent else []
+    return subprocess.Popen(
+        [sys.executable, __file__, str(out), behaviour, str(timeout_s), *more],
+        env={**os.environ, "PYTHONPATH": HELPERS},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextmanager
+def helpers_for_workers() -> Iterator[None]:
+    """Workers that are started find the modules that lie beside this one."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = HELPERS if before is None else os.pathsep.join([HELPERS, before])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+@click.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("behaviour")
+@click.argument("timeout_s", type=float)
+@click.option("--end-with-parent", is_flag=True)
+def main(out: Path, behaviour: str, timeout_s: float, end_with_parent: bool) -> None:
+    try:
+        measure_stub(out, behaviour, timeout_s, end_with_parent)
+    except DpscaleError as error:
+        raise click.ClickException(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()

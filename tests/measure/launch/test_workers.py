@@ -1,0 +1,138 @@
+"""A cell from the outside, with workers that measure nothing: every way in which it can end, and what it leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dpscale.errors import DpscaleError, MeasurementError
+from dpscale.measure.launch.workers import Workers
+from dpscale.records.files import read_record
+from processes import alive, started_by
+from project import wait_for
+from signals import signals_as_they_were
+from stub_cell import HELPERS, SETTINGS, measure_stub, start_stub
+
+pytestmark = pytest.mark.processes
+
+# Starts the cell, says its process, and ends when it is killed.
+PARENT = """
+import sys, time
+from pathlib import Path
+from stub_cell import start_stub
+print(start_stub(Path(sys.argv[1]), "wait", end_with_parent=True).pid, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_what_the_workers_leave_is_the_record(tmp_path: Path) -> None:
+    record = measure_stub(tmp_path / "r.json")
+    assert read_record("timing", tmp_path / "r.json") == record
+    assert (record["status"], record["cell"]["strategy"]) == ("ok", "ddp")
+    assert record["settings"] == SETTINGS.to_json()
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        ("refuse", "this cannot be measured"),
+        ("fail", "worker 1 of 2 ended with exit code 3; see its traceback above"),
+        ("die", r"worker 1 of 2 was killed by SIGKILL \(out of host memory\?\)"),
+        ("wait", r"stopped after 2 s \(cell_timeout_s\): 2 of 2 workers were still running"),
+    ],
+)
+def test_a_cell_that_fails_is_one_line_and_leaves_neither_a_record_nor_a_worker(
+    tmp_path: Path, behaviour: str, message: str
+) -> None:
+    with pytest.raises(MeasurementError, match=message):
+        measure_stub(tmp_path / "r.json", behaviour, timeout_s=2)
+    assert not list(tmp_path.iterdir())
+    assert not [pid for pid in alive(started_by(os.getpid())) if _is_worker(pid)]
+
+
+def test_a_results_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "cells").write_text("a file where the folder should be")
+    with pytest.raises(DpscaleError, match="cannot be written"):
+        measure_stub(tmp_path / "cells" / "r.json")
+
+
+@contextmanager
+def waiting_cell(out: Path, timeout_s: float = 60) -> Iterator[tuple[subprocess.Popen[str], set[int]]]:
+    """A cell in a process of its own that waits for ever, and its two workers. It must fail in here."""
+    process = start_stub(out, "wait", timeout_s)
+    try:
+        wait_for(lambda: len(workers_of(process)) == 2)
+        workers = workers_of(process)
+        yield process, workers
+        assert process.wait(40) != 0
+    finally:
+        process.kill()
+    wait_for(lambda: not alive(workers), timeout_s=30)
+    assert not list(out.parent.glob("*r.json*"))
+
+
+def workers_of(process: subprocess.Popen[str]) -> set[int]:
+    return {pid for pid in started_by(process.pid) if _is_worker(pid)}
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"dpscale.measure.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT])
+def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(tmp_path: Path, ending: signal.Signals) -> None:
+    with waiting_cell(tmp_path / "r.json") as (process, _):
+        process.send_signal(ending)
+    if ending in (signal.SIGTERM, signal.SIGHUP):
+        assert process.stderr is not None
+        assert process.stderr.read().startswith(f"Error: stopped by {ending.name}")
+
+
+def test_a_dead_worker_ends_the_others(tmp_path: Path) -> None:
+    with waiting_cell(tmp_path / "r.json") as (process, workers):
+        os.kill(max(workers), signal.SIGKILL)
+    assert process.stderr is not None
+    assert "was killed by SIGKILL (out of host memory?)" in process.stderr.read()
+
+
+def test_a_hanging_worker_is_stopped_after_the_timeout(tmp_path: Path) -> None:
+    with waiting_cell(tmp_path / "r.json", timeout_s=4) as (process, workers):
+        os.kill(max(workers), signal.SIGSTOP)
+    assert process.stderr is not None
+    assert "stopped after 4 s (cell_timeout_s): 2 of 2 workers were still running" in process.stderr.read()
+
+
+def test_a_cell_that_is_to_end_with_its_parent_does(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path / "r.json")],
+        env={**os.environ, "PYTHONPATH": HELPERS},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    cell = int(parent.stdout.readline())
+    wait_for(lambda: len(started_by(cell)) >= 2)
+    family = {cell, *started_by(cell)}
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: not alive(family), timeout_s=30)
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_a_temporary_folder_no_worker_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.TemporaryDirectory", _no_folder)
+    with signals_as_they_were(), pytest.raises(MeasurementError, match="set TMPDIR to one that can be written"):
+        Workers("stub_worker", {}, 1, 0)
+
+
+def _no_folder(**_: object) -> None:
+    raise FileNotFoundError("No usable temporary directory found")

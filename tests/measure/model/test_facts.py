@@ -1,0 +1,30 @@
+"""The facts of a network that communication rests on."""
+
+from pathlib import Path
+
+import pytest
+
+from command_line import must
+from dpscale.records.files import read_record
+
+
+def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> None:
+    must("network", "--out", tmp_path / "network.json")
+    facts = read_record("network", tmp_path / "network.json")
+    assert facts["parameters"] == 11_173_962
+    assert facts["gradient_bytes"] == 44_695_848
+    assert facts["tensors"] == 62
+    assert facts["buffer_bytes"] == 38_560
+    assert facts["flop_per_image"]["forward"] == pytest.approx(1.1108e9, rel=1e-4)
+    assert facts["flop_per_image"]["forward_backward"] == pytest.approx(3.3290e9, rel=1e-4)
+    assert [bucket["bytes"] for bucket in facts["ddp_buckets"]] == [9_461_800, 26_494_976, 8_739_072]
+    assert sum(facts["dp_reduce_bytes"]) == facts["gradient_bytes"]
+    assert sum(facts["dp_broadcast_bytes"]) == facts["gradient_bytes"] + facts["buffer_bytes"]
+    assert max(facts["dp_broadcast_bytes"]) <= 10 * 2**20
+
+
+def test_gradients_are_ready_in_order(tmp_path: Path) -> None:
+    must("network", "--width", 4, "--out", tmp_path / "network.json")
+    shares = [bucket["ready_share"] for bucket in read_record("network", tmp_path / "network.json")["ddp_buckets"]]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1

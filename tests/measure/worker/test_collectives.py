@@ -1,0 +1,138 @@
+"""Collectives cells on the CPU: every size that the network needs, refusals, and results that are wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from command_line import dpscale, must
+from dpscale.analyse.estimators import isolated_step_s, links_of
+from dpscale.errors import MeasurementError
+from dpscale.measure.launch import cells
+from dpscale.measure.launch.workers import Workers
+from dpscale.measure.worker.collectives import Collective
+from dpscale.records.files import read_record
+from signals import signals_as_they_were
+from stub_cell import helpers_for_workers
+
+OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
+# The laptop's study measures up to 64 MiB: workflow/test_laptop_study.py.
+LARGEST_BYTES = 4 * 2**20
+
+
+@pytest.fixture(scope="module")
+def network_facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("network") / "network.json"
+    must("network", "--width", 4, "--out", out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def facts(network_facts: Path) -> dict[str, Any]:
+    return read_record("network", network_facts)
+
+
+@pytest.fixture(scope="module")
+def collectives(network_facts: Path) -> dict[str, Any]:
+    out = network_facts.with_name("collectives.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(cells.LARGEST_BYTES, "cpu", LARGEST_BYTES)
+        assert must(*cell(network_facts), "--width", 4, "--out", out).splitlines()[-1] == f"record: {out}"
+    return read_record("collectives", out)
+
+
+def cell(network_facts: Path) -> list[object]:
+    return ["collectives", "--gpus", 2, "--device", "cpu", "--network-facts", network_facts]
+
+
+@pytest.mark.processes
+def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any], facts: dict[str, Any]) -> None:
+    found = {(result["operation"], result["bytes"]) for result in collectives["collectives"]}
+    series = {4 * 2**10 * 4**power for power in range(6)}
+    for operation in OPERATIONS:
+        assert series <= {size for name, size in found if name == operation}
+    assert ("allreduce", facts["gradient_bytes"]) in found
+    assert {("broadcast", size) for size in facts["dp_broadcast_bytes"]} <= found
+    assert all(3 <= len(result["seconds"]) <= 10 for result in collectives["collectives"])
+    assert collectives["peer_copies"] == []
+
+
+@pytest.mark.processes
+def test_larger_messages_take_longer(collectives: dict[str, Any]) -> None:
+    seconds = {(r["operation"], r["bytes"]): min(r["seconds"]) for r in collectives["collectives"]}
+    for operation in OPERATIONS:
+        assert seconds[operation, LARGEST_BYTES] > seconds[operation, 4 * 2**10]
+
+
+@pytest.mark.processes
+def test_the_isolated_step_is_the_sum_of_its_messages(collectives: dict[str, Any], facts: dict[str, Any]) -> None:
+    links = links_of([collectives], "")
+    isolated = isolated_step_s("ddp", 2, 64, facts, links)
+    assert isolated is not None
+    alone = [links.collectives["allreduce", bucket["bytes"]].value for bucket in facts["ddp_buckets"]]
+    assert isolated.value == pytest.approx(sum(alone))
+    assert isolated_step_s("dp", 2, 64, facts, links) is None, "copies between GPUs were not measured here"
+
+
+def test_collectives_of_another_network_are_refused(network_facts: Path, tmp_path: Path) -> None:
+    done = dpscale(*cell(network_facts), "--width", "8", "--out", tmp_path / "collectives.json")
+    assert done.returncode == 1
+    assert "is of another network. Make it with: dpscale network" in done.stderr
+
+
+def as_on_two_ranks(operation: str, rank: int) -> Collective:
+    """A collective that calls nobody: this rank's result is what two ranks' inputs, 1 and 2 times a pattern, come to."""
+    collective = Collective(operation, 1024, rank, 2, torch.device("cpu"))
+
+    def call() -> None:
+        own = collective.inputs / (rank + 1)
+        of_both = {
+            "allreduce": 3 * own,
+            "broadcast": own,
+            "reduce": 3 * own,
+            "reduce_scatter": (3 * own).chunk(2)[rank],
+            "all_gather": torch.cat([own, 2 * own]),
+        }
+        collective.outputs.copy_(of_both[operation])
+
+    collective.call = call
+    return collective
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_right_result_is_told_from_a_wrong_one(operation: str, rank: int) -> None:
+    collective = as_on_two_ranks(operation, rank)
+    assert collective.is_correct()
+    right = collective.call
+
+    def wrong_in_one_place() -> None:
+        right()
+        collective.outputs[-1] += 1
+
+    collective.call = wrong_in_one_place
+    nobody_knows = operation == "reduce" and rank == 1
+    assert collective.is_correct() is nobody_knows
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_call_that_does_nothing_is_noticed(operation: str) -> None:
+    rank = 0 if operation != "broadcast" else 1  # the source of a broadcast has it already
+    collective = as_on_two_ranks(operation, rank)
+    collective.call = lambda: None
+    assert not collective.is_correct()
+
+
+def test_gathering_ones_own_twice_is_noticed() -> None:
+    collective = as_on_two_ranks("all_gather", 1)
+    collective.call = lambda: collective.outputs.copy_(collective.inputs.repeat(2))
+    assert not collective.is_correct()
+
+
+@pytest.mark.processes
+def test_a_collective_that_gives_a_wrong_result_is_an_error() -> None:
+    job = {"gpus": 2, "settings": {"device": "cpu"}, "timeout_s": 60, "messages": [["allreduce", 4096]]}
+    with signals_as_they_were(), helpers_for_workers(), Workers("wrong_collectives", job, 2, 0) as workers:
+        with pytest.raises(MeasurementError, match="allreduce of 4096 bytes gave a wrong result"):
+            workers.outcome(60, end_with_parent=False)

@@ -1,0 +1,216 @@
+"""Timing cells in real processes on the CPU: what a record holds, out of memory, what is refused, a killed one.
+
+How cells end whose workers fail, hang or are killed: launch/test_workers.py.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from command_line import dpscale, must
+from dpscale.measure.launch import cells
+from dpscale.measure.worker.timing import TimingWorker
+from dpscale.records.files import read_record
+from processes import alive, started_by
+from project import wait_for
+from workers_here import single_workers_here
+
+pytestmark = pytest.mark.processes
+
+IMAGES = 256
+SETTINGS = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES} --loader-workers 1".split()
+# One epoch of one scope, after which no time is left for the eight others.
+NO_TIME = "--scopes compute --timed-epochs 9 --budget-s 0.0001"
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dataset")
+    must("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder)
+    return folder
+
+
+def arguments(
+    dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 100, more: str = ""
+) -> list[str]:
+    cell = f"time --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --timed-epochs 2".split()
+    return [*cell, *SETTINGS, *more.split(), "--dataset", str(dataset), "--out", str(out)]
+
+
+def started(*arguments_of_cell: Any, **options: Any) -> subprocess.Popen[str]:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "dpscale", *arguments(*arguments_of_cell, **options)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.fixture(scope="module")
+def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """A single and a ddp cell, and one that has no time, measured once for all tests that look at a record.
+
+    They run at once, as the cells of several jobs on one node.
+    """
+    folder = tmp_path_factory.mktemp("records")
+    kinds = {"single": ("single", 1, 100, ""), "ddp": ("ddp", 2, 100, ""), "hurried": ("ddp", 2, 100, NO_TIME)}
+    processes = {name: started(dataset, folder / f"{name}.json", *cell) for name, cell in kinds.items()}
+    printed = {name: process.communicate()[0] for name, process in processes.items()}
+    assert {name: process.returncode for name, process in processes.items()} == dict.fromkeys(kinds, 0), printed
+    return {name: read_record("timing", folder / f"{name}.json") for name in kinds}
+
+
+@pytest.mark.parametrize(("strategy", "workers", "steps", "full"), [("single", 1, 3, 2), ("ddp", 2, 2, 1)])
+def test_a_record_holds_every_epoch_and_step(
+    records: dict[str, dict[str, Any]], strategy: str, workers: int, steps: int, full: int
+) -> None:
+    record = records[strategy]
+    assert record["status"] == "ok"
+    for scope in ("compute", "end_to_end"):
+        result = record["scopes"][scope]
+        assert len(result["epoch_s"]) == len(result["step_s_median"]) == 2
+        assert all(len(ranks) == workers for ranks in result["rank_epoch_s"])
+        assert (result["steps_per_epoch"], result["full_steps_per_epoch"]) == (steps, full)
+        assert result["step_s_quantiles"]["n"] == 2 * full
+        # The slowest rank's time is the epoch's, and its steps fill it.
+        for epoch_s, ranks, step_s in zip(
+            result["epoch_s"], result["rank_epoch_s"], result["step_s_median"], strict=True
+        ):
+            assert max(ranks) <= epoch_s
+            assert full * step_s <= 1.05 * epoch_s
+    timed = sum(sum(result["epoch_s"]) for result in record["scopes"].values())
+    assert record["epochs_total_s"] > timed  # the warm-up is inside
+    assert record["hardware"]["threads_per_worker"] == 1
+    assert record["network"]["gradient_bytes"] == 4 * record["network"]["parameters"]
+
+
+def test_where_and_by_which_code_it_was_measured(records: dict[str, dict[str, Any]], root: Path) -> None:
+    provenance = records["ddp"]["provenance"]
+    if (root / ".git").exists():
+        head = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+        assert provenance["git_commit"] == head.strip()
+        assert provenance["git_dirty"] in (True, False)
+    assert "--strategy ddp" in provenance["command"]
+    assert records["ddp"]["software"]["nccl"] is None  # no guess for what was not used
+
+
+@pytest.mark.parametrize("name", ["single", "ddp", "hurried"])
+def test_the_command_in_a_record_measures_the_same_cell(
+    records: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What it would measure is compared; that a cell can be called by hand, the other tests here show."""
+    asked: list[tuple[Any, ...]] = []
+
+    def measure_nothing(*what: Any) -> dict[str, Any]:
+        asked.append(what)
+        return records[name]
+
+    monkeypatch.setattr(cells, "time_cell", measure_nothing)
+    program, *command = shlex.split(records[name]["provenance"]["command"])
+    assert program == "dpscale"
+    must(*command)
+    ((cell, settings, *_),) = asked
+    assert cell.coordinates == records[name]["cell"]
+    assert settings.to_json() == records[name]["settings"]
+
+
+def test_a_time_budget_still_allows_one_epoch(records: dict[str, dict[str, Any]]) -> None:
+    assert {scope: len(result["epoch_s"]) for scope, result in records["hurried"]["scopes"].items()} == {"compute": 1}
+
+
+def test_out_of_memory_is_a_result(dataset: Path, tmp_path: Path) -> None:
+    """On the CPU torch's own allocator reports it, here under a limit that a network of 2.9 GB is above."""
+    out = tmp_path / "r.json"
+    wide = [argument if argument != "4" else "512" for argument in arguments(dataset, out, batch=128)]
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))"
+    program = f"{limited}; from dpscale.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program, *wide], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert_out_of_memory(read_record("timing", out), done.stdout)
+
+
+def test_out_of_memory_is_a_result_where_there_is_one_worker(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large(worker: TimingWorker) -> None:
+        torch.empty(2**60)
+
+    monkeypatch.setattr(TimingWorker, "build", too_large)
+    out = tmp_path / "r.json"
+    with single_workers_here():
+        printed = must(*arguments(dataset, out, "single", 1))
+    assert_out_of_memory(read_record("timing", out), printed)
+
+
+def assert_out_of_memory(record: dict[str, Any], printed: str) -> None:
+    assert record["status"] == "oom"
+    assert "can't allocate memory" in record["oom"]["message"]
+    assert record["scopes"] == {}
+    assert "out of memory in setup" in printed
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (("dp", 2, 32), "not available: DataParallel needs CUDA GPUs; it is not emulated on a CPU"),
+        (("single", 2, 32), "single does not go with 2 GPUs"),
+        (("ddp", 2, 32, "--network torchvision_resnet18"), "torchvision_resnet18 has width 64 and no other"),
+        (("ddp", 1, 32), "ddp does not go with 1 GPUs"),
+        (("ddp", 2, 200), "capped: global batch 400 > 256 images"),
+        (("ddp", 0, 32), "0 is not in the range x>=1"),
+        (("ddp", 2, -1), "-1 is not in the range x>=1"),
+        (("horovod", 2, 32), "'horovod' is not one of"),
+    ],
+)
+def test_a_cell_that_cannot_be_is_one_line(dataset: Path, tmp_path: Path, cell: tuple[Any, ...], message: str) -> None:
+    done = dpscale(*arguments(dataset, tmp_path / "r.json", *cell))
+    assert done.returncode != 0
+    assert message in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "r.json").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="tests/gpu asks for one more GPU than there is")
+def test_more_gpus_than_are_visible(dataset: Path, tmp_path: Path) -> None:
+    with single_workers_here():
+        done = dpscale(*arguments(dataset, tmp_path / "r.json", "single", 1, more="--device cuda"))
+    assert done.returncode == 1
+    assert "asked for 1 GPUs, 0 visible" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_another_dataset_than_asked_for(dataset: Path, tmp_path: Path) -> None:
+    done = dpscale(*arguments(dataset, tmp_path / "r.json", more="--epoch-images 300"))
+    assert "its images is 256, the cell asks for 300" in done.stderr
+
+
+def test_a_tampered_dataset_stops_the_cell(dataset: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "dataset"
+    shutil.copytree(dataset, copy)
+    path = copy / "epoch_images.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    done = dpscale(*arguments(copy, tmp_path / "r.json"))
+    assert done.returncode == 1
+    assert "truncated or changed since it was written" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(dataset: Path, tmp_path: Path) -> None:
+    """With the real workers and their loaders, in the middle of an epoch; all other endings: launch/test_workers.py."""
+    more = "--timed-epochs 10000 --budget-s 10000 --scopes end_to_end"
+    cell = started(dataset, tmp_path / "r.json", more=more)
+    assert cell.stdout is not None
+    try:
+        assert any("end_to_end epoch 2" in line for line in cell.stdout)
+        wait_for(lambda: len(started_by(cell.pid)) >= 4)  # two workers, and a loader of each
+        family = started_by(cell.pid)
+        os.kill(cell.pid, signal.SIGKILL)
+        assert cell.wait(40) != 0
+    finally:
+        cell.kill()
+    wait_for(lambda: not alive(family), timeout_s=30)
+    assert not list(tmp_path.glob("*r.json*"))

@@ -1,0 +1,192 @@
+"""What is measured again and what is not, whatever changes: a pure function of a study and of what stands there.
+
+That Snakemake then runs just that: workflow/test_reruns.py.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TrainingCell
+from dpscale.plan.plan import plan
+from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Study
+from dpscale.records import collect
+from dpscale.records.files import write_record
+from dpscale.records.outdated import find_outdated
+from dpscale.records.versions import VERSIONS, Version
+from project import STUDY
+from record_factory import (
+    collectives_record,
+    communication_record,
+    network_facts,
+    timing_record,
+    training_record,
+    write,
+)
+
+SMALL = {"strategy": "single", "gpus": 1, "batch_per_gpu": 64, "epochs": 1}
+LARGE = {**SMALL, "strategy": "ddp", "gpus": 2}
+ARMS = {"small": SMALL, "large": LARGE}
+WHOLE = {**STUDY, "communication": {"runs": 1}, "training": {"seeds": 1, "arms": ARMS}}
+ALL = {"time": 4, "collectives": 1, "communication": 1, "train": 2}
+NOTHING: dict[str, int] = {}
+STUDY_ALONE = {"study.json": 1}
+
+
+def arms(arms: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"training": {"seeds": 1, "arms": arms, **changes}}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Everything that the whole study makes and that decides what is made again."""
+    study = Study(WHOLE)
+    (tmp_path / STUDY_FILE).write_text(study.to_json())
+    write_record("network", tmp_path / NETWORK_FACTS, network_facts(study.settings))
+    write_record("dataset", tmp_path / DATASET_MANIFEST, manifest())
+    (tmp_path / MISSING_TABLE).parent.mkdir()
+    (tmp_path / MISSING_TABLE).write_text("state,reason\n")
+    for cell in plan(study).all_cells:
+        write(tmp_path, cell, record_of(cell, study))
+    return tmp_path
+
+
+def manifest(**changes: Any) -> dict[str, Any]:
+    return {
+        "kind": "dataset", "source": "synthetic", "synthetic": True, "root": "data", "images": 128, "test_images": 25,
+        "classes": [str(number) for number in range(10)], "sha256": "0" * 64, "files": {},
+        **changes,
+    }  # fmt: skip
+
+
+def record_of(cell: AnyCell, study: Study) -> dict[str, Any]:
+    if isinstance(cell, CollectivesCell):
+        return collectives_record(cell, study.settings)
+    if isinstance(cell, CommunicationCell):
+        return communication_record(cell, study.settings, 1.0, 0.2, 0.1, 0.1)
+    if isinstance(cell, TrainingCell):
+        return training_record(cell, [0.5])
+    return timing_record(cell, study.settings, [1.0])
+
+
+def made_again(results: Path, **changes: Any) -> dict[str, int]:
+    """How many cells of every rule, and which other files, are made where the study is changed so."""
+    study = Study({**WHOLE, **changes})
+    planned = plan(study)
+    found = find_outdated(study, planned, results)
+    rules = {str(results / cell.path): cell.rule for cell in planned.all_cells}
+    again: dict[str, int] = {}
+    for path in sorted(found.paths):
+        name = rules.get(path, Path(path).name)
+        again[name] = again.get(name, 0) + 1
+    return again
+
+
+def test_of_nothing_everything_is_missing(tmp_path: Path) -> None:
+    assert made_again(tmp_path) == ALL
+
+
+def test_a_finished_study_is_finished(results: Path) -> None:
+    assert made_again(results) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("changes", "again"),
+    [
+        # The grid grows: what stands there stands.
+        ({"batch_per_gpu": [32, 64]}, {**STUDY_ALONE, "time": 4, "communication": 1}),
+        ({"runs": 3}, {**STUDY_ALONE, "time": 2}),
+        ({"communication": {"runs": 2}}, {**STUDY_ALONE, "collectives": 1, "communication": 1}),
+        # Nothing of this can change a number that was measured.
+        ({"cell_timeout_s": 1234}, STUDY_ALONE),
+        ({"communication": {"runs": 1, "keep_traces": True}}, STUDY_ALONE),
+        ({"forecast": {"gpus_per_node": 4}}, STUDY_ALONE),
+        # Settings, and the kinds of measurement that depend on them.
+        ({"epochs": {"timed": 2}}, {**STUDY_ALONE, "time": 4}),
+        ({"optimiser": {"learning_rate": 0.2}}, {**STUDY_ALONE, "time": 4, "communication": 1, "train": 2}),
+        ({"precision": "bfloat16"}, {**STUDY_ALONE, "time": 4, "communication": 1, "train": 2}),
+        ({"network": {"width": 8}}, {**STUDY_ALONE, "network.json": 1, **ALL}),
+        (
+            {"dataset": {**STUDY["dataset"], "images": 256}},
+            {**STUDY_ALONE, "manifest.json": 1, "time": 4, "communication": 1, "train": 2},
+        ),
+        # An arm's record depends on that arm alone.
+        (arms(ARMS, baseline="small", target_accuracy=0.2), STUDY_ALONE),
+        (arms({**ARMS, "warm": {**LARGE, "warmup_epochs": 0.5}}), {**STUDY_ALONE, "train": 1}),
+        (arms({"small": SMALL, "large": {**LARGE, "label_smoothing": 0.1}}), {**STUDY_ALONE, "train": 1}),
+        (arms(ARMS, seeds=3), {**STUDY_ALONE, "train": 4}),
+    ],
+)
+def test_a_changed_study_measures_what_depends_on_the_change(
+    results: Path, changes: dict[str, Any], again: dict[str, int]
+) -> None:
+    assert made_again(results, **changes) == again
+    assert made_again(results) == NOTHING, "looking changes nothing"
+
+
+def test_a_deleted_record_is_missing_and_only_that(results: Path) -> None:
+    for cell in plan(Study(WHOLE)).all_cells:
+        content = (results / cell.path).read_bytes()
+        (results / cell.path).unlink()
+        assert made_again(results) == {cell.rule: 1}
+        (results / cell.path).write_bytes(content)
+
+
+def test_a_record_that_is_damaged_or_of_other_settings_is_named(results: Path) -> None:
+    study = Study(WHOLE)
+    damaged, foreign = (results / cell.path for cell in plan(study).timing[:2])
+    damaged.write_text('{"kind": "tim')
+    record = json.loads(foreign.read_text())
+    record["settings"]["width"] = 8
+    foreign.write_text(json.dumps(record))
+    found = find_outdated(study, plan(study), results)
+    assert set(found.rejected_records) == {damaged, foreign}
+    assert any(reason.startswith(f"{damaged}: is damaged") for reason in found.reasons)
+    assert f"{foreign}: width is 8, the study says 4" in found.reasons
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [("timing", "time"), ("communication", "communication"), ("collectives", "collectives"), ("training", "train")],
+)
+def test_the_version_of_the_clocked_code_counts(
+    results: Path, monkeypatch: pytest.MonkeyPatch, kind: str, rule: str
+) -> None:
+    raised = Version(VERSIONS[kind].current + 1, frozenset({VERSIONS[kind].current}))
+    monkeypatch.setattr(collect, "VERSIONS", MappingProxyType({**VERSIONS, kind: raised}))
+    assert made_again(results) == {rule: ALL[rule]}
+
+
+def test_facts_that_are_gone_measure_nothing(results: Path) -> None:
+    """The rule that makes them is asked for by the tables."""
+    (results / NETWORK_FACTS).unlink()
+    (results / DATASET_MANIFEST).unlink()
+    assert made_again(results) == NOTHING
+
+
+@pytest.mark.parametrize("written", ["./data", "data/", "data"])
+def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(results: Path, written: str) -> None:
+    of_folder = manifest(source="imagefolder", synthetic=False)
+    (results / DATASET_MANIFEST).write_text(json.dumps(of_folder))
+    dataset = {**STUDY["dataset"], "source": "imagefolder", "root": written}
+    assert "manifest.json" not in made_again(results, dataset=dataset)
+    assert made_again(results, dataset={**dataset, "root": "other"})["manifest.json"] == 1
+
+
+def test_only_what_is_measured_again_is_set_aside(results: Path) -> None:
+    study = Study({**WHOLE, "network": {"width": 6}})
+    found = find_outdated(study, plan(study), results)
+    assert len(found.rejected_records) == sum(ALL.values())
+    assert not list(found.set_aside([]))
+    first, *_ = found.rejected_records
+    assert [path.name for path in found.set_aside([str(first)])] == [f"{first.name}.set-aside-1"]
+    assert len(list(results.rglob("*set-aside*"))) == 1
+
+
+def test_tables_that_list_missing_cells_are_made_again(results: Path) -> None:
+    (results / MISSING_TABLE).write_text("state,reason\nmissing,x\n")
+    assert made_again(results) == {Path(MISSING_TABLE).name: 1}

@@ -1,0 +1,98 @@
+"""`make report` in a fresh clone: the laptop's study, measured once with real workers, and what its records hold."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clone import Clone
+from dpscale.analyse.estimators import from_steps
+from dpscale.records.files import read_record
+
+Record = dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def laptop_report(clone: Clone) -> str:
+    """What the first `make report` prints."""
+    return clone.make("report")
+
+
+@pytest.fixture(scope="session")
+def results(clone: Clone, laptop_report: str) -> Path:
+    return clone.folder / "results/laptop"
+
+
+def test_make_report_measures_the_laptop_study_and_then_nothing(
+    clone: Clone, laptop_report: str, results: Path
+) -> None:
+    page = clone.folder / "report/laptop.html"
+    assert laptop_report.splitlines()[0] == "0 CUDA GPUs here; the study is config/laptop.yaml"
+    assert laptop_report.splitlines()[-1] == f"The page: {page}"
+    assert re.search(r"^ddp +2 +128 +ok +[\d.]+ \[", laptop_report, re.MULTILINE)
+    assert "not available" in laptop_report
+    records = sorted(results.glob("*/**/run-*.json"))
+    assert len(records) == 12 + 1 + 3, "timing, collectives, communication"
+    trainings = sorted(results.glob("training/*/seed-*.json"))
+    assert len(trainings) == 3 * 2, "arms, seeds"
+    assert not list(results.glob("training/**/*.checkpoint"))
+    html = page.read_text()
+    for state in ("ok", "capped", "not available"):
+        assert f">{state}<" in html
+    assert "Large batches" in html
+    assert "This page is partial" not in html
+    stamps = {path: path.stat().st_mtime_ns for path in [*records, *trainings, page]}
+    assert "Nothing to be done" in clone.make("report")
+    assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
+
+
+@pytest.fixture
+def facts(results: Path) -> Record:
+    return read_record("network", results / "network.json")
+
+
+@pytest.fixture
+def steps(results: Path) -> list[Record]:
+    """Every record of communication: ddp on 2 workers, at three batches."""
+    return [read_record("communication", path) for path in sorted(results.glob("communication/**/run-*.json"))]
+
+
+def test_steps_take_turns_with_and_without_communication(steps: list[Record]) -> None:
+    for record in steps:
+        variants = record["steps"]["variants"]
+        assert set(variants) == {"training", "no_op_hook", "no_sync"}
+        assert {len(blocks["step_s"]) for blocks in variants.values()} == {6}
+        for blocks in variants.values():
+            # The median step by one clock, the mean step by the other.
+            for median_s, mean_s in zip(blocks["step_s"], blocks["block_step_s"], strict=True):
+                assert 0.3 * mean_s < median_s < 1.5 * mean_s
+        assert record["profile"] is None, "there is no GPU"
+        assert set(from_steps([record], "")) == {
+            "training_step_s", "ablation_step_s", "no_sync_step_s", "logger_step_s", "logger_exposed_step_s",
+        }  # fmt: skip
+
+
+def test_ddps_logger_reduces_the_buckets_that_the_facts_predict(steps: list[Record], facts: Record) -> None:
+    for record in steps:
+        logged = record["ddp_logger"]
+        assert logged["bucket_bytes"] == [bucket["bytes"] for bucket in facts["ddp_buckets"]]
+        for whole_s, overlap_s in zip(logged["communication_s"], logged["overlap_s"], strict=True):
+            assert whole_s > 0
+            assert overlap_s >= 0
+
+
+def test_collectives_go_up_to_64_mib(results: Path) -> None:
+    record = read_record("collectives", results / "collectives/gpus-2/run-1.json")
+    series = {4 * 2**10 * 4**power for power in range(8)}
+    for operation in ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather"):
+        assert series <= {row["bytes"] for row in record["collectives"] if row["operation"] == operation}
+
+
+def test_arms_are_trained_by_their_own_settings(results: Path) -> None:
+    arms = {path.parent.name: read_record("training", path) for path in results.glob("training/*/seed-1.json")}
+    assert {name: record["settings"]["optimiser"] for name, record in arms.items()} == {
+        "b32": "sgd", "b256": "sgd", "b256-warm": "nesterov",
+    }  # fmt: skip
+    assert {len(record["epochs"]) for record in arms.values()} == {2}
+    assert [arms["b256-warm"]["settings"][key] for key in ("schedule", "set_epoch")] == ["one_cycle", False]
