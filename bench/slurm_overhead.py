@@ -11,16 +11,15 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path += [str(ROOT / "tests"), str(ROOT / "tests/slurm")]  # the cluster is the tests'
-
-from slurm_project import SlurmProject  # noqa: E402
-from throwaway_slurm import ThrowawaySlurm, missing_requirement  # noqa: E402
+sys.path.append(str(ROOT / "tests/helpers"))  # the cluster is the tests'
 
 from dpscale.plan.cells import TimingCell  # noqa: E402
 from dpscale.plan.plan import plan  # noqa: E402
 from dpscale.plan.study import Study  # noqa: E402
 from dpscale.scheduler import cluster  # noqa: E402
 from project import STUDY, Project  # noqa: E402
+from slurm_project import SlurmProject  # noqa: E402
+from throwaway_slurm import ThrowawaySlurm, missing_requirement  # noqa: E402
 
 RUNS = 6
 RATIO, CONSTANT_S = 1.3, 15
@@ -35,7 +34,7 @@ def main(repeats: int) -> None:
         folder = Path(name)
         (folder / "slurm").mkdir()
         with ThrowawaySlurm(folder / "slurm") as slurm:
-            project = SlurmProject.on(slurm, Project.create(ROOT, folder / "source"), folder / "project")
+            project = SlurmProject.on(slurm, Project.create(ROOT, folder / "source", stubs=()), folder / "project")
             project.hurried = False
             project.configure_cluster(rehearsal=True)
             project.change_study(runs=RUNS)

@@ -3,12 +3,12 @@
 A test without such a mark that starts one fails, wherever it runs.
 """
 
+import _posixsubprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import _posixsubprocess
 import pytest
 
 MARKS = ("processes", "snakemake", "browser", "slurm", "gpu")
