@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "workflow"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "workflow"), str(ROOT / "tests/helpers")]
 
 from dpscale.measure.data.arrays import ARRAYS  # noqa: E402
 from dpscale.plan.plan import plan  # noqa: E402

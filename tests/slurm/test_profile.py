@@ -1,4 +1,7 @@
-"""`snakemake --profile slurm` on a real Slurm: the tiny study, and everything that can go wrong with it."""
+"""`snakemake --profile slurm` on a real Slurm: the tiny study, and everything that can go wrong with it.
+
+Its workers measure nothing, but for those of test_study_on_slurm.py.
+"""
 
 import os
 import re
@@ -7,27 +10,28 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from project import running_in, wait_for
+from processes import running_in
+from project import Project, wait_for
 from slurm_project import SlurmProject, read
 from throwaway_slurm import ThrowawaySlurm
-
-pytestmark = pytest.mark.slurm
 
 GPU_JOBS = {"rehearsal": True, "gpu_jobs": {"gpu_type": "v100"}}
 
 
 @pytest.fixture
-def project(slurm, finished, tmp_path) -> SlurmProject:
+def project(slurm: ThrowawaySlurm, finished: Project, tmp_path: Path) -> SlurmProject:
     """The tiny study, measured without Slurm: what is missing next is measured with it."""
     project = SlurmProject.on(slurm, finished, tmp_path / "project")
     project.configure_cluster(**GPU_JOBS)
     return project
 
 
-def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(project):
+def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(project: SlurmProject) -> None:
     project.configure_cluster(**GPU_JOBS, account="physics")
     project.change_study(cell_timeout_s=1200)
     records = [project.record(), project.record("single", 1, run=2)]
@@ -56,7 +60,7 @@ def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(pro
     assert project.planned() == {}
 
 
-def test_a_new_batch_is_its_cells_and_an_edited_template_is_none(project):
+def test_a_new_batch_is_its_cells_and_an_edited_template_is_none(project: SlurmProject) -> None:
     template = project.folder / "workflow/dpscale/present/template/page.html.j2"
     template.write_text(template.read_text() + "{# edited #}\n")
     assert project.planned() == {"report": 1, "all": 1}
@@ -64,10 +68,10 @@ def test_a_new_batch_is_its_cells_and_an_edited_template_is_none(project):
     assert project.planned()["time"] == 4
 
 
-def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alone(project):
+def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alone(project: SlurmProject) -> None:
     """Slow ddp workers and a short limit: the single cells are measured, the ddp cells run out of time twice."""
     project.change_study(batch_per_gpu=[32], cell_timeout_s=10, runs=1)
-    project.endless("self.workers > 1")
+    project.endless("ddp")
     done = project.snakemake("--jobs", "1")
     assert done.returncode != 0
     cells = project.folder / "results/tiny/cells"
@@ -88,13 +92,13 @@ def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alon
     assert "Error: stopped after 20 s (cell_timeout_s): 2 of 2 workers were still running" in page
     assert "warm-up epoch" in page
 
-    project.endless("self.workers > 1", undo=True)
+    project.endless_no_more()
     project.change_study(batch_per_gpu=[32], cell_timeout_s=600, runs=1)
     assert project.run() == {"study": 1, "time": 1, "tables": 1, "report": 1, "all": 1}
     assert not project.page_is_partial()
 
 
-def test_a_cell_beyond_its_jobs_time_limit_is_ended_by_slurm_and_the_page_says_so(project):
+def test_a_cell_beyond_its_jobs_time_limit_is_ended_by_slurm_and_the_page_says_so(project: SlurmProject) -> None:
     project.record().unlink()
     project.endless()
     snakemake = project.start("--until", "time", "--retries", "0")
@@ -110,14 +114,14 @@ def test_a_cell_beyond_its_jobs_time_limit_is_ended_by_slurm_and_the_page_says_s
 
 
 @pytest.fixture
-def forgetful(slurm):
+def forgetful(slurm: ThrowawaySlurm) -> Iterator[None]:
     """Jobs that ended are forgotten after 100 s, as on a busy cluster; Snakemake must not turn to sacct for that."""
     with changed_configuration(slurm, "MinJobAge=3600", "MinJobAge=100"):
         yield
 
 
 @contextmanager
-def changed_configuration(slurm, old: str, new: str) -> Iterator[None]:
+def changed_configuration(slurm: ThrowawaySlurm, old: str, new: str) -> Iterator[None]:
     path = slurm.folder / "slurm.conf"
     text = path.read_text()
     assert old in text
@@ -130,14 +134,14 @@ def changed_configuration(slurm, old: str, new: str) -> Iterator[None]:
         assert slurm.run("scontrol", "reconfigure").returncode == 0
 
 
-def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project, forgetful):
+def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project: SlurmProject, forgetful: None) -> None:
     project.hurried = False
     project.record().unlink()
     project.endless()
     snakemake = project.start("--until", "time")
     wait_for(project.is_warming_up)
     (job,) = project.jobs("time")
-    project.endless(undo=True)
+    project.endless_no_more()
     project.slurm.run("scancel", job["JobId"])
     wait_for(lambda: "SLURM status is: 'CANCELLED'" in project.output, timeout_s=60)
     assert snakemake.wait(120) == 0, project.output
@@ -145,7 +149,7 @@ def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project, fo
     assert read(project.record())["status"] == "ok"
 
 
-def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project):
+def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project: SlurmProject) -> None:
     project.record().unlink()
     project.endless()
     snakemake = project.start("--until", "time")
@@ -153,11 +157,11 @@ def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project):
     os.killpg(snakemake.pid, signal.SIGINT)
     assert snakemake.wait(180) != 0
     wait_for(lambda: not project.alive(), timeout_s=30)
-    project.endless(undo=True)
+    project.endless_no_more()
     assert project.run("--until", "time")["time"] == 1
 
 
-def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice(project):
+def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice(project: SlurmProject) -> None:
     """The recovery that docs/cluster.md describes."""
     project.record().unlink()
     project.endless(epochs=250)
@@ -185,7 +189,7 @@ def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice
     assert project.planned() == {"tables": 1, "report": 1, "all": 1}, "what it finished is kept"
 
 
-def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project):
+def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project: SlurmProject) -> None:
     """As when all nodes go down at once: Snakemake has marked the record as incomplete, which it never is."""
     record = project.record()
     whole = record.read_bytes()
@@ -201,7 +205,7 @@ def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project):
     assert project.planned() == {}
 
 
-def test_two_jobs_that_write_one_record_leave_one_whole_record(project):
+def test_two_jobs_that_write_one_record_leave_one_whole_record(project: SlurmProject) -> None:
     record = project.record()
     before = read(record)
     command = f"{sys.executable} -m {before['provenance']['command']}"
@@ -219,13 +223,13 @@ def test_two_jobs_that_write_one_record_leave_one_whole_record(project):
     assert project.planned().keys() <= {"tables", "report", "all"}
 
 
-def test_a_controller_that_is_away_for_half_a_minute_is_waited_for(project):
+def test_a_controller_that_is_away_for_half_a_minute_is_waited_for(project: SlurmProject) -> None:
     project.record().unlink()
     project.endless()
     snakemake = project.start("--until", "time")
     wait_for(project.is_warming_up)
     project.slurm.stop_controller()
-    project.endless(undo=True)
+    project.endless_no_more()
     time.sleep(30)
     project.slurm.start_controller()
     assert snakemake.poll() is None
@@ -235,7 +239,7 @@ def test_a_controller_that_is_away_for_half_a_minute_is_waited_for(project):
     assert read(project.record())["status"] == "ok"
 
 
-def test_more_time_than_the_partition_gives_is_said_at_once(project):
+def test_more_time_than_the_partition_gives_is_said_at_once(project: SlurmProject) -> None:
     """Slurm would accept the job, and it would wait for ever."""
     project.record().unlink()
     with changed_configuration(project.slurm, "MaxTime=INFINITE", "MaxTime=100"):
@@ -244,7 +248,7 @@ def test_more_time_than_the_partition_gives_is_said_at_once(project):
     assert not project.jobs()
 
 
-def test_the_command_prefix_is_put_before_what_needs_torch(project):
+def test_the_command_prefix_is_put_before_what_needs_torch(project: SlurmProject) -> None:
     """As a container would be: `singularity exec --nv image dpscale time ...`, on the node."""
     singularity = project.folder / "bin/singularity"
     singularity.write_text('#!/bin/sh\necho "$@" >> prefixed.txt\nshift 5\nexec "$@"\n')
@@ -261,7 +265,7 @@ def test_the_command_prefix_is_put_before_what_needs_torch(project):
 
 
 @pytest.fixture(scope="module")
-def strict(slurm_is_installed, tmp_path_factory):
+def strict(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
     """A cluster that charges accounts, of one node with two GPUs."""
     folder = tmp_path_factory.mktemp("strict")
     with ThrowawaySlurm(folder, {"small": ("v100", 2)}, accounts_enforced=True) as slurm:
@@ -279,7 +283,14 @@ def strict(slurm_is_installed, tmp_path_factory):
         ({"account": "physics", "gpu_jobs": {"constraint": "h200|l40s"}}, {}, "Invalid feature specification"),
     ],
 )
-def test_what_slurm_will_never_run_is_said_at_once(strict, finished, tmp_path, cluster, study, message):
+def test_what_slurm_will_never_run_is_said_at_once(
+    strict: ThrowawaySlurm,
+    finished: Project,
+    tmp_path: Path,
+    cluster: dict[str, Any],
+    study: dict[str, Any],
+    message: str,
+) -> None:
     project = SlurmProject.on(strict, finished, tmp_path / "project")
     project.configure_cluster(**{**GPU_JOBS, **cluster})
     project.change_study(**{"batch_per_gpu": [32], **study})
@@ -291,7 +302,7 @@ def test_what_slurm_will_never_run_is_said_at_once(strict, finished, tmp_path, c
     assert "Slurm will not run these jobs; nothing was submitted" in done.stdout
     assert "GPUs gpu:v100:2" in done.stdout
     assert "your accounts: physics" in done.stdout
-    assert "Correct config/cluster.yaml" in done.stdout
+    assert "Mend config/cluster.yaml" in done.stdout
     assert not project.jobs()
     assert not (project.folder / ".snakemake/locks").exists() or not list(
         (project.folder / ".snakemake/locks").iterdir()

@@ -1,0 +1,132 @@
+"""A whole study through the profile: its jobs, its records, its page, and what it takes on the login node.
+
+Timing cells are measured by real workers, all others by stubs: what all of them measure, the laptop's study shows
+without Slurm (workflow/test_laptop_study.py).
+"""
+
+import re
+import threading
+import time
+from collections import defaultdict
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from project import Project, job_counts
+from slurm_project import SlurmProject, overlap, read, structure
+from throwaway_slurm import ThrowawaySlurm
+
+ARM = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 64, "epochs": 1}
+WHOLE = {
+    "communication": {"runs": 1},
+    "training": {"seeds": 1, "arms": {"small": {**ARM, "strategy": "single", "gpus": 1}, "large": ARM}},
+    "published": ["config/published/study-a.yaml"],
+}
+CELLS = {"time": 4, "collectives": 1, "communication": 1, "train": 2}
+OTHERS = dict.fromkeys(("dataset", "network", "study", "audit", "tables", "report", "all"), 1)
+
+
+class Watch(threading.Thread):
+    """The most memory that the process `pid` had, and whether it ever loaded torch."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.process = Path(f"/proc/{pid}")
+        self.peak_mb = 0.0
+        self.loaded_torch = False
+        self.start()
+
+    def run(self) -> None:
+        while self.process.exists():
+            try:
+                peak = re.search(r"VmHWM:\s+(\d+) kB", (self.process / "status").read_text())
+                if peak is None:  # it is ending
+                    return
+                self.peak_mb = max(self.peak_mb, int(peak[1]) / 1000)
+                self.loaded_torch |= "libtorch" in (self.process / "maps").read_text()
+            except OSError:
+                return
+            time.sleep(0.2)
+
+
+class WatchedStudy(SlurmProject):
+    """A study that was run, and what was seen of its Snakemake."""
+
+    watch: Watch
+
+
+@pytest.fixture(scope="module")
+def study(slurm: ThrowawaySlurm, root: Path, tmp_path_factory: pytest.TempPathFactory) -> WatchedStudy:
+    """The study, from nothing to its page, every worker with a GPU of its own."""
+    empty = Project.create(root, tmp_path_factory.mktemp("empty"), stubs=("collectives", "communication", "training"))
+    project = WatchedStudy.on(slurm, empty, tmp_path_factory.mktemp("whole") / "project")
+    project.change_study(**WHOLE)
+    project.configure_cluster(rehearsal=True, gpu_jobs={"gpu_type": "v100"})
+    snakemake = project.start()
+    project.watch = Watch(snakemake.pid)
+    assert snakemake.wait(500) == 0, project.output + project.logs()
+    return project
+
+
+@pytest.fixture(scope="module")
+def records(study: WatchedStudy) -> list[dict[str, Any]]:
+    cells, trainings = (study.folder.glob(f"results/tiny/*/**/{name}-*.json") for name in ("run", "seed"))
+    return [read(path) for path in sorted([*cells, *trainings])]
+
+
+def test_every_cell_is_one_job_with_its_gpus_on_one_node(study: WatchedStudy, records: list[dict[str, Any]]) -> None:
+    assert job_counts(study.output) == {**CELLS, **OTHERS}
+    jobs = {job["JobId"]: job for rule in CELLS for job in study.jobs(rule)}
+    assert len(records) == len(jobs) == sum(CELLS.values())
+    for record in records:
+        job = jobs[record["provenance"]["job_id"]]
+        assert job["TresPerNode"] == f"gres:gpu:v100:{gpus_of(record)}"
+        assert job["NumNodes"] == "1"
+        assert job["NodeList"] == record["provenance"]["environment"]["SLURMD_NODENAME"]
+        assert len(devices(record)) == gpus_of(record)
+
+
+def test_jobs_at_the_same_time_have_different_gpus(records: list[dict[str, Any]]) -> None:
+    by_node: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for record in records:
+        by_node[record["provenance"]["environment"]["SLURMD_NODENAME"]].append(record)
+    together = [
+        (one, other) for some in by_node.values() for one, other in combinations(some, 2) if overlap(one, other)
+    ]
+    assert together, "no two cells ran at once on one node: this shows nothing"
+    for one, other in together:
+        assert not devices(one) & devices(other)
+
+
+def test_work_without_gpus_is_in_jobs_without_gpus(study: WatchedStudy) -> None:
+    rules: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for job in study.jobs():
+        rules[job["Comment"].strip().removeprefix("rule_").partition("_wildcards")[0]].append(job)
+    others = [job for rule, jobs in rules.items() if rule not in CELLS for job in jobs]
+    assert set(rules) - set(CELLS) == {"dataset", "network", "audit", "tables", "report"}
+    assert all("TresPerNode" not in job for job in others)
+
+
+def test_the_login_node_is_spared(study: WatchedStudy) -> None:
+    assert 50 < study.watch.peak_mb < 500
+    assert not study.watch.loaded_torch
+
+
+def test_the_page_has_the_structure_of_the_one_made_without_slurm(
+    study: WatchedStudy, finished: Project, tmp_path: Path
+) -> None:
+    without = finished.copy(tmp_path / "without")
+    without.change_study(**WHOLE)
+    without.run()
+    assert structure(study.page.read_text()) == structure(without.page.read_text())
+
+
+def gpus_of(record: dict[str, Any]) -> int:
+    """A training's cell is an arm, whose settings have its GPUs."""
+    return int({**record["settings"], **record["cell"]}["gpus"])
+
+
+def devices(record: dict[str, Any]) -> set[str]:
+    return set(record["provenance"]["environment"]["CUDA_VISIBLE_DEVICES"].split(","))
