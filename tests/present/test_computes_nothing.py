@@ -21,6 +21,7 @@ LAYOUT = {
     "figure.py": "which points are drawn, and how far beside each other",
     "panel.py": "axes, ticks, markers and labels in pixels",
     "svg.py": "coordinates in an SVG",
+    "view.py": "dashes at the end of a row",
     "words.py": "decimals of a number, and how many items of a list are left out",
 }
 ARITHMETIC = (ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
@@ -29,7 +30,7 @@ REDUCTIONS = {
     "mean", "median", "std", "var", "quantile", "cumsum", "cumprod", "prod", "diff", "pct_change", "value_counts",
     "fmean", "stdev", "sqrt", "exp", "log", "hypot", "sum", "agg", "nansum", "nanmean",
 }  # fmt: skip
-# Words that are joined, not numbers.
+# Terms that are joined, not numbers.
 ALLOWED = {("views.py", "agg")}
 
 

@@ -22,7 +22,7 @@ _SCOPES = {"compute": "compute", "end_to_end": "end-to-end"}
 
 
 @dataclass(frozen=True)
-class Words:
+class Terms:
     """How this study speaks: of GPUs or of workers, and of environments only where there are several."""
 
     device: str
@@ -30,7 +30,7 @@ class Words:
     synthetic: bool
 
     @classmethod
-    def of(cls, study: Mapping[str, Any], tables: Tables) -> "Words":
+    def of(cls, study: Mapping[str, Any], tables: Tables) -> "Terms":
         return cls(
             device="worker" if study["device"] == "cpu" else "GPU",
             several_environments=len(tables["environments"]) > 1,
