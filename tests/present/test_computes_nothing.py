@@ -30,7 +30,7 @@ REDUCTIONS = {
     "mean", "median", "std", "var", "quantile", "cumsum", "cumprod", "prod", "diff", "pct_change", "value_counts",
     "fmean", "stdev", "sqrt", "exp", "log", "hypot", "sum", "agg", "nansum", "nanmean",
 }  # fmt: skip
-# Terms that are joined, not numbers.
+# Words that are joined, not numbers.
 ALLOWED = {("views.py", "agg")}
 
 

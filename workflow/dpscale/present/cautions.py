@@ -16,7 +16,7 @@ _HARDWARE = {"device_model": "device", "cpu_model": "CPU", "links": "links"}
 
 def cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:
     """The cautions that hold for these tables."""
-    say = Terms.of(study, tables)
+    terms = Terms.of(study, tables)
     found = (
         _synthetic(terms),
         _no_records(tables),
@@ -163,8 +163,8 @@ def _several_sets_of_gpus(tables: Tables, terms: Terms) -> str | None:
     if used.number <= used.of:
         return None
     return (
-        f"The records come from {terms.count(used.number)}, of which no job had more than {used.of:,}: {terms.devices} of "
-        "one model differ, and so do the hosts they are in."
+        f"The records come from {terms.count(used.number)}, of which no job had more than {used.of:,}: {terms.devices} "
+        "of one model differ, and so do the hosts they are in."
     )
 
 

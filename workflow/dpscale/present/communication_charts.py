@@ -60,8 +60,8 @@ def steps(table: pd.DataFrame, terms: Terms) -> Figure:
             heading=headings.step(part, _part_names(), terms),
             place=_place(key, terms),
             quantity=(
-                f"Parts of a profiled step of {terms.device} 0 in %, by batch per {terms.device} in images; on the right "
-                "the step in ms. Communication that compute hides is not in it"
+                f"Parts of a profiled step of {terms.device} 0 in %, by batch per {terms.device} in images; on the "
+                "right the step in ms. Communication that compute hides is not in it"
             ),
             x_title="Share of the step, %",
             y_title=f"Batch per {terms.device}, images",
@@ -174,8 +174,8 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, terms: Ter
                 heading=headings.forecast(expected, terms),
                 place=f"{FORECAST}, {words.scope('compute')}{terms.environment(key)}",
                 quantity=(
-                    f"Efficiency in % against number of {terms.devices}; one line for each batch per {terms.device} (b) in "
-                    "images. Markers are measured steps with 95 % intervals; dashes without markers are forecast, "
+                    f"Efficiency in % against number of {terms.devices}; one line for each batch per {terms.device} "
+                    "(b) in images. Markers are measured steps with 95 % intervals; dashes without markers are forecast, "
                     f"bands hold all algorithms and intervals{_beyond_an_epoch(expected, images, terms)}"
                 ),
                 x_title=f"Number of {terms.devices}",

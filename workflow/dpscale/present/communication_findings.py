@@ -52,8 +52,8 @@ def subtraction_is_not_communication(tables: Tables, terms: Terms) -> Finding | 
     step = words.measured(most["step_s"], quantity("step_s").unit, digits=4)
     return finding(
         "What subtraction (E1) calls communication is mostly something else where the host is slow: with "
-        f"{terms.point(most)} it says {with_unit(most, 'communication_step_s')} of a step of {step}; NCCL's kernels and "
-        f"copies between {terms.devices} take {with_unit(most, 'profiler_step_s')} (E3).",
+        f"{terms.point(most)} it says {with_unit(most, 'communication_step_s')} of a step of {step}; NCCL's kernels "
+        f"and copies between {terms.devices} take {with_unit(most, 'profiler_step_s')} (E3).",
         "estimates",
         less,
         terms,
@@ -72,8 +72,8 @@ def communication_is_waiting(tables: Tables, terms: Terms) -> Finding | None:
         alone = f"; the same messages with nothing else running take {with_unit(most, 'isolated_step_s')} (E5)"
     return finding(
         f"In {count(tables, claim).among('configuration')} of ddp, {terms.devices} wait for each other "
-        f"inside their collectives, most with {terms.point(most)}: {with_unit(most, 'profiler_step_s')} of a step on the "
-        f"mean {terms.device}, {with_unit(most, 'profiler_least_step_s')} on the one that waited least{alone}.",
+        f"inside their collectives, most with {terms.point(most)}: {with_unit(most, 'profiler_step_s')} of a step on "
+        f"the mean {terms.device}, {with_unit(most, 'profiler_least_step_s')} on the one that waited least{alone}.",
         "estimates",
         longer,
         terms,
@@ -90,8 +90,9 @@ def host_leaves_devices_idle(tables: Tables, terms: Terms) -> Finding | None:
     if most["idle_share"] < MOSTLY:
         return None
     return finding(
-        f"{terms.device} 0 waits for the host during {percent(most['idle_share'])} of a profiled step, and communicates "
-        f"without computing during {percent(most['communication_share'])} of it, with {terms.point(most)}.",
+        f"{terms.device} 0 waits for the host during {percent(most['idle_share'])} of a profiled step, and "
+        f"communicates without computing during {percent(most['communication_share'])} of it, with "
+        f"{terms.point(most)}.",
         "steps",
         [most],
         terms,
@@ -159,9 +160,9 @@ def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     )
     return finding(
         f"ddp's step on {terms.count(int(most['gpus']))}, predicted from fewer {terms.devices} alone, {verdict}; the "
-        f"largest error is {worst}. Taking the step of {terms.count(int(most['calibrated_on_gpus']))} unchanged would be "
-        f"off by up to {percent(unchanged['carried_over_relative_error'])}: a score tests the model of communication "
-        "only as far as it beats that.",
+        f"largest error is {worst}. Taking the step of {terms.count(int(most['calibrated_on_gpus']))} unchanged would "
+        f"be off by up to {percent(unchanged['carried_over_relative_error'])}: a score tests the model of "
+        "communication only as far as it beats that.",
         "held_out",
         scored,
         terms,
@@ -178,8 +179,8 @@ def critical_batch_checked(tables: Tables, terms: Terms) -> Finding | None:
     seen = most["measured_batch_per_gpu"]
     by_profiler: str = f"first at batch {int(seen):,}" if words.is_known(seen) else "at no batch that was measured"
     sentence = (
-        f"{most['reason']} So says the model of the overlap; the profiler, on the {terms.device} that waited least, sees "
-        f"it {by_profiler}."
+        f"{most['reason']} So says the model of the overlap; the profiler, on the {terms.device} that waited least, "
+        f"sees it {by_profiler}."
     )
     return Finding(sentence, "critical_batch", 1, [f"ddp on {terms.count(int(most['gpus']))}"])
 

@@ -64,7 +64,9 @@ _HEADLINES = (
     _Headline("compared_bandwidth", "bandwidth_gb_s", "Inferred bandwidth", _point, _ratio),
     _Headline(
         "compared_collectives", "bus_bandwidth_gb_s", "Bus bandwidth alone",
-        lambda row, terms: f"{operation(row)} of {words.whole(row['message_bytes'])} bytes on {terms.count(row['gpus'])}",
+        lambda row, terms: (
+            f"{operation(row)} of {words.whole(row['message_bytes'])} bytes on {terms.count(row['gpus'])}"
+        ),
         _ratio,
     ),
     _Headline(
@@ -77,7 +79,7 @@ _HEADLINES = (
 
 def render(compared: Compared) -> str:
     """The page as HTML. Pure, but for reading its own template."""
-    say = _words(compared)
+    terms = _terms(compared)
     epochs = _of(compared, _EPOCH)
     return fill(
         "comparison.html.j2",
@@ -97,7 +99,7 @@ def render(compared: Compared) -> str:
 
 def verdict(compared: Compared) -> Verdict:
     """What the intervals say of the second study against the first."""
-    say = _words(compared)
+    terms = _terms(compared)
     epochs = _of(compared, _EPOCH)
     told = epochs.dropna(subset=["outcome"])
     outcomes = compared.tables["compared_outcomes"]
@@ -142,7 +144,7 @@ def _cautions(compared: Compared) -> list[str]:
     """The cautions of both studies, each with whom it is about."""
     about: dict[str, list[str]] = {}
     for side in compared.sides:
-        say = Terms.of(side.study.values, side.tables)
+        terms = Terms.of(side.study.values, side.tables)
         for sentence in (*_rejected(side), *cautions.of_records(side.tables, terms)):
             about.setdefault(sentence, []).append(side.name)
     return [f"{' and '.join(names)}: {sentence}" for sentence, names in about.items()]
@@ -153,10 +155,10 @@ def _rejected(side: Side) -> list[str]:
     return [f"Records found and not used: {number:,}. They are damaged, or of other settings."] if number else []
 
 
-def _words(compared: Compared) -> Terms:
+def _terms(compared: Compared) -> Terms:
     both = [Terms.of(side.study.values, side.tables) for side in compared.sides]
-    device = "worker" if "worker" in {terms.device for say in both} else "GPU"
-    return Terms(device, several_environments=False, synthetic=any(terms.synthetic for say in both))
+    device = "worker" if "worker" in {terms.device for terms in both} else "GPU"
+    return Terms(device, several_environments=False, synthetic=any(terms.synthetic for terms in both))
 
 
 def _of(compared: Compared, headline: _Headline) -> pd.DataFrame:

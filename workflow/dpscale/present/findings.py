@@ -1,4 +1,4 @@
-"""What the data terms: predicates over the tables, each a sentence with its numbers and the cells it rests on, or None.
+"""What the data say: predicates over the tables, each a sentence with its numbers and the cells it rests on, or None.
 
 A finding claims only what the 95 % intervals carry: "slower" is an interval that lies wholly below 1, and a
 configuration without an interval supports no finding that compares.

@@ -25,7 +25,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
     `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files. Pure, but for
     reading its own template.
     """
-    say = Terms.of(study, tables)
+    terms = Terms.of(study, tables)
     return fill(
         "page.html.j2",
         study=study,

@@ -79,7 +79,7 @@ def _plain(text: str) -> str:
 
 
 def _aligned(columns: list[list[str]]) -> list[str]:
-    """Terms to the left, numbers to the right."""
+    """Words to the left, numbers to the right."""
     padded = []
     for column in columns:
         width = max(map(len, column))

@@ -156,8 +156,8 @@ def _step_parts(tables: Tables, series: _Series, terms: Terms) -> str:
     (most, share), *others = sorted(_shares(step, terms).items(), key=lambda item: item[1], reverse=True)
     rest = ", ".join(f"{name} {percent(part)}" for name, part in others)
     return (
-        f"Where least is gained,{_at(row, terms)}, {percent(row['efficiency_lost'])} of the {terms.devices}' time is lost. "
-        f"The profiler sees mostly {most}: {percent(share)} of a step{_slowed(step, row, tables)}; {rest}."
+        f"Where least is gained,{_at(row, terms)}, {percent(row['efficiency_lost'])} of the {terms.devices}' time is "
+        f"lost. The profiler sees mostly {most}: {percent(share)} of a step{_slowed(step, row, tables)}; {rest}."
     )
 
 
