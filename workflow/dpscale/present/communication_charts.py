@@ -175,8 +175,8 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, terms: Ter
                 place=f"{FORECAST}, {words.scope('compute')}{terms.environment(key)}",
                 quantity=(
                     f"Efficiency in % against number of {terms.devices}; one line for each batch per {terms.device} "
-                    "(b) in images. Markers are measured steps with 95 % intervals; dashes without markers are forecast, "
-                    f"bands hold all algorithms and intervals{_beyond_an_epoch(expected, images, terms)}"
+                    "(b) in images. Markers are measured steps with 95 % intervals; dashes without markers are "
+                    f"forecast, bands hold all algorithms and intervals{_beyond_an_epoch(expected, images, terms)}"
                 ),
                 x_title=f"Number of {terms.devices}",
                 y_title=EFFICIENCY.heading,
