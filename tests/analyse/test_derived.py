@@ -14,7 +14,7 @@ def derived(**rows: list[dict[str, Any]]) -> dict[str, list[NewRow]]:
     return with_derived({name: rows.get(name, []) for name in COLUMNS})
 
 
-def interval(name: str, value: float, half: float) -> dict[str, float]:
+def interval(name: str, value: float, half: float) -> dict[str, Any]:
     return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}
 
 

@@ -52,15 +52,17 @@ Estimates = Mapping[str, Estimate]  # E1 to E5 of a point, by the names of their
 
 def estimates(compared: Comparison, measured: Measurements) -> Estimates:
     """Every estimate of a point's communication that was measured or can be inferred."""
-    at, letter = compared.point.configuration, compared.point.environment or ""
-    found = from_steps(measured.steps.get((at, letter), ()), f"{at} {letter}")
+    configuration, letter = compared.point.configuration, compared.point.environment or ""
+    found = from_steps(measured.steps.get((configuration, letter), ()), f"{configuration} {letter}")
     if compared.baseline is not None:
         assert compared.baseline.step and compared.point.step
         steps = compared.baseline.step, compared.point.step
         found["communication_step_s"] = derive(scaling.communication_step_s, *steps)
-    links = measured.links.get((at.gpus, letter))
+    links = measured.links.get((configuration.gpus, letter))
     if links and measured.network:
-        isolated = isolated_step_s(at.strategy, at.gpus, at.batch_per_gpu, measured.network, links)
+        isolated = isolated_step_s(
+            configuration.strategy, configuration.gpus, configuration.batch_per_gpu, measured.network, links
+        )
         if isolated:
             found["isolated_step_s"] = isolated
     return found
@@ -90,11 +92,11 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
     """The bandwidth that E1 implies, the one that the profiler's time implies, and the measured one."""
     if compared.baseline is None:
         return compared.row
-    at, inferred = compared.point.configuration, compared.communication
+    configuration, inferred = compared.point.configuration, compared.communication
     network = next(record["network"] for record in compared.point.records if record["network"])
     gradient_bytes = network["gradient_bytes"]
-    bytes_per_step = scaling.ring_allreduce_bytes(at.gpus, gradient_bytes)
-    steps = scaling.steps_per_epoch(study.epoch_images, at.gpus, at.batch_per_gpu)
+    bytes_per_step = scaling.ring_allreduce_bytes(configuration.gpus, gradient_bytes)
+    steps = scaling.steps_per_epoch(study.epoch_images, configuration.gpus, configuration.batch_per_gpu)
     row = {
         **compared.row,
         "parameters": network["parameters"],
@@ -104,15 +106,15 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
         "gradient_bytes": gradient_bytes,
         **columns("communication_s", inferred),
     }
-    if strategy(at.strategy).sends_inputs and measured.network:
+    if strategy(configuration.strategy).sends_inputs and measured.network:
         buffer_bytes = measured.network["buffer_bytes"]
-        root = scaling.root_link_bytes(at.gpus, at.batch_per_gpu, gradient_bytes, buffer_bytes)
+        root = scaling.root_link_bytes(configuration.gpus, configuration.batch_per_gpu, gradient_bytes, buffer_bytes)
         row["root_link_bytes_per_step"] = root
     bus = _bus_bandwidth(compared, measured, gradient_bytes)
     if bus:
         row |= columns("bus_bandwidth_gb_s", bus)
     # Where all ranks send alike, one that communicates longer waits for another.
-    alike = strategy(at.strategy).all_ranks_send_alike
+    alike = strategy(configuration.strategy).all_ranks_send_alike
     profiled = found.get("profiler_least_step_s" if alike else "profiler_step_s")
     if profiled and scaling.resolvable(profiled):
         row |= _inverted("profiler_bandwidth_gb_s", profiled, lambda s: scaling.bandwidth_gb_s(bytes_per_step, 1, s))
@@ -131,12 +133,12 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
 
 def _bus_bandwidth(compared: Comparison, measured: Measurements, gradient_bytes: int) -> Estimate | None:
     """Of an allreduce of the whole gradient between as many GPUs, alone."""
-    at, letter = compared.point.configuration, compared.point.environment or ""
-    links = measured.links.get((at.gpus, letter))
+    configuration, letter = compared.point.configuration, compared.point.environment or ""
+    links = measured.links.get((configuration.gpus, letter))
     seconds = links.collectives.get(("allreduce", gradient_bytes)) if links else None
     if seconds is None:
         return None
-    return derive(lambda s: scaling.bus_bandwidth_gb_s("allreduce", at.gpus, gradient_bytes, s), seconds)
+    return derive(lambda s: scaling.bus_bandwidth_gb_s("allreduce", configuration.gpus, gradient_bytes, s), seconds)
 
 
 def _inverted(name: str, seconds: Estimate, formula: Any) -> Row:
@@ -220,14 +222,14 @@ def _uses(network: Mapping[str, Any] | None) -> dict[tuple[str, int], str]:
 
 def steps_rows(measured: Measurements) -> Iterator[Row]:
     """Where the time of every device went, by phase, and for the whole step."""
-    for (at, letter), records in sorted(measured.steps.items()):
+    for (configuration, letter), records in sorted(measured.steps.items()):
         blocks = [block for record in records if record["profile"] for block in record["profile"]["blocks"]]
         for number in range(len(blocks[0]["devices"]) if blocks else 0):
             place = {
-                "strategy": at.strategy,
-                "gpus": at.gpus,
-                "batch_per_gpu": at.batch_per_gpu,
-                "global_batch": at.global_batch,
+                "strategy": configuration.strategy,
+                "gpus": configuration.gpus,
+                "batch_per_gpu": configuration.batch_per_gpu,
+                "global_batch": configuration.global_batch,
                 "environment": letter,
                 "n": len(blocks),
             }

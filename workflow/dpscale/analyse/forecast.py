@@ -115,7 +115,7 @@ def held_out(step_s: StepTimes, measured: Sequence[Measured], buckets: Buckets) 
     N between are left out. Raises DpscaleError where fewer GPUs leave no model of allreduce.
     """
     gpus = max(n for n, _ in step_s)
-    known = {at: estimate for at, estimate in step_s.items() if at[0] < gpus}
+    known = {place: estimate for place, estimate in step_s.items() if place[0] < gpus}
     models = _inside(fits([one for one in measured if one.gpus < gpus]))
     scores = []
     for batch in _batches(known):

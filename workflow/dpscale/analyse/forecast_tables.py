@@ -26,10 +26,9 @@ def laws_rows(weak: Iterable[Comparison]) -> Iterator[Row]:
     """A row for every parameter of every law of every weak series: a strategy in a scope at a batch per GPU."""
     series: dict[tuple[Any, ...], dict[int, Estimate]] = defaultdict(dict)
     for compared in weak:
-        at = compared.point.configuration
-        series[at.strategy, compared.point.scope, compared.point.environment, at.batch_per_gpu][at.gpus] = (
-            compared.speedup
-        )
+        point, configuration = compared.point, compared.point.configuration
+        place = configuration.strategy, point.scope, point.environment, configuration.batch_per_gpu
+        series[place][configuration.gpus] = compared.speedup
     for (strategy, scope, letter, batch), speedups in series.items():
         for fit in fit_laws(speedups):
             row = {
@@ -231,10 +230,10 @@ def _profiled(
     """
     exposed, total = {}, {}
     for compared, found in estimated:
-        at = compared.point.configuration
-        if (at.strategy, at.gpus, compared.point.environment) != (FORECAST, gpus, basis.letter):
+        configuration = compared.point.configuration
+        if (configuration.strategy, configuration.gpus, compared.point.environment) != (FORECAST, gpus, basis.letter):
             continue
         if "profiler_least_step_s" in found:
-            exposed[at.batch_per_gpu] = found["profiler_least_exposed_step_s"]
-            total[at.batch_per_gpu] = found["profiler_least_step_s"]
+            exposed[configuration.batch_per_gpu] = found["profiler_least_exposed_step_s"]
+            total[configuration.batch_per_gpu] = found["profiler_least_step_s"]
     return exposed, total

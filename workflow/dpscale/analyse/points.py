@@ -43,12 +43,12 @@ class Point:
 
     @property
     def keys(self) -> Row:
-        at = self.configuration
+        configuration = self.configuration
         return {
-            "strategy": at.strategy,
-            "gpus": at.gpus,
-            "batch_per_gpu": at.batch_per_gpu,
-            "global_batch": at.global_batch,
+            "strategy": configuration.strategy,
+            "gpus": configuration.gpus,
+            "batch_per_gpu": configuration.batch_per_gpu,
+            "global_batch": configuration.global_batch,
             "scope": self.scope,
             "environment": self.environment,
         }

@@ -150,9 +150,9 @@ def _mfu(study: Study, point: Point, images_per_s: Estimate, network: Record | N
 def _series(points: Points, batches: set[int], weak: bool) -> Iterator[Comparison]:
     """The points of the weak series of these batches per GPU, or of the strong series of these global batches."""
     for point in points.values():
-        at = point.configuration
-        batch = at.batch_per_gpu if weak else at.global_batch
-        if at.gpus > 1 and batch in batches:
+        configuration = point.configuration
+        batch = configuration.batch_per_gpu if weak else configuration.global_batch
+        if configuration.gpus > 1 and batch in batches:
             yield compare(points, point, batch)
 
 

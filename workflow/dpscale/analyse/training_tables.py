@@ -193,13 +193,13 @@ def remedies_of(study: Study, arm: str) -> str:
     known = arm_schemas()
     given = study["training"]["arms"][arm]
     return ", ".join(
-        f"{key} {_said(given[key])}"
+        f"{key} {_as_written(given[key])}"
         for key in known
         if key not in PLACE and key in given and given[key] != known[key].get("default")
     )
 
 
-def _said(value: Any) -> str:
+def _as_written(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return " and ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -88,8 +88,8 @@ def _set_heading(chart: ElementTree.Element, paragraphs: Sequence[str]) -> None:
     chart.set("height", place["height"])
     added = [ElementTree.Element(f"{_SVG}rect", {**place, "fill": "#fff"})]
     for number, (line, weight) in enumerate(lines, 1):
-        at = {"x": f"{left + _LINE_PX / 2:g}", "y": f"{box['y'] + _LINE_PX * number:g}", "font-weight": weight}
-        added.append(ElementTree.Element(f"{_SVG}text", at))
+        attributes = {"x": f"{left + _LINE_PX / 2:g}", "y": f"{box['y'] + _LINE_PX * number:g}", "font-weight": weight}
+        added.append(ElementTree.Element(f"{_SVG}text", attributes))
         added[-1].text = line
     described = sum(element.tag in (f"{_SVG}title", f"{_SVG}desc") for element in chart)
     chart[described:described] = added

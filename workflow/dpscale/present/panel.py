@@ -326,8 +326,8 @@ def _is_seen(axis: Axis, low: float, y: float, high: float) -> bool:
     """Whether a bar from `low` to `high` is longer than the marker on it."""
     if high <= axis.low:
         return False
-    at = axis.pixel(y)
-    return max(at - axis.pixel(low), axis.pixel(high) - at) > _MARKER_REACH
+    pixel = axis.pixel(y)
+    return max(pixel - axis.pixel(low), axis.pixel(high) - pixel) > _MARKER_REACH
 
 
 def cut(panel: Panel, frame: Frame) -> list[str]:
@@ -364,8 +364,8 @@ def _lane_markers(panel: Panel, frame: Frame) -> list[dict[str, Any]]:
         width = _LANE_MARKER_GAP * (len(lines) - 1)
         left = min(frame.x.pixel(x) - width / 2, WIDTH - width)
         for place, line in enumerate(lines):
-            at = frame.x.value(left + _LANE_MARKER_GAP * place)
-            markers.append(_mark(line, at, frame.lane_y(word)))
+            marker_x = frame.x.value(left + _LANE_MARKER_GAP * place)
+            markers.append(_mark(line, marker_x, frame.lane_y(word)))
     return markers
 
 

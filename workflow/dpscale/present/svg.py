@@ -86,7 +86,7 @@ def _relative(path: str) -> tuple[tuple[float, float], str] | None:
     """Where a path of one stroke begins, and its way from there. None for paths of other commands or more strokes."""
     if re.search(r"[^MLAZhv\d.,\s-]", path) or path.count("M") != 1:
         return None
-    start, way, at = (0.0, 0.0), "", (0.0, 0.0)
+    start, way, position = (0.0, 0.0), "", (0.0, 0.0)
     for command, text in _STEP.findall(path):
         numbers = _NUMBER.findall(text)
         if command == "Z":
@@ -95,14 +95,14 @@ def _relative(path: str) -> tuple[tuple[float, float], str] | None:
         if command in "hv":
             way += command + numbers[0]
             step = float(numbers[0])
-            at = (at[0] + step, at[1]) if command == "h" else (at[0], at[1] + step)
+            position = (position[0] + step, position[1]) if command == "h" else (position[0], position[1] + step)
             continue
         x, y = float(numbers[-2]), float(numbers[-1])
         if command == "M":
             start = (x, y)
         else:
-            way += command.lower() + ",".join([*numbers[:-2], _short(x - at[0]), _short(y - at[1])])
-        at = (x, y)
+            way += command.lower() + ",".join([*numbers[:-2], _short(x - position[0]), _short(y - position[1])])
+        position = (x, y)
     return start, way
 
 
