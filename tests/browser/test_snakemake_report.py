@@ -56,7 +56,7 @@ def describe(report: Page, entry: str) -> str:
 def test_the_page_shows_in_its_frame(report: Page, finished) -> None:
     assert finished.page.stat().st_size * 4 / 3 < FRAME_LIMIT_BYTES
     assert entries(report, "Page") == ["tiny"]
-    assert "One file, which needs nothing beside it" in describe(report, "tiny")
+    assert "It is one file and needs no other." in describe(report, "tiny")
     report.locator("span a").first.click()
     frame = report.frame_locator("iframe")
     assert f">{frame.locator('h1').inner_text()}</h1>" in finished.page.read_text()
