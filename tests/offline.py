@@ -6,6 +6,29 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
+TEXT_OUTSIDE_ITS_CHART = """
+() => [...document.querySelectorAll('svg')].flatMap(svg => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')]
+    .filter(text => {
+      const box = text.getBoundingClientRect();
+      return box.left < frame.left - 1 || box.right > frame.right + 1
+        || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+    })
+    .map(text => text.textContent);
+})
+"""
+LABELS_THAT_OVERLAP = """
+() => [...document.querySelectorAll('svg')].flatMap(svg => {
+  const boxes = [...svg.querySelectorAll('text')]
+    .map(text => [text.textContent, text.getBoundingClientRect()]);
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1;
+  const hides = (a, b) => meet(a, b) && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+  return boxes.flatMap(([one, a], at) =>
+    boxes.slice(at + 1).filter(([, b]) => hides(a, b)).map(([other]) => one + ' / ' + other));
+})
+"""
+
 
 def listen(page: Page) -> tuple[list[str], list[str]]:
     """Two lists that fill from now on: addresses that the page asks for, and complaints of its console and scripts."""

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import yaml
-from throwaway_slurm import ThrowawaySlurm
 
 from project import Project
+from throwaway_slurm import ThrowawaySlurm
 
 SRUN = """\
 #!/bin/sh

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from offline import loaded_offline, wider_than
 from playwright.sync_api import Browser
-from test_page import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART
+
+from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, loaded_offline, wider_than
 
 pytestmark = pytest.mark.browser
 

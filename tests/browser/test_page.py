@@ -5,36 +5,13 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from offline import loaded_offline, wider_than
 from page_tables import absent_row, audited, h200_with_steps, record_row, study, tables
 from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
+from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, loaded_offline, wider_than
 
 pytestmark = pytest.mark.browser
-
-TEXT_OUTSIDE_ITS_CHART = """
-() => [...document.querySelectorAll('svg')].flatMap(svg => {
-  const frame = svg.getBoundingClientRect();
-  return [...svg.querySelectorAll('text')]
-    .filter(text => {
-      const box = text.getBoundingClientRect();
-      return box.left < frame.left - 1 || box.right > frame.right + 1
-        || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
-    })
-    .map(text => text.textContent);
-})
-"""
-LABELS_THAT_OVERLAP = """
-() => [...document.querySelectorAll('svg')].flatMap(svg => {
-  const boxes = [...svg.querySelectorAll('text')]
-    .map(text => [text.textContent, text.getBoundingClientRect()]);
-  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1;
-  const hides = (a, b) => meet(a, b) && a.top < b.bottom - 3 && b.top < a.bottom - 3;
-  return boxes.flatMap(([one, a], at) =>
-    boxes.slice(at + 1).filter(([, b]) => hides(a, b)).map(([other]) => one + ' / ' + other));
-})
-"""
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from throwaway_slurm import ThrowawaySlurm, holds_sockets, missing_requirement
 
 

@@ -8,9 +8,9 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from slurm_project import SlurmProject, overlap, read, structure
 
 from project import Project, job_counts
+from slurm_project import SlurmProject, overlap, read, structure
 
 pytestmark = [pytest.mark.slurm, pytest.mark.whole_study]
 

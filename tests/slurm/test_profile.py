@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from slurm_project import SlurmProject, read
-from throwaway_slurm import ThrowawaySlurm
 
 from project import running_in, wait_for
+from slurm_project import SlurmProject, read
+from throwaway_slurm import ThrowawaySlurm
 
 pytestmark = pytest.mark.slurm
 
