@@ -50,7 +50,7 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished(root, tmp_path_factory) -> Project:
+def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The tiny study, run once from nothing to its page. Tests work on copies."""
     project = Project.create(root, tmp_path_factory.mktemp("finished"))
     project.first_run = project.run()
@@ -58,21 +58,21 @@ def finished(root, tmp_path_factory) -> Project:
 
 
 @pytest.fixture
-def project(finished, tmp_path) -> Project:
+def project(finished: Project, tmp_path: Path) -> Project:
     return finished.copy(tmp_path / "project")
 
 
 @pytest.fixture(scope="session")
-def clone(root, tmp_path_factory) -> Clone:
+def clone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return Clone(root, tmp_path_factory.mktemp("clone") / "project")
 
 
 @pytest.fixture(scope="session")
-def laptop_report(clone) -> str:
+def laptop_report(clone: Clone) -> str:
     """What the first `make report` in a clone prints: it measures the laptop's study."""
     return clone.make("report")
 
 
 @pytest.fixture(scope="session")
-def laptop_page(clone, laptop_report) -> Path:
+def laptop_page(clone: Clone, laptop_report: str) -> Path:
     return clone.folder / "report/laptop.html"

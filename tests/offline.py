@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import Browser, Page
 
+Scheme = Literal["light", "dark"]
 TEXT_OUTSIDE_ITS_CHART = """
 () => [...document.querySelectorAll('svg')].flatMap(svg => {
   const frame = svg.getBoundingClientRect();
@@ -41,7 +43,7 @@ def listen(page: Page) -> tuple[list[str], list[str]]:
 
 
 @contextmanager
-def loaded_offline(browser: Browser, file: Path, width: int, scheme: str, scripts: bool) -> Iterator[Page]:
+def loaded_offline(browser: Browser, file: Path, width: int, scheme: Scheme, scripts: bool) -> Iterator[Page]:
     """The page, which asked for nothing but itself and complained of nothing."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts, offline=True

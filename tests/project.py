@@ -6,7 +6,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -28,6 +30,8 @@ STUDY = {
 class Project:
     """A folder with the project's code in it, whose study can be changed and run."""
 
+    first_run: dict[str, int]  # what the run from nothing started, where there was one
+
     def __init__(self, folder: Path):
         self.folder = folder
 
@@ -47,7 +51,7 @@ class Project:
         shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
         return type(self)(folder)
 
-    def write_study(self, study: dict) -> None:
+    def write_study(self, study: dict[str, Any]) -> None:
         (self.folder / "study.yaml").write_text(yaml.safe_dump(study))
 
     def command(self, *arguments: str) -> list[str]:
@@ -88,7 +92,7 @@ class Project:
     def record(self, strategy: str = "ddp", gpus: int = 2, run: int = 1) -> Path:
         return self.folder / f"results/tiny/cells/{strategy}/gpus-{gpus}/batch-64/run-{run}.json"
 
-    def change_study(self, **changes) -> None:
+    def change_study(self, **changes: Any) -> None:
         self.write_study({**STUDY, **changes})
 
     def endless(self, workers: str = "True", epochs: int = 10**9, undo: bool = False) -> None:
@@ -118,7 +122,7 @@ def job_counts(output: str) -> dict[str, int]:
     return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE) if name != "total"}
 
 
-def wait_for(condition, timeout_s: float = 60) -> None:
+def wait_for(condition: Callable[[], object], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "waited too long"

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -78,7 +79,7 @@ class SlurmProject(Project):
     def output(self) -> str:
         return self.log.read_text()
 
-    def configure_cluster(self, **values) -> None:
+    def configure_cluster(self, **values: Any) -> None:
         (self.folder / "config/cluster.yaml").write_text(yaml.safe_dump(values))
 
     def jobs(self, rule: str = "") -> list[dict[str, str]]:
@@ -93,20 +94,21 @@ class SlurmProject(Project):
     def cell_log(self, strategy: str = "ddp", gpus: int = 2, run: int = 1) -> Path:
         return self.folder / f"results/tiny/logs/cells/{strategy}/gpus-{gpus}/batch-64/run-{run}.log"
 
-    def is_warming_up(self, **cell) -> bool:
+    def is_warming_up(self, **cell: Any) -> bool:
         try:
             return "warm-up epoch 2:" in self.cell_log(**cell).read_text()
         except FileNotFoundError:  # Snakemake removes the log of an earlier attempt at some moment
             return False
 
 
-def read(record: Path) -> dict:
-    return json.loads(record.read_text())
+def read(record: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(record.read_text())
+    return values
 
 
-def overlap(one: dict, other: dict) -> bool:
+def overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two records were measured at the same time, if only in part."""
-    return one["started_at"] < other["finished_at"] and other["started_at"] < one["finished_at"]
+    return bool(one["started_at"] < other["finished_at"] and other["started_at"] < one["finished_at"])
 
 
 def structure(page: str) -> list[str]:
