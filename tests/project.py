@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -36,7 +36,7 @@ class Project:
         self.folder = folder
 
     @classmethod
-    def create(cls, root: Path, folder: Path) -> "Project":
+    def create(cls, root: Path, folder: Path) -> Self:
         shutil.copytree(
             root / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
         )
@@ -47,7 +47,7 @@ class Project:
         project.write_study(STUDY)
         return project
 
-    def copy(self, folder: Path) -> "Project":
+    def copy(self, folder: Path) -> Self:
         shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
         return type(self)(folder)
 

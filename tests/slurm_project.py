@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -30,7 +30,7 @@ class SlurmProject(Project):
     hurried = True
 
     @classmethod
-    def on(cls, slurm: ThrowawaySlurm, source: Project, folder: Path) -> "SlurmProject":
+    def on(cls, slurm: ThrowawaySlurm, source: Project, folder: Path) -> Self:
         project = cls(source.copy(folder).folder)
         project.slurm = slurm
         programs = folder / "bin"

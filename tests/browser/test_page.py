@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -9,7 +10,7 @@ from page_tables import absent_row, audited, h200_with_steps, record_row, study,
 from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
-from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, loaded_offline, wider_than
+from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 
 pytestmark = pytest.mark.browser
 
@@ -27,7 +28,7 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_asks_for_nothing_and_fits(
-    browser: Browser, page_file: Path, width: int, scheme: str, scripts: bool
+    browser: Browser, page_file: Path, width: int, scheme: Scheme, scripts: bool
 ) -> None:
     with loaded_offline(browser, page_file, width, scheme, scripts) as page:
         # Of the elements only the tables' own containers may be wider than the window.
@@ -92,7 +93,7 @@ def test_csv_can_be_downloaded(page: Page) -> None:
 
 
 def test_a_study_that_measured_nothing_fits(browser: Browser, tmp_path: Path, width: int) -> None:
-    at = {"strategy": "ddp", "gpus": 2, "batch": 32}
+    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
     data = tables(times=[absent_row("missing", "x" * 300, **at)], records=[record_row(**at)])
     file = tmp_path / "nothing.html"
     file.write_text(render(study(), data))

@@ -20,14 +20,14 @@ def slurm_is_installed() -> None:
 
 
 @pytest.fixture(scope="session")
-def slurm(slurm_is_installed, tmp_path_factory) -> Iterator[ThrowawaySlurm]:
+def slurm(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
     """One cluster for all tests: gn1 and gn2, with 4 GPUs each."""
     with cluster_folder(tmp_path_factory) as folder, ThrowawaySlurm(folder) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def own_slurm_folder(slurm_is_installed, tmp_path_factory) -> Iterator[Path]:
+def own_slurm_folder(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """For a cluster of a test's own."""
     with cluster_folder(tmp_path_factory) as folder:
         yield folder

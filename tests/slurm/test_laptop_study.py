@@ -6,11 +6,13 @@ import time
 from collections import defaultdict
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from project import Project, job_counts
 from slurm_project import SlurmProject, overlap, read, structure
+from throwaway_slurm import ThrowawaySlurm
 
 pytestmark = [pytest.mark.slurm, pytest.mark.whole_study]
 
@@ -31,19 +33,25 @@ class Watch(threading.Thread):
         while self.process.exists():
             try:
                 status = (self.process / "status").read_text()
-                self.peak_mb = max(self.peak_mb, int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1000)
                 self.loaded_torch |= "libtorch" in (self.process / "maps").read_text()
-            except (OSError, TypeError):  # it is ending
+            except OSError:  # it has ended
                 return
+            if not (peak := re.search(r"VmHWM:\s+(\d+) kB", status)):  # it is ending
+                return
+            self.peak_mb = max(self.peak_mb, int(peak[1]) / 1000)
             time.sleep(0.2)
 
 
+class WatchedProject(SlurmProject):
+    watch: Watch
+
+
 @pytest.fixture(scope="module")
-def study(slurm, root, tmp_path_factory) -> SlurmProject:
+def study(slurm: ThrowawaySlurm, root: Path, tmp_path_factory: pytest.TempPathFactory) -> WatchedProject:
     """The laptop study, from nothing to its page, every worker with a GPU of its own."""
     empty = Project.create(root, tmp_path_factory.mktemp("empty"))
     (empty.folder / "study.yaml").write_text((root / "config/laptop.yaml").read_text())
-    project = SlurmProject.on(slurm, empty, tmp_path_factory.mktemp("laptop") / "project")
+    project = WatchedProject.on(slurm, empty, tmp_path_factory.mktemp("laptop") / "project")
     project.configure_cluster(rehearsal=True, gpu_jobs={"gpu_type": "v100"})
     snakemake = project.start()
     project.watch = Watch(snakemake.pid)
@@ -52,12 +60,12 @@ def study(slurm, root, tmp_path_factory) -> SlurmProject:
 
 
 @pytest.fixture(scope="module")
-def records(study) -> list[dict]:
+def records(study: WatchedProject) -> list[dict[str, Any]]:
     cells, trainings = (study.folder.glob(f"results/laptop/*/**/{name}-*.json") for name in ("run", "seed"))
     return [read(path) for path in sorted([*cells, *trainings])]
 
 
-def test_every_cell_is_one_job_with_its_gpus_on_one_node(study, records):
+def test_every_cell_is_one_job_with_its_gpus_on_one_node(study: WatchedProject, records: list[dict[str, Any]]) -> None:
     others = dict.fromkeys(("dataset", "network", "study", "audit", "tables", "report", "all"), 1)
     assert job_counts(study.output) == {**CELLS, **others}
     jobs = {job["JobId"]: job for rule in CELLS for job in study.jobs(rule)}
@@ -70,7 +78,7 @@ def test_every_cell_is_one_job_with_its_gpus_on_one_node(study, records):
         assert len(devices(record)) == gpus_of(record)
 
 
-def test_jobs_at_the_same_time_have_different_gpus(records):
+def test_jobs_at_the_same_time_have_different_gpus(records: list[dict[str, Any]]) -> None:
     by_node = defaultdict(list)
     for record in records:
         by_node[record["provenance"]["environment"]["SLURMD_NODENAME"]].append(record)
@@ -82,7 +90,7 @@ def test_jobs_at_the_same_time_have_different_gpus(records):
         assert not devices(one) & devices(other)
 
 
-def test_work_without_gpus_is_in_jobs_without_gpus(study):
+def test_work_without_gpus_is_in_jobs_without_gpus(study: WatchedProject) -> None:
     rules = defaultdict(list)
     for job in study.jobs():
         rules[job["Comment"].strip().removeprefix("rule_").partition("_wildcards")[0]].append(job)
@@ -91,19 +99,19 @@ def test_work_without_gpus_is_in_jobs_without_gpus(study):
     assert all("TresPerNode" not in job for job in others)
 
 
-def test_the_login_node_is_spared(study):
+def test_the_login_node_is_spared(study: WatchedProject) -> None:
     assert 50 < study.watch.peak_mb < 500
     assert not study.watch.loaded_torch
 
 
-def test_the_page_has_the_structure_of_the_one_made_without_slurm(study, laptop_page):
+def test_the_page_has_the_structure_of_the_one_made_without_slurm(study: WatchedProject, laptop_page: Path) -> None:
     assert structure((study.folder / "report/laptop.html").read_text()) == structure(laptop_page.read_text())
 
 
-def gpus_of(record: dict) -> int:
+def gpus_of(record: dict[str, Any]) -> int:
     """A training's cell is an arm, whose settings have its GPUs."""
-    return {**record["settings"], **record["cell"]}["gpus"]
+    return int({**record["settings"], **record["cell"]}["gpus"])
 
 
-def devices(record: dict) -> set[str]:
+def devices(record: dict[str, Any]) -> set[str]:
     return set(record["provenance"]["environment"]["CUDA_VISIBLE_DEVICES"].split(","))

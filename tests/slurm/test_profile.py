@@ -7,10 +7,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from project import running_in, wait_for
+from project import Project, running_in, wait_for
 from slurm_project import SlurmProject, read
 from throwaway_slurm import ThrowawaySlurm
 
@@ -20,14 +22,14 @@ GPU_JOBS = {"rehearsal": True, "gpu_jobs": {"gpu_type": "v100"}}
 
 
 @pytest.fixture
-def project(slurm, finished, tmp_path) -> SlurmProject:
+def project(slurm: ThrowawaySlurm, finished: Project, tmp_path: Path) -> SlurmProject:
     """The tiny study, measured without Slurm: what is missing next is measured with it."""
     project = SlurmProject.on(slurm, finished, tmp_path / "project")
     project.configure_cluster(**GPU_JOBS)
     return project
 
 
-def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(project):
+def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(project: SlurmProject) -> None:
     project.configure_cluster(**GPU_JOBS, account="physics")
     project.change_study(cell_timeout_s=1200)
     records = [project.record(), project.record("single", 1, run=2)]
@@ -56,7 +58,7 @@ def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(pro
     assert project.planned() == {}
 
 
-def test_a_new_batch_is_its_cells_and_an_edited_template_is_none(project):
+def test_a_new_batch_is_its_cells_and_an_edited_template_is_none(project: SlurmProject) -> None:
     template = project.folder / "workflow/dpscale/present/template/page.html.j2"
     template.write_text(template.read_text() + "{# edited #}\n")
     assert project.planned() == {"report": 1, "all": 1}
@@ -64,7 +66,7 @@ def test_a_new_batch_is_its_cells_and_an_edited_template_is_none(project):
     assert project.planned()["time"] == 4
 
 
-def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alone(project):
+def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alone(project: SlurmProject) -> None:
     """Slow ddp workers and a short limit: the single cells are measured, the ddp cells run out of time twice."""
     project.change_study(batch_per_gpu=[32], cell_timeout_s=10, runs=1)
     project.endless("self.workers > 1")
@@ -94,7 +96,7 @@ def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alon
     assert not project.page_is_partial()
 
 
-def test_a_cell_beyond_its_jobs_time_limit_is_ended_by_slurm_and_the_page_says_so(project):
+def test_a_cell_beyond_its_jobs_time_limit_is_ended_by_slurm_and_the_page_says_so(project: SlurmProject) -> None:
     project.record().unlink()
     project.endless()
     snakemake = project.start("--until", "time", "--retries", "0")
@@ -110,14 +112,14 @@ def test_a_cell_beyond_its_jobs_time_limit_is_ended_by_slurm_and_the_page_says_s
 
 
 @pytest.fixture
-def forgetful(slurm):
+def forgetful(slurm: ThrowawaySlurm) -> Iterator[None]:
     """Jobs that ended are forgotten after 100 s, as on a busy cluster; Snakemake must not turn to sacct for that."""
     with changed_configuration(slurm, "MinJobAge=3600", "MinJobAge=100"):
         yield
 
 
 @contextmanager
-def changed_configuration(slurm, old: str, new: str) -> Iterator[None]:
+def changed_configuration(slurm: ThrowawaySlurm, old: str, new: str) -> Iterator[None]:
     path = slurm.folder / "slurm.conf"
     text = path.read_text()
     assert old in text
@@ -130,7 +132,7 @@ def changed_configuration(slurm, old: str, new: str) -> Iterator[None]:
         assert slurm.run("scontrol", "reconfigure").returncode == 0
 
 
-def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project, forgetful):
+def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project: SlurmProject, forgetful: None) -> None:
     project.hurried = False
     project.record().unlink()
     project.endless()
@@ -145,7 +147,7 @@ def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project, fo
     assert read(project.record())["status"] == "ok"
 
 
-def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project):
+def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project: SlurmProject) -> None:
     project.record().unlink()
     project.endless()
     snakemake = project.start("--until", "time")
@@ -157,7 +159,7 @@ def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project):
     assert project.run("--until", "time")["time"] == 1
 
 
-def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice(project):
+def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice(project: SlurmProject) -> None:
     """The recovery that docs/cluster.md describes."""
     project.record().unlink()
     project.endless(epochs=250)
@@ -185,7 +187,7 @@ def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice
     assert project.planned() == {"tables": 1, "report": 1, "all": 1}, "what it finished is kept"
 
 
-def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project):
+def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project: SlurmProject) -> None:
     """As when all nodes go down at once: Snakemake has marked the record as incomplete, which it never is."""
     record = project.record()
     whole = record.read_bytes()
@@ -201,7 +203,7 @@ def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project):
     assert project.planned() == {}
 
 
-def test_two_jobs_that_write_one_record_leave_one_whole_record(project):
+def test_two_jobs_that_write_one_record_leave_one_whole_record(project: SlurmProject) -> None:
     record = project.record()
     before = read(record)
     command = f"{sys.executable} -m {before['provenance']['command']}"
@@ -219,7 +221,7 @@ def test_two_jobs_that_write_one_record_leave_one_whole_record(project):
     assert project.planned().keys() <= {"tables", "report", "all"}
 
 
-def test_a_controller_that_is_away_for_half_a_minute_is_waited_for(project):
+def test_a_controller_that_is_away_for_half_a_minute_is_waited_for(project: SlurmProject) -> None:
     project.record().unlink()
     project.endless()
     snakemake = project.start("--until", "time")
@@ -235,7 +237,7 @@ def test_a_controller_that_is_away_for_half_a_minute_is_waited_for(project):
     assert read(project.record())["status"] == "ok"
 
 
-def test_more_time_than_the_partition_gives_is_said_at_once(project):
+def test_more_time_than_the_partition_gives_is_said_at_once(project: SlurmProject) -> None:
     """Slurm would accept the job, and it would wait for ever."""
     project.record().unlink()
     with changed_configuration(project.slurm, "MaxTime=INFINITE", "MaxTime=100"):
@@ -244,7 +246,7 @@ def test_more_time_than_the_partition_gives_is_said_at_once(project):
     assert not project.jobs()
 
 
-def test_the_command_prefix_is_put_before_what_needs_torch(project):
+def test_the_command_prefix_is_put_before_what_needs_torch(project: SlurmProject) -> None:
     """As a container would be: `singularity exec --nv image dpscale time ...`, on the node."""
     singularity = project.folder / "bin/singularity"
     singularity.write_text('#!/bin/sh\necho "$@" >> prefixed.txt\nshift 5\nexec "$@"\n')
@@ -261,7 +263,7 @@ def test_the_command_prefix_is_put_before_what_needs_torch(project):
 
 
 @pytest.fixture(scope="module")
-def strict(slurm_is_installed, tmp_path_factory):
+def strict(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
     """A cluster that charges accounts, of one node with two GPUs."""
     folder = tmp_path_factory.mktemp("strict")
     with ThrowawaySlurm(folder, {"small": ("v100", 2)}, accounts_enforced=True) as slurm:
@@ -279,7 +281,14 @@ def strict(slurm_is_installed, tmp_path_factory):
         ({"account": "physics", "gpu_jobs": {"constraint": "h200|l40s"}}, {}, "Invalid feature specification"),
     ],
 )
-def test_what_slurm_will_never_run_is_said_at_once(strict, finished, tmp_path, cluster, study, message):
+def test_what_slurm_will_never_run_is_said_at_once(
+    strict: ThrowawaySlurm,
+    finished: Project,
+    tmp_path: Path,
+    cluster: dict[str, Any],
+    study: dict[str, Any],
+    message: str,
+) -> None:
     project = SlurmProject.on(strict, finished, tmp_path / "project")
     project.configure_cluster(**{**GPU_JOBS, **cluster})
     project.change_study(**{"batch_per_gpu": [32], **study})

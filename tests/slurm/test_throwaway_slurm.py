@@ -22,7 +22,7 @@ def submit(slurm: ThrowawaySlurm, folder: Path, script: str, *options: str) -> s
     return done.stdout.strip()
 
 
-def test_jobs_on_one_node_get_different_gpus(slurm, tmp_path):
+def test_jobs_on_one_node_get_different_gpus(slurm: ThrowawaySlurm, tmp_path: Path) -> None:
     options = ["--gres=gpu:v100:2", "--nodelist=gn2", "--output=%j.out"]
     jobs = [submit(slurm, tmp_path, "echo $CUDA_VISIBLE_DEVICES; sleep 3", *options) for _ in range(2)]
     together = [slurm.wait_for(job, "RUNNING") for job in jobs]
@@ -33,13 +33,13 @@ def test_jobs_on_one_node_get_different_gpus(slurm, tmp_path):
     assert sorted(devices.split(",")) == ["0", "1", "2", "3"]
 
 
-def test_a_job_no_node_can_run_is_refused(slurm):
+def test_a_job_no_node_can_run_is_refused(slurm: ThrowawaySlurm) -> None:
     done = slurm.run("sbatch", "--gres=gpu:v100:5", "--wrap", "true")
     assert done.returncode != 0
     assert "Requested node configuration is not available" in done.stderr
 
 
-def test_a_job_waits_for_gpus_that_are_in_use(slurm, tmp_path):
+def test_a_job_waits_for_gpus_that_are_in_use(slurm: ThrowawaySlurm, tmp_path: Path) -> None:
     jobs = [submit(slurm, tmp_path, "sleep 60", "--gres=gpu:v100:4") for _ in range(3)]
     assert {slurm.wait_for(job, "RUNNING")["NodeList"] for job in jobs[:2]} == {"gn1", "gn2"}
     assert next(job for job in slurm.jobs() if job["id"] == jobs[2])["state"] == "PENDING"
@@ -48,7 +48,7 @@ def test_a_job_waits_for_gpus_that_are_in_use(slurm, tmp_path):
         slurm.wait_for(job, "CANCELLED")
 
 
-def test_the_accounting_knows_finished_jobs(slurm, tmp_path):
+def test_the_accounting_knows_finished_jobs(slurm: ThrowawaySlurm, tmp_path: Path) -> None:
     job = submit(slurm, tmp_path, "exit 3")
     slurm.wait_for(job, "FAILED")
     # slurmctld tells slurmdbd some seconds later.
@@ -56,7 +56,7 @@ def test_the_accounting_knows_finished_jobs(slurm, tmp_path):
     wait_for(lambda: slurm.run(*sacct).stdout == "FAILED|3:0\n")
 
 
-def test_jobs_run_on_while_the_controller_is_down(slurm, tmp_path):
+def test_jobs_run_on_while_the_controller_is_down(slurm: ThrowawaySlurm, tmp_path: Path) -> None:
     job = submit(slurm, tmp_path, "sleep 2; echo survived", "--output=%j.out")
     slurm.wait_for(job, "RUNNING")
     slurm.stop_controller()
@@ -66,7 +66,7 @@ def test_jobs_run_on_while_the_controller_is_down(slurm, tmp_path):
     assert (tmp_path / f"{job}.out").read_text() == "survived\n"
 
 
-def test_enforced_accounts_and_a_clean_end(own_slurm_folder, slurm, tmp_path):
+def test_enforced_accounts_and_a_clean_end(own_slurm_folder: Path, slurm: ThrowawaySlurm, tmp_path: Path) -> None:
     with ThrowawaySlurm(own_slurm_folder, {"fat": ("h200", 8)}, accounts_enforced=True) as other:
         for account in ([], ["--account=chemistry"]):
             done = other.run("sbatch", *account, "--wrap", "true")
@@ -78,7 +78,7 @@ def test_enforced_accounts_and_a_clean_end(own_slurm_folder, slurm, tmp_path):
     assert slurm.run("scontrol", "ping").returncode == 0, "another cluster is left alone"
 
 
-def test_nothing_outlives_a_killed_test_process(own_slurm_folder, tmp_path):
+def test_nothing_outlives_a_killed_test_process(own_slurm_folder: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     owner = subprocess.Popen([sys.executable, "-c", OWNER, own_slurm_folder, STUBBORN], cwd=tmp_path, env=environment)
     wait_for((tmp_path / "started").exists)
