@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import yaml
 
-STUDY = {
+STUDY: dict[str, Any] = {
     "study": "tiny",
     "device": "cpu",
     "strategies": ["single", "ddp"],

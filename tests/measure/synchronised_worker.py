@@ -15,9 +15,10 @@ class SharedStatistics(nn.BatchNorm2d):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             return super().forward(x)
-        count = all_reduce(torch.tensor(float(x.numel() // x.shape[1])))
-        mean = all_reduce(x.sum(dim=(0, 2, 3))) / count
-        variance = all_reduce(((x - mean[:, None, None]) ** 2).sum(dim=(0, 2, 3))) / count
+        count: Tensor = all_reduce(torch.tensor(float(x.numel() // x.shape[1])))
+        mean: Tensor = all_reduce(x.sum(dim=(0, 2, 3))) / count
+        variance: Tensor = all_reduce(((x - mean[:, None, None]) ** 2).sum(dim=(0, 2, 3))) / count
+        assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
         with torch.no_grad():
             self.running_mean.lerp_(mean, self.momentum)
             self.running_var.lerp_(variance * count / (count - 1), self.momentum)
@@ -33,5 +34,6 @@ def convert(network: nn.Module) -> nn.Module:
 
 
 assert not dist.is_initialized()
-nn.SyncBatchNorm.convert_sync_batchnorm = convert
+# What this file is for: the worker asks torch's class to convert a network, and gets this instead.
+nn.SyncBatchNorm.convert_sync_batchnorm = convert  # type: ignore[assignment, method-assign]
 WORKER = TrainingWorker

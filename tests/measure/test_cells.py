@@ -5,8 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,14 +22,16 @@ SETTINGS = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {I
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
     command = f"dataset --source synthetic --images {IMAGES} --out {folder}"
     subprocess.run([sys.executable, "-m", "dpscale", *command.split()], check=True, capture_output=True)
     return folder
 
 
-def command(dataset, out, strategy="ddp", gpus=2, batch=100, more=""):
+def command(
+    dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 100, more: str = ""
+) -> list[str]:
     cell = f"time --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --timed-epochs 2".split()
     return [
         sys.executable,
@@ -43,11 +47,11 @@ def command(dataset, out, strategy="ddp", gpus=2, batch=100, more=""):
     ]
 
 
-def run(*arguments, **options):
+def run(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments, **options), capture_output=True, text=True)
 
 
-def workers_of(process):
+def workers_of(process: subprocess.Popen[Any]) -> set[int]:
     """Processes that a cell started, and all that those started."""
     parents = {}
     for entry in Path("/proc").iterdir():
@@ -65,7 +69,7 @@ def workers_of(process):
         found |= children
 
 
-def alive(pids):
+def alive(pids: set[int]) -> set[int]:
     """Those that still run; a zombie waits only for its parent to look."""
     running = set()
     for pid in pids:
@@ -78,7 +82,7 @@ def alive(pids):
 
 
 @pytest.fixture(scope="module")
-def records(dataset, tmp_path_factory):
+def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """One single and one ddp cell, measured once for all tests that look at a record."""
     folder = tmp_path_factory.mktemp("records")
     for strategy, gpus in (("single", 1), ("ddp", 2)):
@@ -88,7 +92,9 @@ def records(dataset, tmp_path_factory):
 
 
 @pytest.mark.parametrize(("strategy", "workers", "steps", "full"), [("single", 1, 3, 2), ("ddp", 2, 2, 1)])
-def test_a_record_holds_every_epoch_and_step(records, strategy, workers, steps, full):
+def test_a_record_holds_every_epoch_and_step(
+    records: dict[str, dict[str, Any]], strategy: str, workers: int, steps: int, full: int
+) -> None:
     record = records[strategy]
     assert record["status"] == "ok"
     for scope in ("compute", "end_to_end"):
@@ -109,7 +115,7 @@ def test_a_record_holds_every_epoch_and_step(records, strategy, workers, steps, 
     assert record["network"]["gradient_bytes"] == 4 * record["network"]["parameters"]
 
 
-def test_where_and_by_which_code_it_was_measured(records, root):
+def test_where_and_by_which_code_it_was_measured(records: dict[str, dict[str, Any]], root: Path) -> None:
     provenance = records["ddp"]["provenance"]
     if (root / ".git").exists():
         head = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
@@ -119,7 +125,9 @@ def test_where_and_by_which_code_it_was_measured(records, root):
     assert records["ddp"]["software"]["nccl"] is None  # no guess for what was not used
 
 
-def test_the_command_in_a_record_measures_the_same_cell(records, dataset, tmp_path):
+def test_the_command_in_a_record_measures_the_same_cell(
+    records: dict[str, dict[str, Any]], dataset: Path, tmp_path: Path
+) -> None:
     import shlex
 
     again = shlex.split(records["single"]["provenance"]["command"])[1:]
@@ -130,7 +138,7 @@ def test_the_command_in_a_record_measures_the_same_cell(records, dataset, tmp_pa
     assert record["cell"] == records["single"]["cell"]
 
 
-def test_a_time_budget_still_allows_one_epoch(dataset, tmp_path):
+def test_a_time_budget_still_allows_one_epoch(dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "r.json"
     done = run(dataset, out, "single", 1, more="--scopes compute --timed-epochs 9 --budget-s 0.0001")
     assert done.returncode == 0, done.stderr
@@ -138,7 +146,7 @@ def test_a_time_budget_still_allows_one_epoch(dataset, tmp_path):
 
 
 @pytest.mark.parametrize(("strategy", "gpus"), [("single", 1), ("ddp", 2)])
-def test_out_of_memory_is_a_result(dataset, tmp_path, strategy, gpus):
+def test_out_of_memory_is_a_result(dataset: Path, tmp_path: Path, strategy: str, gpus: int) -> None:
     """On the CPU torch's own allocator reports it, here under a limit that a network of 2.9 GB is above."""
     out = tmp_path / "r.json"
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))"
@@ -166,14 +174,16 @@ def test_out_of_memory_is_a_result(dataset, tmp_path, strategy, gpus):
         (("horovod", 2, 32), "'horovod' is not one of"),
     ],
 )
-def test_a_cell_that_cannot_be_is_one_line(dataset, tmp_path, arguments, message):
+def test_a_cell_that_cannot_be_is_one_line(
+    dataset: Path, tmp_path: Path, arguments: tuple[str | int, ...], message: str
+) -> None:
     done = run(dataset, tmp_path / "r.json", *arguments)
     assert done.returncode != 0
     assert message in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()
 
 
-def test_more_gpus_than_are_visible(dataset, tmp_path):
+def test_more_gpus_than_are_visible(dataset: Path, tmp_path: Path) -> None:
     import torch
 
     if torch.cuda.is_available():
@@ -184,12 +194,12 @@ def test_more_gpus_than_are_visible(dataset, tmp_path):
     assert not (tmp_path / "r.json").exists()
 
 
-def test_another_dataset_than_asked_for(dataset, tmp_path):
+def test_another_dataset_than_asked_for(dataset: Path, tmp_path: Path) -> None:
     done = run(dataset, tmp_path / "r.json", more="--epoch-images 300")
     assert "its images is 256, the cell asks for 300" in done.stderr
 
 
-def test_a_tampered_dataset_stops_the_cell(dataset, tmp_path):
+def test_a_tampered_dataset_stops_the_cell(dataset: Path, tmp_path: Path) -> None:
     import shutil
 
     copy = tmp_path / "dataset"
@@ -202,7 +212,7 @@ def test_a_tampered_dataset_stops_the_cell(dataset, tmp_path):
     assert not (tmp_path / "r.json").exists()
 
 
-def test_a_results_folder_that_cannot_be_written(dataset, tmp_path):
+def test_a_results_folder_that_cannot_be_written(dataset: Path, tmp_path: Path) -> None:
     (tmp_path / "cells").write_text("a file where the folder should be")
     done = run(dataset, tmp_path / "cells" / "r.json", "single", 1)
     assert done.returncode == 1
@@ -210,7 +220,9 @@ def test_a_results_folder_that_cannot_be_written(dataset, tmp_path):
 
 
 @contextmanager
-def endless_cell(dataset, tmp_path, scope, more=""):
+def endless_cell(
+    dataset: Path, tmp_path: Path, scope: str, more: str = ""
+) -> Iterator[tuple[subprocess.Popen[bytes], set[int], Path]]:
     """A ddp cell in the middle of its second epoch: its process, its workers, and its log. It must end in here."""
     log = tmp_path / "log"
     long = f"--timed-epochs 10000 --budget-s 10000 --scopes {scope} {more}"
@@ -229,24 +241,26 @@ def endless_cell(dataset, tmp_path, scope, more=""):
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(dataset, tmp_path, ending):
+def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(
+    dataset: Path, tmp_path: Path, ending: signal.Signals
+) -> None:
     with endless_cell(dataset, tmp_path, "end_to_end") as (process, _, _):
         process.send_signal(ending)
 
 
-def test_a_dead_worker_ends_the_others(dataset, tmp_path):
+def test_a_dead_worker_ends_the_others(dataset: Path, tmp_path: Path) -> None:
     with endless_cell(dataset, tmp_path, "compute") as (_, workers, log):
         os.kill(max(workers), signal.SIGKILL)
     assert "was killed by SIGKILL (out of host memory?)" in log.read_text()
 
 
-def test_a_hanging_worker_is_stopped_after_the_timeout(dataset, tmp_path):
+def test_a_hanging_worker_is_stopped_after_the_timeout(dataset: Path, tmp_path: Path) -> None:
     with endless_cell(dataset, tmp_path, "compute", "--timeout-s 25") as (_, workers, log):
         os.kill(max(workers), signal.SIGSTOP)
     assert "stopped after 25 s (cell_timeout_s): 2 of 2 workers were still running" in log.read_text()
 
 
-def test_two_cells_at_once_do_not_meet(dataset, tmp_path):
+def test_two_cells_at_once_do_not_meet(dataset: Path, tmp_path: Path) -> None:
     """No fixed port: cells of other jobs may share the node."""
     processes = [
         subprocess.Popen(

@@ -1,9 +1,12 @@
 """The same mathematics: dp and ddp compute the gradients that the plain module computes on the whole batch."""
 
+from pathlib import Path
+
 import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor, multiprocessing, nn
+from torch import Tensor, nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn import functional
 
 from dpscale.measure.model.parallel import parallelise
@@ -55,9 +58,11 @@ def ddp_rank(rank: int, workers: int, on_gpu: bool, dtype: torch.dtype, folder: 
 @pytest.mark.parametrize(
     ("workers", "on_gpu"), [(2, False), pytest.param(None, True, marks=pytest.mark.gpu)], ids=["cpu", "gpu"]
 )
-def test_ddp_computes_the_gradient_of_single(tmp_path, dtype, workers, on_gpu):
+def test_ddp_computes_the_gradient_of_single(
+    tmp_path: Path, dtype: torch.dtype, workers: int | None, on_gpu: bool
+) -> None:
     workers = workers or torch.cuda.device_count()
-    multiprocessing.spawn(ddp_rank, (workers, on_gpu, dtype, str(tmp_path)), nprocs=workers)
+    spawn(ddp_rank, (workers, on_gpu, dtype, str(tmp_path)), nprocs=workers)
     for rank in range(workers):
         found = torch.load(tmp_path / f"gradient-{rank}", weights_only=True)
         assert relative_error(found) < TOLERANCE[dtype]
@@ -65,13 +70,13 @@ def test_ddp_computes_the_gradient_of_single(tmp_path, dtype, workers, on_gpu):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_dp_computes_the_gradient_of_single(dtype):
+def test_dp_computes_the_gradient_of_single(dtype: torch.dtype) -> None:
     devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
     network, images, labels = network_and_batch(dtype, devices[0])
     assert relative_error(gradient(parallelise(network, "dp", devices), images, labels)) < TOLERANCE[dtype]
 
 
 @pytest.mark.processes
-def test_a_wrong_gradient_is_noticed():
+def test_a_wrong_gradient_is_noticed() -> None:
     network, images, labels = network_and_batch(torch.float64, torch.device("cpu"))
     assert relative_error(gradient(network, images[: BATCH // 2], labels[: BATCH // 2])) > TOLERANCE[torch.float32]

@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -30,24 +32,26 @@ TIMES = ("epoch_s", "images_per_s", "gpu_s")
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
     command = f"dataset --source synthetic --images {IMAGES} --out {folder}"
     subprocess.run([sys.executable, "-m", "dpscale", *command.split()], check=True, capture_output=True)
     return folder
 
 
-def command(dataset, out, strategy="ddp", gpus=2, batch=32, more=""):
+def command(
+    dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 32, more: str = ""
+) -> list[str]:
     arm = f"train --arm a --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --epochs 3 {more}".split()
     paths = ["--dataset", str(dataset), "--out", str(out)]
     return [sys.executable, "-m", "dpscale", *arm, *TRAINING, *paths]
 
 
-def run(*arguments, **options):
+def run(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments, **options), capture_output=True, text=True)
 
 
-def trained(*arguments, **options):
+def trained(*arguments: Any, **options: Any) -> dict[str, Any]:
     done = run(*arguments, **options)
     assert done.returncode == 0, done.stderr
     out = arguments[1]
@@ -56,23 +60,23 @@ def trained(*arguments, **options):
     return read_record("training", out)
 
 
-def figures(record):
+def figures(record: dict[str, Any]) -> dict[str, Any]:
     """All of a record that must not depend on when and how fast it was trained."""
     epochs = [{key: value for key, value in epoch.items() if key not in TIMES} for epoch in record["epochs"]]
     return {"step_loss": record["step_loss"], "epochs": epochs, "diverged": record["diverged"]}
 
 
 @pytest.fixture(scope="module")
-def ddp(dataset, tmp_path_factory):
+def ddp(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return trained(dataset, tmp_path_factory.mktemp("ddp") / "seed-1.json", more=REMEDIES)
 
 
 @pytest.fixture(scope="module")
-def single(dataset, tmp_path_factory):
+def single(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return trained(dataset, tmp_path_factory.mktemp("single") / "seed-1.json", "single", 1, 64)
 
 
-def test_an_epoch_has_its_loss_accuracy_rate_and_cost(ddp):
+def test_an_epoch_has_its_loss_accuracy_rate_and_cost(ddp: dict[str, Any]) -> None:
     assert [epoch["epoch"] for epoch in ddp["epochs"]] == [1, 2, 3]
     assert [epoch["global_batch"] for epoch in ddp["epochs"]] == [64, 128, 128]
     # 129 images a worker, the sampler's padding among them: 5 steps of 32, 3 of 64.
@@ -87,14 +91,14 @@ def test_an_epoch_has_its_loss_accuracy_rate_and_cost(ddp):
 
 
 @pytest.mark.parametrize("kind", ["ddp", "single"])
-def test_no_image_counts_twice(kind, request):
+def test_no_image_counts_twice(kind: str, request: pytest.FixtureRequest) -> None:
     """Right answers are a whole number of the 257 images, where workers trained on 258."""
     for epoch in request.getfixturevalue(kind)["epochs"]:
         right = epoch["training_accuracy"] * IMAGES
         assert right == pytest.approx(round(right), abs=1e-9)
 
 
-def test_the_training_loss_is_the_mean_over_the_images_of_all_steps(single):
+def test_the_training_loss_is_the_mean_over_the_images_of_all_steps(single: dict[str, Any]) -> None:
     first = single["epochs"][0]
     losses = single["step_loss"][: first["steps"]]
     sizes = [64] * 4 + [1]
@@ -102,7 +106,7 @@ def test_the_training_loss_is_the_mean_over_the_images_of_all_steps(single):
     assert first["training_loss"] == pytest.approx(mean, rel=1e-4)
 
 
-def test_workers_take_other_images_every_epoch_and_keep_statistics_of_their_own(ddp):
+def test_workers_take_other_images_every_epoch_and_keep_statistics_of_their_own(ddp: dict[str, Any]) -> None:
     checksums = [order["checksum"] for epoch in ddp["epochs"] for order in epoch["orders"]]
     assert len(set(checksums)) == 6
     for epoch in ddp["epochs"][1:]:
@@ -114,7 +118,7 @@ def test_workers_take_other_images_every_epoch_and_keep_statistics_of_their_own(
         assert epoch["batch_norm"]["difference"] > 0
 
 
-def test_without_set_epoch_every_epoch_has_the_order_of_the_first(dataset, tmp_path):
+def test_without_set_epoch_every_epoch_has_the_order_of_the_first(dataset: Path, tmp_path: Path) -> None:
     record = trained(dataset, tmp_path / "seed-1.json", more="--set-epoch false")
     for rank in range(2):
         orders = [epoch["orders"][rank] for epoch in record["epochs"]]
@@ -122,7 +126,7 @@ def test_without_set_epoch_every_epoch_has_the_order_of_the_first(dataset, tmp_p
         assert [(order["seen_before"], order["same_place"]) for order in orders] == [(None, None), (1, 1), (1, 1)]
 
 
-def test_another_seed_gives_other_figures(dataset, tmp_path, single):
+def test_another_seed_gives_other_figures(dataset: Path, tmp_path: Path, single: dict[str, Any]) -> None:
     other = trained(dataset, tmp_path / "seed-2.json", "single", 1, 64, more="--seed 2")
     assert not set(other["step_loss"]) & set(single["step_loss"])
     assert other["epochs"][0]["orders"][0]["checksum"] not in {
@@ -130,12 +134,15 @@ def test_another_seed_gives_other_figures(dataset, tmp_path, single):
     }, "torch's sampler adds the epoch to its seed: seeds must be further apart"
 
 
-def test_a_killed_training_goes_on_and_gives_the_same_figures_bit_for_bit(dataset, tmp_path, ddp):
+def test_a_killed_training_goes_on_and_gives_the_same_figures_bit_for_bit(
+    dataset: Path, tmp_path: Path, ddp: dict[str, Any]
+) -> None:
     out = tmp_path / "seed-1.json"
     checkpoint = out.with_suffix(".checkpoint")
     process = subprocess.Popen(
         command(dataset, out, more=REMEDIES), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
+    assert process.stderr
     for line in process.stderr:
         if "epoch 1 of 3" in line:
             os.kill(process.pid, signal.SIGKILL)
@@ -150,7 +157,9 @@ def test_a_killed_training_goes_on_and_gives_the_same_figures_bit_for_bit(datase
     assert figures(continued) == figures(ddp)
 
 
-def test_a_checkpoint_of_another_training_is_refused_with_the_keys_and_left_alone(dataset, tmp_path):
+def test_a_checkpoint_of_another_training_is_refused_with_the_keys_and_left_alone(
+    dataset: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "seed-1.json"
     checkpoint = out.with_suffix(".checkpoint")
     slow = subprocess.Popen(command(dataset, out, "single", 1, 1), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -167,7 +176,7 @@ def test_a_checkpoint_of_another_training_is_refused_with_the_keys_and_left_alon
 
 
 @pytest.mark.parametrize("content", [b"", b"no checkpoint", b"PK\x03\x04cut off"])
-def test_a_damaged_checkpoint_is_named_and_left_alone(tmp_path, content):
+def test_a_damaged_checkpoint_is_named_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "seed-1.checkpoint"
     path.write_bytes(content)
     with pytest.raises(MeasurementError, match=r"seed-1\.checkpoint: is no checkpoint, or damaged"):
@@ -179,11 +188,11 @@ def test_a_damaged_checkpoint_is_named_and_left_alone(tmp_path, content):
 class Evil:
     path: Path
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[Path]]:
         return (Path.touch, (self.path,))
 
 
-def test_a_checkpoint_that_would_run_code_runs_none(tmp_path):
+def test_a_checkpoint_that_would_run_code_runs_none(tmp_path: Path) -> None:
     path = tmp_path / "seed-1.checkpoint"
     torch.save({"identity": {}, "state": Evil(tmp_path / "was here")}, path)
     with pytest.raises(MeasurementError, match="is no checkpoint, or damaged"):
@@ -191,7 +200,7 @@ def test_a_checkpoint_that_would_run_code_runs_none(tmp_path):
     assert not (tmp_path / "was here").exists()
 
 
-def test_divergence_is_a_result_and_ends_the_training_early(dataset, tmp_path):
+def test_divergence_is_a_result_and_ends_the_training_early(dataset: Path, tmp_path: Path) -> None:
     record = trained(dataset, tmp_path / "seed-1.json", "single", 1, 64, more="--learning-rate 1e30")
     assert record["status"] == "ok"
     assert record["diverged"]
@@ -200,13 +209,15 @@ def test_divergence_is_a_result_and_ends_the_training_early(dataset, tmp_path):
     assert record["epochs"][0]["training_loss"] is record["epochs"][0]["test_accuracy"] is None
 
 
-def test_what_cannot_be_trained_is_one_line(dataset, tmp_path):
+def test_what_cannot_be_trained_is_one_line(dataset: Path, tmp_path: Path) -> None:
     done = run(dataset, tmp_path / "seed-1.json", more="--optimiser lamb --momentum 0.9")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "Error: momentum: lamb has none: its moments are Adam's"
 
 
-def outcome(dataset, folder, module, strategy, gpus, batch, **remedies):
+def outcome(
+    dataset: Path, folder: Path, module: str, strategy: str, gpus: int, batch: int, **remedies: Any
+) -> dict[str, Any]:
     """What the worker `module` comes to, started as a cell starts it, but for what a CPU is refused."""
     arm = {"strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, "epochs": 1, **remedies}
     values = {"source": "synthetic", "images": IMAGES}
@@ -220,15 +231,18 @@ def outcome(dataset, folder, module, strategy, gpus, batch, **remedies):
         return workers.outcome(60, end_with_parent=False)
 
 
-def test_two_workers_that_share_statistics_train_as_one_does(dataset, tmp_path, monkeypatch):
+def test_two_workers_that_share_statistics_train_as_one_does(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same global batch, order and augmentation: the losses of the first steps agree to float32's precision."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
     remedies = {"learning_rate": 0.01}
     single = outcome(dataset, tmp_path, "dpscale.measure.worker.training", "single", 1, 64, **remedies)
+    for name in ("shared", "apart"):
+        (tmp_path / name).mkdir()
     shared, apart = (
         outcome(dataset, tmp_path / name, "synchronised_worker", "ddp", 2, 32, sync_batch_norm=sync, **remedies)
         for name, sync in (("shared", True), ("apart", False))
-        if (tmp_path / name).mkdir() is None
     )
     steps = 4  # the fifth has one image, and the sampler's padding
     assert shared["step_loss"][:steps] == pytest.approx(single["step_loss"][:steps], rel=1e-4)

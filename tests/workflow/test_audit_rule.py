@@ -1,9 +1,11 @@
 """Other people's figures in a real workflow: made when they changed, and never a reason to measure."""
 
 import os
+from pathlib import Path
 
 import pytest
 
+from project import Project
 from published_factory import written
 
 pytestmark = pytest.mark.snakemake
@@ -13,7 +15,7 @@ AUDITED = {"audit": 1, "tables": 1, "report": 1, "all": 1}
 
 
 @pytest.fixture(scope="module")
-def audited_once(finished, tmp_path_factory):
+def audited_once(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = finished.copy(tmp_path_factory.mktemp("audited"))
     project.change_study(published=FILES)
     assert project.run() == {"study": 1, **AUDITED}
@@ -21,11 +23,11 @@ def audited_once(finished, tmp_path_factory):
 
 
 @pytest.fixture
-def audited(audited_once, tmp_path):
+def audited(audited_once: Project, tmp_path: Path) -> Project:
     return audited_once.copy(tmp_path / "project")
 
 
-def test_the_figures_are_on_the_page_and_nothing_is_made_twice(audited):
+def test_the_figures_are_on_the_page_and_nothing_is_made_twice(audited: Project) -> None:
     folder = audited.folder / "results/tiny"
     assert {path.stem for path in (folder / "audit").iterdir()} == {f"study-{letter}" for letter in "abcd"}
     assert "study-a,speedup,32,2,1.40," in (folder / "tables/audit.csv").read_text()
@@ -37,7 +39,7 @@ def test_the_figures_are_on_the_page_and_nothing_is_made_twice(audited):
     assert audited.page.read_text().count("<article") == 1
 
 
-def test_another_version_of_a_file_is_audited_whatever_its_time(audited):
+def test_another_version_of_a_file_is_audited_whatever_its_time(audited: Project) -> None:
     """As when a file is put in the place of another with rsync or mv, which keep its time."""
     file = audited.folder / FILES[0]
     times = file.stat()
@@ -49,7 +51,7 @@ def test_another_version_of_a_file_is_audited_whatever_its_time(audited):
     assert audited.planned() == {}
 
 
-def test_code_of_the_audit_and_a_lost_audit(audited):
+def test_code_of_the_audit_and_a_lost_audit(audited: Project) -> None:
     path = audited.folder / "workflow/dpscale/audit/conventions.py"
     path.write_text(path.read_text() + "\n# edited\n")
     assert audited.planned() == AUDITED
@@ -58,14 +60,14 @@ def test_code_of_the_audit_and_a_lost_audit(audited):
     assert audited.planned() == AUDITED
 
 
-def test_a_partial_page_has_them_too(project):
+def test_a_partial_page_has_them_too(project: Project) -> None:
     project.change_study(published=FILES, runs=3)
     assert project.run("partial") == {"study": 1, "audit": 1, "partial": 1}
     assert project.page_is_partial()
     assert "27.9 against 26.9 s" in project.page.read_text()
 
 
-def test_a_bad_file_stops_before_anything_runs(project):
+def test_a_bad_file_stops_before_anything_runs(project: Project) -> None:
     written(project.folder / "bad.yaml", epoch_s={32: {1: -1.0}})
     project.change_study(published=["bad.yaml"])
     done = project.snakemake("-n")
@@ -74,6 +76,6 @@ def test_a_bad_file_stops_before_anything_runs(project):
     assert "Traceback" not in done.stdout
 
 
-def test_without_published_files_there_is_no_audit(finished):
+def test_without_published_files_there_is_no_audit(finished: Project) -> None:
     assert not (finished.folder / "results/tiny/audit").exists()
     assert "No published study was audited" in finished.page.read_text()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,7 +15,7 @@ from dpscale.analyse.names import TABLES
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.outdated import find_outdated
-from project import STUDY, running_in, wait_for
+from project import STUDY, Project, running_in, wait_for
 
 pytestmark = pytest.mark.snakemake
 
@@ -22,10 +23,11 @@ ONE_CELL = {"time": 1, "tables": 1, "report": 1, "all": 1}
 
 
 def started_at(path: Path) -> str:
-    return json.loads(path.read_text())["started_at"]
+    moment: str = json.loads(path.read_text())["started_at"]
+    return moment
 
 
-def test_the_first_run_makes_everything(finished):
+def test_the_first_run_makes_everything(finished: Project) -> None:
     assert finished.first_run == {"dataset": 1, "network": 1, "study": 1, "time": 4, "tables": 1, "report": 1, "all": 1}
     assert len(finished.records()) == 4
     assert "<html" in finished.page.read_text()
@@ -33,18 +35,18 @@ def test_the_first_run_makes_everything(finished):
     assert tables == set(TABLES)
 
 
-def test_run_1_of_every_cell_came_before_run_2_of_any_and_none_at_once(finished):
+def test_run_1_of_every_cell_came_before_run_2_of_any_and_none_at_once(finished: Project) -> None:
     records = sorted((json.loads(path.read_text()) for path in finished.records()), key=lambda r: r["started_at"])
     assert [record["cell"]["run"] for record in records] == [1, 1, 2, 2]
     for earlier, later in pairwise(records):
         assert earlier["finished_at"] <= later["started_at"]
 
 
-def test_a_second_run_does_nothing(finished):
+def test_a_second_run_does_nothing(finished: Project) -> None:
     assert finished.planned() == {}
 
 
-def test_a_deleted_record_is_measured_again_and_only_that(project):
+def test_a_deleted_record_is_measured_again_and_only_that(project: Project) -> None:
     before = {path: path.read_bytes() for path in project.records()}
     project.record().unlink()
     assert project.run() == ONE_CELL
@@ -53,12 +55,12 @@ def test_a_deleted_record_is_measured_again_and_only_that(project):
     assert project.planned() == {}
 
 
-def test_a_new_batch_size_adds_only_its_cells(project):
+def test_a_new_batch_size_adds_only_its_cells(project: Project) -> None:
     project.change_study(batch_per_gpu=[32, 64])
     assert project.planned() == {"study": 1, "time": 4, "tables": 1, "report": 1, "all": 1}
 
 
-def test_communication_is_measured_once_and_again_only_where_a_setting_can_change_it(project):
+def test_communication_is_measured_once_and_again_only_where_a_setting_can_change_it(project: Project) -> None:
     project.change_study(communication={"runs": 1})
     own = {"collectives": 1, "communication": 1}
     assert project.run() == {"study": 1, **own, "tables": 1, "report": 1, "all": 1}
@@ -90,12 +92,12 @@ def test_communication_is_measured_once_and_again_only_where_a_setting_can_chang
     assert project.planned() == {"study": 1, "network": 1, "tables": 1, "report": 1, "all": 1}
 
 
-def test_arms_are_trained_once_and_again_only_where_their_own_settings_change(project):
+def test_arms_are_trained_once_and_again_only_where_their_own_settings_change(project: Project) -> None:
     small = {"strategy": "single", "gpus": 1, "batch_per_gpu": 64, "epochs": 1}
     large = {**small, "strategy": "ddp", "gpus": 2}
     pages = {"tables": 1, "report": 1, "all": 1}
 
-    def change(arms, **changes):
+    def change(arms: dict[str, dict[str, Any]], **changes: Any) -> None:
         project.change_study(training={"seeds": 1, "arms": arms, **changes})
 
     change({"small": small, "large": large})
@@ -126,31 +128,31 @@ def test_arms_are_trained_once_and_again_only_where_their_own_settings_change(pr
     assert "training of arm warm, seed 1: <strong>missing</strong>" in project.page.read_text()
 
 
-def test_more_runs_add_only_those(project):
+def test_more_runs_add_only_those(project: Project) -> None:
     project.change_study(runs=3)
     assert project.planned()["time"] == 2
 
 
-def test_a_longer_timeout_measures_nothing(project):
+def test_a_longer_timeout_measures_nothing(project: Project) -> None:
     project.change_study(cell_timeout_s=1234)
     assert "time" not in project.planned()
 
 
 @pytest.mark.parametrize("file", ["present/template/page.html.j2", "present/charts.py", "analyse/tables.py", "cli.py"])
-def test_editing_what_is_not_clocked_measures_nothing(project, file):
+def test_editing_what_is_not_clocked_measures_nothing(project: Project, file: str) -> None:
     path = project.folder / "workflow/dpscale" / file
     path.write_text(path.read_text() + ("\n{# edited #}\n" if path.suffix == ".j2" else "\n# edited\n"))
     assert "time" not in project.planned()
 
 
-def test_editing_the_template_renders_the_page_again_and_nothing_else(project):
+def test_editing_the_template_renders_the_page_again_and_nothing_else(project: Project) -> None:
     template = project.folder / "workflow/dpscale/present/template/page.html.j2"
     template.write_text(template.read_text().replace("</body>", "<p>edited here</p></body>"))
     assert project.run() == {"report": 1, "all": 1}
     assert "edited here" in project.page.read_text()
 
 
-def test_touching_every_file_measures_nothing(project):
+def test_touching_every_file_measures_nothing(project: Project) -> None:
     for path in project.folder.rglob("*"):
         if ".snakemake" not in path.parts:
             path.touch()
@@ -158,7 +160,7 @@ def test_touching_every_file_measures_nothing(project):
 
 
 @pytest.mark.parametrize("written", ["./data", "data/", "data"])
-def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(project, written):
+def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(project: Project, written: str) -> None:
     manifest = project.folder / "results/tiny/dataset/manifest.json"
     content = {**json.loads(manifest.read_text()), "source": "imagefolder", "synthetic": False, "root": "data"}
     manifest.write_text(json.dumps(content))
@@ -170,7 +172,7 @@ def test_how_a_root_is_written_is_no_reason_to_make_the_dataset_again(project, w
     assert "manifest.json" in str(find_outdated(elsewhere, plan(elsewhere), project.folder / "results/tiny").others)
 
 
-def test_only_what_is_measured_again_is_set_aside(project):
+def test_only_what_is_measured_again_is_set_aside(project: Project) -> None:
     project.change_study(network={"width": 6})
     project.run("--until", "study")
     assert not project.records("*set-aside*")
@@ -178,14 +180,14 @@ def test_only_what_is_measured_again_is_set_aside(project):
     assert "time" not in project.planned()
 
 
-def test_another_dataset_is_made_and_every_cell_measured_on_it(project):
+def test_another_dataset_is_made_and_every_cell_measured_on_it(project: Project) -> None:
     project.change_study(dataset={**STUDY["dataset"], "images": 256})
     assert project.planned() == {"dataset": 1, "study": 1, "time": 4, "tables": 1, "report": 1, "all": 1}
     assert project.run("--until", "time")["time"] == 4
     assert {json.loads(record.read_text())["dataset"]["images"] for record in project.records()} == {256}
 
 
-def test_a_dataset_that_is_gone_is_not_missed_until_a_cell_needs_it(project):
+def test_a_dataset_that_is_gone_is_not_missed_until_a_cell_needs_it(project: Project) -> None:
     for path in (project.folder / "results/tiny/dataset").iterdir():
         path.unlink()
     assert project.planned() == {}
@@ -193,7 +195,7 @@ def test_a_dataset_that_is_gone_is_not_missed_until_a_cell_needs_it(project):
     assert project.run() == {"dataset": 1, **ONE_CELL}
 
 
-def test_a_changed_setting_measures_every_cell_and_keeps_the_old_records(project):
+def test_a_changed_setting_measures_every_cell_and_keeps_the_old_records(project: Project) -> None:
     old = {path.name + str(path.parent): path.read_text() for path in project.records()}
     project.change_study(optimiser={"learning_rate": 0.2})
     assert project.planned()["time"] == 4
@@ -207,7 +209,7 @@ def test_a_changed_setting_measures_every_cell_and_keeps_the_old_records(project
     assert project.planned() == {}
 
 
-def test_a_damaged_record_is_named_set_aside_and_measured_again(project):
+def test_a_damaged_record_is_named_set_aside_and_measured_again(project: Project) -> None:
     project.record().write_text('{"kind": "tim')
     done = project.snakemake()
     assert done.returncode == 0, done.stdout
@@ -217,7 +219,7 @@ def test_a_damaged_record_is_named_set_aside_and_measured_again(project):
     assert json.loads(project.record().read_text())["status"] == "ok"
 
 
-def test_foreign_records_are_noticed_without_snakemakes_own_memory(project):
+def test_foreign_records_are_noticed_without_snakemakes_own_memory(project: Project) -> None:
     """As after copying results from another machine, or deleting .snakemake."""
     subprocess.run(["rm", "-rf", project.folder / ".snakemake"], check=True)
     assert project.planned() == {}
@@ -227,14 +229,16 @@ def test_foreign_records_are_noticed_without_snakemakes_own_memory(project):
     assert project.planned()["time"] == 1
 
 
-def test_the_version_of_the_clocked_code_counts(project):
+def test_the_version_of_the_clocked_code_counts(project: Project) -> None:
     path = project.folder / "workflow/dpscale/measure/__init__.py"
     path.write_text(path.read_text().replace('"timing": 1', '"timing": 2'))
     assert project.planned()["time"] == 4
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_run_leaves_no_record_and_no_worker_and_the_next_does_just_that_cell(project, ending):
+def test_a_killed_run_leaves_no_record_and_no_worker_and_the_next_does_just_that_cell(
+    project: Project, ending: signal.Signals
+) -> None:
     """SIGKILL hits Snakemake alone, as an out-of-memory killer would; Ctrl-C goes to all processes."""
     project.record().unlink()
     log = project.folder / "results/tiny/logs/cells/ddp/gpus-2/batch-64/run-1.log"
@@ -263,7 +267,7 @@ def test_a_killed_run_leaves_no_record_and_no_worker_and_the_next_does_just_that
     assert project.planned("--rerun-incomplete")["time"] == 1
 
 
-def test_a_failing_cell_leaves_the_others_measured(project):
+def test_a_failing_cell_leaves_the_others_measured(project: Project) -> None:
     """A timeout that no cell can keep, for one new batch: everything else stands."""
     project.change_study(batch_per_gpu=[32, 64], cell_timeout_s=0.01)
     done = project.snakemake("--keep-going")
@@ -274,7 +278,7 @@ def test_a_failing_cell_leaves_the_others_measured(project):
     assert project.planned()["time"] == 4
 
 
-def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(project):
+def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(project: Project) -> None:
     """Also where the record comes back with its old time, as rsync and mv leave it."""
     whole, times = project.record().read_bytes(), project.record().stat()
     project.record().unlink()
@@ -288,7 +292,7 @@ def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(pro
     assert project.planned() == {}
 
 
-def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project):
+def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project: Project) -> None:
     dataset = {"source": "imagefolder", "root": "nowhere", "images": 128, "loader_workers": 0}
     project.change_study(study="other", dataset=dataset)
     done = project.snakemake("--keep-going")
@@ -310,7 +314,7 @@ def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project
         ({**STUDY, "gpus": []}, "gpus: [] has less than 1 item"),
     ],
 )
-def test_a_bad_study_stops_before_anything_runs(project, study, message):
+def test_a_bad_study_stops_before_anything_runs(project: Project, study: dict[str, Any], message: str) -> None:
     project.write_study(study)
     done = project.snakemake("-n")
     assert done.returncode != 0
@@ -319,7 +323,7 @@ def test_a_bad_study_stops_before_anything_runs(project, study, message):
     assert "Traceback" not in done.stdout
 
 
-def test_what_this_machine_lacks_gpus_for_is_listed_and_the_rest_planned(project):
+def test_what_this_machine_lacks_gpus_for_is_listed_and_the_rest_planned(project: Project) -> None:
     study = {**STUDY, "device": "cuda", "gpus": [1, 2, 4], "strategies": ["single", "dp", "ddp"], "runs": 1}
     study["dataset"] = {**STUDY["dataset"], "images": 512}
     project.write_study(yaml.safe_load(yaml.safe_dump({**study, "study": "other"})))
