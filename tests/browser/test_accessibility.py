@@ -8,8 +8,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.browser
 from offline import Scheme
+
+pytestmark = pytest.mark.browser
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 # What must be reached with the Tab key, marked so that it can be told.
