@@ -1,7 +1,5 @@
 """Which GPUs a build of torch runs on, and what is said where it does not."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -31,7 +29,7 @@ CUDA_12_6 = ["sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90"]
     ],
 )
 def test_code_runs_where_its_architecture_allows(
-    capability: tuple[int, int], architectures: list[Any], runs: bool
+    capability: tuple[int, int], architectures: list[str], runs: bool
 ) -> None:
     assert runs_on(capability, architectures) is runs
 

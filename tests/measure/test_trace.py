@@ -51,7 +51,7 @@ def only(
         ([(5, 5)], 0),
     ],
 )
-def test_union(intervals: list[Any], length: int) -> None:
+def test_union(intervals: list[tuple[int, int]], length: int) -> None:
     assert union_ns(intervals) == length
 
 
