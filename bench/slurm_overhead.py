@@ -11,15 +11,16 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "tests"))  # the cluster is the tests'
+sys.path += [str(ROOT / "tests"), str(ROOT / "tests/helpers")]  # the cluster is the tests'
+
+from slurm_project import SlurmProject  # noqa: E402
+from throwaway_slurm import ThrowawaySlurm, missing_requirement  # noqa: E402
 
 from dpscale.plan.cells import TimingCell  # noqa: E402
 from dpscale.plan.plan import plan  # noqa: E402
 from dpscale.plan.study import Study  # noqa: E402
 from dpscale.scheduler import cluster  # noqa: E402
 from project import STUDY, Project  # noqa: E402
-from slurm_project import SlurmProject  # noqa: E402
-from throwaway_slurm import ThrowawaySlurm, missing_requirement  # noqa: E402
 
 RUNS = 6
 RATIO, CONSTANT_S = 1.3, 15

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
-
 from offline import Scheme
+from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, FrameLocator, Page, TimeoutError
-
 from offline import listen
+from playwright.sync_api import Browser, FrameLocator, Page, TimeoutError
 
 pytestmark = pytest.mark.browser
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import yaml
+from throwaway_slurm import ThrowawaySlurm
 
 from project import Project
-from throwaway_slurm import ThrowawaySlurm
 
 SRUN = """\
 #!/bin/sh

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
 from throwaway_slurm import ThrowawaySlurm, holds_sockets, missing_requirement
 
 

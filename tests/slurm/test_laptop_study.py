@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from project import Project, job_counts
 from slurm_project import SlurmProject, overlap, read, structure
 from throwaway_slurm import ThrowawaySlurm
+
+from project import Project, job_counts
 
 pytestmark = [pytest.mark.slurm, pytest.mark.whole_study]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from project import Project, running_in, wait_for
 from slurm_project import SlurmProject, read
 from throwaway_slurm import ThrowawaySlurm
+
+from project import Project, running_in, wait_for
 
 pytestmark = pytest.mark.slurm
 

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from throwaway_slurm import ThrowawaySlurm, processes_of
 
 from project import wait_for
-from throwaway_slurm import ThrowawaySlurm, processes_of
 
 pytestmark = pytest.mark.slurm
 
@@ -79,7 +79,7 @@ def test_enforced_accounts_and_a_clean_end(own_slurm_folder: Path, slurm: Throwa
 
 
 def test_nothing_outlives_a_killed_test_process(own_slurm_folder: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "helpers")}
     owner = subprocess.Popen([sys.executable, "-c", OWNER, own_slurm_folder, STUBBORN], cwd=tmp_path, env=environment)
     wait_for((tmp_path / "started").exists)
     owner.kill()
