@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,17 +28,18 @@ def modules_after(*arguments: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     values = {"study": "s", "gpus": [1, 2], "batch_per_gpu": [32], "runs": 2, "communication": {"runs": 0}}
     (folder / "study.json").write_text(json.dumps(values))
     study = Study(values)
     for cell in expected_cells(study):
+        assert isinstance(cell, TimingCell)
         write(folder, cell, timing_record(cell, study.settings, [2.0 / cell.configuration.gpus, 2.1]))
     return folder
 
 
-def test_tables_and_pages_load_no_torch(measured):
+def test_tables_and_pages_load_no_torch(measured: Path) -> None:
     study = ["--study", str(measured / "study.json")]
     tables = modules_after("tables", *study, "--results", str(measured), "--out", str(measured / "tables"))
     report = modules_after("report", *study, "--tables", str(measured / "tables"), "--out", str(measured / "p.html"))
@@ -47,13 +49,13 @@ def test_tables_and_pages_load_no_torch(measured):
     assert not {"torch", "torchvision"} & (tables | report | compare)
 
 
-def test_an_audit_loads_neither_torch_nor_pandas(root, tmp_path):
+def test_an_audit_loads_neither_torch_nor_pandas(root: Path, tmp_path: Path) -> None:
     files = sorted(map(str, (root / "config/published").glob("*.yaml")))
     assert not {"torch", "pandas", "altair", "jinja2"} & modules_after("audit", *files, "--out", str(tmp_path))
 
 
 @pytest.mark.processes
-def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path):
+def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path: Path) -> None:
     images = ["--source", "synthetic", "--images", "32", "--out", str(tmp_path / "dataset")]
     dataset = modules_after("dataset", *images)
     cell = "--strategy single --gpus 1 --batch-per-gpu 32 --device cpu --width 4 --timed-epochs 1 --loader-workers 0"

@@ -4,6 +4,8 @@ import json
 import random
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,11 +16,11 @@ from dpscale.plan.study import Study
 from search_recipe import BEST, DRAWN, SPACE, OneOf, propose
 
 
-def trial(arm, test_accuracy):
+def trial(arm: dict[str, Any], test_accuracy: float | None) -> dict[str, Any]:
     return {"arm": arm, "diverged": test_accuracy is None, "test_accuracy": [test_accuracy]}
 
 
-def is_valid(arm) -> bool:
+def is_valid(arm: dict[str, Any]) -> bool:
     whole = {"strategy": "single", "gpus": 1, "batch_per_gpu": 2048, **arm}
     try:
         Study({"study": "search", "training": {"arms": {"candidate": whole}}})
@@ -29,9 +31,10 @@ def is_valid(arm) -> bool:
 
 
 @given(st.integers(0, 10_000), st.integers(0, 100))
-def test_proposals_are_new_and_of_the_space(seed, number):
+def test_proposals_are_new_and_of_the_space(seed: int, number: int) -> None:
     """First drawn in turns of the optimisers, then near one of the best, whatever diverged."""
-    chance, trials = random.Random(seed), []
+    chance = random.Random(seed)
+    trials: list[dict[str, Any]] = []
     for _ in range(number):
         arm = propose(trials, chance)
         assert arm not in [one["arm"] for one in trials]
@@ -43,9 +46,9 @@ def test_proposals_are_new_and_of_the_space(seed, number):
     assert drawn == (list(SPACE) * DRAWN)[: len(drawn)]
 
 
-def test_later_proposals_change_one_of_the_best():
+def test_later_proposals_change_one_of_the_best() -> None:
     chance = random.Random(1)
-    trials = []
+    trials: list[dict[str, Any]] = []
     for place in range(DRAWN * len(SPACE)):
         trials.append(trial(propose(trials, chance), place / 100))
     best = [one["arm"] for one in trials[-BEST:]]
@@ -55,16 +58,16 @@ def test_later_proposals_change_one_of_the_best():
         assert len(arm) / 3 < same < len(arm)
 
 
-def test_most_proposals_are_arms_that_a_study_takes():
+def test_most_proposals_are_arms_that_a_study_takes() -> None:
     chance = random.Random(1)
-    trials = []
+    trials: list[dict[str, Any]] = []
     for _ in range(60):
         trials.append(trial(propose(trials, chance), 0.5))
     assert sum(is_valid(one["arm"]) for one in trials) > 40
 
 
 @pytest.mark.processes
-def test_a_search_goes_on_from_what_stands(root, tmp_path):
+def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path) -> None:
     dataset = tmp_path / "dataset"
     subprocess.run(
         [sys.executable, "-m", "dpscale", "dataset", "--source", "synthetic", "--images", "32", "--out", dataset],
@@ -72,7 +75,14 @@ def test_a_search_goes_on_from_what_stands(root, tmp_path):
         capture_output=True,
     )
     out = tmp_path / "found/trials.jsonl"
-    search = [sys.executable, root / "workflow/search_recipe.py", "--global-batch", "16", "--dataset", dataset]
+    search: list[str | Path] = [
+        sys.executable,
+        root / "workflow/search_recipe.py",
+        "--global-batch",
+        "16",
+        "--dataset",
+        dataset,
+    ]
     counts = []
     for _ in range(2):
         done = subprocess.run(

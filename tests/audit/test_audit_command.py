@@ -11,11 +11,11 @@ from dpscale.records.files import read_record
 from published_factory import written
 
 
-def dpscale(*arguments) -> subprocess.CompletedProcess[str]:
+def dpscale(*arguments: Path | str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
 
 
-def test_one_file_a_study_and_a_short_summary(root, tmp_path):
+def test_one_file_a_study_and_a_short_summary(root: Path, tmp_path: Path) -> None:
     files = sorted((root / "config/published").glob("*.yaml"))
     done = dpscale("audit", *files, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -50,7 +50,7 @@ def test_no_study_is_half_done_when_another_is_not_valid(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_record_does_not_depend_on_when_it_was_made(tmp_path):
+def test_a_record_does_not_depend_on_when_it_was_made(tmp_path: Path) -> None:
     study = written(tmp_path / "s.yaml")
     records = []
     for folder in ("one", "other"):

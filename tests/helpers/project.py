@@ -39,6 +39,8 @@ class Project:
     in place of five.
     """
 
+    first_run: dict[str, int]  # what the run from nothing started, where there was one
+
     def __init__(self, folder: Path):
         self.folder = folder
 
@@ -57,7 +59,7 @@ class Project:
             project._write_stub(kind, {})
         return project
 
-    def copy(self, folder: Path) -> "Project":
+    def copy(self, folder: Path) -> Self:
         shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
         return type(self)(folder)
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor, multiprocessing, nn
+from torch import Tensor, nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn import functional
 
 from dpscale.measure.model.parallel import parallelise
