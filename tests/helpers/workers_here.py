@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from dpscale.measure.worker.parent import OUTCOME
+from dpscale.measure.parent import OUTCOME
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import job as launcher
