@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpscale.analyse.tables import expected_cells
+from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
 from record_factory import timing_record, write
 
@@ -80,7 +81,7 @@ def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path: Path) -> None:
     assert not {"pandas", "altair", "jinja2"} & (dataset | launcher)
 
 
-def test_reading_the_snakefile_needs_neither_torch_nor_pandas(root):
+def test_reading_the_snakefile_needs_neither_torch_nor_pandas(root: Path) -> None:
     modules = [
         "dpscale.records.outdated",
         "dpscale.audit.published",

@@ -186,7 +186,7 @@ def test_gpus_that_do_not_fill_nodes_are_refused() -> None:
         hierarchical_s("ring", 12, 8, 1000, exact_link(1e-6, 100), exact_link(1e-6, 10))
 
 
-def test_a_ring_at_the_measured_bus_bandwidth_takes_the_measured_time():
+def test_a_ring_at_the_measured_bus_bandwidth_takes_the_measured_time() -> None:
     """Measured on H200: 44,695,848 bytes in 181 us on 2 GPUs (246.7 GB/s bus bandwidth), 227 us on 4 (294.9 GB/s)."""
     for gpus, bus_gb_s, seconds in ((2, 246.7, 181e-6), (4, 294.9, 227e-6)):
         assert allreduce_s("ring", gpus, K_BYTES, exact_link(0, bus_gb_s)).value == pytest.approx(seconds, rel=0.005)

@@ -27,7 +27,7 @@ def convolution_macs(channels_in: int, channels: int, edge: int, kernel: int = 3
     return channels_in * channels * edge**2 * kernel**2
 
 
-def backward_flop_shares():
+def backward_flop_shares() -> tuple[float, float, float]:
     """Shares of the backward FLOPs, last layers first, at which the buckets of the network are complete.
 
     DDP fills buckets from the last layer backwards: the first ends with the linear layer and the last convolution,

@@ -135,7 +135,7 @@ def test_a_parameter_that_noise_puts_outside_its_range_is_said_to_be_so() -> Non
     assert "its interval reaches into the range" in fit.statement
 
 
-def test_weak_speedup_of_the_published_figures():
+def test_weak_speedup_of_the_published_figures() -> None:
     """DDP at batch 512, measured on H200: 2.30 s on one GPU, 1.18 and 0.591 s on 2 and 4: a serial share below 1 %."""
     found = fits({2: around(2.30 / 1.18, 0.002), 4: around(2.30 / 0.591, 0.002, 2)})
     assert 0 < found["Amdahl"].parameters["serial_fraction"].value < 0.03

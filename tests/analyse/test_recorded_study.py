@@ -35,7 +35,7 @@ def test_the_parts_of_every_step_add_up_to_it(tables: dict[str, pd.DataFrame]) -
     assert whole["difference"].abs().max() < PARTS
 
 
-def test_dataparallel_overlaps_nothing_and_mostly_does_not_communicate(tables):
+def test_dataparallel_overlaps_nothing_and_mostly_does_not_communicate(tables: dict[str, pd.DataFrame]) -> None:
     """By torch's source no transfer should overlap, and at batch 32 they are a small part of what E1 calls so."""
     table = tables["communication"]
     dp = table[(table["strategy"] == "dp") & table["profiler_step_s"].notna()]

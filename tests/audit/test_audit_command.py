@@ -4,6 +4,7 @@ import json
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +28,7 @@ def test_one_file_a_study_and_a_short_summary(root: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("letter", "abcd")
-def test_a_study_takes_less_than_two_seconds(root, tmp_path, letter):
+def test_a_study_takes_less_than_two_seconds(root: Path, tmp_path: Path, letter: str) -> None:
     """Of processor time: an audit waits for nothing, and other programs on this machine do not count."""
     before_s = processor_s()
     done = dpscale("audit", root / f"config/published/study-{letter}.yaml", "--out", tmp_path)
@@ -41,7 +42,7 @@ def processor_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def test_no_study_is_half_done_when_another_is_not_valid(tmp_path):
+def test_no_study_is_half_done_when_another_is_not_valid(tmp_path: Path) -> None:
     good, bad = written(tmp_path / "good.yaml"), written(tmp_path / "bad.yaml", id="bad", epoch_s={32: {1: -1.0}})
     done = dpscale("audit", good, bad, "--out", tmp_path / "out")
     assert done.returncode == 1

@@ -1,5 +1,8 @@
 """The tables of audits: one row a study, quantity and cell."""
 
+from pathlib import Path
+from typing import Any
+
 import pandas as pd
 import pytest
 
@@ -44,7 +47,9 @@ def test_no_cell_is_there_twice(tables: dict[str, pd.DataFrame]) -> None:
     assert table["batch_per_gpu"].dtype == table["global_batch"].dtype == "Int64"
 
 
-def test_a_cell_of_strong_scaling_has_a_global_batch_and_every_other_one_a_batch_per_gpu(tables):
+def test_a_cell_of_strong_scaling_has_a_global_batch_and_every_other_one_a_batch_per_gpu(
+    tables: dict[str, pd.DataFrame],
+) -> None:
     table = tables["audit"]
     is_strong = table["quantity"].isin(["strong_scaling_epoch_s", "speedup_strong"])
     assert is_strong.any()

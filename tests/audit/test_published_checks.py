@@ -6,19 +6,19 @@ import pytest
 
 from dpscale.audit import corrected
 from dpscale.audit.consistency import LINKS_GB_S, doubts
-from dpscale.audit.published import Place, StrongPlace
+from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import search
 from published_factory import published
 
 EPOCH_S = {(32, 1): "40.00", (32, 2): "25.00", (128, 1): "30.00", (128, 2): "18.00"}
 
 
-def checks(study: Published) -> dict[tuple[str, Place], str]:
+def checks(study: Published) -> dict[tuple[str, AnyPlace], str]:
     found = {quantity: search(study, quantity) for quantity in study.quantities}
     return {(doubt.check, doubt.place): doubt.detail for doubt in doubts(study, found)}
 
 
-def named(study: Published, part: str) -> dict[Place, str]:
+def named(study: Published, part: str) -> dict[AnyPlace, str]:
     return {place: detail for (check, place), detail in checks(study).items() if part in check}
 
 

@@ -179,7 +179,7 @@ def test_what_cannot_be_recomputed_is_said(audits: dict[str, Any]) -> None:
     assert ["training", "not recomputable"] in [[one["quantity"], one["verdict"]] for one in record["remarks"]]
 
 
-def test_strong_speedup_of_study_c_is_of_a_global_batch(audits):
+def test_strong_speedup_of_study_c_is_of_a_global_batch(audits: dict[str, Any]) -> None:
     figures = [one for one in audits["study-c"]["corrected"] if one["quantity"] == "speedup_strong"]
     assert [(one["global_batch"], one["gpus"]) for one in figures] == [(32, 2), (32, 4)]
     assert [one["corrected"]["value"] for one in figures] == pytest.approx([271.984 / 274.355, 271.984 / 241.768])

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from offline import Scheme
 from playwright.sync_api import Browser, Page
+
+from offline import Scheme
 
 pytestmark = pytest.mark.browser
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 from playwright.sync_api import Browser
+
+from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 
 pytestmark = pytest.mark.browser
 

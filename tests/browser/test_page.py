@@ -6,11 +6,11 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 from page_tables import absent_row, audited, h200_with_steps, record_row, study, tables
 from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
+from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 
 pytestmark = pytest.mark.browser
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from dpscale.analyse.columns import TABLES
+from project import Project
 
 pytestmark = [pytest.mark.browser, pytest.mark.snakemake]
 

@@ -71,8 +71,8 @@ def test_derived_figures_carry_the_spread() -> None:
     ("degrees_of_freedom", "quantile"),
     [(1, 12.7062), (2, 4.30265), (4, 2.77645), (10, 2.22814), (30, 2.04227), (1_000_000, 1.95997)],
 )
-def test_students_t_is_that_of_the_printed_tables(degrees_of_freedom, quantile):
-    values = np.linspace(1.0, 3.0, degrees_of_freedom + 1)
+def test_students_t_is_that_of_the_printed_tables(degrees_of_freedom: int, quantile: float) -> None:
+    values = np.linspace(1.0, 3.0, degrees_of_freedom + 1).tolist()
     sample = mean_with_t_interval(values)
     standard_error = np.std(values, ddof=1) / math.sqrt(len(values))
     for distance in (sample.high - sample.value, sample.value - sample.low):

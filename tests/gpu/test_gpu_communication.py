@@ -101,7 +101,7 @@ def test_a_profiled_step_is_accounted_for(
     assert len(traces) == (gpus if strategy == "ddp" else 1)
 
 
-def test_gradients_of_dp_are_reduced_after_backward(folder, gpus):
+def test_gradients_of_dp_are_reduced_after_backward(folder: Path, gpus: int) -> None:
     """By torch's source no part of them can overlap with compute: the profiler says whether that holds."""
     record = take_apart(folder, "dp", gpus, 512)
     for block in record["profile"]["blocks"]:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -38,8 +38,6 @@ class Project:
     Its workers are stubs, for which Snakemake, the launcher and the records are as for any other: a cell takes a second
     in place of five.
     """
-
-    first_run: dict[str, int]  # what the run from nothing started, where there was one
 
     def __init__(self, folder: Path):
         self.folder = folder

@@ -30,7 +30,8 @@ class SharedStatistics(nn.BatchNorm2d):
             self.running_mean.lerp_(mean, self.momentum)
             self.running_var.lerp_(variance * count / (count - 1), self.momentum)
         scale = self.weight / (variance + self.eps).sqrt()
-        return (x - mean[:, None, None]) * scale[:, None, None] + self.bias[:, None, None]
+        output: Tensor = (x - mean[:, None, None]) * scale[:, None, None] + self.bias[:, None, None]
+        return output
 
 
 class Float64Worker(TrainingWorker):

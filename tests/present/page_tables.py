@@ -1,7 +1,7 @@
 """Tables as `dpscale tables` writes them, with values near those measured on 4 x H200."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 

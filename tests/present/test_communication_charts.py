@@ -86,7 +86,7 @@ def test_prediction_is_drawn_beside_no_prediction_at_all() -> None:
     assert "unchanged" not in texts(alone.svg)
 
 
-def forecast(*measured, images=50_000):
+def forecast(*measured: dict[str, Any], images: int = 50_000) -> Chart:
     ahead = [extrapolated_row(gpus, 32, 0.8, gpus_at_most=images // 32) for gpus in (8, 64, 1024)]
     # A row without a batch makes the column one of floats.
     ahead.append({**ahead[0], "batch_per_gpu": None, "status": "missing"})

@@ -21,7 +21,7 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.present import findings
+from dpscale.present import communication_findings, findings, training_findings
 from dpscale.present.finding import Finding, Predicate
 from dpscale.present.findings import FINDINGS
 from dpscale.present.page import render

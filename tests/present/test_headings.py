@@ -102,7 +102,7 @@ def test_bandwidth_sets_the_best_step_beside_the_links() -> None:
         ({512: 0.01}, "Step on 4 GPUs predicted from 2: 1.0 % off, at batch 512"),
     ],
 )
-def test_prediction_is_as_good_as_its_worst(errors, expected):
+def test_prediction_is_as_good_as_its_worst(errors: dict[int, float], expected: str) -> None:
     assert headings.held_out(table("forecast", [held_out_row(*one) for one in errors.items()]), GPU) == expected
 
 
@@ -114,7 +114,7 @@ def test_forecast_names_its_band_at_both_ends() -> None:
     assert headings.forecast(table("forecast", rows[:1]), GPU) == expected
 
 
-def curves(*rows):
+def curves(*rows: dict[str, Any]) -> pd.DataFrame:
     return tables(training=list(rows))["training_curves"]
 
 

@@ -9,7 +9,7 @@ from page_tables import audited, study, tables
 
 from dpscale.present.page import render
 from dpscale.present.published import Block, blocks
-from dpscale.present.views import View
+from dpscale.present.view import View
 
 CELL: dict[str, Any] = {"study": "made-up", "batch_per_gpu": 32, "gpus": 2}
 FINDING = {
@@ -50,7 +50,7 @@ def test_what_cannot_be_recomputed_is_a_word_with_its_reason() -> None:
     assert one.notes == ["Not recomputable, as T(N,b) was not printed: speedup (2 cells)."]
 
 
-def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row():
+def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row() -> None:
     strong = {**CELL, "batch_per_gpu": None, "global_batch": 32, "quantity": "speedup_strong", "corrected": 0.99}
     cells = [
         {**CELL, "gpus": 1, "quantity": "epoch_s", "published": "38.0"},

@@ -30,7 +30,8 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.analyse.tables import COLUMNS, with_names
+from dpscale.analyse.columns import COLUMNS
+from dpscale.analyse.tables import with_names
 from dpscale.present.page import render
 
 VOID = {"meta", "link", "br"}

@@ -6,6 +6,7 @@ import pytest
 from page_tables import h200
 
 from dpscale.present import words
+from dpscale.vocabulary.quantities import MILLISECONDS
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_difference_of_nothing_has_the_decimals_of_its_interval() -> None:
 
 def test_estimate_in_another_unit() -> None:
     row = {"t": 0.0015, "t_low": 0.0014, "t_high": 0.0016}
-    assert words.estimate(row, "t", 1e3, " ms") == "1.50 ms [1.40, 1.60]"
+    assert words.estimate(row, "t", MILLISECONDS, with_unit=True) == "1.50 ms [1.40, 1.60]"
 
 
 def test_order_is_from_plain_to_parallel() -> None:

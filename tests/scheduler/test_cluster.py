@@ -15,6 +15,7 @@ from dpscale.plan.study import Study
 from dpscale.scheduler import cluster, slurm
 from dpscale.scheduler.cluster import Cluster
 from dpscale.scheduler.snakemake import _check_steadily
+from dpscale.schemas.settings import TimingSettings
 
 CUDA = Study({"study": "s"}).settings
 CPU = Study({"study": "s", "device": "cpu", "network": {"width": 8}, "dataset": {"images": 512}}).settings

@@ -48,9 +48,6 @@ class Watch(threading.Thread):
                 self.loaded_torch |= "libtorch" in (self.process / "maps").read_text()
             except OSError:
                 return
-            if not (peak := re.search(r"VmHWM:\s+(\d+) kB", status)):  # it is ending
-                return
-            self.peak_mb = max(self.peak_mb, int(peak[1]) / 1000)
             time.sleep(0.2)
 
 
