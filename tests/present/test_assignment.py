@@ -8,9 +8,9 @@ from page_tables import absent_row, arm_row, around, empty, environment_row, h20
 
 from dpscale.present.assignment import Sheet, sheets
 from dpscale.present.page import render
-from dpscale.present.words import Words
+from dpscale.present.words import Terms
 
-GPU = Words(device="GPU", several_environments=False, synthetic=False)
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 EVIL = Sheet(
     "evil",
     r"100 % of $x_1$ & {y} # ~ ^ \input",
@@ -79,7 +79,7 @@ def test_large_batches_stand_below_the_baseline_and_without_those_with_remedies(
 
 
 def test_environments_have_tables_of_their_own() -> None:
-    several = Words(device="GPU", several_environments=True, synthetic=False)
+    several = Terms(device="GPU", several_environments=True, synthetic=False)
     times = [
         times_row(2.0, strategy=strategy, gpus=gpus, batch=32, environment=letter)
         for letter in "AB"

@@ -12,9 +12,9 @@ from page_tables import absent_row, environment_row, epoch_row, h200, speedup_ro
 from dpscale.present import charts, training_charts
 from dpscale.present.figure import figure
 from dpscale.present.panel import HEIGHT, Panel, Point, Series, spread
-from dpscale.present.words import Words
+from dpscale.present.words import Terms
 
-GPU = Words(device="GPU", several_environments=False, synthetic=False)
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -76,7 +76,7 @@ def test_environments_have_their_own_panels() -> None:
     times = [times_row(2.13, **at("single", 1, 32, environment=letter)) for letter in "AB"]
     times.append(absent_row("capped", "no full step", **at("ddp", 4, 65_536, environment=None)))
     data = tables(times=times, environments=[environment_row("A"), environment_row("B")])
-    several = Words(device="GPU", several_environments=True, synthetic=False)
+    several = Terms(device="GPU", several_environments=True, synthetic=False)
     places = [chart.subtitle.split(".")[0] for chart in charts.epoch_time(data["times"], several).charts]
     assert places == ["Compute scope in environment A", "Compute scope in environment B"]
 

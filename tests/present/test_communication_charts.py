@@ -19,9 +19,9 @@ from page_tables import (
 
 from dpscale.present import charts, communication_charts
 from dpscale.present.figure import Chart
-from dpscale.present.words import Words
+from dpscale.present.words import Terms
 
-GPU = Words(device="GPU", several_environments=False, synthetic=False)
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 SVG = "{http://www.w3.org/2000/svg}"
 AT: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
 

@@ -5,9 +5,9 @@ from typing import Any
 from page_tables import around, empty, environment_row, tables
 
 from dpscale.present.environment_facts import environment_facts
-from dpscale.present.words import Words
+from dpscale.present.words import Terms
 
-GPU = Words(device="GPU", several_environments=False, synthetic=False)
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 
 
 def collective(operation: str, gpus: int, message_bytes: int, rate: float, **more: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def test_what_was_not_measured_is_left_out() -> None:
 
 
 def test_measurements_of_another_environment_are_not_taken() -> None:
-    several = Words(device="GPU", several_environments=True, synthetic=False)
+    several = Terms(device="GPU", several_environments=True, synthetic=False)
     data = tables(
         environments=[environment_row("A"), environment_row("B")],
         collectives=[collective("allreduce", 4, 4096, 0.5, environment="B")],

@@ -25,10 +25,10 @@ from dpscale.present import communication_findings, findings, training_findings
 from dpscale.present.finding import Finding, Predicate
 from dpscale.present.findings import FINDINGS
 from dpscale.present.page import render
-from dpscale.present.words import Tables, Words
+from dpscale.present.words import Tables, Terms
 
 ARMS = {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
-GPU = Words(device="GPU", several_environments=False, synthetic=False)
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 
 
 def at(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
@@ -423,7 +423,7 @@ def test_memory_is_not_compared_across_environments() -> None:
 
 
 def test_sentences_name_workers_and_environments() -> None:
-    worker = Words(device="worker", several_environments=True, synthetic=False)
+    worker = Terms(device="worker", several_environments=True, synthetic=False)
     two = tables(speedup=[SLOW], environments=[environment_row("A"), environment_row("B")])
     sentence = said(findings.more_devices_slower(two, worker))
     assert "ddp on 4 workers at batch 32 per worker in environment A" in sentence
@@ -431,7 +431,7 @@ def test_sentences_name_workers_and_environments() -> None:
 
 
 def test_arms_trained_on_noise_support_no_comparison_but_show_what_is_shared() -> None:
-    noise = Words(device="GPU", several_environments=False, synthetic=True)
+    noise = Terms(device="GPU", several_environments=False, synthetic=True)
     arms = tables(
         training_summary=[BASELINE, LARGE, WARM, UNDECIDED, HARMFUL, arm_row("good", 0.72, **GAIN)],
         training_evidence=[evidence_row("ddp", worker) for worker in range(4)],

@@ -21,11 +21,11 @@ from page_tables import (
 )
 
 from dpscale.present import headings
-from dpscale.present.words import Words
+from dpscale.present.words import Terms
 from dpscale.vocabulary.quantities import E1, E2, E5, TEST_ACCURACY, TRAINING_LOSS
 
-GPU = Words(device="GPU", several_environments=False, synthetic=False)
-WORKER = Words(device="worker", several_environments=False, synthetic=False)
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
+WORKER = Terms(device="worker", several_environments=False, synthetic=False)
 PARTS = {"compute_share": "compute", "communication_share": "communication", "idle_share": "idle"}
 ESTIMATES = [E1, E2, E5]
 

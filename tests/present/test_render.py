@@ -257,7 +257,7 @@ def test_sixty_configurations_in_two_scopes_stay_below_400_kb() -> None:
 
 
 def test_ten_thousand_configurations_stay_below_1_mb() -> None:
-    """How long that takes is bench/many_cells.py's to say."""
+    """How long that takes is bench/many_cells.py's to terms."""
     page = render(study(), wide(gpus=50, batches=100))
     assert len(page.encode()) < 1_000_000
     assert "9,800 more rows are in <code>results/h200/tables/times.csv</code>" in page

@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import words
-from dpscale.present.words import Row, Tables, Words
+from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import TEST_ACCURACY, TRAINING_ACCURACY, TRAINING_LOSS, Quantity, quantity
 from dpscale.vocabulary.strategies import BASELINE
@@ -66,18 +66,18 @@ class Sheet:
         ])  # fmt: skip
 
 
-def sheets(tables: Tables, say: Words) -> list[Sheet]:
+def sheets(tables: Tables, terms: Terms) -> list[Sheet]:
     """The tables of every strategy on several devices, in every environment."""
     found = []
     for strategy, environment in _places(tables):
         here = {name: _in(tables[name], environment) for name in (*_TIMED, "training_summary")}
         made = (
-            _times_and_speedup(here, strategy, say),
-            _computation_and_communication(here, strategy, say),
-            _bandwidth(here, strategy, say),
-            _large_batches(here["training_summary"], strategy, say),
+            _times_and_speedup(here, strategy, terms),
+            _computation_and_communication(here, strategy, terms),
+            _bandwidth(here, strategy, terms),
+            _large_batches(here["training_summary"], strategy, terms),
         )
-        where = say.environment({"environment": environment})
+        where = terms.environment({"environment": environment})
         suffix = f"{strategy}-{environment}".lower() if where else strategy
         found += [
             replace(sheet, id=f"{sheet.id}-{suffix}", title=f"{sheet.title}, {strategy}{where}")
@@ -100,7 +100,7 @@ def _in(table: pd.DataFrame, environment: str) -> pd.DataFrame:
     return table[table["environment"].isna() | (table["environment"].astype(str) == environment)]
 
 
-def _times_and_speedup(here: Tables, strategy: str, say: Words) -> Sheet | None:
+def _times_and_speedup(here: Tables, strategy: str, terms: Terms) -> Sheet | None:
     """Of the compute scope, or of the first there is."""
     scope = min(here["times"]["scope"], default="compute")
     times, speedup = (here[name][here[name]["scope"] == scope] for name in ("times", "speedup"))
@@ -114,11 +114,11 @@ def _times_and_speedup(here: Tables, strategy: str, say: Words) -> Sheet | None:
             _Drawn("time", times[times["strategy"].isin([BASELINE, strategy])], quantities.EPOCH),
             _Drawn("speedup", weak, quantities.SPEEDUP),
         ],
-        say,
+        terms,
     )
 
 
-def _computation_and_communication(here: Tables, strategy: str, say: Words) -> Sheet | None:
+def _computation_and_communication(here: Tables, strategy: str, terms: Terms) -> Sheet | None:
     communication = here["communication"][here["communication"]["strategy"] == strategy]
     return _by_batch(
         "table-2",
@@ -129,11 +129,11 @@ def _computation_and_communication(here: Tables, strategy: str, say: Words) -> S
             _Drawn("computation", communication, quantity("compute_s", "communication")),
             _Drawn("communication", communication, quantities.COMMUNICATION),
         ],
-        say,
+        terms,
     )
 
 
-def _bandwidth(here: Tables, strategy: str, say: Words) -> Sheet | None:
+def _bandwidth(here: Tables, strategy: str, terms: Terms) -> Sheet | None:
     bandwidth = here["bandwidth"][here["bandwidth"]["strategy"] == strategy]
     return _by_batch(
         "table-3",
@@ -145,7 +145,7 @@ def _bandwidth(here: Tables, strategy: str, say: Words) -> Sheet | None:
             _Drawn("bandwidth", bandwidth, quantities.BANDWIDTH),
             _Drawn("utilisation", bandwidth, quantity("utilisation")),
         ],
-        say,
+        terms,
     )
 
 
@@ -169,7 +169,7 @@ class _Drawn:
 
 
 def _by_batch(
-    id: str, title: str, caption: str, times: pd.DataFrame, drawn: Sequence[_Drawn], say: Words
+    id: str, title: str, caption: str, times: pd.DataFrame, drawn: Sequence[_Drawn], terms: Terms
 ) -> Sheet | None:
     """One row for every batch that one device was to be timed with, as the others are compared with it."""
     batches = sorted(set(times[times["strategy"] == BASELINE]["batch_per_gpu"]))
@@ -177,19 +177,19 @@ def _by_batch(
     if not batches or not any(one.is_decided for one in drawn):
         return None
     columns = [
-        (f"{say.count(gpus)}: {one.heading}", _cells(one, gpus))
+        (f"{terms.count(gpus)}: {one.heading}", _cells(one, gpus))
         for gpus in numbers[:_NUMBERS_SHOWN]
         for one in drawn
         if gpus in set(one.rows["gpus"])
     ]
     left_out = ""
     if len(batches) > _BATCHES_SHOWN or len(numbers) > _NUMBERS_SHOWN:
-        left_out = f". The first of {len(batches):,} batches and {len(numbers):,} numbers of {say.devices}"
+        left_out = f". The first of {len(batches):,} batches and {len(numbers):,} numbers of {terms.devices}"
     return Sheet(
         id,
         title,
         f"{caption}; 95 % intervals in brackets{left_out}.",
-        [f"Batch per {say.device}", *(heading for heading, _ in columns)],
+        [f"Batch per {terms.device}", *(heading for heading, _ in columns)],
         [
             [f"{batch:,}", *(cells.get(batch, _NOT_PLANNED) for _, cells in columns)]
             for batch in batches[:_BATCHES_SHOWN]
@@ -212,7 +212,7 @@ def _cell(row: Row, shown: Quantity) -> str:
     return _NOT_MEASURED if row["status"] == "ok" else words.state(row["status"])
 
 
-def _large_batches(summary: pd.DataFrame, strategy: str, say: Words) -> Sheet | None:
+def _large_batches(summary: pd.DataFrame, strategy: str, terms: Terms) -> Sheet | None:
     """The strategy's arms without remedies below the baseline."""
     is_baseline = pd.Series(words.is_true(summary["is_baseline"]), index=summary.index, dtype=bool)
     plain = summary["remedies"].isna() | (summary["remedies"] == "")
@@ -227,7 +227,7 @@ def _large_batches(summary: pd.DataFrame, strategy: str, say: Words) -> Sheet | 
         [
             "Arm",
             "Global batch",
-            say.heading,
+            terms.heading,
             "Epoch",
             "Seeds",
             *(end.heading for end in _ENDS),

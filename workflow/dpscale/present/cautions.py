@@ -8,7 +8,7 @@ import pandas as pd
 from dpscale.analyse.claims import COMMITS_USED, DEVICES_USED, SEEDS_WANTED, WIDTH
 from dpscale.present import words
 from dpscale.present.finding import count, extreme, holding, percent, place
-from dpscale.present.words import Tables, Words
+from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import SECONDS, SOFTWARE
 
 _HARDWARE = {"device_model": "device", "cpu_model": "CPU", "links": "links"}
@@ -16,42 +16,42 @@ _HARDWARE = {"device_model": "device", "cpu_model": "CPU", "links": "links"}
 
 def cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:
     """The cautions that hold for these tables."""
-    say = Words.of(study, tables)
+    terms = Terms.of(study, tables)
     found = (
-        _synthetic(say),
+        _synthetic(terms),
         _no_records(tables),
         _missing(tables),
         _rejected(tables),
-        _several_environments(tables, say),
-        *of_records(tables, say),
+        _several_environments(tables, terms),
+        *of_records(tables, terms),
     )
     return [sentence for sentence in found if sentence]
 
 
-def of_records(tables: Tables, say: Words) -> list[str]:
+def of_records(tables: Tables, terms: Terms) -> list[str]:
     """The cautions about how things were measured."""
     found = (
         _single_run(tables),
         _no_interval(tables),
-        _wide_intervals(tables, say),
+        _wide_intervals(tables, terms),
         _no_baseline(tables),
         _throttled(tables),
-        _other_processes(tables, say),
-        _several_sets_of_gpus(tables, say),
+        _other_processes(tables, terms),
+        _several_sets_of_gpus(tables, terms),
         _dirty(tables),
         _several_commits(tables),
-        _memorised(tables, say),
+        _memorised(tables, terms),
         _few_seeds(tables),
     )
     return [sentence for sentence in found if sentence]
 
 
-def _synthetic(say: Words) -> str | None:
-    return "The images are synthetic: noise of the same shape, no real photographs." if say.synthetic else None
+def _synthetic(terms: Terms) -> str | None:
+    return "The images are synthetic: noise of the same shape, no real photographs." if terms.synthetic else None
 
 
-def _memorised(tables: Tables, say: Words) -> str | None:
-    if not say.synthetic or tables["training"].empty:
+def _memorised(tables: Tables, terms: Terms) -> str | None:
+    if not terms.synthetic or tables["training"].empty:
         return None
     return (
         "Arms were trained on noise, which holds nothing to learn: training accuracy says how much was memorised, test "
@@ -77,7 +77,7 @@ def _missing(tables: Tables) -> str | None:
         return None
     return (
         f"This page is partial. Cells without a record: {failed.of:,}, of which failed: {failed.number:,}. "
-        "Which, and what their logs say, is under Not run."
+        "Which, and what their logs terms, is under Not run."
     )
 
 
@@ -86,8 +86,8 @@ def _rejected(tables: Tables) -> str | None:
     return f"Records found and not used: {number:,}. The reasons are under Provenance." if number else None
 
 
-def _several_environments(tables: Tables, say: Words) -> str | None:
-    if not say.several_environments:
+def _several_environments(tables: Tables, terms: Terms) -> str | None:
+    if not terms.several_environments:
         return None
     number = count(tables, "an environment was found").number
     letters = words.listed([str(letter) for letter in tables["environments"]["environment"]])
@@ -123,14 +123,14 @@ def _no_interval(tables: Tables) -> str | None:
     return f"Epoch times without an interval: {without}, with 1 timed epoch (n < 2)."
 
 
-def _wide_intervals(tables: Tables, say: Words) -> str | None:
+def _wide_intervals(tables: Tables, terms: Terms) -> str | None:
     wide = holding(tables, "a wide interval")
     if not wide:
         return None
     widest = extreme(wide, "interval_width", largest=True)
     return (
         f"Epoch times whose 95 % interval is wider than {percent(WIDTH)} of them: {count(tables, 'a wide interval')}. "
-        f"The widest is {words.estimate(widest, 'epoch_s', SECONDS, with_unit=True)} with {place(widest, say)}."
+        f"The widest is {words.estimate(widest, 'epoch_s', SECONDS, with_unit=True)} with {place(widest, terms)}."
     )
 
 
@@ -150,21 +150,21 @@ def _throttled(tables: Tables) -> str | None:
     return f"Clocks were held down during {count(tables, 'clocks were held down').among('record')}: {named}."
 
 
-def _other_processes(tables: Tables, say: Words) -> str | None:
+def _other_processes(tables: Tables, terms: Terms) -> str | None:
     disturbed = count(tables, "other processes")
     if not disturbed.number:
         return None
-    return f"Other processes were on the {say.devices} during {disturbed.among('record')}."
+    return f"Other processes were on the {terms.devices} during {disturbed.among('record')}."
 
 
-def _several_sets_of_gpus(tables: Tables, say: Words) -> str | None:
+def _several_sets_of_gpus(tables: Tables, terms: Terms) -> str | None:
     """A host's name does not tell machines apart that all have the same; their GPUs do."""
     used = count(tables, DEVICES_USED)
     if used.number <= used.of:
         return None
     return (
-        f"The records come from {say.count(used.number)}, of which no job had more than {used.of:,}: {say.devices} of "
-        "one model differ, and so do the hosts they are in."
+        f"The records come from {terms.count(used.number)}, of which no job had more than {used.of:,}: {terms.devices} "
+        "of one model differ, and so do the hosts they are in."
     )
 
 

@@ -10,7 +10,7 @@ from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import headings, words
 from dpscale.present.figure import Figure, beside, figure, parts, points
 from dpscale.present.panel import Panel, Reference, Series
-from dpscale.present.words import Row, Words
+from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, KIB, SPEEDUP
 from dpscale.vocabulary.strategies import parallel_strategies
@@ -24,15 +24,15 @@ _OPERATION_COLOURS = {
 }
 
 
-def epoch_time(times: pd.DataFrame, say: Words) -> Figure:
+def epoch_time(times: pd.DataFrame, terms: Terms) -> Figure:
     """Epoch time in s against batch per GPU in images: a panel for every scope and environment."""
-    quantity = f"{EPOCH.label} in {EPOCH.unit.shown} against batch per {say.device} in images"
+    quantity = f"{EPOCH.label} in {EPOCH.unit.shown} against batch per {terms.device} in images"
     panels = [
         Panel(
-            heading=headings.epoch_time(part, say),
-            place=words.capitalised(_place(key, say)),
-            quantity=f"{quantity}; one line for each strategy × {say.devices}",
-            x_title=say.heading_of(quantities.BATCH),
+            heading=headings.epoch_time(part, terms),
+            place=words.capitalised(_place(key, terms)),
+            quantity=f"{quantity}; one line for each strategy × {terms.devices}",
+            x_title=terms.heading_of(quantities.BATCH),
             y_title=EPOCH.heading,
             unit=EPOCH.unit.shown,
             series=_time_series(part),
@@ -42,20 +42,20 @@ def epoch_time(times: pd.DataFrame, say: Words) -> Figure:
     return figure("epoch-time", panels)
 
 
-def speedup(table: pd.DataFrame, scaling: str, say: Words) -> Figure:
+def speedup(table: pd.DataFrame, scaling: str, terms: Terms) -> Figure:
     """Speedup against GPUs, `scaling` weak or strong: a panel for every scope, environment and strategy."""
-    quantity = f"{SPEEDUP.label} in {SPEEDUP.unit.shown} over 1 {say.device} against number of {say.devices}"
-    held = f"batch per {say.device} (b)" if scaling == "weak" else "global batch (B)"
+    quantity = f"{SPEEDUP.label} in {SPEEDUP.unit.shown} over 1 {terms.device} against number of {terms.devices}"
+    held = f"batch per {terms.device} (b)" if scaling == "weak" else "global batch (B)"
     panels = []
     for key, part in parts(table[table["scaling"] == scaling], ["scope", "environment", "strategy"]):
         measured = words.ok(part)
         most = float(measured["gpus"].max())
         panels.append(
             Panel(
-                heading=headings.speedup(measured, scaling, say),
-                place=f"{key['strategy']}, {_place(key, say)}",
+                heading=headings.speedup(measured, scaling, terms),
+                place=f"{key['strategy']}, {_place(key, terms)}",
                 quantity=f"{quantity}; one line for each {held} in images",
-                x_title=f"Number of {say.devices}",
+                x_title=f"Number of {terms.devices}",
                 y_title=SPEEDUP.heading,
                 unit=SPEEDUP.unit.shown,
                 series=_speedup_series(measured, scaling),
@@ -65,7 +65,7 @@ def speedup(table: pd.DataFrame, scaling: str, say: Words) -> Figure:
     return figure(f"speedup-{scaling}", panels)
 
 
-def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, say: Words) -> Figure:
+def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, terms: Terms) -> Figure:
     """Bus bandwidth in GB/s against message size in KiB, of collectives alone, and the bandwidth inferred from steps.
 
     A panel for every number of GPUs and environment. The network's own sizes, which lie between those of the series,
@@ -83,10 +83,10 @@ def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, say: Words
             table[(table["gpus"] == key["gpus"]) & (table["environment"] == key["environment"])]
             for table in (alone, bandwidth)
         )
-        place = f"{say.count(key['gpus'])}{say.environment(key)}"
+        place = f"{terms.count(key['gpus'])}{terms.environment(key)}"
         panels.append(
             Panel(
-                heading=headings.bandwidth(part, steps, say),
+                heading=headings.bandwidth(part, steps, terms),
                 place=place,
                 quantity=quantity,
                 x_title=f"Message, {KIB.shown}",
@@ -128,8 +128,8 @@ def _inferred_series(steps: pd.DataFrame) -> list[Series]:
     return beside(series, first_style=len(_OPERATION_COLOURS))
 
 
-def _place(key: Row, say: Words) -> str:
-    return f"{words.scope(key['scope'])}{say.environment(key)}"
+def _place(key: Row, terms: Terms) -> str:
+    return f"{words.scope(key['scope'])}{terms.environment(key)}"
 
 
 def _time_series(part: pd.DataFrame) -> list[Series]:

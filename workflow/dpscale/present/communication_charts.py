@@ -11,7 +11,7 @@ from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
 from dpscale.present.figure import PANELS_DRAWN, Figure, figure, figure_of_bars, parts, point, points
 from dpscale.present.panel import Panel, Point, Series, between
-from dpscale.present.words import Row, Words
+from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import (
     E1,
@@ -52,19 +52,19 @@ _ESTIMATES = {
 _GROUP = ["strategy", "gpus", "environment"]
 
 
-def steps(table: pd.DataFrame, say: Words) -> Figure:
+def steps(table: pd.DataFrame, terms: Terms) -> Figure:
     """Parts of a step of the first device, in % of it, by batch: a panel for every strategy, GPUs and environment."""
     whole = table[(table["phase"] == WHOLE_STEP) & (table["device"] == 0)]
     panels = [
         Bars(
-            heading=headings.step(part, _part_names(), say),
-            place=_place(key, say),
+            heading=headings.step(part, _part_names(), terms),
+            place=_place(key, terms),
             quantity=(
-                f"Parts of a profiled step of {say.device} 0 in %, by batch per {say.device} in images; on the right "
-                "the step in ms. Communication that compute hides is not in it"
+                f"Parts of a profiled step of {terms.device} 0 in %, by batch per {terms.device} in images; on the "
+                "right the step in ms. Communication that compute hides is not in it"
             ),
             x_title="Share of the step, %",
-            y_title=f"Batch per {say.device}, images",
+            y_title=f"Batch per {terms.device}, images",
             bars=[_bar(row) for row in words.rows(part.sort_values("batch_per_gpu"))],
         )
         for key, part in parts(whole.assign(status="ok"), _GROUP)
@@ -83,7 +83,7 @@ def _bar(row: Row) -> Bar:
     return Bar(f"{int(row['batch_per_gpu']):,}", shares, step)
 
 
-def estimates(table: pd.DataFrame, say: Words) -> Figure:
+def estimates(table: pd.DataFrame, terms: Terms) -> Figure:
     """Communication of a step in ms against batch, by every estimate: a panel for every strategy, GPUs, environment."""
     measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all").assign(status="ok")
     panels: list[Panel] = []
@@ -97,20 +97,20 @@ def estimates(table: pd.DataFrame, say: Words) -> Figure:
         if series:
             panels.append(
                 Panel(
-                    heading=headings.estimates(part, list(_ESTIMATES), say),
-                    place=_place(key, say),
+                    heading=headings.estimates(part, list(_ESTIMATES), terms),
+                    place=_place(key, terms),
                     quantity=(
-                        f"Communication of a step in ms against batch per {say.device} in images; one line for each "
+                        f"Communication of a step in ms against batch per {terms.device} in images; one line for each "
                         "estimate"
                     ),
-                    x_title=say.heading_of(quantities.BATCH),
+                    x_title=terms.heading_of(quantities.BATCH),
                     y_title=f"Communication of a step, {E1.unit.shown}",
                     unit=E1.unit.shown,
                     series=series,
                 )
             )
         if len(panels) <= PANELS_DRAWN:
-            not_drawn += _below_zero(part, _place(key, say))
+            not_drawn.extend(_below_zero(part, _place(key, terms)))
     return figure("estimates", panels, not_drawn)
 
 
@@ -127,12 +127,12 @@ def _below_zero(part: pd.DataFrame, place: str) -> list[str]:
     return [f"{place}: at or below zero and so not on a logarithmic axis: {'; '.join(values)}."] if values else []
 
 
-def held_out(table: pd.DataFrame, say: Words) -> Figure:
+def held_out(table: pd.DataFrame, terms: Terms) -> Figure:
     """Error in % of ddp's step as predicted from fewer GPUs, against batch: a panel for every environment and GPUs."""
     panels = []
     for key, part in parts(table[table["kind"] == HELD_OUT], ["environment", "gpus"]):
         scored = words.ok(part)
-        fewer = say.count(int(scored["calibrated_on_gpus"].iloc[0]))
+        fewer = terms.count(int(scored["calibrated_on_gpus"].iloc[0]))
         unchanged = points(scored, "batch_per_gpu", "carried_over_relative_error", PERCENT)
         predicted = points(scored, "batch_per_gpu", "relative_error", PERCENT)
         series = [Series("predicted", words.colour(FORECAST), 0, predicted)]
@@ -140,13 +140,13 @@ def held_out(table: pd.DataFrame, say: Words) -> Figure:
             series.append(Series("unchanged", "var(--dp)", 2, unchanged))
         panels.append(
             Panel(
-                heading=headings.held_out(scored, say),
-                place=_place({"strategy": FORECAST, **key}, say),
+                heading=headings.held_out(scored, terms),
+                place=_place({"strategy": FORECAST, **key}, terms),
                 quantity=(
-                    f"Error of the step in % against batch per {say.device} in images: predicted, and the step on "
+                    f"Error of the step in % against batch per {terms.device} in images: predicted, and the step on "
                     f"{fewer} unchanged. Bars are 95 % intervals"
                 ),
-                x_title=say.heading_of(quantities.BATCH),
+                x_title=terms.heading_of(quantities.BATCH),
                 y_title="Error of the step, %",
                 unit="%",
                 series=series,
@@ -156,7 +156,7 @@ def held_out(table: pd.DataFrame, say: Words) -> Figure:
     return figure("held-out", panels)
 
 
-def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, say: Words) -> Figure:
+def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, terms: Terms) -> Figure:
     """ddp's efficiency in % against GPUs, measured and forecast: a panel for every environment.
 
     `images` are those of an epoch.
@@ -171,14 +171,14 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, say: Words
         before = measured[measured["gpus"] < first]
         panels.append(
             Panel(
-                heading=headings.forecast(expected, say),
-                place=f"{FORECAST}, {words.scope('compute')}{say.environment(key)}",
+                heading=headings.forecast(expected, terms),
+                place=f"{FORECAST}, {words.scope('compute')}{terms.environment(key)}",
                 quantity=(
-                    f"Efficiency in % against number of {say.devices}; one line for each batch per {say.device} (b) in "
-                    "images. Markers are measured steps with 95 % intervals; dashes without markers are forecast, "
-                    f"bands hold all algorithms and intervals{_beyond_an_epoch(expected, images, say)}"
+                    f"Efficiency in % against number of {terms.devices}; one line for each batch per {terms.device} "
+                    "(b) in images. Markers are measured steps with 95 % intervals; dashes without markers are "
+                    f"forecast, bands hold all algorithms and intervals{_beyond_an_epoch(expected, images, terms)}"
                 ),
-                x_title=f"Number of {say.devices}",
+                x_title=f"Number of {terms.devices}",
                 y_title=EFFICIENCY.heading,
                 unit=EFFICIENCY.unit.shown,
                 series=_efficiency_series(before, expected),
@@ -189,14 +189,14 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, say: Words
     return figure("forecast", panels)
 
 
-def _beyond_an_epoch(expected: pd.DataFrame, images: int, say: Words) -> str:
+def _beyond_an_epoch(expected: pd.DataFrame, images: int, terms: Terms) -> str:
     """From where on a step would take more images than there are: what a forecast supposes there."""
     beyond = expected[expected["gpus"] > expected["gpus_at_most"]]
     if beyond.empty:
         return ""
     of_batches = words.rows(beyond.sort_values("batch_per_gpu").drop_duplicates("batch_per_gpu"))
     most = words.listed([
-        f"{int(row['gpus_at_most']):,} {say.devices} at b = {int(row['batch_per_gpu']):,}" for row in of_batches
+        f"{int(row['gpus_at_most']):,} {terms.devices} at b = {int(row['batch_per_gpu']):,}" for row in of_batches
     ])  # fmt: skip
     return f". The {images:,} images of an epoch make a step on at most {most}: more suppose a larger dataset"
 
@@ -220,5 +220,5 @@ def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[S
 _ALONE = Point(1, PERCENT.of(1), nan, nan)
 
 
-def _place(key: Row, say: Words) -> str:
-    return f"{key['strategy']} on {say.count(int(key['gpus']))}{say.environment(key)}"
+def _place(key: Row, terms: Terms) -> str:
+    return f"{key['strategy']} on {terms.count(int(key['gpus']))}{terms.environment(key)}"

@@ -5,14 +5,14 @@ from dpscale.analyse.columns import WHOLE_STEP
 from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
 from dpscale.present import words
 from dpscale.present.finding import Finding, asked, count, extreme, finding, holding, percent, with_unit
-from dpscale.present.words import Tables, Words
+from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import quantity
 
 # How much of a step is most of it.
 MOSTLY = 0.5
 
 
-def estimates_agree(tables: Tables, say: Words) -> Finding | None:
+def estimates_agree(tables: Tables, terms: Terms) -> Finding | None:
     """ddp at large batches: exposed communication by ablation (E2) against the profiler's (E3)."""
     claim = "ablation and profiler are apart"
     compared, apart = asked(tables, claim), holding(tables, claim)
@@ -20,18 +20,18 @@ def estimates_agree(tables: Tables, say: Words) -> Finding | None:
         return None
     counted = count(tables, claim)
     limit = f"within their intervals or {percent(AGREEMENT)}"
-    from_batch = f"ddp from batch {AGREEMENT_BATCH} per {say.device} on"
+    from_batch = f"ddp from batch {AGREEMENT_BATCH} per {terms.device} on"
     if not apart:
         return finding(
             f"Exposed communication by ablation (E2) and by the profiler (E3) agree {limit} in all "
             f"{words.plural(counted.of, 'configuration')} of {from_batch}.",
             "estimates",
             compared,
-            say,
+            terms,
         )
     named = "; ".join(
         f"{with_unit(row, 'ablation_step_s')} against {with_unit(row, 'profiler_exposed_step_s')} a step, with "
-        f"{say.point(row)}"
+        f"{terms.point(row)}"
         for row in apart
     )
     return finding(
@@ -39,11 +39,11 @@ def estimates_agree(tables: Tables, say: Words) -> Finding | None:
         f"{counted.among('configuration')} of {from_batch}: {named}.",
         "estimates",
         apart,
-        say,
+        terms,
     )
 
 
-def subtraction_is_not_communication(tables: Tables, say: Words) -> Finding | None:
+def subtraction_is_not_communication(tables: Tables, terms: Terms) -> Finding | None:
     """Where the profiler sees wholly less communication than subtraction says: the largest such share."""
     less = holding(tables, "subtraction counts more than communication")
     if not less:
@@ -52,15 +52,15 @@ def subtraction_is_not_communication(tables: Tables, say: Words) -> Finding | No
     step = words.measured(most["step_s"], quantity("step_s").unit, digits=4)
     return finding(
         "What subtraction (E1) calls communication is mostly something else where the host is slow: with "
-        f"{say.point(most)} it says {with_unit(most, 'communication_step_s')} of a step of {step}; NCCL's kernels and "
-        f"copies between {say.devices} take {with_unit(most, 'profiler_step_s')} (E3).",
+        f"{terms.point(most)} it says {with_unit(most, 'communication_step_s')} of a step of {step}; NCCL's kernels "
+        f"and copies between {terms.devices} take {with_unit(most, 'profiler_step_s')} (E3).",
         "estimates",
         less,
-        say,
+        terms,
     )
 
 
-def communication_is_waiting(tables: Tables, say: Words) -> Finding | None:
+def communication_is_waiting(tables: Tables, terms: Terms) -> Finding | None:
     """ddp's configuration in which collectives last longest beyond those of the device that waited least."""
     claim = "devices wait for each other"
     longer = holding(tables, claim)
@@ -71,16 +71,16 @@ def communication_is_waiting(tables: Tables, say: Words) -> Finding | None:
     if words.is_known(most["isolated_step_s"]):
         alone = f"; the same messages with nothing else running take {with_unit(most, 'isolated_step_s')} (E5)"
     return finding(
-        f"In {count(tables, claim).among('configuration')} of ddp, {say.devices} wait for each other "
-        f"inside their collectives, most with {say.point(most)}: {with_unit(most, 'profiler_step_s')} of a step on the "
-        f"mean {say.device}, {with_unit(most, 'profiler_least_step_s')} on the one that waited least{alone}.",
+        f"In {count(tables, claim).among('configuration')} of ddp, {terms.devices} wait for each other "
+        f"inside their collectives, most with {terms.point(most)}: {with_unit(most, 'profiler_step_s')} of a step on "
+        f"the mean {terms.device}, {with_unit(most, 'profiler_least_step_s')} on the one that waited least{alone}.",
         "estimates",
         longer,
-        say,
+        terms,
     )
 
 
-def host_leaves_devices_idle(tables: Tables, say: Words) -> Finding | None:
+def host_leaves_devices_idle(tables: Tables, terms: Terms) -> Finding | None:
     """The profiled step with the largest share in which the first device has nothing to do."""
     steps = tables["steps"]
     first = steps[(steps["phase"] == WHOLE_STEP) & (steps["device"] == 0)]
@@ -90,15 +90,16 @@ def host_leaves_devices_idle(tables: Tables, say: Words) -> Finding | None:
     if most["idle_share"] < MOSTLY:
         return None
     return finding(
-        f"{say.device} 0 waits for the host during {percent(most['idle_share'])} of a profiled step, and communicates "
-        f"without computing during {percent(most['communication_share'])} of it, with {say.point(most)}.",
+        f"{terms.device} 0 waits for the host during {percent(most['idle_share'])} of a profiled step, and "
+        f"communicates without computing during {percent(most['communication_share'])} of it, with "
+        f"{terms.point(most)}.",
         "steps",
         [most],
-        say,
+        terms,
     )
 
 
-def parts_make_the_step(tables: Tables, say: Words) -> Finding | None:
+def parts_make_the_step(tables: Tables, terms: Terms) -> Finding | None:
     """Whether the profiled parts of every step add up to the step by the host's clock."""
     claim = "parts do not make the step"
     whole = asked(tables, claim)
@@ -106,25 +107,25 @@ def parts_make_the_step(tables: Tables, say: Words) -> Finding | None:
         return None
     most = extreme(whole, "difference", largest=True, by_size=True)
     counted = count(tables, claim)
-    where = f"at most {percent(most['difference'])} off, with {say.point(most)}, {say.device} {int(most['device'])}"
+    where = f"at most {percent(most['difference'])} off, with {terms.point(most)}, {terms.device} {int(most['device'])}"
     if counted.number:
         return finding(
             f"In {counted.among('profiled step')} the parts do not add up to the step by the "
             f"host's clock within {percent(SUM_OF_PARTS)}: {where}.",
             "steps",
             whole,
-            say,
+            terms,
         )
     return finding(
         f"The parts of all {words.plural(counted.of, 'profiled step')} add up to the step by the host's clock within "
         f"{percent(SUM_OF_PARTS)}: {where}.",
         "steps",
         whole,
-        say,
+        terms,
     )
 
 
-def profiler_slows(tables: Tables, say: Words) -> Finding | None:
+def profiler_slows(tables: Tables, terms: Terms) -> Finding | None:
     """How much longer a step takes while it is profiled, where that is more than its parts may be off."""
     claim = "profiling slows"
     slowed = holding(tables, claim)
@@ -133,15 +134,15 @@ def profiler_slows(tables: Tables, say: Words) -> Finding | None:
     most = extreme(slowed, "profiler_slows_by", largest=True)
     return finding(
         f"Profiling itself slows {count(tables, claim).among('configuration')} by more than "
-        f"{percent(SUM_OF_PARTS)}, by {percent(most['profiler_slows_by'])} at most, with {say.point(most)}. The "
+        f"{percent(SUM_OF_PARTS)}, by {percent(most['profiler_slows_by'])} at most, with {terms.point(most)}. The "
         "devices' own work is timed by their clocks; what is added is idle time.",
         "estimates",
         slowed,
-        say,
+        terms,
     )
 
 
-def forecast_scored(tables: Tables, say: Words) -> Finding | None:
+def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     """How well steps on the most devices are predicted from fewer, and what no model at all would have given."""
     claim = "the forecast is off"
     scored = asked(tables, claim)
@@ -150,7 +151,7 @@ def forecast_scored(tables: Tables, say: Words) -> Finding | None:
     most = extreme(scored, "relative_error", largest=True, by_size=True)
     unchanged = extreme(scored, "carried_over_relative_error", largest=True, by_size=True)
     counted = count(tables, claim)
-    worst = f"{percent(most['relative_error'])} at batch {int(most['batch_per_gpu']):,}{say.environment(most)}"
+    worst = f"{percent(most['relative_error'])} at batch {int(most['batch_per_gpu']):,}{terms.environment(most)}"
     tolerance = percent(HELD_OUT_TOLERANCE, digits=2)
     verdict = (
         f"is off by more than {tolerance} at {counted.among('batch', 'batches')}"
@@ -158,17 +159,17 @@ def forecast_scored(tables: Tables, say: Words) -> Finding | None:
         else f"is within {tolerance} of the measured one at every batch from {FORECAST_BATCH} on"
     )
     return finding(
-        f"ddp's step on {say.count(int(most['gpus']))}, predicted from fewer {say.devices} alone, {verdict}; the "
-        f"largest error is {worst}. Taking the step of {say.count(int(most['calibrated_on_gpus']))} unchanged would be "
-        f"off by up to {percent(unchanged['carried_over_relative_error'])}: a score tests the model of communication "
-        "only as far as it beats that.",
+        f"ddp's step on {terms.count(int(most['gpus']))}, predicted from fewer {terms.devices} alone, {verdict}; the "
+        f"largest error is {worst}. Taking the step of {terms.count(int(most['calibrated_on_gpus']))} unchanged would "
+        f"be off by up to {percent(unchanged['carried_over_relative_error'])}: a score tests the model of "
+        "communication only as far as it beats that.",
         "held_out",
         scored,
-        say,
+        terms,
     )
 
 
-def critical_batch_checked(tables: Tables, say: Words) -> Finding | None:
+def critical_batch_checked(tables: Tables, terms: Terms) -> Finding | None:
     """From which batch on communication hides behind backward, by the model and by the profiler."""
     table = tables["critical_batch"]
     checked = table[(table["status"] == "ok") & (table["profiled"] > 0)]
@@ -178,19 +179,19 @@ def critical_batch_checked(tables: Tables, say: Words) -> Finding | None:
     seen = most["measured_batch_per_gpu"]
     by_profiler: str = f"first at batch {int(seen):,}" if words.is_known(seen) else "at no batch that was measured"
     sentence = (
-        f"{most['reason']} So says the model of the overlap; the profiler, on the {say.device} that waited least, sees "
-        f"it {by_profiler}."
+        f"{most['reason']} So says the model of the overlap; the profiler, on the {terms.device} that waited least, "
+        f"sees it {by_profiler}."
     )
-    return Finding(sentence, "critical_batch", 1, [f"ddp on {say.count(int(most['gpus']))}"])
+    return Finding(sentence, "critical_batch", 1, [f"ddp on {terms.count(int(most['gpus']))}"])
 
 
-def measuring_communication_costs(tables: Tables, say: Words) -> Finding | None:
+def measuring_communication_costs(tables: Tables, terms: Terms) -> Finding | None:
     """What the measurements of communication cost, beside the timing cells."""
     costs = {row["measured"]: row for row in words.rows(tables["costs"])}
     if not {"timing", "communication"} <= set(costs):
         return None
     more, timing = (words.figure(costs[name]["gpu_s"], 3) for name in ("communication", "timing"))
-    sentence = f"Measuring communication took {more} {say.device}-seconds, the timing cells {timing}."
+    sentence = f"Measuring communication took {more} {terms.device}-seconds, the timing cells {timing}."
     records = tables["records"]
     kinds = ["timing", *(kind for kind in ("collectives", "communication") if kind in set(records["kind"]))]
     return Finding(sentence, "records", len(records[records["kind"].isin(kinds)]), [f"{kind} cells" for kind in kinds])

@@ -14,7 +14,7 @@ from dpscale.present.comparison_charts import ratios
 from dpscale.present.comparison_views import Views, operation
 from dpscale.present.finding import count, extreme, place
 from dpscale.present.html import fill
-from dpscale.present.words import Row, Words
+from dpscale.present.words import Row, Terms
 from dpscale.vocabulary.quantities import MILLISECONDS, POINTS, SOFTWARE, TIMES
 
 # Properties that two environments of the same kind share.
@@ -39,12 +39,12 @@ class _Headline:
     subject: str
     quantity: str
     noun: str
-    place: Callable[[Row, Words], str]
+    place: Callable[[Row, Terms], str]
     effect: Callable[[Row], str]
 
 
-def _point(row: Row, say: Words) -> str:
-    return say.point(row)
+def _point(row: Row, terms: Terms) -> str:
+    return terms.point(row)
 
 
 def _ratio(row: Row) -> str:
@@ -55,7 +55,7 @@ _EPOCH = _Headline("compared_times", "epoch_s", "", _point, _ratio)
 _HEADLINES = (
     _Headline(
         "compared_speedup", "speedup", "Speedup",
-        lambda row, say: f"{row['scaling']}, {place(row, say)}", _ratio,
+        lambda row, terms: f"{row['scaling']}, {place(row, terms)}", _ratio,
     ),
     _Headline(
         "compared_communication", "communication_step_s", "Communication of a step by subtraction (E1)", _point,
@@ -64,12 +64,14 @@ _HEADLINES = (
     _Headline("compared_bandwidth", "bandwidth_gb_s", "Inferred bandwidth", _point, _ratio),
     _Headline(
         "compared_collectives", "bus_bandwidth_gb_s", "Bus bandwidth alone",
-        lambda row, say: f"{operation(row)} of {words.whole(row['message_bytes'])} bytes on {say.count(row['gpus'])}",
+        lambda row, terms: (
+            f"{operation(row)} of {words.whole(row['message_bytes'])} bytes on {terms.count(row['gpus'])}"
+        ),
         _ratio,
     ),
     _Headline(
         "compared_training", "test_accuracy", "Test accuracy",
-        lambda row, say: f"arm {row['arm']}",
+        lambda row, terms: f"arm {row['arm']}",
         lambda row: f"by {words.estimate(row, 'difference', POINTS, with_unit=True)}",
     ),
 )  # fmt: skip
@@ -77,11 +79,11 @@ _HEADLINES = (
 
 def render(compared: Compared) -> str:
     """The page as HTML. Pure, but for reading its own template."""
-    say = _words(compared)
+    terms = _terms(compared)
     epochs = _of(compared, _EPOCH)
     return fill(
         "comparison.html.j2",
-        say=say,
+        terms=terms,
         first=compared.first,
         second=compared.second,
         described=[_described(compared, name) for name in SIDES],
@@ -89,26 +91,28 @@ def render(compared: Compared) -> str:
         verdict=verdict(compared),
         warnings=warnings(compared),
         same_environment=_same_environment(compared),
-        views=Views(compared, say),
-        speeds=comparison_charts.speeds(epochs, compared, say),
-        epoch_times=comparison_charts.epoch_times(epochs, compared, say),
+        views=Views(compared, terms),
+        speeds=comparison_charts.speeds(epochs, compared, terms),
+        epoch_times=comparison_charts.epoch_times(epochs, compared, terms),
     )
 
 
 def verdict(compared: Compared) -> Verdict:
     """What the intervals say of the second study against the first."""
-    say = _words(compared)
+    terms = _terms(compared)
     epochs = _of(compared, _EPOCH)
     told = epochs.dropna(subset=["outcome"])
     outcomes = compared.tables["compared_outcomes"]
     of_epochs = _outcomes(outcomes, _EPOCH)
     sentences = [
-        _tally(told[told["scope"] == scope], of_epochs[scope], _EPOCH, f"Epochs, {words.scope(scope)}", say)
+        _tally(told[told["scope"] == scope], of_epochs[scope], _EPOCH, f"Epochs, {words.scope(scope)}", terms)
         for scope in sorted(of_epochs)
         if scope != ALL_SCOPES
     ]
     others = [
-        _tally(_of(compared, one).dropna(subset=["outcome"]), _outcomes(outcomes, one)[ALL_SCOPES], one, one.noun, say)
+        _tally(
+            _of(compared, one).dropna(subset=["outcome"]), _outcomes(outcomes, one)[ALL_SCOPES], one, one.noun, terms
+        )
         for one in _HEADLINES
     ]
     return Verdict(
@@ -140,8 +144,8 @@ def _cautions(compared: Compared) -> list[str]:
     """The cautions of both studies, each with whom it is about."""
     about: dict[str, list[str]] = {}
     for side in compared.sides:
-        say = Words.of(side.study.values, side.tables)
-        for sentence in (*_rejected(side), *cautions.of_records(side.tables, say)):
+        terms = Terms.of(side.study.values, side.tables)
+        for sentence in (*_rejected(side), *cautions.of_records(side.tables, terms)):
             about.setdefault(sentence, []).append(side.name)
     return [f"{' and '.join(names)}: {sentence}" for sentence, names in about.items()]
 
@@ -151,10 +155,10 @@ def _rejected(side: Side) -> list[str]:
     return [f"Records found and not used: {number:,}. They are damaged, or of other settings."] if number else []
 
 
-def _words(compared: Compared) -> Words:
-    both = [Words.of(side.study.values, side.tables) for side in compared.sides]
-    device = "worker" if "worker" in {say.device for say in both} else "GPU"
-    return Words(device, several_environments=False, synthetic=any(say.synthetic for say in both))
+def _terms(compared: Compared) -> Terms:
+    both = [Terms.of(side.study.values, side.tables) for side in compared.sides]
+    device = "worker" if "worker" in {terms.device for terms in both} else "GPU"
+    return Terms(device, several_environments=False, synthetic=any(terms.synthetic for terms in both))
 
 
 def _of(compared: Compared, headline: _Headline) -> pd.DataFrame:
@@ -187,7 +191,7 @@ def _by_chance(of_epochs: Mapping[str, Row]) -> str:
     return f"{words.figure(outcome['by_chance'], 2)} of {words.plural(outcome['with_interval'], 'epoch time')}"
 
 
-def _tally(told: pd.DataFrame, counts: Row, headline: _Headline, noun: str, say: Words) -> str:
+def _tally(told: pd.DataFrame, counts: Row, headline: _Headline, noun: str, terms: Terms) -> str:
     """How often which outcome, and the largest changes; "" where there is nothing to tell."""
     if not counts["number"]:
         return ""
@@ -200,10 +204,10 @@ def _tally(told: pd.DataFrame, counts: Row, headline: _Headline, noun: str, say:
     }
     parts = [f"{outcome} in {counts[name]:,}" for name, outcome in named.items() if counts[name]]
     middle = f", median {words.measured(counts['ratio_median'], TIMES)}" if subject.column == "ratio" else ""
-    return f"{noun}: {', '.join(parts)} of {counts['number']:,}{middle}.{_largest(told, headline, say)}"
+    return f"{noun}: {', '.join(parts)} of {counts['number']:,}{middle}.{_largest(told, headline, terms)}"
 
 
-def _largest(told: pd.DataFrame, headline: _Headline, say: Words) -> str:
+def _largest(told: pd.DataFrame, headline: _Headline, terms: Terms) -> str:
     """The largest changes to either side, of those beyond their intervals."""
     subject = SUBJECTS[headline.subject]
     sentences = []
@@ -211,7 +215,7 @@ def _largest(told: pd.DataFrame, headline: _Headline, say: Words) -> str:
         changed = told[told["outcome"] == outcome]
         if len(changed):
             row = extreme(changed, subject.column, largest)
-            sentences.append(f" {word}: {headline.place(row, say)}, {headline.effect(row)}.")
+            sentences.append(f" {word}: {headline.place(row, terms)}, {headline.effect(row)}.")
     return "".join(sentences)
 
 

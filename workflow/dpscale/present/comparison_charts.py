@@ -7,7 +7,7 @@ from dpscale.present import words
 from dpscale.present.figure import Figure, figure, points
 from dpscale.present.finding import extreme
 from dpscale.present.panel import Panel, Point, Reference, Series
-from dpscale.present.words import Words
+from dpscale.present.words import Terms
 from dpscale.vocabulary.quantities import BATCH, EPOCH, TIMES
 
 # Characters that fit beside a line.
@@ -15,7 +15,7 @@ _LABEL_LENGTH = 14
 _COLOURS = ("var(--single)", "var(--dp)")
 
 
-def speeds(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
+def speeds(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figure:
     """Times as fast as the first study against batch per GPU: a panel for every scope."""
     panels = []
     for scope, part in epochs.dropna(subset=["ratio"]).groupby("scope"):
@@ -27,9 +27,9 @@ def speeds(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
                 place=words.capitalised(words.scope(str(scope))),
                 quantity=(
                     f"Epoch time of {compared.first.name} over that of {compared.second.name} against batch per "
-                    f"{say.device} in images; one line for each strategy × {say.devices}"
+                    f"{terms.device} in images; one line for each strategy × {terms.devices}"
                 ),
-                x_title=say.heading_of(BATCH),
+                x_title=terms.heading_of(BATCH),
                 y_title=f"Times as fast, {TIMES.shown}",
                 unit=TIMES.shown,
                 series=[
@@ -42,7 +42,7 @@ def speeds(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
     return figure("speeds", panels)
 
 
-def epoch_times(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
+def epoch_times(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figure:
     """Epoch time in s of both studies against batch per GPU: a panel for every strategy × GPUs, compute scope (or the
     first there is)."""
     in_scope = epochs[epochs["scope"] == min(epochs["scope"], default="")].dropna(subset=list(SIDES))
@@ -55,8 +55,8 @@ def epoch_times(epochs: pd.DataFrame, compared: Compared, say: Words) -> Figure:
             Panel(
                 heading=f"{_range(part)} as fast",
                 place=f"{strategy} × {gpus}",
-                quantity=f"Epoch time in s against batch per {say.device} in images; one line for each study",
-                x_title=say.heading_of(BATCH),
+                quantity=f"Epoch time in s against batch per {terms.device} in images; one line for each study",
+                x_title=terms.heading_of(BATCH),
                 y_title=EPOCH.heading,
                 unit=EPOCH.unit.shown,
                 series=[

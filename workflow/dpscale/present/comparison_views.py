@@ -8,7 +8,7 @@ import pandas as pd
 from dpscale.analyse.comparison import SIDES, Compared
 from dpscale.present import words
 from dpscale.present.view import Column, View, column_of, point, view_of
-from dpscale.present.words import Row, Words
+from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, MILLISECONDS, SPEEDUP, STEP, TIMES, Unit, quantity
 
@@ -28,7 +28,7 @@ class Views:
     """The tables of two studies that the page shows."""
 
     compared: Compared
-    say: Words
+    terms: Terms
 
     def epoch_times(self) -> View:
         table = self._of("compared_times", "epoch_s")
@@ -43,13 +43,13 @@ class Views:
     def speedup(self) -> View:
         table = self.compared.tables["compared_speedup"]
         columns = [
-            column_of(quantity("scaling"), self.say),
+            column_of(quantity("scaling"), self.terms),
             *self._point(table),
             *self._figures(SPEEDUP.unit),
             self._over(),
             _OUTCOME,
         ]
-        return self._view("speedup", "compared_speedup", f"Speedup over 1 {self.say.device}, ×", table, columns)
+        return self._view("speedup", "compared_speedup", f"Speedup over 1 {self.terms.device}, ×", table, columns)
 
     def communication(self) -> View:
         table = self.compared.tables["compared_communication"]
@@ -67,8 +67,8 @@ class Views:
         table = self.compared.tables["compared_collectives"]
         columns = [
             Column("Operation", operation, is_number=False),
-            column_of(quantities.GPUS, self.say),
-            column_of(quantities.MESSAGE, self.say),
+            column_of(quantities.GPUS, self.terms),
+            column_of(quantities.MESSAGE, self.terms),
             *self._figures(GB_PER_S),
             self._over(),
             _OUTCOME,
@@ -79,7 +79,7 @@ class Views:
     def training(self) -> View:
         table = self.compared.tables["compared_training"]
         columns = [
-            column_of(quantities.ARM, self.say),
+            column_of(quantities.ARM, self.terms),
             _QUANTITY,
             *self._figures(None),
             self._less(_unit),
@@ -110,7 +110,7 @@ class Views:
         return table[table["quantity"] == quantity]
 
     def _point(self, table: pd.DataFrame) -> list[Column]:
-        return point(table, self.say, with_environment=False)
+        return point(table, self.terms, with_environment=False)
 
     def _figures(self, unit: Unit | None) -> list[Column]:
         """Both figures in this unit, None for that of the row's quantity."""

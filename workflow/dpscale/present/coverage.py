@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dpscale.present import words
-from dpscale.present.words import Row, Words
+from dpscale.present.words import Row, Terms
 
 _GRID_ROWS = 200
 _GRID_COLUMNS = 24
@@ -56,9 +56,9 @@ class MissingCell:
     log: str
 
 
-def grid(times: pd.DataFrame, say: Words) -> Grid:
+def grid(times: pd.DataFrame, terms: Terms) -> Grid:
     """The state of every configuration of the study."""
-    cells = _cells(times, say)
+    cells = _cells(times, terms)
     lines = sorted({(strategy, gpus) for strategy, gpus, _ in cells}, key=_plain_first)
     batches = sorted({batch for *_, batch in cells})
     states = sorted({cell.word for cell in cells.values()})
@@ -67,27 +67,27 @@ def grid(times: pd.DataFrame, say: Words) -> Grid:
     for strategy, gpus in lines[:_GRID_ROWS]:
         found = {batch: cells.get((strategy, gpus, batch), Cell(_NOT_PLANNED, "")) for batch in batches}
         line = list(found.values()) if by_batch else _counts(found.values(), states)
-        grid_rows.append((f"{strategy}, {say.count(gpus)}", line))
+        grid_rows.append((f"{strategy}, {terms.count(gpus)}", line))
     columns = [f"{batch:,}" for batch in batches] if by_batch else states
-    return Grid(columns, grid_rows, len(lines) - len(grid_rows), counts_states=not by_batch)
+    return Grid(columns, grid_rows, words.left_out(lines, len(grid_rows)), counts_states=not by_batch)
 
 
-def absences(times: pd.DataFrame, counted: pd.DataFrame, say: Words) -> list[Absence]:
+def absences(times: pd.DataFrame, counted: pd.DataFrame, terms: Terms) -> list[Absence]:
     """Every state but `ok` with its reason and its configurations, the most frequent first, as they were `counted`."""
     which: dict[tuple[str, str], dict[str, None]] = {}
     for row in words.rows(words.in_order(times[times["status"] != "ok"])):
         points = which.setdefault((words.state(row["status"]), _reason(row)), {})
-        points[f"{row['strategy']} × {row['gpus']} at {row['batch_per_gpu']:,}{say.environment(row)}"] = None
+        points[f"{row['strategy']} × {row['gpus']} at {row['batch_per_gpu']:,}{terms.environment(row)}"] = None
     numbers = {(words.state(row["status"]), _reason(row)): int(row["configurations"]) for row in words.rows(counted)}
     found = [Absence(*key, numbers[key], words.listed(list(points))) for key, points in which.items()]
     return sorted(found, key=lambda absence: absence.number, reverse=True)
 
 
-def missing_cells(missing: pd.DataFrame, say: Words) -> list[MissingCell]:
+def missing_cells(missing: pd.DataFrame, terms: Terms) -> list[MissingCell]:
     """Every planned cell without a record, those that failed first."""
     return [
         MissingCell(
-            _job(row, say),
+            _job(row, terms),
             row["status"],
             row["reason"],
             row["log"] if words.is_known(row["log"]) else "",
@@ -96,17 +96,17 @@ def missing_cells(missing: pd.DataFrame, say: Words) -> list[MissingCell]:
     ]
 
 
-def _job(row: Row, say: Words) -> str:
+def _job(row: Row, terms: Terms) -> str:
     """Timing needs no name: it is what a study is about."""
     if row["kind"] == "training":
         return f"training of arm {row['arm']}, seed {int(row['seed'])}"
     run = f"run {int(row['run'])}"
     if row["kind"] == "collectives":
-        return f"collectives on {say.count(int(row['gpus']))}, {run}"
-    return f"{'communication of ' if row['kind'] == 'communication' else ''}{say.point(row)}, {run}"
+        return f"collectives on {terms.count(int(row['gpus']))}, {run}"
+    return f"{'communication of ' if row['kind'] == 'communication' else ''}{terms.point(row)}, {run}"
 
 
-def _cells(times: pd.DataFrame, say: Words) -> Mapping[tuple[str, int, int], Cell]:
+def _cells(times: pd.DataFrame, terms: Terms) -> Mapping[tuple[str, int, int], Cell]:
     """One cell a configuration. Where scopes or environments differ, their words stand side by side."""
     found: dict[tuple[str, int, int], tuple[dict[str, None], dict[str, None]]] = {}
     for row in words.rows(words.in_order(times)):

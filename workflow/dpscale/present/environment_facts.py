@@ -7,7 +7,7 @@ import pandas as pd
 
 from dpscale.present import words
 from dpscale.present.finding import extreme
-from dpscale.present.words import Row, Tables, Words
+from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import GB_PER_S, MIB
 
 
@@ -25,22 +25,22 @@ class EnvironmentFacts:
     facts: Sequence[Fact]
 
 
-def environment_facts(tables: Tables, say: Words) -> list[EnvironmentFacts]:
+def environment_facts(tables: Tables, terms: Terms) -> list[EnvironmentFacts]:
     """The facts of every environment."""
-    return [_facts(row, tables, say) for row in words.rows(tables["environments"])]
+    return [_facts(row, tables, terms) for row in words.rows(tables["environments"])]
 
 
-def _facts(row: Row, tables: Tables, say: Words) -> EnvironmentFacts:
+def _facts(row: Row, tables: Tables, terms: Terms) -> EnvironmentFacts:
     collectives, copies = (
         tables[name][tables[name]["environment"].astype(str) == str(row["environment"])]
         for name in ("collectives", "peer_copies")
     )
     facts = [
-        ("Environment", words.text(row["environment"]) if say.several_environments else words.ABSENT),
-        (words.capitalised(say.device), words.text(row["device_model"])),
+        ("Environment", words.text(row["environment"]) if terms.several_environments else words.ABSENT),
+        (words.capitalised(terms.device), words.text(row["device_model"])),
         ("Links", words.text(row["links"])),
-        ("Copies from one to another", _peer_copies(copies, say)),
-        ("Allreduce, largest message", _allreduce(collectives, say)),
+        ("Copies from one to another", _peer_copies(copies, terms)),
+        ("Allreduce, largest message", _allreduce(collectives, terms)),
         ("CPU", words.text(row["cpu_model"])),
         ("Software", _software(row)),
         ("Hosts", words.text(row["hosts"])),
@@ -49,7 +49,7 @@ def _facts(row: Row, tables: Tables, say: Words) -> EnvironmentFacts:
     return EnvironmentFacts(name, [Fact(name, value) for name, value in facts if value != words.ABSENT])
 
 
-def _peer_copies(copies: pd.DataFrame, say: Words) -> str:
+def _peer_copies(copies: pd.DataFrame, terms: Terms) -> str:
     """`388 GB/s (387 to 389 in 12 directions, 4 GPUs, 256 MiB)`: the median and the range over directed pairs."""
     if copies.empty:
         return words.ABSENT
@@ -58,10 +58,10 @@ def _peer_copies(copies: pd.DataFrame, say: Words) -> str:
     low, high = (words.figure(row[f"bus_bandwidth_gb_s_{end}"], 3) for end in ("low", "high"))
     directions = words.plural(int(row["directions"]), "direction")
     size = words.measured(row["message_bytes"], MIB)
-    return f"{middle} ({low} to {high} in {directions}, {say.count(int(row['gpus']))}, {size})"
+    return f"{middle} ({low} to {high} in {directions}, {terms.count(int(row['gpus']))}, {size})"
 
 
-def _allreduce(collectives: pd.DataFrame, say: Words) -> str:
+def _allreduce(collectives: pd.DataFrame, terms: Terms) -> str:
     """`355 GB/s [354, 355] bus bandwidth (4 GPUs, 1 GiB)`."""
     found = _on_most(collectives[collectives["operation"] == "allreduce"]).dropna(subset=["bus_bandwidth_gb_s"])
     if found.empty:
@@ -69,7 +69,7 @@ def _allreduce(collectives: pd.DataFrame, say: Words) -> str:
     row = words.rows(found.sort_values("message_bytes").tail(1))[0]
     rate = words.estimate(row, "bus_bandwidth_gb_s", GB_PER_S, with_unit=True)
     size = words.measured(row["message_bytes"], MIB)
-    return f"{rate} bus bandwidth ({say.count(int(row['gpus']))}, {size})"
+    return f"{rate} bus bandwidth ({terms.count(int(row['gpus']))}, {size})"
 
 
 def _on_most(collectives: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dpscale.analyse.claims import CLAIMS
 from dpscale.present import words
-from dpscale.present.words import Row, Tables, Words
+from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT, quantity
 
 _CELLS_NAMED = 6
@@ -43,12 +43,12 @@ class Count:
         return f"{self.number:,} of {self.of:,}"
 
 
-Predicate = Callable[[Tables, Words], Finding | None]
+Predicate = Callable[[Tables, Terms], Finding | None]
 
 
-def finding(sentence: str, view: str, rows: Sequence[Row], say: Words) -> Finding:
+def finding(sentence: str, view: str, rows: Sequence[Row], terms: Terms) -> Finding:
     """A finding that rests on these rows of configurations."""
-    return Finding(sentence, view, len(rows), _places(rows, say))
+    return Finding(sentence, view, len(rows), _places(rows, terms))
 
 
 def holding(tables: Tables, claim: str) -> list[Row]:
@@ -68,12 +68,12 @@ def count(tables: Tables, claim: str) -> Count:
     return Count(int(row["number"]), int(row["of"]))
 
 
-def _places(rows: Sequence[Row], say: Words) -> list[str]:
+def _places(rows: Sequence[Row], terms: Terms) -> list[str]:
     """`ddp × 4 at 32, 128 (compute scope)`: batches stand together. Tables of ddp alone have no column for it."""
     batches: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         scope = f" ({words.scope(row['scope'])})" if "scope" in row else ""
-        place = f"{row.get('strategy', 'ddp')} × {row['gpus']}", f"{scope}{say.environment(row)}"
+        place = f"{row.get('strategy', 'ddp')} × {row['gpus']}", f"{scope}{terms.environment(row)}"
         batches.setdefault(place, {})[f"{int(row['batch_per_gpu']):,}"] = None
     return [f"{who} at {words.listed(list(found))}{where}" for (who, where), found in batches.items()]
 
@@ -89,8 +89,8 @@ def extreme(rows: pd.DataFrame | Sequence[Row], name: str, largest: bool, by_siz
     return (max if largest else min)(known, key=lambda row: abs(row[name]) if by_size else row[name])
 
 
-def place(row: Row, say: Words) -> str:
-    return f"{say.point(row)} ({words.scope(row['scope'])})"
+def place(row: Row, terms: Terms) -> str:
+    return f"{terms.point(row)} ({words.scope(row['scope'])})"
 
 
 def multiple(row: Row, name: str) -> str:

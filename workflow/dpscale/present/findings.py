@@ -43,16 +43,16 @@ from dpscale.present.training_findings import (
     remedies_within_the_spread,
     statistics_of_workers,
 )
-from dpscale.present.words import Row, Tables, Words
+from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import SPEEDUP, quantity
 
 
-def findings(tables: Tables, say: Words) -> list[Finding]:
+def findings(tables: Tables, terms: Terms) -> list[Finding]:
     """What these tables make true."""
-    return [found for predicate in FINDINGS if (found := predicate(tables, say))]
+    return [found for predicate in FINDINGS if (found := predicate(tables, terms))]
 
 
-def largest_speedup(tables: Tables, say: Words) -> Finding | None:
+def largest_speedup(tables: Tables, terms: Terms) -> Finding | None:
     """Weak scaling: the best configuration whose interval lies above 1."""
     gains = with_interval(_scaling(tables, "weak"), "speedup")
     gains = gains[gains["speedup_low"] > 1]
@@ -60,15 +60,15 @@ def largest_speedup(tables: Tables, say: Words) -> Finding | None:
         return None
     best = extreme(gains, "speedup", largest=True)
     return finding(
-        f"The largest weak speedup is {multiple(best, 'speedup')} with {place(best, say)}: "
+        f"The largest weak speedup is {multiple(best, 'speedup')} with {place(best, terms)}: "
         f"{_in_place_of_baseline(best)}, an efficiency of {percent(best['efficiency'])}.",
         "speedup",
         [best],
-        say,
+        terms,
     )
 
 
-def more_devices_slower(tables: Tables, say: Words) -> Finding | None:
+def more_devices_slower(tables: Tables, terms: Terms) -> Finding | None:
     """Weak scaling: configurations whose speedup lies wholly below 1."""
     claim = "more devices are slower"
     slower = holding(tables, claim)
@@ -76,16 +76,16 @@ def more_devices_slower(tables: Tables, say: Words) -> Finding | None:
         return None
     worst = extreme(slower, "speedup", largest=False)
     return finding(
-        f"More {say.devices} are slower than 1 in {count(tables, claim).among('comparison')}. "
-        f"The worst is {place(worst, say)}: {_in_place_of_baseline(worst)}, "
+        f"More {terms.devices} are slower than 1 in {count(tables, claim).among('comparison')}. "
+        f"The worst is {place(worst, terms)}: {_in_place_of_baseline(worst)}, "
         f"a speedup of {multiple(worst, 'speedup')}.",
         "speedup",
         slower,
-        say,
+        terms,
     )
 
 
-def batch_that_pays(tables: Tables, say: Words) -> Finding | None:
+def batch_that_pays(tables: Tables, terms: Terms) -> Finding | None:
     """On the most devices: the batch from which on all speedups are above 1, where smaller ones are not."""
     compared = with_interval(_scaling(tables, "weak"), "speedup")
     compared = compared[compared["scope"] == "compute"]
@@ -102,14 +102,14 @@ def batch_that_pays(tables: Tables, say: Words) -> Finding | None:
         first, last_losing = words.rows(paying)[0], words.rows(losing)[-1]
         rows += [last_losing, *words.rows(paying)]
         parts.append(
-            f"{first['strategy']} on {say.count(first['gpus'])} pays from batch {first['batch_per_gpu']:,} "
-            f"per {say.device} on ({multiple(first, 'speedup')}), not yet at {last_losing['batch_per_gpu']:,} "
-            f"({multiple(last_losing, 'speedup')}){say.environment(first)}"
+            f"{first['strategy']} on {terms.count(first['gpus'])} pays from batch {first['batch_per_gpu']:,} "
+            f"per {terms.device} on ({multiple(first, 'speedup')}), not yet at {last_losing['batch_per_gpu']:,} "
+            f"({multiple(last_losing, 'speedup')}){terms.environment(first)}"
         )
-    return finding(f"In the compute scope {'; '.join(parts)}.", "speedup", rows, say) if parts else None
+    return finding(f"In the compute scope {'; '.join(parts)}.", "speedup", rows, terms) if parts else None
 
 
-def ddp_against_dp(tables: Tables, say: Words) -> Finding | None:
+def ddp_against_dp(tables: Tables, terms: Terms) -> Finding | None:
     """Where the epoch of one strategy is shorter than another's, interval against interval, in the same place."""
     claim = "one strategy is faster"
     faster = holding(tables, claim)
@@ -121,14 +121,14 @@ def ddp_against_dp(tables: Tables, say: Words) -> Finding | None:
     return finding(
         f"{strategy} is faster than {other} in {count(tables, claim).among('comparison')}, by up to {ratio}: "
         f"{words.figure(most['epoch_s'])} s against {words.figure(most['other_epoch_s'])} s an epoch for "
-        f"{place(most, say)}.",
+        f"{place(most, terms)}.",
         "times",
         [{**row, "strategy": row[name]} for name in ("strategy", "other_strategy") for row in faster],
-        say,
+        terms,
     )
 
 
-def loader_hides_speedup(tables: Tables, say: Words) -> Finding | None:
+def loader_hides_speedup(tables: Tables, terms: Terms) -> Finding | None:
     """Where the speedup with the DataLoader in the clock lies wholly below the one without."""
     claim = "the DataLoader hides speedup"
     hidden = holding(tables, claim)
@@ -137,15 +137,15 @@ def loader_hides_speedup(tables: Tables, say: Words) -> Finding | None:
     most = extreme(hidden, "speedup_ratio", largest=True)
     return finding(
         f"The DataLoader hides speedup in {count(tables, claim).among('comparison')}: "
-        f"{say.point(most)} has {multiple(most, 'speedup')} without it in the clock and "
+        f"{terms.point(most)} has {multiple(most, 'speedup')} without it in the clock and "
         f"{words.measured(most['end_to_end_speedup'], SPEEDUP.unit)} with it.",
         "speedup",
         [{**row, "scope": scope} for scope in ("compute", "end_to_end") for row in hidden],
-        say,
+        terms,
     )
 
 
-def largest_communication_share(tables: Tables, say: Words) -> Finding | None:
+def largest_communication_share(tables: Tables, terms: Terms) -> Finding | None:
     """The configuration that loses most of its epoch to what is not compute, where that is resolved."""
     resolved = with_interval(words.ok(tables["communication"]), "communication_s")
     resolved = resolved[resolved["communication_s_low"] > 0]
@@ -155,25 +155,25 @@ def largest_communication_share(tables: Tables, say: Words) -> Finding | None:
     return finding(
         f"Communication and overhead, inferred by subtraction, take up to "
         f"{percent(most['communication_share'])} of the epoch: {words.figure(most['communication_s'])} s "
-        f"of {words.figure(most['epoch_s'])} s with {say.point(most)}.",
+        f"of {words.figure(most['epoch_s'])} s with {terms.point(most)}.",
         "communication",
         [most],
-        say,
+        terms,
     )
 
 
-def inferred_bandwidth(tables: Tables, say: Words) -> Finding | None:
+def inferred_bandwidth(tables: Tables, terms: Terms) -> Finding | None:
     """The range of the inferred bandwidth where it is resolvable."""
     resolved = words.ok(tables["bandwidth"])
     if len(resolved) < 2:
         return None
     low, high = (extreme(resolved, "bandwidth_gb_s", largest) for largest in (False, True))
-    lowest, highest = (f"{words.figure(row['bandwidth_gb_s'], 3)} GB/s ({say.point(row)})" for row in (low, high))
+    lowest, highest = (f"{words.figure(row['bandwidth_gb_s'], 3)} GB/s ({terms.point(row)})" for row in (low, high))
     sentence = f"The inferred bandwidth lies between {lowest} and {highest}."
-    return finding(sentence, "bandwidth", [low, high], say)
+    return finding(sentence, "bandwidth", [low, high], terms)
 
 
-def bandwidth_not_resolvable(tables: Tables, say: Words) -> Finding | None:
+def bandwidth_not_resolvable(tables: Tables, terms: Terms) -> Finding | None:
     """How often the communication time cannot be told from zero."""
     claim = "bandwidth is not resolvable"
     unresolved = holding(tables, claim)
@@ -184,11 +184,11 @@ def bandwidth_not_resolvable(tables: Tables, say: Words) -> Finding | None:
         "communication time is not wholly above zero.",
         "bandwidth",
         unresolved,
-        say,
+        terms,
     )
 
 
-def two_ways_disagree(tables: Tables, say: Words) -> Finding | None:
+def two_ways_disagree(tables: Tables, terms: Terms) -> Finding | None:
     """Where speedup from epoch times and from step times, which should be equal, have disjoint intervals."""
     claim = "epochs and steps disagree"
     apart = holding(tables, claim)
@@ -198,14 +198,14 @@ def two_ways_disagree(tables: Tables, say: Words) -> Finding | None:
     return finding(
         f"Speedup from epoch times and from step times disagree in {count(tables, claim).among('comparison')}, by "
         f"{percent(most['steps_disagree_by'])} at most: {multiple(most, 'speedup')} and "
-        f"{multiple(most, 'speedup_from_steps')} with {place(most, say)}.",
+        f"{multiple(most, 'speedup_from_steps')} with {place(most, terms)}.",
         "speedup",
         apart,
-        say,
+        terms,
     )
 
 
-def faster_than_ideal(tables: Tables, say: Words) -> Finding | None:
+def faster_than_ideal(tables: Tables, terms: Terms) -> Finding | None:
     """Efficiency wholly above 100 %: rarely true, more often a sign that the baseline is too slow."""
     claim = "efficiency is above 100 %"
     above = holding(tables, claim)
@@ -214,14 +214,14 @@ def faster_than_ideal(tables: Tables, say: Words) -> Finding | None:
     most = extreme(above, "efficiency", largest=True)
     return finding(
         f"Efficiency lies above 100 % in {count(tables, claim).among('comparison')}, which asks for an explanation: "
-        f"{with_unit(most, 'efficiency')} with {place(most, say)}, {most['scaling']} scaling.",
+        f"{with_unit(most, 'efficiency')} with {place(most, terms)}, {most['scaling']} scaling.",
         "speedup",
         above,
-        say,
+        terms,
     )
 
 
-def strong_scaling(tables: Tables, say: Words) -> Finding | None:
+def strong_scaling(tables: Tables, terms: Terms) -> Finding | None:
     """Strong scaling: the best configuration, whether it gains or not."""
     compared = with_interval(_scaling(tables, "strong"), "speedup")
     if compared.empty:
@@ -229,14 +229,14 @@ def strong_scaling(tables: Tables, say: Words) -> Finding | None:
     best = extreme(compared, "speedup", largest=True)
     return finding(
         "With the global batch held fixed (strong scaling) the best speedup is "
-        f"{multiple(best, 'speedup')}, at global batch {best['global_batch']:,} with {place(best, say)}.",
+        f"{multiple(best, 'speedup')}, at global batch {best['global_batch']:,} with {place(best, terms)}.",
         "speedup",
         [best],
-        say,
+        terms,
     )
 
 
-def memory_ends(tables: Tables, say: Words) -> Finding | None:
+def memory_ends(tables: Tables, terms: Terms) -> Finding | None:
     """The largest batch that one device holds, where a larger one ran out of memory."""
     times = tables["times"]
     parts: list[str] = []
@@ -251,10 +251,10 @@ def memory_ends(tables: Tables, say: Words) -> Finding | None:
         peak = largest["peak_memory_bytes"]
         used = f" (peak {words.measured(peak, quantity('peak_memory_bytes').unit)})" if words.is_known(peak) else ""
         parts.append(
-            f"1 {say.device} holds a batch of {largest['batch_per_gpu']:,} images{used} "
-            f"and runs out of memory at {smallest['batch_per_gpu']:,}{say.environment(largest)}"
+            f"1 {terms.device} holds a batch of {largest['batch_per_gpu']:,} images{used} "
+            f"and runs out of memory at {smallest['batch_per_gpu']:,}{terms.environment(largest)}"
         )
-    return finding(f"Memory ends the series: {'; '.join(parts)}.", "times", rows, say) if parts else None
+    return finding(f"Memory ends the series: {'; '.join(parts)}.", "times", rows, terms) if parts else None
 
 
 FINDINGS: tuple[Predicate, ...] = (

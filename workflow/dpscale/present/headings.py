@@ -9,33 +9,33 @@ import pandas as pd
 
 from dpscale.present import words
 from dpscale.present.finding import extreme, percent, with_unit
-from dpscale.present.words import Row, Words
+from dpscale.present.words import Row, Terms
 from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, KIB, MILLISECONDS, SPEEDUP, Quantity
 
 
-def epoch_time(part: pd.DataFrame, say: Words) -> str:
+def epoch_time(part: pd.DataFrame, terms: Terms) -> str:
     """`Shortest epoch: 0.545 s, dp on 4 GPUs at batch 8,192; on 1 GPU 2.13 s`."""
     measured = words.ok(part)
     shortest = extreme(measured, "epoch_s", largest=False)
-    heading = f"Shortest epoch: {words.measured(shortest['epoch_s'], EPOCH.unit)}, {_point(shortest, say)}"
+    heading = f"Shortest epoch: {words.measured(shortest['epoch_s'], EPOCH.unit)}, {_point(shortest, terms)}"
     alone = measured[measured["gpus"] == 1]
     if shortest["gpus"] == 1 or alone.empty:
         return heading
     shortest_alone = extreme(alone, "epoch_s", largest=False)
-    return f"{heading}; on {say.count(1)} {words.measured(shortest_alone['epoch_s'], EPOCH.unit)}"
+    return f"{heading}; on {terms.count(1)} {words.measured(shortest_alone['epoch_s'], EPOCH.unit)}"
 
 
-def speedup(measured: pd.DataFrame, scaling: str, say: Words) -> str:
+def speedup(measured: pd.DataFrame, scaling: str, terms: Terms) -> str:
     """`ddp on 4 GPUs: 3.95× at batch 8,192, 0.39× at 32`: the best and the worst on the most GPUs."""
     largest = measured[measured["gpus"] == measured["gpus"].max()]
     best, worst = (extreme(largest, "speedup", largest=is_best) for is_best in (True, False))
     batch, name = ("batch_per_gpu", "batch") if scaling == "weak" else ("global_batch", "global batch")
     most, least = (words.measured(row["speedup"], SPEEDUP.unit) for row in (best, worst))
-    heading = f"{_configuration(best, say)}: {most} at {name} {int(best[batch]):,}"
+    heading = f"{_configuration(best, terms)}: {most} at {name} {int(best[batch]):,}"
     return heading if len(largest) == 1 else f"{heading}, {least} at {int(worst[batch]):,}"
 
 
-def step(part: pd.DataFrame, names: Mapping[str, str], say: Words) -> str:
+def step(part: pd.DataFrame, names: Mapping[str, str], terms: Terms) -> str:
     """`dp on 4 GPUs: at batch 32 idle is 92.6 % of a step, at 8,192 compute is 96.8 %`: the largest parts.
 
     `names` are those of the columns of shares.
@@ -43,62 +43,62 @@ def step(part: pd.DataFrame, names: Mapping[str, str], say: Words) -> str:
     ordered = words.rows(part.sort_values("batch_per_gpu"))
     first, last = ordered[0], ordered[-1]
     heading = (
-        f"{_configuration(first, say)}: at batch {int(first['batch_per_gpu']):,} {_largest(first, names)} of a step"
+        f"{_configuration(first, terms)}: at batch {int(first['batch_per_gpu']):,} {_largest(first, names)} of a step"
     )
     if first is last:
         return heading
     return f"{heading}, at {int(last['batch_per_gpu']):,} {_largest(last, names)}"
 
 
-def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], say: Words) -> str:
+def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> str:
     """`dp on 4 GPUs at batch 128: 0.436 ms by E5 alone, 26.3 ms by E1 subtraction`: where they are furthest apart.
 
     Of the estimates above zero with their intervals.
     """
     if part["estimates_apart"].isna().all():
-        return f"{_configuration(words.rows(part)[0], say)}: no estimate is above zero with its interval"
+        return f"{_configuration(words.rows(part)[0], terms)}: no estimate is above zero with its interval"
     row = extreme(part, "estimates_apart", largest=True)
     above_zero = [
         one for one in drawn if words.is_known(row[one.column]) and row[one.column] > 0 and row[f"{one.column}_low"] > 0
     ]
     ends = [choose(above_zero, key=lambda one: row[one.column]) for choose in (min, max)]
     named = [f"{words.measured(row[one.column], MILLISECONDS)} ({one.short})" for one in dict.fromkeys(ends)]
-    return f"{_point(row, say)}: {' to '.join(named)} a step"
+    return f"{_point(row, terms)}: {' to '.join(named)} a step"
 
 
-def bandwidth(collectives: pd.DataFrame, steps: pd.DataFrame, say: Words) -> str:
+def bandwidth(collectives: pd.DataFrame, steps: pd.DataFrame, terms: Terms) -> str:
     """`4 GPUs: a step's bandwidth is at most 108 GB/s (ddp at batch 128), allreduce alone reaches 302 GB/s`."""
     inferred = words.ok(steps).dropna(subset=["bandwidth_gb_s", "bus_bandwidth_gb_s"])
     if inferred.empty:
         most = extreme(collectives, "bus_bandwidth_gb_s", largest=True)
         size = words.whole(KIB.of(most["message_bytes"]))
         of = f"{str(most['operation']).replace('_', '-')} of {size} {KIB.shown}"
-        return f"{say.count(int(most['gpus']))}: {_rate(most, 'bus_bandwidth_gb_s')} at most, with {of}"
+        return f"{terms.count(int(most['gpus']))}: {_rate(most, 'bus_bandwidth_gb_s')} at most, with {of}"
     best = extreme(inferred, "bandwidth_gb_s", largest=True)
     return (
-        f"{say.count(int(best['gpus']))}: inferred bandwidth is at most {_rate(best, 'bandwidth_gb_s')} "
+        f"{terms.count(int(best['gpus']))}: inferred bandwidth is at most {_rate(best, 'bandwidth_gb_s')} "
         f"({best['strategy']} at batch {int(best['batch_per_gpu']):,}), allreduce alone reaches "
         f"{_rate(best, 'bus_bandwidth_gb_s')}"
     )
 
 
-def held_out(scored: pd.DataFrame, say: Words) -> str:
+def held_out(scored: pd.DataFrame, terms: Terms) -> str:
     """`Step on 4 GPUs predicted from 2: at most 0.88 % off, at batch 32`."""
     most = extreme(scored, "relative_error", largest=True, by_size=True)
     return (
-        f"Step on {say.count(int(most['gpus']))} predicted from {int(most['calibrated_on_gpus'])}: "
+        f"Step on {terms.count(int(most['gpus']))} predicted from {int(most['calibrated_on_gpus'])}: "
         f"{'at most ' if len(scored) > 1 else ''}{percent(most['relative_error'], digits=2)} off, "
         f"at batch {int(most['batch_per_gpu']):,}"
     )
 
 
-def forecast(expected: pd.DataFrame, say: Words) -> str:
+def forecast(expected: pd.DataFrame, terms: Terms) -> str:
     """`Forecast for 1,024 GPUs: efficiency 79.0 % [12.6, 89.3] at batch 32, 99.0 % [96.1, 99.2] at 8,192`."""
     largest = expected[expected["gpus"] == expected["gpus"].max()]
     ends = words.rows(largest.sort_values("batch_per_gpu"))
     first, last = ends[0], ends[-1]
     heading = (
-        f"Forecast for {say.count(int(first['gpus']))}: efficiency {with_unit(first, 'efficiency')} "
+        f"Forecast for {terms.count(int(first['gpus']))}: efficiency {with_unit(first, 'efficiency')} "
         f"at batch {int(first['batch_per_gpu']):,}"
     )
     if first is last:
@@ -142,9 +142,9 @@ def _rate(row: Row, name: str) -> str:
     return words.measured(row[name], GB_PER_S)
 
 
-def _configuration(row: Row, say: Words) -> str:
-    return f"{row['strategy']} on {say.count(int(row['gpus']))}"
+def _configuration(row: Row, terms: Terms) -> str:
+    return f"{row['strategy']} on {terms.count(int(row['gpus']))}"
 
 
-def _point(row: Row, say: Words) -> str:
-    return f"{_configuration(row, say)} at batch {int(row['batch_per_gpu']):,}"
+def _point(row: Row, terms: Terms) -> str:
+    return f"{_configuration(row, terms)} at batch {int(row['batch_per_gpu']):,}"

@@ -10,7 +10,7 @@ from dpscale.present.environment_facts import environment_facts
 from dpscale.present.findings import findings
 from dpscale.present.html import fill
 from dpscale.present.verdict import WORTH, verdict
-from dpscale.present.words import Tables, Words
+from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT
 
 _NETWORKS = {
@@ -25,58 +25,60 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
     `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files. Pure, but for
     reading its own template.
     """
-    say = Words.of(study, tables)
+    terms = Terms.of(study, tables)
     return fill(
         "page.html.j2",
         study=study,
-        say=say,
+        terms=terms,
         network=_network(study),
-        devices=_devices(study, tables, say),
+        devices=_devices(study, tables, terms),
         measured=_dates(tables),
         commit=_commit(tables),
-        verdict=verdict(tables, say),
+        verdict=verdict(tables, terms),
         worth=words.measured(WORTH, PERCENT, digits=2),
         target=words.measured(study["training"]["target_accuracy"], PERCENT, digits=2),
         cautions=cautions(study, tables),
-        environment_facts=environment_facts(tables, say),
-        findings=findings(tables, say),
-        grid=coverage.grid(tables["times"], say),
-        absences=coverage.absences(tables["times"], tables["absences"], say),
-        missing_cells=coverage.missing_cells(tables["missing"], say),
-        epoch_time=charts.epoch_time(tables["times"], say),
-        weak=charts.speedup(tables["speedup"], "weak", say),
-        strong=charts.speedup(tables["speedup"], "strong", say),
-        times=views.times(tables["times"], say),
-        speedup=views.speedup(tables["speedup"], say),
-        scopes=views.scopes(tables["scopes"], say),
-        communication=views.communication(tables["communication"], say),
-        estimates=views.estimates(tables["communication"], say),
-        steps=views.steps(tables["steps"], say),
-        step_parts=communication_charts.steps(tables["steps"], say),
-        estimators=communication_charts.estimates(tables["communication"], say),
-        predicted=communication_charts.held_out(tables["forecast"], say),
-        expected=communication_charts.forecast(tables["forecast"], tables["speedup"], study["dataset"]["images"], say),
-        phases=views.phases(tables["steps"], say),
-        bandwidth=views.bandwidth(tables["bandwidth"], say),
-        collectives=views.collectives(tables["collectives"], say),
-        bus_bandwidth=charts.bus_bandwidth(tables["collectives"], tables["bandwidth"], say),
-        bus_bandwidths=views.bus_bandwidth(tables["collectives"], say),
-        laws=views.laws(tables["laws"], say),
-        allreduce_models=views.allreduce_models(tables["allreduce_models"], say),
-        held_out=views.held_out(tables["forecast"], say),
-        forecast=views.forecast(tables["forecast"], say),
-        critical_batch=views.critical_batch(tables["critical_batch"], say),
-        training_loss=training_charts.training_loss(tables["training_curves"], study["training"]["baseline"], say),
-        test_accuracy=training_charts.test_accuracy(tables["training_curves"], study["training"]["baseline"], say),
-        training_summary=views.training_summary(tables["training_summary"], say),
-        training=views.training(tables["training_curves"], tables["training"], say),
-        training_evidence=views.training_evidence(tables["training_evidence"], say),
-        environments=views.environments(tables["environments"], say),
-        records=views.records(tables["origins"], tables["records"], say),
-        rejected=views.rejected(tables["rejected"], say),
+        environment_facts=environment_facts(tables, terms),
+        findings=findings(tables, terms),
+        grid=coverage.grid(tables["times"], terms),
+        absences=coverage.absences(tables["times"], tables["absences"], terms),
+        missing_cells=coverage.missing_cells(tables["missing"], terms),
+        epoch_time=charts.epoch_time(tables["times"], terms),
+        weak=charts.speedup(tables["speedup"], "weak", terms),
+        strong=charts.speedup(tables["speedup"], "strong", terms),
+        times=views.times(tables["times"], terms),
+        speedup=views.speedup(tables["speedup"], terms),
+        scopes=views.scopes(tables["scopes"], terms),
+        communication=views.communication(tables["communication"], terms),
+        estimates=views.estimates(tables["communication"], terms),
+        steps=views.steps(tables["steps"], terms),
+        step_parts=communication_charts.steps(tables["steps"], terms),
+        estimators=communication_charts.estimates(tables["communication"], terms),
+        predicted=communication_charts.held_out(tables["forecast"], terms),
+        expected=communication_charts.forecast(
+            tables["forecast"], tables["speedup"], study["dataset"]["images"], terms
+        ),
+        phases=views.phases(tables["steps"], terms),
+        bandwidth=views.bandwidth(tables["bandwidth"], terms),
+        collectives=views.collectives(tables["collectives"], terms),
+        bus_bandwidth=charts.bus_bandwidth(tables["collectives"], tables["bandwidth"], terms),
+        bus_bandwidths=views.bus_bandwidth(tables["collectives"], terms),
+        laws=views.laws(tables["laws"], terms),
+        allreduce_models=views.allreduce_models(tables["allreduce_models"], terms),
+        held_out=views.held_out(tables["forecast"], terms),
+        forecast=views.forecast(tables["forecast"], terms),
+        critical_batch=views.critical_batch(tables["critical_batch"], terms),
+        training_loss=training_charts.training_loss(tables["training_curves"], study["training"]["baseline"], terms),
+        test_accuracy=training_charts.test_accuracy(tables["training_curves"], study["training"]["baseline"], terms),
+        training_summary=views.training_summary(tables["training_summary"], terms),
+        training=views.training(tables["training_curves"], tables["training"], terms),
+        training_evidence=views.training_evidence(tables["training_evidence"], terms),
+        environments=views.environments(tables["environments"], terms),
+        records=views.records(tables["origins"], tables["records"], terms),
+        rejected=views.rejected(tables["rejected"], terms),
         published=published.blocks(tables),
         audit_link=csv_link("audit", tables["audit"]),
-        sheets=assignment.sheets(tables, say),
+        sheets=assignment.sheets(tables, terms),
     )
 
 
@@ -85,12 +87,12 @@ def _network(study: Mapping[str, Any]) -> str:
     return name if width == 64 else f"{name}, width {width}"
 
 
-def _devices(study: Mapping[str, Any], tables: Tables, say: Words) -> str:
+def _devices(study: Mapping[str, Any], tables: Tables, terms: Terms) -> str:
     """`up to 4 GPUs (NVIDIA H200)`: what was measured; what was asked for where nothing was."""
     records = tables["records"]
     number = int(records["gpus"].max()) if len(records) else max(study["gpus"])
     models = sorted(set(tables["environments"]["device_model"].dropna().astype(str)))
-    count = say.count(number) if number == 1 else f"up to {say.count(number)}"
+    count = terms.count(number) if number == 1 else f"up to {terms.count(number)}"
     return f"{count} ({words.listed(models)})" if models else count
 
 

@@ -332,11 +332,11 @@ def _is_seen(axis: Axis, low: float, y: float, high: float) -> bool:
 
 def cut(panel: Panel, frame: Frame) -> list[str]:
     """`E2 ablation at 32, 128`: of which points the bar ends at the axis' edge, because the interval goes beyond."""
-    said = []
+    beyond_edge = []
     for line in panel.series:
         beyond = [f"{point.x:,.0f}" for point in line.points if point.low < frame.y.low or point.high > frame.y.high]
-        said += [f"{line.label} at {words.listed(beyond)}"] if beyond else []
-    return said
+        beyond_edge += [f"{line.label} at {words.listed(beyond)}"] if beyond else []
+    return beyond_edge
 
 
 def _reference_points(panel: Panel, frame: Frame) -> list[Row]:

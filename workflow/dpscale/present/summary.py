@@ -27,7 +27,8 @@ def summary(tables: Tables) -> str:
     notes = [f"{words.scope(scope)}, 95 % intervals in brackets"]
     if any(words.is_true(tables["records"]["synthetic"])):
         notes.append("synthetic images")
-    more = [f"... and {len(lines) - len(shown):,} more in times.csv"] if len(lines) > len(shown) else []
+    number = words.left_out(lines, len(shown))
+    more = [f"... and {number:,} more in times.csv"] if number else []
     return "\n".join(["; ".join(notes), *_aligned(columns), *more])
 
 

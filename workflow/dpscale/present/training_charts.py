@@ -7,24 +7,24 @@ import pandas as pd
 from dpscale.present import headings, words
 from dpscale.present.figure import Figure, figure, points
 from dpscale.present.panel import Panel, Series
-from dpscale.present.words import Words
+from dpscale.present.words import Terms
 from dpscale.vocabulary.quantities import EPOCH_NUMBER, TEST_ACCURACY, TRAINING_LOSS, Quantity
 
 _ARM_COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "currentColor")
 _BASELINE_COLOUR = "var(--quiet)"
 
 
-def training_loss(curves: pd.DataFrame, baseline: str | None, say: Words) -> Figure:
+def training_loss(curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Figure:
     """Training loss after every epoch: a panel for every global batch that arms start with, and environment."""
-    return _curves("training-loss", TRAINING_LOSS, curves, baseline, say)
+    return _curves("training-loss", TRAINING_LOSS, curves, baseline, terms)
 
 
-def test_accuracy(curves: pd.DataFrame, baseline: str | None, say: Words) -> Figure:
+def test_accuracy(curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Figure:
     """Test accuracy in % after every epoch: a panel for every global batch that arms start with, and environment."""
-    return _curves("test-accuracy", TEST_ACCURACY, curves, baseline, say)
+    return _curves("test-accuracy", TEST_ACCURACY, curves, baseline, terms)
 
 
-def _curves(name: str, drawn: Quantity, curves: pd.DataFrame, baseline: str | None, say: Words) -> Figure:
+def _curves(name: str, drawn: Quantity, curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Figure:
     """Means over seeds against epochs, between the least and the most of all seeds. The baseline is in every panel."""
     unit = drawn.unit.shown
     is_baseline = curves["arm"] == baseline
@@ -37,7 +37,7 @@ def _curves(name: str, drawn: Quantity, curves: pd.DataFrame, baseline: str | No
         panels.append(
             Panel(
                 heading=headings.training(part, baseline, drawn),
-                place=f"Global batch {key['global_batch']:,}{say.environment(key)}",
+                place=f"Global batch {key['global_batch']:,}{terms.environment(key)}",
                 quantity=f"{drawn.label}{f' in {unit}' if unit else ''} against epoch; one line for each arm",
                 x_title=EPOCH_NUMBER.label,
                 y_title=drawn.heading,

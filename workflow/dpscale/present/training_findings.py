@@ -11,19 +11,19 @@ import pandas as pd
 
 from dpscale.present import words
 from dpscale.present.finding import Finding, count, extreme, holding, percent, with_interval, with_unit
-from dpscale.present.words import Row, Tables, Words
+from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import POINTS
 
 
-def large_batch_costs(tables: Tables, say: Words) -> Finding | None:
+def large_batch_costs(tables: Tables, terms: Terms) -> Finding | None:
     """Arms without remedies whose test accuracy lies wholly below the baseline's."""
-    plain = with_interval(_on_photographs(tables, say), "test_accuracy_difference")
+    plain = with_interval(_on_photographs(tables, terms), "test_accuracy_difference")
     plain = plain[plain["remedies"].isna() | (plain["remedies"] == "")]
     worse = plain[plain["test_accuracy_difference_high"] < 0]
     if worse.empty:
         return None
     named = "; ".join(
-        f"{_accuracy(row)} with {_arm(row, say)}, {_points(row, 'test_accuracy_difference')}"
+        f"{_accuracy(row)} with {_arm(row, terms)}, {_points(row, 'test_accuracy_difference')}"
         for row in words.rows(worse.sort_values(["global_batch", "arm"]))
     )
     baseline = _baseline(tables)
@@ -34,9 +34,9 @@ def large_batch_costs(tables: Tables, say: Words) -> Finding | None:
     )
 
 
-def recipe_on_more_devices(tables: Tables, say: Words) -> Finding | None:
+def recipe_on_more_devices(tables: Tables, terms: Terms) -> Finding | None:
     """Whether devices may be added at the baseline's batch per device with nothing else changed."""
-    summary = words.ok(_on_photographs(tables, say)).dropna(subset=["training_accuracy_difference_low"])
+    summary = words.ok(_on_photographs(tables, terms)).dropna(subset=["training_accuracy_difference_low"])
     parts: list[str] = []
     rows: list[Row] = []
     for baseline in words.rows(_baselines(tables)):
@@ -49,7 +49,7 @@ def recipe_on_more_devices(tables: Tables, say: Words) -> Finding | None:
         ]
         rows += [baseline, *words.rows(same)] if len(same) else []
         parts += [
-            f"{row['arm']}, {row['strategy']} on {say.count(int(row['gpus']))}, ends with training accuracy "
+            f"{row['arm']}, {row['strategy']} on {terms.count(int(row['gpus']))}, ends with training accuracy "
             f"{_points(row, 'training_accuracy_difference')} and test accuracy "
             f"{_points(row, 'test_accuracy_difference')} from those of {baseline['arm']}, {_carried_over(row)}"
             for row in words.rows(same)
@@ -57,7 +57,7 @@ def recipe_on_more_devices(tables: Tables, say: Words) -> Finding | None:
     if not parts:
         return None
     return _of_arms(
-        f"The baseline's recipe on more {say.devices} at its batch per {say.device}: {'; '.join(parts)}.", rows
+        f"The baseline's recipe on more {terms.devices} at its batch per {terms.device}: {'; '.join(parts)}.", rows
     )
 
 
@@ -70,35 +70,35 @@ def _carried_over(row: Row) -> str:
     return "which these seeds do not tell apart"
 
 
-def remedies_that_help(tables: Tables, say: Words) -> Finding | None:
+def remedies_that_help(tables: Tables, terms: Terms) -> Finding | None:
     """Arms whose test accuracy lies wholly above that of the same arm without remedies."""
-    return _remedies("a remedy helps", "more accurate than without, beyond the seeds' spread", tables, say)
+    return _remedies("a remedy helps", "more accurate than without, beyond the seeds' spread", tables, terms)
 
 
-def remedies_within_the_spread(tables: Tables, say: Words) -> Finding | None:
+def remedies_within_the_spread(tables: Tables, terms: Terms) -> Finding | None:
     """Arms that cannot be told from the same arm without remedies."""
-    return _remedies("a remedy shows no difference", "not told from those without by these seeds", tables, say)
+    return _remedies("a remedy shows no difference", "not told from those without by these seeds", tables, terms)
 
 
-def remedies_that_harm(tables: Tables, say: Words) -> Finding | None:
+def remedies_that_harm(tables: Tables, terms: Terms) -> Finding | None:
     """Arms whose test accuracy lies wholly below that of the same arm without remedies."""
-    return _remedies("a remedy harms", "less accurate than without, beyond the seeds' spread", tables, say)
+    return _remedies("a remedy harms", "less accurate than without, beyond the seeds' spread", tables, terms)
 
 
-def _remedies(claim: str, outcome: str, tables: Tables, say: Words) -> Finding | None:
+def _remedies(claim: str, outcome: str, tables: Tables, terms: Terms) -> Finding | None:
     """What a claim of arms with remedies holds for; nothing where they were trained on noise."""
-    arms = [] if say.synthetic else holding(tables, claim)
+    arms = [] if terms.synthetic else holding(tables, claim)
     if not arms:
         return None
     counted = count(tables, claim)
     verb = "is" if counted.number == 1 else "are"
-    sentence = f"{counted.among('arm')} with remedies {verb} {outcome}: {_gains(arms, say)}."
+    sentence = f"{counted.among('arm')} with remedies {verb} {outcome}: {_gains(arms, terms)}."
     return _of_arms(sentence, arms)
 
 
-def baseline_regained(tables: Tables, say: Words) -> Finding | None:
+def baseline_regained(tables: Tables, terms: Terms) -> Finding | None:
     """Arms with remedies, at a global batch that loses accuracy without, that have at least the baseline's mean."""
-    summary = words.ok(_on_photographs(tables, say))
+    summary = words.ok(_on_photographs(tables, terms))
     parts: list[str] = []
     rows: list[Row] = []
     for baseline in words.rows(words.ok(_baselines(tables))):
@@ -109,15 +109,15 @@ def baseline_regained(tables: Tables, say: Words) -> Finding | None:
         ]
         regained = words.rows(rivals.sort_values(["global_batch", "test_accuracy"], ascending=[True, False]))
         rows += [baseline, *regained] if regained else []
-        parts += [f"{_accuracy(row)} with {_arm(row, say)}, the baseline {_accuracy(baseline)}" for row in regained]
+        parts += [f"{_accuracy(row)} with {_arm(row, terms)}, the baseline {_accuracy(baseline)}" for row in regained]
     if not parts:
         return None
     return _of_arms(f"The baseline's mean test accuracy is regained at a larger batch: {'; '.join(parts)}.", rows)
 
 
-def best_at_a_batch(tables: Tables, say: Words) -> Finding | None:
+def best_at_a_batch(tables: Tables, terms: Terms) -> Finding | None:
     """The most accurate arm at every global batch that has arms with and without remedies."""
-    compared = _on_photographs(tables, say).dropna(subset=["test_accuracy", "given_back"])
+    compared = _on_photographs(tables, terms).dropna(subset=["test_accuracy", "given_back"])
     parts: list[str] = []
     rows: list[Row] = []
     for batch in sorted(set(compared["global_batch"])):
@@ -130,17 +130,17 @@ def best_at_a_batch(tables: Tables, say: Words) -> Finding | None:
     return _of_arms(f"The best arm of a global batch: {'; '.join(parts)}.", rows) if parts else None
 
 
-def divergence(tables: Tables, say: Words) -> Finding | None:
+def divergence(tables: Tables, terms: Terms) -> Finding | None:
     """Arms whose loss did not stay finite."""
     diverged = holding(tables, "an arm diverged")
     if not diverged:
         return None
-    named = "; ".join(f"{_arm(row, say)}: {row['reason']}" for row in diverged)
+    named = "; ".join(f"{_arm(row, terms)}: {row['reason']}" for row in diverged)
     number = words.plural(count(tables, "an arm diverged").number, "arm")
     return _of_arms(f"The loss did not stay finite for {number}: {named}.", diverged)
 
 
-def order_without_set_epoch(tables: Tables, say: Words) -> Finding | None:
+def order_without_set_epoch(tables: Tables, terms: Terms) -> Finding | None:
     """What set_epoch changes for the order of samples: measured, of all epochs but the first."""
     orders = tables["training_order"]
     of_ddp = {
@@ -175,7 +175,7 @@ def _loss_without_set_epoch(tables: Tables) -> str:
     return f" The training loss after the last epoch is then {'; '.join(named)}." if named else ""
 
 
-def statistics_of_workers(tables: Tables, say: Words) -> Finding | None:
+def statistics_of_workers(tables: Tables, terms: Terms) -> Finding | None:
     """Whether workers share batch-norm's running statistics: whose are in the network that is tested."""
     known = tables["training_evidence"].dropna(subset=["statistics_kept"])
     if known.empty:
@@ -184,7 +184,7 @@ def statistics_of_workers(tables: Tables, say: Words) -> Finding | None:
     parts = []
     for (strategy, shared), rows in known.groupby(["strategy", "shared"]):
         kept = rows[rows["kept"]]["worker"]
-        which = "all workers are equal" if len(kept) == len(rows) else _kept(sorted(set(kept)), say)
+        which = "all workers are equal" if len(kept) == len(rows) else _kept(sorted(set(kept)), terms)
         name = f"{strategy} with SyncBatchNorm" if shared else str(strategy)
         most = extreme(rows, "statistics_difference", largest=True)["statistics_difference"]
         apart = f"{words.figure(most, 2)} standard deviations apart at most"
@@ -205,17 +205,19 @@ def _of_evidence(sentence: str, rows: pd.DataFrame) -> Finding:
     return Finding(sentence, "training_evidence", len(rows), [str(arm) for arm in dict.fromkeys(rows["arm"])])
 
 
-def _kept(workers: list[int], say: Words) -> str:
+def _kept(workers: list[int], terms: Terms) -> str:
     named = words.listed([str(worker) for worker in workers])
     return (
-        f"only those of {say.device} {named} are tested, the others' are lost" if workers else "none is kept as it was"
+        f"only those of {terms.device} {named} are tested, the others' are lost"
+        if workers
+        else "none is kept as it was"
     )
 
 
-def _on_photographs(tables: Tables, say: Words) -> pd.DataFrame:
+def _on_photographs(tables: Tables, terms: Terms) -> pd.DataFrame:
     """What arms come to, none where they were trained on noise: accuracies are then chance."""
     summary = tables["training_summary"]
-    return summary.head(0) if say.synthetic else summary
+    return summary.head(0) if terms.synthetic else summary
 
 
 def _is_baseline(summary: pd.DataFrame) -> pd.Series:
@@ -232,14 +234,14 @@ def _baseline(tables: Tables) -> Row:
     return words.rows(_baselines(tables))[0]
 
 
-def _gains(arms: Sequence[Row], say: Words) -> str:
+def _gains(arms: Sequence[Row], terms: Terms) -> str:
     ordered = sorted(arms, key=lambda row: row["test_accuracy_gain"], reverse=True)
     ordered.sort(key=lambda row: row["global_batch"])
-    return "; ".join(f"{_arm(row, say)}, {_points(row, 'test_accuracy_gain')}" for row in ordered)
+    return "; ".join(f"{_arm(row, terms)}, {_points(row, 'test_accuracy_gain')}" for row in ordered)
 
 
-def _arm(row: Row, say: Words) -> str:
-    return f"{row['arm']} at global batch {int(row['global_batch']):,}{say.environment(row)}"
+def _arm(row: Row, terms: Terms) -> str:
+    return f"{row['arm']} at global batch {int(row['global_batch']):,}{terms.environment(row)}"
 
 
 def _accuracy(row: Row) -> str:

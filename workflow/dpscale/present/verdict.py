@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpscale.present import words
 from dpscale.present.finding import extreme, multiple, percent, with_interval
-from dpscale.present.words import Row, Tables, Words
+from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import quantity
 
 # At least half of what the devices could do is then got from them.
@@ -51,18 +51,18 @@ class _Series:
         return bool(self.paying), int(self.best["gpus"]), len(self.paying), float(self.best["speedup"])
 
 
-def verdict(tables: Tables, say: Words) -> Verdict:
+def verdict(tables: Tables, terms: Terms) -> Verdict:
     """What the tables say; that they say nothing where no speedup has an interval."""
     series = _series(tables)
     if not series:
-        return Verdict("unknown", "Not known yet", _why_unknown(tables, say), "")
+        return Verdict("unknown", "Not known yet", _why_unknown(tables, terms), "")
     chosen = max(series, key=lambda one: one.rank)
     others = [one for one in series if one is not chosen and _is_rival(one.best, chosen.best)]
-    sentence = f"{_gain(chosen, say)}{''.join(_in_contrast(one, say) for one in others)}."
-    if say.device == "worker":
+    sentence = f"{_gain(chosen, terms)}{''.join(_in_contrast(one, terms) for one in others)}."
+    if terms.device == "worker":
         sentence += " Workers share the cores of one machine, so this is no measure of accelerators."
     kind = "worth" if chosen.paying else "not-worth"
-    return Verdict(kind, _answer(chosen, say), sentence, _rest(tables, chosen, say))
+    return Verdict(kind, _answer(chosen, terms), sentence, _rest(tables, chosen, terms))
 
 
 def _series(tables: Tables) -> list[_Series]:
@@ -79,17 +79,19 @@ def _is_rival(row: Row, chosen: Row) -> bool:
     return bool(row["gpus"] == chosen["gpus"] and str(row["environment"]) == str(chosen["environment"]))
 
 
-def _why_unknown(tables: Tables, say: Words) -> str:
+def _why_unknown(tables: Tables, terms: Terms) -> str:
     if tables["records"].empty:
-        return f"Nothing has been measured, so nothing is known of what more {say.devices} buy."
+        return f"Nothing has been measured, so nothing is known of what more {terms.devices} buy."
     if words.ok(tables["speedup"]).empty:
-        return f"No configuration on several {say.devices} was measured together with its baseline on 1 {say.device}."
+        return (
+            f"No configuration on several {terms.devices} was measured together with its baseline on 1 {terms.device}."
+        )
     return "No speedup has an interval: a single timed epoch does not tell how much epochs differ."
 
 
-def _answer(series: _Series, say: Words) -> str:
-    count, strategy = say.count(int(series.best["gpus"])), series.best["strategy"]
-    batches = _batches(series, say)
+def _answer(series: _Series, terms: Terms) -> str:
+    count, strategy = terms.count(int(series.best["gpus"])), series.best["strategy"]
+    batches = _batches(series, terms)
     if batches:
         return f"{count} are worth it with {strategy} {batches}"
     if any(row["speedup_low"] > 1 for row in series.rows):
@@ -97,52 +99,52 @@ def _answer(series: _Series, say: Words) -> str:
     return f"{count} are not worth it"
 
 
-def _batches(series: _Series, say: Words) -> str:
+def _batches(series: _Series, terms: Terms) -> str:
     """At which batches it pays: at all, from one on, or at some; "" where at none."""
     paying = [int(row["batch_per_gpu"]) for row in series.paying]
     measured = [int(row["batch_per_gpu"]) for row in series.rows]
     if not paying:
         return ""
     if paying == measured:
-        return "at every batch measured" if len(measured) > 1 else f"at batch {measured[0]:,} per {say.device}"
+        return "at every batch measured" if len(measured) > 1 else f"at batch {measured[0]:,} per {terms.device}"
     if paying == measured[-len(paying) :]:
-        return f"from batch {paying[0]:,} per {say.device} on"
-    return f"at batch {words.listed([f'{batch:,}' for batch in paying])} per {say.device}"
+        return f"from batch {paying[0]:,} per {terms.device} on"
+    return f"at batch {words.listed([f'{batch:,}' for batch in paying])} per {terms.device}"
 
 
-def _gain(series: _Series, say: Words) -> str:
+def _gain(series: _Series, terms: Terms) -> str:
     """The speedups at the ends of what pays, and the last batch that does not; the best one where none pays."""
     if not series.paying:
         best = series.best
         return (
-            f"The best of {say.count(int(best['gpus']))} is {multiple(best, 'speedup')} the speed of 1, with "
-            f"{best['strategy']}{_at(best, say)}, an efficiency of {percent(best['efficiency'])}"
+            f"The best of {terms.count(int(best['gpus']))} is {multiple(best, 'speedup')} the speed of 1, with "
+            f"{best['strategy']}{_at(best, terms)}, an efficiency of {percent(best['efficiency'])}"
         )
     first, last = series.paying[0], series.paying[-1]
-    told = f"An epoch is {multiple(first, 'speedup')} as fast as on 1 {say.device}{_at(first, say)}"
+    told = f"An epoch is {multiple(first, 'speedup')} as fast as on 1 {terms.device}{_at(first, terms)}"
     if last is not first:
         told += f" and {multiple(last, 'speedup')} at {int(last['batch_per_gpu']):,}"
     below = [row for row in series.rows if row["batch_per_gpu"] < first["batch_per_gpu"]]
     return f"{told}, but {multiple(below[-1], 'speedup')} at {int(below[-1]['batch_per_gpu']):,}" if below else told
 
 
-def _at(row: Row, say: Words) -> str:
-    return f" at batch {int(row['batch_per_gpu']):,} per {say.device}{say.environment(row)}"
+def _at(row: Row, terms: Terms) -> str:
+    return f" at batch {int(row['batch_per_gpu']):,} per {terms.device}{terms.environment(row)}"
 
 
-def _in_contrast(series: _Series, say: Words) -> str:
+def _in_contrast(series: _Series, terms: Terms) -> str:
     """What another strategy does on as many devices."""
-    batches = _batches(series, say)
+    batches = _batches(series, terms)
     return f"; {series.best['strategy']} pays {batches or 'at no batch'}"
 
 
-def _rest(tables: Tables, series: _Series, say: Words) -> str:
+def _rest(tables: Tables, series: _Series, terms: Terms) -> str:
     """Where the profiled step goes at the batch that gains least, the largest part first; and what the loader takes."""
-    parts = [part for part in (_step_parts(tables, series, say), _loader(tables, series)) if part]
+    parts = [part for part in (_step_parts(tables, series, terms), _loader(tables, series)) if part]
     return " ".join(parts)
 
 
-def _step_parts(tables: Tables, series: _Series, say: Words) -> str:
+def _step_parts(tables: Tables, series: _Series, terms: Terms) -> str:
     losing = [row for row in series.rows if row["efficiency"] < 1]
     for row in sorted(losing, key=lambda row: row["speedup"]):
         profiled = words.rows(_of_point(tables["step_shares"], row))
@@ -151,11 +153,11 @@ def _step_parts(tables: Tables, series: _Series, say: Words) -> str:
     else:
         return ""
     step = profiled[0]
-    (most, share), *others = sorted(_shares(step, say).items(), key=lambda item: item[1], reverse=True)
+    (most, share), *others = sorted(_shares(step, terms).items(), key=lambda item: item[1], reverse=True)
     rest = ", ".join(f"{name} {percent(part)}" for name, part in others)
     return (
-        f"Where least is gained,{_at(row, say)}, {percent(row['efficiency_lost'])} of the {say.devices}' time is lost. "
-        f"The profiler sees mostly {most}: {percent(share)} of a step{_slowed(step, row, tables)}; {rest}."
+        f"Where least is gained,{_at(row, terms)}, {percent(row['efficiency_lost'])} of the {terms.devices}' time is "
+        f"lost. The profiler sees mostly {most}: {percent(share)} of a step{_slowed(step, row, tables)}; {rest}."
     )
 
 
@@ -170,12 +172,12 @@ def _slowed(step: Row, row: Row, tables: Tables) -> str:
     return f" (profiling changes this step from {plain} to {profiled})"
 
 
-def _shares(step: Row, say: Words) -> Mapping[str, float]:
+def _shares(step: Row, terms: Terms) -> Mapping[str, float]:
     """Shares of a profiled step without compute; waiting where it is told apart from transfer."""
     named = {
-        f"{say.devices} idle until the host has work for them": step["idle_share"],
-        f"waiting for the slowest {say.device}": step["waiting_share"],
-        f"transfer between {say.devices}": step["transfer_share"],
+        f"{terms.devices} idle until the host has work for them": step["idle_share"],
+        f"waiting for the slowest {terms.device}": step["waiting_share"],
+        f"transfer between {terms.devices}": step["transfer_share"],
     }
     return {name: share for name, share in named.items() if words.is_known(share)}
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dpscale.present import words
 from dpscale.present.downloads import csv_link
-from dpscale.present.words import Row, Words
+from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import Quantity, columns_of_view
 
@@ -74,12 +74,12 @@ def view_of(
     cells = [[column.cell(row) for column in columns] for row in words.rows(shown)]
     downloaded = whole if source else table
     link = None if downloaded is None else csv_link(source or name, downloaded)
-    return View(name, source or name, caption, columns, cells, len(table) - len(shown), link)
+    return View(name, source or name, caption, columns, cells, words.left_out(table, len(shown)), link)
 
 
 def shown_columns(
     table: str,
-    say: Words,
+    terms: Terms,
     view: str = "",
     first: Sequence[str] = (),
     cells: Mapping[str, Cell] | None = None,
@@ -94,16 +94,16 @@ def shown_columns(
     place = {name: number for number, name in enumerate(first)}
     described.sort(key=lambda column: place.get(column.quantity.column, len(place)))
     return [
-        column_of(one.quantity, say, (cells or {}).get(one.quantity.column), one.has_interval, units)
+        column_of(one.quantity, terms, (cells or {}).get(one.quantity.column), one.has_interval, units)
         for one in described
     ]
 
 
 def column_of(
-    quantity: Quantity, say: Words, cell: Cell | None = None, has_interval: bool = False, units: bool = True
+    quantity: Quantity, terms: Terms, cell: Cell | None = None, has_interval: bool = False, units: bool = True
 ) -> Column:
     """A column under the quantity's own label."""
-    heading = say.heading_of(quantity) if units else say.label(quantity)
+    heading = terms.heading_of(quantity) if units else terms.label(quantity)
     written = cell or (estimate(quantity) if has_interval else plain(quantity))
     return Column(heading, written, is_number=quantity.kind != "text")
 
@@ -128,18 +128,18 @@ def text(heading: str, name: str) -> Column:
     return Column(heading, lambda row: words.text(row[name]), is_number=False)
 
 
-def environment(say: Words) -> list[Column]:
+def environment(terms: Terms) -> list[Column]:
     """The environment's column, where there are several."""
-    return [column_of(quantities.ENVIRONMENT, say)] if say.several_environments else []
+    return [column_of(quantities.ENVIRONMENT, terms)] if terms.several_environments else []
 
 
-def point(table: pd.DataFrame, say: Words, with_environment: bool = True) -> list[Column]:
+def point(table: pd.DataFrame, terms: Terms, with_environment: bool = True) -> list[Column]:
     """What tells the configurations of a table apart; the scope where there are several."""
     several_scopes = "scope" in table and table["scope"].nunique() > 1
     return [
-        *([column_of(quantities.SCOPE, say)] if several_scopes else []),
-        *(environment(say) if with_environment else []),
-        column_of(quantities.STRATEGY, say),
-        *([column_of(quantities.GPUS, say)] if "gpus" in table else []),
-        column_of(quantities.BATCH, say),
+        *([column_of(quantities.SCOPE, terms)] if several_scopes else []),
+        *(environment(terms) if with_environment else []),
+        column_of(quantities.STRATEGY, terms),
+        *([column_of(quantities.GPUS, terms)] if "gpus" in table else []),
+        column_of(quantities.BATCH, terms),
     ]

@@ -7,75 +7,77 @@ import pandas as pd
 from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.view import Column, View, column_of, environment, plain, point, shown_columns, text, view_of
-from dpscale.present.words import Row, Words
+from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import quantity
 
 _WITH_REASON = ("ok", "no baseline", NOT_RESOLVABLE)
 
 
-def times(table: pd.DataFrame, say: Words) -> View:
+def times(table: pd.DataFrame, terms: Terms) -> View:
     return view_of(
         "times",
         "Times of every configuration",
         table,
-        [*_keys(table, say), *shown_columns("times", say, cells={"mfu": _mfu})],
+        [*_keys(table, terms), *shown_columns("times", terms, cells={"mfu": _mfu})],
     )
 
 
-def speedup(table: pd.DataFrame, say: Words) -> View:
-    scaling, *figures = shown_columns("speedup", say, first=["scaling"])
-    columns = [scaling, *_keys(table, say), *figures]
-    return view_of("speedup", f"Speedup over 1 {say.device}", table, columns)
+def speedup(table: pd.DataFrame, terms: Terms) -> View:
+    scaling, *figures = shown_columns("speedup", terms, first=["scaling"])
+    columns = [scaling, *_keys(table, terms), *figures]
+    return view_of("speedup", f"Speedup over 1 {terms.device}", table, columns)
 
 
-def scopes(table: pd.DataFrame, say: Words) -> View:
+def scopes(table: pd.DataFrame, terms: Terms) -> View:
     """The configurations that were measured with and without the DataLoader in the clock."""
-    columns = [*point(table, say), *shown_columns("scopes", say)]
+    columns = [*point(table, terms), *shown_columns("scopes", terms)]
     return view_of("scopes", "With and without the DataLoader in the clock", table, columns, source="scopes")
 
 
-def communication(table: pd.DataFrame, say: Words) -> View:
-    columns = [*_keys(table, say), *shown_columns("communication", say)]
+def communication(table: pd.DataFrame, terms: Terms) -> View:
+    columns = [*_keys(table, terms), *shown_columns("communication", terms)]
     return view_of("communication", "Communication time, inferred by subtraction (E1)", table, columns)
 
 
-def estimates(table: pd.DataFrame, say: Words) -> View:
+def estimates(table: pd.DataFrame, terms: Terms) -> View:
     """The estimates of communication in a step, of the configurations that have more than one."""
     caption = "Communication of one step, in ms, estimated in five ways"
     others = ["ablation_step_s", "profiler_step_s", "logger_step_s", "isolated_step_s", "training_step_s"]
     order = ["step_s", "training_step_s", *quantities.ESTIMATES_OF_STEP]
     without_interval = ("training_step_s", "profiled_step_s")
     cells = {name: plain(quantity(name, "communication")) for name in without_interval}
-    columns = shown_columns("communication", say, "estimates", first=order, cells=cells, units=False)
+    columns = shown_columns("communication", terms, "estimates", first=order, cells=cells, units=False)
     measured = table.dropna(subset=others, how="all")
-    return view_of("estimates", caption, measured, [*point(table, say), *columns], source="communication")
+    return view_of("estimates", caption, measured, [*point(table, terms), *columns], source="communication")
 
 
-def bandwidth(table: pd.DataFrame, say: Words) -> View:
+def bandwidth(table: pd.DataFrame, terms: Terms) -> View:
     first = ["allreduce_bytes_per_step", "root_link_bytes_per_step"]
-    columns = [*_keys(table, say), *shown_columns("bandwidth", say, first=first)]
+    columns = [*_keys(table, terms), *shown_columns("bandwidth", terms, first=first)]
     return view_of("bandwidth", "Bandwidth, inferred from the communication time, and measured", table, columns)
 
 
-def steps(table: pd.DataFrame, say: Words) -> View:
-    caption = f"Where a step goes, for every {say.device}, in ms; brackets hold the least and the most of all blocks"
+def steps(table: pd.DataFrame, terms: Terms) -> View:
+    caption = f"Where a step goes, for every {terms.device}, in ms; brackets hold the least and the most of all blocks"
     first = ["device", "compute_s", "communication_s", "copy_s", "idle_s", "step_s"]
-    columns = [*point(table, say), *shown_columns("steps", say, first=first, units=False)]
+    columns = [*point(table, terms), *shown_columns("steps", terms, first=first, units=False)]
     return view_of("steps", caption, table[table["phase"] == WHOLE_STEP], columns)
 
 
-def phases(table: pd.DataFrame, say: Words) -> View:
+def phases(table: pd.DataFrame, terms: Terms) -> View:
     """What the first of the most devices did, by phase; the others are in the table on disk."""
     first = table[(table["phase"] != WHOLE_STEP) & (table["device"] == 0) & (table["gpus"] == table["gpus"].max())]
-    caption = f"Where a step of {say.device} 0 goes by phase, on the most {say.devices}, in ms, by the phase that asked"
+    caption = (
+        f"Where a step of {terms.device} 0 goes by phase, on the most {terms.devices}, in ms, by the phase that asked"
+    )
     parts = ("compute_s", "communication_s", "copy_s", "idle_s")
     cells = {part: plain(quantity(part, "steps"), digits=3) for part in parts}
-    columns = [*point(table, say), *shown_columns("steps", say, "phases", cells=cells, units=False)]
+    columns = [*point(table, terms), *shown_columns("steps", terms, "phases", cells=cells, units=False)]
     return view_of("phases", caption, first, columns, source="steps")
 
 
-def bus_bandwidth(table: pd.DataFrame, say: Words) -> View:
+def bus_bandwidth(table: pd.DataFrame, terms: Terms) -> View:
     """The sweep over message sizes: a row a message, a column an operation."""
     swept = _sweep(table)
     bus = quantities.BUS_BANDWIDTH
@@ -85,9 +87,9 @@ def bus_bandwidth(table: pd.DataFrame, say: Words) -> View:
     wide.columns = pd.Index([f"{name[1]}{name[0].removeprefix(ends[0])}" for name in wide.columns.to_flat_index()])
     caption = "Bus bandwidth of collectives by message, in GB/s, with nothing else running"
     columns = [
-        *environment(say),
-        column_of(quantities.GPUS, say),
-        column_of(quantities.MESSAGE, say),
+        *environment(terms),
+        column_of(quantities.GPUS, terms),
+        column_of(quantities.MESSAGE, terms),
         *(_of_operation(operation) for operation in sorted(set(swept["operation"]))),
     ]
     return view_of("bus_bandwidth", caption, wide.reset_index(), columns, source="collectives", whole=table)
@@ -98,62 +100,62 @@ def _of_operation(operation: str) -> Column:
     return Column(heading, lambda row: words.estimate(row, operation, quantities.BUS_BANDWIDTH.unit))
 
 
-def collectives(table: pd.DataFrame, say: Words) -> View:
+def collectives(table: pd.DataFrame, terms: Terms) -> View:
     """The messages of a training step, and copies from one device to another."""
     caption = "The messages of a training step, and copies from one to another, with nothing else running"
     cells = {"operation": lambda row: str(row["operation"]).replace("_", " "), "use": _use}
     order = ["operation", "gpus", "message_bytes", "use"]
-    operation, gpus, *others = shown_columns("collectives", say, first=order, cells=cells)
-    columns = [operation, gpus, *environment(say), *others]
+    operation, gpus, *others = shown_columns("collectives", terms, first=order, cells=cells)
+    columns = [operation, gpus, *environment(terms), *others]
     return view_of("collectives", caption, table.drop(_sweep(table).index), columns, source="collectives")
 
 
-def laws(table: pd.DataFrame, say: Words) -> View:
+def laws(table: pd.DataFrame, terms: Terms) -> View:
     """One row a law, compute scope where there is one; a law's parameters stand side by side."""
     shown = table[table["scope"] == min(table["scope"], default="")]
     shown = shown.assign(known=[f"{row['parameter']} {words.estimate(row, 'value')}" for row in words.rows(shown)])
     law = ["strategy", "scope", "environment", "batch_per_gpu", "law", "statement"]
     fitted = shown.groupby(law, dropna=False, sort=False)["known"].agg("; ".join).reset_index()
     caption = f"Scaling laws fitted to the weak speedups{_of_scope(shown)}"
-    columns = [*point(fitted, say), text("Parameters", "known"), *shown_columns("laws", say)]
+    columns = [*point(fitted, terms), text("Parameters", "known"), *shown_columns("laws", terms)]
     return view_of("laws", caption, fitted, columns, source="laws", whole=table)
 
 
-def allreduce_models(table: pd.DataFrame, say: Words) -> View:
+def allreduce_models(table: pd.DataFrame, terms: Terms) -> View:
     caption = "Latency and bandwidth of a link, fitted to the measured allreduces"
-    columns = [*environment(say), *shown_columns("allreduce_models", say), _status()]
+    columns = [*environment(terms), *shown_columns("allreduce_models", terms), _status()]
     return view_of("allreduce_models", caption, table, columns)
 
 
-def held_out(table: pd.DataFrame, say: Words) -> View:
-    caption = f"ddp's step on the most {say.devices}, predicted without any measurement on as many"
-    columns = [*_forecast_keys(say), *shown_columns("forecast", say, "held_out")]
+def held_out(table: pd.DataFrame, terms: Terms) -> View:
+    caption = f"ddp's step on the most {terms.devices}, predicted without any measurement on as many"
+    columns = [*_forecast_keys(terms), *shown_columns("forecast", terms, "held_out")]
     return view_of("held_out", caption, table[table["kind"] == HELD_OUT], columns, source="forecast")
 
 
-def forecast(table: pd.DataFrame, say: Words) -> View:
-    caption = f"Forecast, not measured: ddp's step on more {say.devices}; brackets hold all algorithms and intervals"
+def forecast(table: pd.DataFrame, terms: Terms) -> View:
+    caption = f"Forecast, not measured: ddp's step on more {terms.devices}; brackets hold all algorithms and intervals"
     first = ["nodes", "algorithm", "step_s"]
-    columns = [*_forecast_keys(say), *shown_columns("forecast", say, first=first)]
+    columns = [*_forecast_keys(terms), *shown_columns("forecast", terms, first=first)]
     return view_of("forecast", caption, table[table["kind"] == EXTRAPOLATED], columns, source="forecast", whole=table)
 
 
-def _forecast_keys(say: Words) -> list[Column]:
-    return [*environment(say), column_of(quantities.GPUS, say), column_of(quantities.BATCH, say), _status()]
+def _forecast_keys(terms: Terms) -> list[Column]:
+    return [*environment(terms), column_of(quantities.GPUS, terms), column_of(quantities.BATCH, terms), _status()]
 
 
-def critical_batch(table: pd.DataFrame, say: Words) -> View:
-    caption = f"Batch per {say.device} from which on communication hides behind backward"
+def critical_batch(table: pd.DataFrame, terms: Terms) -> View:
+    caption = f"Batch per {terms.device} from which on communication hides behind backward"
     columns = [
-        *environment(say),
-        column_of(quantities.GPUS, say),
-        *shown_columns("critical_batch", say, cells={"measured_batch_per_gpu": _hidden_from}),
+        *environment(terms),
+        column_of(quantities.GPUS, terms),
+        *shown_columns("critical_batch", terms, cells={"measured_batch_per_gpu": _hidden_from}),
         _status(),
     ]
     return view_of("critical_batch", caption, table, columns)
 
 
-def training_summary(table: pd.DataFrame, say: Words) -> View:
+def training_summary(table: pd.DataFrame, terms: Terms) -> View:
     caption = "What every arm comes to after its last epoch; brackets are 95 % t intervals over seeds"
     order = [
         "remedies",
@@ -168,47 +170,47 @@ def training_summary(table: pd.DataFrame, say: Words) -> View:
         "training_loss",
         "test_loss",
     ]
-    remedies, *others = shown_columns("training_summary", say, first=order)
-    return view_of("training_summary", caption, table, [*_arm(table, say), remedies, _status(), *others])
+    remedies, *others = shown_columns("training_summary", terms, first=order)
+    return view_of("training_summary", caption, table, [*_arm(table, terms), remedies, _status(), *others])
 
 
-def training(curves: pd.DataFrame, epochs: pd.DataFrame, say: Words) -> View:
+def training(curves: pd.DataFrame, epochs: pd.DataFrame, terms: Terms) -> View:
     """Every arm's epochs: the mean over seeds between the least and the most, as its curve shows it."""
     caption = "Every arm after every epoch: mean over seeds, brackets hold all seeds"
-    columns = [*_arm(curves, say), *shown_columns("training_curves", say)]
+    columns = [*_arm(curves, terms), *shown_columns("training_curves", terms)]
     return view_of("training", caption, curves, columns, source="training", whole=epochs)
 
 
-def training_evidence(table: pd.DataFrame, say: Words) -> View:
+def training_evidence(table: pd.DataFrame, terms: Terms) -> View:
     """The last epoch of every arm's first seed; the others are in the table on disk."""
     first = table[table["seed"] == table.groupby(["arm", "environment"])["seed"].transform("min")]
     last = first[first["epoch"] == first.groupby(["arm", "environment"])["epoch"].transform("max")]
-    caption = f"What {say.devices} share: order of samples and batch-norm statistics in the last epoch of one seed"
+    caption = f"What {terms.devices} share: order of samples and batch-norm statistics in the last epoch of one seed"
     cells = {
         "set_epoch": lambda row: _on_or_off(row["set_epoch"]),
         "sync_batch_norm": lambda row: _on_or_off(row["sync_batch_norm"]),
         "statistics_kept": lambda row: _yes_or_no(row["statistics_kept"]),
     }
-    columns = [*_arm(table, say), *shown_columns("training_evidence", say, cells=cells)]
+    columns = [*_arm(table, terms), *shown_columns("training_evidence", terms, cells=cells)]
     return view_of("training_evidence", caption, last, columns, source="training_evidence", whole=table)
 
 
-def environments(table: pd.DataFrame, say: Words) -> View:
+def environments(table: pd.DataFrame, terms: Terms) -> View:
     caption = "Environments: a letter is a combination of hardware, software and images"
     first = ["environment", "device_model", "cpu_model", "links"]
     cells = {"dataset_sha256": lambda row: words.text(row["dataset_sha256"])[:12]}
-    return view_of("environments", caption, table, shown_columns("environments", say, first=first, cells=cells))
+    return view_of("environments", caption, table, shown_columns("environments", terms, first=first, cells=cells))
 
 
-def records(origins: pd.DataFrame, table: pd.DataFrame, say: Words) -> View:
+def records(origins: pd.DataFrame, table: pd.DataFrame, terms: Terms) -> View:
     """How many records there are of a kind, by what measured them; each of them is in the table on disk."""
-    kind, *others = shown_columns("origins", say, cells={"git_commit": _commit, "jobs": _jobs})
-    columns = [kind, *environment(say), *others]
+    kind, *others = shown_columns("origins", terms, cells={"git_commit": _commit, "jobs": _jobs})
+    columns = [kind, *environment(terms), *others]
     return view_of("records", "Records used, by what measured them", origins, columns, source="records", whole=table)
 
 
-def rejected(table: pd.DataFrame, say: Words) -> View:
-    return view_of("rejected", "Records found and not used", table, shown_columns("rejected", say))
+def rejected(table: pd.DataFrame, terms: Terms) -> View:
+    return view_of("rejected", "Records found and not used", table, shown_columns("rejected", terms))
 
 
 def _sweep(collectives: pd.DataFrame) -> pd.DataFrame:
@@ -220,13 +222,13 @@ def _of_scope(table: pd.DataFrame) -> str:
     return f", {words.scope(table['scope'].iloc[0])}" if len(table) else ""
 
 
-def _keys(table: pd.DataFrame, say: Words) -> list[Column]:
+def _keys(table: pd.DataFrame, terms: Terms) -> list[Column]:
     """What tells configurations apart, and their state."""
-    return [*point(table, say), column_of(quantities.STATUS, say, _state)]
+    return [*point(table, terms), column_of(quantities.STATUS, terms, _state)]
 
 
-def _arm(table: pd.DataFrame, say: Words) -> list[Column]:
-    return [column_of(quantities.ARM, say), *point(table, say)]
+def _arm(table: pd.DataFrame, terms: Terms) -> list[Column]:
+    return [column_of(quantities.ARM, terms), *point(table, terms)]
 
 
 def _status() -> Column:

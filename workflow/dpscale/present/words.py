@@ -1,7 +1,7 @@
 """The words and the numbers of the page: one way to write each."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ _SCOPES = {"compute": "compute", "end_to_end": "end-to-end"}
 
 
 @dataclass(frozen=True)
-class Words:
+class Terms:
     """How this study speaks: of GPUs or of workers, and of environments only where there are several."""
 
     device: str
@@ -30,7 +30,7 @@ class Words:
     synthetic: bool
 
     @classmethod
-    def of(cls, study: Mapping[str, Any], tables: Tables) -> "Words":
+    def of(cls, study: Mapping[str, Any], tables: Tables) -> "Terms":
         return cls(
             device="worker" if study["device"] == "cpu" else "GPU",
             several_environments=len(tables["environments"]) > 1,
@@ -90,8 +90,13 @@ def plural(number: int, noun: str, several: str = "") -> str:
 
 def listed(items: Sequence[str], limit: int = 12, separator: str = ", ") -> str:
     """`a, b, c`, and how many more where there are more than `limit`."""
-    more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
+    more = f" and {left_out(items, limit):,} more" if len(items) > limit else ""
     return separator.join(items[:limit]) + more
+
+
+def left_out(items: Sized, shown: int) -> int:
+    """How many of the items are not shown."""
+    return max(0, len(items) - shown)
 
 
 def is_known(value: Any) -> bool:

@@ -1,0 +1,182 @@
+"""Every number in the text of the recorded study's page stands in a cell of a table, by the rounding that is shown.
+
+What is not looked for in tables is listed below with its reason. A number of few digits is found in thousands of cells
+by chance, so all that is written through `present.words` is looked for before it is rounded too. Counts are small whole
+numbers: `test_findings` and `test_cautions` hold those to their claims.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpscale.analyse import claims, forecast
+from dpscale.analyse.tables import build_tables, expected_cells, read_table
+from dpscale.audit.audit import audit
+from dpscale.audit.published import read_all
+from dpscale.plan.study import Study
+from dpscale.present import page as page_module
+from dpscale.present import verdict, words
+from dpscale.present.page import render
+from dpscale.records.collect import collect
+from dpscale.vocabulary.quantities import KIB, MIB, PERCENT, TABLES
+
+TEMPLATE = Path(page_module.__file__).parent / "template/page.html.j2"
+NUMBER = re.compile(r"[−+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[−+-]?\d+)?")
+# What a number stands beside: brackets, units that follow at once, the end of a sentence.
+AROUND = "()[]{}|;:,.%×*=&$"
+# Counts of what the page itself lists or leaves out: nothing that was measured.
+OF_THE_PAGE = re.compile(
+    r"and [\d,]+ more|Rests on [\d,]+ rows?|[\d,]+ of [\d,]+ (?:points|bars) are drawn|[\d,]+ more rows are in"
+    r"|\([\d,]+ cells?\)|The first of [\d,]+ batches and [\d,]+ numbers"
+)
+
+
+# Limits that a sentence names because the code decides by them.
+LIMITS = [
+    PERCENT.of(limit)
+    for limit in (claims.AGREEMENT, claims.SUM_OF_PARTS, claims.WIDTH, forecast.HELD_OUT_TOLERANCE, verdict.WORTH)
+]
+
+
+class Text(HTMLParser):
+    """The text of a page without its style, and of its charts only their descriptions: ticks of axes are no results."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.hidden = 0
+        self.found: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.hidden += tag in ("style", "text")
+        self.found.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.hidden -= tag in ("style", "text")
+        self.found.append(" ")
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden:
+            self.found.append(data)
+
+
+def numbers(text: str) -> Iterator[str]:
+    """The numbers of a text that stand alone: not those in names, versions and dates."""
+    for word in text.split():
+        bare = word.strip(AROUND)
+        if NUMBER.fullmatch(bare):
+            yield bare
+
+
+def value(number: str) -> tuple[float, float]:
+    """What a number says without its sign, and half a unit of its last digit."""
+    plain = number.replace(",", "").replace("−", "-").lstrip("+-")
+    digits, _, power = plain.partition("e")
+    decimals = len(digits.partition(".")[2])
+    return float(plain), 0.5 * 10.0 ** (int(power or 0) - decimals)
+
+
+def cells(tables: Mapping[str, pd.DataFrame]) -> Iterator[float]:
+    """Every number of the tables without its sign, as stored and as its unit is shown."""
+    for name, table in tables.items():
+        scales = {end: column.quantity.unit.scale for column in TABLES.get(name, ()) for end in column.names}
+        for column in table:
+            entries = table[column].dropna()
+            if not pd.api.types.is_numeric_dtype(entries) or pd.api.types.is_bool_dtype(entries):
+                yield from (value(number)[0] for entry in set(entries.astype(str)) for number in numbers(entry))
+                continue
+            # A message is told in KiB or MiB too; figures of published studies are shares that are shown in %.
+            others = {"message_bytes": (KIB.scale, MIB.scale)}.get(str(column), ())
+            others = (PERCENT.scale,) if name == "audit" else others
+            for scale in {1.0, scales.get(str(column), 1.0), *others}:
+                yield from (entries.astype(float).abs() * scale).tolist()
+
+
+def not_found(text: str, known: Iterable[float]) -> list[str]:
+    """The numbers of the text that none of the known ones is rounded to."""
+    ordered = np.array(sorted(known))
+    missing = []
+    for number in dict.fromkeys(numbers(text)):
+        wanted, half = value(number)
+        low, high = np.searchsorted(ordered, [wanted - half * 1.000001, wanted + half * 1.000001])
+        if low == high:
+            missing.append(number)
+    return missing
+
+
+@pytest.fixture(scope="module")
+def recorded(root: Path) -> tuple[Study, dict[str, pd.DataFrame]]:
+    """The study that was recorded, and its tables as they are read back from their files."""
+    study = Study.read(root / "config/recorded.yaml")
+    collected = collect(root / "results/recorded", expected_cells(study), study.settings)
+    audits = [audit(one) for one in read_all([root / path for path in study["published"]]).values()]
+    tables = build_tables(study, collected, audits)
+    return study, {name: read_table(io.StringIO(table.to_csv(index=False))) for name, table in tables.items()}
+
+
+@dataclass(frozen=True)
+class Written:
+    """The text of a page, and every number that was written into it as it was before it was rounded."""
+
+    text: str
+    numbers: Sequence[float]
+
+
+@pytest.fixture(scope="module")
+def written(recorded: tuple[Study, dict[str, pd.DataFrame]]) -> Written:
+    """The recorded study's page, rendered while all that writes numbers is watched."""
+    found: list[float] = []
+
+    def watched(write: Callable[..., str], *of: Callable[..., Any]) -> Callable[..., str]:
+        def watch(*arguments: Any, **options: Any) -> str:
+            values = [value_of(*arguments, **options) for value_of in of]
+            found.extend(abs(float(one)) for one in values if words.is_known(one))
+            return write(*arguments, **options)
+
+        return watch
+
+    ends = [partial(end_of_estimate, end) for end in ("", "_low", "_high")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(words, "figure", watched(words.figure, first_argument))
+        patch.setattr(words, "whole", watched(words.whole, first_argument))
+        patch.setattr(words, "estimate", watched(words.estimate, *ends))
+        page = render(recorded[0].values, recorded[1])
+    text = " ".join("".join(Text(page).found).replace("\u00a0", " ").split())
+    return Written(OF_THE_PAGE.sub(" ", text), found)
+
+
+def first_argument(value: Any, *others: Any) -> Any:
+    return value
+
+
+def end_of_estimate(end: str, row: Mapping[str, Any], name: str, *others: Any, **options: Any) -> Any:
+    return row[f"{name}{end}"]
+
+
+def test_every_number_stands_in_a_table(recorded: tuple[Study, dict[str, pd.DataFrame]], written: Written) -> None:
+    of_definitions = (value(number)[0] for number in numbers("".join(Text(TEMPLATE.read_text()).found)))
+    assert len(set(numbers(written.text))) > 1000
+    assert not_found(written.text, [*cells(recorded[1]), *of_definitions]) == []
+
+
+def test_every_number_is_a_cell_to_its_last_digit(
+    recorded: tuple[Study, dict[str, pd.DataFrame]], written: Written
+) -> None:
+    """Before it is rounded: chance alone would find many a number of three digits in thousands of cells."""
+    known = {*cells(recorded[1]), *LIMITS}
+    assert len(written.numbers) > 5000
+    assert sorted(number for number in set(written.numbers) if number not in known) == []
+
+
+def test_a_number_that_no_cell_has_is_found_out(recorded: tuple[Study, dict[str, pd.DataFrame]]) -> None:
+    known = list(cells(recorded[1]))
+    assert not_found("takes 1,048,576 bytes and 0.123456 s", known) == ["0.123456"]
