@@ -74,6 +74,7 @@ def test_students_t_is_that_of_the_printed_tables(degrees_of_freedom, quantile):
     assert t_quantile(degrees_of_freedom) == pytest.approx(quantile, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_t_interval_covers_the_mean_in_95_of_100_cases():
     """4,000 samples of 3: the share has a standard error of 0.34 %."""
     samples = np.random.default_rng(5).normal(1.0, 2.0, (4000, 3))
@@ -81,6 +82,7 @@ def test_a_t_interval_covers_the_mean_in_95_of_100_cases():
     assert np.mean([one.low <= 1.0 <= one.high for one in intervals]) == pytest.approx(0.95, abs=0.012)
 
 
+@pytest.mark.slow
 def test_welchs_interval_covers_the_difference_where_spreads_differ():
     generator = np.random.default_rng(6)
     pairs = zip(generator.normal(3, 1, (4000, 3)), generator.normal(1, 4, (4000, 5)), strict=True)

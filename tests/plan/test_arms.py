@@ -66,9 +66,7 @@ def test_an_arms_record_depends_on_that_arm_alone():
     ):
         assert differences(record, plan(changed).training[0], changed.settings) == []
     other = study({"a": {**SMALL, "label_smoothing": 0.1}})
-    assert differences(record, plan(other).training[0], other.settings) == [
-        "label_smoothing is 0, the study says 0.1"
-    ]
+    assert differences(record, plan(other).training[0], other.settings) == ["label_smoothing is 0, the study says 0.1"]
 
 
 @given(

@@ -110,6 +110,7 @@ def test_two_writers_leave_one_whole_record(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["run-1.json"]
 
 
+@pytest.mark.processes
 def test_a_disk_that_takes_no_more_is_one_line_and_leaves_the_old_file(tmp_path):
     path = tmp_path / "record.json"
     path.write_text("old")

@@ -232,9 +232,12 @@ def in_float64(dataset: Path, folder: Path, strategy: str, gpus: int, batch: int
         "configuration": [strategy, gpus, batch], "seed": 1, "arm": "a", "settings": settings, "timeout_s": 60,
         "dataset": str(dataset), "checkpoint": str(folder / "checkpoint"),
     }  # fmt: skip
-    with signals_as_they_were(), helpers_for_workers():
-        with launcher.Workers("synchronised_worker", job, gpus, 0) as workers:
-            return workers.outcome(60, end_with_parent=False)
+    with (
+        signals_as_they_were(),
+        helpers_for_workers(),
+        launcher.Workers("synchronised_worker", job, gpus, 0) as workers,
+    ):
+        return workers.outcome(60, end_with_parent=False)
 
 
 @pytest.fixture(scope="module")
