@@ -1,7 +1,6 @@
 """`dpscale compare` as it is called: its page, its tables, and what it refuses."""
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +8,26 @@ import pandas as pd
 import pytest
 import yaml
 
+from command_line import dpscale
+from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import NETWORK_FACTS, Study
 from dpscale.records.files import write_record
 from h200_study import VALUES, collected
 from record_factory import write
-from two_studies import Change, slower
+from two_studies import slower
 
 
-def dpscale(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dpscale", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+def as_it_was(cell: AnyCell, record: dict[str, Any]) -> None:
+    """No change."""
 
 
 def measured(
-    folder: Path, name: str, change: Change = lambda cell, record: None, results: str = "", **values: Any
+    folder: Path,
+    name: str,
+    change: Callable[[AnyCell, dict[str, Any]], None] = as_it_was,
+    results: str = "",
+    **values: Any,
 ) -> Path:
     """A study file in `folder`, and its records in `results`, by default where the project has them."""
     study = Study({**VALUES, "study": name, **values})
@@ -31,7 +35,6 @@ def measured(
     for cell in plan(study).all_cells:
         change(cell, found.records[cell])
         write(folder / (results or study.results), cell, found.records[cell])
-    assert found.network
     write_record("network", folder / (results or study.results) / NETWORK_FACTS, found.network)
     file = folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump({**VALUES, "study": name, **values}))

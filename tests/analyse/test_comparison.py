@@ -97,6 +97,7 @@ def test_nothing_is_told_of_a_study_and_itself() -> None:
         assert set(table["outcome"]) == {NOT_APART}
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.floats(0.2, 5))
 def test_a_study_that_is_k_times_slower_is_one_over_k_times_as_fast(factor: float) -> None:

@@ -11,6 +11,8 @@ import pytest
 from dpscale.records.files import read_record
 from published_factory import written
 
+pytestmark = pytest.mark.processes
+
 
 def dpscale(*arguments: Path | str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)

@@ -75,6 +75,7 @@ def _worked_out(convention: Convention, study: Published) -> dict[Place, Interva
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("totals", [True, False], ids=["totals printed", "totals not printed"])
 @pytest.mark.parametrize("quantity", ["speedup", "compute_s", "communication_s", "bandwidth"])
 def test_a_convention_is_found_again_from_what_it_gave(quantity: str, totals: bool) -> None:
@@ -95,6 +96,7 @@ def test_a_convention_is_found_again_from_what_it_gave(quantity: str, totals: bo
     found_again()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantity", ["speedup", "compute_s", "communication_s", "bandwidth"])
 def test_an_altered_cell_is_named(quantity: str) -> None:
     @settings(max_examples=EXAMPLES[quantity], deadline=None)

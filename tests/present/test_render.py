@@ -256,6 +256,7 @@ def test_sixty_configurations_in_two_scopes_stay_below_400_kb() -> None:
     assert len(render(study(strong_scaling_global_batch=[128, 2_048]), data).encode()) < 400_000
 
 
+@pytest.mark.slow
 def test_ten_thousand_configurations_stay_below_1_mb() -> None:
     """How long that takes is bench/many_cells.py's to terms."""
     page = render(study(), wide(gpus=50, batches=100))
@@ -356,6 +357,7 @@ def test_a_missing_arm_is_named_with_its_seed() -> None:
     assert "training of arm warm, seed 3: missing" in visible(render(study(), tables(missing=[row])))
 
 
+@pytest.mark.processes
 def test_presenting_needs_no_torch() -> None:
     code = "import sys, dpscale.present.page, dpscale.present.summary; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

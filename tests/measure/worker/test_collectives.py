@@ -82,7 +82,7 @@ def test_collectives_of_another_network_are_refused(network_facts: Path, tmp_pat
 
 
 def as_on_two_ranks(operation: str, rank: int) -> Collective:
-    """A collective that calls nobody: its result is what the inputs of two ranks, 1 and 2 times a pattern, come to."""
+    """A collective that calls nobody: its result is what the inputs of two ranks come to, 1 and 2 times a pattern."""
     collective = Collective(operation, 1024, rank, 2, torch.device("cpu"))
 
     def call() -> None:
