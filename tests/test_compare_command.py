@@ -35,6 +35,7 @@ def measured(
     for cell in plan(study).all_cells:
         change(cell, found.records[cell])
         write(folder / (results or study.results), cell, found.records[cell])
+    assert found.network
     write_record("network", folder / (results or study.results) / NETWORK_FACTS, found.network)
     file = folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump({**VALUES, "study": name, **values}))

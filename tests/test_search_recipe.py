@@ -34,7 +34,8 @@ def is_valid(arm: dict[str, Any]) -> bool:
 @given(st.integers(0, 10_000), st.integers(0, 100))
 def test_proposals_are_new_and_of_the_space(seed: int, number: int) -> None:
     """First drawn in turns of the optimisers, then near one of the best, whatever diverged."""
-    chance, trials = random.Random(seed), []
+    chance = random.Random(seed)
+    trials: list[dict[str, Any]] = []
     for _ in range(number):
         arm = propose(trials, chance)
         assert arm not in [one["arm"] for one in trials]
@@ -48,7 +49,7 @@ def test_proposals_are_new_and_of_the_space(seed: int, number: int) -> None:
 
 def test_later_proposals_change_one_of_the_best() -> None:
     chance = random.Random(1)
-    trials = []
+    trials: list[dict[str, Any]] = []
     for place in range(DRAWN * len(SPACE)):
         trials.append(trial(propose(trials, chance), place / 100))
     best = [one["arm"] for one in trials[-BEST:]]
@@ -60,7 +61,7 @@ def test_later_proposals_change_one_of_the_best() -> None:
 
 def test_most_proposals_are_arms_that_a_study_takes() -> None:
     chance = random.Random(1)
-    trials = []
+    trials: list[dict[str, Any]] = []
     for _ in range(60):
         trials.append(trial(propose(trials, chance), 0.5))
     assert sum(is_valid(one["arm"]) for one in trials) > 40
@@ -72,7 +73,7 @@ def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, monkeypat
     dataset, out = tmp_path / "dataset", tmp_path / "found/trials.jsonl"
     must("dataset", "--source", "synthetic", "--images", 32, "--out", dataset)
     options = ["--global-batch", "16", "--dataset", str(dataset), "--minutes", "0.001", "--out", str(out)]
-    search = [sys.executable, str(root / "workflow/search_recipe.py"), *options]
+    search: list[str | Path] = [sys.executable, str(root / "workflow/search_recipe.py"), *options]
     done = subprocess.run(search, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first = read_trials(out)

@@ -43,7 +43,7 @@ class Project:
         self.folder = folder
 
     @classmethod
-    def create(cls, root: Path, folder: Path, stubs: tuple[str, ...] = KINDS) -> "Project":
+    def create(cls, root: Path, folder: Path, stubs: tuple[str, ...] = KINDS) -> Self:
         """A copy of the project at `root`; the workers of the kinds in `stubs` measure nothing."""
         shutil.copytree(
             root / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")

@@ -15,7 +15,7 @@ import torch
 
 from command_line import dpscale, must
 from dpscale.errors import MeasurementError
-from dpscale.measure.launch import job as launcher
+from dpscale.measure.launch.workers import Workers
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.training import LOSS_DIGITS
 from dpscale.plan.study import Study
@@ -60,8 +60,8 @@ def arguments(
     return [*arm, *TRAINING, "--dataset", str(dataset), "--out", str(out)]
 
 
-def trained(dataset: Path, out: Path, *cell: Any, more: str = "") -> Record:
-    assert must(*arguments(dataset, out, *cell, more=more)).splitlines()[-1] == f"record: {out}"
+def trained(dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 32, more: str = "") -> Record:
+    assert must(*arguments(dataset, out, strategy, gpus, batch, more)).splitlines()[-1] == f"record: {out}"
     assert [path.name for path in out.parent.iterdir()] == [out.name], "the checkpoint has done its work"
     return read_record("training", out)
 
@@ -187,7 +187,7 @@ def test_a_damaged_checkpoint_is_named_and_left_alone(tmp_path: Path, content: b
     path = tmp_path / "seed-1.checkpoint"
     path.write_bytes(content)
     with pytest.raises(MeasurementError, match=r"seed-1\.checkpoint: is no checkpoint, or damaged"):
-        Checkpoint(path, {}).read(torch.device("cpu"))
+        Checkpoint(path, {}, {}).read(torch.device("cpu"))
     assert path.read_bytes() == content
 
 
@@ -203,7 +203,7 @@ def test_a_checkpoint_that_would_run_code_runs_none(tmp_path: Path) -> None:
     path = tmp_path / "seed-1.checkpoint"
     torch.save({"identity": {}, "state": Evil(tmp_path / "was here")}, path)
     with pytest.raises(MeasurementError, match="is no checkpoint, or damaged"):
-        Checkpoint(path, {}).read(torch.device("cpu"))
+        Checkpoint(path, {}, {}).read(torch.device("cpu"))
     assert not (tmp_path / "was here").exists()
 
 
@@ -235,7 +235,7 @@ def in_float64(dataset: Path, folder: Path, strategy: str, gpus: int, batch: int
     with (
         signals_as_they_were(),
         helpers_for_workers(),
-        launcher.Workers("synchronised_worker", job, gpus, 0) as workers,
+        Workers("synchronised_worker", job, gpus, 0) as workers,
     ):
         return workers.outcome(60, end_with_parent=False)
 
