@@ -12,9 +12,11 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,8 +36,8 @@ LOADER_WORKERS = 8 if DEVICE == "cuda" else 0
 LIMIT = 3
 
 
-class Images(Dataset):
-    def __init__(self, folder: Path, part: str, steps: list):
+class Images(Dataset[tuple[torch.Tensor, int]]):
+    def __init__(self, folder: Path, part: str, steps: list[Callable[[Any], Any]]):
         self.images = np.load(folder / f"{part}_images.npy")
         self.labels = np.load(folder / f"{part}_labels.npy")
         self.transform = transforms.Compose(steps)
@@ -43,7 +45,7 @@ class Images(Dataset):
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index: int):
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         return self.transform(Image.fromarray(self.images[index])), int(self.labels[index])
 
 
@@ -72,10 +74,10 @@ def main() -> None:
 
 def train_by_hand(options: argparse.Namespace, seed: int) -> dict[str, float]:
     torch.manual_seed(1000 + seed)
-    training = DataLoader(
-        Images(options.dataset, "train", AUGMENTED), options.batch, shuffle=True, num_workers=LOADER_WORKERS
-    )
-    test = DataLoader(Images(options.dataset, "test", AS_TENSOR), 100, num_workers=LOADER_WORKERS)
+    training_images = Images(options.dataset, "train", AUGMENTED)
+    test_images = Images(options.dataset, "test", AS_TENSOR)
+    training = DataLoader(training_images, options.batch, shuffle=True, num_workers=LOADER_WORKERS)
+    test = DataLoader(test_images, 100, num_workers=LOADER_WORKERS)
     network = CifarResNet18(options.width).to(DEVICE)
     criterion = nn.CrossEntropyLoss(reduction="sum")
     optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
@@ -93,8 +95,8 @@ def train_by_hand(options: argparse.Namespace, seed: int) -> dict[str, float]:
     network.eval()
     with torch.no_grad():
         tested = sum((network(x.to(DEVICE)).argmax(1) == y.to(DEVICE)).sum().item() for x, y in test)
-    count = len(training.dataset)
-    return named(loss / count, right / count, tested / len(test.dataset))
+    count = len(training_images)
+    return named(loss / count, right / count, tested / len(test_images))
 
 
 def train_with_dpscale(options: argparse.Namespace, seed: int) -> dict[str, float]:

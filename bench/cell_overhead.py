@@ -55,7 +55,8 @@ def cell_overhead_s(strategy: str, gpus: int, folder: Path) -> float:
     settings = ["--device", DEVICE, "--width", str(WIDTH), "--scopes", "compute", "--timed-epochs", "1"]
     source = ["--dataset-source", "synthetic", "--epoch-images", str(IMAGES), "--dataset", str(folder / "dataset")]
     total_s = python("-m", "dpscale", "time", *cell, *settings, *source, "--out", str(out))
-    return total_s - json.loads(out.read_text())["epochs_total_s"]
+    epochs_s: float = json.loads(out.read_text())["epochs_total_s"]
+    return total_s - epochs_s
 
 
 def python(*arguments: str) -> float:

@@ -18,6 +18,8 @@ GUARD = ProcessGuard()
 # Machines are shared: how long one example takes says nothing.
 settings.register_profile("shared machines", deadline=None)
 settings.load_profile("shared machines")
+# For `make check`: a fifth of the examples that `make test` tries.
+settings.register_profile("quick", deadline=None, max_examples=20)
 
 # Fixtures that start processes, and the mark of every test that uses one.
 MARK_OF_FIXTURE = {

@@ -1,13 +1,15 @@
 """`dpscale compare` as it is called: its page, its tables, and what it refuses."""
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
 
+from command_line import dpscale
+from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import NETWORK_FACTS, Study
 from dpscale.records.files import write_record
@@ -16,18 +18,24 @@ from record_factory import write
 from two_studies import slower
 
 
-def dpscale(*arguments, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dpscale", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+def as_it_was(cell: AnyCell, record: dict[str, Any]) -> None:
+    """No change."""
 
 
-def measured(folder: Path, name: str, change=lambda cell, record: None, results: str = "", **values) -> Path:
+def measured(
+    folder: Path,
+    name: str,
+    change: Callable[[AnyCell, dict[str, Any]], None] = as_it_was,
+    results: str = "",
+    **values: Any,
+) -> Path:
     """A study file in `folder`, and its records in `results`, by default where the project has them."""
     study = Study({**VALUES, "study": name, **values})
     found = collected(study)
     for cell in plan(study).all_cells:
         change(cell, found.records[cell])
         write(folder / (results or study.results), cell, found.records[cell])
+    assert found.network
     write_record("network", folder / (results or study.results) / NETWORK_FACTS, found.network)
     file = folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump({**VALUES, "study": name, **values}))
@@ -35,7 +43,7 @@ def measured(folder: Path, name: str, change=lambda cell, record: None, results:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two studies, `faster` with a ddp that takes 20 % less time, and `half` of another precision."""
     place = tmp_path_factory.mktemp("studies")
     measured(place, "plain")
@@ -44,7 +52,7 @@ def folder(tmp_path_factory) -> Path:
     return place
 
 
-def test_two_studies_give_a_page_and_tables(folder):
+def test_two_studies_give_a_page_and_tables(folder: Path) -> None:
     done = dpscale("compare", "plain.yaml", "faster.yaml", "--tables", "csv", "--out", "c.html", folder=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(
@@ -59,7 +67,7 @@ def test_two_studies_give_a_page_and_tables(folder):
     assert set(collectives["outcome"]) == {"not apart"}
 
 
-def test_other_settings_are_refused_in_one_line_that_names_them(folder):
+def test_other_settings_are_refused_in_one_line_that_names_them(folder: Path) -> None:
     # Not even the records that are of another study by now are gone through.
     done = dpscale(
         "compare", "plain.yaml", "half.yaml", "--results", "results/half", "results/plain", "--out", "refused.html",
@@ -72,7 +80,7 @@ def test_other_settings_are_refused_in_one_line_that_names_them(folder):
     assert not (folder / "refused.html").exists()
 
 
-def test_what_may_differ_has_to_be_named_whole(folder):
+def test_what_may_differ_has_to_be_named_whole(folder: Path) -> None:
     command = ["compare", "plain.yaml", "half.yaml", "--differing", "precision"]
     done = dpscale(*command, "--out", "half.html", folder=folder)
     assert done.returncode == 1
@@ -84,7 +92,7 @@ def test_what_may_differ_has_to_be_named_whole(folder):
     assert "precision is float32 in plain and bfloat16 in half" in (folder / "half.html").read_text()
 
 
-def test_one_study_measured_on_two_machines(folder):
+def test_one_study_measured_on_two_machines(folder: Path) -> None:
     measured(folder, "plain", slower(1.5), results="elsewhere")
     done = dpscale(
         "compare", "plain.yaml", "plain.yaml", "--results", "results/plain", "elsewhere", "--out", "two.html",
@@ -94,7 +102,7 @@ def test_one_study_measured_on_two_machines(folder):
     assert done.stdout.startswith("plain (2) is faster than plain (1) in 0 and slower in 15 of 15")
 
 
-def test_records_of_other_settings_are_named_and_not_used(folder):
+def test_records_of_other_settings_are_named_and_not_used(folder: Path) -> None:
     done = dpscale(
         "compare", "plain.yaml", "plain.yaml", "--results", "results/plain", "results/half", "--out", "no.html",
         folder=folder,
@@ -105,7 +113,7 @@ def test_records_of_other_settings_are_named_and_not_used(folder):
     assert "plain (2): Records found and not used: 42." in (folder / "no.html").read_text()
 
 
-def test_the_recorded_study_is_not_apart_from_itself(root, tmp_path):
+def test_the_recorded_study_is_not_apart_from_itself(root: Path, tmp_path: Path) -> None:
     file, results = root / "config/recorded.yaml", root / "results/recorded"
     done = dpscale("compare", file, file, "--results", results, results, "--out", tmp_path / "c.html", folder=root)
     assert done.returncode == 0, done.stderr

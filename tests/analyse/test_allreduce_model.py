@@ -1,5 +1,7 @@
 """Models of allreduce: what they give, and that fits find the link the measurements were made with."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpscale.analyse.allreduce_model import (
     ALGORITHMS,
-    GB,
+    Link,
     Measured,
     allreduce_s,
     exact_link,
@@ -17,6 +19,7 @@ from dpscale.analyse.allreduce_model import (
     slowest_link,
 )
 from dpscale.errors import DpscaleError
+from dpscale.formulas.scaling import GB
 from dpscale.formulas.statistics import RESAMPLES, Estimate
 
 SIZES = [4 * 4**k * 1024 for k in range(10)]  # 4 KiB to 1 GiB
@@ -26,7 +29,9 @@ betas_gb_s = st.floats(0.1, 1000)
 algorithms = st.sampled_from(sorted(ALGORITHMS))
 
 
-def generated(algorithm, link, gpus=(2, 4), sizes=SIZES, noise=0.0):
+def generated(
+    algorithm: str, link: Link, gpus: Iterable[int] = (2, 4), sizes: Iterable[int] = SIZES, noise: float = 0.0
+) -> list[Measured]:
     """Measurements as `link` would make them, with draws that scatter by `noise`."""
     random = np.random.default_rng(1)
     measured = []
@@ -39,7 +44,7 @@ def generated(algorithm, link, gpus=(2, 4), sizes=SIZES, noise=0.0):
     return measured
 
 
-def test_times_by_hand():
+def test_times_by_hand() -> None:
     link = exact_link(alpha_s=1e-5, beta_gb_s=100)
     byte_s = 1 / (100 * GB)
     assert allreduce_s("ring", 4, 1_000_000, link).value == pytest.approx(6e-5 + 1.5 * 1e6 * byte_s)
@@ -49,19 +54,19 @@ def test_times_by_hand():
 
 
 @given(algorithms, st.integers(1, 10**9))
-def test_one_gpu_needs_no_allreduce(algorithm, size):
+def test_one_gpu_needs_no_allreduce(algorithm: str, size: int) -> None:
     assert allreduce_s(algorithm, 1, size, exact_link(1e-5, 100)).value == 0
 
 
 @given(alphas, betas_gb_s, st.integers(1, 10**9))
-def test_on_two_gpus_ring_and_tree_are_one_model(alpha_s, beta_gb_s, size):
+def test_on_two_gpus_ring_and_tree_are_one_model(alpha_s: float, beta_gb_s: float, size: int) -> None:
     link = exact_link(alpha_s, beta_gb_s)
     ring, tree = (allreduce_s(name, 2, size, link).value for name in ("ring", "tree"))
     assert ring == tree == pytest.approx(2 * alpha_s + size / (beta_gb_s * GB))
 
 
 @given(algorithms, st.integers(2, 512), st.integers(1, 10**9))
-def test_a_faster_link_is_never_slower_and_more_gpus_are_never_faster(algorithm, gpus, size):
+def test_a_faster_link_is_never_slower_and_more_gpus_are_never_faster(algorithm: str, gpus: int, size: int) -> None:
     link, wider, quicker = exact_link(1e-5, 100), exact_link(1e-5, 200), exact_link(1e-6, 100)
     seconds = allreduce_s(algorithm, gpus, size, link).value
     assert allreduce_s(algorithm, gpus, size, wider).value <= seconds
@@ -70,7 +75,7 @@ def test_a_faster_link_is_never_slower_and_more_gpus_are_never_faster(algorithm,
 
 
 @given(algorithms, alphas, betas_gb_s)
-def test_a_fit_finds_the_link_that_made_the_measurements(algorithm, alpha_s, beta_gb_s):
+def test_a_fit_finds_the_link_that_made_the_measurements(algorithm: str, alpha_s: float, beta_gb_s: float) -> None:
     found = fit(algorithm, generated(algorithm, exact_link(alpha_s, beta_gb_s)))
     assert found.link.alpha_s.value == pytest.approx(alpha_s, rel=1e-3)
     assert found.link.beta_gb_s.value == pytest.approx(beta_gb_s, rel=1e-3)
@@ -78,7 +83,7 @@ def test_a_fit_finds_the_link_that_made_the_measurements(algorithm, alpha_s, bet
     assert found.median_relative_error <= found.worst_relative_error
 
 
-def test_noise_shows_in_the_intervals_and_they_contain_the_truth():
+def test_noise_shows_in_the_intervals_and_they_contain_the_truth() -> None:
     found = fit("ring", generated("ring", exact_link(5e-6, 250), noise=0.05)).link
     for estimate, truth in ((found.alpha_s, 5e-6), (found.beta_gb_s, 250)):
         low, high = estimate.interval
@@ -86,7 +91,7 @@ def test_noise_shows_in_the_intervals_and_they_contain_the_truth():
         assert (high - low) / truth < 0.2
 
 
-def test_relative_errors_weigh_small_messages_as_much_as_large_ones():
+def test_relative_errors_weigh_small_messages_as_much_as_large_ones() -> None:
     """Half of the points 10 % too slow: absolute least squares would follow the largest message alone."""
     truth = generated("ring", exact_link(1e-5, 100), gpus=[4])
     slower = [Measured(m.gpus, m.message_bytes, Estimate(m.seconds.value * 1.1, None)) for m in truth[::2]]
@@ -99,7 +104,7 @@ def test_relative_errors_weigh_small_messages_as_much_as_large_ones():
     ("seconds", "zero"),
     [([1e-3, 1e-3, 0.5e-3], "seconds_per_byte"), ([1e-6, 20e-6, 900e-6], "alpha_s")],
 )
-def test_neither_parameter_becomes_negative_and_the_other_is_then_the_best(seconds, zero):
+def test_neither_parameter_becomes_negative_and_the_other_is_then_the_best(seconds: list[float], zero: str) -> None:
     """Times that fall with the size have no bandwidth, times that rise faster than the size no latency."""
     sizes = [10_000, 100_000, 1_000_000]
     measured = [Measured(2, size, Estimate(s, np.full(RESAMPLES, s))) for size, s in zip(sizes, seconds, strict=True)]
@@ -116,13 +121,13 @@ def test_neither_parameter_becomes_negative_and_the_other_is_then_the_best(secon
     assert losses[1] == min(losses)
 
 
-def test_a_link_without_a_bandwidth_has_an_infinite_one():
+def test_a_link_without_a_bandwidth_has_an_infinite_one() -> None:
     measured = [Measured(2, size, Estimate(1e-3, None)) for size in (10, 20)]
     measured.append(Measured(2, 30, Estimate(0.9e-3, None)))
     assert fit("ring", measured).link.beta_gb_s.value == np.inf
 
 
-def test_too_few_sizes_are_refused():
+def test_too_few_sizes_are_refused() -> None:
     link = exact_link(1e-5, 100)
     for measured in (
         [],
@@ -133,7 +138,7 @@ def test_too_few_sizes_are_refused():
             fit("ring", measured)
 
 
-def test_a_fit_on_two_gpus_says_that_ring_and_tree_cannot_be_told_apart():
+def test_a_fit_on_two_gpus_says_that_ring_and_tree_cannot_be_told_apart() -> None:
     on_two = fits(generated("ring", exact_link(1e-5, 100), gpus=[2]))
     assert on_two["ring"].link.alpha_s.value == on_two["tree"].link.alpha_s.value
     assert on_two["ring"].relative_errors == on_two["tree"].relative_errors
@@ -144,7 +149,7 @@ def test_a_fit_on_two_gpus_says_that_ring_and_tree_cannot_be_told_apart():
     assert all("cannot be told" not in found.statement for found in on_four.values())
 
 
-def test_hierarchical_by_hand():
+def test_hierarchical_by_hand() -> None:
     """16 GPUs in 2 nodes of 8: 14 rounds and 14/8 n inside, then 2 rounds and n/8 through the network."""
     inside, network = exact_link(2e-6, 300), exact_link(10e-6, 50)
     seconds = hierarchical_s("ring", 16, 8, 8_000_000, inside, network).value
@@ -152,7 +157,9 @@ def test_hierarchical_by_hand():
 
 
 @given(algorithms, st.sampled_from([2, 4, 8]), st.integers(1, 128), st.integers(1, 10**9))
-def test_one_node_is_a_ring_inside_and_nodes_of_one_gpu_are_the_network_alone(across, gpus_per_node, nodes, size):
+def test_one_node_is_a_ring_inside_and_nodes_of_one_gpu_are_the_network_alone(
+    across: str, gpus_per_node: int, nodes: int, size: int
+) -> None:
     inside, network = exact_link(2e-6, 300), exact_link(10e-6, 50)
     one_node = hierarchical_s(across, gpus_per_node, gpus_per_node, size, inside, network).value
     assert one_node == pytest.approx(allreduce_s("ring", gpus_per_node, size, inside).value)
@@ -160,26 +167,26 @@ def test_one_node_is_a_ring_inside_and_nodes_of_one_gpu_are_the_network_alone(ac
     assert alone == pytest.approx(allreduce_s(across, nodes, size, network).value)
 
 
-def test_hierarchical_beats_a_flat_ring_over_the_slowest_link():
+def test_hierarchical_beats_a_flat_ring_over_the_slowest_link() -> None:
     inside, network = exact_link(2e-6, 300), exact_link(10e-6, 50)
     flat = allreduce_s("ring", 64, K_BYTES, slowest_link(inside, network)).value
     for across in ALGORITHMS:
         assert hierarchical_s(across, 64, 8, K_BYTES, inside, network).value < flat / 3
 
 
-def test_the_slowest_link_takes_the_worst_of_both():
+def test_the_slowest_link_takes_the_worst_of_both() -> None:
     slowest = slowest_link(exact_link(2e-6, 50), exact_link(10e-6, 300))
     assert slowest.alpha_s.value == 10e-6
     assert slowest.beta_gb_s.value == pytest.approx(50)
     assert slowest.alpha_s.interval == (10e-6, 10e-6)
 
 
-def test_gpus_that_do_not_fill_nodes_are_refused():
+def test_gpus_that_do_not_fill_nodes_are_refused() -> None:
     with pytest.raises(DpscaleError, match="12 GPUs do not fill nodes of 8"):
         hierarchical_s("ring", 12, 8, 1000, exact_link(1e-6, 100), exact_link(1e-6, 10))
 
 
-def test_a_ring_at_the_measured_bus_bandwidth_takes_the_measured_time():
+def test_a_ring_at_the_measured_bus_bandwidth_takes_the_measured_time() -> None:
     """Measured on H200: 44,695,848 bytes in 181 us on 2 GPUs (246.7 GB/s bus bandwidth), 227 us on 4 (294.9 GB/s)."""
     for gpus, bus_gb_s, seconds in ((2, 246.7, 181e-6), (4, 294.9, 227e-6)):
         assert allreduce_s("ring", gpus, K_BYTES, exact_link(0, bus_gb_s)).value == pytest.approx(seconds, rel=0.005)

@@ -1,13 +1,15 @@
 """Communication estimated in five ways, from records whose communication is known exactly."""
 
+from collections.abc import Hashable
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import pytest
 
 import h200_study
 from dpscale.analyse.tables import build_tables
-from dpscale.plan.cells import CollectivesCell, CommunicationCell
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
 
 STUDY = h200_study.study()
@@ -15,23 +17,25 @@ GRADIENT_BYTES = 44_695_848
 
 
 @pytest.fixture(scope="module")
-def tables():
+def tables() -> dict[str, pd.DataFrame]:
     return build_tables(STUDY, collected(STUDY))
 
 
-def row(table: pd.DataFrame, **where) -> dict:
+def row(table: pd.DataFrame, **where: Any) -> dict[Hashable, Any]:
     for name, value in where.items():
         table = table[table[name] == value]
     (found,) = table.to_dict("records")
     return found
 
 
-def at(strategy, gpus, batch):
+def at(strategy: str, gpus: int, batch: int) -> dict[str, Any]:
     return {"strategy": strategy, "gpus": gpus, "batch_per_gpu": batch}
 
 
 @pytest.mark.parametrize(("strategy", "gpus", "batch"), [("ddp", 4, 512), ("dp", 2, 32)])
-def test_each_estimate_finds_what_it_is_defined_to_contain(tables, strategy, gpus, batch):
+def test_each_estimate_finds_what_it_is_defined_to_contain(
+    tables: dict[str, pd.DataFrame], strategy: str, gpus: int, batch: int
+) -> None:
     found = row(tables["communication"], **at(strategy, gpus, batch))
     subtraction_s = step_s(strategy, gpus, batch) - step_s("single", 1, batch)
     assert found["communication_step_s"] == pytest.approx(subtraction_s, rel=1e-6)
@@ -54,20 +58,20 @@ def test_each_estimate_finds_what_it_is_defined_to_contain(tables, strategy, gpu
         assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
 
 
-def test_the_isolated_floor_of_ddp_is_its_three_buckets(tables):
+def test_the_isolated_floor_of_ddp_is_its_three_buckets(tables: dict[str, pd.DataFrame]) -> None:
     """2 (N-1) latencies and 2 (N-1)/N of the bytes, each."""
     found = row(tables["communication"], **at("ddp", 4, 512))
     assert found["isolated_step_s"] == pytest.approx(3 * 6 * 1e-5 + 1.5 * GRADIENT_BYTES / 250e9)
 
 
-def test_the_isolated_floor_of_dp_holds_images_parameters_and_gradients(tables):
+def test_the_isolated_floor_of_dp_holds_images_parameters_and_gradients(tables: dict[str, pd.DataFrame]) -> None:
     found = row(tables["communication"], **at("dp", 4, 512))
     collectives_s = (7 + 5) * 1e-5 + (2 * GRADIENT_BYTES + 38_560) / 250e9
     copies_s = 3 * 512 * (12_288 + 40) * 1e-3 / 2**28
     assert found["isolated_step_s"] == pytest.approx(collectives_s + copies_s)
 
 
-def test_bandwidth_three_ways(tables):
+def test_bandwidth_three_ways(tables: dict[str, pd.DataFrame]) -> None:
     found = row(tables["bandwidth"], **at("ddp", 4, 512))
     ring_bytes = 1.5 * GRADIENT_BYTES
     alone_s = 6 * 1e-5 + ring_bytes / 250e9
@@ -78,13 +82,13 @@ def test_bandwidth_three_ways(tables):
     assert pd.isna(found["root_link_bytes_per_step"])
 
 
-def test_dataparallel_moves_more_through_its_first_gpu_than_a_ring_would(tables):
+def test_dataparallel_moves_more_through_its_first_gpu_than_a_ring_would(tables: dict[str, pd.DataFrame]) -> None:
     found = row(tables["bandwidth"], **at("dp", 4, 512))
     images_and_logits = 3 * 512 * (12_288 + 40)
     assert found["root_link_bytes_per_step"] == 2 * GRADIENT_BYTES + 38_560 + images_and_logits
 
 
-def test_bus_bandwidth_has_nccl_tests_factors(tables):
+def test_bus_bandwidth_has_nccl_tests_factors(tables: dict[str, pd.DataFrame]) -> None:
     for operation, factor in (("allreduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("broadcast", 1)):
         found = row(tables["collectives"], operation=operation, gpus=4, message_bytes=2**30)
         assert found["bus_bandwidth_gb_s"] == pytest.approx(factor * found["algorithm_bandwidth_gb_s"])
@@ -92,14 +96,14 @@ def test_bus_bandwidth_has_nccl_tests_factors(tables):
         assert found["time_s_min"] < found["time_s"] < found["time_s_p95"]
 
 
-def test_sizes_say_what_the_network_needs_them_for(tables):
+def test_sizes_say_what_the_network_needs_them_for(tables: dict[str, pd.DataFrame]) -> None:
     collectives = tables["collectives"]
     assert row(collectives, operation="allreduce", gpus=4, message_bytes=26_494_976)["use"] == "DDP's bucket 2"
     assert row(collectives, operation="allreduce", gpus=2, message_bytes=GRADIENT_BYTES)["use"] == "whole gradient"
     assert len(collectives[collectives["operation"] == "peer_copy"]) == 2 * 1 + 4 * 3
 
 
-def test_the_parts_of_a_step_sum_up_to_it(tables):
+def test_the_parts_of_a_step_sum_up_to_it(tables: dict[str, pd.DataFrame]) -> None:
     steps = tables["steps"]
     whole = steps[steps["phase"] == "all"]
     assert len(whole) == 3 * 2 * (2 + 4), "every device of every parallel configuration"
@@ -115,14 +119,14 @@ def test_the_parts_of_a_step_sum_up_to_it(tables):
             assert found[f"{part}_low"] <= found[part] <= found[f"{part}_high"]
 
 
-def test_mfu_is_work_over_peak(tables):
+def test_mfu_is_work_over_peak(tables: dict[str, pd.DataFrame]) -> None:
     found = row(tables["times"], **at("ddp", 4, 512))
     assert found["mfu"] == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
     assert found["mfu_low"] < found["mfu"] < found["mfu_high"]
     assert "data sheet" in found["peak_source"]
 
 
-def test_a_gpu_that_is_not_in_the_table_has_no_mfu():
+def test_a_gpu_that_is_not_in_the_table_has_no_mfu() -> None:
     data = collected(STUDY)
     for record in data.records.values():
         record["hardware"]["device_model"] = "A GPU of tomorrow"
@@ -133,8 +137,8 @@ def test_a_gpu_that_is_not_in_the_table_has_no_mfu():
     assert set(found["peak_source"].dropna()) == {"unknown"}
 
 
-def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables):
-    def scored(built):
+def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables: dict[str, pd.DataFrame]) -> None:
+    def scored(built: dict[str, pd.DataFrame]) -> pd.DataFrame:
         forecast = built["forecast"]
         return forecast[forecast["kind"] == "held out"]
 
@@ -154,7 +158,7 @@ def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables):
     assert not again["within_tolerance"].any(), "but what it is scored against has changed"
 
 
-def test_the_forecast_reaches_1024_gpus_and_says_where_an_epoch_is_too_small(tables):
+def test_the_forecast_reaches_1024_gpus_and_says_where_an_epoch_is_too_small(tables: dict[str, pd.DataFrame]) -> None:
     forecast = tables["forecast"][tables["forecast"]["kind"] == "extrapolated"]
     assert sorted(forecast["gpus"].unique()) == [8, 16, 32, 64, 128, 256, 512, 1024]
     assert (forecast["step_s_low"] <= forecast["step_s"]).all()
@@ -162,7 +166,7 @@ def test_the_forecast_reaches_1024_gpus_and_says_where_an_epoch_is_too_small(tab
     assert (forecast["reason"].notna() == too_large).all()
 
 
-def test_every_weak_series_has_every_law(tables):
+def test_every_weak_series_has_every_law(tables: dict[str, pd.DataFrame]) -> None:
     laws = tables["laws"]
     assert set(laws["law"]) == {"Amdahl", "Gustafson", "USL"}
     assert laws.groupby(["strategy", "batch_per_gpu"]).ngroups == 6
@@ -171,7 +175,7 @@ def test_every_weak_series_has_every_law(tables):
 
 
 @pytest.mark.parametrize("kind", [CollectivesCell, CommunicationCell])
-def test_without_some_records_the_other_figures_stand(tables, kind):
+def test_without_some_records_the_other_figures_stand(tables: dict[str, pd.DataFrame], kind: type[AnyCell]) -> None:
     data = collected(STUDY)
     left = {cell: record for cell, record in data.records.items() if not isinstance(cell, kind)}
     built = build_tables(STUDY, replace(data, records=left))
@@ -183,14 +187,14 @@ def test_without_some_records_the_other_figures_stand(tables, kind):
     assert built["communication"]["communication_s"].notna().all()
 
 
-def test_without_the_networks_facts_there_is_no_forecast():
+def test_without_the_networks_facts_there_is_no_forecast() -> None:
     built = build_tables(STUDY, replace(collected(STUDY), network=None))
     assert built["forecast"].empty
     assert built["times"]["mfu"].isna().all()
     assert built["communication"]["profiler_step_s"].notna().all()
 
 
-def test_out_of_memory_is_a_result_without_estimates():
+def test_out_of_memory_is_a_result_without_estimates() -> None:
     data = collected(STUDY)
     for cell, record in data.records.items():
         if isinstance(cell, CommunicationCell):
@@ -202,7 +206,9 @@ def test_out_of_memory_is_a_result_without_estimates():
     assert built["missing"].empty
 
 
-def test_collectives_stand_in_the_environment_of_the_cells_with_the_same_software(tables):
+def test_collectives_stand_in_the_environment_of_the_cells_with_the_same_software(
+    tables: dict[str, pd.DataFrame],
+) -> None:
     assert list(tables["environments"]["environment"]) == ["A"]
     data = collected(STUDY)
     for cell, record in data.records.items():

@@ -36,7 +36,7 @@ def test_width_of_an_interval_is_a_share() -> None:
 
 
 def test_efficiency_and_what_is_lost() -> None:
-    (row,) = derived(speedup=[gained(3.0, **interval("speedup_from_steps", 3.2, 0.4))])["speedup"]
+    (row,) = derived(speedup=[gained(3.0) | interval("speedup_from_steps", 3.2, 0.4)])["speedup"]
     assert row["efficiency_lost"] == pytest.approx(0.25)
     assert row["efficiency_from_steps"] == pytest.approx(0.8)
     assert (row["efficiency_from_steps_low"], row["efficiency_from_steps_high"]) == pytest.approx((0.7, 0.9))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.analyse.allreduce_model import Measured, allreduce_s, exact_link, fits
+from dpscale.analyse.allreduce_model import Link, Measured, allreduce_s, exact_link, fits
 from dpscale.analyse.forecast import (
     FORECAST_GPUS,
     extrapolate,
@@ -23,11 +23,11 @@ SIZES = [4 * 4**k * 1024 for k in range(10)]  # 4 KiB to 1 GiB
 NETWORK = exact_link(alpha_s=1e-5, beta_gb_s=50)
 
 
-def convolution_macs(channels_in, channels, edge, kernel=3):
+def convolution_macs(channels_in: int, channels: int, edge: int, kernel: int = 3) -> int:
     return channels_in * channels * edge**2 * kernel**2
 
 
-def backward_flop_shares():
+def backward_flop_shares() -> tuple[float, float, float]:
     """Shares of the backward FLOPs, last layers first, at which the buckets of the network are complete.
 
     DDP fills buckets from the last layer backwards: the first ends with the linear layer and the last convolution,
@@ -60,23 +60,25 @@ fractions = st.sets(st.floats(0.01, 0.99), max_size=4).map(lambda chosen: (*sort
 
 
 @st.composite
-def overlaps(draw):
+def overlaps(draw: st.DrawFn) -> tuple[float, list[float], Buckets]:
     """t(1,b), the time of every bucket's allreduce, and the buckets."""
     ready = draw(fractions)
     bucket_s = draw(st.lists(st.floats(0, 5), min_size=len(ready), max_size=len(ready)))
     return draw(seconds), bucket_s, Buckets((1,) * len(ready), ready, draw(st.floats(0.1, 0.9)))
 
 
-def around(value, relative_spread, seed):
+def around(value: float, relative_spread: float, seed: int) -> Estimate:
     return Estimate(value, value * (1 + relative_spread * np.random.default_rng(seed).standard_normal(RESAMPLES)))
 
 
-def collectives(link, gpus, algorithm="ring", noise=0.01):
+def collectives(link: Link, gpus: list[int], algorithm: str = "ring", noise: float = 0.01) -> list[Measured]:
     points = [(n, size, allreduce_s(algorithm, n, size, link).value) for n in gpus for size in SIZES]
     return [Measured(n, size, around(value, noise, seed)) for seed, (n, size, value) in enumerate(points)]
 
 
-def known_study(link, gpus=(2, 4, 8), algorithm="ring"):
+def known_study(
+    link: Link, gpus: tuple[int, ...] = (2, 4, 8), algorithm: str = "ring"
+) -> dict[tuple[int, int], Estimate]:
     """Step times as the model makes them, with an overhead of 1 ms: t(1,b) = 2 ms + b * 50 us."""
     step_s = {}
     for batch in (32, 128, 512):
@@ -99,21 +101,23 @@ def known_study(link, gpus=(2, 4, 8), algorithm="ring"):
         ([0, 0, 0], 0),
     ],
 )
-def test_overlap_by_hand(bucket_s, exposed):
+def test_overlap_by_hand(bucket_s: list[int], exposed: int) -> None:
     """Backward takes 6 of 10 s; buckets are ready after 2, 4 and 6 s of it."""
     buckets = Buckets((1, 1, 1), (2 / 6, 4 / 6, 1.0), 0.6)
     assert exposed_s(10.0, bucket_s, buckets) == pytest.approx(exposed)
 
 
 @given(overlaps())
-def test_exposed_lies_between_the_last_allreduce_and_all_of_them(case):
+def test_exposed_lies_between_the_last_allreduce_and_all_of_them(case: tuple[float, list[float], Buckets]) -> None:
     single_s, bucket_s, buckets = case
     exposed = exposed_s(single_s, bucket_s, buckets)
     assert bucket_s[-1] - 1e-9 <= exposed <= sum(bucket_s) + 1e-9
 
 
 @given(overlaps(), st.floats(1, 10))
-def test_slower_allreduces_and_faster_compute_expose_no_less(case, factor):
+def test_slower_allreduces_and_faster_compute_expose_no_less(
+    case: tuple[float, list[float], Buckets], factor: float
+) -> None:
     single_s, bucket_s, buckets = case
     exposed = exposed_s(single_s, bucket_s, buckets)
     assert exposed_s(single_s, [factor * one for one in bucket_s], buckets) >= exposed - 1e-9
@@ -121,13 +125,13 @@ def test_slower_allreduces_and_faster_compute_expose_no_less(case, factor):
 
 
 @given(overlaps())
-def test_an_infinite_bandwidth_exposes_nothing(case):
+def test_an_infinite_bandwidth_exposes_nothing(case: tuple[float, list[float], Buckets]) -> None:
     single_s, bucket_s, buckets = case
     assert exposed_s(single_s, [0.0 for _ in bucket_s], buckets) == 0
 
 
 @given(overlaps())
-def test_draws_are_overlapped_one_by_one(case):
+def test_draws_are_overlapped_one_by_one(case: tuple[float, list[float], Buckets]) -> None:
     single_s, bucket_s, buckets = case
     scales = np.array([0.5, 1.0, 2.0])
     drawn = exposed_s(single_s * scales, [one * scales for one in bucket_s], buckets)
@@ -135,12 +139,12 @@ def test_draws_are_overlapped_one_by_one(case):
 
 
 @pytest.mark.parametrize("ready", [(0.5, 0.9), (0.0, 1.0), (0.7, 0.7, 1.0), (1.0,), ()])
-def test_buckets_that_cannot_be(ready):
+def test_buckets_that_cannot_be(ready: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="ready fraction"):
         Buckets((1, 1) if ready != (0.7, 0.7, 1.0) else (1, 1, 1), ready, 0.6)
 
 
-def test_the_parts_of_a_step_add_up_and_overhead_is_what_calibrates_it():
+def test_the_parts_of_a_step_add_up_and_overhead_is_what_calibrates_it() -> None:
     link = exact_link(5e-6, 250)
     single, step = around(5e-3, 0.01, 1), around(6e-3, 0.01, 2)
     model = fits(collectives(link, [2]))["ring"].seconds
@@ -155,14 +159,14 @@ def test_the_parts_of_a_step_add_up_and_overhead_is_what_calibrates_it():
     assert overhead.value < step.value - single.value
 
 
-def test_a_step_without_an_interval_is_predicted_without_one():
+def test_a_step_without_an_interval_is_predicted_without_one() -> None:
     model = fits(collectives(exact_link(5e-6, 250), [2]))["ring"].seconds
     bare = predict_step(2, Estimate(5e-3, None), around(1e-3, 0.1, 1), model, NETWORK_BUCKETS)
     assert bare.step_s.draws is None
     assert bare.step_s.value > 6e-3
 
 
-def test_a_held_out_step_of_a_known_study_is_met():
+def test_a_held_out_step_of_a_known_study_is_met() -> None:
     """Slow links, so that communication decides: a ring made the steps, and a ring is among the models."""
     link = exact_link(5e-6, 10)
     scores = held_out(known_study(link), collectives(link, [2, 4, 8]), NETWORK_BUCKETS)
@@ -180,7 +184,7 @@ def test_a_held_out_step_of_a_known_study_is_met():
         assert low < score.relative_error.value < high
 
 
-def test_a_step_that_does_something_unforeseen_is_off_and_this_is_said():
+def test_a_step_that_does_something_unforeseen_is_off_and_this_is_said() -> None:
     link = exact_link(5e-6, 250)
     step_s = known_study(link)
     step_s[8, 32] = derive(lambda step: 1.5 * step, step_s[8, 32])
@@ -190,7 +194,7 @@ def test_a_step_that_does_something_unforeseen_is_off_and_this_is_said():
     assert all(score.within_tolerance for score in others)
 
 
-def test_no_number_of_the_held_out_gpus_enters_their_prediction():
+def test_no_number_of_the_held_out_gpus_enters_their_prediction() -> None:
     link = exact_link(5e-6, 10)
     step_s, measured = known_study(link), collectives(link, [2, 4, 8])
     other_steps = {at: derive(lambda one: 7 * one, one) if at[0] == 8 else one for at, one in step_s.items()}
@@ -212,7 +216,7 @@ def test_no_number_of_the_held_out_gpus_enters_their_prediction():
                 assert (one.draws == two.draws).all()
 
 
-def test_the_band_holds_the_ring_and_the_tree_that_two_gpus_cannot_tell_apart():
+def test_the_band_holds_the_ring_and_the_tree_that_two_gpus_cannot_tell_apart() -> None:
     link = exact_link(5e-6, 10)
     for algorithm in ("ring", "tree"):
         step_s = known_study(link, gpus=(2, 4), algorithm=algorithm)
@@ -220,7 +224,7 @@ def test_the_band_holds_the_ring_and_the_tree_that_two_gpus_cannot_tell_apart():
             assert score.step_s.low <= score.measured_s.value <= score.step_s.high
 
 
-def test_batches_that_cannot_be_held_out_are_left_out_and_too_few_collectives_refused():
+def test_batches_that_cannot_be_held_out_are_left_out_and_too_few_collectives_refused() -> None:
     link = exact_link(5e-6, 250)
     step_s = known_study(link)
     step_s |= {(n, 2048): step_s[n, 512] for n in (1, 8)}  # no GPUs between to take the overhead from
@@ -230,7 +234,7 @@ def test_batches_that_cannot_be_held_out_are_left_out_and_too_few_collectives_re
         held_out(step_s, collectives(link, [8]), NETWORK_BUCKETS)
 
 
-def test_extrapolation_inside_a_node_and_beyond():
+def test_extrapolation_inside_a_node_and_beyond() -> None:
     link = exact_link(5e-6, 250)
     forecasts = extrapolate(known_study(link, gpus=(2, 4)), collectives(link, [2, 4]), NETWORK_BUCKETS, 8, NETWORK)
     assert sorted({one.gpus for one in forecasts}) == [*FORECAST_GPUS]
@@ -248,13 +252,13 @@ def test_extrapolation_inside_a_node_and_beyond():
     assert at_512[-1].step_s.high > flat_ring_s / 2, "the pessimistic bound is in the band"
 
 
-def test_what_was_measured_is_not_forecast():
+def test_what_was_measured_is_not_forecast() -> None:
     link = exact_link(5e-6, 250)
     forecasts = extrapolate(known_study(link), collectives(link, [2]), NETWORK_BUCKETS, 8, NETWORK, gpus=[4, 8, 16])
     assert {(one.gpus, one.calibrated_on) for one in forecasts} == {(16, 8)}
 
 
-def test_a_faster_network_forecasts_no_slower_step():
+def test_a_faster_network_forecasts_no_slower_step() -> None:
     link = exact_link(5e-6, 250)
     study = known_study(link, gpus=(2, 4)), collectives(link, [2, 4]), NETWORK_BUCKETS, 8
     slow, fast = extrapolate(*study, NETWORK), extrapolate(*study, exact_link(1e-5, 100))
@@ -263,7 +267,7 @@ def test_a_faster_network_forecasts_no_slower_step():
         assert b.step_s.high <= a.step_s.high
 
 
-def test_a_forecast_without_any_interval_has_none():
+def test_a_forecast_without_any_interval_has_none() -> None:
     link = exact_link(5e-6, 250)
     step_s = {at: Estimate(one.value, None) for at, one in known_study(link, gpus=(2,)).items()}
     one = extrapolate(step_s, collectives(link, [2]), NETWORK_BUCKETS, 4, NETWORK, gpus=[16])[0]
@@ -271,7 +275,7 @@ def test_a_forecast_without_any_interval_has_none():
     assert np.isnan([one.step_s.low, one.step_s.high, one.speedup.low]).all()
 
 
-def test_the_critical_batch_is_where_all_but_the_last_bucket_is_just_hidden():
+def test_the_critical_batch_is_where_all_but_the_last_bucket_is_just_hidden() -> None:
     link = exact_link(5e-6, 10)
     model = fits(collectives(link, [2, 4, 8], noise=0))["ring"].seconds
     step_s = {(1, b): Estimate(b * 50e-6, np.full(RESAMPLES, b * 50e-6)) for b in (32, 128, 512, 2048)}
@@ -285,7 +289,9 @@ def test_the_critical_batch_is_where_all_but_the_last_bucket_is_just_hidden():
 
 
 @given(overlaps())
-def test_from_the_critical_step_time_on_only_the_last_bucket_is_exposed(case):
+def test_from_the_critical_step_time_on_only_the_last_bucket_is_exposed(
+    case: tuple[float, list[float], Buckets],
+) -> None:
     _, bucket_s, buckets = case
     grid = {(1, b): Estimate(b * 1e-3, None) for b in (1, 10**7)}
     times = dict(zip(range(len(bucket_s)), bucket_s, strict=True))
@@ -296,7 +302,7 @@ def test_from_the_critical_step_time_on_only_the_last_bucket_is_exposed(case):
 
 
 @pytest.mark.parametrize(("beta_gb_s", "words"), [(10_000, "at most 32"), (0.001, "above 512")])
-def test_beyond_the_grid_the_critical_batch_is_not_extrapolated(beta_gb_s, words):
+def test_beyond_the_grid_the_critical_batch_is_not_extrapolated(beta_gb_s: float, words: str) -> None:
     link = exact_link(1e-9, beta_gb_s)
     model = fits(collectives(link, [2, 4]))["ring"].seconds
     critical = critical_batch(4, known_study(link), model, NETWORK_BUCKETS)
@@ -304,7 +310,7 @@ def test_beyond_the_grid_the_critical_batch_is_not_extrapolated(beta_gb_s, words
     assert critical.batch.value in (32, 512)
 
 
-def test_the_interval_of_the_critical_batch_may_reach_beyond_the_grid():
+def test_the_interval_of_the_critical_batch_may_reach_beyond_the_grid() -> None:
     """A step time that is known badly: from at most 32 to somewhere inside."""
     step_s = {(1, b): Estimate(b * 50e-6, b * np.linspace(25e-6, 75e-6, RESAMPLES)) for b in (32, 128, 512)}
     model = fits(collectives(exact_link(5e-6, 40), [2, 4]))["ring"].seconds
@@ -313,14 +319,14 @@ def test_the_interval_of_the_critical_batch_may_reach_beyond_the_grid():
     assert "[at most 32, " in critical.statement
 
 
-def test_a_single_bucket_is_never_hidden_and_never_waits():
+def test_a_single_bucket_is_never_hidden_and_never_waits() -> None:
     one_bucket = Buckets((44_695_848,), (1.0,), 0.6)
     model = fits(collectives(exact_link(5e-6, 250), [2]))["ring"].seconds
     critical = critical_batch(2, known_study(exact_link(5e-6, 250)), model, one_bucket)
     assert critical.batch.value == 32
 
 
-def test_where_communication_was_seen_to_hide():
+def test_where_communication_was_seen_to_hide() -> None:
     communication = {batch: Estimate(1.0, None) for batch in (32, 128, 512)}
     exposed = {batch: Estimate(value, None) for batch, value in ((32, 0.9), (128, 0.4), (512, 0.2))}
     assert hidden_where_measured(exposed, communication, NETWORK_BUCKETS) == 512

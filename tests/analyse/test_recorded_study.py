@@ -1,5 +1,7 @@
 """What the study recorded on four H200 GPUs says, through the same tables as any study's."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -13,12 +15,12 @@ FORECAST = 0.10
 
 
 @pytest.fixture(scope="module")
-def tables(root) -> dict[str, pd.DataFrame]:
+def tables(root: Path) -> dict[str, pd.DataFrame]:
     study = Study.read(root / "config/recorded.yaml")
     return build_tables(study, collect(root / "results/recorded", expected_cells(study), study.settings))
 
 
-def test_no_record_of_communication_is_missing(tables):
+def test_no_record_of_communication_is_missing(tables: dict[str, pd.DataFrame]) -> None:
     missing = tables["missing"]
     assert missing[missing["kind"].isin(["communication", "collectives"])].empty
     measured = tables["communication"].dropna(subset=["training_step_s"])
@@ -26,14 +28,14 @@ def test_no_record_of_communication_is_missing(tables):
     assert measured["isolated_step_s"].notna().all()
 
 
-def test_the_parts_of_every_step_add_up_to_it(tables):
+def test_the_parts_of_every_step_add_up_to_it(tables: dict[str, pd.DataFrame]) -> None:
     steps = tables["steps"]
     whole = steps[steps["phase"] == WHOLE_STEP]
     assert len(whole) == 6 * 2 * 2 + 5 * 4 * 2  # dp and ddp; batch 256 on 2 GPUs alone
     assert whole["difference"].abs().max() < PARTS
 
 
-def test_dataparallel_overlaps_nothing_and_mostly_does_not_communicate(tables):
+def test_dataparallel_overlaps_nothing_and_mostly_does_not_communicate(tables: dict[str, pd.DataFrame]) -> None:
     """By torch's source no transfer should overlap, and at batch 32 they are a small part of what E1 calls so."""
     table = tables["communication"]
     dp = table[(table["strategy"] == "dp") & table["profiler_step_s"].notna()]
@@ -43,7 +45,7 @@ def test_dataparallel_overlaps_nothing_and_mostly_does_not_communicate(tables):
     assert (small["profiler_step_s"] < 0.05 * small["communication_step_s"]).all()
 
 
-def test_on_the_gpu_that_waits_least_nothing_is_faster_than_alone(tables):
+def test_on_the_gpu_that_waits_least_nothing_is_faster_than_alone(tables: dict[str, pd.DataFrame]) -> None:
     """No collective beats the same one alone; where hosts are slow, waiting is many times as long as the transfer."""
     table = tables["communication"]
     ddp = table[(table["strategy"] == "ddp") & table["profiler_step_s"].notna()]
@@ -53,7 +55,7 @@ def test_on_the_gpu_that_waits_least_nothing_is_faster_than_alone(tables):
     assert slow_host["profiler_step_s"] > 10 * slow_host["isolated_step_s"]
 
 
-def test_steps_on_four_gpus_are_predicted_from_fewer(tables):
+def test_steps_on_four_gpus_are_predicted_from_fewer(tables: dict[str, pd.DataFrame]) -> None:
     forecast = tables["forecast"]
     scored = forecast[forecast["kind"] == HELD_OUT]
     assert scored["batch_per_gpu"].tolist() == [32, 128, 512, 2048, 8192]
@@ -62,6 +64,6 @@ def test_steps_on_four_gpus_are_predicted_from_fewer(tables):
     assert scored["relative_error"].abs().max() < FORECAST
 
 
-def test_communication_costs_less_than_the_timing_cells(tables):
+def test_communication_costs_less_than_the_timing_cells(tables: dict[str, pd.DataFrame]) -> None:
     cost_s = tables["records"].groupby("kind")["gpu_s"].sum()
     assert cost_s["communication"] + cost_s["collectives"] < cost_s["timing"]

@@ -1,6 +1,9 @@
 """From records to tables: every configuration has a row, and no figure stands where none can."""
 
 import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -9,6 +12,7 @@ from click.testing import CliRunner
 from dpscale.analyse.columns import COLUMNS, TABLES
 from dpscale.analyse.tables import build_tables, expected_cells, read_table
 from dpscale.cli import main
+from dpscale.plan.cells import TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.present.page import render
@@ -38,9 +42,22 @@ EPOCH_S = {
 }
 
 
-def measured(tmp_path, values=VALUES, skip=(), oom=(), changes=None):
+def timing_cells(study: Study) -> tuple[TimingCell, ...]:
+    """All cells of a study that times and does nothing else."""
+    planned = plan(study.on_any_machine())
+    assert planned.timing == expected_cells(study)
+    return planned.timing
+
+
+def measured(
+    tmp_path: Path,
+    values: dict[str, Any] = VALUES,
+    skip: Collection[tuple[str, int, int]] = (),
+    oom: Collection[tuple[str, int, int]] = (),
+    changes: dict[tuple[str, int, int, int], dict[str, Any]] | None = None,
+) -> dict[str, pd.DataFrame]:
     study = Study(values)
-    for cell in expected_cells(study):
+    for cell in timing_cells(study):
         at = (cell.configuration.strategy, cell.configuration.gpus, cell.configuration.batch_per_gpu)
         if at in skip:
             continue
@@ -52,21 +69,21 @@ def measured(tmp_path, values=VALUES, skip=(), oom=(), changes=None):
     return build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
 
 
-def row(table: pd.DataFrame, strategy, gpus, batch, **where):
+def row(table: pd.DataFrame, strategy: str, gpus: int, batch: int, **where: str) -> pd.Series:
     wanted = {"strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, **where}
     found = table[(table[list(wanted)] == pd.Series(wanted)).all(axis=1)]
     assert len(found) == 1, found
     return found.iloc[0]
 
 
-def test_every_table_is_there_with_its_columns(tmp_path):
+def test_every_table_is_there_with_its_columns(tmp_path: Path) -> None:
     tables = measured(tmp_path)
     assert tuple(tables) == TABLES
     for name, table in tables.items():
         assert list(table.columns) == COLUMNS[name]
 
 
-def test_figures_follow_from_the_records(tmp_path):
+def test_figures_follow_from_the_records(tmp_path: Path) -> None:
     tables = measured(tmp_path)
     times = row(tables["times"], "ddp", 2, 32)
     assert (times["status"], times["runs"], times["n"]) == ("ok", 2, 4)
@@ -84,7 +101,7 @@ def test_figures_follow_from_the_records(tmp_path):
     assert bandwidth["bandwidth_gb_s"] == pytest.approx(44_695_848 * 782 / communication["communication_s"] / 1e9)
 
 
-def test_strong_scaling_reads_the_same_points_at_a_fixed_global_batch(tmp_path):
+def test_strong_scaling_reads_the_same_points_at_a_fixed_global_batch(tmp_path: Path) -> None:
     table = measured(tmp_path)["speedup"]
     strong = row(table, "ddp", 2, 64, scaling="strong")
     assert strong["global_batch"] == 128
@@ -93,7 +110,7 @@ def test_strong_scaling_reads_the_same_points_at_a_fixed_global_batch(tmp_path):
     assert pd.isna(strong["speedup_from_steps"])
 
 
-def test_a_missing_baseline_is_not_replaced_by_another(tmp_path):
+def test_a_missing_baseline_is_not_replaced_by_another(tmp_path: Path) -> None:
     tables = measured(tmp_path, skip=[("single", 1, 32)])
     for name in ("speedup", "communication", "bandwidth"):
         found = row(tables[name], "ddp", 2, 32)
@@ -103,7 +120,7 @@ def test_a_missing_baseline_is_not_replaced_by_another(tmp_path):
     assert row(tables["times"], "single", 1, 32)["status"] == "missing"
 
 
-def test_out_of_memory_is_a_state_of_its_own(tmp_path):
+def test_out_of_memory_is_a_state_of_its_own(tmp_path: Path) -> None:
     tables = measured(tmp_path, oom=[("single", 1, 128), ("dp", 2, 32)])
     assert row(tables["times"], "dp", 2, 32)["status"] == "oom"
     assert row(tables["speedup"], "dp", 2, 32)["status"] == "oom"
@@ -111,16 +128,16 @@ def test_out_of_memory_is_a_state_of_its_own(tmp_path):
     assert "oom" in row(tables["speedup"], "ddp", 2, 128)["reason"]
 
 
-def test_one_run_out_of_memory_is_told_beside_the_figures(tmp_path):
+def test_one_run_out_of_memory_is_told_beside_the_figures(tmp_path: Path) -> None:
     study = Study(VALUES)
-    for cell in expected_cells(study):
+    for cell in timing_cells(study):
         write(tmp_path, cell, timing_record(cell, study.settings, None if cell.run == 2 else [1.0, 1.0]))
     times = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["times"]
     assert set(times["status"]) == {"ok"}
     assert set(times["reason"]) == {"out of memory in 1 of 2 runs"}
 
 
-def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path):
+def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path: Path) -> None:
     bandwidth = row(measured(tmp_path)["bandwidth"], "ddp", 2, 128)
     assert bandwidth["status"] == "not resolvable"
     assert "not above zero" in bandwidth["reason"]
@@ -128,7 +145,7 @@ def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path):
     assert not pd.isna(bandwidth["communication_s"])
 
 
-def test_what_is_not_run_keeps_its_row_and_reason(tmp_path):
+def test_what_is_not_run_keeps_its_row_and_reason(tmp_path: Path) -> None:
     values = {**VALUES, "gpus": [1, 2, 4], "gpus_available": 2, "strong_scaling_global_batch": []}
     study = Study(values)
     times = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["times"]
@@ -137,16 +154,16 @@ def test_what_is_not_run_keeps_its_row_and_reason(tmp_path):
     assert row(times, "ddp", 2, 32)["status"] == "missing"
 
 
-def test_records_from_a_machine_with_more_gpus_still_count_here(tmp_path):
+def test_records_from_a_machine_with_more_gpus_still_count_here(tmp_path: Path) -> None:
     measured(tmp_path)
     study = Study({**VALUES, "gpus_available": 1})
     times = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["times"]
     assert row(times, "ddp", 2, 32)["status"] == "ok"
 
 
-def test_environments_are_never_mixed(tmp_path):
+def test_environments_are_never_mixed(tmp_path: Path) -> None:
     """A second GPU model for one run: its own rows, its own baseline or none."""
-    other = timing_record(expected_cells(Study(VALUES))[0], Study(VALUES).settings, [1.0])["hardware"]
+    other = timing_record(timing_cells(Study(VALUES))[0], Study(VALUES).settings, [1.0])["hardware"]
     changes = {("ddp", 2, 32, 2): {"hardware": {**other, "device_model": "Other GPU"}}}
     tables = measured(tmp_path, changes=changes)
     assert list(tables["environments"]["environment"]) == ["A", "B"]
@@ -157,7 +174,7 @@ def test_environments_are_never_mixed(tmp_path):
     assert "not measured in environment B" in second["reason"]
 
 
-def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path):
+def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path: Path) -> None:
     measured(tmp_path)
     damaged = tmp_path / "cells/ddp/gpus-2/batch-32/run-1.json"
     damaged.write_text("{")
@@ -171,9 +188,9 @@ def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path):
     assert "record not used" in row(tables["times"], "ddp", 2, 32)["reason"]
 
 
-def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path):
+def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) -> None:
     study = Study({**VALUES, "scopes": ["compute", "end_to_end"]})
-    for cell in expected_cells(study):
+    for cell in timing_cells(study):
         whole = timing_record(cell, study.settings, [1.0, 1.1])
         oom = timing_record(cell, study.settings, None)
         write(tmp_path, cell, {**oom, "scopes": {"compute": whole["scopes"]["compute"]}})
@@ -183,7 +200,7 @@ def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path):
     assert row(tables["bandwidth"], "ddp", 2, 32)["parameters"] == 11_173_962
 
 
-def test_the_bandwidths_interval_is_that_of_the_communication_time(tmp_path):
+def test_the_bandwidths_interval_is_that_of_the_communication_time(tmp_path: Path) -> None:
     found = row(measured(tmp_path)["bandwidth"], "ddp", 2, 32)
     for bound, opposite in (("low", "high"), ("high", "low")):
         expected = found["allreduce_bytes_per_epoch"] / found[f"communication_s_{opposite}"] / 1e9
@@ -191,7 +208,7 @@ def test_the_bandwidths_interval_is_that_of_the_communication_time(tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{"gpus_available": 1}, {"gpus_available": 0}, {"scopes": ["end_to_end"]}])
-def test_the_summary_of_a_machine_that_can_run_little(tmp_path, changes):
+def test_the_summary_of_a_machine_that_can_run_little(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Through the CSV files: a column without any entry must not turn into one of numbers."""
     study = Study({**VALUES, "strong_scaling_global_batch": [], **changes})
     for cell in plan(study).timing:
@@ -206,27 +223,27 @@ def test_the_summary_of_a_machine_that_can_run_little(tmp_path, changes):
 
 
 @pytest.mark.parametrize("host", ["null", "007", "1e3", "a,b", 'say "a"', "a\tb\nc", "\u05d0\u05d1"])
-def test_names_come_back_from_the_csv_as_they_were(tmp_path, host):
+def test_names_come_back_from_the_csv_as_they_were(tmp_path: Path, host: str) -> None:
     back = through_the_command(tmp_path, host)
     assert set(back["records"]["host"]) == {host}
     assert len(back["environments"]) == 1
 
 
-def test_a_carriage_return_ends_no_row(tmp_path):
+def test_a_carriage_return_ends_no_row(tmp_path: Path) -> None:
     assert set(through_the_command(tmp_path, "a\rb")["records"]["host"]) == {"a\nb"}
 
 
 @pytest.mark.parametrize("character", ["\x00", "\x1b", "\u202e", "\u2066", "\u200f", "\ufffe"])
-def test_a_control_character_is_named(tmp_path, character):
+def test_a_control_character_is_named(tmp_path: Path, character: str) -> None:
     named = f"a[U+{ord(character):04X}]b"
     assert set(through_the_command(tmp_path, f"a{character}b")["records"]["host"]) == {named}
 
 
-def through_the_command(tmp_path, host):
+def through_the_command(tmp_path: Path, host: str) -> dict[str, pd.DataFrame]:
     """The tables of two records measured on `host`, as `dpscale tables` writes them."""
     values = {**VALUES, "strategies": ["single"], "gpus": [1], "batch_per_gpu": [32], "strong_scaling_global_batch": []}
     study = Study(values)
-    for cell in expected_cells(study):
+    for cell in timing_cells(study):
         record = timing_record(cell, study.settings, [1.0, 1.1])
         record["hardware"]["host"] = host
         write(tmp_path, cell, record)
@@ -236,14 +253,14 @@ def through_the_command(tmp_path, host):
     return {name: read_table(tmp_path / f"{name}.csv") for name in TABLES}
 
 
-def test_whole_numbers_stay_whole_in_the_csv(tmp_path):
+def test_whole_numbers_stay_whole_in_the_csv(tmp_path: Path) -> None:
     tables = measured(tmp_path, oom=[("dp", 2, 32)])
     lines = tables["times"].to_csv(index=False).splitlines()
     steps = lines[0].split(",").index("steps_per_epoch")
     assert {line.split(",")[steps] for line in lines[1:]} == {"", "782", "391", "196", "1563"}
 
 
-def test_cells_that_failed_are_told_from_those_never_tried(tmp_path):
+def test_cells_that_failed_are_told_from_those_never_tried(tmp_path: Path) -> None:
     log = tmp_path / "logs/cells/ddp/gpus-2/batch-32/run-2.log"
     log.parent.mkdir(parents=True)
     log.write_text("12:00:00 warm-up epoch 1\nError: stopped after 5 s\n")
@@ -260,7 +277,7 @@ def test_cells_that_failed_are_told_from_those_never_tried(tmp_path):
     assert (row(times, "dp", 2, 32)["status"], row(times, "dp", 2, 32)["reason"]) == ("missing", "no record yet")
 
 
-def test_a_configuration_of_which_one_run_failed_keeps_the_other(tmp_path):
+def test_a_configuration_of_which_one_run_failed_keeps_the_other(tmp_path: Path) -> None:
     study = Study(VALUES)
     measured(tmp_path)
     at = next(cell for cell in plan(study).timing if cell.configuration.strategy == "ddp" and cell.run == 2)
@@ -274,5 +291,5 @@ def test_a_configuration_of_which_one_run_failed_keeps_the_other(tmp_path):
     assert list(tables["missing"]["path"]) == [at.path]
 
 
-def test_a_complete_study_misses_nothing(tmp_path):
+def test_a_complete_study_misses_nothing(tmp_path: Path) -> None:
     assert measured(tmp_path)["missing"].empty

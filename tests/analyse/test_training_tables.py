@@ -1,11 +1,15 @@
 """What arms come to, from records whose accuracies are known."""
 
 import math
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from dpscale.analyse.tables import build_tables
+from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected, collect
@@ -29,12 +33,12 @@ LAST = {
 }
 
 
-def study(**changes) -> Study:
+def study(**changes: Any) -> Study:
     training = {"arms": ARMS, "baseline": "small", "target_accuracy": 0.69, **changes}
     return Study({"study": "s", "gpus_available": 4, "training": training})
 
 
-def records(one: Study):
+def records(one: Study) -> dict[TrainingCell, dict[str, Any]]:
     found = {}
     for cell in plan(one).training:
         if cell.arm == "wild":
@@ -45,17 +49,22 @@ def records(one: Study):
     return found
 
 
+def collected(found: dict[TrainingCell, dict[str, Any]]) -> Collected:
+    every: dict[AnyCell, dict[str, Any]] = dict(found.items())
+    return Collected(every, {}, {})
+
+
 @pytest.fixture(scope="module")
-def tables():
-    return build_tables(study(), Collected(records(study()), {}, {}))
+def tables() -> dict[str, pd.DataFrame]:
+    return build_tables(study(), collected(records(study())))
 
 
-def arm(tables, name) -> dict:
+def arm(tables: dict[str, pd.DataFrame], name: str) -> dict[Hashable, Any]:
     (row,) = tables["training_summary"][tables["training_summary"]["arm"] == name].to_dict("records")
     return row
 
 
-def test_every_epoch_of_every_seed_has_a_row(tables):
+def test_every_epoch_of_every_seed_has_a_row(tables: dict[str, pd.DataFrame]) -> None:
     rows = tables["training"]
     assert len(rows) == 4 * 3 * 5 + 2 * 2 + 2
     assert list(rows[(rows["arm"] == "small") & (rows["seed"] == 1)]["elapsed_s"]) == [2, 4, 6, 8, 10]
@@ -64,7 +73,7 @@ def test_every_epoch_of_every_seed_has_a_row(tables):
     assert diverged["training_loss"].isna().all()
 
 
-def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables):
+def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables: dict[str, pd.DataFrame]) -> None:
     row = arm(tables, "large")
     assert row["test_accuracy"] == pytest.approx(0.50)
     assert row["test_accuracy_spread"] == pytest.approx(0.02)
@@ -75,7 +84,7 @@ def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables):
     assert row["energy_j"] == pytest.approx(500 * 4 * 5 * 2.0)
 
 
-def test_arms_are_compared_with_the_baseline_by_welchs_interval(tables):
+def test_arms_are_compared_with_the_baseline_by_welchs_interval(tables: dict[str, pd.DataFrame]) -> None:
     row = arm(tables, "large")
     assert row["test_accuracy_difference"] == pytest.approx(-0.21)
     # Variances 0.0001 and 0.0004 over 3 seeds each: 2.94 degrees of freedom, t = 3.2132 (tables of t).
@@ -85,7 +94,7 @@ def test_arms_are_compared_with_the_baseline_by_welchs_interval(tables):
     assert pd.isna(arm(tables, "small")["test_accuracy_difference"])
 
 
-def test_a_remedy_is_compared_with_the_same_arm_without_it(tables):
+def test_a_remedy_is_compared_with_the_same_arm_without_it(tables: dict[str, pd.DataFrame]) -> None:
     row = arm(tables, "warm")
     assert row["remedies"] == "optimiser lars, warmup_epochs 1"
     assert row["without_remedies"] == "large"
@@ -103,7 +112,7 @@ def test_a_remedy_is_compared_with_the_same_arm_without_it(tables):
     assert pd.isna(arm(tables, "large")["without_remedies"])
 
 
-def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables):
+def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables: dict[str, pd.DataFrame]) -> None:
     small, warm = arm(tables, "small"), arm(tables, "warm")
     # After four epochs the baseline's seeds are at 0.695, 0.705 and 0.715, the remedy's at 0.685, 0.695 and 0.705.
     assert small["seeds_at_target"] == 3
@@ -115,14 +124,14 @@ def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables):
     assert pd.isna(large["time_to_target_s"])
 
 
-def test_an_arm_that_diverged_has_no_mean_over_the_seeds_that_were_lucky(tables):
+def test_an_arm_that_diverged_has_no_mean_over_the_seeds_that_were_lucky(tables: dict[str, pd.DataFrame]) -> None:
     row = arm(tables, "wild")
     assert (row["status"], row["reason"]) == ("diverged", "2 of 3 seeds diverged")
     assert pd.isna(row["test_accuracy"])
     assert pd.isna(row["test_accuracy_difference"])
 
 
-def test_arms_that_were_not_trained_say_why(tables):
+def test_arms_that_were_not_trained_say_why(tables: dict[str, pd.DataFrame]) -> None:
     row = arm(tables, "untried")
     assert (row["status"], row["reason"], row["seeds"]) == ("not run", "needs 8 GPUs, 4 here", 0)
     one = study()
@@ -130,11 +139,11 @@ def test_arms_that_were_not_trained_say_why(tables):
     assert set(none["training_summary"]["status"]) == {"missing", "not run"}
     assert len(none["missing"][none["missing"]["kind"] == "training"]) == 15
     partly = {cell: record for cell, record in records(one).items() if (cell.arm, cell.seed) != ("large", 2)}
-    row = arm(build_tables(one, Collected(partly, {}, {})), "large")
+    row = arm(build_tables(one, collected(partly)), "large")
     assert (row["status"], row["reason"], row["seeds"]) == ("ok", "seed 2 missing", 2)
 
 
-def test_evidence_has_a_row_for_every_worker(tables):
+def test_evidence_has_a_row_for_every_worker(tables: dict[str, pd.DataFrame]) -> None:
     rows = tables["training_evidence"]
     large = rows[(rows["arm"] == "large") & (rows["seed"] == 1) & (rows["epoch"] == 2)]
     assert list(large["worker"]) == [0, 1, 2, 3]
@@ -144,18 +153,18 @@ def test_evidence_has_a_row_for_every_worker(tables):
     assert rows[rows["arm"] == "small"]["statistics_kept"].isna().all()
 
 
-def test_other_environments_are_never_compared(tables):
+def test_other_environments_are_never_compared(tables: dict[str, pd.DataFrame]) -> None:
     found = records(study())
     for cell, record in found.items():
         if cell.arm == "small":
             record["software"] = {**record["software"], "torch": "2.8.0"}
-    apart = build_tables(study(), Collected(found, {}, {}))
+    apart = build_tables(study(), collected(found))
     assert arm(apart, "small")["environment"] != arm(apart, "large")["environment"]
     assert pd.isna(arm(apart, "large")["test_accuracy_difference"])
     assert arm(apart, "warm")["test_accuracy_gain"] == pytest.approx(0.20)
 
 
-def test_records_that_the_schema_allows_are_found_again(tmp_path):
+def test_records_that_the_schema_allows_are_found_again(tmp_path: Path) -> None:
     one = study()
     found = records(one)
     for cell, record in found.items():

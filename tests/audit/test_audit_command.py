@@ -4,18 +4,21 @@ import json
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from dpscale.records.files import read_record
 from published_factory import written
 
+pytestmark = pytest.mark.processes
 
-def dpscale(*arguments) -> subprocess.CompletedProcess[str]:
+
+def dpscale(*arguments: Path | str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
 
 
-def test_one_file_a_study_and_a_short_summary(root, tmp_path):
+def test_one_file_a_study_and_a_short_summary(root: Path, tmp_path: Path) -> None:
     files = sorted((root / "config/published").glob("*.yaml"))
     done = dpscale("audit", *files, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -27,7 +30,7 @@ def test_one_file_a_study_and_a_short_summary(root, tmp_path):
 
 
 @pytest.mark.parametrize("letter", "abcd")
-def test_a_study_takes_less_than_two_seconds(root, tmp_path, letter):
+def test_a_study_takes_less_than_two_seconds(root: Path, tmp_path: Path, letter: str) -> None:
     """Of processor time: an audit waits for nothing, and other programs on this machine do not count."""
     before_s = processor_s()
     done = dpscale("audit", root / f"config/published/study-{letter}.yaml", "--out", tmp_path)
@@ -41,7 +44,7 @@ def processor_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def test_no_study_is_half_done_when_another_is_not_valid(tmp_path):
+def test_no_study_is_half_done_when_another_is_not_valid(tmp_path: Path) -> None:
     good, bad = written(tmp_path / "good.yaml"), written(tmp_path / "bad.yaml", id="bad", epoch_s={32: {1: -1.0}})
     done = dpscale("audit", good, bad, "--out", tmp_path / "out")
     assert done.returncode == 1
@@ -50,7 +53,7 @@ def test_no_study_is_half_done_when_another_is_not_valid(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_record_does_not_depend_on_when_it_was_made(tmp_path):
+def test_a_record_does_not_depend_on_when_it_was_made(tmp_path: Path) -> None:
     study = written(tmp_path / "s.yaml")
     records = []
     for folder in ("one", "other"):

@@ -6,23 +6,23 @@ import pytest
 
 from dpscale.audit import corrected
 from dpscale.audit.consistency import LINKS_GB_S, doubts
-from dpscale.audit.published import Place, StrongPlace
+from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import search
 from published_factory import published
 
 EPOCH_S = {(32, 1): "40.00", (32, 2): "25.00", (128, 1): "30.00", (128, 2): "18.00"}
 
 
-def checks(study):
+def checks(study: Published) -> dict[tuple[str, AnyPlace], str]:
     found = {quantity: search(study, quantity) for quantity in study.quantities}
     return {(doubt.check, doubt.place): doubt.detail for doubt in doubts(study, found)}
 
 
-def named(study, part):
+def named(study: Published, part: str) -> dict[AnyPlace, str]:
     return {place: detail for (check, place), detail in checks(study).items() if part in check}
 
 
-def test_figures_that_agree_call_for_nothing():
+def test_figures_that_agree_call_for_nothing() -> None:
     columns = {
         "speedup": {(32, 2): "1.60", (128, 2): "1.667"},
         "compute_s": {(32, 2): "20.00", (128, 2): "15.00"},
@@ -32,12 +32,12 @@ def test_figures_that_agree_call_for_nothing():
     assert checks(published(EPOCH_S, columns)) == {}
 
 
-def test_a_speedup_that_is_none():
+def test_a_speedup_that_is_none() -> None:
     study = published(EPOCH_S, {"speedup": {(32, 2): "1.60", (128, 2): "1.90"}})
     assert named(study, "speedup is not") == {Place(128, 2): "1.90 is 1.67"}
 
 
-def test_parts_that_are_not_the_whole():
+def test_parts_that_are_not_the_whole() -> None:
     columns = {
         "compute_s": {(32, 2): "20.00", (128, 2): "15.00"},
         "communication_s": {(32, 2): "5.01", (128, 2): "4.00"},
@@ -45,7 +45,7 @@ def test_parts_that_are_not_the_whole():
     assert named(published(EPOCH_S, columns), "compute plus communication") == {Place(128, 2): "18.0 against 19.0 s"}
 
 
-def test_a_global_batch_larger_than_the_dataset():
+def test_a_global_batch_larger_than_the_dataset() -> None:
     study = published(
         {(30_000, 1): "9.0", (30_000, 2): "8.0"}, {"speedup": {(30_000, 2): "1.1"}},
         strong_scaling_epoch_s={StrongPlace(60_000, 2): Decimal("1.0")}, batch_sweep_s={50_000: "1.0", 50_001: "1.0"},
@@ -68,12 +68,12 @@ def test_a_global_batch_larger_than_the_dataset():
         (2018, "GiB/s", "141", True),
     ],
 )
-def test_a_bandwidth_above_any_link_of_its_year(year, unit, printed, above):
+def test_a_bandwidth_above_any_link_of_its_year(year: int | None, unit: str, printed: str, above: bool) -> None:
     study = published(EPOCH_S, {"bandwidth": {(32, 2): printed}}, year=year, bandwidth_unit=unit)
     assert bool(named(study, "above any link")) == above
 
 
-def test_a_large_global_batch_has_a_strong_speedup():
+def test_a_large_global_batch_has_a_strong_speedup() -> None:
     """One GPU at 30,000 images a step has full steps; two GPUs share those 30,000."""
     strong = {StrongPlace(30_000, 2): Decimal("5.0")}
     study = published({(30_000, 1): "9.0"}, {"speedup": {(30_000, 1): "1.0"}}, strong_scaling_epoch_s=strong)
@@ -82,19 +82,19 @@ def test_a_large_global_batch_has_a_strong_speedup():
     assert figure.value and figure.value.value == pytest.approx(9 / 5)
 
 
-def test_links_only_get_faster():
+def test_links_only_get_faster() -> None:
     assert list(LINKS_GB_S.values()) == sorted(LINKS_GB_S.values())
     assert list(LINKS_GB_S) == sorted(LINKS_GB_S)
 
 
-def test_a_communication_time_around_zero_gives_no_bandwidth():
+def test_a_communication_time_around_zero_gives_no_bandwidth() -> None:
     study = published({(32, 1): "40.0", (32, 2): "20.0"}, {"speedup": {(32, 2): "2.0"}})
     (figure,) = [one for one in corrected.corrected(study, corrected.TABLE) if one.quantity == "bandwidth"]
     assert figure.value is None
     assert figure.reason.startswith("not resolvable: a communication time of -0.075 to 0.075 s")
 
 
-def test_a_missing_one_gpu_time_leaves_no_speedup_and_borrows_no_other():
+def test_a_missing_one_gpu_time_leaves_no_speedup_and_borrows_no_other() -> None:
     study = published({(32, 2): "25.00"}, {"speedup": {(32, 2): "1.60"}}, batch_sweep_s={32: "40.00"})
     (figure,) = [one for one in corrected.corrected(study, corrected.TABLE) if one.quantity == "speedup"]
     assert (figure.value, figure.reason) == (None, "T(1,b) was not printed")

@@ -1,6 +1,8 @@
 """Files of published figures: read with their digits, and refused with the file and the key."""
 
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,19 +14,19 @@ STUDIES = ("study-a", "study-b", "study-c", "study-d")
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_studies_are_valid(root, name):
+def test_the_studies_are_valid(root: Path, name: str) -> None:
     assert Published.read(root / f"config/published/{name}.yaml").id == name
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_studies_are_as_they_were_published(root, name):
+def test_the_studies_are_as_they_were_published(root: Path, name: str) -> None:
     original = root.parent / "shared/published" / f"{name}.yaml"
     if not original.exists():
         pytest.skip("the originals are not beside this checkout")
     assert (root / f"config/published/{name}.yaml").read_bytes() == original.read_bytes()
 
 
-def test_numbers_keep_the_digits_that_were_printed(root):
+def test_numbers_keep_the_digits_that_were_printed(root: Path) -> None:
     study = Published.read(root / "config/published/study-a.yaml")
     assert str(study.quantities["speedup"][Place(32, 2)]) == "1.40"
     assert study.batch_sweep_s[32768] == Decimal("9.00")
@@ -32,7 +34,7 @@ def test_numbers_keep_the_digits_that_were_printed(root):
     assert study.parameters_trained == 11_181_642
 
 
-def test_whole_numbers_and_powers_of_ten_are_numbers(tmp_path):
+def test_whole_numbers_and_powers_of_ten_are_numbers(tmp_path: Path) -> None:
     path = written(tmp_path / "s.yaml", epoch_s=None)
     path.write_text(path.read_text() + "epoch_s: {32: {1: 38, 2: 6.70e+1}}\n")
     study = Published.read(path)
@@ -65,7 +67,9 @@ def test_whole_numbers_and_powers_of_ten_are_numbers(tmp_path):
         ({"batches": 1}, "Additional properties are not allowed ('batches' was unexpected)"),
     ],
 )
-def test_a_bad_file_gives_one_line_with_the_file_and_the_key(tmp_path, changes, message):
+def test_a_bad_file_gives_one_line_with_the_file_and_the_key(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
     path = written(tmp_path / "bad.yaml", **changes)
     with pytest.raises(PublishedError) as error:
         Published.read(path)
@@ -75,44 +79,44 @@ def test_a_bad_file_gives_one_line_with_the_file_and_the_key(tmp_path, changes, 
 
 
 @pytest.mark.parametrize("time", ["1:07", "5e1", "0x10", "2020-01-01"])
-def test_what_yaml_would_silently_turn_into_another_number_is_refused(tmp_path, time):
+def test_what_yaml_would_silently_turn_into_another_number_is_refused(tmp_path: Path, time: str) -> None:
     path = written(tmp_path / "bad.yaml", epoch_s=None)
     path.write_text(path.read_text() + f"epoch_s: {{32: {{1: {time}}}}}\n")
     with pytest.raises(PublishedError, match=r"bad\.yaml: "):
         Published.read(path)
 
 
-def test_a_cell_written_twice_is_refused(tmp_path):
+def test_a_cell_written_twice_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "bad.yaml", epoch_s=None)
     path.write_text(path.read_text() + "epoch_s: {32: {1: 38.0, 1: 39.0}}\n")
     with pytest.raises(PublishedError, match="1 is there twice"):
         Published.read(path)
 
 
-def test_a_communication_time_may_be_negative(tmp_path):
+def test_a_communication_time_may_be_negative(tmp_path: Path) -> None:
     path = written(tmp_path / "s.yaml", published={"communication_s": {32: {2: -0.5}}})
     assert Published.read(path).quantities["communication_s"] == {Place(32, 2): Decimal("-0.5")}
 
 
-def test_two_files_of_one_study_are_refused(tmp_path):
+def test_two_files_of_one_study_are_refused(tmp_path: Path) -> None:
     one, other = (written(tmp_path / f"{name}.yaml") for name in ("one", "other"))
     with pytest.raises(PublishedError, match=r"other\.yaml: id: made-up"):
         read_all([one, other])
 
 
-def test_a_file_in_another_encoding(tmp_path):
+def test_a_file_in_another_encoding(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_bytes("title: Prüfung".encode("latin-1"))
     with pytest.raises(PublishedError, match=r"bad\.yaml: is not YAML"):
         Published.read(path)
 
 
-def test_a_missing_file(tmp_path):
+def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(PublishedError, match="cannot be read: No such file"):
         Published.read(tmp_path / "none.yaml")
 
 
-def test_the_smallest_file_is_valid(tmp_path):
+def test_the_smallest_file_is_valid(tmp_path: Path) -> None:
     study = Published.read(written(tmp_path / "s.yaml"))
     assert study.places == [Place(32, 1), Place(32, 2)]
     assert study.title == MINIMAL["title"]

@@ -41,15 +41,15 @@ def times(draw: st.DrawFn, digits: int = 5, totals: bool = True) -> Published:
 
 
 def derived(
-    draw: st.DrawFn, study: Published, quantity: str, digits: int | None = None
+    data: st.DataObject, study: Published, quantity: str, digits: int | None = None
 ) -> tuple[Published, Convention]:
     """The study with one quantity derived by some convention from times as they were before rounding, and printed."""
     usable = [one for one in conventions(quantity, study) if _worked_out(one, study)]
-    convention = draw(st.sampled_from(usable))
+    convention = data.draw(st.sampled_from(usable))
     table = {}
     for place, value in _worked_out(convention, study).items():
-        before_rounding = value.low + draw(st.floats(0, 1)) * (value.high - value.low)
-        table[place] = significant(before_rounding, digits) if digits else draw(rounded(before_rounding))
+        before_rounding = value.low + data.draw(st.floats(0, 1)) * (value.high - value.low)
+        table[place] = significant(before_rounding, digits) if digits else data.draw(rounded(before_rounding))
     return published(
         study.epoch_s, {**study.quantities, quantity: table}, study.batch_sweep_s,
         parameters_quoted=study.parameters_quoted,
@@ -75,16 +75,17 @@ def _worked_out(convention: Convention, study: Published) -> dict[Place, Interva
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("totals", [True, False], ids=["totals printed", "totals not printed"])
 @pytest.mark.parametrize("quantity", ["speedup", "compute_s", "communication_s", "bandwidth"])
-def test_a_convention_is_found_again_from_what_it_gave(quantity, totals):
+def test_a_convention_is_found_again_from_what_it_gave(quantity: str, totals: bool) -> None:
     if quantity == "speedup" and not totals:
         return
 
     @settings(max_examples=EXAMPLES[quantity], deadline=None)
     @given(st.data())
     def found_again(data: st.DataObject) -> None:
-        study, convention = derived(data.draw, data.draw(times(totals=totals)), quantity)
+        study, convention = derived(data, data.draw(times(totals=totals)), quantity)
         found = search(study, quantity)
         assert found.verdict in FOUND
         assert found.best and not found.exceptions
@@ -95,12 +96,13 @@ def test_a_convention_is_found_again_from_what_it_gave(quantity, totals):
     found_again()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantity", ["speedup", "compute_s", "communication_s", "bandwidth"])
-def test_an_altered_cell_is_named(quantity):
+def test_an_altered_cell_is_named(quantity: str) -> None:
     @settings(max_examples=EXAMPLES[quantity], deadline=None)
     @given(st.data())
     def named(data: st.DataObject) -> None:
-        study, convention = derived(data.draw, data.draw(times(digits=6)), quantity, digits=6)
+        study, convention = derived(data, data.draw(times(digits=6)), quantity, digits=6)
         table = dict(study.quantities[quantity])
         assume(len(table) == len(PLACES))
         place = data.draw(st.sampled_from(sorted(table)))
@@ -123,14 +125,12 @@ def test_an_altered_cell_is_named(quantity):
 
 @pytest.mark.parametrize("totals", [True, False])
 @pytest.mark.parametrize("quantity", QUANTITIES)
-def test_no_two_conventions_of_the_space_are_the_same(quantity, totals):
+def test_no_two_conventions_of_the_space_are_the_same(quantity: str, totals: bool) -> None:
     """Equal formulas would be one convention counted twice: in the declared space there are none."""
     one = {32: 271.984, 128: 229.739, 512: 211.854, 2048: 203.731}
     epoch_s = {(batch, 1): str(time) for batch, time in one.items()}
     if totals:
-        epoch_s |= {
-            tuple(place): f"{one[place.batch_per_gpu] / place.gpus + 7 + place.gpus / 3:.3f}" for place in PLACES
-        }
+        epoch_s |= {place: f"{one[place.batch_per_gpu] / place.gpus + 7 + place.gpus / 3:.3f}" for place in PLACES}
     columns = {
         "speedup": {place: f"{0.71 * place.gpus + place.batch_per_gpu / 9e3:.4f}" for place in PLACES},
         "compute_s": {place: f"{399 / place.gpus + 1.7 * place.gpus:.3f}" for place in PLACES},
@@ -153,13 +153,13 @@ def _values(convention: Convention, study: Published) -> tuple[str, ...]:
     return tuple(f"{value.value:.9e}" for value in values if value)
 
 
-def test_equal_numbers_of_parameters_are_one_convention():
+def test_equal_numbers_of_parameters_are_one_convention() -> None:
     study = published({(32, 1): "1.0"}, {}, parameters_quoted=11_173_962)
     other = published({(32, 1): "1.0"}, {}, parameters_quoted=12_345_678)
     assert len(conventions("bandwidth", other)) == len(conventions("bandwidth", study)) * 4 / 3
 
 
-def test_a_fit_on_one_rough_cell_is_not_sold_as_found():
+def test_a_fit_on_one_rough_cell_is_not_sold_as_found() -> None:
     study = published({(32, 1): "25.86", (32, 2): "36.93"}, {"bandwidth": {(32, 2): "0.0018"}})
     found = search(study, "bandwidth")
     assert found.verdict == "too few cells"
@@ -167,14 +167,12 @@ def test_a_fit_on_one_rough_cell_is_not_sold_as_found():
     assert "too little to call it found" in sentence(found, study.quantities["bandwidth"])
 
 
-def test_a_constant_that_all_cells_share_is_known_no_better_than_they_are():
+def test_a_constant_that_all_cells_share_is_known_no_better_than_they_are() -> None:
     """Six rough cells settle the form; that one of many constants fits them is said beside it."""
     places = {Place(batch, gpus): 20.0 + batch / 64 + gpus for batch in (32, 128, 512) for gpus in GPUS}
-    epoch_s = {(batch, 1): "30.000" for batch in (32, 128, 512)} | {
-        tuple(at): f"{time:.3f}" for at, time in places.items()
-    }
+    epoch_s = {(batch, 1): "30.000" for batch in (32, 128, 512)} | {at: f"{time:.3f}" for at, time in places.items()}
     bandwidth = {
-        tuple(at): f"{2 * (at.gpus - 1) / at.gpus * 11_689_512 * 4 / (time - 30 / at.gpus) / 2**30:.1e}"
+        at: f"{2 * (at.gpus - 1) / at.gpus * 11_689_512 * 4 / (time - 30 / at.gpus) / 2**30:.1e}"
         for at, time in places.items()
     }
     found = search(published(epoch_s, {"bandwidth": bandwidth}), "bandwidth")
@@ -184,11 +182,11 @@ def test_a_constant_that_all_cells_share_is_known_no_better_than_they_are():
     assert found.scale.low <= 1 <= found.scale.high < 1.05
     assert found.scale.chance > CHANCE_LIMIT
     assert "the constant factor that all cells share" in sentence(
-        found, {Place(*at): Decimal(x) for at, x in bandwidth.items()}
+        found, {at: Decimal(x) for at, x in bandwidth.items()}
     )
 
 
-def test_a_form_without_a_constant_has_but_one():
+def test_a_form_without_a_constant_has_but_one() -> None:
     study = published(
         {(32, 1): "25.86", (32, 2): "36.93", (32, 4): "27.25"}, {"speedup": {(32, 2): "0.70", (32, 4): "0.95"}}
     )
@@ -196,14 +194,14 @@ def test_a_form_without_a_constant_has_but_one():
     assert found.scale and found.scale.constants == 1
 
 
-def test_one_gpu_beside_itself_supports_nothing():
+def test_one_gpu_beside_itself_supports_nothing() -> None:
     study = published({(32, 1): "25.86", (128, 1): "14.73"}, {"speedup": {(32, 1): "1.0", (128, 1): "1.0"}})
     found = search(study, "speedup")
     assert found.verdict == "too few cells"
     assert found.best and found.best.supporting == 0
 
 
-def test_a_wrong_cell_of_one_gpu_is_named_too():
+def test_a_wrong_cell_of_one_gpu_is_named_too() -> None:
     epoch_s = {(32, 1): "25.86", (32, 2): "36.93", (32, 4): "27.25"}
     study = published(epoch_s, {"speedup": {(32, 1): "1.10", (32, 2): "0.700", (32, 4): "0.949"}})
     found = search(study, "speedup")
@@ -211,7 +209,7 @@ def test_a_wrong_cell_of_one_gpu_is_named_too():
     assert found.exceptions == [Place(32, 1)]
 
 
-def test_what_was_not_printed_would_tell_two_conventions_apart():
+def test_what_was_not_printed_would_tell_two_conventions_apart() -> None:
     """With 2 GPUs only, a ring's share and one copy are the same; times of 4 GPUs are there."""
     epoch_s = {(32, 1): "25.8600", (32, 2): "36.9300", (32, 4): "27.2500", (128, 1): "14.7300", (128, 2): "17.5900"}
     bandwidth = {(32, 2): "1.45634", (128, 2): "0.85676"}
@@ -222,25 +220,25 @@ def test_what_was_not_printed_would_tell_two_conventions_apart():
     assert Place(32, 4) in once.unprinted
 
 
-def test_times_that_cancel_out_decide_nothing():
+def test_times_that_cancel_out_decide_nothing() -> None:
     """Communication of 0.0 s for certain to a tenth: any bandwidth would fit it."""
     study = published({(32, 1): "10.0", (32, 2): "5.0"}, {"bandwidth": {(32, 2): "12.0"}})
     found = search(study, "bandwidth")
     assert all("T(N,b) - T(1,b)/N" not in rival.convention.formula for rival in found.rivals)
 
 
-def test_nothing_can_be_checked_without_times():
+def test_nothing_can_be_checked_without_times() -> None:
     found = search(published({(32, 1): "15.89"}, {"speedup": {(32, 2): "0.57"}}), "speedup")
     assert found.verdict == "not checkable"
     assert found.best is None and found.tried == 0
 
 
 @given(st.lists(st.floats(0, 1), max_size=8), st.integers(0, 9))
-def test_the_tail_of_independent_events(chances, wanted):
+def test_the_tail_of_independent_events(chances: list[float], wanted: int) -> None:
     assert -1e-12 <= at_least(wanted, chances) <= 1 + 1e-12
     assert at_least(0, chances) == pytest.approx(1)
     assert at_least(wanted + 1, chances) <= at_least(wanted, chances) + 1e-12
 
 
-def test_the_tail_of_three_coins():
+def test_the_tail_of_three_coins() -> None:
     assert [at_least(wanted, [0.5] * 3) for wanted in range(5)] == pytest.approx([1, 0.875, 0.5, 0.125, 0])

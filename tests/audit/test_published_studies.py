@@ -1,5 +1,8 @@
 """What must come out for the four published studies, each number worked out by hand from their files."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from dpscale.audit.audit import audit
@@ -10,26 +13,26 @@ STUDIES = ("study-a", "study-b", "study-c", "study-d")
 
 
 @pytest.fixture(scope="module")
-def audits(root):
+def audits(root: Path) -> dict[str, Any]:
     return {name: audit(Published.read(root / f"config/published/{name}.yaml")) for name in STUDIES}
 
 
-def quantity(record, name):
+def quantity(record: dict[str, Any], name: str) -> dict[str, Any]:
     return next(one for one in record["quantities"] if one["quantity"] == name)
 
 
-def corrected(record, name, batch, gpus):
+def corrected(record: dict[str, Any], name: str, batch: int, gpus: int) -> dict[str, Any]:
     key = {"quantity": name, "batch_per_gpu": batch, "gpus": gpus}
     return next(one for one in record["corrected"] if key.items() <= one.items())
 
 
-def details(record, check):
+def details(record: dict[str, Any], check: str) -> dict[tuple[int, int], str]:
     """What a check found, by batch and GPUs."""
     return {(one["batch_per_gpu"], one["gpus"]): one["detail"] for one in record["warnings"] if one["check"] == check}
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_record_is_what_its_schema_says(audits, name):
+def test_the_record_is_what_its_schema_says(audits: dict[str, Any], name: str) -> None:
     assert violations("audit", audits[name]) == []
 
 
@@ -66,12 +69,14 @@ def test_the_record_is_what_its_schema_says(audits, name):
         ("study-d", "communication_s", "not reproduced", "T(1,b)/S(N,b) - C(N,b)"),
     ],
 )  # fmt: skip
-def test_the_convention_behind_every_quantity(audits, study, name, verdict, formula):
+def test_the_convention_behind_every_quantity(
+    audits: dict[str, Any], study: str, name: str, verdict: str, formula: str
+) -> None:
     found = quantity(audits[study], name)
     assert (found["verdict"], found["convention"]["formula"]) == (verdict, formula)
 
 
-def test_no_convention_gives_the_bandwidth_of_study_d(audits):
+def test_no_convention_gives_the_bandwidth_of_study_d(audits: dict[str, Any]) -> None:
     found = quantity(audits["study-d"], "bandwidth")
     assert found["verdict"] == "not reproduced"
     assert found["supporting_cells"] == 0
@@ -80,12 +85,12 @@ def test_no_convention_gives_the_bandwidth_of_study_d(audits):
     assert "batch 128 on 2 GPUs (printed 61.84, it gives 213.1)" in found["sentence"]
 
 
-def test_the_speedup_of_study_d_cannot_be_checked(audits):
+def test_the_speedup_of_study_d_cannot_be_checked(audits: dict[str, Any]) -> None:
     found = quantity(audits["study-d"], "speedup")
     assert (found["verdict"], found["convention"]) == ("not checkable", None)
 
 
-def test_the_two_cells_of_study_a_that_its_convention_does_not_give(audits):
+def test_the_two_cells_of_study_a_that_its_convention_does_not_give(audits: dict[str, Any]) -> None:
     found = quantity(audits["study-a"], "bandwidth")
     assert found["exceptions"] == [{"batch_per_gpu": 128, "gpus": 4}, {"batch_per_gpu": 512, "gpus": 2}]
     assert (found["supporting_cells"], found["independent_cells"]) == (4, 6)
@@ -108,25 +113,27 @@ def test_the_two_cells_of_study_a_that_its_convention_does_not_give(audits):
         ("study-c", 512, 4, 0.348, 0.0005),
     ],
 )
-def test_corrected_bandwidth(audits, study, batch, gpus, expected, half):
+def test_corrected_bandwidth(
+    audits: dict[str, Any], study: str, batch: int, gpus: int, expected: float, half: float
+) -> None:
     figure = corrected(audits[study], "bandwidth", batch, gpus)
     assert figure["corrected"]["value"] == pytest.approx(expected, abs=half)
     assert figure["corrected"]["low"] < figure["corrected"]["value"] < figure["corrected"]["high"]
     assert figure["unit"] == "GB/s"
 
 
-def test_two_gpus_of_study_a_are_slower_than_one(audits):
+def test_two_gpus_of_study_a_are_slower_than_one(audits: dict[str, Any]) -> None:
     assert corrected(audits["study-a"], "speedup", 32, 2)["corrected"]["value"] == pytest.approx(0.70, abs=0.005)
     sold = details(audits["study-a"], "N*T(1,b)/T(N,b) sold as speedup")
     assert len(sold) == 6
     assert sold[32, 2] == "1.40 is 0.700, slower than one GPU"
 
 
-def test_batches_above_the_dataset_of_study_a(audits):
+def test_batches_above_the_dataset_of_study_a(audits: dict[str, Any]) -> None:
     assert set(details(audits["study-a"], "batch larger than the dataset")) == {(131_072, 1), (524_288, 1)}
 
 
-def test_units_that_are_not_those_of_the_label(audits):
+def test_units_that_are_not_those_of_the_label(audits: dict[str, Any]) -> None:
     check = "unit is not that of the label"
     assert details(audits["study-a"], check)[32, 2] == "labelled GB/s, is 2^30 bytes a second"
     assert details(audits["study-b"], check)[32, 2] == "labelled GB/s, is 10^9 elements a second"
@@ -134,7 +141,7 @@ def test_units_that_are_not_those_of_the_label(audits):
     assert details(audits["study-d"], check) == {}
 
 
-def test_the_compute_column_of_study_c_is_the_total(audits):
+def test_the_compute_column_of_study_c_is_the_total(audits: dict[str, Any]) -> None:
     record = audits["study-c"]
     assert len(details(record, "the compute column is the total")) == 6
     assert quantity(record, "compute_s")["worst"]["error"] < 0.013
@@ -145,7 +152,7 @@ def test_the_compute_column_of_study_c_is_the_total(audits):
     assert other[512, 4] == "0.306 in place of 0.348 GB/s"
 
 
-def test_totals_rebuilt_from_the_speedups_of_study_d(audits):
+def test_totals_rebuilt_from_the_speedups_of_study_d(audits: dict[str, Any]) -> None:
     apart = details(audits["study-d"], "T(1,b)/speedup is not compute plus communication")
     assert apart == {
         (32, 2): "27.9 against 26.9 s",
@@ -157,11 +164,11 @@ def test_totals_rebuilt_from_the_speedups_of_study_d(audits):
     }
 
 
-def test_study_b_agrees_with_itself_in_its_sums(audits):
+def test_study_b_agrees_with_itself_in_its_sums(audits: dict[str, Any]) -> None:
     assert not [one for one in audits["study-b"]["warnings"] if "compute plus communication" in one["check"]]
 
 
-def test_what_cannot_be_recomputed_is_said(audits):
+def test_what_cannot_be_recomputed_is_said(audits: dict[str, Any]) -> None:
     record = audits["study-d"]
     assert corrected(record, "speedup", 32, 2) == {
         "quantity": "speedup", "batch_per_gpu": 32, "gpus": 2, "corrected": None, "unit": "",
@@ -172,19 +179,19 @@ def test_what_cannot_be_recomputed_is_said(audits):
     assert ["training", "not recomputable"] in [[one["quantity"], one["verdict"]] for one in record["remarks"]]
 
 
-def test_strong_speedup_of_study_c_is_of_a_global_batch(audits):
+def test_strong_speedup_of_study_c_is_of_a_global_batch(audits: dict[str, Any]) -> None:
     figures = [one for one in audits["study-c"]["corrected"] if one["quantity"] == "speedup_strong"]
     assert [(one["global_batch"], one["gpus"]) for one in figures] == [(32, 2), (32, 4)]
     assert [one["corrected"]["value"] for one in figures] == pytest.approx([271.984 / 274.355, 271.984 / 241.768])
     assert not any("batch_per_gpu" in one for one in figures)
 
 
-def test_what_was_tried_and_not_measured_is_said(audits):
+def test_what_was_tried_and_not_measured_is_said(audits: dict[str, Any]) -> None:
     (remark,) = audits["study-b"]["remarks"]
     assert remark["sentence"] == "There is no time at batch 8,192 on 1 GPU: did not fit in GPU memory."
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_no_code_knows_a_study(root, name):
+def test_no_code_knows_a_study(root: Path, name: str) -> None:
     for path in (root / "workflow").rglob("*.py"):
         assert name not in path.read_text(), path

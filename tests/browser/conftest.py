@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from dpscale.analyse.comparison import compare
 from dpscale.cli import main
+from dpscale.plan.cells import AnyCell
 from dpscale.present import comparison
 from two_studies import side, slower, study
 
@@ -65,7 +67,7 @@ def recorded_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study against one with a name that fits nowhere, fewer batches, and long facts about where it ran."""
 
-    def change(cell, record):
+    def change(cell: AnyCell, record: dict[str, Any]) -> None:
         slower(1.5, "ddp")(cell, record)
         record["hardware"]["host"] = "node-" + "x" * 120
         record["provenance"]["git_dirty"] = True

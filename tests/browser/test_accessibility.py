@@ -8,6 +8,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
+from offline import Scheme
+
 pytestmark = pytest.mark.browser
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
@@ -39,7 +41,7 @@ DESCRIBED = re.compile(r"(−?[\d,.]+(?:e−?\d+)?)(?: [^ ]+)? at [\d,]+")
 NUMBER = re.compile(r"^−?[\d,]+(?:\.\d+)?")
 
 
-def opened(browser: Browser, file: Path, width: int, scheme: str) -> Page:
+def opened(browser: Browser, file: Path, width: int, scheme: Scheme) -> Page:
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto(file.as_uri())
     page.evaluate(OPEN_ALL)
@@ -49,7 +51,7 @@ def opened(browser: Browser, file: Path, width: int, scheme: str) -> Page:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("kind", ["recorded_file", "compared_file"])
 def test_axe_finds_nothing(
-    browser: Browser, request: pytest.FixtureRequest, kind: str, width: int, scheme: str
+    browser: Browser, request: pytest.FixtureRequest, kind: str, width: int, scheme: Scheme
 ) -> None:
     page = opened(browser, request.getfixturevalue(kind), width, scheme)
     found = Axe().run(page).response["violations"]

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from offline import loaded_offline, wider_than
 from playwright.sync_api import Browser
-from test_page import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART
+
+from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 
 pytestmark = pytest.mark.browser
 
@@ -16,7 +16,7 @@ def test_page_asks_for_nothing_and_fits(
     browser: Browser,
     compared_file: Path,
     width: int,
-    scheme: str,
+    scheme: Scheme,
     scripts: bool,
 ) -> None:
     with loaded_offline(browser, compared_file, width, scheme, scripts) as page:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from offline import listen
 from playwright.sync_api import Browser, FrameLocator, Page, TimeoutError
+
+from offline import listen
 
 pytestmark = pytest.mark.browser
 

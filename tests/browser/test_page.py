@@ -2,39 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from offline import loaded_offline, wider_than
 from page_tables import absent_row, audited, h200_with_steps, record_row, study, tables
 from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
+from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 
 pytestmark = pytest.mark.browser
-
-TEXT_OUTSIDE_ITS_CHART = """
-() => [...document.querySelectorAll('svg')].flatMap(svg => {
-  const frame = svg.getBoundingClientRect();
-  return [...svg.querySelectorAll('text')]
-    .filter(text => {
-      const box = text.getBoundingClientRect();
-      return box.left < frame.left - 1 || box.right > frame.right + 1
-        || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
-    })
-    .map(text => text.textContent);
-})
-"""
-LABELS_THAT_OVERLAP = """
-() => [...document.querySelectorAll('svg')].flatMap(svg => {
-  const boxes = [...svg.querySelectorAll('text')]
-    .map(text => [text.textContent, text.getBoundingClientRect()]);
-  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1;
-  const hides = (a, b) => meet(a, b) && a.top < b.bottom - 3 && b.top < a.bottom - 3;
-  return boxes.flatMap(([one, a], at) =>
-    boxes.slice(at + 1).filter(([, b]) => hides(a, b)).map(([other]) => one + ' / ' + other));
-})
-"""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +28,7 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_asks_for_nothing_and_fits(
-    browser: Browser, page_file: Path, width: int, scheme: str, scripts: bool
+    browser: Browser, page_file: Path, width: int, scheme: Scheme, scripts: bool
 ) -> None:
     with loaded_offline(browser, page_file, width, scheme, scripts) as page:
         # Of the elements only the tables' own containers may be wider than the window.
@@ -115,7 +93,7 @@ def test_csv_can_be_downloaded(page: Page) -> None:
 
 
 def test_a_study_that_measured_nothing_fits(browser: Browser, tmp_path: Path, width: int) -> None:
-    at = {"strategy": "ddp", "gpus": 2, "batch": 32}
+    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
     data = tables(times=[absent_row("missing", "x" * 300, **at)], records=[record_row(**at)])
     file = tmp_path / "nothing.html"
     file.write_text(render(study(), data))

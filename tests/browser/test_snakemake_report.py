@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from dpscale.analyse.columns import TABLES
+from project import Project
 
 pytestmark = [pytest.mark.browser, pytest.mark.snakemake]
 
@@ -16,7 +17,7 @@ FRAME_LIMIT_BYTES = 1_500_000
 
 
 @pytest.fixture(scope="module")
-def report_file(finished) -> Path:
+def report_file(finished: Project) -> Path:
     before = times(finished.folder)
     done = finished.snakemake("--report", "snakemake.html")
     assert done.returncode == 0, done.stdout
@@ -53,7 +54,7 @@ def describe(report: Page, entry: str) -> str:
     return report.locator(".prose-invert").inner_text()
 
 
-def test_the_page_shows_in_its_frame(report: Page, finished) -> None:
+def test_the_page_shows_in_its_frame(report: Page, finished: Project) -> None:
     assert finished.page.stat().st_size * 4 / 3 < FRAME_LIMIT_BYTES
     assert entries(report, "Page") == ["tiny"]
     assert "It is one file and needs no other." in describe(report, "tiny")
@@ -63,7 +64,7 @@ def test_the_page_shows_in_its_frame(report: Page, finished) -> None:
     assert frame.locator("figure svg").first.is_visible()
 
 
-def test_every_chart_is_listed_and_shows(report: Page, finished) -> None:
+def test_every_chart_is_listed_and_shows(report: Page, finished: Project) -> None:
     files = sorted(path.stem for path in (finished.folder / "results/tiny/charts").glob("*.svg"))
     found = entries(report, "Charts")
     assert [label.split(": ")[0] for label in found] == files
@@ -85,7 +86,7 @@ def test_every_table_has_a_caption(root: Path) -> None:
     assert len(set(captions.values())) == len(TABLES)
 
 
-def test_as_zip_it_holds_the_files_themselves(finished) -> None:
+def test_as_zip_it_holds_the_files_themselves(finished: Project) -> None:
     done = finished.snakemake("--report", "snakemake.zip")
     assert done.returncode == 0, done.stdout
     with zipfile.ZipFile(finished.folder / "snakemake.zip") as archive:
@@ -95,7 +96,7 @@ def test_as_zip_it_holds_the_files_themselves(finished) -> None:
     assert "epoch-time-1.svg" in held
 
 
-def test_a_page_made_of_what_there_is_keeps_everything_else(project) -> None:
+def test_a_page_made_of_what_there_is_keeps_everything_else(project: Project) -> None:
     """After `partial` the charts are as new as the page: nothing is to be made."""
     project.run("partial")
     assert project.planned() == {}

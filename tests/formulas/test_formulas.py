@@ -1,5 +1,8 @@
 """The formulas of docs/method.md: their properties, and the published studies wherever they apply."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import yaml
 from hypothesis import given
@@ -13,19 +16,20 @@ gpus = st.integers(2, 1024)
 K_BYTES = 44_695_848
 
 
-def published(root, name):
+def published(root: Path, name: str) -> dict[str, Any]:
     path = root.parent / "shared" / "published" / f"{name}.yaml"
     if not path.exists():
         pytest.skip(f"{name}.yaml is not beside this checkout")
-    return yaml.safe_load(path.read_text())
+    study: dict[str, Any] = yaml.safe_load(path.read_text())
+    return study
 
 
-def grid(table):
+def grid(table: dict[int, dict[int, float]]) -> list[tuple[int, int]]:
     return [(batch, gpus) for batch, row in table.items() if isinstance(row, dict) for gpus in row if gpus > 1]
 
 
 @given(seconds, gpus)
-def test_perfect_scaling_has_speedup_n_efficiency_1_and_no_communication(baseline_s, n):
+def test_perfect_scaling_has_speedup_n_efficiency_1_and_no_communication(baseline_s: float, n: int) -> None:
     epoch_s = baseline_s / n
     speedup = scaling.speedup(baseline_s, epoch_s)
     assert speedup == pytest.approx(n)
@@ -34,13 +38,15 @@ def test_perfect_scaling_has_speedup_n_efficiency_1_and_no_communication(baselin
 
 
 @given(seconds, seconds, gpus)
-def test_compute_and_communication_add_up_to_the_epoch(baseline_s, epoch_s, n):
+def test_compute_and_communication_add_up_to_the_epoch(baseline_s: float, epoch_s: float, n: int) -> None:
     parts = scaling.compute_s(baseline_s, n) + scaling.communication_s(baseline_s, epoch_s, n)
     assert parts == pytest.approx(epoch_s)
 
 
 @given(st.floats(1e-4, 10), st.floats(1e-4, 10), st.integers(2, 16), st.integers(1, 512), st.integers(1, 40))
-def test_both_ways_to_weak_speedup_agree_where_all_steps_are_full(step_1, step_n, n, batch, steps_n):
+def test_both_ways_to_weak_speedup_agree_where_all_steps_are_full(
+    step_1: float, step_n: float, n: int, batch: int, steps_n: int
+) -> None:
     """Epochs of full steps: T = steps * t, and N GPUs take N times fewer steps. N is not counted twice."""
     images = n * batch * steps_n
     epoch_1 = scaling.steps_per_epoch(images, 1, batch) * step_1
@@ -49,23 +55,23 @@ def test_both_ways_to_weak_speedup_agree_where_all_steps_are_full(step_1, step_n
 
 
 @given(st.integers(1, 10**6), st.integers(1, 64), st.integers(1, 10**5))
-def test_steps_are_just_enough_for_all_images(images, n, batch):
+def test_steps_are_just_enough_for_all_images(images: int, n: int, batch: int) -> None:
     steps = scaling.steps_per_epoch(images, n, batch)
     assert (steps - 1) * n * batch < images <= steps * n * batch
 
 
 @given(gpus)
-def test_a_ring_sends_less_than_twice_the_gradient_and_more_with_more_gpus(n):
+def test_a_ring_sends_less_than_twice_the_gradient_and_more_with_more_gpus(n: int) -> None:
     assert K_BYTES <= scaling.ring_allreduce_bytes(n, K_BYTES) < 2 * K_BYTES
     assert scaling.ring_allreduce_bytes(n, K_BYTES) < scaling.ring_allreduce_bytes(n + 1, K_BYTES)
 
 
 @pytest.mark.parametrize(("n", "volume"), [(2, 44_695_848), (4, 67_043_772)])
-def test_ring_volume_of_the_network(n, volume):
+def test_ring_volume_of_the_network(n: int, volume: int) -> None:
     assert scaling.ring_allreduce_bytes(n, K_BYTES) == volume
 
 
-def test_bandwidth_of_one_gigabyte_a_second():
+def test_bandwidth_of_one_gigabyte_a_second() -> None:
     assert scaling.bandwidth_gb_s(2e6, 500, 1.0) == 1.0
 
 
@@ -73,12 +79,14 @@ def test_bandwidth_of_one_gigabyte_a_second():
     ("timings", "resolvable"),
     [([[1.0, 1.1, 1.2]], True), ([[-0.1, 0.1, 0.2]], False), ([[-1.0, -1.1, -1.2]], False), ([[1.0]], False)],
 )
-def test_a_bandwidth_is_told_only_where_the_communication_time_is_above_zero(timings, resolvable):
+def test_a_bandwidth_is_told_only_where_the_communication_time_is_above_zero(
+    timings: list[list[float]], resolvable: bool
+) -> None:
     assert scaling.resolvable(bootstrap_median(timings, "x")) is resolvable
     assert not scaling.resolvable(Estimate(1.0, None))
 
 
-def test_study_a_printed_n_times_the_speedup(root):
+def test_study_a_printed_n_times_the_speedup(root: Path) -> None:
     study = published(root, "study-a")
     for batch, n in grid(study["published"]["speedup"]):
         times = study["epoch_s"][batch]
@@ -86,7 +94,7 @@ def test_study_a_printed_n_times_the_speedup(root):
         assert n * scaling.speedup(times[1], times[n]) == pytest.approx(printed, abs=0.006)
 
 
-def test_study_b_printed_our_speedup(root):
+def test_study_b_printed_our_speedup(root: Path) -> None:
     study = published(root, "study-b")
     for batch, n in grid(study["published"]["speedup"]):
         times = study["epoch_s"][batch]
@@ -94,7 +102,7 @@ def test_study_b_printed_our_speedup(root):
 
 
 @pytest.mark.parametrize(("name", "rounding"), [("study-a", 0.011), ("study-b", 1e-9)])
-def test_studies_that_inferred_compute_and_communication_as_we_do(root, name, rounding):
+def test_studies_that_inferred_compute_and_communication_as_we_do(root: Path, name: str, rounding: float) -> None:
     study = published(root, name)
     for batch, n in grid(study["published"]["communication_s"]):
         times = study["epoch_s"][batch]
@@ -104,7 +112,7 @@ def test_studies_that_inferred_compute_and_communication_as_we_do(root, name, ro
 
 
 @pytest.mark.parametrize(("n", "expected"), [(2, 1.46), (4, 1.26)])
-def test_study_a_under_our_definition_of_bandwidth(root, n, expected):
+def test_study_a_under_our_definition_of_bandwidth(root: Path, n: int, expected: float) -> None:
     study = published(root, "study-a")
     volume = scaling.ring_allreduce_bytes(n, 4 * study["networks_mentioned"]["parameters_trained"])
     seconds = scaling.communication_s(study["epoch_s"][32][1], study["epoch_s"][32][n], n)

@@ -20,13 +20,15 @@ def printed(value: float, places: int) -> Interval:
     ("text", "low", "high"),
     [("1.40", 1.395, 1.405), ("38", 37.5, 38.5), ("38.0", 37.95, 38.05), ("1.2E+2", 115, 125), ("-0.5", -0.55, -0.45)],
 )
-def test_a_printed_number_is_known_to_half_a_unit_of_its_last_digit(text, low, high):
+def test_a_printed_number_is_known_to_half_a_unit_of_its_last_digit(text: str, low: float, high: float) -> None:
     interval = Interval.of(Decimal(text))
     assert (interval.low, interval.high) == pytest.approx((low, high))
 
 
 @given(values, values, decimals, decimals)
-def test_results_of_the_true_numbers_lie_in_the_results_of_the_rounded_ones(one, other, digits, more):
+def test_results_of_the_true_numbers_lie_in_the_results_of_the_rounded_ones(
+    one: float, other: float, digits: int, more: int
+) -> None:
     a, b = printed(one, digits), printed(other, more)
     assert (a + b).contains(one + other)
     assert (a - b).meets(Interval(one - other, one - other - 1e-9, one - other + 1e-9))
@@ -38,7 +40,7 @@ def test_results_of_the_true_numbers_lie_in_the_results_of_the_rounded_ones(one,
 
 
 @given(values, values)
-def test_a_difference_and_its_quotient_keep_their_order(one, other):
+def test_a_difference_and_its_quotient_keep_their_order(one: float, other: float) -> None:
     difference = printed(one, 2) - printed(other, 2)
     assert difference.low <= difference.value <= difference.high
     if difference.low > 0 or difference.high < 0:
@@ -46,11 +48,11 @@ def test_a_difference_and_its_quotient_keep_their_order(one, other):
         assert quotient.low <= quotient.value <= quotient.high
 
 
-def test_what_may_be_zero_does_not_divide():
+def test_what_may_be_zero_does_not_divide() -> None:
     with pytest.raises(ZeroDivisionError):
         1.0 / (Interval.of(Decimal("1.0")) - Interval.of(Decimal("1.0")))
 
 
-def test_ends_that_touch_meet():
+def test_ends_that_touch_meet() -> None:
     assert Interval.of(Decimal("0.1")).meets(Interval.of(Decimal("0.2")))
     assert not Interval.of(Decimal("0.1")).meets(Interval.of(Decimal("0.21")))

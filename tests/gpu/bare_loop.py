@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,12 @@ def main(strategy: str, gpus: int, batch: int, folder: Path, epochs: int) -> Non
         print(json.dumps(seconds[1:]))
 
 
-def bare_epoch(network, optimiser, batches, devices) -> float:
+def bare_epoch(
+    network: torch.nn.Module,
+    optimiser: torch.optim.Optimizer,
+    batches: Iterable[tuple[torch.Tensor, torch.Tensor]],
+    devices: Sequence[int | torch.device],
+) -> float:
     """Seconds of one epoch, from all devices idle to all devices idle."""
     criterion = nn.CrossEntropyLoss()
     for device in devices:

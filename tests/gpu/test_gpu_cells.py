@@ -12,7 +12,7 @@ IMAGES = 4096
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory, root):
+def dataset(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
     done = dpscale("dataset", "--source", "synthetic", "--images", str(IMAGES), "--out", str(folder))
     assert done.returncode == 0, done.stderr
@@ -23,7 +23,9 @@ def dpscale(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "dpscale", *arguments], capture_output=True, text=True)
 
 
-def time_cell(dataset: Path, out: Path, strategy: str, gpus: int, batch: int, *more: str, images: int = IMAGES):
+def time_cell(
+    dataset: Path, out: Path, strategy: str, gpus: int, batch: int, *more: str, images: int = IMAGES
+) -> subprocess.CompletedProcess[str]:
     cell = f"--strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --timed-epochs 2".split()
     source = f"--dataset-source synthetic --epoch-images {images}".split()
     return dpscale("time", *cell, *source, *more, "--dataset", str(dataset), "--out", str(out))
@@ -34,7 +36,7 @@ def time_cell(dataset: Path, out: Path, strategy: str, gpus: int, batch: int, *m
     "strategy", ["single", pytest.param("dp", marks=pytest.mark.gpu(2)), pytest.param("ddp", marks=pytest.mark.gpu(2))]
 )
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_cell_on_gpus(tmp_path, dataset, strategy, precision):
+def test_a_cell_on_gpus(tmp_path: Path, dataset: Path, strategy: str, precision: str) -> None:
     gpus = 1 if strategy == "single" else torch.cuda.device_count()
     out = tmp_path / "record.json"
     more = ["--precision", precision, "--memory-format", "channels_last" if precision == "bfloat16" else "contiguous"]
@@ -54,7 +56,7 @@ def test_a_cell_on_gpus(tmp_path, dataset, strategy, precision):
 
 
 @pytest.mark.gpu
-def test_out_of_memory_is_a_result(tmp_path):
+def test_out_of_memory_is_a_result(tmp_path: Path) -> None:
     images = 50_000
     folder = tmp_path / "dataset"
     assert dpscale("dataset", "--source", "synthetic", "--images", str(images), "--out", str(folder)).returncode == 0
@@ -67,7 +69,7 @@ def test_out_of_memory_is_a_result(tmp_path):
 
 
 @pytest.mark.gpu
-def test_more_gpus_than_are_visible_are_refused(tmp_path, dataset):
+def test_more_gpus_than_are_visible_are_refused(tmp_path: Path, dataset: Path) -> None:
     gpus = torch.cuda.device_count() + 1
     out = tmp_path / "record.json"
     done = time_cell(dataset, out, "ddp", gpus, 32)

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ IMAGES = 4096
 PARTS = 0.03
 
 
-def dpscale(*arguments) -> None:
+def dpscale(*arguments: object) -> None:
     done = subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -28,7 +29,7 @@ def gpus() -> int:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("communication")
     dpscale("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder / "dataset")
     dpscale("network", "--out", folder / "network.json")
@@ -36,13 +37,13 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def collectives(folder, gpus):
+def collectives(folder: Path, gpus: int) -> dict[str, Any]:
     out = folder / "collectives.json"
     dpscale("collectives", "--gpus", gpus, "--network-facts", folder / "network.json", "--out", out)
     return read_record("collectives", out)
 
 
-def take_apart(folder, strategy, gpus, batch, *more):
+def take_apart(folder: Path, strategy: str, gpus: int, batch: int, *more: str) -> dict[str, Any]:
     out = folder / f"{strategy}-{batch}.json"
     source = ["--dataset-source", "synthetic", "--epoch-images", IMAGES, "--dataset", folder / "dataset"]
     cell = ["--strategy", strategy, "--gpus", gpus, "--batch-per-gpu", batch]
@@ -50,13 +51,13 @@ def take_apart(folder, strategy, gpus, batch, *more):
     return read_record("communication", out)
 
 
-def test_every_pair_of_gpus_is_copied_between(collectives, gpus):
+def test_every_pair_of_gpus_is_copied_between(collectives: dict[str, Any], gpus: int) -> None:
     assert len(collectives["peer_copies"]) == gpus * (gpus - 1)
     for copy in collectives["peer_copies"]:
         print(copy["source"], copy["target"], copy["bytes"] / min(copy["seconds"]) / 1e9, "GB/s")
 
 
-def test_large_messages_use_the_links_better_than_small_ones(collectives):
+def test_large_messages_use_the_links_better_than_small_ones(collectives: dict[str, Any]) -> None:
     for operation in ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather"):
         by_size = {
             r["bytes"]: r["bytes"] / min(r["seconds"])
@@ -68,7 +69,9 @@ def test_large_messages_use_the_links_better_than_small_ones(collectives):
 
 @pytest.mark.parametrize("batch", [32, 512])
 @pytest.mark.parametrize("strategy", ["dp", "ddp"])
-def test_a_profiled_step_is_accounted_for(folder, collectives, gpus, strategy, batch):
+def test_a_profiled_step_is_accounted_for(
+    folder: Path, collectives: dict[str, Any], gpus: int, strategy: str, batch: int
+) -> None:
     record = take_apart(folder, strategy, gpus, batch, "--keep-traces")
     for block in record["profile"]["blocks"]:
         assert [device["device"] for device in block["devices"]] == list(range(gpus))
@@ -85,6 +88,7 @@ def test_a_profiled_step_is_accounted_for(folder, collectives, gpus, strategy, b
     isolated = isolated_step_s(
         strategy, gpus, batch, json.loads((folder / "network.json").read_text()), links_of([collectives], "")
     )
+    assert isolated
     print(
         strategy,
         batch,
@@ -97,7 +101,7 @@ def test_a_profiled_step_is_accounted_for(folder, collectives, gpus, strategy, b
     assert len(traces) == (gpus if strategy == "ddp" else 1)
 
 
-def test_gradients_of_dp_are_reduced_after_backward(folder, gpus):
+def test_gradients_of_dp_are_reduced_after_backward(folder: Path, gpus: int) -> None:
     """By torch's source no part of them can overlap with compute: the profiler says whether that holds."""
     record = take_apart(folder, "dp", gpus, 512)
     for block in record["profile"]["blocks"]:

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 import torch
@@ -20,25 +22,25 @@ SOURCE = f"--dataset-source synthetic --epoch-images {IMAGES}".split()
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
     run("dataset", "--source", "synthetic", "--images", str(IMAGES), "--out", str(folder))
     return folder
 
 
-def run(*arguments):
+def run(*arguments: str) -> None:
     done = subprocess.run([sys.executable, "-m", "dpscale", *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def train(dataset, out, strategy, gpus, batch, more=""):
+def train(dataset: Path, out: Path, strategy: str, gpus: int, batch: int, more: str = "") -> dict[str, Any]:
     arm = f"train --arm a --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} {more}".split()
     run(*arm, *SOURCE, "--dataset", str(dataset), "--out", str(out))
     return read_record("training", out)
 
 
 @pytest.mark.gpu(2)
-def test_workers_that_share_statistics_train_as_one_does(dataset, tmp_path):
+def test_workers_that_share_statistics_train_as_one_does(dataset: Path, tmp_path: Path) -> None:
     """The same global batch, order and augmentation; float32 without TF32, whose rounding depends on the shapes."""
     more = "--epochs 1 --learning-rate 0.01 --precision float32-strict"
     single = train(dataset, tmp_path / "single.json", "single", 1, 64 * ALL, more)
@@ -53,7 +55,7 @@ def test_workers_that_share_statistics_train_as_one_does(dataset, tmp_path):
 
 
 @pytest.mark.gpu(2)
-def test_dataparallel_keeps_the_statistics_of_its_first_replica_alone(dataset, tmp_path):
+def test_dataparallel_keeps_the_statistics_of_its_first_replica_alone(dataset: Path, tmp_path: Path) -> None:
     record = train(dataset, tmp_path / "dp.json", "dp", ALL, 64, "--epochs 2")
     for epoch in record["epochs"]:
         print(epoch["batch_norm"])
@@ -68,7 +70,7 @@ def test_dataparallel_keeps_the_statistics_of_its_first_replica_alone(dataset, t
         "--optimiser lamb --momentum 0 --gradient-clipping 1 --label-smoothing 0.1 --zero-init-residual true",
     ],
 )
-def test_remedies_train_on_a_gpu(dataset, tmp_path, more):
+def test_remedies_train_on_a_gpu(dataset: Path, tmp_path: Path, more: str) -> None:
     record = train(dataset, tmp_path / "seed-1.json", "single", 1, 512, f"--epochs 2 --learning-rate 0.01 {more}")
     assert not record["diverged"]
     assert record["epochs"][-1]["energy_j"] is None or record["epochs"][-1]["energy_j"] > 0
@@ -78,7 +80,9 @@ def test_remedies_train_on_a_gpu(dataset, tmp_path, more):
     ("strategy", "gpus", "batch"),
     [("single", 1, 128), pytest.param("ddp", ALL, 512, marks=pytest.mark.gpu(2)), ("single", 1, 2048)],
 )
-def test_an_epoch_is_at_least_as_fast_as_with_the_loader_in_the_clock(dataset, tmp_path, strategy, gpus, batch):
+def test_an_epoch_is_at_least_as_fast_as_with_the_loader_in_the_clock(
+    dataset: Path, tmp_path: Path, strategy: str, gpus: int, batch: int
+) -> None:
     trained = train(dataset, tmp_path / "trained.json", strategy, gpus, batch, "--epochs 4")
     cell = f"time --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --scopes end_to_end --timed-epochs 3"
     run(*cell.split(), *SOURCE, "--dataset", str(dataset), "--out", str(tmp_path / "timed.json"))

@@ -25,7 +25,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def datasets(tmp_path_factory):
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     folders = {batch: tmp_path_factory.mktemp(f"dataset-{batch}") for batch in IMAGES}
     for batch, folder in folders.items():
         source = ["--source", "synthetic", "--images", str(IMAGES[batch])]
@@ -59,7 +59,9 @@ def bare_epochs(strategy: str, gpus: int, batch: int, dataset: Path) -> list[flo
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("strategy", "gpus", "batch", "tolerance"), CASES)
-def test_the_cell_takes_as_long_as_a_bare_loop(tmp_path, datasets, strategy, gpus, batch, tolerance):
+def test_the_cell_takes_as_long_as_a_bare_loop(
+    tmp_path: Path, datasets: dict[int, Path], strategy: str, gpus: int, batch: int, tolerance: float
+) -> None:
     dataset = datasets[batch]
     cell: list[float] = []
     bare: list[float] = []
@@ -73,7 +75,7 @@ def test_the_cell_takes_as_long_as_a_bare_loop(tmp_path, datasets, strategy, gpu
 
 
 @pytest.mark.gpu(2)
-def test_a_dp_epoch_takes_as_long_as_a_bare_one_in_turn_with_it(datasets):
+def test_a_dp_epoch_takes_as_long_as_a_bare_one_in_turn_with_it(datasets: dict[int, Path]) -> None:
     cell: list[float] = []
     bare: list[float] = []
     for _ in range(REPEATS):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dpscale.plan.cells import CollectivesCell, CommunicationCell
+from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
@@ -57,6 +57,7 @@ def collected(wanted: Study, latency_s: float = 1e-5, gb_s: float = 250.0) -> Co
             parts = COMMUNICATION_S[at.strategy], EXPOSED_S[at.strategy], idle_s
             records[cell] = communication_record(cell, wanted.settings, whole_s, *parts)
         else:
+            assert isinstance(cell, TimingCell), cell
             epochs = [EPOCH_S[place] * factor for factor in (0.998, 1.0, 1.002)]
             records[cell] = timing_record(cell, wanted.settings, epochs)
     return Collected(records, {}, {}, network_facts(wanted.settings))

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -43,7 +43,7 @@ class Project:
         self.folder = folder
 
     @classmethod
-    def create(cls, root: Path, folder: Path, stubs: tuple[str, ...] = KINDS) -> "Project":
+    def create(cls, root: Path, folder: Path, stubs: tuple[str, ...] = KINDS) -> Self:
         """A copy of the project at `root`; the workers of the kinds in `stubs` measure nothing."""
         shutil.copytree(
             root / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
@@ -57,7 +57,7 @@ class Project:
             project._write_stub(kind, {})
         return project
 
-    def copy(self, folder: Path) -> "Project":
+    def copy(self, folder: Path) -> Self:
         shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
         return type(self)(folder)
 

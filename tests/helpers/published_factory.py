@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -17,8 +18,11 @@ MINIMAL = {
     "published": {"speedup": {32: {2: 0.57}}},
 }
 
+# Numbers by place; a plain pair of batch per GPU and GPUs will do.
+ByPlace = Mapping[tuple[int, int], Any] | Mapping[Place, Any]
 
-def written(path, **changes: Any):
+
+def written(path: Path, **changes: Any) -> Path:
     """A valid file with some keys changed; None takes a key out."""
     values = {key: value for key, value in {**MINIMAL, **changes}.items() if value is not None}
     path.write_text(yaml.safe_dump(values))
@@ -31,8 +35,8 @@ def significant(value: float, digits: int) -> Decimal:
 
 
 def published(
-    epoch_s: Mapping[tuple[int, int], Any],
-    quantities: Mapping[str, Mapping[tuple[int, int], Any]],
+    epoch_s: ByPlace,
+    quantities: Mapping[str, ByPlace],
     batch_sweep_s: Mapping[int, Any] | None = None,
     **changes: Any,
 ) -> Published:
@@ -50,5 +54,5 @@ def published(
     )
 
 
-def _decimals(table: Mapping[tuple[int, int], Any]) -> dict[Place, Decimal]:
+def _decimals(table: ByPlace) -> dict[Place, Decimal]:
     return {Place(*place): Decimal(number) for place, number in table.items()}

@@ -23,14 +23,16 @@ class SharedStatistics(nn.BatchNorm2d):
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.momentum is not None
-        count = all_reduce(torch.tensor(float(x.numel() // x.shape[1])))
-        mean = all_reduce(x.sum(dim=(0, 2, 3))) / count
-        variance = all_reduce(((x - mean[:, None, None]) ** 2).sum(dim=(0, 2, 3))) / count
+        count: Tensor = all_reduce(torch.tensor(float(x.numel() // x.shape[1])))
+        mean: Tensor = all_reduce(x.sum(dim=(0, 2, 3))) / count
+        variance: Tensor = all_reduce(((x - mean[:, None, None]) ** 2).sum(dim=(0, 2, 3))) / count
+        assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
         with torch.no_grad():
             self.running_mean.lerp_(mean, self.momentum)
             self.running_var.lerp_(variance * count / (count - 1), self.momentum)
         scale = self.weight / (variance + self.eps).sqrt()
-        return (x - mean[:, None, None]) * scale[:, None, None] + self.bias[:, None, None]
+        output: Tensor = (x - mean[:, None, None]) * scale[:, None, None] + self.bias[:, None, None]
+        return output
 
 
 class Float64Worker(TrainingWorker):

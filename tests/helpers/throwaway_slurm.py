@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 PACKAGES = {
     "munged": "munge",
@@ -160,7 +162,7 @@ class ThrowawaySlurm:
         """What a client program needs to talk to this cluster."""
         return {"SLURM_CONF": str(self.folder / "slurm.conf")}
 
-    def run(self, *command: str, **options) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a client program, or any other, for this cluster; what it printed is captured."""
         environment = {**os.environ, **self.environment, **options.pop("env", {})}
         return subprocess.run(command, env=environment, capture_output=True, text=True, **options)
@@ -298,8 +300,10 @@ class ThrowawaySlurm:
         for node in self.nodes:
             self._start(node, "slurmd", "-D", "-N", node)
         for node in self.nodes:
-            state = ["sinfo", "--noheader", "--nodes", node, "--format", "%T"]
-            self._await_ready(node, lambda state=state: self._answer(*state).strip() == "idle")
+            self._await_ready(node, partial(self._is_idle, node))
+
+    def _is_idle(self, node: str) -> bool:
+        return self._answer("sinfo", "--noheader", "--nodes", node, "--format", "%T").strip() == "idle"
 
     def _start(self, name: str, *command: str, **environment: str) -> subprocess.Popen[bytes]:
         """Sessions of their own keep Ctrl-C from the daemons: they are stopped in order."""

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from dpscale.measure.parent import OUTCOME
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import job as launcher
 from dpscale.measure.launch.workers import Workers
+from dpscale.measure.parent import OUTCOME
 
 
 class WorkerHere:

@@ -1,5 +1,7 @@
 """Arms: what a study file may say of a training, what comes of it, and what is refused before any GPU is used."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,20 +18,21 @@ SMALL = {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}
 LARGE = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512}
 
 
-def study(arms: dict, training: dict | None = None, **values) -> Study:
+def study(arms: dict[str, Any], training: dict[str, Any] | None = None, **values: Any) -> Study:
     return Study({"study": "s", "training": {"arms": arms, **(training or {})}, **values}, "my.yaml")
 
 
-def settings(**arm) -> TrainingSettings:
+def settings(**arm: Any) -> TrainingSettings:
     return study({"a": {**LARGE, **arm}}).arms["a"]
 
 
-def test_a_study_trains_nothing_unless_it_names_an_arm():
+def test_a_study_trains_nothing_unless_it_names_an_arm() -> None:
     planned = plan(Study({"study": "s"}))
-    assert planned.training == planned.arms_not_run == ()
+    assert planned.training == ()
+    assert planned.arms_not_run == ()
 
 
-def test_every_arm_is_trained_with_every_seed_seed_1_of_all_first():
+def test_every_arm_is_trained_with_every_seed_seed_1_of_all_first() -> None:
     cells = plan(study({"small": SMALL, "large": LARGE}, {"seeds": 2})).training
     assert [(cell.arm, cell.seed) for cell in cells] == [("small", 1), ("large", 1), ("small", 2), ("large", 2)]
     assert cells[1].path == "training/large/seed-1.json"
@@ -37,7 +40,7 @@ def test_every_arm_is_trained_with_every_seed_seed_1_of_all_first():
     assert set(cells) < set(plan(study({"small": SMALL, "large": LARGE})).all_cells)
 
 
-def test_an_arm_may_have_seeds_of_its_own():
+def test_an_arm_may_have_seeds_of_its_own() -> None:
     arms = {"few": {**SMALL, "seeds": 1}, "many": {**LARGE, "seeds": 3}, "usual": SMALL}
     cells = plan(study(arms, {"seeds": 2})).training
     assert [(cell.seed, cell.arm) for cell in cells] == [
@@ -46,7 +49,7 @@ def test_an_arm_may_have_seeds_of_its_own():
     assert study(arms).arms["few"] == study({"few": SMALL}).arms["few"]
 
 
-def test_what_an_arm_leaves_out_is_the_studys():
+def test_what_an_arm_leaves_out_is_the_studys() -> None:
     own = {"a": {**SMALL, "learning_rate": 0.4, "weight_decay": 0.0}, "b": SMALL, "c": {**SMALL, "optimiser": "lamb"}}
     arms = study(own, optimiser={"momentum": 0.8}, precision="bfloat16").arms
     assert (arms["a"].learning_rate, arms["a"].weight_decay, arms["a"].momentum) == (0.4, 0.0, 0.8)
@@ -55,7 +58,7 @@ def test_what_an_arm_leaves_out_is_the_studys():
     assert {arm.precision for arm in arms.values()} == {"bfloat16"}
 
 
-def test_an_arms_record_depends_on_that_arm_alone():
+def test_an_arms_record_depends_on_that_arm_alone() -> None:
     before = study({"a": SMALL, "b": LARGE})
     (cell, *_) = plan(before).training
     record = {"measurement_version": 1, "cell": cell.coordinates, "settings": cell.settings.to_json()}
@@ -83,13 +86,13 @@ def test_an_arms_record_depends_on_that_arm_alone():
         },
     )
 )
-def test_settings_survive_json_and_the_record_names_every_key(arm):
+def test_settings_survive_json_and_the_record_names_every_key(arm: dict[str, Any]) -> None:
     found = settings(**arm)
     assert TrainingSettings.from_json(found.to_json()) == found
     assert all(found.to_json()[key] == value for key, value in arm.items())
 
 
-def test_arms_that_cannot_be_trained_here_are_listed_with_the_reason():
+def test_arms_that_cannot_be_trained_here_are_listed_with_the_reason() -> None:
     arms = {"dp": {**LARGE, "strategy": "dp"}, "shared": {**LARGE, "sync_batch_norm": True}, "large": LARGE}
     on_cpu = plan(study(arms, device="cpu")).arms_not_run
     assert [(arm.arm, arm.state) for arm in on_cpu] == [("dp", "not available"), ("shared", "not available")]
@@ -130,7 +133,7 @@ def test_arms_that_cannot_be_trained_here_are_listed_with_the_reason():
         ({"strategy": "dp", "sync_batch_norm": True}, "training.arms.a.sync_batch_norm: dp has no process group"),
     ],
 )
-def test_what_makes_no_sense_is_one_line_with_arm_and_key(arm, message):
+def test_what_makes_no_sense_is_one_line_with_arm_and_key(arm: dict[str, Any], message: str) -> None:
     with pytest.raises(StudyError) as error:
         study({"a": {**LARGE, **arm}})
     assert str(error.value).startswith("my.yaml: ")
@@ -150,13 +153,13 @@ def test_what_makes_no_sense_is_one_line_with_arm_and_key(arm, message):
         ({"target_accuracy": 65}, "training.target_accuracy: 65 "),
     ],
 )
-def test_a_bad_training_is_one_line(training, message):
+def test_a_bad_training_is_one_line(training: dict[str, Any], message: str) -> None:
     with pytest.raises(StudyError) as error:
         Study({"study": "s", "training": training}, "my.yaml")
     assert message in str(error.value)
 
 
-def test_memory_of_a_training_counts_its_images_and_on_a_cpu_its_largest_batch():
+def test_memory_of_a_training_counts_its_images_and_on_a_cpu_its_largest_batch() -> None:
     large = settings()
     assert cluster.training_memory_mb(large, 1) == 4 * (4000 + 240)
     assert cluster.training_memory_mb(large, 2) == 2 * cluster.training_memory_mb(large, 1)
@@ -165,6 +168,6 @@ def test_memory_of_a_training_counts_its_images_and_on_a_cpu_its_largest_batch()
     assert grown_mb == 2048 * cluster.ACTIVATIONS_MB_PER_IMAGE
 
 
-def test_tables_know_what_an_arm_trains_on():
+def test_tables_know_what_an_arm_trains_on() -> None:
     cell = TrainingCell("a", 2, settings())
     assert cell.labels == {"arm": "a", "seed": 2, "strategy": "ddp", "gpus": 4, "batch_per_gpu": 512}

@@ -2,6 +2,8 @@
 
 import datetime
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,7 +32,7 @@ studies = st.fixed_dictionaries(
 
 
 @given(studies)
-def test_every_configuration_of_the_grid_is_measured_or_listed_with_a_reason(values):
+def test_every_configuration_of_the_grid_is_measured_or_listed_with_a_reason(values: dict[str, Any]) -> None:
     study = Study(values)
     planned = plan(study)
     measured = set(planned.configurations)
@@ -48,7 +50,7 @@ def test_every_configuration_of_the_grid_is_measured_or_listed_with_a_reason(val
 
 
 @given(studies, st.integers(0, 2))
-def test_communication_is_measured_wherever_several_gpus_train(values, runs):
+def test_communication_is_measured_wherever_several_gpus_train(values: dict[str, Any], runs: int) -> None:
     planned = plan(Study({**values, "communication": {"runs": runs}}))
     parallel = {configuration for configuration in planned.configurations if configuration.gpus > 1}
     assert len(planned.communication) == runs * len(parallel)
@@ -59,14 +61,14 @@ def test_communication_is_measured_wherever_several_gpus_train(values, runs):
 
 
 @given(studies)
-def test_cells_are_unique_and_run_1_of_all_comes_before_run_2_of_any(values):
+def test_cells_are_unique_and_run_1_of_all_comes_before_run_2_of_any(values: dict[str, Any]) -> None:
     cells = plan(Study(values)).timing
     assert len({cell.path for cell in cells}) == len(cells)
     assert [cell.run for cell in cells] == sorted(cell.run for cell in cells)
 
 
 @given(studies)
-def test_what_is_measured_can_be_measured_here(values):
+def test_what_is_measured_can_be_measured_here(values: dict[str, Any]) -> None:
     study = Study(values)
     for configuration in plan(study).configurations:
         assert configuration.global_batch <= study.epoch_images
@@ -78,19 +80,19 @@ def test_what_is_measured_can_be_measured_here(values):
 
 
 @given(studies)
-def test_the_plan_does_not_depend_on_the_order_of_the_lists(values):
+def test_the_plan_does_not_depend_on_the_order_of_the_lists(values: dict[str, Any]) -> None:
     lists = {key: value[::-1] for key, value in values.items() if isinstance(value, list)}
     assert plan(Study({**values, **lists})) == plan(Study(values))
 
 
 @given(studies)
-def test_a_grown_grid_keeps_every_cell(values):
+def test_a_grown_grid_keeps_every_cell(values: dict[str, Any]) -> None:
     grown = {**values, "runs": values["runs"] + 1, "gpus": [*values["gpus"], 6]}
     assert set(plan(Study(values)).timing) <= set(plan(Study(grown)).timing)
 
 
 @given(st.integers(1, 500), st.integers(2, 8), st.integers(1, 50_000))
-def test_a_series_until_oom_ends_with_the_first_batch_above_the_dataset(start, factor, images):
+def test_a_series_until_oom_ends_with_the_first_batch_above_the_dataset(start: int, factor: int, images: int) -> None:
     series = batches_per_gpu({"start": start, "factor": factor, "until": "oom"}, images)
     assert series[0] == start
     assert all(b == a * factor for a, b in pairwise(series))
@@ -98,25 +100,25 @@ def test_a_series_until_oom_ends_with_the_first_batch_above_the_dataset(start, f
     assert all(batch <= images for batch in series[:-1])
 
 
-def test_weak_and_strong_series_share_points():
+def test_weak_and_strong_series_share_points() -> None:
     study = Study({"study": "s", "batch_per_gpu": [32, 128], "strong_scaling_global_batch": [128], "runs": 1})
     ddp = {(c.gpus, c.batch_per_gpu) for c in plan(study).configurations if c.strategy == "ddp"}
     assert ddp == {(2, 32), (2, 64), (2, 128), (4, 32), (4, 128)}
 
 
-def test_the_default_grid_is_that_of_the_assignment():
+def test_the_default_grid_is_that_of_the_assignment() -> None:
     planned = plan(Study({"study": "s"}))
     assert {c.batch_per_gpu for c in planned.configurations} == {32, 128, 512, 2048, 8192, 32768}
     states = {(item.configuration.gpus, item.configuration.batch_per_gpu): item.state for item in planned.not_run}
     assert states[2, 32768] == states[1, 131072] == "capped"
 
 
-def test_reasons_are_sentences_a_user_understands():
+def test_reasons_are_sentences_a_user_understands() -> None:
     study = Study({"study": "s", "gpus": [1, 2, 4], "batch_per_gpu": [32], "gpus_available": 1})
     assert {item.reason for item in plan(study).not_run} == {"needs 2 GPUs, 1 here", "needs 4 GPUs, 1 here"}
 
 
-def test_single_is_measured_once_whatever_the_parallel_strategies():
+def test_single_is_measured_once_whatever_the_parallel_strategies() -> None:
     planned = plan(Study({"study": "s", "batch_per_gpu": [32], "runs": 1}))
     assert [c for c in planned.configurations if c.gpus == 1] == [Configuration("single", 1, 32)]
 
@@ -148,7 +150,7 @@ def test_single_is_measured_once_whatever_the_parallel_strategies():
         ({"study": "s", "network": {"name": "torchvision_resnet18", "width": 32}}, "network.width"),
     ],
 )
-def test_a_bad_study_gives_one_clear_line(values, message):
+def test_a_bad_study_gives_one_clear_line(values: dict[Any, Any], message: str) -> None:
     with pytest.raises(StudyError) as error:
         Study(values, source="my.yaml")
     assert str(error.value).startswith("my.yaml: ")
@@ -164,26 +166,26 @@ def test_a_bad_study_gives_one_clear_line(values, message):
         ({"device": "cpu", "gpus": [2], "strategies": ["dp"]}, "not emulated"),
     ],
 )
-def test_a_study_of_which_nothing_can_run_is_an_error_with_the_reasons(values, reason):
+def test_a_study_of_which_nothing_can_run_is_an_error_with_the_reasons(values: dict[str, Any], reason: str) -> None:
     with pytest.raises(StudyError, match=r"nothing can be run here.*" + reason):
         runnable_plan(Study({"study": "s", "batch_per_gpu": [32], **values}))
 
 
-def test_whole_numbers_may_be_written_with_a_point():
+def test_whole_numbers_may_be_written_with_a_point() -> None:
     study = Study({"study": "s", "runs": 2.0, "batch_per_gpu": [32.0], "dataset": {"images": 50000.0}})
     assert plan(study) == plan(Study({"study": "s", "runs": 2, "batch_per_gpu": [32]}))
     assert {type(cell.configuration.batch_per_gpu) for cell in plan(study).timing} == {int}
     assert "--epoch-images 50000 " in study.settings.options()
 
 
-def test_settings_survive_json_and_stand_in_the_command():
+def test_settings_survive_json_and_stand_in_the_command() -> None:
     settings = Study({"study": "s", "precision": "bfloat16"}).settings
     assert TimingSettings.from_json(settings.to_json()) == settings
     assert "--precision bfloat16" in settings.options()
     assert settings.options().count("--scopes") == 2
 
 
-def test_a_file_that_is_no_study(tmp_path):
+def test_a_file_that_is_no_study(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="cannot be read: No such file"):
         Study.read(tmp_path / "none.yaml")
     (tmp_path / "bad.yaml").write_text("study: [")

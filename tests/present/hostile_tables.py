@@ -20,6 +20,7 @@ from page_tables import (
 )
 
 from dpscale.analyse.tables import with_names
+from dpscale.present import words
 
 ROOT = Path(__file__).parents[2]
 RTL_OVERRIDE = "\u202e"
@@ -69,7 +70,7 @@ def hostile(text: str) -> tuple[Mapping[str, Any], dict[str, pd.DataFrame]]:
     )
     data = audited(ROOT, data)
     for name, columns in _WRITTEN_BY_OTHERS.items():
-        data[name] = from_csv(name, data[name].assign(**dict.fromkeys(columns, text)).to_dict("records"))
+        data[name] = from_csv(name, words.rows(data[name].assign(**dict.fromkeys(columns, text))))
     arms = {"arm": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
     values = study(training={"arms": arms, "baseline": "arm", "target_accuracy": 0.7})
     return {**values, "study": with_names(text)}, data

@@ -126,7 +126,9 @@ def record_row(run: int = 1, status: str = "ok", **at: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def missing_row(status: str = "missing", reason: str = "no record yet", log: str | None = None, **at: Any):
+def missing_row(
+    status: str = "missing", reason: str = "no record yet", log: str | None = None, **at: Any
+) -> dict[str, Any]:
     record = record_row(at.pop("run", 1), **at)
     names = ("path", "strategy", "gpus", "batch_per_gpu", "run")
     return {**{name: record[name] for name in names}, "status": status, "reason": reason, "log": log}
@@ -302,9 +304,13 @@ def h200_with_steps() -> dict[str, pd.DataFrame]:
     steps, estimated, alone = [], [], []
     for strategy, gpus in places:
         for batch in batches:
-            at = {"strategy": strategy, "gpus": gpus, "batch": batch}
+            at: dict[str, Any] = {"strategy": strategy, "gpus": gpus, "batch": batch}
             steps.append(step_row(0.042 * batch, 0.4 * gpus, batch / 4e3, 6e3 / batch, **at))
-            names = {"communication_step_s": 600 / batch, "profiler_step_s": 0.3 * gpus, "ablation_step_s": None}
+            names: dict[str, float | None] = {
+                "communication_step_s": 600 / batch,
+                "profiler_step_s": 0.3 * gpus,
+                "ablation_step_s": None,
+            }
             if strategy == "ddp":
                 names |= {"ablation_step_s": 0.2 - 3 / batch, "logger_exposed_step_s": 3.0}
             estimated.append(estimates_row(0.5, **names, **at))

@@ -63,6 +63,7 @@ def test_text_of_others_is_text_in_a_file_too(page: str) -> None:
     assert "&lt;script&gt;&amp;amp;" in svg
 
 
+@pytest.mark.processes
 def test_the_same_tables_give_the_same_bytes(root: Path, tmp_path: Path) -> None:
     """In processes that order sets differently."""
     for name, table in audited(root, h200()).items():

@@ -1,6 +1,7 @@
 """The figures of steps, estimates and the forecast: what is drawn, and what is said of what cannot be."""
 
 import re
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -17,22 +18,23 @@ from page_tables import (
 )
 
 from dpscale.present import charts, communication_charts
+from dpscale.present.figure import Chart
 from dpscale.present.words import Terms
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 SVG = "{http://www.w3.org/2000/svg}"
-AT = {"strategy": "ddp", "gpus": 4}
+AT: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
 
 
-def texts(svg):
+def texts(svg: str) -> list[str]:
     return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def description(svg):
+def description(svg: str) -> str:
     return next(ElementTree.fromstring(svg).iter(f"{SVG}desc")).text or ""
 
 
-def test_parts_of_a_step_are_shares_with_its_time_beside_them():
+def test_parts_of_a_step_are_shares_with_its_time_beside_them() -> None:
     rows = [step_row(2, 3, 0.5, 4.5, batch=32, **AT), step_row(90, 5, 4, 1, batch=2048, **AT)]
     (chart,) = communication_charts.steps(table("steps", rows), GPU).charts
     assert description(chart.svg) == (
@@ -44,19 +46,19 @@ def test_parts_of_a_step_are_shares_with_its_time_beside_them():
     assert {60, 90, 15, 135, 270} <= set(widths)
 
 
-def test_steps_of_other_devices_and_phases_are_left_to_the_table():
+def test_steps_of_other_devices_and_phases_are_left_to_the_table() -> None:
     rows = [step_row(2, 3, 0, 5, batch=32, device=1, **AT), step_row(2, 3, 0, 5, batch=32, phase="forward", **AT)]
     assert communication_charts.steps(table("steps", rows), GPU).charts == []
 
 
-def test_too_many_bars_are_thinned_and_said_to_be():
+def test_too_many_bars_are_thinned_and_said_to_be() -> None:
     rows = [step_row(2, 3, 0, 5, batch=batch, **AT) for batch in range(1, 31)]
     figure = communication_charts.steps(table("steps", rows), GPU)
     assert len(re.findall("10.0 ms<", figure.charts[0].svg)) == 10
     assert figure.not_drawn == ["ddp on 4 GPUs: 10 of 30 bars are drawn."]
 
 
-def test_estimates_stand_in_one_panel_a_configuration():
+def test_estimates_stand_in_one_panel_a_configuration() -> None:
     figure = communication_charts.estimates(h200_with_steps()["communication"], GPU)
     places = [chart.subtitle.split(".")[0] for chart in figure.charts]
     assert places == ["dp on 2 GPUs", "dp on 4 GPUs", "ddp on 2 GPUs", "ddp on 4 GPUs"]
@@ -64,7 +66,7 @@ def test_estimates_stand_in_one_panel_a_configuration():
     assert "E2 ablation" not in texts(figure.charts[0].svg)
 
 
-def test_what_a_logarithmic_axis_cannot_show_is_said():
+def test_what_a_logarithmic_axis_cannot_show_is_said() -> None:
     rows = [
         estimates_row(0.1, ablation_step_s=-0.5, batch=32, **AT),
         estimates_row(1.5, isolated_ms=None, ablation_step_s=0.2, batch=128, **AT),
@@ -77,14 +79,14 @@ def test_what_a_logarithmic_axis_cannot_show_is_said():
     ]
 
 
-def test_prediction_is_drawn_beside_no_prediction_at_all():
+def test_prediction_is_drawn_beside_no_prediction_at_all() -> None:
     (chart,) = communication_charts.held_out(table("forecast", [held_out_row(512, -0.01)]), GPU).charts
     assert description(chart.svg) == "predicted: −1.00 % at 512. unchanged: −2.00 % at 512."
     (alone,) = communication_charts.held_out(table("forecast", [held_out_row(512, -0.01, None)]), GPU).charts
     assert "unchanged" not in texts(alone.svg)
 
 
-def forecast(*measured, images=50_000):
+def forecast(*measured: dict[str, Any], images: int = 50_000) -> Chart:
     ahead = [extrapolated_row(gpus, 32, 0.8, gpus_at_most=images // 32) for gpus in (8, 64, 1024)]
     # A row without a batch makes the column one of floats.
     ahead.append({**ahead[0], "batch_per_gpu": None, "status": "missing"})
@@ -93,7 +95,7 @@ def forecast(*measured, images=50_000):
     return chart
 
 
-def test_forecast_is_a_dashed_line_and_measurements_are_marks():
+def test_forecast_is_a_dashed_line_and_measurements_are_marks() -> None:
     svg = forecast(*(speedup_row(0.9 * gpus, 2.0, batch=32, strategy="ddp", gpus=gpus) for gpus in (2, 4))).svg
     assert description(svg) == "b = 32: 100 % at 1, 80.0 % at 1,024."
     assert {"forecast", "b = 32"} <= set(texts(svg))
@@ -103,19 +105,19 @@ def test_forecast_is_a_dashed_line_and_measurements_are_marks():
     assert line.count("l") == 5
 
 
-def test_forecast_without_measurement_starts_from_one_device():
+def test_forecast_without_measurement_starts_from_one_device() -> None:
     other = speedup_row(1.9, 2.0, batch=32, strategy="dp", gpus=2)
     end_to_end = speedup_row(1.9, 2.0, batch=32, strategy="ddp", gpus=2, scope="end_to_end")
     assert forecast() == forecast(other, end_to_end)
 
 
-def test_forecast_says_where_a_step_takes_more_images_than_there_are():
+def test_forecast_says_where_a_step_takes_more_images_than_there_are() -> None:
     assert "images of an epoch" not in forecast(images=1024 * 32).subtitle
     said = "The 32,767 images of an epoch make a step on at most 1,023 GPUs at b = 32: more suppose a larger dataset"
     assert forecast(images=1024 * 32 - 1).subtitle.endswith(said)
 
 
-def test_bandwidth_that_is_not_resolvable_is_said_to_be():
+def test_bandwidth_that_is_not_resolvable_is_said_to_be() -> None:
     data = h200_with_steps()
     rows = [bandwidth_row(0.1, False, batch=batch, **AT) for batch in (32, 512)]
     figure = charts.bus_bandwidth(data["collectives"], table("bandwidth", rows), GPU)
@@ -124,7 +126,7 @@ def test_bandwidth_that_is_not_resolvable_is_said_to_be():
     assert "ddp, inferred" not in texts(figure.charts[1].svg)
 
 
-def test_inferred_bandwidth_stands_beside_the_links():
+def test_inferred_bandwidth_stands_beside_the_links() -> None:
     data = h200_with_steps()
     figure = charts.bus_bandwidth(data["collectives"], data["bandwidth"], GPU)
     labels = {"ddp, inferred", "ddp, profiler", "dp, inferred", "dp, profiler", "allreduce"}
@@ -136,7 +138,7 @@ def test_inferred_bandwidth_stands_beside_the_links():
 
 
 @pytest.mark.parametrize("name", ["steps", "estimates", "held_out", "forecast"])
-def test_nothing_measured_is_nothing_drawn(name):
+def test_nothing_measured_is_nothing_drawn(name: str) -> None:
     none = empty()
     drawn = {
         "steps": lambda: communication_charts.steps(none["steps"], GPU),
@@ -147,7 +149,7 @@ def test_nothing_measured_is_nothing_drawn(name):
     assert (drawn.charts, drawn.not_drawn) == ([], [])
 
 
-def test_panels_beyond_the_eighth_are_named_in_one_sentence():
+def test_panels_beyond_the_eighth_are_named_in_one_sentence() -> None:
     rows = [estimates_row(ablation_step_s=-0.5, strategy="ddp", gpus=gpus, batch=32) for gpus in range(2, 30)]
     figure = communication_charts.estimates(table("communication", rows), GPU)
     assert len(figure.charts) == 8

@@ -1,19 +1,23 @@
 """The page of two studies: its sentences with data that make them true and data that make them false."""
 
+from typing import Any
+
 import pytest
 from test_render import assert_sound, visible
 
 from dpscale.analyse.comparison import compare
+from dpscale.plan.cells import AnyCell
+from dpscale.plan.study import Study
 from dpscale.present.comparison import render, verdict, warnings
-from two_studies import compared, side, slower, study
+from two_studies import Change, compared, side, slower, study
 
 
-def told(*arguments) -> str:
-    found = verdict(compared(*arguments))
+def told(change: Change | None = None, of: Study | None = None) -> str:
+    found = verdict(compared(change, of))
     return "\n".join([found.answer, *found.sentences, *found.others])
 
 
-def test_of_the_same_nothing_is_claimed():
+def test_of_the_same_nothing_is_claimed() -> None:
     text = told()
     assert text.startswith("after and before are not apart (compute scope)\n")
     assert "Epochs, compute scope: not apart beyond the intervals in 15 of 15, median 1.00×.\n" in text
@@ -22,7 +26,7 @@ def test_of_the_same_nothing_is_claimed():
         assert word not in text
 
 
-def test_what_is_faster_is_counted_and_the_most_of_it_named():
+def test_what_is_faster_is_counted_and_the_most_of_it_named() -> None:
     text = told(slower(0.8, "ddp"))
     assert text.startswith("after is faster than before in 6 and slower in 0 of 15 configurations (1.00× to 1.25× as")
     assert "faster in 6, not apart beyond the intervals in 9 of 15, median 1.00×. Highest: ddp on " in text
@@ -31,15 +35,15 @@ def test_what_is_faster_is_counted_and_the_most_of_it_named():
     assert "(E1): shorter in 6" in text
 
 
-def test_what_is_slower_is_slower():
+def test_what_is_slower_is_slower() -> None:
     text = told(slower(1.25, "dp"))
     assert text.startswith("after is faster than before in 0 and slower in 6 of 15 configurations (0.800× to 1.00× as")
     assert "Speedup: lower in 6" in text
     assert "(E1): longer in 6" in text
 
 
-def test_single_timings_carry_no_claim():
-    def once(cell, record):
+def test_single_timings_carry_no_claim() -> None:
+    def once(cell: AnyCell, record: dict[str, Any]) -> None:
         for scope in record.get("scopes", {}).values():
             scope |= {"epoch_s": scope["epoch_s"][:1], "step_s_median": scope["step_s_median"][:1]}
 
@@ -48,7 +52,7 @@ def test_single_timings_carry_no_claim():
     assert "no interval in 15 of 15" in text
 
 
-def test_settings_that_may_differ_are_said_first():
+def test_settings_that_may_differ_are_said_first() -> None:
     found = warnings(compared(None, study(precision="bfloat16"), ("precision",)))
     assert found[0].startswith(
         "Settings differ, as was asked for: precision is float32 in before and bfloat16 in after."
@@ -56,8 +60,8 @@ def test_settings_that_may_differ_are_said_first():
     assert not [sentence for sentence in warnings(compared()) if "Settings differ" in sentence]
 
 
-def test_other_images_are_a_warning():
-    def change(cell, record):
+def test_other_images_are_a_warning() -> None:
+    def change(cell: AnyCell, record: dict[str, Any]) -> None:
         if "dataset" in record:
             record["dataset"]["sha256"] = "1" * 64
 
@@ -65,8 +69,8 @@ def test_other_images_are_a_warning():
     assert "checksums" not in " ".join(warnings(compared()))
 
 
-def test_a_warning_says_which_study_it_is_about():
-    def change(cell, record):
+def test_a_warning_says_which_study_it_is_about() -> None:
+    def change(cell: AnyCell, record: dict[str, Any]) -> None:
         record["provenance"]["git_dirty"] = True
 
     found = warnings(compared(change))
@@ -76,7 +80,7 @@ def test_a_warning_says_which_study_it_is_about():
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    def change(cell, record):
+    def change(cell: AnyCell, record: dict[str, Any]) -> None:
         slower(1.2, "ddp")(cell, record)
         record["hardware"]["host"] = "<script>alert(1)</script>"
         record["software"]["nccl"] = "2.30.0"
@@ -84,14 +88,14 @@ def page() -> str:
     return render(compared(change, study(batch_per_gpu=[32, 128])))
 
 
-def test_page_is_sound_small_and_needs_nothing(page):
+def test_page_is_sound_small_and_needs_nothing(page: str) -> None:
     assert_sound(page)
     assert len(page.encode()) < 300_000
     assert "<script" not in page
     assert "default-src 'none'" in page
 
 
-def test_page_names_both_what_differs_and_what_one_alone_has(page):
+def test_page_names_both_what_differs_and_what_one_alone_has(page: str) -> None:
     text = visible(page)
     assert "after against before" in text
     assert "NCCL 2.28.9 2.30.0 differs" in text
@@ -101,13 +105,13 @@ def test_page_names_both_what_differs_and_what_one_alone_has(page):
     assert "dp 4 512 0.7560 [0.7545, 0.7575] not planned" in alone
 
 
-def test_of_the_same_environment_the_page_says_so():
+def test_of_the_same_environment_the_page_says_so() -> None:
     text = visible(render(compared()))
     assert "Both were measured on the same kind of GPU with the same software." in text
     assert "Every configuration that one study has an epoch time of, the other one has too." in text
 
 
-def test_sections_without_data_say_so_in_a_line():
+def test_sections_without_data_say_so_in_a_line() -> None:
     values = {"communication": {"runs": 0}, "training": {}, "gpus": [1], "strategies": ["single"]}
     one = study(**values)
     text = visible(render(compare(side("before", None, one), side("after", None, one))))
@@ -116,14 +120,14 @@ def test_sections_without_data_say_so_in_a_line():
     assert "Neither study has an arm that every seed trained to its end." in text
 
 
-def test_the_same_records_give_the_same_bytes():
+def test_the_same_records_give_the_same_bytes() -> None:
     assert render(compared(slower(1.1))) == render(compared(slower(1.1)))
 
 
-def test_studies_of_different_batches_have_nothing_in_common():
-    def only(batch):
-        def change(cell, record):
-            if record["kind"] == "timing" and cell.configuration.batch_per_gpu != batch:
+def test_studies_of_different_batches_have_nothing_in_common() -> None:
+    def only(batch: int) -> Change:
+        def change(cell: AnyCell, record: dict[str, Any]) -> None:
+            if record["kind"] == "timing" and record["cell"]["batch_per_gpu"] != batch:
                 record |= {"status": "oom", "scopes": {}, "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA"}}
 
         return change

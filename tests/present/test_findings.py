@@ -21,7 +21,7 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.present import findings
+from dpscale.present import communication_findings, findings, training_findings
 from dpscale.present.finding import Finding, Predicate
 from dpscale.present.findings import FINDINGS
 from dpscale.present.page import render
@@ -97,7 +97,7 @@ APART = estimated(2048, ablation_step_s=0.70, profiler_exposed_step_s=0.42)
 
 BASELINE = arm_row("small", 0.71, strategy="single", gpus=1, batch_per_gpu=128, global_batch=128, is_baseline=True)
 LARGE = arm_row("large", 0.50, **around("test_accuracy_difference", -0.21, 0.1))
-GAIN = {**around("test_accuracy_gain", 0.19, 0.1), "given_back": 0.905, "remedies": "optimiser lars"}
+GAIN: dict[str, Any] = {**around("test_accuracy_gain", 0.19, 0.1), "given_back": 0.905, "remedies": "optimiser lars"}
 WARM = arm_row("warm", 0.70, remedies="warmup_epochs 1", given_back=0.952, **around("test_accuracy_gain", 0.20, 0.1))
 UNDECIDED = arm_row("same", 0.505, remedies="set_epoch off", **around("test_accuracy_gain", 0.005, 3))
 HARMFUL = arm_row("bad", 0.40, remedies="learning_rate 6.4", **around("test_accuracy_gain", -0.1, 0.1))
@@ -184,19 +184,19 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(times=[FITS]),
     ),
     (
-        findings.estimates_agree,
+        communication_findings.estimates_agree,
         tables(communication=[AGREEING, APART]),
         ["do not agree", "1 of 2 configurations", "0.700 ms [0.693, 0.707] against 0.4200 ms", "batch 2,048", "15.0 %"],
         tables(communication=[estimated(128, ablation_step_s=0.44, profiler_exposed_step_s=0.1)]),
     ),
     (
-        findings.subtraction_is_not_communication,
+        communication_findings.subtraction_is_not_communication,
         tables(communication=[estimated(32, communication_step_s=22.0, profiler_step_s=0.8)]),
         ["22.00 ms [21.78, 22.22]", "of a step of 6.600 ms", "0.800 ms", "batch 32"],
         tables(communication=[estimated(32, communication_step_s=0.8, profiler_step_s=0.8)]),
     ),
     (
-        findings.communication_is_waiting,
+        communication_findings.communication_is_waiting,
         tables(communication=[estimated(32, profiler_step_s=8.9, profiler_least_step_s=0.32, isolated_step_s=0.27)]),
         [
             "1 of 1 configuration",
@@ -208,43 +208,43 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(communication=[estimated(512, profiler_step_s=0.50, profiler_least_step_s=0.495)]),
     ),
     (
-        findings.host_leaves_devices_idle,
+        communication_findings.host_leaves_devices_idle,
         tables(steps=[whole_step(7.7)]),
         ["GPU 0 waits for the host during 77.0 %", "5.00 %", "ddp on 4 GPUs at batch 32"],
         tables(steps=[whole_step(1.0), whole_step(9.0, device=1)]),
     ),
     (
-        findings.parts_make_the_step,
+        communication_findings.parts_make_the_step,
         tables(steps=[whole_step(1.0), whole_step(1.0, -0.05, device=3)]),
         ["In 1 of 2 profiled steps", "do not add up", "3.00 %", "5.00 % off", "GPU 3"],
         tables(),
     ),
     (
-        findings.profiler_slows,
+        communication_findings.profiler_slows,
         tables(communication=[estimated(32, training_step_s=6.6, profiled_step_s=8.25)]),
         ["1 of 1 configuration", "25.0 % at most"],
         tables(communication=[estimated(32, training_step_s=6.6, profiled_step_s=6.7)]),
     ),
     (
-        findings.forecast_scored,
+        communication_findings.forecast_scored,
         tables(forecast=[scored(128, 0.02), scored(512, -0.2)]),
         ["off by more than 10 % at 1 of 2 batches", "20.0 % at batch 512", "the step of 2 GPUs unchanged", "1.30 %"],
         tables(forecast=[scored(32, 0.02)]),
     ),
     (
-        findings.critical_batch_checked,
+        communication_findings.critical_batch_checked,
         tables(critical_batch=[hides(512)]),
         ["hides from 32 on. So says the model", "first at batch 512"],
         tables(critical_batch=[{**hides(512), "profiled": 0}]),
     ),
     (
-        findings.measuring_communication_costs,
+        communication_findings.measuring_communication_costs,
         tables(records=[cost("timing", 90.0), cost("timing", 10.0), cost("collectives", 20.0)]),
         ["took 20.0 GPU-seconds, the timing cells 100"],
         tables(records=[cost("timing", 90.0)]),
     ),
     (
-        findings.large_batch_costs,
+        training_findings.large_batch_costs,
         tables(training_summary=[BASELINE, LARGE]),
         [
             "the baseline small (global batch 128, 71.0 % [70.3, 71.7])",
@@ -253,7 +253,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(training_summary=[BASELINE, arm_row("large", 0.705, **around("test_accuracy_difference", -0.005, 3))]),
     ),
     (
-        findings.recipe_on_more_devices,
+        training_findings.recipe_on_more_devices,
         tables(training_summary=[BASELINE, more_gpus(-0.06, 0.1)]),
         [
             "more, ddp on 4 GPUs, ends with training accuracy −6.0 points [−6.6, −5.4]",
@@ -262,49 +262,49 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(training_summary=[BASELINE, LARGE, {**more_gpus(-0.06, 0.1), "remedies": "optimiser lars"}]),
     ),
     (
-        findings.baseline_regained,
+        training_findings.baseline_regained,
         tables(training_summary=[BASELINE, LARGE, arm_row("good", 0.72, **GAIN)]),
         ["72.0 % [71.3, 72.7] with good at global batch 2,048, the baseline 71.0 %"],
         tables(training_summary=[BASELINE, LARGE, WARM]),
     ),
     (
-        findings.best_at_a_batch,
+        training_findings.best_at_a_batch,
         tables(training_summary=[BASELINE, LARGE, WARM, arm_row("good", 0.69, **GAIN)]),
         ["at 2,048 it is warm with 70.0 % [69.3, 70.7], which gives back 95.2 %"],
         tables(training_summary=[BASELINE, LARGE]),
     ),
     (
-        findings.remedies_that_help,
+        training_findings.remedies_that_help,
         tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
         ["1 of 2 arms with remedies is more accurate", "warm at global batch 2,048, 20.0 points"],
         tables(training_summary=[BASELINE, LARGE, UNDECIDED, HARMFUL]),
     ),
     (
-        findings.remedies_within_the_spread,
+        training_findings.remedies_within_the_spread,
         tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
         ["1 of 2 arms with remedies is not told", "same at global batch 2,048, 0.5 points [−1.0, 2.0]"],
         tables(training_summary=[BASELINE, LARGE, WARM, HARMFUL]),
     ),
     (
-        findings.remedies_that_harm,
+        training_findings.remedies_that_harm,
         tables(training_summary=[BASELINE, LARGE, HARMFUL]),
         ["1 of 1 arm with remedies is less accurate", "bad at global batch 2,048", "−10.0 points"],
         tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
     ),
     (
-        findings.divergence,
+        training_findings.divergence,
         tables(training_summary=[BASELINE, {**LARGE, "status": "diverged", "reason": "2 of 3 seeds diverged"}]),
         ["for 1 arm: large at global batch 2,048: 2 of 3 seeds diverged"],
         tables(training_summary=[BASELINE, LARGE]),
     ),
     (
-        findings.order_without_set_epoch,
+        training_findings.order_without_set_epoch,
         tables(training_evidence=[evidence_row("ddp", worker, told) for worker in (0, 1) for told in (True, False)]),
         ["in 2 of 2 orders", "with it, 0 % of the images", "25.0 % of its images"],
         tables(training_evidence=[evidence_row("ddp", 0), evidence_row("dp", 0, False)]),
     ),
     (
-        findings.order_without_set_epoch,
+        training_findings.order_without_set_epoch,
         tables(
             training_evidence=[evidence_row("ddp", 0, False)],
             training_summary=[
@@ -316,7 +316,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(training_summary=[UNDECIDED]),
     ),
     (
-        findings.statistics_of_workers,
+        training_findings.statistics_of_workers,
         tables(
             training_evidence=[evidence_row("dp", worker) for worker in range(4)]
             + [evidence_row("ddp", worker, shared=shared) for worker in range(4) for shared in (True, False)]
@@ -337,7 +337,7 @@ def said(found: Finding | None) -> str:
 
 
 def test_estimates_that_agree_are_said_to() -> None:
-    sentence = said(findings.estimates_agree(tables(communication=[AGREEING]), GPU))
+    sentence = said(communication_findings.estimates_agree(tables(communication=[AGREEING]), GPU))
     assert "agree within their intervals or 15.0 % in all 1 configuration" in sentence
 
 
@@ -347,13 +347,15 @@ def test_estimates_that_agree_are_said_to() -> None:
 )
 def test_a_recipe_may_carry_over(difference: float, spread: float, part: str) -> None:
     summary = tables(training_summary=[BASELINE, more_gpus(difference, spread)])
-    assert part in said(findings.recipe_on_more_devices(summary, GPU))
+    assert part in said(training_findings.recipe_on_more_devices(summary, GPU))
 
 
 def test_parts_and_forecasts_that_hold_are_said_to() -> None:
-    whole = said(findings.parts_make_the_step(tables(steps=[whole_step(1.0)]), GPU))
+    whole = said(communication_findings.parts_make_the_step(tables(steps=[whole_step(1.0)]), GPU))
     assert "add up to the step by the host's clock within 3.00 %" in whole
-    forecast = said(findings.forecast_scored(tables(forecast=[scored(128, 0.02), scored(512, -0.004)]), GPU))
+    forecast = said(
+        communication_findings.forecast_scored(tables(forecast=[scored(128, 0.02), scored(512, -0.004)]), GPU)
+    )
     assert "is within 10 % of the measured one at every batch from 128 on" in forecast
     assert "2.00 % at batch 128" in forecast
 
@@ -392,7 +394,7 @@ def test_too_many_cells_are_counted() -> None:
 
 
 def test_recipes_are_what_findings_of_arms_rest_on() -> None:
-    found = findings.remedies_that_help(tables(training_summary=[BASELINE, LARGE, WARM]), GPU)
+    found = training_findings.remedies_that_help(tables(training_summary=[BASELINE, LARGE, WARM]), GPU)
     assert found is not None
     assert "warmup_epochs" not in found.sentence
     assert found.rests_on == "warm: warmup_epochs 1"

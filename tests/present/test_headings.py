@@ -1,5 +1,8 @@
 """Headings of charts: the figures that they name follow the data."""
 
+from typing import Any
+
+import pandas as pd
 import pytest
 from page_tables import (
     absent_row,
@@ -27,15 +30,15 @@ PARTS = {"compute_share": "compute", "communication_share": "communication", "id
 ESTIMATES = [E1, E2, E5]
 
 
-def single(batch):
+def single(batch: int) -> dict[str, Any]:
     return {"strategy": "single", "gpus": 1, "batch": batch}
 
 
-def ddp(gpus, batch):
+def ddp(gpus: int, batch: int) -> dict[str, Any]:
     return {"strategy": "ddp", "gpus": gpus, "batch": batch}
 
 
-def test_shortest_epoch_stands_beside_that_of_one_device():
+def test_shortest_epoch_stands_beside_that_of_one_device() -> None:
     alone = [times_row(2.13, **single(512)), times_row(7.74, **single(32))]
     more = [times_row(0.548, **ddp(4, 512)), absent_row("oom", "", **ddp(4, 32_768))]
     both = "Shortest epoch: 0.548 s, ddp on 4 GPUs at batch 512; on 1 GPU 2.13 s"
@@ -45,14 +48,14 @@ def test_shortest_epoch_stands_beside_that_of_one_device():
     assert headings.epoch_time(slower, WORKER) == "Shortest epoch: 2.13 s, single on 1 worker at batch 512"
 
 
-def test_speedup_names_best_and_worst_on_the_most_devices():
+def test_speedup_names_best_and_worst_on_the_most_devices() -> None:
     rows = [speedup_row(s, 2.0, **ddp(gpus, batch)) for s, gpus, batch in ((3.95, 4, 512), (0.39, 4, 32), (1.9, 2, 32))]
     assert headings.speedup(table("speedup", rows), "weak", GPU) == "ddp on 4 GPUs: 3.95× at batch 512, 0.390× at 32"
     assert headings.speedup(table("speedup", rows[2:]), "weak", GPU) == "ddp on 2 GPUs: 1.90× at batch 32"
     assert headings.speedup(table("speedup", rows[:1]), "strong", GPU) == "ddp on 4 GPUs: 3.95× at global batch 2,048"
 
 
-def test_step_names_its_largest_part_at_both_ends():
+def test_step_names_its_largest_part_at_both_ends() -> None:
     idle, busy = step_row(3, 1, 0, 6, **ddp(4, 32)), step_row(97, 2, 0, 1, **ddp(4, 8192))
     expected = "ddp on 4 GPUs: at batch 32 idle is 60.0 % of a step, at 8,192 compute is 97.0 %"
     assert headings.step(table("steps", [busy, idle]), PARTS, GPU) == expected
@@ -60,7 +63,7 @@ def test_step_names_its_largest_part_at_both_ends():
     assert headings.step(waits, PARTS, GPU) == "ddp on 4 GPUs: at batch 32 communication is 80.0 % of a step"
 
 
-def test_estimates_are_named_where_they_are_furthest_apart():
+def test_estimates_are_named_where_they_are_furthest_apart() -> None:
     near = estimates_row(communication_step_s=0.30, **ddp(4, 512))
     far = estimates_row(communication_step_s=27.0, ablation_step_s=-1.0, **ddp(4, 32))
     expected = "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) to 27.0 ms (E1 subtraction) a step"
@@ -69,7 +72,7 @@ def test_estimates_are_named_where_they_are_furthest_apart():
     assert headings.estimates(table("communication", [near]), ESTIMATES, GPU) == expected
 
 
-def test_estimates_that_may_be_zero_are_not_named():
+def test_estimates_that_may_be_zero_are_not_named() -> None:
     wide = estimates_row(2.0, **ddp(2, 32))
     expected = "ddp on 2 GPUs: no estimate is above zero with its interval"
     assert headings.estimates(table("communication", [wide]), ESTIMATES, GPU) == expected
@@ -77,7 +80,7 @@ def test_estimates_that_may_be_zero_are_not_named():
     assert headings.estimates(one, ESTIMATES, GPU) == "ddp on 2 GPUs at batch 32: 0.270 ms (E5 alone) a step"
 
 
-def test_bandwidth_sets_the_best_step_beside_the_links():
+def test_bandwidth_sets_the_best_step_beside_the_links() -> None:
     alone = table(
         "collectives", [collective_row("reduce", 4, 2**30, 371.0), collective_row("allreduce", 4, 2**20, 9.0)]
     )
@@ -99,11 +102,11 @@ def test_bandwidth_sets_the_best_step_beside_the_links():
         ({512: 0.01}, "Step on 4 GPUs predicted from 2: 1.0 % off, at batch 512"),
     ],
 )
-def test_prediction_is_as_good_as_its_worst(errors, expected):
+def test_prediction_is_as_good_as_its_worst(errors: dict[int, float], expected: str) -> None:
     assert headings.held_out(table("forecast", [held_out_row(*one) for one in errors.items()]), GPU) == expected
 
 
-def test_forecast_names_its_band_at_both_ends():
+def test_forecast_names_its_band_at_both_ends() -> None:
     rows = [extrapolated_row(gpus, batch, 0.8) for gpus in (8, 1024) for batch in (32, 8192)]
     expected = "Forecast for 1,024 GPUs: efficiency 80 % [72, 88] at batch 32, 80 % [72, 88] at 8,192"
     assert headings.forecast(table("forecast", rows), GPU) == expected
@@ -111,11 +114,11 @@ def test_forecast_names_its_band_at_both_ends():
     assert headings.forecast(table("forecast", rows[:1]), GPU) == expected
 
 
-def curves(*rows):
+def curves(*rows: dict[str, Any]) -> pd.DataFrame:
     return tables(training=list(rows))["training_curves"]
 
 
-def test_training_names_the_best_arm_and_the_baseline():
+def test_training_names_the_best_arm_and_the_baseline() -> None:
     first = [epoch_row("base", 1, epoch, 0.7) for epoch in (1, 2)]
     arms = [epoch_row("good", 1, 1, 0.2), epoch_row("good", 1, 2, 0.6), epoch_row("bad", 1, 1, 0.9)]
     arms.append(epoch_row("bad", 1, 2, 0.1))
@@ -128,7 +131,7 @@ def test_training_names_the_best_arm_and_the_baseline():
     assert headings.training(curves(*arms), None, TRAINING_LOSS) == "Training loss: good ends best, at 1.40"
 
 
-def test_arms_that_diverged_end_nowhere():
+def test_arms_that_diverged_end_nowhere() -> None:
     wild = [epoch_row("wild", 1, 1, 0.9), epoch_row("wild", 1, 2, None), epoch_row("wild", 2, 2, 0.9)]
     expected = "Test accuracy: a seed of every arm diverged"
     assert headings.training(curves(*wild), None, TEST_ACCURACY) == expected

@@ -95,8 +95,8 @@ def cells(tables: Mapping[str, pd.DataFrame]) -> Iterator[float]:
                 yield from (value(number)[0] for entry in set(entries.astype(str)) for number in numbers(entry))
                 continue
             # A message is told in KiB or MiB too; figures of published studies are shares that are shown in %.
-            others = [KIB.scale, MIB.scale] if column == "message_bytes" else []
-            others += [PERCENT.scale] if name == "audit" else []
+            others: tuple[float, ...] = {"message_bytes": (KIB.scale, MIB.scale)}.get(str(column), ())
+            others = (PERCENT.scale,) if name == "audit" else others
             for scale in {1.0, scales.get(str(column), 1.0), *others}:
                 yield from (entries.astype(float).abs() * scale).tolist()
 

@@ -1,13 +1,15 @@
 """Other people's figures on the page: every sentence, number and warning comes from the tables."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from page_tables import audited, study, tables
 
 from dpscale.present.page import render
-from dpscale.present.published import blocks
+from dpscale.present.published import Block, blocks
+from dpscale.present.view import View
 
 CELL: dict[str, Any] = {"study": "made-up", "batch_per_gpu": 32, "gpus": 2}
 FINDING = {
@@ -16,17 +18,17 @@ FINDING = {
 }  # fmt: skip
 
 
-def block(cells: list[dict[str, Any]], warnings: list[dict[str, Any]] | None = None):
+def block(cells: list[dict[str, Any]], warnings: list[dict[str, Any]] | None = None) -> Block:
     (only,) = blocks(tables(audit=cells, audit_findings=[FINDING], audit_warnings=warnings or []))
     return only
 
 
-def shown(view) -> list[dict[str, str]]:
+def shown(view: View) -> list[dict[str, str]]:
     headings = [column.heading for column in view.columns]
     return [dict(zip(headings, row, strict=True)) for row in view.cells]
 
 
-def test_published_and_corrected_stand_side_by_side():
+def test_published_and_corrected_stand_side_by_side() -> None:
     cell = {
         **CELL, "quantity": "speedup", "published": "1.40", "published_unit": "",
         "corrected": 0.70024, "corrected_low": 0.70001, "corrected_high": 0.70047, "unit": "",
@@ -36,19 +38,19 @@ def test_published_and_corrected_stand_side_by_side():
     assert row["Speedup, ×"] == "0.7002 [0.7000, 0.7005]"
 
 
-def test_bandwidth_is_headed_by_its_label():
+def test_bandwidth_is_headed_by_its_label() -> None:
     cell = {**CELL, "quantity": "bandwidth", "published": "2.577", "published_unit": "MB/s"}
     assert "Bandwidth, published, labelled MB/s" in shown(block([cell]).view)[0]
 
 
-def test_what_cannot_be_recomputed_is_a_word_with_its_reason():
+def test_what_cannot_be_recomputed_is_a_word_with_its_reason() -> None:
     cell = {**CELL, "quantity": "speedup", "published": "0.57", "reason": "T(N,b) was not printed"}
     one = block([cell, {**cell, "batch_per_gpu": 128}])
     assert {row["Speedup, ×"] for row in shown(one.view)} == {"not recomputable"}
     assert one.notes == ["Not recomputable, as T(N,b) was not printed: speedup (2 cells)."]
 
 
-def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row():
+def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row() -> None:
     strong = {**CELL, "batch_per_gpu": None, "global_batch": 32, "quantity": "speedup_strong", "corrected": 0.99}
     cells = [
         {**CELL, "gpus": 1, "quantity": "epoch_s", "published": "38.0"},
@@ -60,7 +62,7 @@ def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row():
     assert one.notes == ["Strong speedup at global batch 32: 0.990 [0.980, 1.000]× on 2 GPUs."]
 
 
-def test_a_warning_that_many_cells_share_is_said_once():
+def test_a_warning_that_many_cells_share_is_said_once() -> None:
     unit = {**CELL, "check": "unit is wrong", "quantity": "bandwidth", "detail": "is MB/s"}
     sold = {**CELL, "check": "sold as speedup", "quantity": "speedup", "detail": "1.40 is 0.700"}
     strong = {"study": "made-up", "global_batch": 60_000, "gpus": 2, "check": "too large", "detail": "no full step"}
@@ -72,17 +74,17 @@ def test_a_warning_that_many_cells_share_is_said_once():
     ]
 
 
-def test_without_published_studies_there_is_no_block():
+def test_without_published_studies_there_is_no_block() -> None:
     assert blocks(tables()) == []
     assert "<article" not in render(study(), tables())
 
 
 @pytest.fixture(scope="module")
-def page(root) -> str:
+def page(root: Path) -> str:
     return render(study(), audited(root, tables()))
 
 
-def test_every_study_is_a_block_with_its_sentences(page):
+def test_every_study_is_a_block_with_its_sentences(page: str) -> None:
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert page.count("<article") == 4
     assert "Other people&#39;s figures" in page or "Other people's figures" in page
@@ -92,11 +94,11 @@ def test_every_study_is_a_block_with_its_sentences(page):
     assert "1.457 [1.457, 1.458]" in text
 
 
-def test_all_blocks_have_one_csv(page):
+def test_all_blocks_have_one_csv(page: str) -> None:
     assert page.count('download="audit.csv.zip"') == 1
 
 
-def test_a_large_study_has_no_link_but_a_place_and_an_id_of_its_own():
+def test_a_large_study_has_no_link_but_a_place_and_an_id_of_its_own() -> None:
     cells = [
         {**CELL, "study": "findings", "quantity": "speedup", "published": "1.4", "batch_per_gpu": n}
         for n in range(1, 600)
@@ -107,13 +109,13 @@ def test_a_large_study_has_no_link_but_a_place_and_an_id_of_its_own():
     assert page.count('id="findings"') == 1
 
 
-def test_published_figures_are_not_labelled_as_synthetic(root):
+def test_published_figures_are_not_labelled_as_synthetic(root: Path) -> None:
     page = render(study(dataset={"source": "synthetic"}), audited(root, tables()))
     (section,) = re.findall(r'<section id="published".*?</section>', page, re.S)
     assert "Synthetic" not in section and "worker" not in section
 
 
-def test_text_from_files_is_escaped():
+def test_text_from_files_is_escaped() -> None:
     evil = "<script>alert(1)</script>"
     finding = {**FINDING, "title": evil, "sentence": evil}
     warning = {**CELL, "check": evil, "quantity": "speedup", "detail": evil}

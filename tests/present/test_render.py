@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from hostile_tables import BENIGN, HOSTILE, hostile
 from page_tables import (
-    COLUMNS,
     absent_row,
     arm_row,
     communication_row,
@@ -31,6 +30,7 @@ from page_tables import (
     times_row,
 )
 
+from dpscale.analyse.columns import COLUMNS
 from dpscale.analyse.tables import with_names
 from dpscale.present.page import render
 
@@ -80,8 +80,8 @@ def page() -> str:
     return render(study(strong_scaling_global_batch=[128, 2_048]), h200())
 
 
-def test_missing_cells_show_their_state_and_the_end_of_their_log():
-    at = {"strategy": "ddp", "gpus": 2}
+def test_missing_cells_show_their_state_and_the_end_of_their_log() -> None:
+    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2}
     log = "a.log:\n<b>12:00</b> warm-up epoch 1\nError: stopped after 5 s"
     rows = [missing_row(batch=32, **at), missing_row("failed", "Error: stopped after 5 s", log, batch=64, run=2, **at)]
     page = render(study(), tables(missing=rows))
@@ -94,7 +94,7 @@ def test_missing_cells_show_their_state_and_the_end_of_their_log():
     assert "This page is partial" in text
 
 
-def test_a_complete_page_says_nothing_of_missing_cells():
+def test_a_complete_page_says_nothing_of_missing_cells() -> None:
     text = visible(render(study(), tables()))
     assert "Cells without a record" not in text
     assert "partial" not in text
@@ -240,7 +240,7 @@ def test_page_of_nothing(data: dict[str, pd.DataFrame]) -> None:
 def test_page_without_intervals() -> None:
     data = h200()
     for name in ("times", "speedup", "communication", "bandwidth"):
-        ends = [column for column in data[name] if column.endswith(("_low", "_high"))]
+        ends = [column for column in map(str, data[name]) if column.endswith(("_low", "_high"))]
         data[name][ends] = float("nan")
     page = render(study(), data)
     assert_sound(page)
@@ -256,6 +256,7 @@ def test_sixty_configurations_in_two_scopes_stay_below_400_kb() -> None:
     assert len(render(study(strong_scaling_global_batch=[128, 2_048]), data).encode()) < 400_000
 
 
+@pytest.mark.slow
 def test_ten_thousand_configurations_stay_below_1_mb() -> None:
     """How long that takes is bench/many_cells.py's to terms."""
     page = render(study(), wide(gpus=50, batches=100))
@@ -266,7 +267,7 @@ def test_ten_thousand_configurations_stay_below_1_mb() -> None:
 
 def wide(gpus: int, batches: int) -> dict[str, pd.DataFrame]:
     """`2 * gpus * batches` timed configurations, each with three records."""
-    places = [
+    places: list[dict[str, Any]] = [
         {"strategy": strategy, "gpus": number, "batch": batch}
         for strategy in ("dp", "ddp")
         for number in range(2, 2 + gpus)
@@ -356,6 +357,7 @@ def test_a_missing_arm_is_named_with_its_seed() -> None:
     assert "training of arm warm, seed 3: missing" in visible(render(study(), tables(missing=[row])))
 
 
+@pytest.mark.processes
 def test_presenting_needs_no_torch() -> None:
     code = "import sys, dpscale.present.page, dpscale.present.summary; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,5 +1,7 @@
 """The summary for the terminal."""
 
+from typing import Any
+
 from page_tables import absent_row, bandwidth_row, empty, environment_row, h200, record_row, tables, times_row
 
 from dpscale.present.summary import summary
@@ -28,7 +30,7 @@ def test_numbers_are_aligned() -> None:
 
 
 def test_the_widest_words_still_fit() -> None:
-    at = {"strategy": "ddp", "gpus": 64, "batch": 16_384}
+    at: dict[str, Any] = {"strategy": "ddp", "gpus": 64, "batch": 16_384}
     times = [times_row(12_345.6, **at), absent_row("not available", "no CUDA", environment=None, **at)]
     times.append(times_row(12_345.6, **{**at, "environment": "B"}))
     letters = [environment_row("A"), environment_row("B")]
@@ -49,7 +51,7 @@ def test_the_only_scope_there_is() -> None:
 
 
 def test_synthetic_images_are_named() -> None:
-    at = {"strategy": "single", "gpus": 1, "batch": 32}
+    at: dict[str, Any] = {"strategy": "single", "gpus": 1, "batch": 32}
     record = {**record_row(**at), "synthetic": True}
     assert "synthetic images" in summary(tables(times=[times_row(3.14, **at)], records=[record]))
 

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration, TimingCell
-from dpscale.records.failures import LINE_CHARACTERS, LOG_LINES, SLURM_LOGS, find_dataset_failure, find_failure
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration, TimingCell
+from dpscale.records.failures import (
+    LINE_CHARACTERS,
+    LOG_LINES,
+    SLURM_LOGS,
+    Failure,
+    find_dataset_failure,
+    find_failure,
+)
 
 CELL = TimingCell(Configuration("ddp", 2, 64), 1)
 RESULTS = Path("results/s")
@@ -17,7 +24,7 @@ TIME_LIMIT = "slurmstepd-gn1: error: *** JOB 48 ON gn1 CANCELLED AT 2026-11-20T1
 
 
 @pytest.fixture(autouse=True)
-def project_folder(tmp_path, monkeypatch):
+def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -37,18 +44,24 @@ def slurm_log(text: str, number: int = 48, study: str = "s") -> Path:
     return write(SLURM_LOGS / f"rule_time/ddp_2_64_1/{number}.log", header + text, modified_s=1e9 + number)
 
 
-def test_a_cell_that_was_never_tried_has_no_failure():
+def failure_of(cell: AnyCell = CELL, results: Path = RESULTS) -> Failure:
+    failure = find_failure(results, cell)
+    assert failure, "no failure was found"
+    return failure
+
+
+def test_a_cell_that_was_never_tried_has_no_failure() -> None:
     assert find_failure(RESULTS, CELL) is None
 
 
-def test_the_last_line_is_the_reason():
+def test_the_last_line_is_the_reason() -> None:
     path = own_log("12:00:01 warm-up epoch 1\n\nError: stopped after 5 s\n")
-    failure = find_failure(RESULTS, CELL)
+    failure = failure_of()
     assert (failure.state, failure.reason) == ("failed", "Error: stopped after 5 s")
     assert failure.log == f"{path}:\n12:00:01 warm-up epoch 1\nError: stopped after 5 s"
 
 
-def test_a_record_that_was_deleted_is_no_failure():
+def test_a_record_that_was_deleted_is_no_failure() -> None:
     own_log(f"compute: epochs of 1.0 s\nrecord: {RESULTS}/{CELL.path}\n")
     assert find_failure(RESULTS, CELL) is None
 
@@ -64,76 +77,77 @@ def test_a_record_that_was_deleted_is_no_failure():
         ),
     ],
 )
-def test_what_slurm_ended_has_slurms_reason(line, reason):
+def test_what_slurm_ended_has_slurms_reason(line: str, reason: str) -> None:
     own_log("12:00:01 warm-up epoch 1\nError: stopped by SIGTERM\n")
     path = slurm_log(f"Select jobs to execute...\n{line}\n")
-    failure = find_failure(RESULTS, CELL)
+    failure = failure_of()
     assert failure.reason == reason
     assert failure.log.endswith(f"Error: stopped by SIGTERM\n\n{path}:\n{line}")
 
 
-def test_where_the_cell_never_spoke_all_of_slurms_log_counts():
+def test_where_the_cell_never_spoke_all_of_slurms_log_counts() -> None:
     slurm_log("bash: line 1: dpscale: command not found\n")
-    failure = find_failure(RESULTS, CELL)
+    failure = failure_of()
     assert failure.reason == "bash: line 1: dpscale: command not found"
     assert "Building DAG of jobs" in failure.log
 
 
-def test_a_job_that_failed_before_it_named_its_record_counts():
+def test_a_job_that_failed_before_it_named_its_record_counts() -> None:
     path = write(
         SLURM_LOGS / "rule_time/ddp_2_64_1/48.log", "slurm_script: 4: /opt/python: not found\n", modified_s=2e9
     )
-    failure = find_failure(RESULTS, CELL)
+    failure = failure_of()
     assert (failure.state, failure.reason) == ("failed", "slurm_script: 4: /opt/python: not found")
     own_log(f"record: {RESULTS}/{CELL.path}\n")  # an earlier attempt went well, and its record was deleted
-    assert find_failure(RESULTS, CELL).log == f"{path}:\nslurm_script: 4: /opt/python: not found"
+    assert failure_of().log == f"{path}:\nslurm_script: 4: /opt/python: not found"
 
 
-def test_a_cell_that_just_stopped_is_not_said_to_have_failed():
+def test_a_cell_that_just_stopped_is_not_said_to_have_failed() -> None:
     own_log("12:00:01 warm-up epoch 1\n")
-    failure = find_failure(RESULTS, CELL)
+    failure = failure_of()
     assert failure.state == "unfinished"
     assert failure.reason.endswith("its log ends with: 12:00:01 warm-up epoch 1")
 
 
-def test_where_the_dataset_was_not_made_that_is_the_reason():
+def test_where_the_dataset_was_not_made_that_is_the_reason() -> None:
     assert find_dataset_failure(RESULTS) is None
     log = write(RESULTS / "logs/dataset.log", "Error: data: no CIFAR-10 there\n")
     failure = find_dataset_failure(RESULTS)
+    assert failure
     assert (failure.state, failure.reason) == ("failed", "the dataset was not made: Error: data: no CIFAR-10 there")
     assert failure.log == f"{log}:\nError: data: no CIFAR-10 there"
     write(RESULTS / "dataset/manifest.json", "{}")
     assert find_dataset_failure(RESULTS) is None
 
 
-def test_a_dataset_that_was_made_and_deleted_is_no_failure():
+def test_a_dataset_that_was_made_and_deleted_is_no_failure() -> None:
     write(RESULTS / "logs/dataset.log", "dataset: results/s/dataset, 512 training and 0 test images from synthetic\n")
     assert find_dataset_failure(RESULTS) is None
 
 
-def test_the_newest_job_of_this_study_counts():
+def test_the_newest_job_of_this_study_counts() -> None:
     own_log("Error: stopped by SIGTERM\n")
     slurm_log(CANCELLED, number=47)
     slurm_log(TIME_LIMIT, number=48)
     slurm_log("slurmstepd: error: *** JOB 49 ON gn1 CANCELLED ***", number=49, study="other")
-    assert find_failure(RESULTS, CELL).reason.endswith("DUE TO TIME LIMIT")
+    assert failure_of().reason.endswith("DUE TO TIME LIMIT")
 
 
-def test_an_attempt_without_slurm_that_came_later_counts_alone():
+def test_an_attempt_without_slurm_that_came_later_counts_alone() -> None:
     slurm_log(TIME_LIMIT)
     os.utime(own_log("Error: stopped after 5 s\n"), (2e9, 2e9))
-    assert find_failure(RESULTS, CELL).reason == "Error: stopped after 5 s"
+    assert failure_of().reason == "Error: stopped after 5 s"
 
 
-def test_long_logs_are_cut():
+def test_long_logs_are_cut() -> None:
     own_log("\n".join(f"{number} " + "x" * 1000 for number in range(100)))
-    lines = find_failure(RESULTS, CELL).log.splitlines()[1:]
+    lines = failure_of().log.splitlines()[1:]
     assert len(lines) == LOG_LINES
     assert lines[-1].startswith("99 ")
     assert all(len(line) == LINE_CHARACTERS for line in lines)
 
 
-def test_what_is_private_is_in_neither_reason_nor_log(monkeypatch):
+def test_what_is_private_is_in_neither_reason_nor_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/gpfs/people/alice")
     token = "ghp_" + "a1B2" * 9
     own_log(
@@ -141,17 +155,17 @@ def test_what_is_private_is_in_neither_reason_nor_log(monkeypatch):
         f"{'x' * (LINE_CHARACTERS - 10)} {token}\n"
         f"Error: login as alice@login1 with password=hunter2 failed in results/{CELL.path}\n"
     )
-    failure = find_failure(RESULTS, CELL)
+    failure = failure_of()
     assert failure.reason == f"Error: login as [user]@login1 with password=[secret] failed in results/{CELL.path}"
     assert "reading [home]/x, [home]/y and /fast/[user]/z" in failure.log
     assert "ghp_" not in failure.log
     assert not re.search("alice|bob|hunter2", failure.log)
 
 
-def test_results_elsewhere_are_named_without_their_user():
+def test_results_elsewhere_are_named_without_their_user() -> None:
     log = Path("home/alice/results/logs").absolute() / CELL.path
     write(log.with_suffix(".log"), "Error: stopped after 5 s\n")
-    failure = find_failure(log.parents[len(Path(CELL.path).parts)], CELL)
+    failure = failure_of(results=log.parents[len(Path(CELL.path).parts)])
     assert failure.log == f"[home]/results/logs/{Path(CELL.path).with_suffix('.log')}:\nError: stopped after 5 s"
 
 
@@ -162,10 +176,10 @@ def test_results_elsewhere_are_named_without_their_user():
         (CommunicationCell(Configuration("ddp", 2, 64), 1), "rule_communication/ddp_2_64_1"),
     ],
 )
-def test_every_kind_of_cell_has_logs_of_its_own(cell, jobs):
+def test_every_kind_of_cell_has_logs_of_its_own(cell: AnyCell, jobs: str) -> None:
     own_log("Error: of the timing cell\n")
     assert find_failure(RESULTS, cell) is None
     write((RESULTS / "logs" / cell.path).with_suffix(".log"), "17:00:01 begun\n")
-    assert find_failure(RESULTS, cell).state == "unfinished"
+    assert failure_of(cell).state == "unfinished"
     write(SLURM_LOGS / jobs / "48.log", f"output: {RESULTS}/{cell.path}\n{TIME_LIMIT}\n", modified_s=2e9)
-    assert find_failure(RESULTS, cell).reason.endswith("DUE TO TIME LIMIT")
+    assert failure_of(cell).reason.endswith("DUE TO TIME LIMIT")

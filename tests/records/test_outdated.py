@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TrainingCell
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Study
 from dpscale.records import collect
@@ -70,6 +70,7 @@ def record_of(cell: AnyCell, study: Study) -> dict[str, Any]:
         return communication_record(cell, study.settings, 1.0, 0.2, 0.1, 0.1)
     if isinstance(cell, TrainingCell):
         return training_record(cell, [0.5])
+    assert isinstance(cell, TimingCell)
     return timing_record(cell, study.settings, [1.0])
 
 

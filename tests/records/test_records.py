@@ -3,6 +3,9 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -20,11 +23,11 @@ STUDY = Study({"study": "s", "batch_per_gpu": [32]})
 CELL = TimingCell(Configuration("ddp", 2, 32), 1)
 
 
-def record(**changes):
+def record(**changes: Any) -> dict[str, Any]:
     return {**timing_record(CELL, STUDY.settings, [1.0, 1.1]), **changes}
 
 
-def test_a_record_comes_back_as_it_was_written(tmp_path):
+def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     path = write(tmp_path, CELL, record())
     assert read_record("timing", path) == record()
     assert [file.name for file in path.parent.iterdir()] == ["run-1.json"]
@@ -40,14 +43,14 @@ def test_a_record_comes_back_as_it_was_written(tmp_path):
         {"epochs_total_s": float("nan")},
     ],
 )
-def test_what_the_schema_forbids_is_not_written(tmp_path, change):
+def test_what_the_schema_forbids_is_not_written(tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises((RecordError, ValueError)):
         write(tmp_path, CELL, record(**change))
     assert not list(tmp_path.rglob("*.json*"))
 
 
 @given(st.integers(0, 3000))
-def test_a_truncated_record_is_never_taken_for_one(tmp_path_factory, cut):
+def test_a_truncated_record_is_never_taken_for_one(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     path = write(tmp_path_factory.mktemp("r"), CELL, record())
     whole = path.read_text()
     path.write_text(whole[: min(cut, len(whole) - 3)])
@@ -55,7 +58,7 @@ def test_a_truncated_record_is_never_taken_for_one(tmp_path_factory, cut):
         read_record("timing", path)
 
 
-def test_records_of_another_study_are_named_and_not_used(tmp_path):
+def test_records_of_another_study_are_named_and_not_used(tmp_path: Path) -> None:
     other = Study({"study": "s", "batch_per_gpu": [32], "precision": "bfloat16"})
     write(tmp_path, CELL, timing_record(CELL, other.settings, [1.0]))
     collected = collect(tmp_path, [CELL], STUDY.settings)
@@ -70,22 +73,22 @@ def test_records_of_another_study_are_named_and_not_used(tmp_path):
         ({"cell": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 32, "run": 1}}, "gpus is 4, the study says 2"),
     ],
 )
-def test_what_makes_a_record_foreign(change, difference):
+def test_what_makes_a_record_foreign(change: dict[str, Any], difference: str) -> None:
     assert difference in "; ".join(differences(record(**change), CELL, STUDY.settings))
 
 
-def test_a_timeout_or_more_runs_do_not_make_records_foreign():
+def test_a_timeout_or_more_runs_do_not_make_records_foreign() -> None:
     changed = Study({"study": "s", "batch_per_gpu": [32], "cell_timeout_s": 5, "runs": 9, "gpus_available": 2})
     assert differences(record(), CELL, changed.settings) == []
 
 
-def test_missing_records_are_simply_missing(tmp_path):
+def test_missing_records_are_simply_missing(tmp_path: Path) -> None:
     collected = collect(tmp_path, [CELL], STUDY.settings)
     assert not collected.records
     assert not collected.rejected
 
 
-def test_setting_aside_never_overwrites(tmp_path):
+def test_setting_aside_never_overwrites(tmp_path: Path) -> None:
     names = []
     for content in "abc":
         (tmp_path / "run-1.json").write_text(content)
@@ -94,10 +97,10 @@ def test_setting_aside_never_overwrites(tmp_path):
     assert [(tmp_path / name).read_text() for name in names] == ["a", "b", "c"]
 
 
-def test_two_writers_leave_one_whole_record(tmp_path):
+def test_two_writers_leave_one_whole_record(tmp_path: Path) -> None:
     path = tmp_path / CELL.path
 
-    def write_many(value):
+    def write_many(value: float) -> None:
         for _ in range(50):
             write_record("timing", path, record(epochs_total_s=value))
 
@@ -110,7 +113,8 @@ def test_two_writers_leave_one_whole_record(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["run-1.json"]
 
 
-def test_a_disk_that_takes_no_more_is_one_line_and_leaves_the_old_file(tmp_path):
+@pytest.mark.processes
+def test_a_disk_that_takes_no_more_is_one_line_and_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text("old")
     limited = f"""
@@ -132,20 +136,20 @@ except RecordError as error:
     assert [file.name for file in tmp_path.iterdir()] == ["record.json"]
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordError, match=r"cannot be written: .*\. Free space or fix permissions"):
         write_text(tmp_path / "file" / "record.json", "x")
 
 
-def test_schemas_allow_no_unknown_keys(root):
+def test_schemas_allow_no_unknown_keys(root: Path) -> None:
     for path in (root / "workflow/dpscale/schemas").glob("*.yaml"):
         schema = yaml.safe_load(path.read_text())
         for node in objects(schema):
             assert node.get("additionalProperties") is False, f"{path.name}: {sorted(node['properties'])}"
 
 
-def objects(node):
+def objects(node: object) -> Iterator[dict[str, Any]]:
     if isinstance(node, dict):
         if "properties" in node and isinstance(node["properties"], dict) and "type" in node:
             yield node

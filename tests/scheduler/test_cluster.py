@@ -1,18 +1,21 @@
 """What a cell's job asks of a cluster: pure functions, and the file that a user edits."""
 
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpscale.errors import ClusterError
-from dpscale.plan.cells import Configuration
+from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.scheduler import cluster, slurm
 from dpscale.scheduler.cluster import Cluster
 from dpscale.scheduler.snakemake import _check_steadily
+from dpscale.schemas.settings import TimingSettings
 
 CUDA = Study({"study": "s"}).settings
 CPU = Study({"study": "s", "device": "cpu", "network": {"width": 8}, "dataset": {"images": 512}}).settings
@@ -27,11 +30,13 @@ CPU = Study({"study": "s", "device": "cpu", "network": {"width": 8}, "dataset": 
         ({"gpu_jobs": {"gpu_type": "v100"}, "rehearsal": True}, CPU, "gpu:v100:4"),
     ],
 )
-def test_gpus_are_asked_for_per_node_and_only_where_they_are_used(values, settings, gres):
+def test_gpus_are_asked_for_per_node_and_only_where_they_are_used(
+    values: dict[str, Any], settings: TimingSettings, gres: str
+) -> None:
     assert Cluster(values).gres(settings, 4) == gres
 
 
-def test_every_job_has_one_node_and_what_the_user_wrote():
+def test_every_job_has_one_node_and_what_the_user_wrote() -> None:
     described = Cluster(
         {
             "account": "physics",
@@ -49,7 +54,7 @@ def test_every_job_has_one_node_and_what_the_user_wrote():
 @pytest.mark.parametrize(
     ("prefix", "written"), [("", ""), ("  ", ""), ("apptainer exec x.sif", "apptainer exec x.sif ")]
 )
-def test_a_command_prefix_is_set_off(prefix, written):
+def test_a_command_prefix_is_set_off(prefix: str, written: str) -> None:
     assert Cluster({"command_prefix": prefix}).command_prefix == written
 
 
@@ -63,18 +68,20 @@ def test_a_command_prefix_is_set_off(prefix, written):
         (("dp", 4, 32), ["compute"], 4),
     ],
 )
-def test_cores_for_threads_that_feed_gpus_and_for_loaders(configuration, scopes, expected):
+def test_cores_for_threads_that_feed_gpus_and_for_loaders(
+    configuration: tuple[str, int, int], scopes: list[str], expected: int
+) -> None:
     settings = Study({"study": "s", "scopes": scopes, "dataset": {"loader_workers": 2}}).settings
     assert cluster.cpus(settings, Configuration(*configuration)) == expected
 
 
-def test_memory_counts_processes_loaders_and_the_epoch():
+def test_memory_counts_processes_loaders_and_the_epoch() -> None:
     # 4 processes of 4000 MB, 8 loaders of 500 MB, 50,000 images of 12,288 bytes.
     assert cluster.memory_mb(CUDA, Configuration("ddp", 4, 8192), 1) == 16_000 + 4000 + 615
     assert cluster.memory_mb(CUDA, Configuration("dp", 4, 8192), 1) == 4000 + 1000 + 615
 
 
-def test_on_a_cpu_activations_are_host_memory():
+def test_on_a_cpu_activations_are_host_memory() -> None:
     small, large = (cluster.memory_mb(CPU, Configuration("ddp", 2, batch), 1) for batch in (0, 8192))
     assert large - small == 2 * 8192 * 7 / 8
 
@@ -84,7 +91,9 @@ def test_on_a_cpu_activations_are_host_memory():
     st.integers(1, 5),
     st.floats(1, 1e6, allow_nan=False),
 )
-def test_every_attempt_asks_for_more_time_and_memory_and_slurm_never_cuts_a_cell_short(cell, attempt, limit_s):
+def test_every_attempt_asks_for_more_time_and_memory_and_slurm_never_cuts_a_cell_short(
+    cell: TimingCell, attempt: int, limit_s: float
+) -> None:
     at = cell.configuration
     assert cluster.memory_mb(CUDA, at, attempt + 1) > cluster.memory_mb(CUDA, at, attempt)
     assert cluster.timeout_s(limit_s, attempt + 1) > cluster.timeout_s(limit_s, attempt)
@@ -100,7 +109,7 @@ def test_every_attempt_asks_for_more_time_and_memory_and_slurm_never_cuts_a_cell
         ("a: [", "is not YAML"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_said_in_one_line(tmp_path, text, message):
+def test_what_is_wrong_in_the_file_is_said_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
     with pytest.raises(ClusterError) as error:
@@ -110,17 +119,17 @@ def test_what_is_wrong_in_the_file_is_said_in_one_line(tmp_path, text, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"cluster\.yaml: cannot be read"):
         Cluster.read(tmp_path / "cluster.yaml")
 
 
-def test_the_file_of_the_repository_asks_for_nothing_special(root):
+def test_the_file_of_the_repository_asks_for_nothing_special(root: Path) -> None:
     described = Cluster.read(root / "config/cluster.yaml")
     assert described.values == Cluster({}).values
 
 
-def test_options_of_sbatch_are_those_asked_for():
+def test_options_of_sbatch_are_those_asked_for() -> None:
     resources = {"gres": "gpu:v100:2", "nodes": 1, "constraint": "a|b", "mem_mb": 5000, "runtime": 70, "other": 3}
     assert slurm.sbatch_options({**resources, "slurm_extra": "--exclusive --nice=3"}) == (
         "--constraint=a|b", "--nodes=1", "--gres=gpu:v100:2", "--mem=5000", "--time=70", "--exclusive", "--nice=3",
@@ -139,20 +148,20 @@ def test_options_of_sbatch_are_those_asked_for():
         ("0:30", 0.5),
     ],
 )
-def test_time_limits_are_read_as_slurm_writes_them(limit, minutes):
+def test_time_limits_are_read_as_slurm_writes_them(limit: str, minutes: float) -> None:
     assert slurm.limit_min(limit) == minutes
 
 
-def test_status_checks_are_never_further_apart_than_asked_for():
+def test_status_checks_are_never_further_apart_than_asked_for() -> None:
     class Executor:
         waits_s = 10
 
         @property
-        def next_seconds_between_status_checks(self):
+        def next_seconds_between_status_checks(self) -> int:
             return self.waits_s
 
         @next_seconds_between_status_checks.setter
-        def next_seconds_between_status_checks(self, value):
+        def next_seconds_between_status_checks(self, value: int) -> None:
             self.waits_s = value
 
     _check_steadily(Executor, 30)

@@ -24,6 +24,7 @@ WHOLE = {
     "training": {"seeds": 1, "arms": {"small": {**ARM, "strategy": "single", "gpus": 1}, "large": ARM}},
     "published": ["config/published/study-a.yaml"],
 }
+STUBS = ("collectives", "communication", "training")
 CELLS = {"time": 4, "collectives": 1, "communication": 1, "train": 2}
 OTHERS = dict.fromkeys(("dataset", "network", "study", "audit", "tables", "report", "all"), 1)
 
@@ -60,7 +61,7 @@ class WatchedStudy(SlurmProject):
 @pytest.fixture(scope="module")
 def study(slurm: ThrowawaySlurm, root: Path, tmp_path_factory: pytest.TempPathFactory) -> WatchedStudy:
     """The study, from nothing to its page, every worker with a GPU of its own."""
-    empty = Project.create(root, tmp_path_factory.mktemp("empty"), stubs=("collectives", "communication", "training"))
+    empty = Project.create(root, tmp_path_factory.mktemp("empty"), STUBS)
     project = WatchedStudy.on(slurm, empty, tmp_path_factory.mktemp("whole") / "project")
     project.change_study(**WHOLE)
     project.configure_cluster(rehearsal=True, gpu_jobs={"gpu_type": "v100"})
@@ -115,9 +116,9 @@ def test_the_login_node_is_spared(study: WatchedStudy) -> None:
 
 
 def test_the_page_has_the_structure_of_the_one_made_without_slurm(
-    study: WatchedStudy, finished: Project, tmp_path: Path
+    study: WatchedStudy, root: Path, tmp_path: Path
 ) -> None:
-    without = finished.copy(tmp_path / "without")
+    without = Project.create(root, tmp_path / "without", STUBS)
     without.change_study(**WHOLE)
     without.run()
     assert structure(study.page.read_text()) == structure(without.page.read_text())

@@ -19,12 +19,12 @@ def pixels() -> np.ndarray:
     return np.random.default_rng(1).integers(1, 256, (IMAGES, 32, 32, 3), dtype=np.uint8)
 
 
-def device_images(pixels) -> DeviceImages:
+def device_images(pixels: np.ndarray) -> DeviceImages:
     return DeviceImages(pixels, np.arange(IMAGES), CPU)
 
 
 @given(st.integers(1, 2**15), st.integers(0, 400))
-def test_every_image_is_a_crop_of_its_padded_original_possibly_flipped(seed, epoch):
+def test_every_image_is_a_crop_of_its_padded_original_possibly_flipped(seed: int, epoch: int) -> None:
     pixels = np.random.default_rng(seed).integers(1, 256, (IMAGES, 32, 32, 3), dtype=np.uint8)
     crops = Crops.draw(IMAGES, seed, epoch, CPU)
     chosen = torch.randperm(IMAGES)[:7]
@@ -38,7 +38,7 @@ def test_every_image_is_a_crop_of_its_padded_original_possibly_flipped(seed, epo
         np.testing.assert_array_equal(image, expected.transpose(2, 0, 1))
 
 
-def test_offsets_are_even_and_half_of_the_images_are_flipped():
+def test_offsets_are_even_and_half_of_the_images_are_flipped() -> None:
     """90,000 draws: a share of 1/9 has a standard error of 0.1 %, a share of a half one of 0.17 %."""
     crops = Crops.draw(90_000, 1, 0, CPU)
     for offsets in (crops.rows, crops.columns):
@@ -50,7 +50,7 @@ def test_offsets_are_even_and_half_of_the_images_are_flipped():
     np.testing.assert_allclose(together.numpy(), 1 / 81, atol=0.002, err_msg="offsets depend on each other")
 
 
-def test_torchvision_draws_from_the_same_crops(pixels):
+def test_torchvision_draws_from_the_same_crops(pixels: np.ndarray) -> None:
     """Every image that torchvision's transforms make is one of the 9 * 9 * 2 of the device, and many of them come."""
     one = np.repeat(pixels[:1], 162, axis=0)
     rows, columns, flipped = torch.meshgrid(torch.arange(9), torch.arange(9), torch.arange(2), indexing="ij")
@@ -66,19 +66,19 @@ def test_torchvision_draws_from_the_same_crops(pixels):
     assert len(found) > 50
 
 
-def test_crops_are_fresh_every_epoch_and_seed_and_the_same_for_the_same():
+def test_crops_are_fresh_every_epoch_and_seed_and_the_same_for_the_same() -> None:
     drawn = {key: Crops.draw(IMAGES, *key, CPU) for key in [(1, 0), (1, 1), (2, 0)]}
     assert len({str(crops.rows.tolist()) for crops in drawn.values()}) == 3
     assert torch.equal(drawn[1, 0].columns, Crops.draw(IMAGES, 1, 0, CPU).columns)
 
 
-def test_images_that_are_not_augmented_are_as_they_were(pixels):
+def test_images_that_are_not_augmented_are_as_they_were(pixels: np.ndarray) -> None:
     images = device_images(pixels)
     np.testing.assert_array_equal(images.plain(slice(3, 9)).numpy(), pixels[3:9].transpose(0, 3, 1, 2))
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_images_come_in_the_layout_asked_for(pixels, memory_format):
+def test_images_come_in_the_layout_asked_for(pixels: np.ndarray, memory_format: torch.memory_format) -> None:
     out = normalised(device_images(pixels).plain(slice(0, 5)), memory_format)
     assert out.is_contiguous(memory_format=memory_format)
     assert out.dtype == torch.float32

@@ -2,11 +2,15 @@
 
 import hashlib
 import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import DistributedSampler
 from torchvision import transforms
 from torchvision.datasets import CIFAR10
 
@@ -19,14 +23,14 @@ CLASSES = [f"class{number}" for number in range(10)]
 
 
 @pytest.fixture(scope="module")
-def synthetic(tmp_path_factory):
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("synthetic")
     make_dataset("synthetic", folder, False, 101, folder)
     return folder
 
 
 @pytest.fixture
-def image_folder(tmp_path):
+def image_folder(tmp_path: Path) -> Path:
     generator = np.random.default_rng(0)
     for split, count in (("train", 3), ("test", 1)):
         for label in CLASSES:
@@ -37,7 +41,7 @@ def image_folder(tmp_path):
     return tmp_path / "images"
 
 
-def test_arrays_have_the_shapes_of_cifar10(synthetic):
+def test_arrays_have_the_shapes_of_cifar10(synthetic: Path) -> None:
     shapes = {name: np.load(synthetic / name, mmap_mode="r").shape for name in ARRAYS}
     assert shapes["train_images.npy"] == (101, 32, 32, 3)
     assert shapes["epoch_images.npy"] == (101, 3, 32, 32)
@@ -45,12 +49,12 @@ def test_arrays_have_the_shapes_of_cifar10(synthetic):
     assert read_manifest(synthetic)["synthetic"] is True
 
 
-def test_a_dataset_is_the_same_every_time(synthetic, tmp_path):
+def test_a_dataset_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> None:
     make_dataset("synthetic", tmp_path, False, 101, tmp_path)
     assert read_manifest(tmp_path)["files"] == read_manifest(synthetic)["files"]
 
 
-def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(synthetic):
+def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(synthetic: Path) -> None:
     images = np.load(synthetic / "train_images.npy")
     labels = np.load(synthetic / "train_labels.npy")
     padded = np.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)))
@@ -72,7 +76,7 @@ def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(synthetic):
     assert origins != sorted(origins)
 
 
-def test_preloaded_batches_are_what_torchvision_makes_of_the_images(synthetic):
+def test_preloaded_batches_are_what_torchvision_makes_of_the_images(synthetic: Path) -> None:
     normal = transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
     pixels = np.load(synthetic / "epoch_images.npy").transpose(0, 2, 3, 1)
     expected = torch.stack([normal(Image.fromarray(image)) for image in pixels])
@@ -83,21 +87,21 @@ def test_preloaded_batches_are_what_torchvision_makes_of_the_images(synthetic):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
-def test_shares_are_those_of_distributed_sampler(synthetic, workers):
+def test_shares_are_those_of_distributed_sampler(synthetic: Path, workers: int) -> None:
     images = DecodedImages(synthetic)
     for rank in range(workers):
-        sampler = torch.utils.data.DistributedSampler(images, workers, rank, shuffle=False)
+        sampler: DistributedSampler[Any] = DistributedSampler(images, workers, rank, shuffle=False)
         assert list(sampler) == shard(len(images), rank, workers).tolist()
 
 
-def test_loaded_epochs_differ_and_cover_all_images(synthetic):
+def test_loaded_epochs_differ_and_cover_all_images(synthetic: Path) -> None:
     epochs = LoadedEpochs(synthetic, 0, 2, 16, 0, False)
     first, second = ([labels.tolist() for _, labels in epochs] for _ in range(2))
     assert len(epochs) == len(first) == 4  # ceil(51 / 16)
     assert first != second
 
 
-def test_an_image_folder(image_folder, tmp_path):
+def test_an_image_folder(image_folder: Path, tmp_path: Path) -> None:
     manifest = make_dataset("imagefolder", image_folder, False, 30, tmp_path / "out")
     assert (manifest["images"], manifest["test_images"], manifest["classes"]) == (30, 10, CLASSES)
     labels = np.load(tmp_path / "out" / "train_labels.npy")
@@ -107,20 +111,20 @@ def test_an_image_folder(image_folder, tmp_path):
     assert np.array_equal(pixels[first_of_class_3], expected)
 
 
-def test_fewer_images_are_a_fixed_choice_from_all_classes(image_folder, tmp_path):
+def test_fewer_images_are_a_fixed_choice_from_all_classes(image_folder: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         make_dataset("imagefolder", image_folder, False, 20, tmp_path / name)
     assert read_manifest(tmp_path / "a") == read_manifest(tmp_path / "b")
     assert len(set(np.load(tmp_path / "a" / "train_labels.npy"))) > 5
 
 
-def small_class(folder):
+def small_class(folder: Path) -> None:
     for image in (folder / "train" / "class9").iterdir():
         image.unlink()
     (folder / "train" / "class9").rmdir()
 
 
-FAULTS = {
+FAULTS: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "no folder": (lambda f: (f / "test").rename(f / "elsewhere"), 30, "no folder of images"),
     "too few images": (lambda f: None, 31, "has 30 training images, dataset.images asks for 31"),
     "too few classes": (small_class, 27, "has 9 classes, the network has 10"),
@@ -138,7 +142,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(image_folder, tmp_path, fault):
+def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(image_folder: Path, tmp_path: Path, fault: str) -> None:
     damage, images, message = FAULTS[fault]
     damage(image_folder)
     with pytest.raises(DatasetError, match=message):
@@ -147,17 +151,17 @@ def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(image_folder, tmp_
 
 
 @pytest.fixture
-def cifar10(tmp_path, monkeypatch):
+def cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """CIFAR-10's own file layout with few images, and torchvision told their checksums."""
     folder = tmp_path / "data" / CIFAR10.base_folder
     folder.mkdir(parents=True)
     generator = np.random.default_rng(0)
 
-    def write(name, content):
+    def write(name: str, content: object) -> str:
         (folder / name).write_bytes(pickle.dumps(content))
         return hashlib.md5((folder / name).read_bytes()).hexdigest()
 
-    def batch(count):
+    def batch(count: int) -> dict[str, Any]:
         pixels = generator.integers(0, 256, (count, 3072), dtype=np.uint8)
         return {"data": pixels, "labels": [number % 10 for number in range(count)]}
 
@@ -170,19 +174,19 @@ def cifar10(tmp_path, monkeypatch):
     return tmp_path / "data"
 
 
-def test_cifar10_through_torchvision(cifar10, tmp_path):
+def test_cifar10_through_torchvision(cifar10: Path, tmp_path: Path) -> None:
     manifest = make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
     assert (manifest["images"], manifest["test_images"], manifest["synthetic"]) == (100, 10, False)
 
 
-def test_tampered_cifar10_is_refused(cifar10, tmp_path):
+def test_tampered_cifar10_is_refused(cifar10: Path, tmp_path: Path) -> None:
     path = cifar10 / CIFAR10.base_folder / "data_batch_3"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(DatasetError, match=r"missing or its checksum is wrong, and dataset\.download is false"):
         make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
 
 
-def test_missing_cifar10_is_refused(tmp_path):
+def test_missing_cifar10_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="CIFAR-10 is missing"):
         make_dataset("cifar10", tmp_path / "none", False, 100, tmp_path / "out")
 
@@ -196,7 +200,7 @@ def test_missing_cifar10_is_refused(tmp_path):
     ],
     ids=["missing", "truncated", "tampered"],
 )
-def test_a_damaged_array_is_noticed(tmp_path, damage, message):
+def test_a_damaged_array_is_noticed(tmp_path: Path, damage: Callable[[Path], object], message: str) -> None:
     make_dataset("synthetic", tmp_path, False, 50, tmp_path)
     manifest = read_manifest(tmp_path)
     verify_dataset(tmp_path, manifest, ARRAYS)
@@ -205,6 +209,6 @@ def test_a_damaged_array_is_noticed(tmp_path, damage, message):
         verify_dataset(tmp_path, manifest, EPOCH_ARRAYS)
 
 
-def test_no_dataset_says_how_to_make_one(tmp_path):
+def test_no_dataset_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="Make one with: dpscale dataset"):
         read_manifest(tmp_path)

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor, multiprocessing, nn
+from torch import Tensor, nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn import functional
 
 from dpscale.measure.model.parallel import parallelise
@@ -60,7 +61,7 @@ def ddp_rank(rank: int, workers: int, on_gpu: bool, folder: str) -> None:
 )
 def test_ddp_computes_the_gradient_of_single(tmp_path: Path, workers: int | None, on_gpu: bool) -> None:
     workers = workers or torch.cuda.device_count()
-    multiprocessing.spawn(ddp_rank, (workers, on_gpu, str(tmp_path)), nprocs=workers)
+    spawn(ddp_rank, (workers, on_gpu, str(tmp_path)), nprocs=workers)
     for dtype, tolerance in TOLERANCE.items():
         for rank in range(workers):
             found = torch.load(tmp_path / f"{dtype}-{rank}", weights_only=True)

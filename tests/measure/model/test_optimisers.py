@@ -1,5 +1,8 @@
 """LARS and LAMB against the papers' formulas, computed once more with numpy."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +10,7 @@ import torch
 from dpscale.measure.model.optimisers import LAMB_EPSILON, build_optimiser
 from dpscale.measure.model.recipe import parameter_groups
 from dpscale.plan.study import Study
+from dpscale.schemas.settings import TrainingSettings
 
 STEPS = 6
 SHAPES = {
@@ -18,19 +22,24 @@ SHAPES = {
 }
 
 
-def arm(**keys):
+Arrays = dict[str, np.ndarray]
+# (weight, gradient, step, rate, state): what a weight changes by.
+Update = Callable[[np.ndarray, np.ndarray, int, float, Arrays], np.ndarray]
+
+
+def arm(**keys: Any) -> TrainingSettings:
     values = {"strategy": "single", "gpus": 1, "batch_per_gpu": 128, **keys}
     return Study({"study": "s", "training": {"arms": {"a": values}}}).arms["a"]
 
 
-def weights_and_gradients():
+def weights_and_gradients() -> tuple[Arrays, list[Arrays]]:
     generator = np.random.default_rng(0)
     weights = {name: generator.normal(size=shape) for name, shape in SHAPES.items()}
     weights["zero.weight"][:] = 0
     return weights, [{name: generator.normal(size=shape) for name, shape in SHAPES.items()} for _ in range(STEPS)]
 
 
-def by_torch(one, rates):
+def by_torch(one: TrainingSettings, rates: list[float]) -> Arrays:
     weights, gradients = weights_and_gradients()
     parameters = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in weights.items()}
     groups = parameter_groups(one, parameters.items(), {name: p.dim() for name, p in parameters.items()})
@@ -44,18 +53,18 @@ def by_torch(one, rates):
     return {name: parameter.detach().numpy() for name, parameter in parameters.items()}
 
 
-def by_paper(update, rates):
+def by_paper(update: Update, rates: list[float]) -> Arrays:
     """`update(name, weight, gradient, step, rate, state)` gives what a weight changes by."""
     weights, gradients = weights_and_gradients()
-    states = {name: {} for name in weights}
+    states: dict[str, Arrays] = {name: {} for name in weights}
     for step, (gradient, lr) in enumerate(zip(gradients, rates, strict=True), 1):
         for name in weights:
             weights[name] = weights[name] - update(weights[name], gradient[name], step, lr, states[name])
     return weights
 
 
-def lars(decay, momentum, coefficient, spared=False):
-    def update(w, g, _step, lr, state):
+def lars(decay: float, momentum: float, coefficient: float, spared: bool = False) -> Update:
+    def update(w: np.ndarray, g: np.ndarray, _step: int, lr: float, state: dict[str, np.ndarray]) -> np.ndarray:
         d = 0.0 if spared and w.ndim == 1 else decay
         norm = np.sqrt((w**2).sum())
         scaled = w.ndim > 1 and norm > 0
@@ -66,8 +75,8 @@ def lars(decay, momentum, coefficient, spared=False):
     return update
 
 
-def lamb(decay, spared=False):
-    def update(w, g, step, lr, state):
+def lamb(decay: float, spared: bool = False) -> Update:
+    def update(w: np.ndarray, g: np.ndarray, step: int, lr: float, state: dict[str, np.ndarray]) -> np.ndarray:
         d = 0.0 if spared and w.ndim == 1 else decay
         state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
         state["v"] = 0.999 * state.get("v", 0) + 0.001 * g**2
@@ -91,17 +100,19 @@ RATES = [0.1, 0.2, 0.3, 0.2, 0.1, 0.05]
     ],
     ids=["lars", "lamb"],
 )
-def test_the_formulas_are_the_papers(keys, paper, spared):
+def test_the_formulas_are_the_papers(
+    keys: dict[str, Any], paper: Callable[[float, bool], Update], spared: bool
+) -> None:
     one = arm(**keys, weight_decay=0.03, weight_decay_on_norm_and_bias=not spared)
     found, expected = by_torch(one, RATES), by_paper(paper(0.03, spared), RATES)
     for name in SHAPES:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
 
 
-def test_nesterov_looks_ahead():
+def test_nesterov_looks_ahead() -> None:
     """v = m*v + g; w = w - rate * (g + m*v), as torch has it."""
 
-    def update(w, g, _step, lr, state):
+    def update(w: np.ndarray, g: np.ndarray, _step: int, lr: float, state: dict[str, np.ndarray]) -> np.ndarray:
         state["v"] = 0.9 * state["v"] + g if state else g
         return lr * (g + 0.9 * state["v"])
 
@@ -110,7 +121,7 @@ def test_nesterov_looks_ahead():
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-10, err_msg=name)
 
 
-def test_biases_get_their_multiple_of_the_rate():
+def test_biases_get_their_multiple_of_the_rate() -> None:
     plain, faster = (by_torch(arm(momentum=0, weight_decay=0, bias_rate_factor=factor), RATES) for factor in (1, 4))
     start = weights_and_gradients()[0]
     moved = {name: (faster[name] - start[name]) / (plain[name] - start[name]) for name in SHAPES}

@@ -1,6 +1,7 @@
 """What a recipe does to rate, batch and parameters: pure functions, so most of it is tested as properties."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from dpscale.schemas.settings import TrainingSettings
 EPOCHS = 5
 
 
-def arm(**keys) -> TrainingSettings:
+def arm(**keys: Any) -> TrainingSettings:
     values = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "epochs": EPOCHS, **keys}
     return Study({"study": "s", "training": {"arms": {"a": values}}}).arms["a"]
 
@@ -32,7 +33,7 @@ epochs = st.floats(0, EPOCHS, exclude_max=True)
 
 
 @pytest.mark.parametrize(("scaling", "peak"), [("none", 0.1), ("linear", 1.6), ("square_root", 0.4)])
-def test_scaling_is_by_the_global_batch_over_128(scaling, peak):
+def test_scaling_is_by_the_global_batch_over_128(scaling: str, peak: float) -> None:
     assert peak_rate(arm(learning_rate_scaling=scaling)) == pytest.approx(peak)
 
 
@@ -47,17 +48,19 @@ def test_scaling_is_by_the_global_batch_over_128(scaling, peak):
         ({"warmup_epochs": 0.5, "warmup_start": 0.2}, {0: 0.02, 0.25: 0.06, 0.5: 0.1, 4: 0.1}),
     ],
 )
-def test_rates_at_fractional_epochs(keys, expected):
+def test_rates_at_fractional_epochs(keys: dict[str, Any], expected: dict[float, float]) -> None:
     assert {epoch: rate(arm(**keys), epoch) for epoch in expected} == pytest.approx(expected)
 
 
 @given(schedules, epochs)
-def test_no_schedule_leaves_zero_to_peak(keys, epoch):
+def test_no_schedule_leaves_zero_to_peak(keys: dict[str, Any], epoch: float) -> None:
     assert 0 <= rate(arm(**keys), epoch) <= peak_rate(arm(**keys)) * (1 + 1e-12)
 
 
 @given(schedules, epochs, st.floats(0, 0.01))
-def test_the_warm_up_never_falls_and_what_follows_never_rises(keys, epoch, further):
+def test_the_warm_up_never_falls_and_what_follows_never_rises(
+    keys: dict[str, Any], epoch: float, further: float
+) -> None:
     one = arm(**keys)
     later = min(epoch + further, one.epochs)
     before, after = rate(one, epoch), rate(one, later)
@@ -68,19 +71,19 @@ def test_the_warm_up_never_falls_and_what_follows_never_rises(keys, epoch, furth
 
 
 @given(schedules, st.integers(1, 400))
-def test_every_step_moves_the_weights_whatever_the_batch(keys, steps):
+def test_every_step_moves_the_weights_whatever_the_batch(keys: dict[str, Any], steps: int) -> None:
     one = arm(**keys)
     assert all(rate_of_step(one, epoch, step, steps) > 0 for epoch in range(EPOCHS) for step in (0, steps - 1))
 
 
 @given(st.integers(1, 400))
-def test_a_linear_rate_has_the_same_mean_for_every_batch(steps):
+def test_a_linear_rate_has_the_same_mean_for_every_batch(steps: int) -> None:
     one = arm(schedule="one_cycle", warmup_epochs=2)
     mean = sum(rate_of_step(one, 3, step, steps) for step in range(steps)) / steps
     assert math.isclose(mean, rate(one, 3.5), rel_tol=1e-9)
 
 
-def test_the_batch_grows_at_its_epochs():
+def test_the_batch_grows_at_its_epochs() -> None:
     growing = arm(batch_growth_epochs=[2, 4], batch_growth_factor=3)
     assert [batch_growth(growing, epoch) for epoch in range(EPOCHS)] == [1, 1, 3, 3, 9]
     assert growing.last_global_batch == 9 * 2048
@@ -90,16 +93,16 @@ def test_the_batch_grows_at_its_epochs():
 PARAMETERS = {"conv.weight": 4, "bn.weight": 1, "bn.bias": 1, "linear.weight": 2, "linear.bias": 1}
 
 
-def grouped(**keys) -> dict[str, tuple]:
+def grouped(**keys: Any) -> dict[str, tuple[float, float]]:
     groups = parameter_groups(arm(**keys), [(name, name) for name in PARAMETERS], PARAMETERS)
     return {name: (group["weight_decay"], group["rate_factor"]) for group in groups for name in group["params"]}
 
 
-def test_without_remedies_all_parameters_are_one_group():
+def test_without_remedies_all_parameters_are_one_group() -> None:
     assert grouped() == dict.fromkeys(PARAMETERS, (0.0005, 1.0))
 
 
-def test_norm_and_biases_can_be_spared_decay_and_biases_be_given_a_larger_rate():
+def test_norm_and_biases_can_be_spared_decay_and_biases_be_given_a_larger_rate() -> None:
     assert grouped(weight_decay_on_norm_and_bias=False, bias_rate_factor=8, weight_decay=0.001) == {
         "conv.weight": (0.001, 1), "linear.weight": (0.001, 1),
         "bn.weight": (0, 1), "bn.bias": (0, 8), "linear.bias": (0, 8),

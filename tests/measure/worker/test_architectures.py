@@ -28,11 +28,13 @@ CUDA_12_6 = ["sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90"]
         ((9, 0), [], True),
     ],
 )
-def test_code_runs_where_its_architecture_allows(capability, architectures, runs):
+def test_code_runs_where_its_architecture_allows(
+    capability: tuple[int, int], architectures: list[str], runs: bool
+) -> None:
     assert runs_on(capability, architectures) is runs
 
 
-def test_the_installed_torch_names_architectures_that_are_understood():
+def test_the_installed_torch_names_architectures_that_are_understood() -> None:
     architectures = torch._C._cuda_getArchFlags()
     if architectures is None:
         pytest.skip("this torch was built without CUDA")
@@ -40,7 +42,7 @@ def test_the_installed_torch_names_architectures_that_are_understood():
     assert runs_on(divmod(newest, 10), architectures.split())
 
 
-def test_the_error_names_the_gpu_and_the_build(monkeypatch):
+def test_the_error_names_the_gpu_and_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
     """A V100 cannot be had here: torch is told that it sees one, and what it was built for."""
     properties = type("Properties", (), {"name": "Tesla V100-SXM2-32GB", "major": 7, "minor": 0})
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
@@ -54,7 +56,7 @@ def test_the_error_names_the_gpu_and_the_build(monkeypatch):
     assert "docs/cluster.md" in str(error.value)
 
 
-def test_missing_gpus_are_counted_and_the_driver_is_named(monkeypatch):
+def test_missing_gpus_are_counted_and_the_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "_driver", lambda: "535.104.05")
     missing = torch.cuda.device_count() + 1
     with pytest.raises(MeasurementError, match=rf"asked for {missing} GPUs, {missing - 1} visible .*535\.104\.05"):

@@ -82,7 +82,7 @@ def test_collectives_of_another_network_are_refused(network_facts: Path, tmp_pat
 
 
 def as_on_two_ranks(operation: str, rank: int) -> Collective:
-    """A collective that calls nobody: this rank's result is what two ranks' inputs, 1 and 2 times a pattern, come to."""
+    """A collective that calls nobody: its result is what the inputs of two ranks come to, 1 and 2 times a pattern."""
     collective = Collective(operation, 1024, rank, 2, torch.device("cpu"))
 
     def call() -> None:
@@ -133,6 +133,10 @@ def test_gathering_ones_own_twice_is_noticed() -> None:
 @pytest.mark.processes
 def test_a_collective_that_gives_a_wrong_result_is_an_error() -> None:
     job = {"gpus": 2, "settings": {"device": "cpu"}, "timeout_s": 60, "messages": [["allreduce", 4096]]}
-    with signals_as_they_were(), helpers_for_workers(), Workers("wrong_collectives", job, 2, 0) as workers:
-        with pytest.raises(MeasurementError, match="allreduce of 4096 bytes gave a wrong result"):
-            workers.outcome(60, end_with_parent=False)
+    with (
+        signals_as_they_were(),
+        helpers_for_workers(),
+        Workers("wrong_collectives", job, 2, 0) as workers,
+        pytest.raises(MeasurementError, match="allreduce of 4096 bytes gave a wrong result"),
+    ):
+        workers.outcome(60, end_with_parent=False)

@@ -7,6 +7,7 @@ import torch
 
 from dpscale.measure.model.resnet import build_network
 from dpscale.measure.worker.evidence import (
+    Statistics,
     compare_statistics,
     order_of_samples,
     replicas_statistics,
@@ -14,7 +15,7 @@ from dpscale.measure.worker.evidence import (
 )
 
 
-def test_orders_are_told_apart_by_images_and_by_places():
+def test_orders_are_told_apart_by_images_and_by_places() -> None:
     before = torch.tensor([0, 1, 2, 3])
     first, *unknown = order_of_samples(before, None)
     assert all(math.isnan(share) for share in unknown)
@@ -24,26 +25,26 @@ def test_orders_are_told_apart_by_images_and_by_places():
     assert (seen_before, same_place) == (0.5, 0.25)
 
 
-def statistics(*means: float, variance: float = 4.0):
+def statistics(*means: float, variance: float = 4.0) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor(means), torch.full((len(means),), variance)
 
 
-def test_the_distance_of_workers_is_in_standard_deviations_of_what_is_kept():
+def test_the_distance_of_workers_is_in_standard_deviations_of_what_is_kept() -> None:
     found = compare_statistics([statistics(0, 1), statistics(0, 4), statistics(0.5, 2)], statistics(0, 4))
     assert found["difference"] == pytest.approx(1.5)
     assert found["kept"] == [1]
 
 
-def test_equal_statistics_are_all_kept_and_means_that_no_worker_has_are_nobodys():
+def test_equal_statistics_are_all_kept_and_means_that_no_worker_has_are_nobodys() -> None:
     one = statistics(1, 2)
     assert compare_statistics([one, statistics(1, 2)], one) == {"difference": 0, "kept": [0, 1]}
     assert compare_statistics([one], statistics(1, 2, variance=5))["kept"] == []
 
 
-def test_a_replica_is_seen_with_the_statistics_of_its_forward_pass():
+def test_a_replica_is_seen_with_the_statistics_of_its_forward_pass() -> None:
     """On a CPU the network is its own only replica; the hooks are gone afterwards."""
     network = build_network("cifar_resnet18", 4, "float32")
-    seen = []
+    seen: list[Statistics] = []
     with replicas_statistics(network, seen):
         network(torch.randn(8, 3, 32, 32))
     (replica,) = seen

@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from dpscale.measure.worker.trace import (
     COMPUTE,
     COPY,
     NO_PHASE,
+    DeviceTime,
     Kernel,
     Mark,
     device_times,
@@ -29,7 +31,9 @@ def kernel(start: int, end: int, kind: str = COMPUTE, device: int = 0, phase: st
     return Kernel(device, kind, phase, start, end)
 
 
-def only(kernels: list[Kernel], end: int = 100, marks: tuple[Mark, ...] = (Mark("forward", 0),)):
+def only(
+    kernels: list[Kernel], end: int = 100, marks: tuple[Mark, ...] = (Mark("forward", 0),)
+) -> tuple[DeviceTime, dict[str, int]]:
     """The times of device 0 in the window from 0 to `end`, phases added up, in ns."""
     (found,) = device_times(kernels, marks, [0], 0, end)
     parts = dict.fromkeys((COMPUTE, COMMUNICATION, COPY, "idle"), 0.0)
@@ -51,7 +55,7 @@ def only(kernels: list[Kernel], end: int = 100, marks: tuple[Mark, ...] = (Mark(
         ([(5, 5)], 0),
     ],
 )
-def test_union(intervals, length):
+def test_union(intervals: list[tuple[int, int]], length: int) -> None:
     assert union_ns(intervals) == length
 
 
@@ -59,7 +63,7 @@ spans = st.tuples(st.integers(0, 60), st.integers(0, 40)).map(lambda span: (span
 
 
 @given(st.lists(spans, max_size=8))
-def test_union_counts_every_instant_once(intervals):
+def test_union_counts_every_instant_once(intervals: list[tuple[int, int]]) -> None:
     covered = {instant for start, end in intervals for instant in range(start, end)}
     assert union_ns(intervals) == len(covered)
 
@@ -67,7 +71,7 @@ def test_union_counts_every_instant_once(intervals):
 kinds = st.sampled_from([COMPUTE, COMMUNICATION, COPY])
 kernels_of_devices = st.lists(
     st.builds(
-        lambda span, kind, device, phase: kernel(*span, kind, device, phase),
+        lambda span, kind, device, phase: kernel(span[0], span[1], kind, device, phase),
         spans,
         kinds,
         st.integers(0, 1),
@@ -78,7 +82,7 @@ kernels_of_devices = st.lists(
 
 
 @given(kernels_of_devices, st.integers(0, 100))
-def test_every_instant_of_every_device_is_one_thing(kernels, switch_ns):
+def test_every_instant_of_every_device_is_one_thing(kernels: list[Kernel], switch_ns: int) -> None:
     """Against the definition, instant by instant."""
     marks = [Mark("forward", 0), Mark("backward", switch_ns)]
     for found in device_times(kernels, marks, [0, 1], 0, 100):
@@ -99,7 +103,7 @@ def test_every_instant_of_every_device_is_one_thing(kernels, switch_ns):
         assert whole / NS == pytest.approx(100)
 
 
-def test_overlap_is_hidden_and_the_rest_exposed():
+def test_overlap_is_hidden_and_the_rest_exposed() -> None:
     found, parts = only([kernel(0, 60), kernel(40, 90, COMMUNICATION, phase="backward")])
     assert parts == {COMPUTE: 60, COMMUNICATION: 30, COPY: 0, "idle": 10}
     assert found.communication_s == pytest.approx(50 * NS)
@@ -107,25 +111,25 @@ def test_overlap_is_hidden_and_the_rest_exposed():
     assert found.phases["backward"][COMMUNICATION] == pytest.approx(30 * NS)
 
 
-def test_touching_is_neither_overlap_nor_gap():
+def test_touching_is_neither_overlap_nor_gap() -> None:
     found, parts = only([kernel(0, 50), kernel(50, 100, COMMUNICATION)])
     assert parts == {COMPUTE: 50, COMMUNICATION: 50, COPY: 0, "idle": 0}
     assert found.exposed_s == found.communication_s
 
 
-def test_compute_on_another_device_hides_nothing():
+def test_compute_on_another_device_hides_nothing() -> None:
     """What merging devices gets wrong for one process that drives several."""
     here, there = device_times([kernel(0, 100, device=1), kernel(20, 50, COMMUNICATION)], [], [0, 1], 0, 100)
     assert here.exposed_s == pytest.approx(30 * NS)
     assert there.exposed_s == 0
 
 
-def test_work_counts_only_inside_the_window():
+def test_work_counts_only_inside_the_window() -> None:
     _, parts = only([kernel(-50, 10), kernel(90, 500, COMMUNICATION)])
     assert parts == {COMPUTE: 10, COMMUNICATION: 10, COPY: 0, "idle": 80}
 
 
-def test_busy_time_belongs_to_the_phase_that_asked_and_idle_time_to_the_hosts():
+def test_busy_time_belongs_to_the_phase_that_asked_and_idle_time_to_the_hosts() -> None:
     """Kernels run after the host has gone on."""
     marks = (Mark("forward", 0), Mark("backward", 20), Mark("optimiser", 70))
     found, _ = only([kernel(10, 40, phase="forward"), kernel(40, 60, phase="backward")], marks=marks)
@@ -148,16 +152,18 @@ def test_busy_time_belongs_to_the_phase_that_asked_and_idle_time_to_the_hosts():
         ("gpu_memset", "Memset (Device)", COMPUTE),
     ],
 )
-def test_kinds(category, name, kind):
+def test_kinds(category: str, name: str, kind: str) -> None:
     assert kind_of(category, name) == kind
 
 
-def event(category, name, ts, dur, device=0, correlation=None, **more):
+def event(
+    category: str, name: str, ts: float, dur: float, device: int = 0, correlation: int | None = None, **more: Any
+) -> dict[str, Any]:
     arguments = {"device": device, **({} if correlation is None else {"correlation": correlation})}
     return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "args": arguments, **more}
 
 
-def test_a_trace_as_the_profiler_writes_it():
+def test_a_trace_as_the_profiler_writes_it() -> None:
     """Microseconds after a base in ns; annotations are not kernels; a kernel's phase is that of its launch."""
     base = 1_700_000_000_000_000_000
     trace = {
@@ -180,7 +186,7 @@ def test_a_trace_as_the_profiler_writes_it():
     ]
 
 
-def test_a_copy_between_devices_is_communication_of_both():
+def test_a_copy_between_devices_is_communication_of_both() -> None:
     """Its row names three devices, and none as `device` (libkineto's MetadataFieldCatalog.h)."""
     row = event("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 4, 2)
     row["args"] = {"fromDevice": 3, "inDevice": 3, "toDevice": 0, "bytes": 1024}
@@ -188,7 +194,7 @@ def test_a_copy_between_devices_is_communication_of_both():
     assert kernels == [Kernel(device, COMMUNICATION, "gather", 4_000, 6_000) for device in (0, 3)]
 
 
-def test_before_the_first_mark_there_is_no_phase():
+def test_before_the_first_mark_there_is_no_phase() -> None:
     trace = {"traceEvents": [event("kernel", "gemm", 1, 1)]}
     assert read_kernels(trace, [Mark("forward", 5_000)])[0].phase == NO_PHASE
 

@@ -15,7 +15,7 @@ import torch
 
 from command_line import dpscale, must
 from dpscale.errors import MeasurementError
-from dpscale.measure.launch import job as launcher
+from dpscale.measure.launch.workers import Workers
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.training import LOSS_DIGITS
 from dpscale.plan.study import Study
@@ -60,8 +60,8 @@ def arguments(
     return [*arm, *TRAINING, "--dataset", str(dataset), "--out", str(out)]
 
 
-def trained(dataset: Path, out: Path, *cell: Any, more: str = "") -> Record:
-    assert must(*arguments(dataset, out, *cell, more=more)).splitlines()[-1] == f"record: {out}"
+def trained(dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 32, more: str = "") -> Record:
+    assert must(*arguments(dataset, out, strategy, gpus, batch, more)).splitlines()[-1] == f"record: {out}"
     assert [path.name for path in out.parent.iterdir()] == [out.name], "the checkpoint has done its work"
     return read_record("training", out)
 
@@ -232,9 +232,12 @@ def in_float64(dataset: Path, folder: Path, strategy: str, gpus: int, batch: int
         "configuration": [strategy, gpus, batch], "seed": 1, "arm": "a", "settings": settings, "timeout_s": 60,
         "dataset": str(dataset), "checkpoint": str(folder / "checkpoint"),
     }  # fmt: skip
-    with signals_as_they_were(), helpers_for_workers():
-        with launcher.Workers("synchronised_worker", job, gpus, 0) as workers:
-            return workers.outcome(60, end_with_parent=False)
+    with (
+        signals_as_they_were(),
+        helpers_for_workers(),
+        Workers("synchronised_worker", job, gpus, 0) as workers,
+    ):
+        return workers.outcome(60, end_with_parent=False)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dpscale.plan.arms import REFERENCE_BATCH
 from dpscale.schemas.settings import TrainingSettings
@@ -52,7 +52,7 @@ def batch_growth(arm: TrainingSettings, epoch: int) -> int:
 
 def parameter_groups(
     arm: TrainingSettings, parameters: Iterable[tuple[str, Tensor]], dimensions: Mapping[str, int]
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Named parameters in groups of one weight decay and one `rate_factor`, the multiple of the rate they get.
 
     Batch-norm's weights and all biases are the parameters of one dimension.

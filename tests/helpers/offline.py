@@ -3,8 +3,33 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import Browser, Page
+
+Scheme = Literal["light", "dark"]
+TEXT_OUTSIDE_ITS_CHART = """
+() => [...document.querySelectorAll('svg')].flatMap(svg => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')]
+    .filter(text => {
+      const box = text.getBoundingClientRect();
+      return box.left < frame.left - 1 || box.right > frame.right + 1
+        || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+    })
+    .map(text => text.textContent);
+})
+"""
+LABELS_THAT_OVERLAP = """
+() => [...document.querySelectorAll('svg')].flatMap(svg => {
+  const boxes = [...svg.querySelectorAll('text')]
+    .map(text => [text.textContent, text.getBoundingClientRect()]);
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1;
+  const hides = (a, b) => meet(a, b) && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+  return boxes.flatMap(([one, a], at) =>
+    boxes.slice(at + 1).filter(([, b]) => hides(a, b)).map(([other]) => one + ' / ' + other));
+})
+"""
 
 
 def listen(page: Page) -> tuple[list[str], list[str]]:
@@ -18,7 +43,7 @@ def listen(page: Page) -> tuple[list[str], list[str]]:
 
 
 @contextmanager
-def loaded_offline(browser: Browser, file: Path, width: int, scheme: str, scripts: bool) -> Iterator[Page]:
+def loaded_offline(browser: Browser, file: Path, width: int, scheme: Scheme, scripts: bool) -> Iterator[Page]:
     """The page, which asked for nothing but itself and complained of nothing."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts, offline=True
