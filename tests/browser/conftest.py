@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,7 +12,9 @@ from playwright.sync_api import Browser, sync_playwright
 
 from dpscale.analyse.comparison import compare
 from dpscale.cli import main
+from dpscale.plan.cells import AnyCell
 from dpscale.present import comparison
+from shared import made_once
 from two_studies import side, slower, study
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
@@ -44,7 +47,11 @@ def width(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="session")
 def recorded_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the study in results/recorded, made as `make example` makes it, elsewhere."""
-    folder = tmp_path_factory.mktemp("recorded")
+    return made_once(tmp_path_factory, "recorded", lambda folder: _make_recorded(root, folder)) / "recorded.html"
+
+
+def _make_recorded(root: Path, folder: Path) -> None:
+    folder.mkdir()
     (folder / "config").symlink_to(root / "config")
     results = folder / "results/recorded"
     results.mkdir(parents=True)
@@ -58,14 +65,13 @@ def recorded_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         _run("audit", *published, "--out", "results/recorded/audit")
         _run("tables", *study, "--results", "results/recorded", "--out", "tables")
         _run("report", *study, "--tables", "tables", "--out", "recorded.html")
-    return folder / "recorded.html"
 
 
 @pytest.fixture(scope="session")
 def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study against one with a name that fits nowhere, fewer batches, and long facts about where it ran."""
 
-    def change(cell, record):
+    def change(cell: AnyCell, record: dict[str, Any]) -> None:
         slower(1.5, "ddp")(cell, record)
         record["hardware"]["host"] = "node-" + "x" * 120
         record["provenance"]["git_dirty"] = True

@@ -7,8 +7,6 @@ from offline import loaded_offline, wider_than
 from playwright.sync_api import Browser
 from test_page import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -11,8 +11,6 @@ from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
 
-pytestmark = pytest.mark.browser
-
 TEXT_OUTSIDE_ITS_CHART = """
 () => [...document.querySelectorAll('svg')].flatMap(svg => {
   const frame = svg.getBoundingClientRect();
