@@ -14,6 +14,7 @@ from dpscale.analyse.comparison import compare
 from dpscale.cli import main
 from dpscale.plan.cells import AnyCell
 from dpscale.present import comparison
+from shared import made_once
 from two_studies import side, slower, study
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
@@ -46,7 +47,11 @@ def width(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="session")
 def recorded_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the study in results/recorded, made as `make example` makes it, elsewhere."""
-    folder = tmp_path_factory.mktemp("recorded")
+    return made_once(tmp_path_factory, "recorded", lambda folder: _make_recorded(root, folder)) / "recorded.html"
+
+
+def _make_recorded(root: Path, folder: Path) -> None:
+    folder.mkdir()
     (folder / "config").symlink_to(root / "config")
     results = folder / "results/recorded"
     results.mkdir(parents=True)
@@ -60,7 +65,6 @@ def recorded_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         _run("audit", *published, "--out", "results/recorded/audit")
         _run("tables", *study, "--results", "results/recorded", "--out", "tables")
         _run("report", *study, "--tables", "tables", "--out", "recorded.html")
-    return folder / "recorded.html"
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,6 @@ from playwright.sync_api import Browser
 
 from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])

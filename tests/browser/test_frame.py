@@ -9,8 +9,6 @@ from playwright.sync_api import Browser, FrameLocator, Page, TimeoutError
 
 from offline import listen
 
-pytestmark = pytest.mark.browser
-
 WIDTH, HEIGHT = 1000, 700
 
 
@@ -70,10 +68,10 @@ def test_links_go_to_their_sections(frame: FrameLocator) -> None:
 def test_tables_can_be_downloaded_unless_the_frame_forbids_it(
     frame: FrameLocator, around: Page, request: pytest.FixtureRequest
 ) -> None:
-    for summary in frame.locator("summary").all():
-        if summary.is_visible():
-            summary.click()
-    link = frame.locator("a[download]:visible").first
+    link = frame.locator("a[download]").first
+    for summary in link.locator("xpath=ancestor::details/summary").all():
+        summary.click()
+    assert link.is_visible()
     if "[free]" in request.node.name:
         with around.expect_download() as download:
             link.click()

@@ -12,8 +12,6 @@ from playwright.sync_api import Browser, Page
 from dpscale.present.page import render
 from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
 def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -9,8 +9,6 @@ from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
 
-pytestmark = pytest.mark.browser
-
 ELEMENTS = """() => {
   const count = {};
   for (const element of document.querySelectorAll('*')) count[element.tagName] = (count[element.tagName] || 0) + 1;

@@ -51,8 +51,7 @@ def loaded_offline(browser: Browser, file: Path, width: int, scheme: Scheme, scr
     page = context.new_page()
     requests, complaints = listen(page)
     page.goto(file.as_uri())
-    for summary in page.locator("summary").all():
-        summary.click()
+    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
     assert [url for url in requests if not url.startswith("data:")] == [file.as_uri()]
     assert complaints == []
     yield page
