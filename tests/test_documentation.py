@@ -194,6 +194,7 @@ def test_numbers_of_the_method_are_those_of_the_code(root: Path, name: str, sent
     assert expected in (root / "docs/method.md").read_text()
 
 
+@pytest.mark.processes
 def test_the_code_cites_documents_that_are_there(root: Path) -> None:
     """Comments and messages of the code name documents; each is in the repository."""
     names = re.compile(r"(?<![\w/.])(?:[\w-]+/)*[\w-]+\.md\b")
