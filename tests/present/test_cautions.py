@@ -39,6 +39,12 @@ CASES = {
         tables(**SOUND, environments=[environment_row("A"), environment_row("B")]),
         "2 environments (A, B)",
     ),
+    "older versions": (
+        tables(
+            **SOUND, environments=[environment_row("A"), {**environment_row("B"), "older_measurements": "timing 1"}]
+        ),
+        "made records of environment B (timing 1)",
+    ),
     "single run": (
         tables(**{**SOUND, "times": [{**SOUND["times"][0], "runs": 1}]}),
         "in a single run: 1 of 1.",

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from dpscale.analyse import environments
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
+from dpscale.present.cautions import cautions
 from dpscale.records import collect as collecting
 from dpscale.records.collect import collect, differences
 from dpscale.records.outdated import find_outdated
@@ -35,7 +37,8 @@ def record(without: str = "", **settings: Any) -> dict[str, Any]:
 def second_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timing is measured in version 2, and tables can still read version 1."""
     versions = MappingProxyType({**VERSIONS, "timing": Version(2, frozenset({1}))})
-    monkeypatch.setattr(collecting, "VERSIONS", versions)
+    for module in (collecting, environments):
+        monkeypatch.setattr(module, "VERSIONS", versions)
 
 
 @pytest.mark.parametrize("name", STUDY.settings.names())
@@ -68,6 +71,11 @@ def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> Non
     assert set(collected.records) == set(plan(STUDY).timing)
     tables = build_tables(STUDY, collected)
     assert list(tables["environments"]["measurement_versions"]) == ["timing 1"]
+    assert list(tables["environments"]["older_measurements"]) == ["timing 1"]
+    assert (
+        "Older versions of the measurement made records of environment A (timing 1)."
+        in cautions(STUDY.values, tables)[0]
+    )
     assert set(tables["speedup"]["status"]) == {"ok"}
     outdated = find_outdated(STUDY, plan(STUDY), tmp_path)
     assert len(outdated.rejected_records) == len(plan(STUDY).timing)

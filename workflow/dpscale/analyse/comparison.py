@@ -84,7 +84,7 @@ SUBJECTS: dict[str, Subject] = {
 
 # Of `compared_environments`: what can be the same in two studies, and what says when and how much was measured.
 _ENVIRONMENT = ("device_model", "cpu_model", "links", *SOFTWARE, "dataset_sha256")
-_ORIGIN = ("hosts", "gpu_uuids", "git_commits", "git_dirty")
+_ORIGIN = ("hosts", "measurement_versions", "gpu_uuids", "git_commits", "git_dirty")
 _EXTENT = ("records", "first_started_at", "last_finished_at")
 PROPERTIES = (*_ENVIRONMENT, *_ORIGIN, *_EXTENT)
 
@@ -314,7 +314,7 @@ def _properties(tables: Tables) -> dict[str, str | None]:
     environment, records = tables["environments"].iloc[0], tables["records"]
     dirty = {str(value).lower() == "true" for value in records["git_dirty"].dropna()}
     found = {
-        **{name: environment[name] for name in (*_ENVIRONMENT, "hosts", "records")},
+        **{name: environment[name] for name in (*_ENVIRONMENT, "hosts", "measurement_versions", "records")},
         "gpu_uuids": joined(uuid for some in records["gpu_uuids"].dropna() for uuid in some.split("; ")),
         "git_commits": joined(commit[:12] for commit in records["git_commit"].dropna()),
         "git_dirty": ("yes" if True in dirty else "no") if dirty else None,

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpscale.plan.cells import AnyCell
 from dpscale.records.files import Record
+from dpscale.records.versions import VERSIONS
 from dpscale.vocabulary.quantities import SOFTWARE
 
 # NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
@@ -54,10 +55,19 @@ def rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> l
             "links": joined(_describe_link(link) for record in some for link in record["hardware"]["links"]),
             "hosts": joined(record["hardware"]["host"] for record in some),
             "records": len(some),
-            "measurement_versions": joined(f"{record['kind']} {record['measurement_version']}" for record in some),
+            "measurement_versions": joined(map(_version, some)),
+            "older_measurements": joined(_version(record) for record in some if _is_older(record)),
         }
         for letter, some in members.items()
     ]
+
+
+def _version(record: Record) -> str:
+    return f"{record['kind']} {record['measurement_version']}"
+
+
+def _is_older(record: Record) -> bool:
+    return bool(record["measurement_version"] != VERSIONS[record["kind"]].current)
 
 
 def joined(texts: Iterable[str | None]) -> str | None:

@@ -32,6 +32,7 @@ def of_records(tables: Tables, terms: Terms) -> list[str]:
     """The cautions about how things were measured."""
     found = (
         _single_run(tables),
+        _older_versions(tables),
         _no_interval(tables),
         _wide_intervals(tables, terms),
         _no_baseline(tables),
@@ -48,6 +49,17 @@ def of_records(tables: Tables, terms: Terms) -> list[str]:
 
 def _synthetic(terms: Terms) -> str | None:
     return "The images are synthetic: noise of the same shape, no real photographs." if terms.synthetic else None
+
+
+def _older_versions(tables: Tables) -> str | None:
+    older = [row for row in words.rows(tables["environments"]) if words.is_known(row["older_measurements"])]
+    if not older:
+        return None
+    named = words.listed([f"{row['environment']} ({row['older_measurements']})" for row in older])
+    return (
+        f"Older versions of the measurement made records of environment {named}. They are shown as what they are, and "
+        "never pooled with newer ones."
+    )
 
 
 def _memorised(tables: Tables, terms: Terms) -> str | None:

@@ -44,6 +44,7 @@ def _facts(row: Row, tables: Tables, terms: Terms) -> EnvironmentFacts:
         ("CPU", words.text(row["cpu_model"])),
         ("Software", _software(row)),
         ("Hosts", words.text(row["hosts"])),
+        ("Older versions of the measurement", words.text(row["older_measurements"])),
     ]
     name = f"Environment {row['environment']}"
     return EnvironmentFacts(name, [Fact(name, value) for name, value in facts if value != words.ABSENT])

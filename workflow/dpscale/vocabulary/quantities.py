@@ -727,7 +727,10 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 _text("hosts", "Hosts", "Names of the hosts."),
                 RECORDS,
             ),
-            *_on_disk(_text("measurement_versions", "Versions", "Versions of the clocked code, by kind of record.")),
+            *_on_disk(
+                _text("measurement_versions", "Versions", "Versions of the clocked code, by kind of record."),
+                _text("older_measurements", "Older versions", "Those of them that are measured no more."),
+            ),
         ),
         "records": (
             *_on_disk(
