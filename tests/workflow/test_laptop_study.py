@@ -30,10 +30,10 @@ def test_make_report_measures_the_laptop_study_and_then_nothing(
     page = clone.folder / "report/laptop.html"
     assert laptop_report.splitlines()[0] == "0 CUDA GPUs here; the study is config/laptop.yaml"
     assert laptop_report.splitlines()[-1] == f"The page: {page}"
-    assert re.search(r"^ddp +2 +128 +ok +[\d.]+ \[", laptop_report, re.MULTILINE)
+    assert re.search(r"^ddp +2 +64 +ok +[\d.]+ \[", laptop_report, re.MULTILINE)
     assert "not available" in laptop_report
     records = sorted(results.glob("*/**/run-*.json"))
-    assert len(records) == 12 + 1 + 3, "timing, collectives, communication"
+    assert len(records) == 10 + 1 + 2, "timing, collectives, communication"
     trainings = sorted(results.glob("training/*/seed-*.json"))
     assert len(trainings) == 3 * 2, "arms, seeds"
     assert not list(results.glob("training/**/*.checkpoint"))
@@ -54,7 +54,7 @@ def facts(results: Path) -> Record:
 
 @pytest.fixture
 def steps(results: Path) -> list[Record]:
-    """Every record of communication: ddp on 2 workers, at three batches."""
+    """Every record of communication: ddp on 2 workers, at two batches."""
     return [read_record("communication", path) for path in sorted(results.glob("communication/**/run-*.json"))]
 
 
@@ -92,7 +92,7 @@ def test_collectives_go_up_to_64_mib(results: Path) -> None:
 def test_arms_are_trained_by_their_own_settings(results: Path) -> None:
     arms = {path.parent.name: read_record("training", path) for path in results.glob("training/*/seed-1.json")}
     assert {name: record["settings"]["optimiser"] for name, record in arms.items()} == {
-        "b32": "sgd", "b256": "sgd", "b256-warm": "nesterov",
+        "b32": "sgd", "b128": "sgd", "b128-warm": "nesterov",
     }  # fmt: skip
     assert {len(record["epochs"]) for record in arms.values()} == {2}
-    assert [arms["b256-warm"]["settings"][key] for key in ("schedule", "set_epoch")] == ["one_cycle", False]
+    assert [arms["b128-warm"]["settings"][key] for key in ("schedule", "set_epoch")] == ["one_cycle", False]

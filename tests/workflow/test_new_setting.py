@@ -89,7 +89,7 @@ def test_one_line_is_a_new_setting(grown: Project, root: Path, tmp_path: Path) -
 
     assert grown.planned() == {}, "a setting with its default is no reason to make anything again"
 
-    again, not_again = printed(grown, "-c", MEASURED_AGAIN, str(tmp_path), also=[root / "tests"]).splitlines()
+    again, not_again = printed(grown, "-c", MEASURED_AGAIN, str(tmp_path), also=[root / "tests/helpers"]).splitlines()
     assert again.split() == ["communication", "timing", "training"]
     assert not_again.split() == ["collectives"]
 

@@ -31,12 +31,13 @@ class Checkpoint:
         """
         try:
             saved = torch.load(self.path, map_location="cpu", weights_only=True)
-            found, state = {**self.defaults, **saved["identity"]}, saved["state"]
+            found, state = saved["identity"], saved["state"]
         except FileNotFoundError:
             return None
         except (RuntimeError, EOFError, OSError, KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise MeasurementError(f"{self.path}: is no checkpoint, or damaged ({reason}). Delete it") from error
+        found = {**found, **{key: value for key, value in self.defaults.items() if key not in found}}
         differing = [
             f"{key} is {found.get(key)}, here it is {self.identity.get(key)}"
             for key in (found | self.identity)
