@@ -79,7 +79,8 @@ PYTEST := $(BIN)/python -m pytest
 IN_TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: $(READY)  ## Run the tests that start no process, no browser and no Snakemake (1 min)
-	$(PYTEST) $(IN_TWO) --hypothesis-profile quick -m "not (processes or snakemake or browser or slurm or gpu or slow)"
+	$(PYTEST) $(IN_TWO) --hypothesis-profile quick -m "not (processes or snakemake or browser or slurm or gpu or slow)" \
+		--ignore tests/browser --ignore tests/slurm --ignore tests/gpu
 
 # Where there are GPUs, nothing else may run beside the tests that time them.
 test: $(READY) tools  ## Run every test that this machine can run, but for Slurm's (8 min)

@@ -17,6 +17,9 @@ from h200_study import VALUES, collected
 from record_factory import write
 from two_studies import slower
 
+# Whole pages, again and again.
+pytestmark = pytest.mark.slow
+
 
 def as_it_was(cell: AnyCell, record: dict[str, Any]) -> None:
     """No change."""

@@ -68,6 +68,7 @@ def test_text_of_charts_is_inside_and_apart(
     page.close()
 
 
+@pytest.mark.slow
 def test_the_page_of_the_recorded_study_is_small(recorded_file: Path) -> None:
     assert recorded_file.stat().st_size < 400_000
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,18 @@ def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 def from_csv(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
     """These rows and no others, as they come back from a CSV file."""
+    return _from_csv(name, rows) if rows else _empty(name).copy()
+
+
+def _from_csv(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=COLUMNS[name])
     return read_table(io.StringIO(frame.to_csv(index=False)))
+
+
+@cache
+def _empty(name: str) -> pd.DataFrame:
+    """Most tables of a test are empty: they are read once."""
+    return _from_csv(name, [])
 
 
 def around(name: str, value: float, spread: float = 0.01) -> dict[str, float]:

@@ -14,6 +14,9 @@ from page_tables import audited, h200, study
 from dpscale.present.chart_files import charts_of, heading_of, write_charts
 from dpscale.present.page import render
 
+# Whole pages, again and again.
+pytestmark = pytest.mark.slow
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

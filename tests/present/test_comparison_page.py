@@ -11,6 +11,9 @@ from dpscale.plan.study import Study
 from dpscale.present.comparison import render, verdict, warnings
 from two_studies import Change, compared, side, slower, study
 
+# Whole pages, again and again.
+pytestmark = pytest.mark.slow
+
 
 def told(change: Change | None = None, of: Study | None = None) -> str:
     found = verdict(compared(change, of))

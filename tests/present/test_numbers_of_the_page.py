@@ -29,6 +29,9 @@ from dpscale.present.page import render
 from dpscale.records.collect import collect
 from dpscale.vocabulary.quantities import KIB, MIB, PERCENT, TABLES
 
+# Whole pages, again and again.
+pytestmark = pytest.mark.slow
+
 TEMPLATE = Path(page_module.__file__).parent / "template/page.html.j2"
 NUMBER = re.compile(r"[−+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[−+-]?\d+)?")
 # What a number stands beside: brackets, units that follow at once, the end of a sentence.

@@ -34,6 +34,9 @@ from dpscale.analyse.columns import COLUMNS
 from dpscale.analyse.tables import with_names
 from dpscale.present.page import render
 
+# Whole pages, again and again.
+pytestmark = pytest.mark.slow
+
 VOID = {"meta", "link", "br"}
 # Elements without an end tag that end where another begins, or, the last of them, where their table's body ends.
 ENDED_BY = {"td": ["td"], "tr": ["td", "tr"], "/tbody": ["td", "tr"]}
