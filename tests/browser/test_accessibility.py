@@ -51,14 +51,19 @@ def opened(browser: Browser, file: Path, width: int, scheme: Scheme) -> Page:
     return page
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["recorded_file", "compared_file"])
-def test_axe_finds_nothing(
-    browser: Browser, request: pytest.FixtureRequest, kind: str, width: int, scheme: Scheme
-) -> None:
-    page = opened(browser, request.getfixturevalue(kind), width, scheme)
-    found = Axe().run(page, options=OPTIONS[scheme]).response["violations"]
+@pytest.fixture(scope="module", params=["recorded_file", "compared_file"])
+def resized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page that is opened once, and then shown at every width in every scheme."""
+    page = opened(browser, request.getfixturevalue(request.param), 1200, "light")
+    yield page
     page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(resized: Page, width: int, scheme: Scheme) -> None:
+    resized.set_viewport_size({"width": width, "height": 900})
+    resized.emulate_media(color_scheme=scheme)
+    found = Axe().run(resized, options=OPTIONS[scheme]).response["violations"]
     assert [(one["id"], one["help"], [node["html"] for node in one["nodes"]][:5]) for one in found] == []
 
 
