@@ -302,7 +302,7 @@ def test_what_slurm_will_never_run_is_said_at_once(
     assert "Slurm will not run these jobs; nothing was submitted" in done.stdout
     assert "GPUs gpu:v100:2" in done.stdout
     assert "your accounts: physics" in done.stdout
-    assert "Mend config/cluster.yaml" in done.stdout
+    assert "Correct config/cluster.yaml" in done.stdout
     assert not project.jobs()
     assert not (project.folder / ".snakemake/locks").exists() or not list(
         (project.folder / ".snakemake/locks").iterdir()
