@@ -59,14 +59,17 @@ class StepWorker(Worker):
     def build(self) -> tuple[nn.Module, Optimizer]:
         """The network as its strategy trains it, on this rank's devices, and its optimiser."""
         parallel = parallelise(self.build_network(), self.configuration.strategy, self.devices)
+        return parallel, self.optimiser_of(parallel)
+
+    def optimiser_of(self, network: nn.Module) -> Optimizer:
+        """The optimiser of the cell's settings, for all parameters of `network`."""
         settings = self.settings
-        optimiser = torch.optim.SGD(
-            parallel.parameters(),
+        return torch.optim.SGD(
+            network.parameters(),
             lr=settings.learning_rate,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
         )
-        return parallel, optimiser
 
     def build_network(self) -> nn.Module:
         """The plain network on this rank's first device, with the weights of the cell's seed."""
