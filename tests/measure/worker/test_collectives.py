@@ -71,6 +71,7 @@ def test_the_isolated_step_is_the_sum_of_its_messages(collectives: dict[str, Any
     isolated = isolated_step_s("ddp", 2, 64, facts, links)
     assert isolated is not None
     alone = [links.collectives["allreduce", bucket["bytes"]].value for bucket in facts["ddp_buckets"]]
+    alone += [links.collectives["broadcast", size].value for size in facts["ddp_broadcast_bytes"]]
     assert isolated.value == pytest.approx(sum(alone))
     assert isolated_step_s("dp", 2, 64, facts, links) is None, "copies between GPUs were not measured here"
 

@@ -25,8 +25,8 @@ class Version:
 VERSIONS: Mapping[str, Version] = MappingProxyType(
     {
         "timing": Version(2, still_readable=frozenset({1})),
-        "communication": Version(1),
-        "collectives": Version(1),
+        "communication": Version(2, still_readable=frozenset({1})),
+        "collectives": Version(2, still_readable=frozenset({1})),
         "training": Version(1),
     }
 )

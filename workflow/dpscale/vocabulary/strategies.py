@@ -43,7 +43,9 @@ class Strategy:
         return (gpus > 1) == self.is_parallel
 
     def messages_of_step(self, network: Mapping[str, Any]) -> list[tuple[str, int]]:
-        """The collectives of one step as operation and bytes, by the `network`'s facts."""
+        """The collectives of one step as operation and bytes, by the `network`'s facts. Older facts do not have DDP's
+        broadcasts: its buffers are then one message."""
+        network = {"ddp_broadcast_bytes": [network["buffer_bytes"]], **network}
         return [
             (operation, int(size["bytes"] if isinstance(size, Mapping) else size))
             for operation, key in self.messages
@@ -90,7 +92,7 @@ _ROWS = (
         sends_inputs=False,
         all_ranks_send_alike=True,
         message_name="DDP's bucket",
-        messages=(("allreduce", "ddp_buckets"),),
+        messages=(("broadcast", "ddp_broadcast_bytes"), ("allreduce", "ddp_buckets")),
         colour=("#007A5A", "#3ECFA3"),
     ),
 )

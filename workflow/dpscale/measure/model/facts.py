@@ -36,6 +36,7 @@ def describe_network(settings: NetworkSettings, out: Path) -> Record:
         "flop_per_image": {"forward": forward, "forward_backward": both},
         "dp_broadcast_bytes": [*_chunks(list(network.parameters())), *_chunks(list(network.buffers()))],
         "dp_reduce_bytes": _chunks(list(network.parameters())),
+        "ddp_broadcast_bytes": _of_types(list(network.buffers())),
         "ddp_buckets": ddp_buckets(network),
     }
     write_record("network", out, facts)
@@ -107,3 +108,12 @@ def _chunks(tensors: list[torch.Tensor]) -> list[int]:
     return [
         sum(tensor.numel() * tensor.element_size() for tensor in chunk) for chunk in _take_tensors(tensors, CHUNK_BYTES)
     ]
+
+
+def _of_types(tensors: list[torch.Tensor]) -> list[int]:
+    """Bytes of the pieces that DDP broadcasts these tensors in, before every forward pass: one for each type of number,
+    as long as they are smaller than DDP's limit of 250 MiB."""
+    sizes: dict[torch.dtype, int] = defaultdict(int)
+    for tensor in tensors:
+        sizes[tensor.dtype] += tensor.numel() * tensor.element_size()
+    return list(sizes.values())

@@ -1,9 +1,11 @@
 """The strategies as wrappers of torch, by their names in `dpscale.vocabulary.strategies`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from dpscale.errors import StrategyError
@@ -35,3 +37,27 @@ def bucket_bytes(network: DistributedDataParallel) -> list[int]:
     """
     sizes = str(network._get_ddp_logging_data()["rebuilt_bucket_sizes"])
     return [int(size) for size in sizes.split(",") if size.strip()]
+
+
+class PersistentReplicas(DataParallel[nn.Module]):
+    """DataParallel without replication and without the sum of gradients: every device has a replica that stays.
+
+    The replica of the first device is the network itself. The others' gradients stay with them, and are those of the
+    last step alone, as in DataParallel; nothing updates their weights.
+    """
+
+    def __init__(self, network: nn.Module, devices: Devices):
+        super().__init__(network, device_ids=list(devices))
+        # In a tuple: a list of modules would make their parameters this module's own.
+        self._replicas = (network, *(deepcopy(network).to(device) for device in devices[1:]))
+
+    def replicate(self, module: nn.Module, device_ids: Sequence[int | torch.device]) -> list[Any]:
+        for replica in self._replicas[1:]:
+            replica.zero_grad()
+        return list(self._replicas)
+
+    def apply_apart(self, images: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs of all replicas, each on its device, from `images` that are on them; a thread drives each."""
+        replicas = self.replicate(self.module, self.device_ids)
+        outputs: list[Tensor] = self.parallel_apply(replicas, [(own,) for own in images], [{} for _ in images])
+        return outputs

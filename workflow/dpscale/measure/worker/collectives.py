@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
@@ -19,9 +20,12 @@ WARM_UP_CALLS = 5
 REPEATS = (3, 10)
 BUDGET_S = 0.1
 PEER_COPY_BYTES = 256 * 2**20
-# Clock cycles that a GPU waits per call that is queued meanwhile: about 0.1 ms, some three times what queueing a call
-# takes.
-CYCLES_PER_CALL = 200_000
+# A GPU is held so long that all calls can be queued meanwhile: at first three times as long as queueing took before.
+# Where a hold ended too early, it is doubled, up to a limit.
+HOLD_SHARE = 3
+HOLD_LIMIT_S = 1.0
+# A GPU waits in cycles. Its clock is not known exactly; none is faster.
+CYCLES_PER_S = 3e9
 ELEMENT_BYTES = 4
 # Small whole numbers, whose sums are exact in float32. A prime: no rank's share repeats another's.
 PATTERN = 251
@@ -40,6 +44,7 @@ class CollectivesWorker(Worker):
         gpus = int(job["gpus"])
         super().__init__(job, rank, job["settings"]["device"], gpus, gpus)
         self.messages = job["messages"]
+        self.meeting = torch.zeros(1, device=self.device)
         self.collectives: list[dict[str, Any]] = []
         self.peer_copies: list[dict[str, Any]] = []
 
@@ -59,37 +64,70 @@ class CollectivesWorker(Worker):
             share * self.workers if operation in ("reduce_scatter", "all_gather") else message_bytes // ELEMENT_BYTES
         )
         collective = Collective(operation, elements, self.rank, self.workers, self.device)
-        self._seconds_per_call(collective.call, WARM_UP_CALLS)
-        once_s = max(gather(self._seconds_per_call(collective.call, WARM_UP_CALLS), self.workers))
-        calls = max(1, min(CALLS, round(BUDGET_S / REPEATS[1] / once_s)))
-        repeats = max(REPEATS[0], min(REPEATS[1], round(BUDGET_S / calls / once_s)))
-        seconds = slowest([self._seconds_per_call(collective.call, calls) for _ in range(repeats)], self.workers)
+        self._time_calls(collective.call, WARM_UP_CALLS, hold_s=0.0)
+        queued_s = self._time_calls(collective.call, WARM_UP_CALLS, hold_s=0.0).queued_s
+        once = self._time_held(collective.call, WARM_UP_CALLS, HOLD_SHARE * queued_s)
+        calls = max(1, min(CALLS, round(BUDGET_S / REPEATS[1] / once.seconds)))
+        repeats = max(REPEATS[0], min(REPEATS[1], round(BUDGET_S / calls / once.seconds)))
+        hold_s = HOLD_SHARE * once.queued_s * calls / WARM_UP_CALLS
+        timed = []
+        for _ in range(repeats):
+            timed.append(self._time_held(collective.call, calls, hold_s))
+            hold_s = timed[-1].hold_s
         correct = all(gather(collective.is_correct(), self.workers))
-        self.report(f"{operation} of {elements * ELEMENT_BYTES:,} bytes: {min(seconds) * 1e6:,.1f} us")
+        fastest_s = min(one.seconds for one in timed)
+        self.report(f"{operation} of {elements * ELEMENT_BYTES:,} bytes: {fastest_s * 1e6:,.1f} us")
         if not correct:
             raise MeasurementError(f"{operation} of {elements * ELEMENT_BYTES} bytes gave a wrong result")
-        return {"operation": operation, "bytes": elements * ELEMENT_BYTES, "calls": calls, "seconds": seconds}
+        return {
+            "operation": operation,
+            "bytes": elements * ELEMENT_BYTES,
+            "calls": calls,
+            "seconds": [one.seconds for one in timed],
+            "hold_s": [one.hold_s for one in timed] if self.on_gpu else None,
+            "held": [one.held for one in timed] if self.on_gpu else None,
+        }
 
-    def _seconds_per_call(self, call: Call, calls: int) -> float:
-        """Mean time of `calls` calls in a row, in seconds. On a GPU by the device's clock, with all calls queued
-        beforehand: the time that Python takes to launch them is not counted."""
+    def _time_held(self, call: Call, calls: int, hold_s: float) -> "Timed":
+        """The calls, all of them queued before the first one runs, as far as holding the GPU for long enough can do it.
+        All ranks come to the same decisions."""
+        hold_s = min(hold_s, HOLD_LIMIT_S)
+        timed = self._time_calls(call, calls, hold_s)
+        while not timed.held and hold_s < HOLD_LIMIT_S:
+            hold_s = min(2 * hold_s, HOLD_LIMIT_S)
+            timed = self._time_calls(call, calls, hold_s)
+        return timed
+
+    def _time_calls(self, call: Call, calls: int, hold_s: float) -> "Timed":
+        """Mean time of `calls` calls in a row, in seconds. On a GPU by the device's clock, and after a wait of `hold_s`
+        in which the calls are queued: the time that Python takes to launch them is then not counted."""
         if not self.on_gpu:
             gather(0.0, self.workers)
             start = time.perf_counter()
             for _ in range(calls):
                 call()
-            return (time.perf_counter() - start) / calls
+            return self._of_slowest((time.perf_counter() - start) / calls, 0.0, 0.0, held=True)
         start_event, end_event = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        released = torch.cuda.Event()
         torch.cuda.synchronize()
         gather(0.0, self.workers)
-        torch.cuda._sleep(CYCLES_PER_CALL * (calls + 1))
-        call()  # after this call all ranks are at the same point
+        torch.cuda._sleep(round(hold_s * CYCLES_PER_S))
+        released.record()
+        start = time.perf_counter()
+        # After this one all ranks are at the same point. Not so after a broadcast or a reduce: who sends does not wait.
+        dist.all_reduce(self.meeting)
         start_event.record()
         for _ in range(calls):
             call()
         end_event.record()
+        queued_s = time.perf_counter() - start
+        held = not released.query()
         end_event.synchronize()
-        return float(start_event.elapsed_time(end_event)) * 1e-3 / calls
+        return self._of_slowest(start_event.elapsed_time(end_event) * 1e-3 / calls, queued_s, hold_s, held)
+
+    def _of_slowest(self, seconds: float, queued_s: float, hold_s: float, held: bool) -> "Timed":
+        slowest_s, longest_s, not_held = slowest([seconds, queued_s, float(not held)], self.workers)
+        return Timed(slowest_s, longest_s, hold_s, held=not not_held)
 
     def _peer_copies(self) -> Iterator[dict[str, Any]]:
         """Copies from every GPU to every other, one at a time. Rank 0 sees all GPUs and makes them; the others wait."""
@@ -97,6 +135,17 @@ class CollectivesWorker(Worker):
             for source, target in permutations(range(self.workers), 2):
                 yield _peer_copy(source, target)
         gather(0.0, self.workers)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Calls in a row: mean seconds of one, and seconds until all were queued, both of the slowest rank; and whether
+    every rank was held until then, for which it waited `hold_s`."""
+
+    seconds: float
+    queued_s: float
+    hold_s: float
+    held: bool
 
 
 class Collective:

@@ -68,6 +68,7 @@ class StepWorker(Worker):
         return network, self.optimiser_of(network)
 
     def optimiser_of(self, network: nn.Module) -> Optimizer:
+        """The optimiser of the cell's settings, for all parameters of `network`."""
         settings = self.settings
         return torch.optim.SGD(
             network.parameters(),
