@@ -212,7 +212,7 @@ CHANGES = {
     "scopes": (("scopes",), ["end_to_end"]),
     "warmup_epochs": (("epochs", "warmup"), 2),
     "timed_epochs": (("epochs", "timed"), 4),
-    "budget_s": (("epochs", "budget_s"), 7.5),
+    "baseline": (("baseline",), "own_cells"),
     "loader_workers": (("dataset", "loader_workers"), 5),
 }
 

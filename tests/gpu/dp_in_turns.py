@@ -19,12 +19,13 @@ from dpscale.plan.study import Study
 def main(gpus: int, batch: int, images: int, folder: str, epochs: int) -> None:
     study = Study({"study": "clock", "dataset": {"source": "synthetic", "images": images}})
     job = {"configuration": ["dp", gpus, batch], "seed": 1, "settings": study.settings.to_json()}
+    job["baseline_at_global_batch"] = False
     worker = TimingWorker({**job, "dataset": folder, "folder": tempfile.mkdtemp(), "timeout_s": 600}, rank=0)
     worker.prepare()
     network, optimiser = worker.build()
     step = training_step(network, optimiser, worker.device, worker.memory_format)
     timer = EpochTimer(worker.devices, worker.workers)
-    batches = worker.batches("compute")
+    batches = worker.preloaded()
 
     def bare() -> None:
         bare_s.append(bare_epoch(network, optimiser, batches, worker.devices))

@@ -43,7 +43,7 @@ def run(*arguments: str, gpus: int | None = None) -> str:
 
 
 def cell_epochs(strategy: str, gpus: int, batch: int, dataset: Path, out: Path) -> list[float]:
-    cell = f"--strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --scopes compute --budget-s 600"
+    cell = f"--strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --scopes compute --baseline own_cells"
     images = f"--dataset-source synthetic --epoch-images {IMAGES[batch]} --timed-epochs {EPOCHS}"
     run("-m", "dpscale", "time", *cell.split(), *images.split(), "--dataset", str(dataset), "--out", str(out))
     epochs: list[float] = json.loads(out.read_text())["scopes"]["compute"]["epoch_s"]

@@ -33,10 +33,14 @@ def record(without: str = "", **settings: Any) -> dict[str, Any]:
     return {**whole, "settings": {name: value for name, value in named.items() if name != without}}
 
 
+OLDER = VERSIONS["timing"].current
+NEWER = OLDER + 1
+
+
 @pytest.fixture
-def second_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timing is measured in version 2, and tables can still read version 1."""
-    versions = MappingProxyType({**VERSIONS, "timing": Version(2, frozenset({1}))})
+def newer_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timing is measured in another version than the records', and tables can still read theirs."""
+    versions = MappingProxyType({**VERSIONS, "timing": Version(NEWER, frozenset({OLDER}))})
     for module in (collecting, environments):
         monkeypatch.setattr(module, "VERSIONS", versions)
 
@@ -63,26 +67,26 @@ def test_a_setting_that_is_not_known_may_have_changed_the_number() -> None:
     ]
 
 
-@pytest.mark.usefixtures("second_version")
+@pytest.mark.usefixtures("newer_version")
 def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> None:
     for cell in plan(STUDY).timing:
         write(tmp_path, cell, timing_record(cell, STUDY.settings, [1.0, 1.1]))
     collected = collect(tmp_path, plan(STUDY).timing, STUDY.settings)
     assert set(collected.records) == set(plan(STUDY).timing)
     tables = build_tables(STUDY, collected)
-    assert list(tables["environments"]["measurement_versions"]) == ["timing 1"]
-    assert list(tables["environments"]["older_measurements"]) == ["timing 1"]
+    assert list(tables["environments"]["measurement_versions"]) == [f"timing {OLDER}"]
+    assert list(tables["environments"]["older_measurements"]) == [f"timing {OLDER}"]
     assert (
-        "Older versions of the measurement made records of environment A (timing 1)."
+        f"Older versions of the measurement made records of environment A (timing {OLDER})."
         in cautions(STUDY.values, tables)[0]
     )
     assert set(tables["speedup"]["status"]) == {"ok"}
     outdated = find_outdated(STUDY, plan(STUDY), tmp_path)
     assert len(outdated.rejected_records) == len(plan(STUDY).timing)
-    assert "measurement_version is 1, this dpscale measures 2" in outdated.reasons[0]
+    assert f"measurement_version is {OLDER}, this dpscale measures {NEWER}" in outdated.reasons[0]
 
 
-@pytest.mark.usefixtures("second_version")
+@pytest.mark.usefixtures("newer_version")
 def test_an_older_measurement_may_have_had_other_settings() -> None:
     assert differences(record(turbo=True), CELL, STUDY.settings, older_too=True) == []
     assert "precision is bfloat16, the study says float32" in differences(
@@ -90,21 +94,21 @@ def test_an_older_measurement_may_have_had_other_settings() -> None:
     )
 
 
-@pytest.mark.usefixtures("second_version")
+@pytest.mark.usefixtures("newer_version")
 def test_a_version_that_tables_cannot_read_is_not_used(tmp_path: Path) -> None:
     write(tmp_path, CELL, {**record(), "measurement_version": 0})
     assert "measurement_version is 0" in collect(tmp_path, [CELL], STUDY.settings).rejected[CELL]
 
 
-@pytest.mark.usefixtures("second_version")
+@pytest.mark.usefixtures("newer_version")
 def test_versions_are_never_pooled(tmp_path: Path) -> None:
     for cell in plan(STUDY).timing:
         # Run 1 is measured anew, twice as fast.
-        version, epoch_s = (2, [1.0, 1.1]) if cell.run == 1 else (1, [2.0, 2.2])
+        version, epoch_s = (NEWER, [1.0, 1.1]) if cell.run == 1 else (OLDER, [2.0, 2.2])
         measured = timing_record(cell, STUDY.settings, epoch_s)
         write(tmp_path, cell, {**measured, "measurement_version": version})
     tables = build_tables(STUDY, collect(tmp_path, plan(STUDY).timing, STUDY.settings))
-    assert set(tables["environments"]["measurement_versions"]) == {"timing 1", "timing 2"}
+    assert set(tables["environments"]["measurement_versions"]) == {f"timing {OLDER}", f"timing {NEWER}"}
     times = tables["times"][tables["times"]["strategy"] == "ddp"]
     assert list(times["runs"]) == [1, 1]
     assert sorted(times["epoch_s"]) == pytest.approx([1.05, 2.1])

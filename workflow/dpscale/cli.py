@@ -170,6 +170,11 @@ ending_options = _with(
 
 @main.command()
 @configuration_options(*STRATEGIES)
+@click.option(
+    "--baseline-at-global-batch",
+    is_flag=True,
+    help="Time the plain module at the global batch too, where it fits: the baseline of strong scaling.",
+)
 @ending_options
 @setting_options(TimingSettings)
 def time(
@@ -178,6 +183,7 @@ def time(
     batch_per_gpu: int,
     run: int,
     dataset: Path,
+    baseline_at_global_batch: bool,
     timeout_s: float,
     end_with_parent: bool,
     out: Path,
@@ -192,7 +198,8 @@ def time(
     from dpscale.measure.launch.job import Run
 
     cell = TimingCell(Configuration(strategy, gpus, batch_per_gpu), run)
-    record = time_cell(cell, TimingSettings.from_json(settings), dataset, Run(timeout_s, end_with_parent, out))
+    run_of_cell = Run(timeout_s, end_with_parent, out)
+    record = time_cell(cell, TimingSettings.from_json(settings), dataset, baseline_at_global_batch, run_of_cell)
     for scope, result in record["scopes"].items():
         click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
     _print_written(record, out)

@@ -121,6 +121,10 @@ def configuration(wildcards):
     return Configuration(wildcards.strategy, int(wildcards.gpus), int(wildcards.batch_per_gpu))
 
 
+def is_in_strong_series(wildcards):
+    return configuration(wildcards).global_batch in STUDY["strong_scaling_global_batch"]
+
+
 def only_to_measure(source, record):
     """`source` as the only input of cells with a `record`: its file time is ignored. Where it is to be made, it is an
     input of the cells that are to be measured, and of no others.

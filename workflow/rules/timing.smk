@@ -18,9 +18,10 @@ rule time:
     params:
         prefix=CLUSTER.command_prefix,
         settings=STUDY.settings.options(),
+        strong=lambda wildcards: "--baseline-at-global-batch" if is_in_strong_series(wildcards) else "",
         folder=DATASET,
         measurement_version=VERSIONS["timing"].current,
     shell:
         "exec {params.prefix}dpscale time --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
-        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s}"
+        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} --dataset {params.folder:q} {params.strong} {params.settings} --timeout-s {resources.timeout_s}"
         " --out {output:q} > {log} 2>&1"

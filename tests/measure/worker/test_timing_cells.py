@@ -3,6 +3,7 @@
 How cells end whose workers fail, hang or are killed: launch/test_workers.py.
 """
 
+import json
 import os
 import shlex
 import shutil
@@ -18,6 +19,7 @@ import torch
 from command_line import dpscale, must
 from dpscale.measure.launch import cells
 from dpscale.measure.worker.timing import TimingWorker
+from dpscale.plan.study import Study
 from dpscale.records.files import read_record
 from processes import alive, started_by
 from project import wait_for
@@ -27,8 +29,7 @@ pytestmark = pytest.mark.processes
 
 IMAGES = 256
 SETTINGS = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES} --loader-workers 1".split()
-# One epoch of one scope, after which no time is left for the eight others.
-NO_TIME = "--scopes compute --timed-epochs 9 --budget-s 0.0001"
+WITHOUT_BASELINE = "--scopes compute --baseline own_cells --timed-epochs 1"
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +54,16 @@ def started(*arguments_of_cell: Any, **options: Any) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """A single and a ddp cell, and one that has no time, measured once for all tests that look at a record.
+    """A single and a ddp cell, and one without a baseline, measured once for all tests that look at a record.
 
     They run at once, as the cells of several jobs on one node.
     """
     folder = tmp_path_factory.mktemp("records")
-    kinds = {"single": ("single", 1, 100, ""), "ddp": ("ddp", 2, 100, ""), "hurried": ("ddp", 2, 100, NO_TIME)}
+    kinds = {
+        "single": ("single", 1, 100, ""),
+        "ddp": ("ddp", 2, 100, "--baseline-at-global-batch"),
+        "without": ("ddp", 2, 100, WITHOUT_BASELINE),
+    }
     processes = {name: started(dataset, folder / f"{name}.json", *cell) for name, cell in kinds.items()}
     printed = {name: process.communicate()[0] for name, process in processes.items()}
     assert {name: process.returncode for name, process in processes.items()} == dict.fromkeys(kinds, 0), printed
@@ -81,7 +86,7 @@ def test_a_record_holds_every_epoch_and_step(
         for epoch_s, ranks, step_s in zip(
             result["epoch_s"], result["rank_epoch_s"], result["step_s_median"], strict=True
         ):
-            assert max(ranks) <= epoch_s
+            assert max(ranks) == epoch_s
             assert full * step_s <= 1.05 * epoch_s
     timed = sum(sum(result["epoch_s"]) for result in record["scopes"].values())
     assert record["epochs_total_s"] > timed  # the warm-up is inside
@@ -99,7 +104,7 @@ def test_where_and_by_which_code_it_was_measured(records: dict[str, dict[str, An
     assert records["ddp"]["software"]["nccl"] is None  # no guess for what was not used
 
 
-@pytest.mark.parametrize("name", ["single", "ddp", "hurried"])
+@pytest.mark.parametrize("name", ["single", "ddp", "without"])
 def test_the_command_in_a_record_measures_the_same_cell(
     records: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -119,8 +124,82 @@ def test_the_command_in_a_record_measures_the_same_cell(
     assert settings.to_json() == records[name]["settings"]
 
 
-def test_a_time_budget_still_allows_one_epoch(records: dict[str, dict[str, Any]]) -> None:
-    assert {scope: len(result["epoch_s"]) for scope, result in records["hurried"]["scopes"].items()} == {"compute": 1}
+def test_a_parallel_cell_holds_its_own_baseline_before_and_after(records: dict[str, dict[str, Any]]) -> None:
+    """At its own batch, with the steps of one worker, and at the global batch."""
+    alone = records["ddp"]["alone"]
+    assert [(item["batch_per_gpu"], item["status"]) for item in alone] == [(100, "ok"), (200, "ok")]
+    for item, full_steps in zip(alone, (2, 1), strict=True):
+        assert item["scopes"].keys() == {"compute", "end_to_end"}
+        for scope, halves in item["scopes"].items():
+            assert halves.keys() == {"before", "after"}
+            for half in halves.values():
+                assert len(half["epoch_s"]) == 1  # half of two
+                assert half["rank_epoch_s"] == [half["epoch_s"]]
+                assert half["full_steps_per_epoch"] == full_steps
+                assert half["loader_processes"] == (1 if scope == "end_to_end" else 0)
+    assert records["ddp"]["scopes"]["end_to_end"]["loader_processes"] == 2
+    assert sum(records["ddp"]["ddp_bucket_bytes"]) == records["ddp"]["network"]["gradient_bytes"]
+
+
+@pytest.mark.parametrize("name", ["single", "without"])
+def test_no_baseline_where_there_is_nothing_to_compare_or_it_is_switched_off(
+    records: dict[str, dict[str, Any]], name: str
+) -> None:
+    assert records[name]["alone"] is None
+
+
+def test_the_number_of_timed_epochs_is_fixed(records: dict[str, dict[str, Any]]) -> None:
+    assert {scope: len(result["epoch_s"]) for scope, result in records["without"]["scopes"].items()} == {"compute": 1}
+    assert len(records["ddp"]["scopes"]["compute"]["epoch_s"]) == 2
+
+
+def test_the_host_is_watched_in_every_timed_epoch(records: dict[str, dict[str, Any]]) -> None:
+    for result in records["ddp"]["scopes"].values():
+        assert len(result["watched"]) == len(result["epoch_s"])
+        for watched in result["watched"]:
+            assert watched["host"]["busy_cores"] > 0
+            assert watched["gpus"] == []
+
+
+def test_memory_that_a_baseline_lacks_at_the_global_batch_is_a_result(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cell itself goes on: its own baseline fits."""
+    build = TimingWorker.build_alone
+    asked: list[int] = []
+
+    def fits_once(worker: TimingWorker) -> Any:
+        asked.append(len(asked))
+        return torch.empty(2**60) if len(asked) == 2 else build(worker)
+
+    monkeypatch.setattr(TimingWorker, "build_alone", fits_once)
+    worker = timing_worker(dataset, tmp_path)
+    worker.alone = [{"batch_per_gpu": batch, "status": "ok", "scopes": {}} for batch in (100, 200)]
+    worker.prepare()
+    worker.measure()
+    assert [item["status"] for item in worker.alone] == ["ok", "oom"]
+    assert worker.alone[0]["scopes"]["compute"].keys() == {"before", "after"}
+    assert worker.alone[1]["scopes"] == {}
+    assert len(worker.scopes["compute"]["epoch_s"]) == 1
+
+
+def test_memory_that_a_baseline_lacks_at_the_cells_own_batch_ends_the_cell(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TimingWorker, "build_alone", lambda _worker: torch.empty(2**60))
+    worker = timing_worker(dataset, tmp_path)
+    worker.alone = [{"batch_per_gpu": 100, "status": "ok", "scopes": {}}]
+    worker.run()
+    outcome = json.loads((tmp_path / "outcome.json").read_text())
+    assert (outcome["status"], outcome["oom"]["phase"]) == ("oom", "alone at batch 100, before: setup")
+
+
+def timing_worker(dataset: Path, folder: Path) -> TimingWorker:
+    """One worker in this process, of a cell with one scope and one epoch."""
+    values = {"study": "s", "device": "cpu", "network": {"width": 4}, "scopes": ["compute"], "epochs": {"timed": 1}}
+    study = Study({**values, "dataset": {"source": "synthetic", "images": IMAGES}})
+    job = {"configuration": ["single", 1, 100], "seed": 1, "dataset": dataset, "folder": folder, "timeout_s": 60}
+    return TimingWorker({**job, "settings": study.settings.to_json(), "baseline_at_global_batch": False}, 0)
 
 
 def test_out_of_memory_is_a_result(dataset: Path, tmp_path: Path) -> None:
@@ -151,7 +230,8 @@ def assert_out_of_memory(record: dict[str, Any], printed: str) -> None:
     assert record["status"] == "oom"
     assert "can't allocate memory" in record["oom"]["message"]
     assert record["scopes"] == {}
-    assert "out of memory in setup" in printed
+    assert f"out of memory in {record['oom']['phase']}" in printed
+    assert record["oom"]["phase"].endswith("setup")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +281,7 @@ def test_a_tampered_dataset_stops_the_cell(dataset: Path, tmp_path: Path) -> Non
 
 def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(dataset: Path, tmp_path: Path) -> None:
     """With the real workers and their loaders, in the middle of an epoch; all other endings: launch/test_workers.py."""
-    more = "--timed-epochs 10000 --budget-s 10000 --scopes end_to_end"
+    more = "--timed-epochs 10000 --baseline own_cells --scopes end_to_end"
     cell = started(dataset, tmp_path / "r.json", more=more)
     assert cell.stdout is not None
     try:

@@ -24,9 +24,9 @@ class Version:
 
 VERSIONS: Mapping[str, Version] = MappingProxyType(
     {
-        "timing": Version(1),
-        "communication": Version(2, frozenset({1})),
-        "collectives": Version(2, frozenset({1})),
+        "timing": Version(2, still_readable=frozenset({1})),
+        "communication": Version(2, still_readable=frozenset({1})),
+        "collectives": Version(2, still_readable=frozenset({1})),
         "training": Version(1),
     }
 )

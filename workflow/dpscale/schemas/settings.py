@@ -151,15 +151,21 @@ class TimingSettings(StepSettings):
         items={"enum": ["compute", "end_to_end"]},
     )
     warmup_epochs: int = setting(
-        "epochs.warmup", "Epochs run before the first timed one and never reported.", 1, minimum=1
+        "epochs.warmup", "Epochs of every scope that run before its first timed one, never reported.", 1, minimum=1
     )
-    timed_epochs: int = setting("epochs.timed", "Timed epochs per scope, at most.", 5, minimum=1)
-    budget_s: float = setting(
-        "epochs.budget_s",
-        "Seconds of timed epochs per scope. The first timed epoch is always run whole; no other starts once they are "
-        "spent.",
-        20,
-        exclusiveMinimum=0,
+    timed_epochs: int = setting(
+        "epochs.timed",
+        "Timed epochs per scope, always as many. Runs differ by more than the epochs of a run: more runs say more.",
+        3,
+        minimum=1,
+    )
+    baseline: str = setting(
+        "baseline",
+        "Where the one-GPU time of a speedup comes from. in_job: every dp and ddp cell also times the plain module on "
+        "its first GPU, before and after. own_cells: from cells of single that share a GPU with it, which costs less "
+        "and compares hours and servers.",
+        "in_job",
+        enum=["in_job", "own_cells"],
     )
     loader_workers: int = setting(
         "dataset.loader_workers", "DataLoader processes of every training process.", 2, minimum=0

@@ -22,13 +22,17 @@ ARRAYS_OF_SCOPE = {"compute": EPOCH_ARRAYS, "end_to_end": TRAIN_ARRAYS}
 CHECKPOINT_SUFFIX = ".checkpoint"
 
 
-def time_cell(cell: TimingCell, settings: TimingSettings, dataset: Path, run: Run) -> Record:
-    """Measure `cell` on the images in the folder `dataset`, and write its record.
+def time_cell(
+    cell: TimingCell, settings: TimingSettings, dataset: Path, baseline_at_global_batch: bool, run: Run
+) -> Record:
+    """Measure `cell` on the images in the folder `dataset`, and write its record. With `baseline_at_global_batch` its
+    baseline is timed at the global batch too.
 
     Raises DatasetError, RecordError or MeasurementError; there is then no record.
     """
     arrays = [name for scope in settings.scopes for name in ARRAYS_OF_SCOPE[scope]]
-    return measure_steps("dpscale.measure.worker.timing", cell, settings, dataset, arrays, run)
+    more = {"baseline_at_global_batch": baseline_at_global_batch}
+    return measure_steps("dpscale.measure.worker.timing", cell, settings, dataset, arrays, run, **more)
 
 
 def measure_communication(

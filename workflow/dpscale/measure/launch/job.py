@@ -23,6 +23,7 @@ from dpscale.vocabulary.strategies import strategy
 # Variables that configure CUDA, NCCL and the allocator, and the node that Slurm chose.
 RECORDED_VARIABLES = (
     *("NCCL_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
+    "NVIDIA_TF32_OVERRIDE",
     *("SLURMD_NODENAME", "SLURM_JOB_PARTITION"),
 )
 JOB_ID_VARIABLES = ("SLURM_JOB_ID",)

@@ -30,6 +30,15 @@ def parallelise(network: nn.Module, strategy: str, devices: Devices) -> nn.Modul
     return WRAPPERS[strategy](network, devices)
 
 
+def bucket_bytes(network: DistributedDataParallel) -> list[int]:
+    """Bytes of the buckets that DDP reduces, as it built them anew after its first step, in the order it reduces them.
+
+    Its own log says so (`_get_ddp_logging_data`).
+    """
+    sizes = str(network._get_ddp_logging_data()["rebuilt_bucket_sizes"])
+    return [int(size) for size in sizes.split(",") if size.strip()]
+
+
 class PersistentReplicas(DataParallel[nn.Module]):
     """DataParallel without replication and without the sum of gradients: every device has a replica that stays.
 

@@ -12,7 +12,8 @@ import torch
 from dpscale.errors import DpscaleError
 from dpscale.measure.parent import write_outcome
 from dpscale.measure.ranks import gather, meet
-from dpscale.measure.worker.hardware import Sensors, hardware, require_gpus, software
+from dpscale.measure.worker.hardware import gpu_uuid, hardware, require_gpus, software
+from dpscale.measure.worker.sensors import Sensors
 
 
 class Worker(ABC):
@@ -68,8 +69,9 @@ class Worker(ABC):
         torch.set_num_threads(1)
         if self.workers > 1:
             meet(self.folder, self.rank, self.workers, self.timeout_s, self.on_gpu)
-        pids = [int(pid) for pid in gather(os.getpid(), self.workers)]
-        self.sensors = Sensors(self.device.type, self.gpus, pids)
+        self.worker_pids = [int(pid) for pid in gather(os.getpid(), self.workers)]
+        self.gpu_uuids = [gpu_uuid(index) for index in range(self.gpus)] if self.on_gpu else []
+        self.sensors = Sensors(self.gpu_uuids, self.worker_pids)
         self.before = self.sensors.read()
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from dpscale.errors import StrategyError
 from dpscale.measure.data.batches import Batch
-from dpscale.measure.model.parallel import PersistentReplicas
+from dpscale.measure.model.parallel import PersistentReplicas, bucket_bytes
 from dpscale.measure.ranks import gather, slowest
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
 from dpscale.measure.worker.step_worker import StepWorker
@@ -153,8 +153,7 @@ class CommunicationWorker(StepWorker):
 
     @cached_property
     def _plain(self) -> Variant:
-        network = self.build_network()
-        return self._variant(network, self.optimiser_of(network), self._own_batches)
+        return self._variant(*self.build_alone(), self._own_batches)
 
     @cached_property
     def _persistent(self) -> tuple[PersistentReplicas, Optimizer]:
@@ -262,7 +261,6 @@ class CommunicationWorker(StepWorker):
             training.step(images, labels)
             rows.append(network._get_ddp_logging_data())
         network._set_ddp_runtime_logging_sample_rate(LOG_NEVER)
-        last = rows[-1]
         rows = rows[1:]  # DDP logs in a step the times of the step before
         names = {
             "backward_s": "backward_compute_time",
@@ -271,8 +269,7 @@ class CommunicationWorker(StepWorker):
         }
         logged = {ours: slowest([row[theirs] * 1e-9 for row in rows], self.workers) for ours, theirs in names.items()}
         exposed = [(row["backward_comm_time"] - row["backward_compute_comm_overlap_time"]) * 1e-9 for row in rows]
-        buckets = [int(size) for size in str(last["rebuilt_bucket_sizes"]).split(",")]
-        return {**logged, "exposed_s": slowest(exposed, self.workers), "bucket_bytes": buckets}
+        return {**logged, "exposed_s": slowest(exposed, self.workers), "bucket_bytes": bucket_bytes(network)}
 
     def _profile(self, timer: EpochTimer, training: Variant, steps: int) -> dict[str, Any]:
         """Blocks of profiled steps: where the time of every device went, for one step, in s."""

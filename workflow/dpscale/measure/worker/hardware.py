@@ -1,4 +1,4 @@
-"""What a cell runs on: devices, links, software, and the sensors before and after. A missing sensor is None."""
+"""What a cell runs on: devices, links, software. What cannot be found out is None."""
 
 import os
 import platform
@@ -8,14 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pynvml
 import torch
 
 from dpscale.errors import MeasurementError
-
-T = TypeVar("T")
+from dpscale.measure.worker.nvml import ask, gpu_handle, is_there
 
 
 def visible_gpus() -> int:
@@ -52,8 +51,8 @@ def runs_on(capability: tuple[int, int], architectures: Sequence[str]) -> bool:
     return not architectures or any(_serves(architecture, capability) for architecture in architectures)
 
 
-def software(device: str) -> dict[str, str | None]:
-    """Versions of everything that computes or communicates."""
+def software(device: str) -> dict[str, str | bool | None]:
+    """Versions of everything that computes or communicates, and the modes that change how it computes."""
     cuda = device == "cuda"
     cudnn = torch.backends.cudnn.version() if cuda else None
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if cuda else None
@@ -65,6 +64,9 @@ def software(device: str) -> dict[str, str | None]:
         "cudnn": None if cudnn is None else str(cudnn),
         "nccl": nccl,
         "driver": _driver() if cuda else None,
+        "tf32_convolutions": torch.backends.cudnn.allow_tf32 if cuda else None,
+        "tf32_matrix_products": torch.backends.cuda.matmul.allow_tf32 if cuda else None,
+        "cudnn_benchmark": torch.backends.cudnn.benchmark if cuda else None,
     }
 
 
@@ -78,60 +80,15 @@ def hardware(device: str, gpus: int) -> dict[str, Any]:
         "device_model": " and ".join(models),
         "cpu_model": cpu_model,
         "cpu_cores": len(os.sched_getaffinity(0)),
+        "cpu_affinity": sorted(os.sched_getaffinity(0)),
+        "cpu_quota_cores": _quota_cores(),
+        "cores_given_by": _giver_of_cores(),
         "threads_per_worker": torch.get_num_threads(),
         "memory_bytes": _memory_bytes(),
         "gpus": found,
         "links": [_link(a, b) for a in range(len(found)) for b in range(a + 1, len(found))],
     }
 
-
-class Sensors:
-    """Readings of the GPUs in use. Without NVML, or on a CPU, there are none."""
-
-    def __init__(self, device: str, gpus: int, worker_pids: Sequence[int]):
-        self._handles = [_handle(index) for index in range(gpus)] if device == "cuda" else []
-        self._worker_pids = set(worker_pids)
-
-    def read(self) -> list[dict[str, Any]]:
-        """One reading for every GPU, in the order of the workers."""
-        return [self._read_gpu(handle) for handle in self._handles]
-
-    def energy_j(self) -> float | None:
-        """Energy used by all GPUs in use since the driver was loaded, or None where one of them has no reading."""
-        readings = [_energy_j(handle) for handle in self._handles]
-        return sum(reading for reading in readings if reading is not None) if _all_known(readings) else None
-
-    def _read_gpu(self, handle: Any) -> dict[str, Any]:
-        return {
-            "sm_clock_mhz": _read(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-            "memory_clock_mhz": _read(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
-            "temperature_c": _read(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
-            "power_w": _scaled(_read(pynvml.nvmlDeviceGetPowerUsage, handle), 1e-3),
-            "energy_j": _energy_j(handle),
-            "throttle_reasons": _throttle_reasons(handle),
-            "other_processes": self._other_processes(handle),
-        }
-
-    def _other_processes(self, handle: Any) -> list[dict[str, int | None]] | None:
-        processes = _read(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
-        if processes is None:
-            return None
-        return [
-            {"pid": process.pid, "memory_bytes": process.usedGpuMemory}
-            for process in processes
-            if process.pid not in self._worker_pids
-        ]
-
-
-# Reasons that say a GPU ran slower than it could. Idle and clocks set by an application are not among them.
-_THROTTLE_REASONS = {
-    "software power cap": "nvmlClocksThrottleReasonSwPowerCap",
-    "hardware slowdown": "nvmlClocksThrottleReasonHwSlowdown",
-    "software thermal slowdown": "nvmlClocksThrottleReasonSwThermalSlowdown",
-    "hardware thermal slowdown": "nvmlClocksThrottleReasonHwThermalSlowdown",
-    "hardware power brake": "nvmlClocksThrottleReasonHwPowerBrakeSlowdown",
-    "sync boost": "nvmlClocksThrottleReasonSyncBoost",
-}
 
 _TOPOLOGY = {
     "NVML_TOPOLOGY_INTERNAL": "same board",
@@ -158,7 +115,7 @@ def _torch_build() -> str:
 
 
 def _driver() -> str | None:
-    return _read(pynvml.nvmlSystemGetDriverVersion) if _nvml() else None
+    return ask(pynvml.nvmlSystemGetDriverVersion) if is_there() else None
 
 
 def _gpu(index: int) -> dict[str, Any]:
@@ -166,12 +123,48 @@ def _gpu(index: int) -> dict[str, Any]:
     handle = _handle(index)
     return {
         "name": properties.name,
-        "uuid": _uuid(index),
+        "uuid": gpu_uuid(index),
         "memory_bytes": properties.total_memory,
         "compute_capability": f"{properties.major}.{properties.minor}",
-        "pcie_generation": _read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
-        "pcie_width": _read(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+        "pcie_generation": ask(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+        "pcie_width": ask(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+        "numa_node": _numa_node(handle),
     }
+
+
+def _numa_node(handle: Any) -> int | None:
+    """The node of the host's memory that a GPU is next to; None where the host has one node, or does not say."""
+    bus = ask(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busIdLegacy) if handle else None
+    if bus is None:
+        return None
+    name = (bus.decode() if isinstance(bus, bytes) else bus).lower()
+    node = _number_in(Path(f"/sys/bus/pci/devices/{name}/numa_node"))
+    return None if node is None or node < 0 else node
+
+
+def _quota_cores() -> float | None:
+    """Cores whose time the control group of this process may use (cgroup v2, cpu.max); None without a limit."""
+    try:
+        groups = Path("/proc/self/cgroup").read_text().splitlines()
+        own = next(line.split("::", 1)[1] for line in groups if "::" in line)
+        quota, period = (Path("/sys/fs/cgroup") / own.lstrip("/") / "cpu.max").read_text().split()
+    except (OSError, StopIteration, ValueError):
+        return None
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def _giver_of_cores() -> str:
+    """What decided which cores this process may use."""
+    if "SLURM_JOB_ID" in os.environ:
+        return "Slurm"
+    return "all" if len(os.sched_getaffinity(0)) == os.cpu_count() else "affinity"
+
+
+def _number_in(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def _link(a: int, b: int) -> dict[str, Any]:
@@ -195,21 +188,21 @@ def _link(a: int, b: int) -> dict[str, Any]:
 
 def _nvlinks(first: Any, second: Any) -> list[dict[str, Any]] | None:
     """The active NVLinks from one GPU to the other or to an NVSwitch; None where NVML does not know."""
-    p2p = _read(pynvml.nvmlDeviceGetP2PStatus, first, second, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
+    p2p = ask(pynvml.nvmlDeviceGetP2PStatus, first, second, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
     if p2p is None:
         return None
     if p2p != pynvml.NVML_P2P_STATUS_OK:
         return []
-    target = _read(lambda: pynvml.nvmlDeviceGetPciInfo(second).busId)
+    target = ask(lambda: pynvml.nvmlDeviceGetPciInfo(second).busId)
     links = []
     for number in range(pynvml.NVML_NVLINK_MAX_LINKS):
-        if _read(pynvml.nvmlDeviceGetNvLinkState, first, number) != pynvml.NVML_FEATURE_ENABLED:
+        if ask(pynvml.nvmlDeviceGetNvLinkState, first, number) != pynvml.NVML_FEATURE_ENABLED:
             continue
-        remote = _read(lambda n=number: pynvml.nvmlDeviceGetNvLinkRemotePciInfo(first, n).busId)
-        kind = _read(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, first, number)
+        remote = ask(lambda n=number: pynvml.nvmlDeviceGetNvLinkRemotePciInfo(first, n).busId)
+        kind = ask(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, first, number)
         via_switch = None if kind is None else kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH
         if via_switch or remote == target:
-            link_version = _read(pynvml.nvmlDeviceGetNvLinkVersion, first, number)
+            link_version = ask(pynvml.nvmlDeviceGetNvLinkVersion, first, number)
             links.append({"version": link_version, "via_switch": bool(via_switch)})
     # Peer-to-peer over NVLink works but the links themselves are hidden (as in some virtual machines).
     return links or [{"version": None, "via_switch": None}]
@@ -217,58 +210,25 @@ def _nvlinks(first: Any, second: Any) -> list[dict[str, Any]] | None:
 
 def _least(query: Callable[[Any], int], first: Any, second: Any) -> int | None:
     """What both ends of a link can do."""
-    ends = [_read(query, first), _read(query, second)]
+    ends = [ask(query, first), ask(query, second)]
     return None if None in ends else min(end for end in ends if end is not None)
 
 
 def _topology(first: Any, second: Any) -> str | None:
-    level = _read(pynvml.nvmlDeviceGetTopologyCommonAncestor, first, second)
+    level = ask(pynvml.nvmlDeviceGetTopologyCommonAncestor, first, second)
     names = {getattr(pynvml, constant): name for constant, name in _TOPOLOGY.items()}
     return names.get(level)
 
 
-def _throttle_reasons(handle: Any) -> list[str] | None:
-    bits = _read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
-    if bits is None:
-        return None
-    return [name for name, constant in _THROTTLE_REASONS.items() if bits & getattr(pynvml, constant)]
-
-
-def _energy_j(handle: Any) -> float | None:
-    return _scaled(_read(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle), 1e-3)
-
-
 def _handle(index: int) -> Any:
     """NVML's handle of torch's device `index`. They number differently, so the UUID is asked for."""
-    uuid = _uuid(index)
-    return _read(pynvml.nvmlDeviceGetHandleByUUID, uuid) if uuid and _nvml() else None
+    return gpu_handle(gpu_uuid(index))
 
 
-def _uuid(index: int) -> str | None:
+def gpu_uuid(index: int) -> str | None:
+    """The UUID of torch's device `index`, as NVML has it; None where torch does not know it."""
     uuid = getattr(torch.cuda.get_device_properties(index), "uuid", None)
     return None if uuid is None else f"GPU-{uuid}"
-
-
-def _nvml() -> bool:
-    return _read(lambda: pynvml.nvmlInit() or True) is not None
-
-
-def _read(query: Callable[..., T], *arguments: Any) -> T | None:
-    """The answer of a query, or None where this GPU, driver or container has no answer."""
-    if None in arguments:
-        return None
-    try:
-        return query(*arguments)
-    except pynvml.NVMLError:
-        return None
-
-
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _all_known(values: Sequence[float | None]) -> bool:
-    return bool(values) and None not in values
 
 
 def _cpu_model() -> str | None:

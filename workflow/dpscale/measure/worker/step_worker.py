@@ -40,9 +40,10 @@ class StepWorker(Worker):
         self.memory_format = MEMORY_FORMATS[self.settings.memory_format]
 
     def prepare(self) -> None:
-        if self.settings.precision == "float32-strict":
-            torch.backends.cudnn.allow_tf32 = False
-            torch.backends.cuda.matmul.allow_tf32 = False
+        # Torch's defaults, said aloud: variables of the environment can change what is left unsaid.
+        torch.backends.cudnn.allow_tf32 = self.settings.precision != "float32-strict"
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.benchmark = False
         super().prepare()
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:
@@ -60,6 +61,11 @@ class StepWorker(Worker):
         """The network as its strategy trains it, on this rank's devices, and its optimiser."""
         parallel = parallelise(self.build_network(), self.configuration.strategy, self.devices)
         return parallel, self.optimiser_of(parallel)
+
+    def build_alone(self) -> tuple[nn.Module, Optimizer]:
+        """The plain network on this rank's first device, and its optimiser."""
+        network = self.build_network()
+        return network, self.optimiser_of(network)
 
     def optimiser_of(self, network: nn.Module) -> Optimizer:
         """The optimiser of the cell's settings, for all parameters of `network`."""

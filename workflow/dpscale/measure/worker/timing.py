@@ -1,21 +1,56 @@
 """One worker of a timing cell."""
 
+import gc
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
-from dpscale.measure.data.batches import LoadedEpochs, images_per_rank
+from dpscale.measure.data.batches import LoadedEpochs, images_per_rank, preloaded_batches
+from dpscale.measure.model.parallel import bucket_bytes
 from dpscale.measure.ranks import gather
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
 from dpscale.measure.worker.step_worker import StepWorker
+from dpscale.measure.worker.watcher import Watcher
 from dpscale.schemas.settings import TimingSettings
+from dpscale.vocabulary.strategies import strategy
 
 QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
+# The baseline's second half begins on a warm process and a warm GPU: only its memory is to be taken again.
+WARM_UP_STEPS_AGAIN = 10
+
+Epoch = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Team:
+    """Ranks that time epochs together: all of a cell, or the first one alone on its first GPU.
+
+    `rank` is this process's among `workers`, `batch` its images per step.
+    """
+
+    name: str
+    rank: int
+    workers: int
+    batch: int
+    devices: Sequence[torch.device]
+    build: Callable[[], tuple[nn.Module, Optimizer]]
 
 
 class TimingWorker(StepWorker):
-    """Warms up and times every scope. Finished scopes are kept where memory then runs out."""
+    """Times every scope of the cell between two halves of its own baseline.
+
+    The baseline is the plain module on the first worker's GPU, timed before and after while the other GPUs idle (A B
+    A). What differs between servers, GPUs and hours is then the same in both. Finished scopes are kept where memory
+    runs out.
+    """
 
     settings_type = TimingSettings
     settings: TimingSettings
@@ -23,69 +58,130 @@ class TimingWorker(StepWorker):
     def __init__(self, job: dict[str, Any], rank: int):
         super().__init__(job, rank)
         self.scopes: dict[str, Any] = {}
+        self.alone: list[dict[str, Any]] | None = None
         self.epochs_total_s = 0.0
+        self.bucket_bytes: list[int] | None = None
+        if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
+            batches = [self.configuration.batch_per_gpu]
+            if job["baseline_at_global_batch"]:
+                batches.append(self.configuration.global_batch)
+            self.alone = [{"batch_per_gpu": batch, "status": "ok", "scopes": {}} for batch in batches]
 
     def measure(self) -> None:
-        """Fill `scopes`."""
-        step = training_step(*self.build(), self.device, self.memory_format)
-        timer = EpochTimer(self.devices, self.workers)
-        for scope in self.settings.scopes:
-            self.phase = f"loading the dataset for {scope}"
-            batches = self.batches(scope)
-            if not self.scopes:
-                self._warm_up(timer, step, batches)
-            self.scopes[scope] = self._time_scope(scope, timer, step, batches)
-        self.epochs_total_s = timer.total_s
+        """Fill `scopes` and `alone`."""
+        if self.rank == 0:
+            self.watcher = Watcher(self.folder, self.sensors, self.gpu_uuids, self.worker_pids)
+        whole = Team("", self.rank, self.workers, self.batch, self.devices, self.build)
+        self._time_alone("before")
+        self._time(whole, self.settings.timed_epochs, self.settings.warmup_epochs, self.scopes)
+        self._time_alone("after")
 
     def results(self, finished: bool) -> dict[str, Any]:
-        return {"epochs_total_s": self.epochs_total_s if finished else None, "scopes": self.scopes}
+        return {
+            "epochs_total_s": self.epochs_total_s if finished else None,
+            "scopes": self.scopes,
+            "alone": self.alone,
+            "ddp_bucket_bytes": self.bucket_bytes,
+        }
 
-    def batches(self, scope: str) -> Any:
+    def _time_alone(self, when: str) -> None:
+        """The first worker times its baselines; the others wait, with their GPUs idle."""
+        if self.rank == 0:
+            for baseline in self.alone or ():
+                if baseline["status"] == "ok":
+                    self._time_baseline(baseline, when)
+        gather(self.rank, self.workers)
+
+    def _time_baseline(self, baseline: dict[str, Any], when: str) -> None:
+        """Memory may run out at the global batch, which is a result. At the cell's own batch it ends the cell."""
+        batch = baseline["batch_per_gpu"]
+        team = Team(f"alone at batch {batch}, {when}: ", 0, 1, batch, self.devices[:1], self.build_alone)
+        warmup_epochs = self.settings.warmup_epochs if when == "before" else 0
+        timed: dict[str, Any] = {}
+        try:
+            self._time(team, math.ceil(self.settings.timed_epochs / 2), warmup_epochs, timed)
+        except Exception as error:
+            if batch == self.configuration.batch_per_gpu or self.outcome_of(error) is None:
+                raise
+            baseline |= {"status": "oom", "scopes": {}}
+            return
+        finally:
+            self._give_memory_back()
+        for scope, result in timed.items():
+            baseline["scopes"].setdefault(scope, {})[when] = result
+
+    def _time(self, team: Team, epochs: int, warmup_epochs: int, into: dict[str, Any]) -> None:
+        """Warm up and time every scope."""
+        self.phase = f"{team.name}setup"
+        network, optimiser = team.build()
+        step = training_step(network, optimiser, self.device, self.memory_format)
+        timer = EpochTimer(team.devices, team.workers)
+        for scope in self.settings.scopes:
+            self.phase = f"loading the dataset for {team.name}{scope}"
+            batches = self._batches(team, scope)
+            self._warm_up(team, scope, timer, step, batches, warmup_epochs)
+            into[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
+        self.epochs_total_s += timer.total_s
+        if isinstance(network, DistributedDataParallel):
+            self.bucket_bytes = bucket_bytes(network)
+        del network, optimiser, step
+        self._give_memory_back()
+
+    def _batches(self, team: Team, scope: str) -> Any:
         """The batches of one epoch of `scope` on this rank. Their length is the number of steps."""
+        images = self.dataset, team.rank, team.workers, team.batch
         if scope == "compute":
-            return self.preloaded()
-        return LoadedEpochs(
-            self.dataset, self.rank, self.workers, self.batch, self.settings.loader_workers, self.on_gpu
-        )
+            return preloaded_batches(*images, self.on_gpu, self.memory_format)
+        return LoadedEpochs(*images, self.settings.loader_workers, self.on_gpu)
 
-    def _warm_up(self, timer: EpochTimer, step: Step, batches: Any) -> None:
-        self.phase = "warm-up"
-        for epoch in range(self.settings.warmup_epochs):
+    def _warm_up(self, team: Team, scope: str, timer: EpochTimer, step: Step, batches: Any, epochs: int) -> None:
+        self.phase = f"{team.name}warm-up of {scope}"
+        if not epochs:
+            timer.time(step, islice(batches, WARM_UP_STEPS_AGAIN), min(WARM_UP_STEPS_AGAIN, len(batches)))
+        for epoch in range(epochs):
             result = timer.time(step, batches, len(batches))
-            self.report(f"warm-up epoch {epoch + 1}: {result['epoch_s']:.3f} s (not reported)")
+            self.report(f"{self.phase}, epoch {epoch + 1}: {result['epoch_s']:.3f} s (not reported)")
 
-    def _time_scope(self, scope: str, timer: EpochTimer, step: Step, batches: Any) -> dict[str, Any]:
-        settings = self.settings
-        for device in self.devices:
+    def _time_scope(
+        self, team: Team, scope: str, timer: EpochTimer, step: Step, batches: Any, count: int
+    ) -> dict[str, Any]:
+        for device in team.devices:
             torch.cuda.reset_peak_memory_stats(device)
-        epochs: list[dict[str, Any]] = []
-        energy_j: list[float | None] = []
-        while not epochs or (
-            len(epochs) < settings.timed_epochs and sum(epoch["epoch_s"] for epoch in epochs) < settings.budget_s
-        ):
-            self.phase = f"{scope} epoch {len(epochs) + 1}"
-            before = self.sensors.energy_j() if self.rank == 0 else None
-            epochs.append(timer.time(step, batches, len(batches)))
-            after = self.sensors.energy_j() if self.rank == 0 else None
-            energy_j.append(None if before is None or after is None else after - before)
-            self.report(f"{self.phase} of at most {settings.timed_epochs}: {epochs[-1]['epoch_s']:.3f} s")
-        peaks = [float(torch.cuda.max_memory_allocated(device)) for device in self.devices]
+        epochs: list[Epoch] = []
+        for number in range(1, count + 1):
+            self.phase = f"{team.name}{scope} epoch {number}"
+            epochs.append(self._watched_epoch(timer, step, batches))
+            self.report(f"{self.phase} of {count}: {epochs[-1]['epoch_s']:.3f} s")
+        energy_j = [epoch["energy_j"] for epoch in epochs]
         return {
             "epoch_s": [epoch["epoch_s"] for epoch in epochs],
             "rank_epoch_s": [epoch["rank_epoch_s"] for epoch in epochs],
-            **self._steps(epochs),
+            **self._steps(team, epochs),
             "steps_per_epoch": len(batches),
-            "images_per_epoch": images_per_rank(settings.epoch_images, self.workers) * self.workers,
-            "peak_memory_bytes": self._peak_memory(peaks),
+            "images_per_epoch": images_per_rank(self.settings.epoch_images, team.workers) * team.workers,
+            "peak_memory_bytes": self._peak_memory(team),
             "energy_j": None if None in energy_j else energy_j,
+            "loader_processes": self.settings.loader_workers * team.workers if scope == "end_to_end" else 0,
+            "watched": [epoch["watched"] for epoch in epochs],
         }
 
-    def _steps(self, epochs: list[dict[str, Any]]) -> dict[str, Any]:
+    def _watched_epoch(self, timer: EpochTimer, step: Step, batches: Any) -> Epoch:
+        """An epoch with the energy that the cell's GPUs used in it, and what they and the host did; on rank 0."""
+        if self.rank:
+            return {**timer.time(step, batches, len(batches)), "energy_j": None, "watched": {}}
+        before_j = self.sensors.energy_j()
+        with self.watcher:
+            epoch = timer.time(step, batches, len(batches))
+        after_j = self.sensors.energy_j()
+        energy_j = None if before_j is None or after_j is None else after_j - before_j
+        return {**epoch, "energy_j": energy_j, "watched": self.watcher.seen}
+
+    def _steps(self, team: Team, epochs: list[Epoch]) -> dict[str, Any]:
         """Times of full steps of the slowest rank. The partial last step is left out."""
-        full = images_per_rank(self.settings.epoch_images, self.workers) // self.batch
+        full = images_per_rank(self.settings.epoch_images, team.workers) // team.batch
         full_step_s = np.array([epoch["step_s"][:full] for epoch in epochs])
-        medians = [gather(float(median), self.workers) for median in np.median(full_step_s, axis=1)]
-        quantiles = [gather(float(value), self.workers) for value in np.quantile(full_step_s, list(QUANTILES.values()))]
+        medians = [gather(float(median), team.workers) for median in np.median(full_step_s, axis=1)]
+        quantiles = [gather(float(value), team.workers) for value in np.quantile(full_step_s, list(QUANTILES.values()))]
         slowest = int(np.argmax(quantiles[list(QUANTILES).index("median")]))
         return {
             "full_steps_per_epoch": full,
@@ -96,12 +192,19 @@ class TimingWorker(StepWorker):
             },
         }
 
-    def _peak_memory(self, peaks: list[float]) -> list[int] | None:
+    def _peak_memory(self, team: Team) -> list[int] | None:
         if not self.on_gpu:
             return None
-        if self.workers > 1:
-            peaks = gather(peaks[0], self.workers)
+        peaks = [float(torch.cuda.max_memory_allocated(device)) for device in team.devices]
+        if team.workers > 1:
+            peaks = gather(peaks[0], team.workers)
         return [int(peak) for peak in peaks]
+
+    def _give_memory_back(self) -> None:
+        """What the network of one team held is free again for the next."""
+        gc.collect()
+        if self.on_gpu:
+            torch.cuda.empty_cache()
 
 
 WORKER = TimingWorker

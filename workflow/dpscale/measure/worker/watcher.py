@@ -1,0 +1,111 @@
+"""A process that samples the GPUs while workers measure, so that no worker's interpreter is held up by it.
+
+`python -m dpscale.measure.worker.watcher <file> <parent's pid> <uuids> <workers' pids>` adds a line to the file ten
+times a second, until its parent ends. Free of torch.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from types import TracebackType
+from typing import Any
+
+from dpscale.measure.parent import end_with_parent
+from dpscale.measure.worker.sensors import Sensors, host_load, host_ticks
+
+SAMPLE_EVERY_S = 0.1
+
+
+class Watcher:
+    """What GPUs and host did during an epoch. Used as a context around the epoch; `seen` is filled on leaving it.
+
+    A fall of the clocks inside the epoch is seen in two ways: by samples of the clocks, and by the driver's own
+    counters of the time for which it kept them down.
+    """
+
+    def __init__(self, folder: Path, sensors: Sensors, uuids: Sequence[str | None], worker_pids: Sequence[int]):
+        self._sensors = sensors
+        self._samples = folder / "samples"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.seen: dict[str, Any] = {}
+        if uuids and None not in uuids:
+            self._process = _start(self._samples, [str(uuid) for uuid in uuids], worker_pids)
+
+    def __enter__(self) -> "Watcher":
+        self._slowed_s, self._ticks, self._since = self._sensors.slowed_s(), host_ticks(), time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        until, ticks, slowed_s = time.monotonic(), host_ticks(), self._sensors.slowed_s()
+        samples = self._taken(self._since, until)
+        self.seen = {
+            "samples": len(samples),
+            "gpus": [
+                {**_summary([sample[gpu] for sample in samples]), "slowed_s": _increase(before, after)}
+                for gpu, (before, after) in enumerate(zip(self._slowed_s, slowed_s, strict=True))
+            ],
+            "host": host_load(self._ticks, ticks, until - self._since),
+            "other_processes": _largest([gpu["other_processes"] for sample in samples for gpu in sample]),
+        }
+
+    def _taken(self, since: float, until: float) -> list[list[dict[str, Any]]]:
+        """The samples between two readings of the monotonic clock, which all processes share. The last line may be
+        half written."""
+        if not self._samples.exists():
+            return []
+        lines = self._samples.read_text().split("\n")[:-1]
+        taken = (json.loads(line) for line in lines)
+        return [sample["gpus"] for sample in taken if since <= sample["monotonic_s"] <= until]
+
+
+def _start(samples: Path, uuids: Sequence[str], worker_pids: Sequence[int]) -> subprocess.Popen[bytes]:
+    words = [str(samples), str(os.getpid()), ",".join(uuids), ",".join(map(str, worker_pids))]
+    return subprocess.Popen([sys.executable, "-m", "dpscale.measure.worker.watcher", *words], stdin=subprocess.DEVNULL)
+
+
+def _summary(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The samples of one GPU."""
+    reasons = [sample["clock_event_reasons"] for sample in samples]
+    known = [name for found in reasons if found is not None for name in found]
+    return {
+        "sm_clock_mhz": _range([sample["sm_clock_mhz"] for sample in samples]),
+        "power_w": _range([sample["power_w"] for sample in samples]),
+        "clock_event_reasons": None if not reasons or None in reasons else sorted(set(known)),
+    }
+
+
+def _range(values: Sequence[float | None]) -> list[float] | None:
+    """Least, median and largest."""
+    known = [value for value in values if value is not None]
+    return [min(known), median(known), max(known)] if known else None
+
+
+def _largest(values: Sequence[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _increase(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float] | None:
+    """By how much every counter grew, None without a counter."""
+    return {name: after[name] - before[name] for name in after if name in before} or None
+
+
+def _sample_for_ever(samples: Path, uuids: Sequence[str], worker_pids: Sequence[int]) -> None:
+    sensors = Sensors(uuids, worker_pids)
+    with samples.open("w") as lines:
+        while True:
+            lines.write(json.dumps({"monotonic_s": time.monotonic(), "gpus": sensors.sample()}) + "\n")
+            lines.flush()
+            time.sleep(SAMPLE_EVERY_S)
+
+
+if __name__ == "__main__":
+    file, parent_pid, gpus, pids = sys.argv[1:]
+    end_with_parent(int(parent_pid))
+    _sample_for_ever(Path(file), gpus.split(","), [int(pid) for pid in pids.split(",")])
