@@ -232,15 +232,25 @@ def communication_record(
     exposed_s: float,
     idle_s: float,
 ) -> dict[str, Any]:
-    """Steps of `step_s`, of which communication takes `communication_s` on the mean device, 10 % less on the first and
-    more on the last, and shows as `exposed_s`; `idle_s` of a profiled step nothing happens. Blocks differ by 1 %."""
+    """Steps of `step_s` with the rungs of a ladder, of which communication takes `communication_s` on the mean device,
+    10 % less on the first and more on the last, and shows as `exposed_s`; `idle_s` of a profiled step nothing happens.
+    Blocks differ by 1 %."""
     at = cell.configuration
     gpus = at.gpus if settings.device == "cuda" else 0
     spread = (0.99, 1.0, 1.01)
     ddp = at.strategy == "ddp"
 
+    # What every rung takes less than the whole step, in exposed communication.
+    ladder = {
+        "ddp": {
+            "alone": 1.5, "together": 1.3, "no_sync": 1.2, "no_op_hook": 1.0, "allreduce_hook": 0.0, "training": 0.0,
+        },
+        "dp": {"alone": 1.5, "threads": 1.1, "scattered": 1.0, "training": 0.0},
+    }.get(at.strategy, {"training": 0.0})  # fmt: skip
+
     def blocks(seconds: float) -> dict[str, Any]:
-        return {"step_s": [seconds * f for f in spread], "block_step_s": [seconds * f for f in spread]}
+        rounds = [seconds * f for f in spread]
+        return {"step_s": rounds, "block_step_s": rounds, "rank_step_s": [[step] for step in rounds]}
 
     def device(index: int, f: float) -> dict[str, Any]:
         waiting = 1 + 0.1 * (2 * index / (gpus - 1) - 1)  # the mean over the devices stays
@@ -264,11 +274,9 @@ def communication_record(
         "oom": None,
         "steps": {
             "block_steps": 10,
-            "variants": {
-                "training": blocks(step_s),
-                **({"no_op_hook": blocks(step_s - exposed_s)} if ddp else {}),
-                **({"no_sync": blocks(step_s - 1.2 * exposed_s)} if ddp else {}),
-            },
+            "seed": cell.run,
+            "orders": [list(ladder) for _ in spread],
+            "variants": {rung: blocks(step_s - less * exposed_s) for rung, less in ladder.items()},
         },
         "ddp_logger": {
             "backward_s": [step_s / 2] * 3, "communication_s": [communication_s * f for f in spread],

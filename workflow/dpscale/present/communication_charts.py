@@ -54,7 +54,7 @@ _GROUP = ["strategy", "gpus", "environment"]
 
 def steps(table: pd.DataFrame, terms: Terms) -> Figure:
     """Parts of a step of the first device, in % of it, by batch: a panel for every strategy, GPUs and environment."""
-    whole = table[(table["phase"] == WHOLE_STEP) & (table["device"] == 0)]
+    whole = table[(table["phase"] == WHOLE_STEP) & (table["device"] == 0)].dropna(subset=list(_PARTS))
     panels = [
         Bars(
             heading=headings.step(part, _part_names(), terms),
