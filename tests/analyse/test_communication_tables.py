@@ -55,8 +55,7 @@ def test_each_estimate_finds_what_it_is_defined_to_contain(
         assert pd.isna(found["ablation_step_s"])
         assert pd.isna(found["logger_step_s"])
     for name in ("profiler_step_s", "isolated_step_s"):
-        assert pd.isna(found[f"{name}_low"]), "one record is one block, and has no interval"
-        assert pd.isna(found[f"{name}_high"])
+        assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
 
 
 def test_the_isolated_floor_of_ddp_is_its_three_buckets_and_its_buffers(tables: dict[str, pd.DataFrame]) -> None:
@@ -80,7 +79,7 @@ def test_bandwidth_three_ways(tables: dict[str, pd.DataFrame]) -> None:
     assert found["bus_bandwidth_gb_s"] == pytest.approx(ring_bytes / alone_s / 1e9)
     assert found["profiler_bandwidth_gb_s"] == pytest.approx(ring_bytes / (0.9 * COMMUNICATION_S["ddp"]) / 1e9)
     assert found["utilisation"] == pytest.approx(found["bandwidth_gb_s"] / found["bus_bandwidth_gb_s"])
-    assert pd.isna(found["utilisation_low"]), "one record of collectives has no interval"
+    assert found["utilisation_low"] < found["utilisation"] < found["utilisation_high"]
     assert pd.isna(found["root_link_bytes_per_step"])
 
 

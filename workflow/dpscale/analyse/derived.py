@@ -80,7 +80,7 @@ def _is_above_zero(row: Row, name: str) -> bool:
 
 
 def _of_steps(row: Row) -> NewRow:
-    if row["phase"] != WHOLE_STEP or row["profiler"] == DISTORTED:
+    if row["phase"] != WHOLE_STEP or row.get("profiler") == DISTORTED:
         return {}
     parts = (part for part in ("compute", "communication", "copy", "idle") if is_known(row.get(f"{part}_s")))
     return {f"{part}_share": row[f"{part}_s"] / row["parts_s"] for part in parts}
@@ -154,7 +154,7 @@ def _step_shares(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
     """
     places = (*_POINT, "environment")
     estimated = {_key(row, places): row for row in rows["communication"]}
-    whole = (row for row in rows["steps"] if row["phase"] == WHOLE_STEP and row["profiler"] != DISTORTED)
+    whole = (row for row in rows["steps"] if row["phase"] == WHOLE_STEP and row.get("profiler") != DISTORTED)
     for place, devices in _groups(whole, places):
         parts_s, exposed_s, idle_s = (fmean(row[name] for row in devices) for name in _SHARED)
         found = {**{name: devices[0][name] for name in places}, "parts_s": parts_s, "idle_share": idle_s / parts_s}
