@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import torch
-from torch.distributed import GradBucket
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from dpscale.measure.worker import communication

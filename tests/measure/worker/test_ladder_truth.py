@@ -74,4 +74,4 @@ def test_a_hook_that_sleeps_shows_in_the_whole_step_alone(dataset: Path) -> None
     assert sleep_s / 2 < median(rounds) < 2 * sleep_s
     assert abs(median(rounds) - sleep_s) < 0.1 * sleep_s + 2 * spread_s
     before = differences(variants, LADDER[:-1])
-    assert max(before.values()) < sleep_s / 2, before
+    assert max(before.values()) < 0.8 * sleep_s, before
