@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 1000, 700
 FRAMES = {"free": "", "sandboxed": 'sandbox="allow-scripts"', "no-scripts": "sandbox"}
 
 
-@pytest.fixture(scope="module", params=FRAMES.values(), ids=FRAMES)
+@pytest.fixture(scope="module", params=FRAMES.values(), ids=list(FRAMES))
 def around(
     request: pytest.FixtureRequest, browser: Browser, recorded_file: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Page]:

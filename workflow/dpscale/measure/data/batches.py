@@ -26,14 +26,16 @@ def augmentation() -> Transform:
     """What is drawn anew for every image: its crop, and whether it is flipped."""
     from torchvision import transforms
 
-    return transforms.Compose([transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(p=0.5)])
+    drawn: Transform = transforms.Compose([transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(p=0.5)])
+    return drawn
 
 
 def training_transforms() -> Transform:
     """From a PIL image to what the network is trained on."""
     from torchvision import transforms
 
-    return transforms.Compose([augmentation(), transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+    whole: Transform = transforms.Compose([augmentation(), transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+    return whole
 
 
 def normalise(pixels: Tensor, out: Tensor) -> None:
