@@ -26,7 +26,9 @@ def augmentation() -> Transform:
     """What is drawn anew for every image: its crop, and whether it is flipped."""
     from torchvision import transforms
 
-    drawn: Transform = transforms.Compose([transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(p=0.5)])
+    drawn: Transform = transforms.Compose(
+        [transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(p=0.5)]
+    )
     return drawn
 
 
