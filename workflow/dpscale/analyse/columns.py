@@ -18,7 +18,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
         *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
         *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
-        *("measurement_versions", "older_measurements"),
+        *("measurement_versions", "older_measurements", "profiler", "rung", "adds"),
         *("arm", "remedies", "without_remedies", "jobs", "first", "last"),
         *published_audits.TEXT_COLUMNS,
     ),
@@ -26,7 +26,9 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
 ))  # fmt: skip
 
 # Words in tables that the page looks for: the phase of steps.csv that is a device's whole step, the kinds of rows of
-# forecast.csv, and the status of a bandwidth that the communication time does not tell.
+# forecast.csv, the status of a bandwidth that the communication time does not tell, and what is said of a profiler that
+# made the step longer, or that shows more exposed communication than there is room for in the step.
 WHOLE_STEP = "all"
 HELD_OUT, EXTRAPOLATED = "held out", "extrapolated"
 NOT_RESOLVABLE = "not resolvable"
+DISTORTED, ARTEFACT = "distorts", "artefact"

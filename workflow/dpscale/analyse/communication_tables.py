@@ -7,9 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from dpscale.analyse.columns import NOT_RESOLVABLE, WHOLE_STEP
-from dpscale.analyse.estimators import Links, from_steps, isolated_step_s, links_of
-from dpscale.analyse.points import Comparison, Row, columns
+from dpscale.analyse.columns import ARTEFACT, DISTORTED, NOT_RESOLVABLE, WHOLE_STEP
+from dpscale.analyse.estimators import (
+    Links,
+    from_steps,
+    has_artefacts,
+    held_s,
+    is_distorted,
+    isolated_step_s,
+    links_of,
+)
+from dpscale.analyse.ladder import ladder_rows
+from dpscale.analyse.points import Comparison, Points, Row, columns
 from dpscale.formulas import scaling
 from dpscale.formulas.statistics import Estimate, derive
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
@@ -68,12 +77,13 @@ def estimates(compared: Comparison, measured: Measurements) -> Estimates:
     return found
 
 
-def communication_row(compared: Comparison, found: Estimates) -> Row:
+def communication_row(compared: Comparison, found: Estimates, measured: Measurements) -> Row:
     """E1 of an epoch, and every estimate of a step."""
     point, baseline = compared.point, compared.baseline
     row = dict(compared.row)
     for name, estimate in found.items():
         row |= columns(name, estimate)
+    row["profiler"] = _profiler_state(measured.steps.get((point.configuration, point.environment or ""), ()))
     if baseline is None:
         return row
     assert point.epoch and point.step and baseline.epoch and baseline.step
@@ -86,6 +96,23 @@ def communication_row(compared: Comparison, found: Estimates) -> Row:
         "step_s": point.step.value,
         "baseline_step_s": baseline.step.value,
     }
+
+
+def _profiler_state(records: Sequence[Record]) -> str | None:
+    """What is to be said of the profiler's figures in one word; none where there are none."""
+    profiled = [record for record in records if record["profile"]]
+    if not profiled:
+        return None
+    if any(map(is_distorted, profiled)):
+        return DISTORTED
+    return ARTEFACT if any(map(has_artefacts, profiled)) else "ok"
+
+
+def ladders(measured: Measurements, points: Points) -> Iterator[Row]:
+    """The ladder of every configuration, and its parts of the timing cell's step."""
+    for (configuration, letter), records in sorted(measured.steps.items()):
+        point = points.get((configuration, "compute", letter))
+        yield from ladder_rows(configuration, letter, records, point.step.value if point and point.step else None)
 
 
 def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured: Measurements) -> Row:
@@ -116,7 +143,7 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
     # Where all ranks send alike, one that communicates longer waits for another.
     alike = strategy(configuration.strategy).all_ranks_send_alike
     profiled = found.get("profiler_least_step_s" if alike else "profiler_step_s")
-    if profiled and scaling.resolvable(profiled):
+    if profiled and profiled.value > 0:
         row |= _inverted("profiler_bandwidth_gb_s", profiled, lambda s: scaling.bandwidth_gb_s(bytes_per_step, 1, s))
     if not scaling.resolvable(inferred):
         return {**row, "status": NOT_RESOLVABLE, "reason": _why_not_resolvable(inferred)}
@@ -166,6 +193,7 @@ def collectives_rows(measured: Measurements) -> Iterator[Row]:
                 **_collective(operation, gpus, message_bytes, seconds, timings[operation, message_bytes], letter),
                 "runs": len(records),
                 "use": uses.get((operation, message_bytes)),
+                "not_held": _not_held(records, operation, message_bytes),
             }
         for (source, target), (copied_bytes, seconds) in links.peer_copies.items():
             yield {
@@ -206,6 +234,16 @@ def _timings(records: Iterable[Record]) -> dict[tuple[Any, Any], list[float]]:
     return timings
 
 
+def _not_held(records: Sequence[Record], operation: str, message_bytes: int) -> int:
+    """How many timings may hold the launch of their calls, since the GPUs could not be held back long enough."""
+    results = [result for record in records for result in record["collectives"]]
+    return sum(
+        len(result["seconds"]) - len(held_s(result))
+        for result in results
+        if (result["operation"], result["bytes"]) == (operation, message_bytes)
+    )
+
+
 def _uses(network: Mapping[str, Any] | None) -> dict[tuple[str, int], str]:
     """What the network needs a message of this size for."""
     if network is None:
@@ -216,7 +254,7 @@ def _uses(network: Mapping[str, Any] | None) -> dict[tuple[str, int], str]:
         numbers: dict[str, int] = defaultdict(int)
         for operation, size in row.messages_of_step(network):
             numbers[operation] += 1
-            uses[operation, size].append(f"{row.message_name} {numbers[operation]}")
+            uses[operation, size].append(f"{row.name_of_message(operation)} {numbers[operation]}")
     return {message: ", ".join(names) for message, names in uses.items()}
 
 
@@ -231,6 +269,7 @@ def steps_rows(measured: Measurements) -> Iterator[Row]:
                 "batch_per_gpu": configuration.batch_per_gpu,
                 "global_batch": configuration.global_batch,
                 "environment": letter,
+                "profiler": _profiler_state(records),
                 "n": len(blocks),
             }
             for row in _device_rows([block["devices"][number] for block in blocks]):

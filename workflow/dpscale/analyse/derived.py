@@ -9,7 +9,7 @@ from statistics import fmean, median
 from typing import Any
 
 from dpscale.analyse.claims import Row, count_rows, has_interval, has_text, is_known, is_true
-from dpscale.analyse.columns import WHOLE_STEP
+from dpscale.analyse.columns import DISTORTED, WHOLE_STEP
 from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
 
 ENDS = ("", "_low", "_high")
@@ -80,7 +80,7 @@ def _is_above_zero(row: Row, name: str) -> bool:
 
 
 def _of_steps(row: Row) -> NewRow:
-    if row["phase"] != WHOLE_STEP:
+    if row["phase"] != WHOLE_STEP or row.get("profiler") == DISTORTED:
         return {}
     parts = (part for part in ("compute", "communication", "copy", "idle") if is_known(row.get(f"{part}_s")))
     return {f"{part}_share": row[f"{part}_s"] / row["parts_s"] for part in parts}
@@ -147,14 +147,14 @@ def _strategy_pairs(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
 
 
 def _step_shares(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
-    """Where a profiled step goes without compute, mean over devices.
+    """Where a profiled step goes without compute, mean over devices; of steps that the profiler does not distort.
 
     The device that waited least for others shows what the transfer takes: what a collective lasts beyond that is
     waiting. Only ddp's are told apart.
     """
     places = (*_POINT, "environment")
     estimated = {_key(row, places): row for row in rows["communication"]}
-    whole = (row for row in rows["steps"] if row["phase"] == WHOLE_STEP)
+    whole = (row for row in rows["steps"] if row["phase"] == WHOLE_STEP and row.get("profiler") != DISTORTED)
     for place, devices in _groups(whole, places):
         parts_s, exposed_s, idle_s = (fmean(row[name] for row in devices) for name in _SHARED)
         found = {**{name: devices[0][name] for name in places}, "parts_s": parts_s, "idle_share": idle_s / parts_s}

@@ -17,6 +17,7 @@ from dpscale.analyse.communication_tables import (
     collectives_rows,
     communication_row,
     estimates,
+    ladders,
     steps_rows,
 )
 from dpscale.analyse.derived import with_derived
@@ -74,8 +75,9 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     rows: dict[str, Iterable[Row]] = {
         "times": [_times_row(study, point, collected.network) for point in points.values()],
         "speedup": [*(_speedup_row("weak", one) for one in weak), *(_speedup_row("strong", one) for one in strong)],
-        "communication": [communication_row(compared, found) for compared, found in estimated],
+        "communication": [communication_row(compared, found, measured) for compared, found in estimated],
         "bandwidth": [bandwidth_row(study, compared, found, measured) for compared, found in estimated],
+        "ladder": ladders(measured, points),
         "steps": steps_rows(measured),
         "collectives": collectives_rows(measured),
         "laws": laws_rows(one for one in weak if one.baseline),

@@ -1,5 +1,6 @@
 """The figures of steps: what they are made of, how communication is estimated, and what is forecast. As in `charts`."""
 
+from collections.abc import Sequence
 from itertools import cycle
 from math import nan
 
@@ -9,8 +10,18 @@ from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
 from dpscale.analyse.forecast_tables import FORECAST
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
-from dpscale.present.figure import PANELS_DRAWN, Figure, figure, figure_of_bars, parts, point, points
+from dpscale.present.figure import (
+    PANELS_DRAWN,
+    Figure,
+    figure,
+    figure_of_bars,
+    figure_of_waterfalls,
+    parts,
+    point,
+    points,
+)
 from dpscale.present.panel import Panel, Point, Series, between
+from dpscale.present.waterfall import Stage, Waterfall
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import (
@@ -25,6 +36,7 @@ from dpscale.vocabulary.quantities import (
     PERCENT,
     quantity,
 )
+from dpscale.vocabulary.strategies import BASELINE
 
 # The shares of a step that are drawn, with the quantity that each is a share of.
 _PARTS = {
@@ -52,9 +64,47 @@ _ESTIMATES = {
 _GROUP = ["strategy", "gpus", "environment"]
 
 
+def ladders(table: pd.DataFrame, terms: Terms) -> Figure:
+    """From the step of one device alone to the whole step, in ms of the timing cell's step: a panel a configuration.
+
+    Without a timing cell there is no headline step, and no panel.
+    """
+    known = table.dropna(subset=["part_of_headline_s"]).assign(status="ok")
+    panels = []
+    for key, part in parts(known, [*_GROUP, "batch_per_gpu"]):
+        rungs = words.rows(part.sort_values("order"))
+        panels.append(
+            Waterfall(
+                heading=headings.ladder(rungs, terms),
+                place=f"{_place(key, terms)}, batch {int(key['batch_per_gpu']):,}",
+                quantity=(
+                    "What each change adds to a step, in ms of the headline step and in % of it; steps without a "
+                    "profiler, in turns in one job. An outline takes time away"
+                ),
+                x_title="Step, ms",
+                stages=_stages(rungs, terms),
+            )
+        )
+    return figure_of_waterfalls("ladder", panels)
+
+
+def _stages(rungs: Sequence[Row], terms: Terms) -> list[Stage]:
+    stages = []
+    reached = 0.0
+    for row in rungs:
+        adds = row["adds"] if words.is_known(row["adds"]) else f"1 {terms.device} alone"
+        part_ms = quantities.MILLISECONDS.of(row["part_of_headline_s"])
+        figures = [words.measured(row["part_of_headline_s"], quantities.MILLISECONDS)]
+        figures.append(words.measured(row["share"], PERCENT, digits=3))
+        colour = words.colour(str(row["strategy"])) if reached else words.colour(BASELINE)
+        stages.append(Stage(f"{adds}: {', '.join(figures)}", reached, reached + part_ms, colour))
+        reached += part_ms
+    return stages
+
+
 def steps(table: pd.DataFrame, terms: Terms) -> Figure:
     """Parts of a step of the first device, in % of it, by batch: a panel for every strategy, GPUs and environment."""
-    whole = table[(table["phase"] == WHOLE_STEP) & (table["device"] == 0)]
+    whole = table[(table["phase"] == WHOLE_STEP) & (table["device"] == 0)].dropna(subset=list(_PARTS))
     panels = [
         Bars(
             heading=headings.step(part, _part_names(), terms),

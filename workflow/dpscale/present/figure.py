@@ -9,14 +9,17 @@ from typing import TypeVar
 
 import pandas as pd
 
-from dpscale.present import bars, words
+from dpscale.present import bars, waterfall, words
 from dpscale.present.bars import Bars
 from dpscale.present.panel import Frame, Panel, Point, Series, cut, draw
 from dpscale.present.svg import for_page
+from dpscale.present.waterfall import Waterfall
 from dpscale.present.words import Row
 from dpscale.vocabulary.quantities import PLAIN, Unit
 
 PANELS_DRAWN = 8
+# These are small.
+WATERFALLS_DRAWN = 16
 _SERIES_DRAWN = 10
 _POINTS_DRAWN = 40
 _BARS_DRAWN = 10
@@ -25,7 +28,7 @@ _LINES_BESIDE = 4
 _GAP_BESIDE = 8
 
 Item = TypeVar("Item")
-Drawn = TypeVar("Drawn", Panel, Bars)
+Drawn = TypeVar("Drawn", Panel, Bars, Waterfall)
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ def figure_of_bars(name: str, panels: Sequence[Bars]) -> Figure:
     return _figure(name, panels, drawn, bars.draw, _described_bars, "bars", ())
 
 
+def figure_of_waterfalls(name: str, panels: Sequence[Waterfall]) -> Figure:
+    drawn = panels[:WATERFALLS_DRAWN]
+    return _figure(name, panels, drawn, waterfall.draw, _described_waterfall, "bars", ())
+
+
 def _figure(
     name: str,
     panels: Sequence[Drawn],
@@ -76,7 +84,7 @@ def _figure(
         title = f"{panel.heading}. {panel.subtitle}"
         svg = for_page(svg_of(panel), f"{name}-{number}", title, described(panel))
         charts.append(Chart(_unbroken(panel.heading), panel.subtitle, svg))
-    more = [panel.place for panel in panels[PANELS_DRAWN:]]
+    more = [panel.place for panel in panels[len(drawn) :]]
     left_out: list[str] = [f"Not drawn: {words.listed(more)}."] if more else []
     for panel, thin in zip(panels, drawn, strict=False):
         if thin.number_of_points < panel.number_of_points:
@@ -157,3 +165,8 @@ def _described_bars(panel: Bars) -> str:
         shares = ", ".join(f"{part.name} {words.figure(part.share, 3)} %" for part in bar.parts)
         described.append(f"{bar.label}: {shares} of {bar.total}.")
     return " ".join(described)
+
+
+def _described_waterfall(panel: Waterfall) -> str:
+    """Every bar, in words."""
+    return "; ".join(stage.text for stage in panel.stages) + "."

@@ -50,6 +50,23 @@ def step(part: pd.DataFrame, names: Mapping[str, str], terms: Terms) -> str:
     return f"{heading}, at {int(last['batch_per_gpu']):,} {_largest(last, names)}"
 
 
+def ladder(rungs: Sequence[Row], terms: Terms) -> str:
+    """`dp on 2 GPUs at batch 32: 33.7 ms more than one GPU alone, 26.3 ms of it threads, contention`: the largest part.
+
+    `rungs` are the rows of one ladder, in their order.
+    """
+    first, *others = rungs
+    more_s = sum(row["part_of_headline_s"] for row in others)
+    most = extreme(others, "part_of_headline_s", largest=True)
+    whole = (
+        f"{words.measured(abs(more_s), MILLISECONDS)} {'more' if more_s > 0 else 'less'} than 1 {terms.device} alone"
+    )
+    heading = f"{_point(first, terms)}: {whole}"
+    if most["part_of_headline_s"] <= 0:
+        return heading
+    return f"{heading}; the most is {words.measured(most['part_of_headline_s'], MILLISECONDS)}, {most['adds']}"
+
+
 def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> str:
     """`dp on 4 GPUs at batch 128: 0.436 ms (E5) to 26.3 ms (E1) a step`: where they are furthest apart.
 

@@ -51,6 +51,8 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         scopes=views.scopes(tables["scopes"], terms),
         communication=views.communication(tables["communication"], terms),
         estimates=views.estimates(tables["communication"], terms),
+        ladder=views.ladder(tables["ladder"], terms),
+        ladders=communication_charts.ladders(tables["ladder"], terms),
         steps=views.steps(tables["steps"], terms),
         step_parts=communication_charts.steps(tables["steps"], terms),
         estimators=communication_charts.estimates(tables["communication"], terms),

@@ -58,6 +58,13 @@ def bandwidth(table: pd.DataFrame, terms: Terms) -> View:
     return view_of("bandwidth", "Bandwidth, inferred from the communication time, and measured", table, columns)
 
 
+def ladder(table: pd.DataFrame, terms: Terms) -> View:
+    caption = "Where the time of a step goes, by intervention: each row changes one thing; steps without a profiler"
+    cells = {"adds": lambda row: row["adds"] if words.is_known(row["adds"]) else f"1 {terms.device} alone"}
+    columns = [*point(table, terms), *shown_columns("ladder", terms, cells=cells)]
+    return view_of("ladder", caption, table, columns)
+
+
 def steps(table: pd.DataFrame, terms: Terms) -> View:
     caption = f"Where a step goes, for every {terms.device}, in ms; brackets hold the least and the most of all blocks"
     first = ["device", "compute_s", "communication_s", "copy_s", "idle_s", "step_s"]

@@ -185,8 +185,9 @@ E1 = Quantity(
     "Communication", short="E1 subtraction",
 )  # fmt: skip
 E2 = Quantity(
-    "ablation_step_s", "E2 ablation", MILLISECONDS, "The step less the same step with a hook that sends nothing.",
-    "Communication", short="E2 ablation",
+    "ablation_step_s", "E2 ablation", MILLISECONDS,
+    "The step with a hook in Python that calls allreduce, less the step with one that sends nothing. Version 1: the "
+    "step itself, less the latter.", "Communication", short="E2 ablation",
 )  # fmt: skip
 E2_NO_SYNC = Quantity(
     "no_sync_step_s", "E2 no_sync", MILLISECONDS, "The step less the same step under no_sync, without buckets too.",
@@ -198,7 +199,8 @@ E3 = Quantity(
     short="E3 all",
 )  # fmt: skip
 E3_EXPOSED = Quantity(
-    "profiler_exposed_step_s", "E3 profiler, exposed", MILLISECONDS, "The part of it during which nothing computes.",
+    "profiler_exposed_step_s", "E3 profiler, exposed", MILLISECONDS,
+    "The part of it during which nothing computes: at most the step, unprofiled, less the device's compute.",
     "Communication", short="E3 exposed",
 )  # fmt: skip
 E3_LEAST = Quantity(
@@ -219,9 +221,19 @@ E4_EXPOSED = Quantity(
     "Communication", short="E4 logger",
 )  # fmt: skip
 E5 = Quantity(
-    "isolated_step_s", "E5 isolated collectives", MILLISECONDS, "The step's messages with nothing else running.",
-    "Communication", short="E5 alone",
+    "isolated_step_s", "E5 isolated collectives", MILLISECONDS,
+    "The step's messages, those of buffers too, with nothing else running.", "Communication", short="E5 alone",
 )  # fmt: skip
+PROFILER = _text(
+    "profiler",
+    "Profiler",
+    "`ok`; `distorts`: the profiled step is more than 5 % longer than the unprofiled one, and its shares are left "
+    "out; `artefact`: it shows more exposed communication than there is room for, and is bounded.",
+    "Communication",
+)
+LADDER_DIFFERENCE = Quantity(
+    "difference_s", "Difference", MILLISECONDS, "The rung's step less that of the rung before.", "Communication"
+)
 # Their columns, in the order in which people read them.
 ESTIMATES_OF_STEP = tuple(
     estimate.column for estimate in (E1, E2, E2_NO_SYNC, E3_EXPOSED, E3, E3_LEAST, E4_EXPOSED, E4, E5)
@@ -345,6 +357,10 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 ),
                 views=("estimates",),
             ),
+            *_plain(
+                PROFILER,
+                views=("estimates",),
+            ),
             *_on_disk(
                 Quantity(
                     "estimates_apart",
@@ -409,6 +425,44 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 Quantity("gradient_bytes", "Whole gradient", KIB, "K·s, the message of an allreduce.", "Bandwidth")
             ),
         ),
+        "ladder": (
+            *_on_disk(*_POINT, ENVIRONMENT),
+            *_plain(_text("rung", "Rung", "What runs, by its name in the records.", "Communication")),
+            *_on_disk(_count("order", "Order", "Place on the ladder; 0 is one GPU alone.", "Communication")),
+            *_interval(replace(STEP, label="Step", definition="Median step of the rung.", section="Communication")),
+            *_plain(_text("adds", "What it adds", "What the rung does beyond the one before it.", "Communication")),
+            *_interval(LADDER_DIFFERENCE),
+            *_plain(
+                Quantity(
+                    "share",
+                    "Share of the step",
+                    PERCENT,
+                    "The difference over the whole step; of the first rung, its step over the whole one.",
+                    "Communication",
+                    digits=3,
+                ),
+                Quantity(
+                    "repeatability",
+                    "Repeatability",
+                    PERCENT,
+                    "Standard deviation of the rung's step within a process, over its mean. It is no interval.",
+                    "Statistics",
+                    digits=2,
+                ),
+            ),
+            *_on_disk(
+                RECORDS,
+                _count("rounds", "Rounds", "Blocks of the rung in all records.", "Statistics"),
+                replace(STEP, column="headline_step_s", label="Step, headline"),
+                Quantity(
+                    "part_of_headline_s",
+                    "Part of the headline step",
+                    MILLISECONDS,
+                    "The share, of the timing cell's step.",
+                    "Communication",
+                ),
+            ),
+        ),
         "steps": (
             *_on_disk(*_POINT, ENVIRONMENT),
             *_plain(_count("device", "{device}", "Number of the device.")),
@@ -416,6 +470,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 _text("phase", "Phase", "What the host asked for; `all` is the whole step.", "Communication"),
                 views=("phases",),
             ),
+            *_plain(PROFILER),
             *_on_disk(N),
             *_interval(
                 Quantity(
@@ -486,7 +541,16 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             ),
             *_interval(BUS_BANDWIDTH),
             *_plain(_text("use", "For", "The messages of a training that have this size.", "Bandwidth")),
-            *_on_disk(_count("source", "From", "Device that sends."), _count("target", "To", "Device that receives.")),
+            *_on_disk(
+                _count("source", "From", "Device that sends."),
+                _count("target", "To", "Device that receives."),
+                _count(
+                    "not_held",
+                    "Not held",
+                    "Timings that may hold the launch of their calls: the queue could not be held back long enough.",
+                    "Bandwidth",
+                ),
+            ),
         ),
         "laws": (
             *_on_disk(STRATEGY, SCOPE, ENVIRONMENT, BATCH, _text("law", "Law", "Of scaling.", "Forecast")),

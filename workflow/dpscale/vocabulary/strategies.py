@@ -33,6 +33,8 @@ class Strategy:
     """Its collectives in a step: operation, and the key of the network's facts that has their sizes in bytes."""
     colour: tuple[str, str]
     """On a light and on a dark page."""
+    buffers_name: str = ""
+    """What its broadcasts are called, where they are of buffers alone."""
 
     def processes(self, gpus: int) -> int:
         """Processes that train on `gpus` GPUs together."""
@@ -51,6 +53,10 @@ class Strategy:
             for operation, key in self.messages
             for size in network[key]
         ]
+
+    def name_of_message(self, operation: str) -> str:
+        """What a message is called that is sent by `operation`."""
+        return (operation == "broadcast" and self.buffers_name) or self.message_name
 
     @property
     def gpus_allowed(self) -> str:
@@ -94,6 +100,7 @@ _ROWS = (
         message_name="DDP's bucket",
         messages=(("broadcast", "ddp_broadcast_bytes"), ("allreduce", "ddp_buckets")),
         colour=("#007A5A", "#3ECFA3"),
+        buffers_name="DDP's buffers",
     ),
 )
 

@@ -1,0 +1,150 @@
+"""The rungs of a communication cell: what every one of them does, and what it leaves out."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dpscale.measure.model.parallel import PersistentReplicas
+from dpscale.measure.worker.communication import RUNGS, CommunicationWorker, Variant
+from dpscale.schemas.settings import StepSettings
+
+CPU = torch.device("cpu")
+BATCH = 4
+GPUS = 2
+
+
+@pytest.fixture
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommunicationWorker:
+    """A worker of dp whose two devices are both the CPU; its threads run one after the other."""
+    settings = StepSettings(width=4, dataset_source="synthetic", epoch_images=64).to_json()
+    job = {
+        "configuration": ["dp", GPUS, BATCH], "settings": {**settings, "device": "cpu"}, "seed": 1, "traces": None,
+        "dataset": str(tmp_path), "folder": str(tmp_path), "timeout_s": 60,
+    }  # fmt: skip
+    worker = CommunicationWorker(job, 0)
+    worker.devices = [CPU] * GPUS
+    torch.manual_seed(3)
+    worker.full_batches = [(torch.randn(GPUS * BATCH, 3, 32, 32), torch.randint(10, (GPUS * BATCH,))) for _ in range(2)]
+    monkeypatch.setattr(worker, "_until_all_devices_are_done", lambda step: step)
+    monkeypatch.setattr(PersistentReplicas, "parallel_apply", one_after_the_other)
+    return worker
+
+
+def one_after_the_other(_: Any, replicas: Sequence[nn.Module], inputs: Any, kwargs: Any) -> list[Tensor]:
+    assert len(replicas) == len(inputs) == len(kwargs)
+    return [replica(*own) for replica, own in zip(replicas, inputs, strict=True)]
+
+
+def as_if_on_gpus(network: PersistentReplicas) -> PersistentReplicas:
+    """DataParallel's own forward pass, with moves between devices that stay on the CPU."""
+    network.device_ids, network.output_device, network.src_device_obj = [0, 1], 0, CPU
+    moves: dict[str, Callable[..., Any]] = {
+        "scatter": lambda inputs, kwargs, ids: ([(part,) for part in inputs[0].chunk(len(ids))], [{} for _ in ids]),
+        "gather": lambda outputs, device: torch.cat(list(outputs)),
+    }
+    for name, move in moves.items():
+        setattr(network, name, move)
+    return network
+
+
+def gradients(network: nn.Module) -> list[Tensor]:
+    return [parameter.grad.clone() for parameter in network.parameters() if parameter.grad is not None]
+
+
+def weights(network: nn.Module) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in network.parameters()]
+
+
+def plain_gradients(worker: CommunicationWorker, images: Tensor, labels: Tensor, images_in_mean: int) -> list[Tensor]:
+    """Of a network with the cell's weights."""
+    network = worker.build_network()
+    (functional.cross_entropy(network(images), labels, reduction="sum") / images_in_mean).backward()
+    return gradients(network)
+
+
+def assert_equal(some: list[Tensor], others: list[Tensor]) -> None:
+    assert len(some) == len(others) > 0
+    for one, other in zip(some, others, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def replicas_of(variant: Variant) -> tuple[PersistentReplicas, nn.Module, nn.Module]:
+    network = variant.network
+    assert isinstance(network, PersistentReplicas)
+    first, second = network._replicas
+    return network, first, second
+
+
+def test_only_the_first_replica_is_trained_and_its_parameters_alone_are_the_networks(
+    worker: CommunicationWorker,
+) -> None:
+    network, first, second = replicas_of(worker.threads())
+    assert [id(one) for one in network.parameters()] == [id(one) for one in first.parameters()]
+    assert_equal(weights(first), weights(second))
+    assert all(a.data_ptr() != b.data_ptr() for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+def test_in_threads_the_first_device_does_the_step_of_one_that_is_alone(worker: CommunicationWorker) -> None:
+    images, labels = worker.full_batches[0]
+    alone = plain_gradients(worker, images[:BATCH], labels[:BATCH], BATCH)
+    other = plain_gradients(worker, images[BATCH:], labels[BATCH:], BATCH)
+    variant = worker.threads()
+    _, first, second = replicas_of(variant)
+    before = weights(first)
+    assert [len(own) for own, _ in variant.batches] == [BATCH, BATCH]
+
+    variant.step(*variant.batches[0])
+    assert_equal(gradients(first), alone)
+    assert_equal(gradients(second), other)
+    assert_equal(weights(second), before)
+    assert all(not torch.equal(a, b) for a, b in zip(weights(first), before, strict=True))
+
+    variant.step(*variant.batches[0])
+    assert_equal(gradients(second), other)  # those of one step, not of both: its weights are as they were
+
+
+def test_scattered_divides_images_and_gathers_outputs_but_adds_no_gradients(worker: CommunicationWorker) -> None:
+    images, labels = worker.full_batches[0]
+    own = plain_gradients(worker, images[:BATCH], labels[:BATCH], GPUS * BATCH)
+    other = plain_gradients(worker, images[BATCH:], labels[BATCH:], GPUS * BATCH)
+    variant = worker.scattered()
+    network, first, second = replicas_of(variant)
+    as_if_on_gpus(network)
+    assert [len(all_images) for all_images, _ in variant.batches] == [GPUS * BATCH, GPUS * BATCH]
+    for _ in range(2):
+        before = weights(second)
+        variant.step(images, labels)
+        assert_equal(weights(second), before)
+        assert_equal(gradients(second), other)
+    first.load_state_dict(second.state_dict())
+    variant.step(images, labels)
+    assert_equal(gradients(first), own)
+
+
+def test_rungs_have_their_weights_and_momenta_in_common(worker: CommunicationWorker) -> None:
+    alone, threads = worker.alone(), worker.threads()
+    for one, other in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
+        assert one.data_ptr() == other.data_ptr()
+    alone.step(*alone.batches[0])
+    assert all(one.grad is None for one in threads.network.parameters())
+    threads.step(*threads.batches[0])
+    for one, other in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
+        assert alone.optimiser.state[one]["momentum_buffer"] is threads.optimiser.state[other]["momentum_buffer"]
+
+
+def test_alone_all_other_ranks_have_nothing_to_do(worker: CommunicationWorker) -> None:
+    assert worker.alone().batches
+    worker.rank = 1
+    assert not worker.alone().batches
+    assert worker.together().batches
+
+
+def test_every_ladder_goes_from_alone_to_the_whole_step() -> None:
+    for rungs in RUNGS.values():
+        assert next(iter(rungs)) == "alone"
+        assert [*rungs][-1] == "training"

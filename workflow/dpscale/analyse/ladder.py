@@ -1,0 +1,70 @@
+"""Where the time of a step goes, by intervention: what every rung of the ladder adds to the one before it.
+
+Figures of a communication record are medians over its rounds, and differences are differences of these: in every
+record they add up to the whole step less the step of one GPU alone. Means over records then add up too.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from dpscale.analyse.estimators import block_of
+from dpscale.analyse.points import Row, columns
+from dpscale.formulas.statistics import estimate_of_blocks, repeatability
+from dpscale.plan.cells import Configuration
+from dpscale.records.files import Record
+from dpscale.vocabulary.rungs import ALONE, CONTROLS, WHOLE, difference
+
+
+def rungs_of(record: Record) -> tuple[str, ...]:
+    """The record's rungs in their order, none where it has no whole ladder: version 1 has none, memory may have run
+    out, and a strategy may have no more than its whole step."""
+    variants = (record["steps"] or {"variants": {}})["variants"]
+    rungs = tuple(name for name in variants if name not in CONTROLS)
+    return rungs if rungs and (rungs[0], rungs[-1]) == (ALONE, WHOLE) and len(rungs) > 1 else ()
+
+
+def ladder_rows(
+    configuration: Configuration, environment: str, records: Sequence[Record], headline_step_s: float | None
+) -> Iterator[Row]:
+    """A row for every rung. Records without a ladder do not count.
+
+    `headline_step_s` is the step of the timing cell, None where there is none: parts of it are in proportion.
+    """
+    complete = [record for record in records if rungs_of(record)]
+    if not complete:
+        return
+    rungs = rungs_of(complete[0])
+    label = f"{configuration} {environment}"
+    steps = {rung: {block_of(record): _step_s(record, rung) for record in complete} for rung in rungs}
+    whole_s = estimate_of_blocks(steps[WHOLE], f"{WHOLE} {label}", "linear").value
+    for order, (before, rung) in enumerate(pairwise(("", *rungs))):
+        step = estimate_of_blocks(steps[rung], f"{rung} {label}", "linear")
+        row: Row = {
+            "strategy": configuration.strategy,
+            "gpus": configuration.gpus,
+            "batch_per_gpu": configuration.batch_per_gpu,
+            "global_batch": configuration.global_batch,
+            "environment": environment,
+            "rung": rung,
+            "order": order,
+            **columns("step_s", step),
+            "repeatability": repeatability([record["steps"]["variants"][rung]["step_s"] for record in complete]),
+            "records": len(complete),
+            "rounds": sum(len(record["steps"]["variants"][rung]["step_s"]) for record in complete),
+        }
+        part_s = step.value
+        if before:
+            added = {block: steps[rung][block] - steps[before][block] for block in steps[rung]}
+            estimate = estimate_of_blocks(added, f"{rung} after {before} {label}", "linear")
+            part_s = estimate.value
+            row |= {"adds": difference(before, rung).label, **columns("difference_s", estimate)}
+        row["share"] = part_s / whole_s
+        if headline_step_s is not None:
+            row |= {"headline_step_s": headline_step_s, "part_of_headline_s": part_s / whole_s * headline_step_s}
+        yield row
+
+
+def _step_s(record: Mapping[str, Any], rung: str) -> float:
+    return float(median(record["steps"]["variants"][rung]["step_s"]))
