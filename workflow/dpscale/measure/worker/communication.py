@@ -35,8 +35,8 @@ from dpscale.measure.worker.trace import Mark, device_times, read_kernels
 # what a rung leaves behind hit all of them alike.
 ROUNDS = 7
 BLOCK_S = 0.2
-# At least three: the first step of a block is not counted. The device waits in it for a host that has not yet run ahead,
-# which a whole epoch does once.
+# At least three: the first step of a block is not counted. In it the device waits for a host that has not run ahead
+# yet, which happens once in a whole epoch.
 BLOCK_STEPS = (3, 50)
 # CUDA's libraries choose and load their kernels in the first steps.
 WARM_UP_STEPS = 2
