@@ -31,7 +31,17 @@ MARK_OF_FIXTURE = {
     "slurm_is_installed": "slurm",
 }
 # What takes longest is begun first, so that no process of pytest-xdist is left alone with it at the end.
-LONGEST_FIRST = ("workflow/test_laptop_study.py", "workflow/", "measure/worker/", "measure/", "browser/")
+LONGEST_FIRST = (
+    "workflow/test_laptop_study.py",
+    "workflow/",
+    "measure/worker/",
+    "browser/",
+    "measure/",
+    "present/",
+    "audit/",
+    "test_search_recipe.py",
+    "test_wheel.py",
+)
 
 
 def pytest_configure() -> None:

@@ -4,11 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 IMAGES = 4096
+# What training takes of a GPU's memory per image, about: seen at large batches in float32.
+BYTES_PER_IMAGE = 4.9e6
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +55,56 @@ def test_a_cell_on_gpus(tmp_path: Path, dataset: Path, strategy: str, precision:
         # Steps seen by the device's events add up to the epoch seen by the host's clock.
         steps_s = result["step_s_quantiles"]["median"] * result["full_steps_per_epoch"]
         assert steps_s <= 1.1 * max(result["epoch_s"])
+        assert_watched(result, gpus)
+    for baseline in record["alone"] or []:
+        for halves in baseline["scopes"].values():
+            for half in halves.values():
+                assert len(half["peak_memory_bytes"]) == 1
+                assert_watched(half, gpus)
+    assert (record["alone"] is None) == (strategy == "single")
     print(json.dumps({key: record[key] for key in ("hardware", "software", "sensors")}))
+
+
+def assert_watched(result: dict[str, Any], gpus: int) -> None:
+    """The GPUs of the whole cell were sampled, at their clocks, and nobody else was on them."""
+    watched = result["watched"]
+    assert len(watched) == len(result["epoch_s"])
+    assert all(len(epoch["gpus"]) == gpus for epoch in watched)
+    sampled = [epoch for epoch in watched if epoch["samples"]]
+    assert sampled
+    assert all(gpu["sm_clock_mhz"][0] > 0 and gpu["power_w"][0] > 0 for epoch in sampled for gpu in epoch["gpus"])
+    assert all(epoch["other_processes"] == 0 for epoch in sampled)
+
+
+@pytest.mark.gpu
+def test_another_process_on_the_gpu_is_seen_during_the_clock(tmp_path: Path, dataset: Path) -> None:
+    program = "import torch; a = torch.ones(4096, 4096, device='cuda')\nwhile True: (a @ a).sum().item()"
+    with subprocess.Popen([sys.executable, "-c", program]) as busy:
+        out = tmp_path / "record.json"
+        done = time_cell(dataset, out, "single", 1, 128, "--scopes", "compute")
+        busy.kill()
+    assert done.returncode == 0, done.stderr
+    record = json.loads(out.read_text())
+    assert max(epoch["other_processes"] for epoch in record["scopes"]["compute"]["watched"]) >= 1
+
+
+@pytest.mark.gpu(2)
+def test_a_baseline_that_does_not_fit_at_the_global_batch_is_a_result(tmp_path: Path) -> None:
+    """At a batch of which one GPU holds one, and not two."""
+    gpus, images = 2, 50_000
+    folder = tmp_path / "dataset"
+    assert dpscale("dataset", "--source", "synthetic", "--images", str(images), "--out", str(folder)).returncode == 0
+    batch = int(0.7 * torch.cuda.get_device_properties(0).total_memory / BYTES_PER_IMAGE)
+    out = tmp_path / "record.json"
+    more = ["--scopes", "compute", "--baseline-at-global-batch"]
+    done = time_cell(folder, out, "ddp", gpus, batch, *more, images=images)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(out.read_text())
+    assert record["status"] == "ok", record["oom"]
+    assert [(item["batch_per_gpu"], item["status"]) for item in record["alone"]] == [
+        (batch, "ok"),
+        (gpus * batch, "oom"),
+    ]
 
 
 @pytest.mark.gpu
@@ -65,7 +117,7 @@ def test_out_of_memory_is_a_result(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     record = json.loads(out.read_text())
     assert record["status"] == "oom"
-    assert record["oom"]["phase"] == "warm-up"
+    assert record["oom"]["phase"] == "warm-up of compute"
 
 
 @pytest.mark.gpu

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -52,19 +51,14 @@ print(*sorted({cell.kind for cell in plan(after).all_cells if str(results / cell
 """
 
 
-def python(project: Project, *arguments: str, also: Sequence[Path] = ()) -> subprocess.CompletedProcess[str]:
-    path = ":".join(map(str, (project.folder / "workflow", *also)))
+def python(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=project.folder,
-        env={**project.environment, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
+        [sys.executable, *arguments], cwd=project.folder, env=project.environment, capture_output=True, text=True
     )
 
 
-def printed(project: Project, *arguments: str, also: Sequence[Path] = ()) -> str:
-    done = python(project, *arguments, also=also)
+def printed(project: Project, *arguments: str) -> str:
+    done = python(project, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -89,7 +83,7 @@ def test_one_line_is_a_new_setting(grown: Project, root: Path, tmp_path: Path) -
 
     assert grown.planned() == {}, "a setting with its default is no reason to make anything again"
 
-    again, not_again = printed(grown, "-c", MEASURED_AGAIN, str(tmp_path), also=[root / "tests/helpers"]).splitlines()
+    again, not_again = printed(grown, "-c", MEASURED_AGAIN, str(tmp_path)).splitlines()
     assert again.split() == ["communication", "timing", "training"]
     assert not_again.split() == ["collectives"]
 

@@ -32,13 +32,6 @@ SETTINGS = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {I
 WITHOUT_BASELINE = "--scopes compute --baseline own_cells --timed-epochs 1"
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dataset")
-    must("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder)
-    return folder
-
-
 def arguments(
     dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 100, more: str = ""
 ) -> list[str]:

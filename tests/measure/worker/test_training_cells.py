@@ -46,13 +46,6 @@ def in_this_process() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dataset")
-    must("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder)
-    return folder
-
-
 def arguments(
     dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 32, more: str = ""
 ) -> list[str]:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 from dpscale.plan.arms import arm_contradictions
@@ -74,7 +75,13 @@ class Cell(ABC):
 
     def settings_under(self, study: TimingSettings) -> NetworkSettings:
         """What its record must have been measured under, in a study with these settings."""
-        return SETTINGS[self.kind].from_json(study.to_json())
+        return _settings_of(self.kind, study)
+
+
+@cache
+def _settings_of(kind: str, study: TimingSettings) -> NetworkSettings:
+    """The same for every cell of a kind, of which a study may have thousands."""
+    return SETTINGS[kind].from_json(study.to_json())
 
 
 @dataclass(frozen=True, order=True)

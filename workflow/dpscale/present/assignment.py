@@ -173,14 +173,14 @@ def _by_batch(
 ) -> Sheet | None:
     """One row for every batch that one device was to be timed with, as the others are compared with it."""
     batches = sorted(set(times[times["strategy"] == BASELINE]["batch_per_gpu"]))
-    numbers = sorted({gpus for one in drawn for gpus in one.rows["gpus"]})
-    if not batches or not any(one.is_decided for one in drawn):
+    numbers = sorted({gpus for way in drawn for gpus in way.rows["gpus"]})
+    if not batches or not any(way.is_decided for way in drawn):
         return None
     columns = [
-        (f"{terms.count(gpus)}: {one.heading}", _cells(one, gpus))
+        (f"{terms.count(gpus)}: {way.heading}", _cells(way, gpus))
         for gpus in numbers[:_NUMBERS_SHOWN]
-        for one in drawn
-        if gpus in set(one.rows["gpus"])
+        for way in drawn
+        if gpus in set(way.rows["gpus"])
     ]
     left_out = ""
     if len(batches) > _BATCHES_SHOWN or len(numbers) > _NUMBERS_SHOWN:

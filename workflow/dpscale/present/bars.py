@@ -100,7 +100,7 @@ def _placed(panel: Bars) -> list[tuple[Bar, Part, float]]:
         for place, part in enumerate(bar.parts):
             placed.append((place, bar, part, start))
             start += part.share
-    return [(bar, part, start) for _, bar, part, start in sorted(placed, key=lambda one: one[0])]
+    return [(bar, part, start) for _, bar, part, start in sorted(placed, key=lambda part: part[0])]
 
 
 def _segments(panel: Bars) -> list[Row]:
@@ -115,7 +115,7 @@ def _names(panel: Bars) -> list[Row]:
     for bar, part, start in _placed(panel):
         share = f"{words.figure(part.share, 3)} %"
         room = part.share / _WHOLE * WIDTH - _AROUND_TEXT
-        label = next((one for one in (f"{part.name} {share}", share) if len(one) * _LETTER_WIDTH <= room), None)
+        label = next((text for text in (f"{part.name} {share}", share) if len(text) * _LETTER_WIDTH <= room), None)
         if label:
             colour = _PAPER if part.colour else INK
             names.append({"bar": bar.label, "x": start + part.share / 2, "label": label, "colour": colour})

@@ -141,7 +141,7 @@ def estimates(table: pd.DataFrame, terms: Terms) -> Figure:
         series = [
             Series(drawn.short, colour, style, above)
             for style, (drawn, colour) in enumerate(_ESTIMATES.items())
-            if (above := [one for one in points(part, "batch_per_gpu", drawn.column, drawn.unit) if one.y > 0])
+            if (above := [place for place in points(part, "batch_per_gpu", drawn.column, drawn.unit) if place.y > 0])
         ]
         if series:
             panels.append(

@@ -111,9 +111,13 @@ def verdict(compared: Compared) -> Verdict:
     ]
     others = [
         _tally(
-            _of(compared, one).dropna(subset=["outcome"]), _outcomes(outcomes, one)[ALL_SCOPES], one, one.noun, terms
+            _of(compared, headline).dropna(subset=["outcome"]),
+            _outcomes(outcomes, headline)[ALL_SCOPES],
+            headline,
+            headline.noun,
+            terms,
         )
-        for one in _HEADLINES
+        for headline in _HEADLINES
     ]
     return Verdict(
         _answer(of_epochs, compared), sentences, [sentence for sentence in others if sentence], _by_chance(of_epochs)
@@ -130,9 +134,9 @@ def warnings(compared: Compared) -> list[str]:
     """Settings that differ because they may, and what a reader must know of how each study was measured."""
     first, second = compared.sides
     differing = [
-        f"Settings differ, as was asked for: {one.name} is {as_written(one.first)} in {first.name} and "
-        f"{as_written(one.second)} in {second.name}."
-        for one in compared.differing
+        f"Settings differ, as was asked for: {setting.name} is {as_written(setting.first)} in {first.name} and "
+        f"{as_written(setting.second)} in {second.name}."
+        for setting in compared.differing
     ]
     images = _property(compared, "dataset_sha256")
     if images[0] != images[1]:
@@ -239,7 +243,7 @@ def _described(compared: Compared, name: str) -> str:
 
 def _common_settings(compared: Compared) -> str:
     """`network cifar_resnet18, width 64, ...`: what can change a number and is the same in both."""
-    differing = {one.setting for one in compared.differing if one.arm is None}
+    differing = {difference.setting for difference in compared.differing if difference.arm is None}
     settings = compared.first.study.settings
     return ", ".join(
         f"{name} {as_written(getattr(settings, name))}" for name in settings.names() if name not in differing
@@ -248,4 +252,4 @@ def _common_settings(compared: Compared) -> str:
 
 def _same_environment(compared: Compared) -> bool:
     """Whether both were measured on the same kind of device with the same software."""
-    return all(one == other for one, other in (_property(compared, name) for name in _OF_ENVIRONMENT))
+    return all(first == second for first, second in (_property(compared, name) for name in _OF_ENVIRONMENT))

@@ -76,10 +76,14 @@ def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> st
         return f"{_configuration(words.rows(part)[0], terms)}: no estimate is above zero with its interval"
     row = extreme(part, "estimates_apart", largest=True)
     above_zero = [
-        one for one in drawn if words.is_known(row[one.column]) and row[one.column] > 0 and row[f"{one.column}_low"] > 0
+        estimate
+        for estimate in drawn
+        if words.is_known(row[estimate.column]) and row[estimate.column] > 0 and row[f"{estimate.column}_low"] > 0
     ]
-    ends = [choose(above_zero, key=lambda one: row[one.column]) for choose in (min, max)]
-    named = [f"{words.measured(row[one.column], MILLISECONDS)} ({one.short})" for one in dict.fromkeys(ends)]
+    ends = [choose(above_zero, key=lambda estimate: row[estimate.column]) for choose in (min, max)]
+    named = [
+        f"{words.measured(row[estimate.column], MILLISECONDS)} ({estimate.short})" for estimate in dict.fromkeys(ends)
+    ]
     return f"{_point(row, terms)}: {' to '.join(named)} a step"
 
 

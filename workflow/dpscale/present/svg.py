@@ -129,12 +129,12 @@ def _join(parent: ElementTree.Element) -> None:
     for (tag, look), run in groupby(parent, key=lambda child: (child.tag, _look(child))):
         alike = list(run)
         if len(alike) > 1 and tag == _tag("path") and not {"opacity", "fill-opacity", "transform"} & dict(look).keys():
-            alike[0].set("d", "".join(one.get("d", "") for one in alike))
+            alike[0].set("d", "".join(path.get("d", "") for path in alike))
             alike = alike[:1]
         elif len(alike) > 1 and tag == _tag("text"):
             group = ElementTree.Element(_tag("g"), dict(look))
-            for one in alike:
-                one.attrib = {key: value for key, value in one.attrib.items() if key in ("x", "y")}
+            for text in alike:
+                text.attrib = {key: value for key, value in text.attrib.items() if key in ("x", "y")}
             group[:] = alike
             alike = [group]
         children += alike

@@ -56,9 +56,9 @@ def verdict(tables: Tables, terms: Terms) -> Verdict:
     series = _series(tables)
     if not series:
         return Verdict("unknown", "Not known yet", _why_unknown(tables, terms), "")
-    chosen = max(series, key=lambda one: one.rank)
-    others = [one for one in series if one is not chosen and _is_rival(one.best, chosen.best)]
-    sentence = f"{_gain(chosen, terms)}{''.join(_in_contrast(one, terms) for one in others)}."
+    chosen = max(series, key=lambda line: line.rank)
+    others = [line for line in series if line is not chosen and _is_rival(line.best, chosen.best)]
+    sentence = f"{_gain(chosen, terms)}{''.join(_in_contrast(line, terms) for line in others)}."
     if terms.device == "worker":
         sentence += " Workers share the cores of one machine, so this is no measure of accelerators."
     kind = "worth" if chosen.paying else "not-worth"

@@ -94,8 +94,8 @@ def shown_columns(
     place = {name: number for number, name in enumerate(first)}
     described.sort(key=lambda column: place.get(column.quantity.column, len(place)))
     return [
-        column_of(one.quantity, terms, (cells or {}).get(one.quantity.column), one.has_interval, units)
-        for one in described
+        column_of(column.quantity, terms, (cells or {}).get(column.quantity.column), column.has_interval, units)
+        for column in described
     ]
 
 

@@ -1,8 +1,9 @@
 """The records of a study: which answer its cells, what is wrong with those that do not, and how cells failed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dpscale.errors import RecordError
 from dpscale.plan.cells import AnyCell
@@ -21,15 +22,20 @@ def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_t
     """
     version, measured = VERSIONS[cell.kind], record["measurement_version"]
     is_older = older_too and measured != version.current and version.reads(measured)
-    wanted = {**cell.coordinates, **cell.settings_under(study).to_json()}
-    found = {**record["cell"], **SETTINGS[cell.kind].from_json(record["settings"]).to_json()}
-    problems = [f"{key} is {found[key]}, the study says {wanted[key]}" for key in wanted if found[key] != wanted[key]]
+    problems = _unequal(record["cell"], cell.coordinates)
+    settings, wanted = SETTINGS[cell.kind].from_json(record["settings"]), cell.settings_under(study)
+    if settings != wanted:
+        problems += _unequal(settings.to_json(), wanted.to_json())
     if measured != version.current and not is_older:
         problems.insert(0, f"measurement_version is {measured}, this dpscale measures {version.current}")
     if not is_older:
-        unknown = sorted(record["settings"].keys() - found.keys())
+        unknown = sorted(record["settings"].keys() - SETTINGS[cell.kind].names())
         problems += [f"{key} is a setting that this dpscale does not know" for key in unknown]
     return problems
+
+
+def _unequal(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    return [f"{key} is {found[key]}, the study says {wanted[key]}" for key in wanted if found[key] != wanted[key]]
 
 
 @dataclass(frozen=True)

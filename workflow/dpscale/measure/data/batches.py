@@ -1,6 +1,6 @@
 """Batches for both scopes: the augmented epoch already in host memory, or a DataLoader that makes it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,34 @@ import torch
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
-from torchvision import transforms
 
 from dpscale.measure.data.arrays import EPOCH_ARRAYS, TRAIN_ARRAYS
 from dpscale.measure.parent import end_with_parent
 
 MEAN = (0.4914, 0.4822, 0.4465)
 STD = (0.2023, 0.1994, 0.2010)
-AUGMENTATION = transforms.Compose([transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(p=0.5)])
-TRAINING = transforms.Compose([AUGMENTATION, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
 
 Batch = tuple[Tensor, Tensor]  # images (batch, 3, 32, 32) float32, labels (batch,) int64
+Transform = Callable[[Any], Any]
+
+
+# torchvision is loaded where images are transformed one by one: workers that never do start sooner.
+def augmentation() -> Transform:
+    """What is drawn anew for every image: its crop, and whether it is flipped."""
+    from torchvision import transforms
+
+    drawn: Transform = transforms.Compose(
+        [transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip(p=0.5)]
+    )
+    return drawn
+
+
+def training_transforms() -> Transform:
+    """From a PIL image to what the network is trained on."""
+    from torchvision import transforms
+
+    whole: Transform = transforms.Compose([augmentation(), transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+    return whole
 
 
 def normalise(pixels: Tensor, out: Tensor) -> None:
@@ -70,12 +87,13 @@ class DecodedImages(Dataset[tuple[Tensor, int]]):
     def __init__(self, folder: Path):
         self.images = np.load(folder / TRAIN_ARRAYS[0], mmap_mode="r")
         self.labels = np.load(folder / TRAIN_ARRAYS[1])
+        self.transform = training_transforms()
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return TRAINING(Image.fromarray(self.images[index])), int(self.labels[index])
+        return self.transform(Image.fromarray(self.images[index])), int(self.labels[index])
 
 
 class LoadedEpochs:

@@ -65,13 +65,14 @@ def augmented_epoch(images: Images, labels: Labels) -> tuple[Images, Labels]:
     import torch
     from PIL import Image
 
-    from dpscale.measure.data.batches import AUGMENTATION
+    from dpscale.measure.data.batches import augmentation
 
+    augment = augmentation()
     torch.manual_seed(SEED)
     order = torch.randperm(len(images)).numpy()
     epoch = np.empty((len(images), 3, IMAGE_SIZE, IMAGE_SIZE), dtype=np.uint8)
     for position, index in _with_progress("augmented", order):
-        epoch[position] = np.asarray(AUGMENTATION(Image.fromarray(images[index]))).transpose(2, 0, 1)
+        epoch[position] = np.asarray(augment(Image.fromarray(images[index]))).transpose(2, 0, 1)
     return epoch, labels[order]
 
 
