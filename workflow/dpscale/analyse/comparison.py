@@ -83,7 +83,7 @@ SUBJECTS: dict[str, Subject] = {
 }  # fmt: skip
 
 # Of `compared_environments`: what can be the same in two studies, and what says when and how much was measured.
-_ENVIRONMENT = ("device_model", "cpu_model", "links", *SOFTWARE, "dataset_sha256")
+_ENVIRONMENT = ("device_model", "cpu_model", "links", *SOFTWARE, "variables", "dataset_sha256")
 _ORIGIN = ("hosts", "measurement_versions", "gpu_uuids", "git_commits", "git_dirty")
 _EXTENT = ("records", "first_started_at", "last_finished_at")
 PROPERTIES = (*_ENVIRONMENT, *_ORIGIN, *_EXTENT)

@@ -131,6 +131,11 @@ def _medians(values: NDArray[np.float64], counts: NDArray[np.int64]) -> Draws:
     return middle
 
 
+def estimate_of_runs(timings_by_run: Mapping[str, Sequence[float]], label: str, scale: Scale = "log") -> Estimate:
+    """The same where every run is a block: its figure is the median of its timings."""
+    return estimate_of_blocks({run: float(np.median(values)) for run, values in timings_by_run.items()}, label, scale)
+
+
 def derive(formula: Callable[..., Any], *estimates: Estimate) -> Estimate:
     """The figure that `formula` gives for independently drawn estimates, with its spread."""
     value = float(formula(*(estimate.value for estimate in estimates)))
