@@ -76,7 +76,7 @@ def _epoch(row: Row) -> str:
 def _bandwidth(row: Row) -> str:
     if row["bandwidth_status"] == NOT_RESOLVABLE:
         least = row["bandwidth_gb_s_at_least"]
-        return f"at least {words.figure(least, _DIGITS)}" if words.is_known(least) else NOT_RESOLVABLE
+        return f">= {words.figure(least, _DIGITS)}" if words.is_known(least) else NOT_RESOLVABLE
     return _plain(words.figure(row["bandwidth_gb_s"], _DIGITS))
 
 
