@@ -109,15 +109,15 @@ def test_four_gpus_may_have_links_that_two_of_them_lack() -> None:
 
 def test_collectives_move_no_images_and_join_what_is_like_them_otherwise() -> None:
     cell = CollectivesCell(2, 1)
-    record = on_gpus(collectives_record(cell, STUDY.settings), "GPU-1-0", "GPU-1-1")
-    other_images = timing(2, 1, change=APART["images"])
-    assert letters((cell, record), timing(2, 2), other_images) == ["B", "A", "B"], "its own GPUs', not the first's"
+    record = on_gpus(collectives_record(cell, STUDY.settings), "GPU-2-0", "GPU-2-1")
+    other_images = timing(2, 2, change=APART["images"])
+    assert letters((cell, record), timing(2, 1), other_images) == ["B", "A", "B"], "its own GPUs', not the first's"
     record["software"]["nccl"] = "2.30.0"
     assert letters((cell, record), timing(2, 2)) == ["B", "A"]
 
 
 def test_the_table_says_what_they_are() -> None:
-    records = dict([timing(1, 1), timing(2, 1, NVLINK, change=APART["NCCL's variables"])])
+    records = dict([timing(1, 1), timing(2, 2, NVLINK, change=APART["NCCL's variables"])])
     table = {row["environment"]: row for row in rows(records, environment_letters(records))}
     assert [table[letter]["variables"] for letter in "AB"] == [None, "NCCL_ALGO=Ring"]
     assert table["B"]["links"] == "18 links of NVLink 4.0 through a switch"
