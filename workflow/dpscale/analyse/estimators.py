@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from dpscale.analyse.blocks import run_name
 from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
-from dpscale.formulas.statistics import Estimate, Scale, derive_in_blocks, estimate_of_blocks
+from dpscale.formulas.statistics import Estimate, Scale, derive_in_blocks, estimate_of_runs
 from dpscale.records.files import Record
 from dpscale.vocabulary.strategies import strategy
 
@@ -30,23 +31,20 @@ class Links:
 
 def links_of(records: Sequence[Record], label: str) -> Links:
     """The medians over repeats. Those for which the GPUs could not be held long enough count only where all are so."""
-    timed: dict[Message, dict[str, float]] = {}
-    copied: dict[tuple[int, int], dict[str, float]] = {}
+    timed: dict[Message, dict[str, Sequence[float]]] = {}
+    copied: dict[tuple[int, int], dict[str, Sequence[float]]] = {}
     sizes: dict[tuple[int, int], int] = {}
     for record in records:
         for result in record["collectives"]:
-            of_records = timed.setdefault((result["operation"], result["bytes"]), {})
-            of_records[block_of(record)] = median(held_s(result) or result["seconds"])
+            of_runs = timed.setdefault((result["operation"], result["bytes"]), {})
+            of_runs[run_name(record)] = held_s(result) or result["seconds"]
         for copy in record["peer_copies"]:
             pair = copy["source"], copy["target"]
-            copied.setdefault(pair, {})[block_of(record)] = median(copy["seconds"])
+            copied.setdefault(pair, {})[run_name(record)] = copy["seconds"]
             sizes[pair] = copy["bytes"]
     return Links(
-        {message: estimate_of_blocks(of_records, f"{message} {label}") for message, of_records in timed.items()},
-        {
-            pair: (sizes[pair], estimate_of_blocks(of_records, f"copy {pair} {label}"))
-            for pair, of_records in copied.items()
-        },
+        {message: estimate_of_runs(runs, f"{message} {label}") for message, runs in timed.items()},
+        {pair: (sizes[pair], estimate_of_runs(runs, f"copy {pair} {label}")) for pair, runs in copied.items()},
     )
 
 
@@ -55,11 +53,6 @@ def held_s(result: Mapping[str, Any]) -> list[float]:
     and on a CPU there is no queue."""
     held = result.get("held") or [True] * len(result["seconds"])
     return [seconds for seconds, was_held in zip(result["seconds"], held, strict=True) if was_held]
-
-
-def block_of(record: Record) -> str:
-    """The name of the block that a record is. Runs of other kinds of cells are other blocks."""
-    return f"{record['kind']} run {record['cell']['run']}"
 
 
 def from_steps(records: Sequence[Record], label: str) -> dict[str, Estimate]:
@@ -85,10 +78,9 @@ def from_steps(records: Sequence[Record], label: str) -> dict[str, Estimate]:
     }
     found = {}
     for name, (values_of, scale) in quantities.items():
-        known = {block_of(record): values for record in complete if (values := values_of(record)) is not None}
-        if known:
-            medians = {block: median(values) for block, values in known.items()}
-            found[name] = estimate_of_blocks(medians, f"{name} {label}", scale)
+        runs = {run_name(record): values for record in complete if (values := values_of(record)) is not None}
+        if runs:
+            found[name] = estimate_of_runs(runs, f"{name} {label}", scale)
     return found
 
 

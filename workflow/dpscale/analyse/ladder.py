@@ -9,8 +9,8 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
-from dpscale.analyse.estimators import block_of
-from dpscale.analyse.points import Row, columns
+from dpscale.analyse.blocks import run_name
+from dpscale.analyse.points import Row, figures
 from dpscale.formulas.statistics import estimate_of_blocks, repeatability
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
@@ -37,10 +37,11 @@ def ladder_rows(
         return
     rungs = rungs_of(complete[0])
     label = f"{configuration} {environment}"
-    steps = {rung: {block_of(record): _step_s(record, rung) for record in complete} for rung in rungs}
+    steps = {rung: {run_name(record): _step_s(record, rung) for record in complete} for rung in rungs}
     alone_s, whole_s = (fmean(steps[rung].values()) for rung in (ALONE, WHOLE))
     for order, (before, rung) in enumerate(pairwise(("", *rungs))):
         step = estimate_of_blocks(steps[rung], f"{rung} {label}", "linear")
+        found, part_s = {"step_s": step}, step.value
         row: Row = {
             "strategy": configuration.strategy,
             "gpus": configuration.gpus,
@@ -49,17 +50,16 @@ def ladder_rows(
             "environment": environment,
             "rung": rung,
             "order": order,
-            **columns("step_s", step),
             "repeatability": repeatability([record["steps"]["variants"][rung]["step_s"] for record in complete]),
             "records": len(complete),
             "rounds": sum(len(record["steps"]["variants"][rung]["step_s"]) for record in complete),
         }
-        part_s = step.value
         if before:
-            added = {block: steps[rung][block] - steps[before][block] for block in steps[rung]}
-            estimate = estimate_of_blocks(added, f"{rung} after {before} {label}", "linear")
-            part_s = estimate.value
-            row |= {"adds": difference(before, rung).label, **columns("difference_s", estimate)}
+            added = {run: steps[rung][run] - steps[before][run] for run in steps[rung]}
+            found["difference_s"] = estimate_of_blocks(added, f"{rung} after {before} {label}", "linear")
+            part_s = found["difference_s"].value
+            row["adds"] = difference(before, rung).label
+        row |= figures(found)
         row["share"] = part_s / whole_s
         if headline_step_s is not None:
             row |= {
