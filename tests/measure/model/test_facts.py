@@ -21,6 +21,7 @@ def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> No
     assert sum(facts["dp_reduce_bytes"]) == facts["gradient_bytes"]
     assert sum(facts["dp_broadcast_bytes"]) == facts["gradient_bytes"] + facts["buffer_bytes"]
     assert max(facts["dp_broadcast_bytes"]) <= 10 * 2**20
+    assert facts["ddp_broadcast_bytes"] == [38_400, 160], "float32 and int64"
 
 
 def test_gradients_are_ready_in_order(tmp_path: Path) -> None:

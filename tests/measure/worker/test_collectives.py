@@ -11,7 +11,7 @@ from dpscale.analyse.estimators import isolated_step_s, links_of
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells
 from dpscale.measure.launch.workers import Workers
-from dpscale.measure.worker.collectives import Collective
+from dpscale.measure.worker.collectives import HOLD_LIMIT_S, Collective, CollectivesWorker, Timed
 from dpscale.records.files import read_record
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
@@ -141,3 +141,30 @@ def test_a_collective_that_gives_a_wrong_result_is_an_error() -> None:
         pytest.raises(MeasurementError, match="allreduce of 4096 bytes gave a wrong result"),
     ):
         workers.outcome(60, end_with_parent=False)
+
+
+@pytest.mark.parametrize(
+    ("enough_s", "first_s", "tried"),
+    [
+        (0.0, 0.004, [0.004]),
+        (0.01, 0.004, [0.004, 0.008, 0.016]),
+        (2.0, 0.4, [0.4, 0.8, HOLD_LIMIT_S]),
+        (0.0, 5.0, [HOLD_LIMIT_S]),
+    ],
+)
+def test_the_gpu_is_held_longer_until_all_calls_are_queued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enough_s: float, first_s: float, tried: list[float]
+) -> None:
+    job = {"gpus": 2, "settings": {"device": "cpu"}, "timeout_s": 60, "messages": [], "folder": str(tmp_path)}
+    worker = CollectivesWorker(job, 0)
+    holds: list[float] = []
+
+    def time_calls(call: Any, calls: int, hold_s: float) -> Timed:
+        holds.append(hold_s)
+        return Timed(1e-5, 1e-3, hold_s, held=hold_s >= enough_s)
+
+    monkeypatch.setattr(worker, "_time_calls", time_calls)
+    timed = worker._time_held(lambda: None, 20, first_s)
+    assert holds == pytest.approx(tried)
+    assert timed.hold_s == tried[-1]
+    assert timed.held is (tried[-1] >= enough_s)
