@@ -63,6 +63,8 @@ def test_differences_add_up_to_the_whole_step_less_the_one_alone(strategy: str) 
     assert total_s == pytest.approx(last["step_s"] - first["step_s"], rel=1e-12)
     assert sum(row["share"] for row in rows) == pytest.approx(1, rel=1e-12)
     assert sum(row["part_of_headline_s"] for row in rows) == pytest.approx(0.2, rel=1e-12)
+    assert last["reached_of_headline_s"] == pytest.approx(0.2, rel=1e-12)
+    assert last["beyond_alone_s"] == pytest.approx(0.2 - first["part_of_headline_s"], rel=1e-12)
     for row in rows[1:]:
         assert row["difference_s_low"] <= row["difference_s"] <= row["difference_s_high"]
 

@@ -156,3 +156,45 @@ def test_panels_beyond_the_eighth_are_named_in_one_sentence() -> None:
     assert figure.not_drawn[0].startswith("Not drawn: ddp on 10 GPUs, ddp on 11 GPUs, ")
     assert figure.not_drawn[0].endswith(" and 8 more.")
     assert len([one for one in figure.not_drawn if "at or below zero" in one]) == 8
+
+
+def rung_row(order: int, part_ms: float, reached_ms: float, **more: Any) -> dict[str, Any]:
+    names = ["alone", "threads", "scattered", "training"]
+    adds = ["", "threads, contention", "inputs, outputs", "replicate, reduce"][order] or None
+    return {
+        "strategy": "dp", "gpus": 2, "batch_per_gpu": 32, "global_batch": 64, "environment": "A",
+        "rung": names[order], "order": order, "adds": adds, "share": part_ms / 40, "step_s": reached_ms * 1e-3,
+        "headline_step_s": 0.04, "part_of_headline_s": part_ms * 1e-3, "reached_of_headline_s": reached_ms * 1e-3,
+        "beyond_alone_s": (reached_ms - 8) * 1e-3, **more,
+    }  # fmt: skip
+
+
+LADDER = [rung_row(0, 8, 8), rung_row(1, 26, 34), rung_row(2, -2, 32), rung_row(3, 8, 40)]
+
+
+def test_a_ladder_goes_from_one_alone_to_the_headline_step() -> None:
+    (chart,) = communication_charts.ladders(table("ladder", LADDER), GPU).charts
+    assert chart.title.replace("\u00a0", " ") == (
+        "dp on 2 GPUs at batch 32: 32.0 ms more than 1 GPU alone; the most is 26.0 ms, threads, contention"
+    )
+    assert description(chart.svg) == (
+        "1 GPU alone: 8.00 ms, 20.0 %; threads, contention: 26.0 ms, 65.0 %; inputs, outputs: −2.00 ms, −5.00 %; "
+        "replicate, reduce: 8.00 ms, 20.0 %."
+    )
+    starts = [float(x) for x in re.findall(r"M([\d.]+),[\d.]+h[\d.]+v", chart.svg)]
+    widths = [float(width) for width in re.findall(r"h([\d.]+)v", chart.svg)]
+    scale = 300 / (1.02 * 40)
+    assert widths == pytest.approx([8 * scale, 26 * scale, 2 * scale, 8 * scale], abs=0.1)
+    assert starts == pytest.approx([0, 8 * scale, 32 * scale, 32 * scale], abs=0.1)
+    assert chart.svg.count('fill="none"') >= 1, "what takes time away is an outline"
+
+
+def test_a_ladder_without_a_headline_step_is_left_to_the_table() -> None:
+    rows = [{**row, "part_of_headline_s": None} for row in LADDER]
+    assert communication_charts.ladders(table("ladder", rows), GPU).charts == []
+
+
+def test_a_step_that_takes_no_longer_than_alone_has_no_largest_part() -> None:
+    rows = [rung_row(0, 40, 40), rung_row(1, 0, 40), rung_row(2, 0, 40), rung_row(3, -1, 39, beyond_alone_s=-0.001)]
+    (chart,) = communication_charts.ladders(table("ladder", rows), GPU).charts
+    assert chart.title.replace("\u00a0", " ") == "dp on 2 GPUs at batch 32: 1.00 ms less than 1 GPU alone"

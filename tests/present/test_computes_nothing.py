@@ -21,6 +21,7 @@ LAYOUT = {
     "figure.py": "which points are drawn, and how far beside each other",
     "panel.py": "axes, ticks, markers and labels in pixels",
     "svg.py": "coordinates in an SVG",
+    "waterfall.py": "pixels of bars and texts",
     "view.py": "dashes at the end of a row",
     "words.py": "decimals of a number, and how many items of a list are left out",
 }

@@ -61,8 +61,16 @@ def steps(results: Path) -> list[Record]:
 def test_steps_take_turns_with_and_without_communication(steps: list[Record]) -> None:
     for record in steps:
         variants = record["steps"]["variants"]
-        assert set(variants) == {"training", "no_op_hook", "no_sync"}
-        assert {len(blocks["step_s"]) for blocks in variants.values()} == {6}
+        assert list(variants) == ["alone", "together", "no_sync", "no_op_hook", "allreduce_hook", "training"]
+        assert {len(blocks["step_s"]) for blocks in variants.values()} == {7}
+        orders = record["steps"]["orders"]
+        assert [sorted(order) for order in orders] == [sorted(variants)] * 7
+        assert len({tuple(order) for order in orders}) > 1, "rungs take turns in a random order"
+        for name, blocks in variants.items():
+            # The slowest worker's; alone, the second one waits.
+            for step_s, of_ranks in zip(blocks["step_s"], blocks["rank_step_s"], strict=True):
+                assert step_s == max(one for one in of_ranks if one is not None)
+                assert [one is None for one in of_ranks] == [False, name == "alone"]
         for blocks in variants.values():
             # The median step by one clock, the mean step by the other.
             for median_s, mean_s in zip(blocks["step_s"], blocks["block_step_s"], strict=True):

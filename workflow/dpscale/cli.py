@@ -259,10 +259,10 @@ def communication(
     out: Path,
     **settings: Any,
 ) -> None:
-    """Measure how much of the training step of one configuration is communication.
+    """Measure where the time of the training step of one configuration goes.
 
-    Steps with and without their allreduce take turns; then come DDP's own logger and, on GPUs, the profiler. None of
-    these times is a headline time: those come from `dpscale time`.
+    Variants of the step take turns, from one GPU alone to the whole step; each changes one thing. Then come DDP's own
+    logger and, on GPUs, the profiler. None of these times is a headline time: those come from `dpscale time`.
     """
     from dpscale.measure.launch.cells import measure_communication
     from dpscale.measure.launch.job import Run

@@ -6,7 +6,7 @@ record they add up to the whole step less the step of one GPU alone. Means over 
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from dpscale.analyse.estimators import block_of
@@ -38,7 +38,7 @@ def ladder_rows(
     rungs = rungs_of(complete[0])
     label = f"{configuration} {environment}"
     steps = {rung: {block_of(record): _step_s(record, rung) for record in complete} for rung in rungs}
-    whole_s = estimate_of_blocks(steps[WHOLE], f"{WHOLE} {label}", "linear").value
+    alone_s, whole_s = (fmean(steps[rung].values()) for rung in (ALONE, WHOLE))
     for order, (before, rung) in enumerate(pairwise(("", *rungs))):
         step = estimate_of_blocks(steps[rung], f"{rung} {label}", "linear")
         row: Row = {
@@ -62,7 +62,12 @@ def ladder_rows(
             row |= {"adds": difference(before, rung).label, **columns("difference_s", estimate)}
         row["share"] = part_s / whole_s
         if headline_step_s is not None:
-            row |= {"headline_step_s": headline_step_s, "part_of_headline_s": part_s / whole_s * headline_step_s}
+            row |= {
+                "headline_step_s": headline_step_s,
+                "part_of_headline_s": part_s / whole_s * headline_step_s,
+                "reached_of_headline_s": step.value / whole_s * headline_step_s,
+                "beyond_alone_s": (step.value - alone_s) / whole_s * headline_step_s,
+            }
         yield row
 
 

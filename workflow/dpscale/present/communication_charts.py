@@ -89,16 +89,15 @@ def ladders(table: pd.DataFrame, terms: Terms) -> Figure:
 
 
 def _stages(rungs: Sequence[Row], terms: Terms) -> list[Stage]:
-    stages = []
-    reached = 0.0
+    stages: list[Stage] = []
     for row in rungs:
         adds = row["adds"] if words.is_known(row["adds"]) else f"1 {terms.device} alone"
-        part_ms = quantities.MILLISECONDS.of(row["part_of_headline_s"])
         figures = [words.measured(row["part_of_headline_s"], quantities.MILLISECONDS)]
         figures.append(words.measured(row["share"], PERCENT, digits=3))
-        colour = words.colour(str(row["strategy"])) if reached else words.colour(BASELINE)
-        stages.append(Stage(f"{adds}: {', '.join(figures)}", reached, reached + part_ms, colour))
-        reached += part_ms
+        start = stages[-1].end if stages else 0.0
+        end = quantities.MILLISECONDS.of(row["reached_of_headline_s"])
+        colour = words.colour(str(row["strategy"]) if stages else BASELINE)
+        stages.append(Stage(f"{adds}: {', '.join(figures)}", start, end, colour))
     return stages
 
 

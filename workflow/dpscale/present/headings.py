@@ -56,7 +56,7 @@ def ladder(rungs: Sequence[Row], terms: Terms) -> str:
     `rungs` are the rows of one ladder, in their order.
     """
     first, *others = rungs
-    more_s = sum(row["part_of_headline_s"] for row in others)
+    more_s = others[-1]["beyond_alone_s"]
     most = extreme(others, "part_of_headline_s", largest=True)
     whole = (
         f"{words.measured(abs(more_s), MILLISECONDS)} {'more' if more_s > 0 else 'less'} than 1 {terms.device} alone"

@@ -454,12 +454,17 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 RECORDS,
                 _count("rounds", "Rounds", "Blocks of the rung in all records.", "Statistics"),
                 replace(STEP, column="headline_step_s", label="Step, headline"),
-                Quantity(
-                    "part_of_headline_s",
-                    "Part of the headline step",
-                    MILLISECONDS,
-                    "The share, of the timing cell's step.",
-                    "Communication",
+                *(
+                    Quantity(column, label, MILLISECONDS, definition, "Communication")
+                    for column, label, definition in (
+                        ("part_of_headline_s", "Part of the headline step", "The share, of the timing cell's step."),
+                        (
+                            "reached_of_headline_s",
+                            "Reached of the headline step",
+                            "The parts up to this rung together.",
+                        ),
+                        ("beyond_alone_s", "More than alone", "These, less that of the first rung."),
+                    )
                 ),
             ),
         ),

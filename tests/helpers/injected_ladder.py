@@ -1,0 +1,86 @@
+"""A worker of a communication cell with a known cause of slowness; the job's `injected` names it.
+
+`busy`: another process keeps the second worker's device busy, and only that one. `sleep`: the hook of the whole step
+takes longer by `SLEEP_S`, after the last bucket is full.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import torch
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+from dpscale.measure.worker import communication
+from dpscale.measure.worker.communication import CommunicationWorker, Variant
+
+# On a CPU steps differ by milliseconds.
+SLEEP_S = {"cuda": 2e-3, "cpu": 20e-3}
+_BUSY_CPU = "print(flush=True)\nwhile True: pass"
+_BUSY_GPU = """
+import torch
+numbers = torch.randn(8192, 8192, device="cuda:1")
+numbers @ numbers
+torch.cuda.synchronize()
+print(flush=True)
+while True:
+    numbers @ numbers
+    torch.cuda.synchronize()
+"""
+
+
+class InjectedWorker(CommunicationWorker):
+    """Ranks on a CPU have a core each."""
+
+    def __init__(self, job: dict[str, Any], rank: int):
+        super().__init__(job, rank)
+        self.injected = job["injected"]
+
+    def measure(self) -> None:
+        if not self.on_gpu:
+            cores = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {cores[self.rank]})  # a child process inherits it
+        if self.injected == "sleep":
+            rungs = {**communication.RUNGS["ddp"], "training": _with_a_sleeping_hook}
+            communication.RUNGS = {"ddp": rungs}
+        elif self.rank == 1:
+            program = _BUSY_GPU if self.on_gpu else _BUSY_CPU
+            busy = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+            assert busy.stdout
+            busy.stdout.readline()
+        super().measure()
+
+
+def _with_a_sleeping_hook(worker: CommunicationWorker) -> Variant:
+    sleep_s = SLEEP_S[worker.device.type]
+    cycles = _cycles_of(sleep_s) if worker.on_gpu else 0
+
+    def hook(group: Any, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+        if bucket.is_last():
+            if worker.on_gpu:
+                torch.cuda._sleep(cycles)
+            else:
+                time.sleep(sleep_s)
+        reduced: torch.futures.Future[torch.Tensor] = allreduce_hook(group, bucket)
+        return reduced
+
+    return worker._ddp(hook=hook)
+
+
+def _cycles_of(seconds: float) -> int:
+    """As the device waits them."""
+    cycles = 10_000_000
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for _ in range(3):  # the clock rises
+        start.record()
+        torch.cuda._sleep(cycles)
+        end.record()
+        end.synchronize()
+    measured_s = float(start.elapsed_time(end)) * 1e-3
+    return round(cycles * seconds / measured_s)
+
+
+WORKER = InjectedWorker
