@@ -156,7 +156,7 @@ class TimingSettings(StepSettings):
     timed_epochs: int = setting(
         "epochs.timed",
         "Timed epochs per scope, always as many. Runs differ by more than the epochs of a run: more runs say more.",
-        3,
+        2,
         minimum=1,
     )
     baseline: str = setting(

@@ -23,7 +23,7 @@ from dpscale.schemas.settings import TimingSettings
 from dpscale.vocabulary.strategies import strategy
 
 QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
-# The baseline's second half begins on a warm process and a warm GPU: only its memory is to be taken again.
+# Once a baseline's first epoch has warmed process and GPU, it only has to take its memory and start its loader again.
 WARM_UP_STEPS_AGAIN = 10
 
 Epoch = dict[str, Any]
@@ -73,7 +73,7 @@ class TimingWorker(StepWorker):
             self.watcher = Watcher(self.folder, self.sensors, self.gpu_uuids, self.worker_pids)
         whole = Team("", self.rank, self.workers, self.batch, self.devices, self.build)
         self._time_alone("before")
-        self._time(whole, self.settings.timed_epochs, self.settings.warmup_epochs, self.scopes)
+        self._time(whole, self.settings.timed_epochs, [False for _ in self.settings.scopes], self.scopes)
         self._time_alone("after")
 
     def results(self, finished: bool) -> dict[str, Any]:
@@ -96,10 +96,10 @@ class TimingWorker(StepWorker):
         """Memory may run out at the global batch, which is a result. At the cell's own batch it ends the cell."""
         batch = baseline["batch_per_gpu"]
         team = Team(f"alone at batch {batch}, {when}: ", 0, 1, batch, self.devices[:1], self.build_alone)
-        warmup_epochs = self.settings.warmup_epochs if when == "before" else 0
+        warm = [when == "after", *(True for _ in self.settings.scopes[1:])]
         timed: dict[str, Any] = {}
         try:
-            self._time(team, math.ceil(self.settings.timed_epochs / 2), warmup_epochs, timed)
+            self._time(team, math.ceil(self.settings.timed_epochs / 2), warm, timed)
         except Exception as error:
             if batch == self.configuration.batch_per_gpu or self.outcome_of(error) is None:
                 raise
@@ -110,16 +110,16 @@ class TimingWorker(StepWorker):
         for scope, result in timed.items():
             baseline["scopes"].setdefault(scope, {})[when] = result
 
-    def _time(self, team: Team, epochs: int, warmup_epochs: int, into: dict[str, Any]) -> None:
-        """Warm up and time every scope."""
+    def _time(self, team: Team, epochs: int, is_warm: Sequence[bool], into: dict[str, Any]) -> None:
+        """Warm up and time every scope; one that `is_warm` needs a few steps for it, and any other whole epochs."""
         self.phase = f"{team.name}setup"
         network, optimiser = team.build()
         step = training_step(network, optimiser, self.device, self.memory_format)
         timer = EpochTimer(team.devices, team.workers)
-        for scope in self.settings.scopes:
+        for scope, warm in zip(self.settings.scopes, is_warm, strict=True):
             self.phase = f"loading the dataset for {team.name}{scope}"
             batches = self._batches(team, scope)
-            self._warm_up(team, scope, timer, step, batches, warmup_epochs)
+            self._warm_up(team, scope, timer, step, batches, 0 if warm else self.settings.warmup_epochs)
             into[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
         self.epochs_total_s += timer.total_s
         if isinstance(network, DistributedDataParallel):
