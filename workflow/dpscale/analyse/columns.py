@@ -28,5 +28,5 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
 # Words in tables that the page looks for: the phase of steps.csv that is a device's whole step, the kinds of rows of
 # forecast.csv, and the status of a bandwidth that the communication time does not tell.
 WHOLE_STEP = "all"
-HELD_OUT, EXTRAPOLATED = "held out", "extrapolated"
+HELD_OUT, EXTRAPOLATED, SCENARIO = "held out", "extrapolated", "scenario"
 NOT_RESOLVABLE = "not resolvable"

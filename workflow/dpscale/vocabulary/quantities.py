@@ -501,26 +501,44 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
         ),
         "allreduce_models": (
             *_on_disk(ENVIRONMENT, STATUS, REASON),
-            *_plain(replace(ALGORITHM, label="Algorithm"), replace(GPUS, kind="text")),
+            *_plain(replace(ALGORITHM, label="Algorithm"), GPUS),
             *_interval(
-                Quantity("latency_s", "Latency of a round", MICROSECONDS, "α of the fitted link.", "Forecast"),
+                Quantity("latency_s", "Latency", MICROSECONDS, "Of an allreduce of no bytes, by the model.", "Forecast")
+            ),
+            *_interval(
+                Quantity(
+                    "base_latency_s", "Base latency", MICROSECONDS, "The part of it that no device adds to.", "Forecast"
+                ),
+                views=(),
+            ),
+            *_interval(
                 Quantity("bandwidth_gb_s", "Bandwidth", GB_PER_S, "β of the fitted link.", "Forecast"),
             ),
             *_plain(
-                Quantity(
-                    "median_relative_error",
-                    "Median error",
-                    PERCENT,
-                    "Median relative error of the fit.",
-                    "Forecast",
-                    digits=2,
-                ),
-                ERROR,
+                *(
+                    Quantity(
+                        f"{which}_relative_error",
+                        f"{which.capitalize()} error",
+                        PERCENT,
+                        f"{which.capitalize()} relative error of the model at the sizes measured on N devices.",
+                        "Forecast",
+                        digits=2,
+                    )
+                    for which in ("median", "lowest", "highest")
+                )
             ),
+            *_on_disk(ERROR),
         ),
         "forecast": (
-            *_on_disk(
-                _text("kind", "Kind", "`held out`: predicted and measured. `extrapolated`: predicted.", "Forecast")
+            *_plain(
+                _text(
+                    "kind",
+                    "Kind",
+                    "`held out`: predicted and measured. `extrapolated`: predicted, by links that were measured. "
+                    "`scenario`: predicted, by links that were not.",
+                    "Forecast",
+                ),
+                views=("forecast",),
             ),
             *_on_disk(ENVIRONMENT, STATUS, REASON, GPUS, BATCH, GLOBAL_BATCH),
             *_plain(_count("nodes", "Nodes", "Nodes that the devices fill.", "Forecast")),
@@ -558,6 +576,12 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "Forecast",
                     digits=2,
                 ),
+                _text(
+                    "beats_unchanged",
+                    "Better than unchanged",
+                    "Whether the model's error is smaller than that of the step on fewer devices.",
+                    "Forecast",
+                ),
                 views=("held_out",),
             ),
             *_interval(THROUGHPUT, views=()),
@@ -575,6 +599,11 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     IMAGES,
                     "Batch from which on communication hides behind backward.",
                     "Forecast",
+                )
+            ),
+            *_plain(
+                _text(
+                    "backward_from", "Backward pass from", "What says how long the device's backward takes.", "Forecast"
                 )
             ),
             *_on_disk(_count("profiled", "Profiled", "Batches that were profiled.", "Forecast")),
