@@ -36,9 +36,7 @@ def generated(
     """Measurements as `link` would make them, each off by some `noise`."""
     random = np.random.default_rng(1)
     return [
-        Measured(
-            n, size, Estimate(allreduce_s(algorithm, n, size, link).value * np.exp(noise * random.normal()), None)
-        )
+        Measured(n, size, Estimate(allreduce_s(algorithm, n, size, link).value * np.exp(noise * random.normal()), None))
         for n in gpus
         for size in sizes
     ]

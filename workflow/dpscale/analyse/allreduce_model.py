@@ -186,21 +186,21 @@ def fit(algorithm: str, measured: Sequence[Measured]) -> Fit:
         return np.stack([base_share * latency, (1 - base_share) * latency / rounds[0], inverse], axis=1)
 
     values = parameters(seconds[None], np.array([0.5]))[0]
-    modelled = np.stack([np.ones_like(rounds), rounds, bytes_sent], axis=1) @ values
+    modelled: Floats = np.stack([np.ones_like(rounds), rounds, bytes_sent], axis=1) @ values
     free = len(measured) - factors.shape[1]
-    link = Link(*(Estimate(float(value), None) for value in values), misfit=Estimate(1.0, None))
+    drawn: Sequence[Floats | None] = (None, None, None)
+    misfit = None
     if free:
         missed = (seconds / modelled) ** np.sqrt(len(measured) / free)
         centred = missed / np.exp(np.log(missed).mean())
         resampled = modelled * centred[random.integers(0, len(missed), (RESAMPLES, len(missed)))]
-        drawn = parameters(resampled * _relative_spread(measured), random.random(RESAMPLES))
+        drawn = list(parameters(resampled * _relative_spread(measured), random.random(RESAMPLES)).T)
         misfit = missed[random.integers(0, len(missed), RESAMPLES)]
-        link = Link(
-            *(Estimate(float(value), draws) for value, draws in zip(values, drawn.T, strict=True)),
-            misfit=Estimate(1.0, misfit),
-        )
+    base, alpha, inverse = (Estimate(float(value), draws) for value, draws in zip(values, drawn, strict=True))
+    link = Link(base, alpha, inverse, Estimate(1.0, misfit))
     errors = tuple(float(error) for error in modelled / seconds - 1)
-    return Fit(algorithm, link, tuple(one.gpus for one in measured), errors, _statement(algorithm, measured, told, free))
+    gpus = tuple(one.gpus for one in measured)
+    return Fit(algorithm, link, gpus, errors, _statement(algorithm, measured, told, free))
 
 
 def fits(measured: Sequence[Measured]) -> dict[str, Fit]:
@@ -210,10 +210,8 @@ def fits(measured: Sequence[Measured]) -> dict[str, Fit]:
 
 def _relative_spread(measured: Sequence[Measured]) -> Any:
     """The draws of every timing over its value, (draws, points); 1 where one has no draws."""
-    drawn = [one.seconds.draws for one in measured]
-    if any(draws is None for draws in drawn):
-        return 1.0
-    return np.stack([draws / one.seconds.value for draws, one in zip(drawn, measured, strict=True)], axis=1)
+    drawn = [one.seconds.draws / one.seconds.value for one in measured if one.seconds.draws is not None]
+    return np.stack(drawn, axis=1) if len(drawn) == len(measured) else 1.0
 
 
 def _relative_least_squares(factors: Floats, seconds: Floats) -> Floats:
@@ -235,7 +233,8 @@ def _relative_least_squares(factors: Floats, seconds: Floats) -> Floats:
             gain = (found * right).sum(axis=1)
             better = (found >= 0).all(axis=1) & (gain > gained)
             best[better], gained[better] = found[better], gain[better]
-    return best / scale
+    parameters: Floats = best / scale
+    return parameters
 
 
 def _statement(algorithm: str, measured: Sequence[Measured], told: bool, free: int) -> str:

@@ -17,6 +17,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
     (
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
         *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
+        *("beats_unchanged", "backward_from"),
         *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
         *("measurement_versions", "older_measurements"),
         *("arm", "remedies", "without_remedies", "jobs", "first", "last"),
@@ -26,7 +27,9 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
 ))  # fmt: skip
 
 # Words in tables that the page looks for: the phase of steps.csv that is a device's whole step, the kinds of rows of
-# forecast.csv, and the status of a bandwidth that the communication time does not tell.
+# forecast.csv, those of them that nothing was measured for, and the status of a bandwidth that the communication time
+# does not tell.
 WHOLE_STEP = "all"
 HELD_OUT, EXTRAPOLATED, SCENARIO = "held out", "extrapolated", "scenario"
+NOT_MEASURED = (EXTRAPOLATED, SCENARIO)
 NOT_RESOLVABLE = "not resolvable"

@@ -131,15 +131,13 @@ def _buckets(network: Mapping[str, Any]) -> Buckets:
 
 def model_rows(basis: Basis) -> Iterator[Row]:
     """Latency and bandwidth of every algorithm's model, and how well it describes what was measured on N GPUs."""
-    numbers = sorted({measured.gpus for measured in basis.allreduces})
     try:
         fitted = basis.fitted
     except DpscaleError as error:
-        for gpus in numbers or [None]:
-            yield {"environment": basis.letter, "gpus": gpus, "status": "not available", "reason": str(error)}
+        yield {"environment": basis.letter, "status": "not available", "reason": str(error)}
         return
     for name, fit in fitted.items():
-        for gpus in numbers:
+        for gpus in sorted(set(fit.gpus)):
             errors = fit.errors_on(gpus)
             yield {
                 "environment": basis.letter,

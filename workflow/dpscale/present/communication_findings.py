@@ -4,7 +4,7 @@ from dpscale.analyse.claims import AGREEMENT, AGREEMENT_BATCH, FORECAST_BATCH, S
 from dpscale.analyse.columns import WHOLE_STEP
 from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
 from dpscale.present import words
-from dpscale.present.finding import Finding, asked, count, extreme, finding, holding, percent, with_unit
+from dpscale.present.finding import Count, Finding, asked, count, extreme, finding, holding, percent, with_unit
 from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import quantity
 
@@ -151,6 +151,7 @@ def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     most = extreme(scored, "relative_error", largest=True, by_size=True)
     unchanged = extreme(scored, "carried_over_relative_error", largest=True, by_size=True)
     counted = count(tables, claim)
+    better = count(tables, "the forecast beats no model")
     worst = f"{percent(most['relative_error'])} at batch {int(most['batch_per_gpu']):,}{terms.environment(most)}"
     tolerance = percent(HELD_OUT_TOLERANCE, digits=2)
     verdict = (
@@ -160,12 +161,23 @@ def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     )
     return finding(
         f"ddp's step on {terms.count(int(most['gpus']))}, predicted from fewer {terms.devices} alone, {verdict}; the "
-        f"largest error is {worst}. Taking the step of {terms.count(int(most['calibrated_on_gpus']))} unchanged would "
-        f"be off by up to {percent(unchanged['carried_over_relative_error'])}: a score tests the model of "
-        "communication only as far as it beats that.",
+        f"largest error is {worst}. The step of {terms.count(int(most['calibrated_on_gpus']))} unchanged is off by up "
+        f"to {percent(unchanged['carried_over_relative_error'])}. {_against_no_model(better)}",
         "held_out",
         scored,
         terms,
+    )
+
+
+def _against_no_model(better: Count) -> str:
+    """Whether the model beats the step on fewer devices unchanged: only as far as it does is it tested."""
+    if better.number == better.of:
+        return "The model beats that at every batch."
+    if not better.number:
+        return "The model does not beat that at any batch: this score says nothing of the model of communication."
+    return (
+        f"The model beats that at {better.among('batch', 'batches')}. At the others this score says nothing of the "
+        "model of communication."
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, NOT_RESOLVABLE, WHOLE_STEP
+from dpscale.analyse.columns import HELD_OUT, NOT_MEASURED, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.view import Column, View, column_of, environment, plain, point, shown_columns, text, view_of
 from dpscale.present.words import Row, Terms
@@ -122,7 +122,10 @@ def laws(table: pd.DataFrame, terms: Terms) -> View:
 
 
 def allreduce_models(table: pd.DataFrame, terms: Terms) -> View:
-    caption = "Latency and bandwidth of a link, fitted to the measured allreduces"
+    caption = (
+        "Latency and bandwidth by the model of allreduce, with its errors at the measured sizes; brackets hold what it "
+        "misses"
+    )
     columns = [*environment(terms), *shown_columns("allreduce_models", terms), _status()]
     return view_of("allreduce_models", caption, table, columns)
 
@@ -134,10 +137,14 @@ def held_out(table: pd.DataFrame, terms: Terms) -> View:
 
 
 def forecast(table: pd.DataFrame, terms: Terms) -> View:
-    caption = f"Forecast, not measured: ddp's step on more {terms.devices}; brackets hold all algorithms and intervals"
-    first = ["nodes", "algorithm", "step_s"]
+    caption = (
+        f"Forecast, not measured: ddp's step on more {terms.devices}; brackets hold all algorithms, all intervals, and "
+        "what the model of allreduce misses. A scenario needs links that were not measured"
+    )
+    first = ["kind", "nodes", "algorithm", "step_s"]
     columns = [*_forecast_keys(terms), *shown_columns("forecast", terms, first=first)]
-    return view_of("forecast", caption, table[table["kind"] == EXTRAPOLATED], columns, source="forecast", whole=table)
+    ahead = table[table["kind"].isin(NOT_MEASURED)]
+    return view_of("forecast", caption, ahead, columns, source="forecast", whole=table)
 
 
 def _forecast_keys(terms: Terms) -> list[Column]:
