@@ -81,6 +81,13 @@ def scored(batch: int, error: float, beats: str = "yes") -> dict[str, Any]:
     }  # fmt: skip
 
 
+def others(law: str, error: float, beats: str | None = None) -> dict[str, Any]:
+    return {
+        "study": "scaling-x", "title": "A training", "status": "ok", "batch_per_gpu": 256, "law": law, "gpus": 16,
+        "nodes": 4, "fitted_on_gpus": "1, 2, 4", "relative_error": error, "beats_unchanged": beats,
+    }  # fmt: skip
+
+
 def hides(seen: int) -> dict[str, Any]:
     return {
         "environment": "A", "status": "ok", "reason": "On 4 GPUs backward hides from 32 on.", "gpus": 4, "profiled": 5,
@@ -230,6 +237,17 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(forecast=[scored(128, 0.02), scored(512, -0.2)]),
         ["off by more than 10 % at 1 of 2 batches", "20.0 % at batch 512", "The step of 2 GPUs unchanged", "1.30 %"],
         tables(forecast=[scored(32, 0.02)]),
+    ),
+    (
+        communication_findings.published_scaling_scored,
+        tables(
+            published_scaling=[others("Amdahl", 0.045, "yes"), others("USL", -0.458, "no"), others("unchanged", -0.068)]
+        ),
+        [
+            "scaling-x (A training): fitted on 1, 2, 4 GPUs, the laws of scaling are off on 16 GPUs by Amdahl 4.50 %, "
+            "USL −45.8 %, unchanged −6.80 % (efficiency as on a node). USL does not beat unchanged."
+        ],
+        tables(published_scaling=[{**others("USL", 0.0, "no"), "status": "not available"}]),
     ),
     (
         communication_findings.critical_batch_checked,

@@ -17,7 +17,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
     (
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
         *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
-        *("beats_unchanged", "backward_from"),
+        *("beats_unchanged", "backward_from", "fitted_on_gpus"),
         *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
         *("measurement_versions", "older_measurements"),
         *("arm", "remedies", "without_remedies", "jobs", "first", "last"),

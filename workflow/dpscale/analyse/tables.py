@@ -23,6 +23,7 @@ from dpscale.analyse.derived import with_derived
 from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
 from dpscale.analyse.peaks import mfu, peak_flop_s, peak_source
 from dpscale.analyse.points import Comparison, Point, Points, Row, columns, compare, points_of, why_missing
+from dpscale.analyse.published_scaling import published_scaling_rows
 from dpscale.analyse.training_tables import evidence_rows, results_of, summary_rows, training_rows
 from dpscale.audit import tables as published_audits
 from dpscale.formulas import scaling
@@ -79,6 +80,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "steps": steps_rows(measured),
         "collectives": collectives_rows(measured),
         "laws": laws_rows(one for one in weak if one.baseline),
+        "published_scaling": published_scaling_rows(audits),
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
         "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),
         "critical_batch": (row for basis in grounds for row in critical_batch_rows(basis, estimated)),

@@ -6,7 +6,7 @@ from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
 from dpscale.present import words
 from dpscale.present.finding import Count, Finding, asked, count, extreme, finding, holding, percent, with_unit
 from dpscale.present.words import Tables, Terms
-from dpscale.vocabulary.quantities import quantity
+from dpscale.vocabulary.quantities import PERCENT, quantity
 
 # How much of a step is most of it.
 MOSTLY = 0.5
@@ -179,6 +179,25 @@ def _against_no_model(better: Count) -> str:
         f"The model beats that at {better.among('batch', 'batches')}. At the others this score says nothing of the "
         "model of communication."
     )
+
+
+def published_scaling_scored(tables: Tables, terms: Terms) -> Finding | None:
+    """How far the laws of scaling, fitted within a node, are off on the most GPUs that others published times of."""
+    scored = words.ok(tables["published_scaling"])
+    sentences = []
+    for (study, title), part in scored.groupby(["study", "title"], sort=False):
+        most = words.rows(part[part["gpus"] == part["gpus"].max()])
+        errors = [f"{row['law']} {words.measured(row['relative_error'], PERCENT, 3)}" for row in most]
+        worse = [str(row["law"]) for row in most if row["beats_unchanged"] == "no"]
+        verdict = f" {words.listed(worse)} {'does' if len(worse) == 1 else 'do'} not beat unchanged." if worse else ""
+        sentences.append(
+            f"{study} ({title}): fitted on {most[0]['fitted_on_gpus']} GPUs, the laws of scaling are off on "
+            f"{int(most[0]['gpus'])} GPUs by {', '.join(errors)} (efficiency as on a node).{verdict}"
+        )
+    if not sentences:
+        return None
+    cells = [f"{row['study']} × {int(row['gpus'])}, {row['law']}" for row in words.rows(scored)]
+    return Finding("Figures of others, " + " ".join(sentences), "published_scaling", len(scored), cells)
 
 
 def critical_batch_checked(tables: Tables, terms: Terms) -> Finding | None:

@@ -121,6 +121,12 @@ def laws(table: pd.DataFrame, terms: Terms) -> View:
     return view_of("laws", caption, fitted, columns, source="laws", whole=table)
 
 
+def published_scaling(table: pd.DataFrame, terms: Terms) -> View:
+    caption = "Laws of scaling on trainings that others published: fitted within a node, asked for more nodes"
+    columns = [*shown_columns("published_scaling", terms), _status()]
+    return view_of("published_scaling", caption, table, columns)
+
+
 def allreduce_models(table: pd.DataFrame, terms: Terms) -> View:
     caption = (
         "Latency and bandwidth by the model of allreduce, with its errors at the measured sizes; brackets hold what it "

@@ -499,6 +499,30 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             ),
             *_plain(_text("statement", "What the points can tell", "How well the law describes them.", "Forecast")),
         ),
+        "published_scaling": (
+            *_on_disk(STATUS, REASON, _text("title", "Training", "What others trained, and on what.", "Forecast")),
+            *_plain(
+                _text("study", "Study", "Of others, by the name of its file.", "Forecast"),
+                replace(BATCH, label="Batch per GPU"),
+                _text("law", "Law", "Of scaling; `unchanged`: efficiency stays as it is on a node.", "Forecast"),
+            ),
+            *_on_disk(_text("fitted_on_gpus", "Fitted on", "GPUs of a node, that the law is fitted to.", "Forecast")),
+            *_plain(
+                replace(GPUS, label="GPUs"),
+                _count("nodes", "Nodes", "Nodes that the GPUs fill.", "Forecast"),
+                Quantity("training_s", "Published time", SECONDS, "Time of a whole training.", "Forecast", digits=6),
+                Quantity("predicted_training_s", "Predicted time", SECONDS, "By the law.", "Forecast", digits=6),
+                Quantity(
+                    "relative_error", "Error", PERCENT, "Predicted over published time, less 1.", "Forecast", digits=3
+                ),
+                _text(
+                    "beats_unchanged",
+                    "Better than unchanged",
+                    "Whether the law's error is smaller than that of an unchanged efficiency.",
+                    "Forecast",
+                ),
+            ),
+        ),
         "allreduce_models": (
             *_on_disk(ENVIRONMENT, STATUS, REASON),
             *_plain(replace(ALGORITHM, label="Algorithm"), GPUS),
