@@ -327,7 +327,7 @@ def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None
     folder = results or study.results
     planned = plan(study)
     states = list(cell_states(study, planned, folder))
-    recorded = (path for path in sorted(Path("results").glob("recorded*")) if path != folder)
+    recorded = (path for path in sorted(Path("results").glob("recorded*")) if path.resolve() != folder.resolve())
     costs = Costs(study, states, recorded)
     for line in summary(study, planned, states, costs):
         click.echo(line)
