@@ -1,5 +1,6 @@
 """A study on 4 H200, with times measured there, every kind of record, and communication that is known exactly."""
 
+import math
 from typing import Any
 
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell
@@ -30,7 +31,10 @@ EPOCH_S = {
 # What communication takes of every step, and what of it shows.
 COMMUNICATION_S = {"dp": 0.8e-3, "ddp": 0.25e-3}
 EXPOSED_S = {"dp": 0.8e-3, "ddp": 0.1e-3}
-VALUES: dict[str, Any] = {"study": "h200", "batch_per_gpu": [32, 128, 512], "scopes": ["compute"], "runs": 2}
+VALUES: dict[str, Any] = {
+    "study": "h200", "batch_per_gpu": [32, 128, 512], "scopes": ["compute"], "runs": 3,
+    "communication": {"runs": 3},
+}  # fmt: skip
 
 
 def study(**changes: Any) -> Study:
@@ -42,12 +46,19 @@ def step_s(strategy: str, gpus: int, batch: int) -> float:
     return EPOCH_S[strategy, gpus, batch] * gpus * batch / IMAGES
 
 
+def run_factor(run: int) -> float:
+    """What everything in a run takes longer by; the mean of the three logarithms is zero."""
+    return math.exp(0.0005 * (run - 2))
+
+
 def collected(wanted: Study, latency_s: float = 1e-5, gb_s: float = 250.0) -> Collected:
     """All records of the study; collectives take as long as `latency_s` and `gb_s` say."""
     records: dict[Any, dict[str, Any]] = {}
     for cell in plan(wanted).all_cells:
+        assert isinstance(cell, CommunicationCell | CollectivesCell | TimingCell), cell
+        factor = run_factor(cell.run)
         if isinstance(cell, CollectivesCell):
-            records[cell] = collectives_record(cell, wanted.settings, latency_s, gb_s)
+            records[cell] = collectives_record(cell, wanted.settings, latency_s * factor, gb_s / factor)
             continue
         at = cell.configuration
         place = at.strategy, at.gpus, at.batch_per_gpu
@@ -55,9 +66,10 @@ def collected(wanted: Study, latency_s: float = 1e-5, gb_s: float = 250.0) -> Co
             whole_s = step_s(*place)
             idle_s = max(0.0, whole_s - step_s("single", 1, at.batch_per_gpu)) * 0.9
             parts = COMMUNICATION_S[at.strategy], EXPOSED_S[at.strategy], idle_s
-            records[cell] = communication_record(cell, wanted.settings, whole_s, *parts)
+            records[cell] = communication_record(
+                cell, wanted.settings, *(seconds * factor for seconds in (whole_s, *parts))
+            )
         else:
-            assert isinstance(cell, TimingCell), cell
-            epochs = [EPOCH_S[place] * factor for factor in (0.998, 1.0, 1.002)]
+            epochs = [EPOCH_S[place] * factor * inside for inside in (0.998, 1.0, 1.002)]
             records[cell] = timing_record(cell, wanted.settings, epochs)
     return Collected(records, {}, {}, network_facts(wanted.settings))

@@ -1,13 +1,22 @@
 """Records as cells write them, with the figures that a test is about."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dpscale.measure.launch.cells import messages
-from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell, TrainingCell
+from dpscale.plan.cells import (
+    AnyCell,
+    CollectivesCell,
+    CommunicationCell,
+    Configuration,
+    TimingCell,
+    TrainingCell,
+)
 from dpscale.records.files import write_record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
+from dpscale.vocabulary.strategies import BASELINE
 
 PARAMETERS = 11_173_962
 SENSOR = {
@@ -21,8 +30,20 @@ SENSOR = {
 }
 
 
-def timing_record(cell: TimingCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
-    """The record of `cell`; out of memory where `epoch_s` is None. Steps take an equal share of the epoch."""
+# The epochs of one GPU alone at a batch, before and after the parallel ones; None where its memory ran out.
+Around = tuple[list[float], list[float]] | None
+
+
+def timing_record(
+    cell: TimingCell,
+    settings: TimingSettings,
+    epoch_s: list[float] | None,
+    alone: Mapping[int, Around] | None = None,
+) -> dict[str, Any]:
+    """The record of `cell`; out of memory where `epoch_s` is None. Steps take an equal share of the epoch.
+
+    `alone` holds the baselines of its own by batch; None where it has none.
+    """
     at = cell.configuration
     gpus = at.gpus if settings.device == "cuda" else 0
     return {
@@ -36,8 +57,44 @@ def timing_record(cell: TimingCell, settings: TimingSettings, epoch_s: list[floa
         "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
         "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"} if epoch_s is None else None,
         "epochs_total_s": None if epoch_s is None else sum(epoch_s),
-        "scopes": {} if epoch_s is None else {scope: _scope(cell, settings, epoch_s) for scope in settings.scopes},
+        "scopes": {} if epoch_s is None else {scope: _scope(at, settings, epoch_s) for scope in settings.scopes},
+        "alone": None if alone is None else [_alone(batch, settings, around) for batch, around in alone.items()],
     }
+
+
+def _alone(batch: int, settings: TimingSettings, around: Around) -> dict[str, Any]:
+    at = Configuration(BASELINE, 1, batch)
+    scopes = {} if around is None else {
+        scope: {end: _scope(at, settings, epoch_s) for end, epoch_s in zip(("before", "after"), around, strict=True)}
+        for scope in settings.scopes
+    }  # fmt: skip
+    return {"batch_per_gpu": batch, "status": "oom" if around is None else "ok", "scopes": scopes}
+
+
+def older_timing_record(cell: TimingCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
+    """The same as version 1 of the measurement wrote it: without a baseline of its own, nothing seen in the clock."""
+    record = timing_record(cell, settings, epoch_s)
+    del record["alone"]
+    for scope in record["scopes"].values():
+        del scope["loader_processes"], scope["watched"]
+    return {**record, "measurement_version": 1}
+
+
+def on_gpus(record: dict[str, Any], *uuids: str, host: str = "node1") -> dict[str, Any]:
+    """The record as if it was measured on these GPUs, as many as it had."""
+    hardware = record["hardware"]
+    gpus = [{**gpu, "uuid": uuid} for gpu, uuid in zip(hardware["gpus"], uuids, strict=True)]
+    return {**record, "hardware": {**hardware, "gpus": gpus, "host": host}}
+
+
+def watched(gpus: int) -> dict[str, Any]:
+    """What was seen during an epoch in which nothing was wrong."""
+    gpu = {
+        "sm_clock_mhz": [1965.0, 1980.0, 1980.0], "power_w": [290.0, 300.5, 310.0],
+        "clock_event_reasons": [], "slowed_s": {"power": 0.0, "thermal": 0.0},
+    }  # fmt: skip
+    host = {"busy_cores": 1.5, "stolen_cores": 0.0, "load_1min": 1.2}
+    return {"samples": 10, "gpus": [gpu] * gpus, "host": host, "other_processes": 0}
 
 
 def _where_and_when(run: int, gpus: int) -> dict[str, Any]:
@@ -86,8 +143,7 @@ def _where_and_when(run: int, gpus: int) -> dict[str, Any]:
     }
 
 
-def _scope(cell: TimingCell, settings: TimingSettings, epoch_s: list[float]) -> dict[str, Any]:
-    at = cell.configuration
+def _scope(at: Configuration, settings: TimingSettings, epoch_s: list[float]) -> dict[str, Any]:
     steps = -(-settings.epoch_images // at.global_batch)
     step_s = [seconds * at.global_batch / settings.epoch_images for seconds in epoch_s]
     return {
@@ -103,6 +159,8 @@ def _scope(cell: TimingCell, settings: TimingSettings, epoch_s: list[float]) -> 
         "images_per_epoch": settings.epoch_images,
         "peak_memory_bytes": [10**9] * at.gpus if settings.device == "cuda" else None,
         "energy_j": [100.0] * len(epoch_s) if settings.device == "cuda" else None,
+        "loader_processes": 0,
+        "watched": [watched(at.gpus if settings.device == "cuda" else 0) for _ in epoch_s],
     }
 
 

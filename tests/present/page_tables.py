@@ -89,7 +89,7 @@ def speedup_row(speedup: float, baseline_s: float, spread: float = 0.01, **at: A
     scaling = at.pop("scaling", "weak")
     place = key(**at)
     row = {
-        **place, "scaling": scaling, "status": "ok", "n": 15, "baseline_n": 15,
+        **place, "scaling": scaling, "status": "ok", "n": 15, "blocks": 3, "baseline_n": 15,
         "epoch_s": baseline_s / speedup, "baseline_epoch_s": baseline_s, **around("speedup", speedup, spread),
         **around("efficiency", speedup / place["gpus"], spread),
     }  # fmt: skip
@@ -102,7 +102,7 @@ def communication_row(epoch_s: float, baseline_s: float, spread: float = 0.05, *
     seconds = epoch_s - compute_s
     steps = -(-IMAGES // place["global_batch"])
     return {
-        **place, "status": "ok", "n": 15, "epoch_s": epoch_s, "compute_s": compute_s,
+        **place, "status": "ok", "n": 15, "blocks": 3, "epoch_s": epoch_s, "compute_s": compute_s,
         **around("communication_s", seconds, spread), "communication_share": seconds / epoch_s,
         "step_s": epoch_s / steps, "baseline_step_s": compute_s / steps,
         **around("communication_step_s", seconds / steps, spread),
@@ -120,8 +120,19 @@ def bandwidth_row(communication_s: float, resolvable: bool = True, **at: Any) ->
     }  # fmt: skip
     if not resolvable:
         reason = "the interval of the communication time includes zero"
-        return {**row, "status": "not resolvable", "reason": reason}
+        least = sent * steps / row["communication_s_high"] / 1e9
+        return {**row, "status": "not resolvable", "reason": reason, "bandwidth_gb_s_at_least": least}
     return {**row, "status": "ok", **around("bandwidth_gb_s", sent * steps / communication_s / 1e9, 0.05)}
+
+
+def block_row(name: str, drift: float | None = None, **at: Any) -> dict[str, Any]:
+    has_drifted = None if drift is None else abs(drift) > 0.02
+    return {**key(**at), "scaling": "weak", "block": name, "status": "ok", "drift": drift, "has_drifted": has_drifted}
+
+
+def run_row(run: int, deviations: float | None, **at: Any) -> dict[str, Any]:
+    is_outlier = None if deviations is None else abs(deviations) > 8
+    return {**key(**at), "run": run, "robust_deviations": deviations, "is_outlier": is_outlier}
 
 
 def record_row(run: int = 1, status: str = "ok", **at: Any) -> dict[str, Any]:

@@ -6,10 +6,12 @@ import pytest
 from page_tables import (
     absent_row,
     arm_row,
+    block_row,
     environment_row,
     epoch_row,
     missing_row,
     record_row,
+    run_row,
     speedup_row,
     study,
     tables,
@@ -50,8 +52,8 @@ CASES = {
         "in a single run: 1 of 1.",
     ),
     "no interval": (
-        tables(**{**SOUND, "times": [{**SOUND["times"][0], "n": 1}]}),
-        "without an interval: 1 of 1",
+        tables(**{**SOUND, "times": [{**SOUND["times"][0], "runs": 2, "ranges": "epoch_s; step_s"}]}),
+        "without a 95 % interval: 1 of 1, with fewer than 3 runs.",
     ),
     "wide interval": (
         tables(**{**SOUND, "times": [*SOUND["times"], times_row(3.0, spread=0.06, **AT | {"batch": 64})]}),
@@ -60,6 +62,18 @@ CASES = {
     "no baseline": (
         tables(**SOUND, speedup=[absent_row("no baseline", "T(1,32) is missing", **AT), speedup_row(1.9, 9.6, **AT)]),
         "without a baseline: 1 of 2, as T(1,32) is missing.",
+    ),
+    "a run without a baseline": (
+        tables(**SOUND, blocks=[block_row("run 1", **AT), {**block_row("run 2", **AT), "status": "no baseline"}]),
+        "no baseline shares a device with: 1 of 2 runs.",
+    ),
+    "drift": (
+        tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT), block_row("run 2", 0.01, **AT)]),
+        "by more than 2.00 %, in 1 of 2 blocks; at most by 3.40 %.",
+    ),
+    "outlier": (
+        tables(**SOUND, runs=[run_row(1, 0.5, **AT), run_row(2, -9.5, **AT), run_row(3, None, **AT)]),
+        "more than 8 robust deviations off the median of their configuration: 1 of 2 runs.",
     ),
     "other GPUs": (
         with_record(gpu_uuids="GPU-00000002; GPU-00000003"),

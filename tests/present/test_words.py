@@ -36,6 +36,21 @@ def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: f
     assert words.estimate({"t": value, "t_low": low, "t_high": high}, "t") == shown
 
 
+def test_two_runs_have_a_range_and_one_has_nothing() -> None:
+    row = {"epoch_s": 2.0, "epoch_s_low": 1.9, "epoch_s_high": 2.1, "ranges": "epoch_s; step_s", "runs": 2}
+    assert words.estimate(row, "epoch_s") == "2.00 [range of two runs: 1.90 to 2.10]"
+    one = {"epoch_s": 2.0, "epoch_s_low": math.nan, "epoch_s_high": math.nan, "ranges": math.nan, "runs": 1}
+    assert words.estimate(one, "epoch_s") == "2.000 [no interval: one run]"
+    of_blocks = {"speedup": 1.9, "speedup_low": math.nan, "speedup_high": math.nan, "blocks": 1}
+    assert words.estimate(of_blocks, "speedup") == "1.900 [no interval: one run]"
+
+
+def test_a_bandwidth_that_is_not_resolvable_has_a_bound() -> None:
+    row = {"bandwidth_gb_s": math.nan, "bandwidth_gb_s_low": math.nan, "bandwidth_gb_s_high": math.nan}
+    assert words.bandwidth({**row, "bandwidth_gb_s_at_least": 47.12}) == "at least 47.1"
+    assert words.bandwidth({**row, "bandwidth_gb_s_at_least": math.nan}) == "–"
+
+
 def test_a_difference_of_nothing_has_the_decimals_of_its_interval() -> None:
     assert words.estimate({"d": 0.0, "d_low": -0.012, "d_high": 0.012}, "d") == "0.000 [−0.012, 0.012]"
 

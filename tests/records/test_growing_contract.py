@@ -1,22 +1,18 @@
 """The contract grows without orphaning anything: settings that are younger than a record, and older measurements."""
 
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from dpscale.analyse import environments
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.present.cautions import cautions
-from dpscale.records import collect as collecting
 from dpscale.records.collect import collect, differences
 from dpscale.records.outdated import find_outdated
-from dpscale.records.versions import VERSIONS, Version
-from record_factory import timing_record, write
+from record_factory import older_timing_record, timing_record, write
 
 VALUES = {
     "study": "s", "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [32], "scopes": ["compute"],
@@ -31,14 +27,6 @@ def record(without: str = "", **settings: Any) -> dict[str, Any]:
     whole = timing_record(CELL, STUDY.settings, [1.0, 1.1])
     named = {**whole["settings"], **settings}
     return {**whole, "settings": {name: value for name, value in named.items() if name != without}}
-
-
-@pytest.fixture
-def second_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timing is measured in version 2, and tables can still read version 1."""
-    versions = MappingProxyType({**VERSIONS, "timing": Version(2, frozenset({1}))})
-    for module in (collecting, environments):
-        monkeypatch.setattr(module, "VERSIONS", versions)
 
 
 @pytest.mark.parametrize("name", STUDY.settings.names())
@@ -63,10 +51,9 @@ def test_a_setting_that_is_not_known_may_have_changed_the_number() -> None:
     ]
 
 
-@pytest.mark.usefixtures("second_version")
 def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> None:
     for cell in plan(STUDY).timing:
-        write(tmp_path, cell, timing_record(cell, STUDY.settings, [1.0, 1.1]))
+        write(tmp_path, cell, older_timing_record(cell, STUDY.settings, [1.0, 1.1]))
     collected = collect(tmp_path, plan(STUDY).timing, STUDY.settings)
     assert set(collected.records) == set(plan(STUDY).timing)
     tables = build_tables(STUDY, collected)
@@ -82,27 +69,24 @@ def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> Non
     assert "measurement_version is 1, this dpscale measures 2" in outdated.reasons[0]
 
 
-@pytest.mark.usefixtures("second_version")
 def test_an_older_measurement_may_have_had_other_settings() -> None:
-    assert differences(record(turbo=True), CELL, STUDY.settings, older_too=True) == []
+    older = {"measurement_version": 1}
+    assert differences({**record(turbo=True), **older}, CELL, STUDY.settings, older_too=True) == []
     assert "precision is bfloat16, the study says float32" in differences(
-        record(precision="bfloat16"), CELL, STUDY.settings, older_too=True
+        {**record(precision="bfloat16"), **older}, CELL, STUDY.settings, older_too=True
     )
 
 
-@pytest.mark.usefixtures("second_version")
 def test_a_version_that_tables_cannot_read_is_not_used(tmp_path: Path) -> None:
     write(tmp_path, CELL, {**record(), "measurement_version": 0})
     assert "measurement_version is 0" in collect(tmp_path, [CELL], STUDY.settings).rejected[CELL]
 
 
-@pytest.mark.usefixtures("second_version")
 def test_versions_are_never_pooled(tmp_path: Path) -> None:
     for cell in plan(STUDY).timing:
         # Run 1 is measured anew, twice as fast.
-        version, epoch_s = (2, [1.0, 1.1]) if cell.run == 1 else (1, [2.0, 2.2])
-        measured = timing_record(cell, STUDY.settings, epoch_s)
-        write(tmp_path, cell, {**measured, "measurement_version": version})
+        anew = timing_record(cell, STUDY.settings, [1.0, 1.1])
+        write(tmp_path, cell, anew if cell.run == 1 else older_timing_record(cell, STUDY.settings, [2.0, 2.2]))
     tables = build_tables(STUDY, collect(tmp_path, plan(STUDY).timing, STUDY.settings))
     assert set(tables["environments"]["measurement_versions"]) == {"timing 1", "timing 2"}
     times = tables["times"][tables["times"]["strategy"] == "ddp"]

@@ -67,8 +67,15 @@ def is_true(value: Any) -> bool:
 
 
 def has_interval(row: Row, *names: str) -> bool:
-    """Whether these quantities of a row have intervals."""
-    return all(is_known(row.get(f"{name}{end}")) for name in names for end in ("", "_low", "_high"))
+    """Whether these quantities of a row have 95 % intervals. The range of two blocks is none."""
+    return not any(is_range(row, name) for name in names) and all(
+        is_known(row.get(f"{name}{end}")) for name in names for end in ("", "_low", "_high")
+    )
+
+
+def is_range(row: Row, name: str) -> bool:
+    """Whether a quantity's low and high are the range of two blocks."""
+    return has_text(row.get("ranges")) and name in str(row["ranges"]).split("; ")
 
 
 def has_text(value: Any) -> bool:
@@ -185,12 +192,17 @@ CLAIMS: Mapping[str, Claim] = {
         lambda row: row["runs"] < 2,
         once_per=("strategy", "gpus", "batch_per_gpu", "environment"),
     ),
-    "no interval": Claim("times", _is_ok, lambda row: row["n"] < 2),
+    "no interval": Claim("times", _is_ok, lambda row: not has_interval(row, "epoch_s")),
     "a wide interval": Claim(
         "times",
         lambda row: row["status"] == "ok" and has_interval(row, "epoch_s"),
         lambda row: row["interval_width"] > WIDTH,
     ),
+    "a baseline drifted": Claim(
+        "blocks", lambda row: has_text(row.get("has_drifted")), lambda row: is_true(row["has_drifted"])
+    ),
+    "a run has no baseline": Claim("blocks", _every, lambda row: row["status"] == "no baseline"),
+    "a run is off": Claim("runs", lambda row: has_text(row.get("is_outlier")), lambda row: is_true(row["is_outlier"])),
     "no baseline": Claim("speedup", _every, lambda row: row["status"] == "no baseline"),
     "clocks were held down": Claim("records", _every, lambda row: has_text(row.get("throttle_reasons"))),
     "other processes": Claim(

@@ -3,15 +3,17 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from dpscale.analyse.blocks import Timed
 from dpscale.analyse.columns import NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.analyse.estimators import Links, from_steps, isolated_step_s, links_of
-from dpscale.analyse.points import Comparison, Row, columns
+from dpscale.analyse.points import Comparison, Row, figures
 from dpscale.formulas import scaling
-from dpscale.formulas.statistics import Estimate, derive
+from dpscale.formulas.statistics import Estimate, derive_in_blocks, repeatability
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
@@ -54,10 +56,8 @@ def estimates(compared: Comparison, measured: Measurements) -> Estimates:
     """Every estimate of a point's communication that was measured or can be inferred."""
     configuration, letter = compared.point.configuration, compared.point.environment or ""
     found = from_steps(measured.steps.get((configuration, letter), ()), f"{configuration} {letter}")
-    if compared.baseline is not None:
-        assert compared.baseline.step and compared.point.step
-        steps = compared.baseline.step, compared.point.step
-        found["communication_step_s"] = derive(scaling.communication_step_s, *steps)
+    if compared.blocks:
+        found["communication_step_s"] = compared.communication_step
     links = measured.links.get((configuration.gpus, letter))
     if links and measured.network:
         isolated = isolated_step_s(
@@ -69,28 +69,34 @@ def estimates(compared: Comparison, measured: Measurements) -> Estimates:
 
 
 def communication_row(compared: Comparison, found: Estimates) -> Row:
-    """E1 of an epoch, and every estimate of a step."""
-    point, baseline = compared.point, compared.baseline
-    row = dict(compared.row)
-    for name, estimate in found.items():
-        row |= columns(name, estimate)
-    if baseline is None:
-        return row
-    assert point.epoch and point.step and baseline.epoch and baseline.step
+    """E1 of an epoch, and every estimate of a step.
+
+    Times are arithmetic means over blocks here, so that compute and communication add up to the epoch.
+    """
+    if not compared.blocks:
+        return {**compared.row, **figures(found)}
+    gpus = compared.point.configuration.gpus
+    epoch_s, baseline_s = (fmean(one.epoch_s for one in some) for some in _sides(compared))
+    step_s, baseline_step_s = (fmean(one.step_s for one in some) for some in _sides(compared))
     return {
-        **row,
-        "epoch_s": point.epoch.value,
-        "compute_s": scaling.compute_s(baseline.epoch.value, point.configuration.gpus),
-        **columns("communication_s", compared.communication),
-        "communication_share": compared.communication.value / point.epoch.value,
-        "step_s": point.step.value,
-        "baseline_step_s": baseline.step.value,
+        **compared.row,
+        **figures({**found, "communication_s": compared.communication}),
+        "epoch_s": epoch_s,
+        "compute_s": scaling.compute_s(baseline_s, gpus),
+        "communication_share": compared.communication.value / epoch_s,
+        "step_s": step_s,
+        "baseline_step_s": baseline_step_s,
     }
+
+
+def _sides(compared: Comparison) -> tuple[list[Timed], list[Timed]]:
+    """What the blocks hold of N GPUs, and of one alone."""
+    return [block.parallel for block in compared.blocks], [block.baseline for block in compared.blocks]
 
 
 def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured: Measurements) -> Row:
     """The bandwidth that E1 implies, the one that the profiler's time implies, and the measured one."""
-    if compared.baseline is None:
+    if not compared.blocks:
         return compared.row
     configuration, inferred = compared.point.configuration, compared.communication
     network = next(record["network"] for record in compared.point.records if record["network"])
@@ -104,31 +110,41 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
         "steps_per_epoch": steps,
         "allreduce_bytes_per_epoch": bytes_per_step * steps,
         "gradient_bytes": gradient_bytes,
-        **columns("communication_s", inferred),
     }
+    known = {"communication_s": inferred}
     if strategy(configuration.strategy).sends_inputs and measured.network:
         buffer_bytes = measured.network["buffer_bytes"]
         root = scaling.root_link_bytes(configuration.gpus, configuration.batch_per_gpu, gradient_bytes, buffer_bytes)
         row["root_link_bytes_per_step"] = root
     bus = _bus_bandwidth(compared, measured, gradient_bytes)
     if bus:
-        row |= columns("bus_bandwidth_gb_s", bus)
+        known["bus_bandwidth_gb_s"] = bus
+    row |= figures(known)
     # Where all ranks send alike, one that communicates longer waits for another.
     alike = strategy(configuration.strategy).all_ranks_send_alike
     profiled = found.get("profiler_least_step_s" if alike else "profiler_step_s")
     if profiled and scaling.resolvable(profiled):
         row |= _inverted("profiler_bandwidth_gb_s", profiled, lambda s: scaling.bandwidth_gb_s(bytes_per_step, 1, s))
     if not scaling.resolvable(inferred):
-        return {**row, "status": NOT_RESOLVABLE, "reason": _why_not_resolvable(inferred)}
+        reason = "; ".join(filter(None, [_why_not_resolvable(inferred), compared.row["reason"]]))
+        return {**row, "status": NOT_RESOLVABLE, "reason": reason, **_at_least(inferred, bytes_per_step, steps)}
     row |= _inverted("bandwidth_gb_s", inferred, lambda s: scaling.bandwidth_gb_s(bytes_per_step, steps, s))
     if bus:
+        row["utilisation"] = row["bandwidth_gb_s"] / bus.value
+    if bus and bus.spread == "interval":
         bus_low, bus_high = bus.interval
-        row |= {
-            "utilisation": row["bandwidth_gb_s"] / bus.value,
-            "utilisation_low": row["bandwidth_gb_s_low"] / bus_high,
-            "utilisation_high": row["bandwidth_gb_s_high"] / bus_low,
-        }
+        row["utilisation_low"] = row["bandwidth_gb_s_low"] / bus_high
+        row["utilisation_high"] = row["bandwidth_gb_s_high"] / bus_low
     return row
+
+
+def _at_least(inferred: Estimate, bytes_per_step: float, steps: int) -> Row:
+    """What follows where the communication time may be zero: its longest gives the least bandwidth. Nothing follows
+    from a time that is below zero for certain, nor from a range."""
+    longest_s = inferred.interval[1]
+    if inferred.spread != "interval" or longest_s <= 0:
+        return {}
+    return {"bandwidth_gb_s_at_least": scaling.bandwidth_gb_s(bytes_per_step, steps, longest_s)}
 
 
 def _bus_bandwidth(compared: Comparison, measured: Measurements, gradient_bytes: int) -> Estimate | None:
@@ -138,7 +154,9 @@ def _bus_bandwidth(compared: Comparison, measured: Measurements, gradient_bytes:
     seconds = links.collectives.get(("allreduce", gradient_bytes)) if links else None
     if seconds is None:
         return None
-    return derive(lambda s: scaling.bus_bandwidth_gb_s("allreduce", configuration.gpus, gradient_bytes, s), seconds)
+    return derive_in_blocks(
+        lambda s: scaling.bus_bandwidth_gb_s("allreduce", configuration.gpus, gradient_bytes, s), seconds, scale="log"
+    )
 
 
 def _inverted(name: str, seconds: Estimate, formula: Any) -> Row:
@@ -149,9 +167,13 @@ def _inverted(name: str, seconds: Estimate, formula: Any) -> Row:
 
 
 def _why_not_resolvable(inferred: Estimate) -> str:
-    if inferred.draws is None:
-        return "the communication time has no interval: a single timing"
     low, high = inferred.interval
+    if inferred.spread == "none":
+        return "the communication time has no interval: one block"
+    if inferred.spread == "range":
+        return f"the communication time has no interval: two blocks, {low:.3g} and {high:.3g} s"
+    if high < 0:
+        return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is below zero"
     return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is not above zero for certain"
 
 
@@ -164,45 +186,46 @@ def collectives_rows(measured: Measurements) -> Iterator[Row]:
         for (operation, message_bytes), seconds in links.collectives.items():
             yield {
                 **_collective(operation, gpus, message_bytes, seconds, timings[operation, message_bytes], letter),
-                "runs": len(records),
                 "use": uses.get((operation, message_bytes)),
             }
         for (source, target), (copied_bytes, seconds) in links.peer_copies.items():
             yield {
                 **_collective("peer_copy", gpus, copied_bytes, seconds, timings[source, target], letter),
-                "runs": len(records),
                 "source": source,
                 "target": target,
             }
 
 
 def _collective(
-    operation: str, gpus: int, message_bytes: int, seconds: Estimate, timings: Sequence[float], letter: str
+    operation: str, gpus: int, message_bytes: int, seconds: Estimate, runs: Sequence[Sequence[float]], letter: str
 ) -> Row:
-    def bus(s: Any) -> Any:
+    def bus(s: float) -> float:
         return scaling.bus_bandwidth_gb_s(operation, gpus, message_bytes, s)
 
+    timings = [timing for run in runs for timing in run]
     return {
         "operation": operation,
         "gpus": gpus,
         "environment": letter,
         "message_bytes": message_bytes,
         "n": len(timings),
-        **columns("time_s", seconds),
+        "runs": len(runs),
+        **figures({"time_s": seconds, "bus_bandwidth_gb_s": derive_in_blocks(bus, seconds, scale="log")}),
+        "repeatability": repeatability(runs),
         "time_s_min": min(timings),
         "time_s_p95": float(np.quantile(timings, 0.95)),
         "algorithm_bandwidth_gb_s": scaling.algorithm_bandwidth_gb_s(message_bytes, seconds.value),
-        **columns("bus_bandwidth_gb_s", derive(bus, seconds)),
     }
 
 
-def _timings(records: Iterable[Record]) -> dict[tuple[Any, Any], list[float]]:
-    timings: dict[tuple[Any, Any], list[float]] = defaultdict(list)
+def _timings(records: Iterable[Record]) -> dict[tuple[Any, Any], list[Sequence[float]]]:
+    """Of every collective and size, and of every pair of GPUs, the timings of every run."""
+    timings: dict[tuple[Any, Any], list[Sequence[float]]] = defaultdict(list)
     for record in records:
         for result in record["collectives"]:
-            timings[result["operation"], result["bytes"]] += result["seconds"]
+            timings[result["operation"], result["bytes"]].append(result["seconds"])
         for copy in record["peer_copies"]:
-            timings[copy["source"], copy["target"]] += copy["seconds"]
+            timings[copy["source"], copy["target"]].append(copy["seconds"])
     return timings
 
 

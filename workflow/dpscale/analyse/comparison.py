@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpscale.analyse.claims import is_range
 from dpscale.analyse.environments import joined
 from dpscale.analyse.training_tables import FIGURES
 from dpscale.errors import ComparisonError
@@ -83,7 +84,7 @@ SUBJECTS: dict[str, Subject] = {
 }  # fmt: skip
 
 # Of `compared_environments`: what can be the same in two studies, and what says when and how much was measured.
-_ENVIRONMENT = ("device_model", "cpu_model", "links", *SOFTWARE, "dataset_sha256")
+_ENVIRONMENT = ("device_model", "cpu_model", "links", *SOFTWARE, "variables", "dataset_sha256")
 _ORIGIN = ("hosts", "measurement_versions", "gpu_uuids", "git_commits", "git_dirty")
 _EXTENT = ("records", "first_started_at", "last_finished_at")
 PROPERTIES = (*_ENVIRONMENT, *_ORIGIN, *_EXTENT)
@@ -260,7 +261,10 @@ def _side(table: pd.DataFrame, keys: list[str], quantity: str, side: str) -> pd.
     # Collectives have no status: they are there or not.
     states = {f"{side}_{name}": table.get(name, default) for name, default in (("status", "ok"), ("reason", ""))}
     figures = {f"{side}{end}": table[f"{quantity}{end}"].astype(float) for end in ("", "_low", "_high")}
-    return table[keys].astype(object).assign(**states, **figures)
+    found = table[keys].astype(object).assign(**states, **figures)
+    ranges = [is_range({"ranges": names}, quantity) for names in table.get("ranges", [None] * len(table))]
+    found.loc[ranges, [f"{side}_low", f"{side}_high"]] = np.nan
+    return found
 
 
 def _figures(rows: pd.DataFrame, name: str) -> list[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from dpscale.analyse.claims import Row, count_rows, has_interval, has_text, is_known, is_true
+from dpscale.analyse.claims import Row, count_rows, has_interval, has_text, is_known, is_range, is_true
 from dpscale.analyse.columns import WHOLE_STEP
 from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
 
@@ -75,8 +75,7 @@ def _of_communication(row: Row) -> NewRow:
 
 
 def _is_above_zero(row: Row, name: str) -> bool:
-    low: Any = row.get(f"{name}_low")
-    return bool(row[name] > 0 and is_known(low) and low > 0)
+    return row[name] > 0 and has_interval(row, name) and bool(row[f"{name}_low"] > 0)
 
 
 def _of_steps(row: Row) -> NewRow:
@@ -112,11 +111,13 @@ def _scopes(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
         gained, gained_loaded = (speedups.get((place, scope), {}) for scope in ("compute", "end_to_end"))
         found = {
             **{name: row[name] for name in places},
-            **_estimate("epoch_s", row, "epoch_s"),
-            **_estimate("end_to_end_epoch_s", other, "epoch_s"),
             "loader_s": other["epoch_s"] - row["epoch_s"],
-            **_estimate("speedup", gained, "speedup"),
-            **_estimate("end_to_end_speedup", gained_loaded, "speedup"),
+            **_estimates(
+                epoch_s=(row, "epoch_s"),
+                end_to_end_epoch_s=(other, "epoch_s"),
+                speedup=(gained, "speedup"),
+                end_to_end_speedup=(gained_loaded, "speedup"),
+            ),
         }
         if _are_known(found, "speedup", "end_to_end_speedup"):
             found["speedup_ratio"] = found["speedup"] / found["end_to_end_speedup"]
@@ -140,8 +141,7 @@ def _strategy_pairs(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
                     "strategy": strategy,
                     "other_strategy": other,
                     **{name: row[name] for name in shared},
-                    **_estimate("epoch_s", row, "epoch_s"),
-                    **_estimate("other_epoch_s", beside, "epoch_s"),
+                    **_estimates(epoch_s=(row, "epoch_s"), other_epoch_s=(beside, "epoch_s")),
                     "ratio": beside["epoch_s"] / row["epoch_s"],
                 }
 
@@ -281,8 +281,10 @@ _TABLES: Mapping[str, Callable[[Mapping[str, Sequence[Row]]], Iterator[NewRow]]]
 }
 
 
-def _estimate(name: str, row: Row, of: str) -> NewRow:
-    return {f"{name}{end}": row.get(f"{of}{end}") for end in ENDS}
+def _estimates(**sources: tuple[Row, str]) -> NewRow:
+    """Figures of other rows under new names, with what they lie between."""
+    found = {f"{name}{end}": row.get(f"{of}{end}") for name, (row, of) in sources.items() for end in ENDS}
+    return {**found, "ranges": "; ".join(name for name, (row, of) in sources.items() if is_range(row, of)) or None}
 
 
 def _are_known(row: Row, *names: str) -> bool:

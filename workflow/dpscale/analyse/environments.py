@@ -1,10 +1,15 @@
-"""Which records may be pooled and compared: those of one environment, that is of the same device model, the same
-images, the same software that computes and communicates, and, of every kind, one version of the measurement."""
+"""Which records may be pooled and compared: those of one environment.
+
+That is of the same GPU model, CPU model and type of link, the same software that computes and communicates, the same
+variables that steer it, the same images, and, of every kind, one version of the measurement.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from dpscale.analyse.blocks import places
 from dpscale.plan.cells import AnyCell
 from dpscale.records.files import Record
 from dpscale.records.versions import VERSIONS
@@ -12,25 +17,78 @@ from dpscale.vocabulary.quantities import SOFTWARE
 
 # NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
 NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+# Variables that change what libraries do, and so numbers: all of NCCL's, and the one that takes TF32 away or forces it.
+_STEERING = ("NCCL_", "NVIDIA_TF32_OVERRIDE")
+
+Description = tuple[str, ...]
+
+
+@dataclass
+class _Environment:
+    """Records that may be pooled. `images` is their checksum; `links` the types between so many GPUs."""
+
+    description: Description
+    images: str | None
+    links: dict[int, frozenset[str]] = field(default_factory=dict)
+    places: set[str] = field(default_factory=set)
+    cells: list[AnyCell] = field(default_factory=list)
+
+    def admits(self, record: Record, description: Description) -> bool:
+        """Whether a record is like these in all that both have. Collectives move no images, one GPU has no links."""
+        alike = self.description == description and _images(record) in (None, self.images)
+        return alike and self._links_agree(len(record["hardware"]["gpus"]), _links(record))
+
+    def _links_agree(self, gpus: int, links: frozenset[str]) -> bool:
+        """As many GPUs have the same types of link; more GPUs have those of fewer, and perhaps others."""
+        if not links:
+            return True
+        return all(
+            links == known if number == gpus else links >= known if number < gpus else links <= known
+            for number, known in self.links.items()
+        )
+
+    def add(self, cell: AnyCell, record: Record) -> None:
+        self.cells.append(cell)
+        self.places.update(places(record))
+        if links := _links(record):
+            self.links.setdefault(len(record["hardware"]["gpus"]), links)
 
 
 def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]:
     """The letter of every record's environment; A is the one that was measured first.
 
-    Collectives move no images: theirs is the first environment that is like it in everything else.
+    A record that lacks a property, such as links or images, is of an environment that is like it in everything else:
+    of the one that has its GPU, otherwise of the first.
     """
     newest = _newest_versions(records.values())
-    letters: dict[tuple[str, ...], str] = {}
-    chosen: dict[AnyCell, str] = {}
-    for cell, record in sorted(records.items(), key=lambda item: ("dataset" not in item[1], item[1]["started_at"])):
-        version = record["measurement_version"]
-        older = "" if version == newest[record["kind"]] else f"version {version}"
+    environments: list[_Environment] = []
+    for cell, record in sorted(records.items(), key=lambda item: (_lacks(item[1]), item[1]["started_at"])):
+        older = "" if record["measurement_version"] == newest[record["kind"]] else str(record["measurement_version"])
         description = (*(str(value) for value in _describe(record).values()), older)
-        if "dataset" not in record:
-            alike = (known for known in letters if known[1:] == description[1:])
-            description = next(alike, description)
-        chosen[cell] = letters.setdefault(description, _letter(len(letters)))
-    return chosen
+        alike = [known for known in environments if known.admits(record, description)]
+        if not alike:
+            alike = [_Environment(description, _images(record))]
+            environments += alike
+        own = set(places(record))
+        next((known for known in alike if known.places & own), alike[0]).add(cell, record)
+    environments.sort(
+        key=lambda one: min((_images(records[cell]) is None, records[cell]["started_at"]) for cell in one.cells)
+    )
+    return {cell: _letter(number) for number, one in enumerate(environments) for cell in one.cells}
+
+
+def _lacks(record: Record) -> tuple[bool, bool]:
+    """Records with most properties come first, so that others find the environments that these make."""
+    return "dataset" not in record, not _links(record)
+
+
+def _images(record: Record) -> str | None:
+    return record["dataset"]["sha256"] if "dataset" in record else None
+
+
+def _links(record: Record) -> frozenset[str]:
+    """The types of the links between its GPUs that are known."""
+    return frozenset(_describe_link(link) for link in record["hardware"]["links"] if link["kind"])
 
 
 def _newest_versions(records: Iterable[Record]) -> dict[str, int]:
@@ -50,8 +108,8 @@ def rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> l
     return [
         {
             "environment": letter,
+            "dataset_sha256": next((images for record in some if (images := _images(record))), None),
             **_describe(some[0]),
-            "cpu_model": joined(record["hardware"]["cpu_model"] for record in some),
             "links": joined(_describe_link(link) for record in some for link in record["hardware"]["links"]),
             "hosts": joined(record["hardware"]["host"] for record in some),
             "records": len(some),
@@ -75,11 +133,15 @@ def joined(texts: Iterable[str | None]) -> str | None:
     return "; ".join(sorted({text for text in texts if text})) or None
 
 
-def _describe(record: Record) -> dict[str, Any]:
+def _describe(record: Record) -> dict[str, str | None]:
+    """What records of one environment share, in the columns of the table; but for images and links."""
+    variables = record["provenance"]["environment"]
+    steering = [f"{name}={value}" for name, value in sorted(variables.items()) if name.startswith(_STEERING)]
     return {
-        "dataset_sha256": record["dataset"]["sha256"] if "dataset" in record else None,
         "device_model": record["hardware"]["device_model"],
+        "cpu_model": record["hardware"]["cpu_model"],
         **{name: record["software"][name] for name in SOFTWARE},
+        "variables": "; ".join(steering) or None,
     }
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from dpscale.analyse.blocks import run_name
 from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
-from dpscale.formulas.statistics import Estimate, bootstrap_median, derive
+from dpscale.formulas.statistics import Estimate, Scale, derive, estimate_of_runs
 from dpscale.records.files import Record
 from dpscale.vocabulary.strategies import strategy
 
@@ -22,20 +23,20 @@ class Links:
 
 
 def links_of(records: Sequence[Record], label: str) -> Links:
-    """The medians over repeats and runs."""
-    timed: dict[Message, list[Sequence[float]]] = {}
-    copied: dict[tuple[int, int], list[Sequence[float]]] = {}
+    """Means over runs of the medians of their repeats."""
+    timed: dict[Message, dict[str, Sequence[float]]] = {}
+    copied: dict[tuple[int, int], dict[str, Sequence[float]]] = {}
     sizes: dict[tuple[int, int], int] = {}
     for record in records:
         for result in record["collectives"]:
-            timed.setdefault((result["operation"], result["bytes"]), []).append(result["seconds"])
+            timed.setdefault((result["operation"], result["bytes"]), {})[run_name(record)] = result["seconds"]
         for copy in record["peer_copies"]:
             pair = copy["source"], copy["target"]
-            copied.setdefault(pair, []).append(copy["seconds"])
+            copied.setdefault(pair, {})[run_name(record)] = copy["seconds"]
             sizes[pair] = copy["bytes"]
     return Links(
-        {message: bootstrap_median(runs, f"{message} {label}") for message, runs in timed.items()},
-        {pair: (sizes[pair], bootstrap_median(runs, f"copy {pair} {label}")) for pair, runs in copied.items()},
+        {message: estimate_of_runs(runs, f"{message} {label}") for message, runs in timed.items()},
+        {pair: (sizes[pair], estimate_of_runs(runs, f"copy {pair} {label}")) for pair, runs in copied.items()},
     )
 
 
@@ -61,9 +62,10 @@ def from_steps(records: Sequence[Record], label: str) -> dict[str, Estimate]:
     }
     found = {}
     for name, values_of in quantities.items():
-        runs = [values for record in complete if (values := values_of(record)) is not None]
+        runs = {run_name(record): values for record in complete if (values := values_of(record)) is not None}
         if runs:
-            found[name] = bootstrap_median(runs, f"{name} {label}")
+            scale: Scale = "log" if name in ("training_step_s", "profiled_step_s") else "linear"
+            found[name] = estimate_of_runs(runs, f"{name} {label}", scale)
     return found
 
 

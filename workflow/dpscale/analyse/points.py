@@ -1,13 +1,14 @@
 """The points of a study: what its timing records say of every configuration, and what they can be compared with."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from dpscale.analyse.blocks import Block, Timed, blocks_of, run_name
 from dpscale.formulas import scaling
-from dpscale.formulas.statistics import Estimate, bootstrap_median, derive
+from dpscale.formulas.statistics import Estimate, Scale, estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell
 from dpscale.plan.plan import NotRun, plan
 from dpscale.plan.study import Study
@@ -27,7 +28,7 @@ Row = dict[str, Any]
 class Point:
     """A configuration, in one scope and one environment, and what its records say.
 
-    `results` are what the records hold of this scope; a record whose memory ran out first holds nothing of it.
+    A record whose memory ran out first holds nothing of this scope. `epoch` and `step` are over its runs.
     """
 
     configuration: Configuration
@@ -36,10 +37,23 @@ class Point:
     status: str
     reason: str
     records: Sequence[Record] = ()
-    results: Sequence[Mapping[str, Any]] = ()
     epoch: Estimate | None = None
     step: Estimate | None = None
-    n: int = 0
+
+    @property
+    def measured(self) -> Sequence[Record]:
+        """The records that hold something of this scope."""
+        return [record for record in self.records if self.scope in record["scopes"]]
+
+    @property
+    def results(self) -> Sequence[Mapping[str, Any]]:
+        """What they hold of it."""
+        return [record["scopes"][self.scope] for record in self.measured]
+
+    @property
+    def n(self) -> int:
+        """Timed epochs of all runs."""
+        return sum(len(result["epoch_s"]) for result in self.results)
 
     @property
     def keys(self) -> Row:
@@ -86,23 +100,17 @@ def points_of(study: Study, collected: Collected, environments: Mapping[AnyCell,
 
 
 def _measured(configuration: Configuration, scope: str, environment: str, records: Sequence[Record]) -> Point:
-    fitted = [record["scopes"][scope] for record in records if scope in record["scopes"]]
+    point = Point(configuration, scope, environment, "ok", "", records)
     too_large = [record["oom"] for record in records if scope not in record["scopes"]]
-    if not fitted:
-        reason = f"out of memory in {too_large[0]['phase']}"
-        return Point(configuration, scope, environment, "oom", reason, records)
+    if not point.measured:
+        return replace(point, status="oom", reason=f"out of memory in {too_large[0]['phase']}")
+    runs = {run_name(record): Timed.of(record["scopes"][scope]) for record in point.measured}
     label = f"{configuration} {scope} {environment}"
-    return Point(
-        configuration,
-        scope,
-        environment,
-        "ok",
-        f"out of memory in {len(too_large)} of {len(records)} runs" if too_large else "",
-        records,
-        fitted,
-        epoch=bootstrap_median([result["epoch_s"] for result in fitted], f"epoch {label}"),
-        step=bootstrap_median([result["step_s_median"] for result in fitted], f"step {label}"),
-        n=sum(len(result["epoch_s"]) for result in fitted),
+    return replace(
+        point,
+        reason=f"out of memory in {len(too_large)} of {len(records)} runs" if too_large else "",
+        epoch=estimate_of_blocks({name: run.epoch_s for name, run in runs.items()}, f"epoch {label}"),
+        step=estimate_of_blocks({name: run.step_s for name, run in runs.items()}, f"step {label}"),
     )
 
 
@@ -137,47 +145,103 @@ def why_missing(cell: AnyCell, collected: Collected) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A point beside the plain module on one GPU; `baseline` is None where the two cannot be compared."""
+    """A point beside the plain module on one GPU, block by block; without a block the two cannot be compared.
+
+    `without` says of the runs that are left out, by name, why they have no baseline.
+    """
 
     point: Point
-    baseline: Point | None
+    blocks: Sequence[Block]
     status: str
     reason: str
+    without: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def row(self) -> Row:
-        return {**self.point.keys, "status": self.status, "reason": self.reason, "n": self.point.n}
+        return {
+            **self.point.keys,
+            "status": self.status,
+            "reason": "; ".join(filter(None, [self.reason, self._left_out, self._drifted])),
+            "n": self.point.n,
+            "blocks": len(self.blocks),
+            "runs_without_baseline": len(self.without),
+            "drift": max((block.drift for block in self.blocks if block.drift is not None), key=abs, default=None),
+            "drifted": sum(block.has_drifted for block in self.blocks),
+        }
+
+    @property
+    def _left_out(self) -> str:
+        """Which runs are left out beside others that are not."""
+        return "; ".join(f"{run} left out: {why}" for run, why in self.without.items()) if self.blocks else ""
+
+    @property
+    def _drifted(self) -> str:
+        drifted = [f"{block.name} by {100 * (block.drift or 0):+.1f} %" for block in self.blocks if block.has_drifted]
+        return f"one GPU alone drifted in {', '.join(drifted)}" if drifted else ""
+
+    def over_blocks(self, figure: Callable[[Block], float], name: str, scale: Scale) -> Estimate:
+        """A figure of every block, and its mean over them. Only where there is a block."""
+        label = f"{name} {self.point.configuration} {self.point.scope} {self.point.environment}"
+        return estimate_of_blocks({block.name: figure(block) for block in self.blocks}, label, scale)
 
     @cached_property
     def speedup(self) -> Estimate:
-        """Speedup of the epoch. Only where there is a baseline."""
-        assert self.baseline and self.baseline.epoch and self.point.epoch
-        return derive(scaling.speedup, self.baseline.epoch, self.point.epoch)
+        """Speedup of the epoch."""
+        return self.over_blocks(
+            lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s), "speedup", "log"
+        )
 
     @cached_property
     def communication(self) -> Estimate:
-        """Communication time of an epoch by subtraction, in seconds. Only where there is a baseline."""
-        assert self.baseline and self.baseline.epoch and self.point.epoch
+        """Communication time of an epoch by subtraction (E1), in seconds."""
         gpus = self.point.configuration.gpus
-        return derive(lambda one, n: scaling.communication_s(one, n, gpus), self.baseline.epoch, self.point.epoch)
+        return self.over_blocks(
+            lambda block: scaling.communication_s(block.baseline.epoch_s, block.parallel.epoch_s, gpus), "E1", "linear"
+        )
+
+    @cached_property
+    def communication_step(self) -> Estimate:
+        """The same of a full step."""
+
+        def figure(block: Block) -> float:
+            return scaling.communication_step_s(block.baseline.step_s, block.parallel.step_s)
+
+        return self.over_blocks(figure, "E1 step", "linear")
 
 
 def compare(points: Points, point: Point, batch: int) -> Comparison:
-    """Set a point against one GPU at `batch`, in its own scope and environment. No other baseline is borrowed."""
+    """Set the runs of a point against one GPU at `batch`, in its own scope and environment, block by block.
+
+    No other baseline is borrowed.
+    """
+    if point.status != "ok":
+        return Comparison(point, (), point.status, point.reason)
     single = Configuration(BASELINE, 1, batch)
     baseline = points.get((single, point.scope, point.environment)) or points.get((single, point.scope, None))
-    if point.status != "ok":
-        return Comparison(point, None, point.status, point.reason)
+    blocks, without = blocks_of(point.measured, baseline.records if baseline else (), point.scope, batch)
+    if blocks:
+        return Comparison(point, blocks, "ok", point.reason, without)
+    return Comparison(point, (), "no baseline", _why_no_baseline(point, baseline, batch, without), without)
+
+
+def _why_no_baseline(point: Point, baseline: Point | None, batch: int, without: Mapping[str, str]) -> str:
+    if any(record.get("alone") for record in point.measured) or (baseline and baseline.status == "ok"):
+        return "; ".join(f"{run}: {why}" for run, why in without.items())
     if baseline is None:
-        reason = f"one GPU at batch {batch} was not measured in environment {point.environment}"
-        return Comparison(point, None, "no baseline", reason)
-    if baseline.status != "ok":
-        reason = f"one GPU at batch {batch}: {baseline.status} ({baseline.reason})"
-        return Comparison(point, None, "no baseline", reason)
-    return Comparison(point, baseline, "ok", point.reason)
+        return f"one GPU at batch {batch} was not measured in environment {point.environment}"
+    return f"one GPU at batch {batch}: {baseline.status} ({baseline.reason})"
 
 
 def columns(name: str, estimate: Estimate) -> Row:
-    """A figure and its interval as columns of a table."""
+    """A figure and what it lies between as columns of a table: its 95 % interval, or the range of two blocks."""
     low, high = estimate.interval
     return {name: estimate.value, f"{name}_low": low, f"{name}_high": high}
+
+
+def figures(estimates: Mapping[str, Estimate]) -> Row:
+    """Figures as columns of a table, and `ranges`: the names of those that lie in a range, not in an interval."""
+    ranges = [name for name, estimate in estimates.items() if estimate.spread == "range"]
+    row: Row = {"ranges": "; ".join(ranges) or None}
+    for name, estimate in estimates.items():
+        row |= columns(name, estimate)
+    return row

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import numpy as np
 import pandas as pd
@@ -22,12 +22,13 @@ from dpscale.analyse.communication_tables import (
 from dpscale.analyse.derived import with_derived
 from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
 from dpscale.analyse.peaks import mfu, peak_flop_s, peak_source
-from dpscale.analyse.points import Comparison, Point, Points, Row, columns, compare, points_of, why_missing
+from dpscale.analyse.points import Comparison, Point, Points, Row, compare, figures, points_of, why_missing
 from dpscale.analyse.published_scaling import published_scaling_rows
+from dpscale.analyse.runs import block_rows, component_rows, outlier_words, run_rows
 from dpscale.analyse.training_tables import evidence_rows, results_of, summary_rows, training_rows
 from dpscale.audit import tables as published_audits
 from dpscale.formulas import scaling
-from dpscale.formulas.statistics import Estimate, derive
+from dpscale.formulas.statistics import Estimate, derive_in_blocks, repeatability
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import batches_per_gpu, plan
 from dpscale.plan.study import Study
@@ -79,7 +80,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "bandwidth": [bandwidth_row(study, compared, found, measured) for compared, found in estimated],
         "steps": steps_rows(measured),
         "collectives": collectives_rows(measured),
-        "laws": laws_rows(one for one in weak if one.baseline),
+        "laws": laws_rows(one for one in weak if one.blocks),
         "published_scaling": published_scaling_rows(audits),
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
         "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),
@@ -87,6 +88,9 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "training": training_rows(trained),
         "training_summary": summary_rows(study, collected, trained),
         "training_evidence": evidence_rows(trained),
+        "runs": run_rows(points.values(), collected.records),
+        "blocks": [*block_rows("weak", weak), *block_rows("strong", strong)],
+        "variance_components": component_rows(points.values(), collected.records),
         "environments": environments.rows(collected.records, letters),
         "records": [_record_row(cell, record, letters) for cell, record in collected.records.items()],
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],
@@ -119,34 +123,47 @@ def _times_row(study: Study, point: Point, network: Record | None) -> Row:
     if point.epoch is None or point.step is None:
         return row
     results = point.results
-    images_per_s = derive(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch)
+    images_per_s = derive_in_blocks(
+        lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch, scale="log"
+    )
+    work = _mfu(study, point, images_per_s, network)
+    found = {"epoch_s": point.epoch, "step_s": point.step, "images_per_s": images_per_s, **work.figures}
     return {
         **row,
-        **columns("epoch_s", point.epoch),
+        **figures(found),
+        "repeatability": repeatability([result["epoch_s"] for result in results]),
+        "outliers": outlier_words(point.epoch),
         "first_timed_epoch_s": float(np.median([result["epoch_s"][0] for result in results])),
-        **columns("step_s", point.step),
-        **columns("images_per_s", images_per_s),
+        "loader_processes": results[0].get("loader_processes"),
         "steps_per_epoch": results[0]["steps_per_epoch"],
         "peak_memory_bytes": max(
             (peak for result in results for peak in result["peak_memory_bytes"] or []), default=None
         ),
         "energy_j": _median([energy for result in results for energy in result["energy_j"] or []]),
-        **_mfu(study, point, images_per_s, network),
+        **work.facts,
     }
 
 
-def _mfu(study: Study, point: Point, images_per_s: Estimate, network: Record | None) -> Row:
+class _Work(NamedTuple):
+    """What MFU rests on, and MFU where the peak is known."""
+
+    facts: Row
+    figures: Mapping[str, Estimate]
+
+
+def _mfu(study: Study, point: Point, images_per_s: Estimate, network: Record | None) -> _Work:
     """Work done over work that the GPUs could do at most; without a peak where the GPU's is not known."""
     if network is None:
-        return {}
+        return _Work({}, {})
     flop = network["flop_per_image"]["forward_backward"]
     model = point.records[0]["hardware"]["device_model"]
     peak = peak_flop_s(model, study["precision"])
     if peak is None:
-        return {"flop_per_image": flop, "peak_source": "unknown"}
-    row = {"flop_per_image": flop, "peak_flop_s": peak, "peak_source": peak_source(model)}
+        return _Work({"flop_per_image": flop, "peak_source": "unknown"}, {})
+    facts = {"flop_per_image": flop, "peak_flop_s": peak, "peak_source": peak_source(model)}
     gpus = point.configuration.gpus
-    return {**row, **columns("mfu", derive(lambda rate: mfu(flop, rate, gpus, peak), images_per_s))}
+    found = derive_in_blocks(lambda rate: mfu(flop, rate, gpus, peak), images_per_s, scale="log")
+    return _Work(facts, {"mfu": found})
 
 
 def _series(points: Points, batches: set[int], weak: bool) -> Iterator[Comparison]:
@@ -159,24 +176,27 @@ def _series(points: Points, batches: set[int], weak: bool) -> Iterator[Compariso
 
 
 def _speedup_row(series: str, compared: Comparison) -> Row:
-    point, baseline = compared.point, compared.baseline
     row = {**compared.row, "scaling": series}
-    if baseline is None:
+    if not compared.blocks:
         return row
-    gpus = point.configuration.gpus
-    assert point.epoch and point.step and baseline.epoch and baseline.step
-    speedup = compared.speedup
-    row |= {
-        "baseline_n": baseline.n,
-        "epoch_s": point.epoch.value,
-        "baseline_epoch_s": baseline.epoch.value,
-        **columns("speedup", speedup),
-        **columns("efficiency", derive(lambda one: scaling.efficiency(one, gpus), speedup)),
+    gpus, speedup = compared.point.configuration.gpus, compared.speedup
+    found = {
+        "speedup": speedup,
+        "efficiency": derive_in_blocks(lambda one: scaling.efficiency(one, gpus), speedup, scale="log"),
     }
     if series == "weak":
-        from_steps = derive(lambda one, n: scaling.speedup_from_steps(gpus, one, n), baseline.step, point.step)
-        row |= columns("speedup_from_steps", from_steps)
-    return row
+        found["speedup_from_steps"] = compared.over_blocks(
+            lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s),
+            "speedup from steps",
+            "log",
+        )
+    return {
+        **row,
+        "baseline_n": sum(block.baseline_n for block in compared.blocks),
+        "epoch_s": compared.over_blocks(lambda block: block.parallel.epoch_s, "epoch", "log").value,
+        "baseline_epoch_s": compared.over_blocks(lambda block: block.baseline.epoch_s, "baseline", "log").value,
+        **figures(found),
+    }
 
 
 def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -> Row:

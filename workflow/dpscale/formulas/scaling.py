@@ -1,6 +1,6 @@
 """Speedup, communication by subtraction, and bandwidth: every formula and its source is in docs/method.md.
 
-All work on single numbers, on arrays of bootstrap draws and on intervals of rounded numbers alike. Times are seconds,
+All work on single numbers, on arrays of draws and on intervals of rounded numbers alike. Times are seconds,
 GB is 10^9 bytes.
 """
 
@@ -102,5 +102,8 @@ def bus_bandwidth_gb_s(operation: str, gpus: int, message_bytes: int, seconds: N
 
 
 def resolvable(communication: Estimate) -> bool:
-    """Whether a bandwidth can be computed: the communication time is positive and its interval excludes zero."""
-    return communication.value > 0 and communication.interval[0] > 0  # no interval is not above zero either
+    """Whether a bandwidth can be computed: the communication time is positive and its interval excludes zero.
+
+    The range of two blocks is no interval: where the truth is zero, both lie above it in one of four cases.
+    """
+    return communication.spread == "interval" and communication.value > 0 and communication.interval[0] > 0

@@ -1,11 +1,15 @@
-"""Medians of repeated timings with their 95 % bootstrap intervals, and figures derived from them."""
+"""Figures over blocks with their 95 % intervals, figures derived from them, and what a single process repeats.
+
+A block is what shares processes, GPUs and minutes: a run, or a run and its baseline. Blocks are drawn independently,
+timings inside one are not, so blocks are the unit of every interval (docs/method.md, "Statistics").
+"""
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
@@ -14,25 +18,85 @@ from numpy.typing import NDArray
 
 RESAMPLES = 2000
 INTERVAL = (0.025, 0.975)
+# The fewest blocks that have a 95 % interval. The t interval of two is 18 times as wide as they are apart.
+BLOCKS_FOR_INTERVAL = 3
+# A run is told as an outlier where it is more than so many robust deviations off, and only of so many runs: declared
+# before any data. Of normal runs it names one in 50 samples of six, and one in 150 of ten.
+OUTLIER_DEVIATIONS = 8.0
+RUNS_FOR_OUTLIERS = 5
+# What makes the median absolute deviation of a normal distribution its standard deviation.
+MAD_TO_DEVIATION = 1.4826
 
 Floats = NDArray[np.float64]
 Draws = Floats  # (RESAMPLES,)
+# Times and ratios vary in proportion, differences do not.
+Scale = Literal["log", "linear"]
+Spread = Literal["interval", "range", "none"]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and its bootstrap distribution. `draws` is None where there is only one timing, and so no spread."""
+    """A figure with its spread.
+
+    `draws` are equally likely values of the true figure, None where its spread is not known. `blocks` holds the figure
+    of every block that it is the mean of, if it is one; `ends` its 95 % interval, or the range of two blocks. Without
+    `ends` the interval is that of the draws.
+    """
 
     value: float
     draws: Draws | None
+    blocks: Mapping[str, float] = field(default_factory=dict)
+    ends: tuple[float, float] | None = None
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """The 95 % percentile interval, (nan, nan) where the spread is not known."""
+        """What `spread` says: the 95 % interval, the range of two blocks, or (nan, nan)."""
+        if self.ends is not None:
+            return self.ends
         if self.draws is None:
             return math.nan, math.nan
         low, high = np.quantile(self.draws, INTERVAL)
         return float(low), float(high)
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks it is the mean of."""
+        return len(self.blocks)
+
+    @property
+    def spread(self) -> Spread:
+        """What `interval` is."""
+        if self.draws is not None:
+            return "interval"
+        return "none" if self.ends is None else "range"
+
+
+def estimate_of_blocks(values_by_block: Mapping[str, float], label: str, scale: Scale = "log") -> Estimate:
+    """The mean over blocks with Student's 95 % interval over them; of logarithms where the scale is `log`.
+
+    Two blocks have their range in place of an interval, one has neither. `label` seeds the draws: the same blocks give
+    the same ones, and different figures independent ones. Raises ValueError without a block, and, on the scale `log`,
+    for a figure that is not above zero.
+    """
+    values = np.array(list(values_by_block.values()), dtype=float)
+    if not len(values):
+        raise ValueError(f"no block has a figure: {label}")
+    if scale == "log" and not (values > 0).all():
+        raise ValueError(f"a figure that is not above zero has no logarithm: {label}")
+    there, back = (np.log, np.exp) if scale == "log" else (np.asarray, np.asarray)
+    scaled = there(values)
+    mean, blocks = float(scaled.mean()), dict(values_by_block)
+    value = float(back(mean))
+    if len(values) == 1:
+        return Estimate(float(values[0]), None, blocks)
+    if len(values) < BLOCKS_FOR_INTERVAL:
+        return Estimate(value, None, blocks, (float(values.min()), float(values.max())))
+    free = len(values) - 1
+    error = float(scaled.std(ddof=1)) / math.sqrt(len(values))
+    reach = error * float(scipy.special.stdtrit(free, INTERVAL[1]))
+    ends = float(back(mean - reach)), float(back(mean + reach))
+    generator = np.random.default_rng(crc32(label.encode() + values.tobytes()))
+    return Estimate(value, back(mean + error * generator.standard_t(free, RESAMPLES)), blocks, ends)
 
 
 def bootstrap_median(runs: Sequence[Sequence[float]], label: str) -> Estimate:
@@ -67,6 +131,11 @@ def _medians(values: NDArray[np.float64], counts: NDArray[np.int64]) -> Draws:
     return middle
 
 
+def estimate_of_runs(timings_by_run: Mapping[str, Sequence[float]], label: str, scale: Scale = "log") -> Estimate:
+    """The same where every run is a block: its figure is the median of its timings."""
+    return estimate_of_blocks({run: float(np.median(values)) for run, values in timings_by_run.items()}, label, scale)
+
+
 def derive(formula: Callable[..., Any], *estimates: Estimate) -> Estimate:
     """The figure that `formula` gives for independently drawn estimates, with its spread."""
     value = float(formula(*(estimate.value for estimate in estimates)))
@@ -74,6 +143,103 @@ def derive(formula: Callable[..., Any], *estimates: Estimate) -> Estimate:
     if any(drawn is None for drawn in draws):
         return Estimate(value, None)
     return Estimate(value, np.asarray(formula(*draws)))
+
+
+def derive_in_blocks(
+    formula: Callable[..., float], *paired_estimates: Estimate, scale: Scale, label: str = ""
+) -> Estimate:
+    """The figure of every block that all the estimates have, and its mean over these blocks.
+
+    What the estimates of a block share, such as its server, so drops out of a difference or ratio. Raises ValueError
+    where they share no block.
+    """
+    first, *others = (estimate.blocks for estimate in paired_estimates)
+    shared = [block for block in first if all(block in other for other in others)]
+    figures = {block: float(formula(*(one.blocks[block] for one in paired_estimates))) for block in shared}
+    return estimate_of_blocks(figures, label, scale)
+
+
+def repeatability(runs: Sequence[Sequence[float]]) -> float:
+    """How much timings of one process differ: the standard deviation within runs, over their mean (ISO 5725-1).
+
+    It says nothing of another process, and is no interval. NaN where no run has two timings.
+    """
+    free = sum(len(run) - 1 for run in runs)
+    if not free:
+        return math.nan
+    within = sum(float(np.sum(np.square(np.asarray(run) / np.mean(run) - 1))) for run in runs)
+    return math.sqrt(within / free)
+
+
+def robust_deviations(values: Sequence[float]) -> list[float]:
+    """How many robust deviations every value lies off the median: 1.4826 median absolute deviations make one.
+
+    NaN for fewer than `RUNS_FOR_OUTLIERS` values, and where most of them are equal: there is no scale then.
+    """
+    from_median = np.asarray(values, dtype=float) - np.median(values)
+    deviation = MAD_TO_DEVIATION * float(np.median(np.abs(from_median)))
+    if len(values) < RUNS_FOR_OUTLIERS or deviation == 0:
+        return [math.nan] * len(values)
+    return [float(one) for one in from_median / deviation]
+
+
+@dataclass(frozen=True)
+class VarianceComponents:
+    """Variances of what servers, runs on a server, and epochs of a run add; NaN where the data cannot tell.
+
+    An estimate may be below zero where the truth is small. Where every server has one run, `run` holds both: what a
+    run does cannot be told from what its server does. `servers`, `runs` and `epochs` are how many there were.
+    """
+
+    server: float
+    run: float
+    epoch: float
+    servers: int
+    runs: int
+    epochs: int
+
+
+def variance_components(servers: Sequence[Sequence[Sequence[float]]]) -> VarianceComponents:
+    """Epochs within runs within servers, by the method of moments: mean squares are set equal to their expectations.
+
+    For nested data of unequal numbers: Henderson's method I (Henderson 1953; Searle, Casella and McCulloch 1992,
+    "Variance Components", chapter 5).
+    """
+    runs = [run for server in servers for run in server]
+    epochs = [value for run in runs for value in run]
+    n, mean = len(epochs), float(np.mean(epochs))
+    counts = len(servers), len(runs), n
+    epoch = _over(sum(_squares(run, float(np.mean(run))) for run in runs), n - len(runs))
+    known_epoch = 0.0 if math.isnan(epoch) else epoch
+    all_runs = sum(len(run) ** 2 for run in runs) / n
+    if len(servers) == len(runs):
+        square = _over(sum(len(run) * (float(np.mean(run)) - mean) ** 2 for run in runs), len(runs) - 1)
+        run_weight = _over(n - all_runs, len(runs) - 1)
+        return VarianceComponents(math.nan, (square - known_epoch) / run_weight, epoch, *counts)
+    sizes = [sum(len(run) for run in server) for server in servers]
+    means = [float(np.mean([value for run in server for value in run])) for server in servers]
+    free = len(runs) - len(servers)
+    run_square = sum(
+        len(run) * (float(np.mean(run)) - of) ** 2 for of, server in zip(means, servers, strict=True) for run in server
+    )
+    within_servers = sum(
+        sum(len(run) ** 2 for run in server) / size for server, size in zip(servers, sizes, strict=True)
+    )
+    run = (run_square / free - known_epoch) / ((n - within_servers) / free)
+    free_servers = len(servers) - 1
+    server_square = _over(sum(size * (of - mean) ** 2 for size, of in zip(sizes, means, strict=True)), free_servers)
+    run_weight = _over(within_servers - all_runs, free_servers)
+    server_weight = _over(n - sum(size**2 for size in sizes) / n, free_servers)
+    return VarianceComponents((server_square - known_epoch - run_weight * run) / server_weight, run, epoch, *counts)
+
+
+def _squares(values: Sequence[float], around: float) -> float:
+    return float(np.sum(np.square(np.asarray(values) - around)))
+
+
+def _over(total: float, free: int) -> float:
+    """A sum over its degrees of freedom, NaN where there is none."""
+    return total / free if free else math.nan
 
 
 @dataclass(frozen=True)

@@ -209,6 +209,8 @@ def _cell(row: Row, shown: Quantity) -> str:
         if f"{shown.column}_low" in row:
             return words.estimate(row, shown.column, shown.unit)
         return words.in_unit(row[shown.column], shown.unit)
+    if shown is quantities.BANDWIDTH and words.is_known(row["bandwidth_gb_s_at_least"]):
+        return words.bandwidth(row)
     return _NOT_MEASURED if row["status"] == "ok" else words.state(row["status"])
 
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import pandas as pd
 
+from dpscale.analyse.blocks import DRIFT_TOLERANCE
 from dpscale.analyse.claims import COMMITS_USED, DEVICES_USED, SEEDS_WANTED, WIDTH
+from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, OUTLIER_DEVIATIONS
 from dpscale.present import words
 from dpscale.present.finding import count, extreme, holding, percent, place
 from dpscale.present.words import Tables, Terms
@@ -36,6 +38,9 @@ def of_records(tables: Tables, terms: Terms) -> list[str]:
         _no_interval(tables),
         _wide_intervals(tables, terms),
         _no_baseline(tables),
+        _runs_without_baseline(tables),
+        _drifted(tables),
+        _outliers(tables),
         _throttled(tables),
         _other_processes(tables, terms),
         _several_sets_of_gpus(tables, terms),
@@ -124,7 +129,7 @@ def _single_run(tables: Tables) -> str | None:
         return None
     return (
         f"Configurations measured in a single run: {single}. "
-        "How much runs differ is not known there, and the intervals do not contain it."
+        "How much runs differ is not known there, and no figure of them has an interval."
     )
 
 
@@ -132,7 +137,42 @@ def _no_interval(tables: Tables) -> str | None:
     without = count(tables, "no interval")
     if not without.number:
         return None
-    return f"Epoch times without an interval: {without}, with 1 timed epoch (n < 2)."
+    return (
+        f"Epoch times without a 95 % interval: {without}, with fewer than {BLOCKS_FOR_INTERVAL} runs. Of two runs the "
+        "range is shown, and no comparison is claimed."
+    )
+
+
+def _drifted(tables: Tables) -> str | None:
+    drifted = holding(tables, "a baseline drifted")
+    if not drifted:
+        return None
+    largest = extreme(drifted, "drift", largest=True, by_size=True)
+    return (
+        f"One device alone was not as fast after the parallel epochs as before, by more than "
+        f"{percent(DRIFT_TOLERANCE)}, in {count(tables, 'a baseline drifted').among('block')}; at most by "
+        f"{percent(largest['drift'])}."
+    )
+
+
+def _runs_without_baseline(tables: Tables) -> str | None:
+    without = count(tables, "a run has no baseline")
+    if not without.number:
+        return None
+    return (
+        f"Runs that no baseline shares a device with: {without.among('run')}. They are left out of speedup and "
+        "communication time; no other baseline is borrowed."
+    )
+
+
+def _outliers(tables: Tables) -> str | None:
+    off = count(tables, "a run is off")
+    if not off.number:
+        return None
+    return (
+        f"Runs more than {words.figure(OUTLIER_DEVIATIONS, 1)} robust deviations off the median of their "
+        f"configuration: {off.among('run')}. All of them stay in; the table of runs names them."
+    )
 
 
 def _wide_intervals(tables: Tables, terms: Terms) -> str | None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pandas as pd
 
+from dpscale.analyse.claims import is_range
 from dpscale.present import bars, words
 from dpscale.present.bars import Bars
 from dpscale.present.panel import Frame, Panel, Point, Series, cut, draw
@@ -103,8 +104,8 @@ def points(table: pd.DataFrame, x: str, y: str, unit: Unit = PLAIN) -> list[Poin
 
 
 def point(row: Row, x: str, y: str, unit: Unit = PLAIN, marked: bool = True) -> Point:
-    """The value of `y` in a row with its interval, if it has one, as `unit` shows them, at the row's `x`."""
-    low, high = (row.get(f"{y}{end}", nan) for end in ("_low", "_high"))
+    """The value of `y` in a row with its 95 % interval, if it has one, as `unit` shows them, at the row's `x`."""
+    low, high = (nan if is_range(row, y) else row.get(f"{y}{end}", nan) for end in ("_low", "_high"))
     return Point(float(row[x]), unit.of(row[y]), unit.of(low), unit.of(high), marked)
 
 

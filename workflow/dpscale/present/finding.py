@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dpscale.analyse.claims import CLAIMS
+from dpscale.analyse.claims import CLAIMS, is_range
 from dpscale.present import words
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT, quantity
@@ -79,8 +79,9 @@ def _places(rows: Sequence[Row], terms: Terms) -> list[str]:
 
 
 def with_interval(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The rows whose quantity `name` has an interval."""
-    return table.dropna(subset=[name, f"{name}_low", f"{name}_high"])
+    """The rows whose quantity `name` has a 95 % interval. The range of two runs is none."""
+    known = table.dropna(subset=[name, f"{name}_low", f"{name}_high"])
+    return known[[not is_range(row, name) for row in words.rows(known)]]
 
 
 def extreme(rows: pd.DataFrame | Sequence[Row], name: str, largest: bool, by_size: bool = False) -> Row:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from dpscale.analyse.claims import is_range
 from dpscale.analyse.columns import SCENARIO
 from dpscale.present import words
 from dpscale.present.finding import extreme, percent, with_unit
@@ -59,9 +60,8 @@ def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> st
     if part["estimates_apart"].isna().all():
         return f"{_configuration(words.rows(part)[0], terms)}: no estimate is above zero with its interval"
     row = extreme(part, "estimates_apart", largest=True)
-    above_zero = [
-        one for one in drawn if words.is_known(row[one.column]) and row[one.column] > 0 and row[f"{one.column}_low"] > 0
-    ]
+    lows = {one: row[f"{one.column}_low"] for one in drawn if not is_range(row, one.column)}
+    above_zero = [one for one, low in lows.items() if words.is_known(low) and low > 0]
     ends = [choose(above_zero, key=lambda one: row[one.column]) for choose in (min, max)]
     named = [f"{words.measured(row[one.column], MILLISECONDS)} ({one.short})" for one in dict.fromkeys(ends)]
     return f"{_point(row, terms)}: {' to '.join(named)} a step"

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from dpscale.analyse.claims import is_range
 from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.words import POINT_COLUMNS, Row, Tables
@@ -25,6 +26,8 @@ def summary(tables: Tables) -> str:
     shown = lines.head(_ROWS_SHOWN)
     columns = _columns(shown, several_environments=times["environment"].nunique() > 1)
     notes = [f"{words.scope(scope)}, 95 % intervals in brackets"]
+    if any(is_range(row, "epoch_s") for row in words.rows(shown)):
+        notes.append("[low to high] is the range of two runs")
     if any(words.is_true(tables["records"]["synthetic"])):
         notes.append("synthetic images")
     number = words.left_out(lines, len(shown))
@@ -39,9 +42,11 @@ def _lines(tables: Tables, scope: str) -> pd.DataFrame:
     lines = words.in_order(tables["times"][tables["times"]["scope"] == scope])
     lines = lines.merge(weak[[*_PLACE, "speedup"]], on=_PLACE, how="left")
     if scope != "compute":
-        return lines.assign(communication_s=None, bandwidth_status=None, bandwidth_gb_s=None)
+        return lines.assign(
+            communication_s=None, bandwidth_status=None, bandwidth_gb_s=None, bandwidth_gb_s_at_least=None
+        )
     lines = lines.merge(tables["communication"][[*_PLACE, "communication_s"]], on=_PLACE, how="left")
-    bandwidth = tables["bandwidth"][[*_PLACE, "status", "bandwidth_gb_s"]]
+    bandwidth = tables["bandwidth"][[*_PLACE, "status", "bandwidth_gb_s", "bandwidth_gb_s_at_least"]]
     return lines.merge(bandwidth.rename(columns={"status": "bandwidth_status"}), on=_PLACE, how="left")
 
 
@@ -64,12 +69,14 @@ def _columns(lines: pd.DataFrame, several_environments: bool) -> list[list[str]]
 
 
 def _epoch(row: Row) -> str:
-    return _plain(words.estimate(row, "epoch_s"))
+    written = words.estimate(row, "epoch_s").replace("range of two runs: ", "").replace(": one run", "")
+    return _plain(written)
 
 
 def _bandwidth(row: Row) -> str:
     if row["bandwidth_status"] == NOT_RESOLVABLE:
-        return NOT_RESOLVABLE
+        least = row["bandwidth_gb_s_at_least"]
+        return f">= {words.figure(least, _DIGITS)}" if words.is_known(least) else NOT_RESOLVABLE
     return _plain(words.figure(row["bandwidth_gb_s"], _DIGITS))
 
 

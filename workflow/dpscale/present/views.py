@@ -1,9 +1,11 @@
 """The page's tables: which rows and columns of the study's tables each of them shows."""
 
+from math import nan
 from typing import Any
 
 import pandas as pd
 
+from dpscale.analyse.claims import is_range
 from dpscale.analyse.columns import HELD_OUT, NOT_MEASURED, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.view import Column, View, column_of, environment, plain, point, shown_columns, text, view_of
@@ -54,7 +56,8 @@ def estimates(table: pd.DataFrame, terms: Terms) -> View:
 
 def bandwidth(table: pd.DataFrame, terms: Terms) -> View:
     first = ["allreduce_bytes_per_step", "root_link_bytes_per_step"]
-    columns = [*_keys(table, terms), *shown_columns("bandwidth", terms, first=first)]
+    cells = {quantities.BANDWIDTH.column: words.bandwidth}
+    columns = [*_keys(table, terms), *shown_columns("bandwidth", terms, first=first, cells=cells)]
     return view_of("bandwidth", "Bandwidth, inferred from the communication time, and measured", table, columns)
 
 
@@ -79,10 +82,12 @@ def phases(table: pd.DataFrame, terms: Terms) -> View:
 
 def bus_bandwidth(table: pd.DataFrame, terms: Terms) -> View:
     """The sweep over message sizes: a row a message, a column an operation."""
-    swept = _sweep(table)
+    swept = _sweep(table).copy()
     bus = quantities.BUS_BANDWIDTH
     ends = [f"{bus.column}{end}" for end in ("", "_low", "_high")]
     place = ["environment", "gpus", "message_bytes"]
+    # No cell of this table has room for the range of two runs.
+    swept.loc[[is_range(row, bus.column) for row in words.rows(swept)], ends[1:]] = nan
     wide = swept.pivot(index=place, columns="operation", values=ends)
     wide.columns = pd.Index([f"{name[1]}{name[0].removeprefix(ends[0])}" for name in wide.columns.to_flat_index()])
     caption = "Bus bandwidth of collectives by message, in GB/s, with nothing else running"

@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from dpscale.analyse.claims import is_range
 from dpscale.vocabulary import strategies
-from dpscale.vocabulary.quantities import PLAIN, Quantity, Unit
+from dpscale.vocabulary.quantities import BANDWIDTH, E1, PLAIN, Quantity, Unit
 
 Tables = Mapping[str, pd.DataFrame]
 Row = Mapping[str, Any]
@@ -132,9 +133,10 @@ def whole(value: Any) -> str:
 
 
 def estimate(row: Row, name: str, unit: Unit = PLAIN, with_unit: bool = False) -> str:
-    """`2.871 [2.866, 2.874]`: the quantity `name` of a row as `unit` shows it, and its interval.
+    """`2.871 [2.866, 2.874]`: the quantity `name` of a row as `unit` shows it, and its 95 % interval.
 
-    With the decimals that two significant digits of the interval's width have, at most four of the value.
+    With the decimals that two significant digits of the interval's width have, at most four of the value. The range of
+    two runs is called that: `2.871 [range of two runs: 2.866 to 2.874]`.
     """
     if not is_known(row[name]):
         return ABSENT
@@ -142,14 +144,31 @@ def estimate(row: Row, name: str, unit: Unit = PLAIN, with_unit: bool = False) -
     value = unit.of(row[name])
     ends = [row[f"{name}{end}"] for end in ("_low", "_high")]
     if not all(map(is_known, ends)):
-        return f"{figure(value)}{symbol} [no interval]"
+        return f"{figure(value)}{symbol} [{_why_no_interval(row, name)}]"
     low, high = map(unit.of, ends)
     decimals = _decimals(value, 4)
     if high > low:
         by_width = _decimals(high - low, 2)
         decimals = min(decimals, max(by_width, _decimals(value, 1))) if value else by_width
     shown, *interval = (_fixed(number, decimals) for number in (value, low, high))
+    if is_range(row, name):
+        return f"{shown}{symbol} [range of two runs: {' to '.join(interval)}]"
     return f"{shown}{symbol} [{', '.join(interval)}]"
+
+
+# Figures that are means over the blocks of their row, not over its runs.
+_OF_BLOCKS = ("speedup", "efficiency", "speedup_from_steps", "efficiency_from_steps", "communication_s", E1.column)
+
+
+def _why_no_interval(row: Row, name: str) -> str:
+    number = row.get("blocks") if name in _OF_BLOCKS else row.get("runs")
+    return "no interval: one run" if is_known(number) and number == 1 else "no interval"
+
+
+def bandwidth(row: Row) -> str:
+    """The inferred bandwidth with its interval, or what follows where it is not resolvable: `at least 47.1`."""
+    least = row["bandwidth_gb_s_at_least"]
+    return f"at least {figure(least, 3)}" if is_known(least) else estimate(row, BANDWIDTH.column, BANDWIDTH.unit)
 
 
 def measured(value: Any, unit: Unit, digits: int = 3) -> str:

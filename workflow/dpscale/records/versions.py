@@ -23,5 +23,10 @@ class Version:
 
 
 VERSIONS: Mapping[str, Version] = MappingProxyType(
-    {"timing": Version(1), "communication": Version(1), "collectives": Version(1), "training": Version(1)}
+    {
+        "timing": Version(2, frozenset({1})),
+        "communication": Version(1),
+        "collectives": Version(1),
+        "training": Version(1),
+    }
 )

@@ -120,6 +120,32 @@ STATUS = _text("status", "Status", "`ok`, or the reason in a word why there is n
 REASON = _text("reason", "Reason", "What is to be said of the status, in a sentence.")
 RUNS = _count("runs", "Runs", "Independent processes that measured it.", "Statistics")
 N = _count("n", "Timings", "Timings that the figure rests on.", "Statistics")
+BLOCKS = _count(
+    "blocks", "Blocks", "Runs beside the baseline of their own GPU, that the figure is the mean of.", "Statistics"
+)
+RANGES = _text(
+    "ranges", "Ranges", "Figures of this row whose low and high are the range of two blocks, no 95 % interval.",
+    "Statistics",
+)  # fmt: skip
+REPEATABILITY = Quantity(
+    "repeatability", "Repeatability", PERCENT,
+    "Standard deviation of the timings inside a process, over their mean. It says nothing of another process.",
+    "Statistics", digits=2,
+)  # fmt: skip
+WITHOUT_BASELINE = _count(
+    "runs_without_baseline", "Runs without a baseline", "Runs that are left out, as no T(1,b) is of their GPU.",
+    "Statistics",
+)  # fmt: skip
+DRIFT = Quantity(
+    "drift", "Drift", PERCENT,
+    "T(1,b) after the parallel epochs less that before, over their mean; of several blocks the largest.", "Statistics",
+    digits=2,
+)  # fmt: skip
+DRIFTED = _count("drifted", "Blocks that drifted", "Blocks whose drift is above 2 %.", "Statistics")
+SERVER = _count("server", "Server", "Number of the server: GPUs that were used together are of one.", "Statistics")
+LOADER_PROCESSES = _count(
+    "loader_processes", "Loader processes", "DataLoader processes of all training processes together.", "Time"
+)
 ALGORITHM = _text("algorithm", "Allreduce", "The model of allreduce.", "Forecast")
 ARM = _text("arm", "Arm", "Name of a training with its settings.", "Training")
 SEED = _count("seed", "Seed", "Seeds weights, order and augmentation.", "Training")
@@ -136,8 +162,8 @@ COMMIT = _text("git_commit", "Commit", "Of the code that measured.")
 DIRTY = _text("git_dirty", "Dirty", "Whether the code had changes beyond its commit.")
 DATASET_SOURCE = _text("dataset_source", "Images", "Where the images are from.")
 
-EPOCH = Quantity("epoch_s", "Epoch time", SECONDS, "Median time of an epoch, T(N,b).", "Time")
-STEP = Quantity("step_s", "Step time", MILLISECONDS, "Median time of a full step, t(N,b).", "Time")
+EPOCH = Quantity("epoch_s", "Epoch time", SECONDS, "Time of an epoch, T(N,b): mean over runs.", "Time")
+STEP = Quantity("step_s", "Step time", MILLISECONDS, "Time of a full step, t(N,b): mean over runs.", "Time")
 THROUGHPUT = Quantity("images_per_s", "Throughput", IMAGES_PER_S, "Images of an epoch over its time, D / T.", "Time")
 STEPS_PER_EPOCH = _count("steps_per_epoch", "Steps per epoch", "⌈D / (N·b)⌉.", "Time")
 ENERGY = Quantity("energy_j", "Energy", JOULES, "Energy of all GPUs, by their own counters.", "Time")
@@ -153,6 +179,11 @@ COMMUNICATION = Quantity(
 BANDWIDTH = Quantity(
     "bandwidth_gb_s", "Bandwidth", GB_PER_S, "Bytes of a ring allreduce over the communication time (E1).", "Bandwidth"
 )
+BANDWIDTH_AT_LEAST = Quantity(
+    "bandwidth_gb_s_at_least", "Bandwidth, at least", GB_PER_S,
+    "What follows where the communication time may be zero: bytes over the high end of its interval.", "Bandwidth",
+    digits=3,
+)  # fmt: skip
 BUS_BANDWIDTH = Quantity(
     "bus_bandwidth_gb_s", "Bus bandwidth", GB_PER_S,
     "Bytes of the message over its time, times the factor of nccl-tests.", "Bandwidth",
@@ -248,7 +279,18 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
         "times": (
             *_on_disk(*_KEYS, STATUS, REASON),
             *_plain(RUNS, replace(N, label="Timed epochs")),
+            *_on_disk(RANGES),
             *_interval(EPOCH),
+            *_on_disk(
+                REPEATABILITY,
+                _text(
+                    "outliers",
+                    "Outliers",
+                    "Runs more than 8 robust deviations off the median, of 5 runs or more. They stay in.",
+                    "Statistics",
+                ),
+                LOADER_PROCESSES,
+            ),
             *_plain(
                 Quantity("first_timed_epoch_s", "First timed epoch", SECONDS, "Median of the runs' first ones.", "Time")
             ),
@@ -288,6 +330,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_on_disk(*_KEYS),
             *_plain(_text("scaling", "Scaling", "`weak`: b is fixed. `strong`: B is fixed.", "Speedup")),
             *_on_disk(STATUS, REASON, N, _count("baseline_n", "Timings on one", "Of the baseline.", "Statistics")),
+            *_on_disk(BLOCKS, WITHOUT_BASELINE, DRIFT, DRIFTED, RANGES),
             *_on_disk(EPOCH, Quantity("baseline_epoch_s", "Epoch time on one", SECONDS, "Of the baseline.", "Time")),
             *_interval(
                 SPEEDUP,
@@ -310,7 +353,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             ),
         ),
         "communication": (
-            *_on_disk(*_KEYS, STATUS, REASON, N),
+            *_on_disk(*_KEYS, STATUS, REASON, N, BLOCKS, WITHOUT_BASELINE, DRIFT, DRIFTED, RANGES),
             *_plain(EPOCH, Quantity("compute_s", "Compute time", SECONDS, "Of an epoch: T(1,b)/N.", "Communication")),
             *_interval(COMMUNICATION),
             *_plain(
@@ -367,7 +410,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             ),
         ),
         "bandwidth": (
-            *_on_disk(*_KEYS, STATUS, REASON, N, _count("parameters", "Parameters", "K, trainable ones.")),
+            *_on_disk(*_KEYS, STATUS, REASON, N, BLOCKS, WITHOUT_BASELINE, RANGES),
+            *_on_disk(_count("parameters", "Parameters", "K, trainable ones.")),
             *_plain(
                 Quantity(
                     "allreduce_bytes_per_step", "Allreduce per step", MB, "V = 2·(N−1)/N·K·s, a ring.", "Bandwidth"
@@ -396,6 +440,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "Utilisation and MFU",
                 ),
             ),
+            *_on_disk(BANDWIDTH_AT_LEAST),
             *_plain(
                 Quantity(
                     "root_link_bytes_per_step",
@@ -477,9 +522,10 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 GPUS,
                 MESSAGE,
             ),
-            *_on_disk(ENVIRONMENT, RUNS, N),
-            *_interval(Quantity("time_s", "Time", MICROSECONDS, "Median time of one call.", "Bandwidth")),
+            *_on_disk(ENVIRONMENT, RUNS, N, RANGES),
+            *_interval(Quantity("time_s", "Time", MICROSECONDS, "Time of one call: mean over runs.", "Bandwidth")),
             *_on_disk(
+                REPEATABILITY,
                 Quantity("time_s_min", "Shortest time", MICROSECONDS, "Of all timings.", "Bandwidth"),
                 Quantity("time_s_p95", "Time, 95th percentile", MICROSECONDS, "Of all timings.", "Bandwidth"),
                 Quantity("algorithm_bandwidth_gb_s", "Algorithm bandwidth", GB_PER_S, "Bytes over time.", "Bandwidth"),
@@ -777,6 +823,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 *_SOFTWARE,
                 _IMAGES,
                 _text("links", "Links", "What connects the devices."),
+                _text("variables", "Variables", "NCCL's variables and NVIDIA_TF32_OVERRIDE, where they are set."),
                 _text("hosts", "Hosts", "Names of the hosts."),
                 RECORDS,
             ),
@@ -828,9 +875,71 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 _text("log", "Log", "Its last lines."),
             ),
         ),
+        # Every run and every block as it was measured.
+        "runs": (
+            *_on_disk(
+                *_KEYS,
+                RUN,
+                SERVER,
+                HOST,
+                _text("started_at", "Started", "When the cell started.", unit=UTC),
+                N,
+                replace(EPOCH, definition="Median of the run's timed epochs."),
+                replace(STEP, definition="Median over the run's timed epochs of the median full step."),
+                REPEATABILITY,
+                Quantity(
+                    "robust_deviations",
+                    "Robust deviations",
+                    PLAIN,
+                    "Of the epoch time's logarithm off the median of the runs, in 1.4826 median absolute deviations.",
+                    "Statistics",
+                    digits=2,
+                ),
+                _text("is_outlier", "Outlier", "Whether these are more than 8; of 5 runs or more.", "Statistics"),
+            ),
+        ),
+        "blocks": (
+            *_on_disk(
+                *_KEYS,
+                _text("scaling", "Scaling", "`weak`: b is fixed. `strong`: B is fixed.", "Speedup"),
+                _text("block", "Block", "The run, or runs that share a baseline.", "Statistics"),
+                STATUS,
+                REASON,
+                _text("baseline", "Baseline", "`in job`: timed around the run. `own cells`: of its GPU.", "Statistics"),
+                replace(EPOCH, definition="T(N,b) of the block."),
+                Quantity("baseline_epoch_s", "Epoch time on one", SECONDS, "T(1,b) of the block.", "Time"),
+                Quantity("before_epoch_s", "On one, before", SECONDS, "T(1,b) before the parallel epochs.", "Time"),
+                Quantity("after_epoch_s", "On one, after", SECONDS, "T(1,b) after the parallel epochs.", "Time"),
+                DRIFT,
+                _text("has_drifted", "Drifted", "Whether the drift is above 2 %.", "Statistics"),
+                SPEEDUP,
+                COMMUNICATION,
+                E1,
+            ),
+        ),
+        "variance_components": (
+            *_on_disk(
+                *_KEYS,
+                REASON,
+                _count("servers", "Servers", "Different servers that measured it.", "Statistics"),
+                RUNS,
+                N,
+                *(
+                    Quantity(
+                        f"{what}_deviation",
+                        f"Between {what}s",
+                        PERCENT,
+                        f"Standard deviation that {what}s add to the epoch time, relative to it.",
+                        "Statistics",
+                        digits=2,
+                    )
+                    for what in ("server", "run", "epoch")
+                ),
+            ),
+        ),
         # What follows from the tables above and from nothing else.
         "scopes": (
-            *_on_disk(*_POINT, ENVIRONMENT),
+            *_on_disk(*_POINT, ENVIRONMENT, RANGES),
             *_interval(
                 replace(EPOCH, label="Epoch time, compute"),
                 Quantity(
@@ -855,6 +964,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 GLOBAL_BATCH,
                 SCOPE,
                 ENVIRONMENT,
+                RANGES,
             ),
             *_interval(
                 EPOCH,

@@ -1,0 +1,149 @@
+"""Blocks: a run beside the one-GPU baseline that shares its GPU. Differences and ratios are formed inside blocks alone.
+
+Servers, GPUs and hours differ by more than the effects looked for (docs/method.md, "Blocks").
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import fmean, median
+from typing import Any
+
+from dpscale.records.files import Record
+
+# What before and after may differ by, relative to their mean: more is drift, and said.
+DRIFT_TOLERANCE = 0.02
+IN_JOB, OWN_CELLS = "in job", "own cells"
+
+
+@dataclass(frozen=True)
+class Timed:
+    """An epoch and a full step of a run, in seconds: medians over its timed epochs."""
+
+    epoch_s: float
+    step_s: float
+
+    @classmethod
+    def of(cls, scope: Mapping[str, Any]) -> "Timed":
+        """What a record holds of a scope."""
+        return cls(median(scope["epoch_s"]), median(scope["step_s_median"]))
+
+    @classmethod
+    def mean(cls, runs: Sequence["Timed"]) -> "Timed":
+        """Of the runs of one block."""
+        return cls(fmean(run.epoch_s for run in runs), fmean(run.step_s for run in runs))
+
+
+@dataclass(frozen=True)
+class Block:
+    """N GPUs and one of them alone, at a batch and in a scope.
+
+    `origin` says where the baseline is from: timed in the same job `before` and after the parallel epochs, or a cell
+    of its own on the same GPU. `drift` is the epoch after less the one before, over their mean; None without these.
+    `baseline_n` epochs make the baseline.
+    """
+
+    name: str
+    origin: str
+    parallel: Timed
+    baseline: Timed
+    baseline_n: int
+    before_s: float | None = None
+    after_s: float | None = None
+
+    @property
+    def drift(self) -> float | None:
+        if self.before_s is None or self.after_s is None:
+            return None
+        return (self.after_s - self.before_s) / self.baseline.epoch_s
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether before and after differ by more than `DRIFT_TOLERANCE`."""
+        return self.drift is not None and abs(self.drift) > DRIFT_TOLERANCE
+
+
+def run_name(record: Record) -> str:
+    """`run 3`."""
+    return f"run {record['cell']['run']}"
+
+
+def places(record: Record) -> list[str]:
+    """What tells where a record was measured: its GPUs' UUIDs in order; the host where there is none."""
+    uuids = [gpu["uuid"] for gpu in record["hardware"]["gpus"]]
+    return [uuid for uuid in uuids if uuid] or [record["hardware"]["host"]]
+
+
+def blocks_of(
+    records: Sequence[Record], singles: Sequence[Record], scope: str, batch: int
+) -> tuple[list[Block], dict[str, str]]:
+    """The blocks of a configuration's records, and why the runs have none that are left out, by run.
+
+    `singles` are the one-GPU records at `batch` in the same environment. A record that has a baseline of its own at
+    this batch is a block. Any other is set against the single one of the same run on one of its GPUs, or, where there
+    is none, against the one nearest in time there. Runs that share a baseline are one block: they are not independent.
+    """
+    blocks, without, unpaired = [], {}, []
+    for record in records:
+        own = next((one for one in record.get("alone") or () if one["batch_per_gpu"] == batch), None)
+        if own is None or (own["status"] == "ok" and scope not in own["scopes"]):
+            unpaired.append(record)
+        elif own["status"] != "ok":
+            without[run_name(record)] = f"one GPU at batch {batch} ran out of memory in its job"
+        else:
+            blocks.append(_block_in_job(record, own["scopes"][scope], scope))
+    paired, alone = _paired(unpaired, [single for single in singles if scope in single["scopes"]], scope)
+    reason = f"one GPU at batch {batch} was measured on no GPU that it used"
+    return [*blocks, *paired], {**without, **{run_name(record): reason for record in alone}}
+
+
+def _block_in_job(record: Record, around: Mapping[str, Any], scope: str) -> Block:
+    before, after = (Timed.of(around[end]) for end in ("before", "after"))
+    return Block(
+        run_name(record),
+        IN_JOB,
+        Timed.of(record["scopes"][scope]),
+        Timed.mean([before, after]),
+        sum(len(around[end]["epoch_s"]) for end in ("before", "after")),
+        before.epoch_s,
+        after.epoch_s,
+    )
+
+
+def _paired(records: Sequence[Record], singles: Sequence[Record], scope: str) -> tuple[list[Block], list[Record]]:
+    """Blocks of records and single ones that share a GPU, and the records that share none."""
+    on_place: dict[str, list[Record]] = defaultdict(list)
+    for single in singles:
+        on_place[places(single)[0]].append(single)
+    shared: dict[int, tuple[Record, list[Record]]] = {}
+    alone = []
+    for record in records:
+        place = next((place for place in places(record) if place in on_place), None)
+        if place is None:
+            alone.append(record)
+            continue
+        single = _nearest(record, on_place[place])
+        shared.setdefault(id(single), (single, []))[1].append(record)
+    return [_block_of_cells(single, some, scope) for single, some in shared.values()], alone
+
+
+def _nearest(record: Record, singles: Sequence[Record]) -> Record:
+    """The single one of the same run, otherwise the one that started nearest in time."""
+
+    def distance(single: Record) -> tuple[bool, float]:
+        apart = datetime.fromisoformat(single["started_at"]) - datetime.fromisoformat(record["started_at"])
+        return single["cell"]["run"] != record["cell"]["run"], abs(apart.total_seconds())
+
+    return min(singles, key=distance)
+
+
+def _block_of_cells(single: Record, records: Sequence[Record], scope: str) -> Block:
+    runs = sorted(record["cell"]["run"] for record in records)
+    return Block(
+        f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}",
+        OWN_CELLS,
+        Timed.mean([Timed.of(record["scopes"][scope]) for record in records]),
+        Timed.of(single["scopes"][scope]),
+        len(single["scopes"][scope]["epoch_s"]),
+    )
