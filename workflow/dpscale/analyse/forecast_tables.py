@@ -20,9 +20,9 @@ from dpscale.analyse.overlap import (
     hidden_where_measured,
     inferred_backwards,
 )
-from dpscale.analyse.points import Comparison, Points, Row, columns
+from dpscale.analyse.points import Comparison, Points, Row, columns, compare
 from dpscale.errors import DpscaleError
-from dpscale.formulas.statistics import Estimate
+from dpscale.formulas.statistics import Estimate, derive
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
 from dpscale.vocabulary.strategies import BASELINE
@@ -80,14 +80,7 @@ def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
         return
     buckets = _buckets(measured.network)
     for letter in sorted({letter for _, letter in measured.links}):
-        step_s = {
-            (point.configuration.gpus, point.configuration.batch_per_gpu): point.step
-            for point in points.values()
-            if point.environment == letter
-            and point.scope == "compute"
-            and point.configuration.strategy in (BASELINE, FORECAST)
-            if point.step is not None
-        }
+        step_s = _step_s(points, letter)
         allreduces = [
             Measured(gpus, message_bytes, seconds)
             for (gpus, of), links in measured.links.items()
@@ -97,6 +90,28 @@ def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
         ]
         if any(gpus > 1 for gpus, _ in step_s):
             yield Basis(letter, step_s, allreduces, buckets, _watched(measured, letter))
+
+
+def _step_s(points: Points, letter: str) -> dict[tuple[int, int], Estimate]:
+    """t(1,b), and for DDP that plus what its step has beyond t(1,b) within a block.
+
+    So t(N,b) - t(1,b) is the difference within blocks in every draw: servers differ by more than communication takes.
+    """
+    here = [point for point in points.values() if point.environment == letter and point.scope == "compute"]
+    single_s = {
+        point.configuration.batch_per_gpu: point.step
+        for point in here
+        if point.configuration.strategy == BASELINE and point.step
+    }
+    found = {(1, batch): step for batch, step in single_s.items()}
+    for point in here:
+        gpus, batch = point.configuration.gpus, point.configuration.batch_per_gpu
+        if point.configuration.strategy != FORECAST or batch not in single_s:
+            continue
+        compared = compare(points, point, batch)
+        if compared.blocks:
+            found[gpus, batch] = derive(lambda one, more: one + more, single_s[batch], compared.communication_step)
+    return found
 
 
 def _watched(measured: Measurements, letter: str) -> dict[tuple[int, int], Backward]:
