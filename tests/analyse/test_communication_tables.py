@@ -8,8 +8,12 @@ import pandas as pd
 import pytest
 
 import h200_study
+from dpscale.analyse import environments
+from dpscale.analyse.communication_tables import Measurements
+from dpscale.analyse.forecast_tables import bases
+from dpscale.analyse.points import compare, points_of
 from dpscale.analyse.tables import build_tables
-from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
 
 STUDY = h200_study.study()
@@ -156,6 +160,23 @@ def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables: di
     again = scored(build_tables(STUDY, changed))
     assert list(again["step_s"]) == list(found["step_s"])
     assert not again["within_tolerance"].any(), "but what it is scored against has changed"
+
+
+def test_steps_of_the_forecast_are_those_of_one_gpu_and_differences_within_blocks() -> None:
+    data = collected(STUDY)
+    letters = environments.environment_letters(data.records)
+    points = points_of(STUDY, data, letters)
+    (basis,) = bases(points, Measurements.of(data, letters))
+    parallel = [place for place in basis.step_s if place[0] > 1]
+    assert len(parallel) == 6
+    for gpus, batch in parallel:
+        point = points[Configuration("ddp", gpus, batch), "compute", "A"]
+        within = compare(points, point, batch).communication_step
+        single, step = basis.step_s[1, batch], basis.step_s[gpus, batch]
+        assert step.value - single.value == pytest.approx(within.value)
+        assert (step.draws is None) == (within.draws is None or single.draws is None)
+        if step.draws is not None and single.draws is not None:
+            assert step.draws - single.draws == pytest.approx(within.draws)
 
 
 def test_the_forecast_reaches_1024_gpus_and_says_where_an_epoch_is_too_small(tables: dict[str, pd.DataFrame]) -> None:
