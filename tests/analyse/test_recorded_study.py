@@ -62,10 +62,10 @@ def test_steps_on_four_gpus_are_predicted_from_fewer(tables: dict[str, pd.DataFr
     assert (scored["gpus"] == 4).all()
     assert (scored["calibrated_on_gpus"] == 2).all()
     assert scored["relative_error"].abs().max() < FORECAST
-    # Steps of 2 GPUs, unchanged, are hardly worse, and servers differ by more than that: nothing is proven.
-    assert set(scored["beats_unchanged"]) <= {"yes", "no", "undecided"}
+    # The step of 2 GPUs, unchanged, is hardly further off: four of five gains cannot be told from none.
     unchanged = scored["carried_over_relative_error"].abs()
     assert (unchanged < scored["relative_error"].abs() + 0.005).all()
+    assert scored["beats_unchanged"].tolist() == ["undecided"] * 4 + ["yes"]
 
 
 def test_what_the_model_of_allreduce_misses_is_in_its_intervals(tables: dict[str, pd.DataFrame]) -> None:
@@ -83,6 +83,53 @@ def test_communication_hides_where_the_profiler_sees_it_hide(tables: dict[str, p
     assert critical["batch_per_gpu"].to_dict() == {2: 256, 4: 512}
     assert (critical["backward_from"] == "profiler").all()
     assert critical["reason"].str.contains("At 128 and below the host decides").all()
+
+
+@pytest.mark.parametrize(
+    ("batch", "milliseconds"), [(8192, [7.35, 7.68, 7.88]), (2048, [13.27, 11.91, 12.05])], ids=["8192", "2048"]
+)
+def test_communication_is_resolved_where_each_server_is_its_own_baseline(
+    tables: dict[str, pd.DataFrame], batch: int, milliseconds: list[float]
+) -> None:
+    """ddp on 2 GPUs, E1 of an epoch: servers differ by 1.3 % of 2 s, and every one of them says the same."""
+    at = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": batch, "scope": "compute"}
+
+    def of_ddp(name: str) -> pd.DataFrame:
+        table = tables[name]
+        return table[(table[list(at)] == pd.Series(at)).all(axis=1)]
+
+    blocks = of_ddp("blocks")
+    blocks = blocks[blocks["scaling"] == "weak"]
+    assert (1e3 * blocks["communication_s"]).round(2).tolist() == milliseconds
+    assert set(blocks["baseline"]) == {"own cells"}
+    (row,) = of_ddp("communication").to_dict("records")
+    assert 1e3 * row["communication_s"] == pytest.approx(sum(milliseconds) / 3, abs=0.01)
+    assert row["communication_s_low"] > 0
+    (bandwidth,) = of_ddp("bandwidth").to_dict("records")
+    assert bandwidth["status"] == "ok"
+    assert 0 < bandwidth["bandwidth_gb_s_low"] < bandwidth["bandwidth_gb_s"] < bandwidth["bandwidth_gb_s_high"] < 100
+
+
+def test_a_recorded_run_without_its_gpus_baseline_is_left_out_and_said(tables: dict[str, pd.DataFrame]) -> None:
+    """Run 3 of ddp on 4 GPUs at batch 32 is of the third server, where one GPU was not timed at that batch."""
+    table = tables["speedup"]
+    weak = table[(table["scaling"] == "weak") & (table["scope"] == "compute") & (table["strategy"] == "ddp")]
+    (row,) = weak[(weak["gpus"] == 4) & (weak["batch_per_gpu"] == 32)].to_dict("records")
+    assert (row["blocks"], row["runs_without_baseline"], row["n"]) == (2, 1, 4)
+    assert "run 3 left out" in row["reason"]
+    assert row["ranges"].split("; ") == ["speedup", "efficiency", "speedup_from_steps"]
+
+
+def test_what_servers_add_stands_in_a_table(tables: dict[str, pd.DataFrame]) -> None:
+    """At large batches runs on different servers differ by 0.7 %, epochs of a run by less than 0.1 %."""
+    table = tables["variance_components"]
+    (row,) = table[
+        (table["strategy"] == "single") & (table["batch_per_gpu"] == 2048) & (table["scope"] == "compute")
+    ].to_dict("records")
+    assert (row["servers"], row["runs"]) == (3, 3)
+    assert row["epoch_deviation"] < 0.001 < 0.005 < row["run_deviation"] < 0.01
+    assert pd.isna(row["server_deviation"])
+    assert row["reason"] == "one run per server: what a run adds holds what its server adds"
 
 
 def test_communication_costs_less_than_the_timing_cells(tables: dict[str, pd.DataFrame]) -> None:

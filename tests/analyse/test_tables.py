@@ -1,10 +1,12 @@
 """From records to tables: every configuration has a row, and no figure stands where none can."""
 
 import json
+import math
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -29,7 +31,9 @@ VALUES = {
     "runs": 2,
     "communication": {"runs": 0},
 }
-# Epoch seconds of the first epoch, by configuration; the second epoch takes 1 % more, the second run 2 % more.
+THREE_RUNS = {**VALUES, "runs": 3}
+DDP = "ddp", 2, 32
+# Epoch seconds of the first epoch, by configuration; the second epoch takes 1 % more, every further run 2 % more.
 EPOCH_S = {
     ("single", 1, 32): 8.0,
     ("single", 1, 128): 4.0,
@@ -84,19 +88,23 @@ def test_every_table_is_there_with_its_columns(tmp_path: Path) -> None:
 
 
 def test_figures_follow_from_the_records(tmp_path: Path) -> None:
-    tables = measured(tmp_path)
+    tables = measured(tmp_path, THREE_RUNS)
     times = row(tables["times"], "ddp", 2, 32)
-    assert (times["status"], times["runs"], times["n"]) == ("ok", 2, 4)
-    assert times["epoch_s"] == pytest.approx(5.0 * (1.01 + 1.02) / 2)
-    assert times["first_timed_epoch_s"] == pytest.approx(5.0 * 1.01)
-    assert times["epoch_s_low"] <= times["epoch_s"] <= times["epoch_s_high"]
+    assert (times["status"], times["runs"], times["n"]) == ("ok", 3, 6)
+    assert times["epoch_s"] == pytest.approx(5.0 * 1.005 * (1.02 * 1.04) ** (1 / 3))
+    assert times["first_timed_epoch_s"] == pytest.approx(5.0 * 1.02)
+    reach = 4.30265 * np.std(np.log([1.0, 1.02, 1.04]), ddof=1) / math.sqrt(3)
+    ends = [times["epoch_s"] * math.exp(sign * reach) for sign in (-1, 1)]
+    assert [times["epoch_s_low"], times["epoch_s_high"]] == pytest.approx(ends)
+    assert times["repeatability"] == pytest.approx(0.005 * math.sqrt(2) / 1.005)
     assert times["steps_per_epoch"] == 782
     speedup = row(tables["speedup"], "ddp", 2, 32)
     assert speedup["speedup"] == pytest.approx(8 / 5)
     assert speedup["efficiency"] == pytest.approx(0.8)
     assert speedup["speedup_from_steps"] == pytest.approx(8 / 5)
     communication = row(tables["communication"], "ddp", 2, 32)
-    assert communication["communication_s"] == pytest.approx((5 - 4) * (1.01 + 1.02) / 2)
+    assert communication["communication_s"] == pytest.approx((5 - 4) * 1.005 * 1.02)
+    assert communication["compute_s"] + communication["communication_s"] == pytest.approx(communication["epoch_s"])
     bandwidth = row(tables["bandwidth"], "ddp", 2, 32)
     assert bandwidth["bandwidth_gb_s"] == pytest.approx(44_695_848 * 782 / communication["communication_s"] / 1e9)
 
@@ -105,7 +113,7 @@ def test_strong_scaling_reads_the_same_points_at_a_fixed_global_batch(tmp_path: 
     table = measured(tmp_path)["speedup"]
     strong = row(table, "ddp", 2, 64, scaling="strong")
     assert strong["global_batch"] == 128
-    assert strong["baseline_epoch_s"] == pytest.approx(4.0 * (1.01 + 1.02) / 2)
+    assert strong["baseline_epoch_s"] == pytest.approx(4.0 * 1.005 * math.sqrt(1.02))
     assert strong["speedup"] == pytest.approx(4.0 / 2.5)
     assert pd.isna(strong["speedup_from_steps"])
 
@@ -138,11 +146,30 @@ def test_one_run_out_of_memory_is_told_beside_the_figures(tmp_path: Path) -> Non
 
 
 def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path: Path) -> None:
-    bandwidth = row(measured(tmp_path)["bandwidth"], "ddp", 2, 128)
+    """Two GPUs take half as long as one: once a little more, once a little less."""
+    study = Study(THREE_RUNS)
+    for cell in timing_cells(study):
+        at = cell.configuration
+        off_s = 0.0 if at.strategy == "single" else (-0.01, 0.0, 0.02)[cell.run - 1]
+        write(tmp_path, cell, timing_record(cell, study.settings, [4.0 / at.gpus + off_s]))
+    bandwidth = row(build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["bandwidth"], *DDP)
     assert bandwidth["status"] == "not resolvable"
     assert "not above zero" in bandwidth["reason"]
     assert pd.isna(bandwidth["bandwidth_gb_s"])
-    assert not pd.isna(bandwidth["communication_s"])
+    assert bandwidth["communication_s"] == pytest.approx(0.01 / 3)
+    bound = bandwidth["allreduce_bytes_per_epoch"] / bandwidth["communication_s_high"] / 1e9
+    assert bandwidth["bandwidth_gb_s_at_least"] == pytest.approx(bound)
+
+
+def test_a_communication_time_below_zero_bounds_no_bandwidth(tmp_path: Path) -> None:
+    study = Study(THREE_RUNS)
+    for cell in timing_cells(study):
+        at = cell.configuration
+        off_s = 0.0 if at.strategy == "single" else -0.1 - 0.001 * cell.run
+        write(tmp_path, cell, timing_record(cell, study.settings, [4.0 / at.gpus + off_s]))
+    bandwidth = row(build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["bandwidth"], *DDP)
+    assert "is below zero" in bandwidth["reason"]
+    assert pd.isna(bandwidth["bandwidth_gb_s_at_least"])
 
 
 def test_what_is_not_run_keeps_its_row_and_reason(tmp_path: Path) -> None:
@@ -201,7 +228,7 @@ def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) 
 
 
 def test_the_bandwidths_interval_is_that_of_the_communication_time(tmp_path: Path) -> None:
-    found = row(measured(tmp_path)["bandwidth"], "ddp", 2, 32)
+    found = row(measured(tmp_path, THREE_RUNS)["bandwidth"], *DDP)
     for bound, opposite in (("low", "high"), ("high", "low")):
         expected = found["allreduce_bytes_per_epoch"] / found[f"communication_s_{opposite}"] / 1e9
         assert found[f"bandwidth_gb_s_{bound}"] == pytest.approx(expected)

@@ -81,7 +81,7 @@ def _places(rows: Sequence[Row], terms: Terms) -> list[str]:
 def with_interval(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows whose quantity `name` has a 95 % interval. The range of two runs is none."""
     known = table.dropna(subset=[name, f"{name}_low", f"{name}_high"])
-    return known[[not is_range(row, name) for row in words.rows(known)]]
+    return known[pd.Series([not is_range(row, name) for row in words.rows(known)], index=known.index, dtype=bool)]
 
 
 def extreme(rows: pd.DataFrame | Sequence[Row], name: str, largest: bool, by_size: bool = False) -> Row:
