@@ -167,7 +167,11 @@ def critical_batch(table: pd.DataFrame, terms: Terms) -> View:
     columns = [
         *environment(terms),
         column_of(quantities.GPUS, terms),
-        *shown_columns("critical_batch", terms, cells={"measured_batch_per_gpu": _hidden_from}),
+        *shown_columns(
+            "critical_batch",
+            terms,
+            cells={"measured_batch_per_gpu": _hidden_from, "batch_per_gpu": _hides_from},
+        ),
         _status(),
     ]
     return view_of("critical_batch", caption, table, columns)
@@ -283,6 +287,14 @@ def _use(row: Row) -> str:
     if words.is_known(row["source"]):
         return f"from {int(row['source'])} to {int(row['target'])}"
     return words.text(row["use"])
+
+
+def _hides_from(row: Row) -> str:
+    """The predicted batch, a whole number; a dash where it is not known."""
+    if not words.is_known(row["batch_per_gpu"]):
+        return words.ABSENT
+    has_interval = words.is_known(row["batch_per_gpu_low"])
+    return words.estimate(row, "batch_per_gpu") if has_interval else words.whole(row["batch_per_gpu"])
 
 
 def _hidden_from(row: Row) -> str:
