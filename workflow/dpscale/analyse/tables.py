@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -33,6 +32,7 @@ from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import batches_per_gpu, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
+from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
 
 # Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
@@ -211,7 +211,7 @@ def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -
         "environment": letters[cell],
         "started_at": record["started_at"],
         "finished_at": record["finished_at"],
-        "gpu_s": _gpu_seconds(cell, record),
+        "gpu_s": gpu_seconds(cell, record),
         "host": record["hardware"]["host"],
         "git_commit": record["provenance"]["git_commit"],
         "git_dirty": record["provenance"]["git_dirty"],
@@ -225,12 +225,6 @@ def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -
         "synthetic": images.get("synthetic"),
         "dataset_sha256": images.get("sha256"),
     }
-
-
-def _gpu_seconds(cell: AnyCell, record: Record) -> float:
-    """What the cell cost: from its start to its end, times the GPUs (workers) that it held."""
-    started, finished = (datetime.fromisoformat(record[name]) for name in ("started_at", "finished_at"))
-    return (finished - started).total_seconds() * cell.gpus
 
 
 def _median(values: Sequence[float]) -> float | None:
