@@ -1,0 +1,124 @@
+"""Which records may be pooled: every property that can change a number tells environments apart, and no other does."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dpscale.analyse.environments import environment_letters, rows
+from dpscale.plan.cells import AnyCell, CollectivesCell, Configuration, TimingCell
+from dpscale.plan.study import Study
+from record_factory import collectives_record, on_gpus, timing_record
+
+STUDY = Study({"study": "s", "gpus": [1, 2, 4], "batch_per_gpu": [64], "scopes": ["compute"], "runs": 9})
+NVLINK = {"kind": "NVLink", "nvlink_links": 18, "nvlink_version": 6, "via_switch": True, "topology": None}
+PCIE = {
+    "kind": "PCIe",
+    "nvlink_links": None,
+    "nvlink_version": None,
+    "via_switch": None,
+    "topology": "same host bridge",
+}
+UNKNOWN = {**PCIE, "kind": None, "topology": None}
+
+Record = dict[str, Any]
+Change = Callable[[Record], None]
+
+
+def timing(gpus: int, run: int, *links: dict[str, Any], change: Change | None = None) -> tuple[AnyCell, Record]:
+    """A run on the GPUs of a server of its own, that has as many as needed and these links between them."""
+    cell = TimingCell(Configuration("single" if gpus == 1 else "ddp", gpus, 64), run)
+    record = on_gpus(timing_record(cell, STUDY.settings, [1.0]), *(f"GPU-{run}-{index}" for index in range(gpus)))
+    record["hardware"]["links"] = [{"gpus": [0, 1], "pcie_generation": 5, "pcie_width": 16, **link} for link in links]
+    if change:
+        change(record)
+    return cell, record
+
+
+def letters(*records: tuple[AnyCell, Record]) -> list[str]:
+    found = environment_letters(dict(records))
+    return [found[cell] for cell, _ in records]
+
+
+def setting(*path: str, value: str) -> Change:
+    """A change of one entry of a record."""
+
+    def change(record: Record) -> None:
+        for name in path[:-1]:
+            record = record[name]
+        record[path[-1]] = value
+
+    return change
+
+
+APART = {
+    "GPU": setting("hardware", "device_model", value="NVIDIA H100"),
+    "CPU": setting("hardware", "cpu_model", value="Another CPU"),
+    "driver": setting("software", "driver", value="590"),
+    "CUDA": setting("software", "cuda", value="13.1"),
+    "cuDNN": setting("software", "cudnn", value="92000"),
+    "NCCL": setting("software", "nccl", value="2.30.0"),
+    "torch": setting("software", "torch", value="2.12.0"),
+    "images": setting("dataset", "sha256", value="1" * 64),
+    "NCCL's variables": setting("provenance", "environment", "NCCL_ALGO", value="Ring"),
+    "TF32": setting("provenance", "environment", "NVIDIA_TF32_OVERRIDE", value="0"),
+}
+ALIKE = {
+    "host": setting("hardware", "host", value="node2"),
+    "another variable": setting("provenance", "environment", "OMP_NUM_THREADS", value="4"),
+    "a node of Slurm": setting("provenance", "environment", "SLURMD_NODENAME", value="node7"),
+    "nothing": setting("started_at", value="2026-02-01T00:00:00+00:00"),
+}
+
+
+@pytest.mark.parametrize("change", APART.values(), ids=APART)
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_what_can_change_a_number_tells_records_apart(change: Change, gpus: int) -> None:
+    assert letters(timing(gpus, 1), timing(gpus, 2, change=change)) == ["A", "B"]
+
+
+@pytest.mark.parametrize("change", ALIKE.values(), ids=ALIKE)
+def test_what_cannot_change_a_number_does_not(change: Change) -> None:
+    assert letters(timing(2, 1, NVLINK), timing(2, 2, NVLINK, change=change)) == ["A", "A"]
+
+
+def test_links_of_two_types_are_two_environments() -> None:
+    assert letters(timing(2, 1, NVLINK), timing(2, 2, PCIE)) == ["A", "B"]
+    assert letters(timing(2, 1, NVLINK), timing(2, 2, {**NVLINK, "nvlink_version": 5})) == ["A", "B"]
+
+
+def test_one_gpu_has_no_links_and_is_not_alone_for_that() -> None:
+    assert letters(timing(1, 1), timing(2, 1, NVLINK), timing(4, 1, NVLINK, NVLINK)) == ["A", "A", "A"]
+
+
+def test_one_gpu_is_of_the_environment_that_has_it() -> None:
+    """Two servers that differ in their links alone: each has its own baseline."""
+    servers = [timing(2, 1, NVLINK), timing(1, 1), timing(2, 2, PCIE), timing(1, 2)]
+    assert letters(*servers) == ["A", "A", "B", "B"]
+
+
+def test_links_that_nobody_could_read_separate_nothing() -> None:
+    assert letters(timing(2, 1, NVLINK), timing(2, 2, UNKNOWN)) == ["A", "A"]
+
+
+def test_four_gpus_may_have_links_that_two_of_them_lack() -> None:
+    """Pairs share NVLink, and reach the other pair through PCIe."""
+    assert letters(timing(2, 1, NVLINK), timing(4, 1, NVLINK, PCIE)) == ["A", "A"]
+    assert letters(timing(2, 1, NVLINK), timing(4, 2, PCIE)) == ["A", "B"]
+
+
+def test_collectives_move_no_images_and_join_what_is_like_them_otherwise() -> None:
+    cell = CollectivesCell(2, 1)
+    record = on_gpus(collectives_record(cell, STUDY.settings), "GPU-2-0", "GPU-2-1")
+    other_images = timing(2, 2, change=APART["images"])
+    assert letters((cell, record), timing(2, 1), other_images) == ["B", "A", "B"], "its own GPUs', not the first's"
+    record["software"]["nccl"] = "2.30.0"
+    assert letters((cell, record), timing(2, 2)) == ["B", "A"]
+
+
+def test_the_table_says_what_they_are() -> None:
+    records = dict([timing(1, 1), timing(2, 2, NVLINK, change=APART["NCCL's variables"])])
+    table = {row["environment"]: row for row in rows(records, environment_letters(records))}
+    assert [table[letter]["variables"] for letter in "AB"] == [None, "NCCL_ALGO=Ring"]
+    assert table["B"]["links"] == "18 links of NVLink 4.0 through a switch"
+    assert table["A"]["dataset_sha256"] == "0" * 64
