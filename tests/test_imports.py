@@ -70,6 +70,12 @@ def test_an_audit_loads_neither_torch_nor_pandas(root: Path, tmp_path: Path) -> 
     assert not {"torch", "pandas", "altair", "jinja2"} & modules_after(["audit", *files, "--out", str(tmp_path)])
 
 
+@pytest.mark.processes
+def test_a_plan_loads_neither_torch_nor_pandas(measured: Path) -> None:
+    loaded = modules_after(["plan", str(measured / "study.json"), "--results", str(measured), "--cells"])
+    assert not {"torch", "torchvision", "pandas", "numpy", "altair", "jinja2"} & loaded
+
+
 # What a worker loads, before anything else is.
 WORKER = """
 import sys

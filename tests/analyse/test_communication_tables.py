@@ -8,8 +8,12 @@ import pandas as pd
 import pytest
 
 import h200_study
+from dpscale.analyse import environments
+from dpscale.analyse.communication_tables import Measurements
+from dpscale.analyse.forecast_tables import bases
+from dpscale.analyse.points import compare, points_of
 from dpscale.analyse.tables import build_tables
-from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
 
 STUDY = h200_study.study()
@@ -159,12 +163,51 @@ def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables: di
     assert not again["within_tolerance"].any(), "but what it is scored against has changed"
 
 
+def test_steps_of_the_forecast_are_those_of_one_gpu_and_differences_within_blocks() -> None:
+    data = collected(STUDY)
+    letters = environments.environment_letters(data.records)
+    points = points_of(STUDY, data, letters)
+    (basis,) = bases(points, Measurements.of(data, letters))
+    parallel = [place for place in basis.step_s if place[0] > 1]
+    assert len(parallel) == 6
+    for gpus, batch in parallel:
+        point = points[Configuration("ddp", gpus, batch), "compute", "A"]
+        within = compare(points, point, batch).communication_step
+        single, step = basis.step_s[1, batch], basis.step_s[gpus, batch]
+        assert step.value - single.value == pytest.approx(within.value)
+        assert (step.draws is None) == (within.draws is None or single.draws is None)
+        if step.draws is not None and single.draws is not None:
+            assert step.draws - single.draws == pytest.approx(within.draws)
+
+
 def test_the_forecast_reaches_1024_gpus_and_says_where_an_epoch_is_too_small(tables: dict[str, pd.DataFrame]) -> None:
-    forecast = tables["forecast"][tables["forecast"]["kind"] == "extrapolated"]
+    forecast = tables["forecast"][tables["forecast"]["kind"] != "held out"]
     assert sorted(forecast["gpus"].unique()) == [8, 16, 32, 64, 128, 256, 512, 1024]
+    beyond = forecast["nodes"] > 1
+    assert set(forecast["kind"][beyond]) == {"scenario"}, "the links between nodes were not measured"
+    assert set(forecast["kind"][~beyond]) == {"extrapolated"}
+    assert (forecast[["efficiency", "efficiency_low", "efficiency_high"]] <= 1).all(axis=None)
     assert (forecast["step_s_low"] <= forecast["step_s"]).all()
     too_large = forecast["global_batch"] > 50_000
     assert (forecast["reason"].notna() == too_large).all()
+
+
+def test_the_model_of_allreduce_has_its_residuals_per_number_of_gpus(tables: dict[str, pd.DataFrame]) -> None:
+    models = tables["allreduce_models"]
+    assert models[["algorithm", "gpus"]].to_numpy().tolist() == [["ring", 2], ["ring", 4], ["tree", 2], ["tree", 4]]
+    allreduces = tables["collectives"][tables["collectives"]["operation"] == "allreduce"]
+    for found in models.to_dict("records"):
+        gpus, rounds = found["gpus"], {2: 2, 4: 6 if found["algorithm"] == "ring" else 4}
+        sent = {"ring": 2 * (gpus - 1) / gpus, "tree": min(gpus - 1, 2)}[found["algorithm"]]
+        measured = allreduces[allreduces["gpus"] == gpus]
+        modelled_s = found["latency_s"] + sent * measured["message_bytes"] / found["bandwidth_gb_s"] / 1e9
+        errors = modelled_s / measured["time_s"] - 1
+        assert [
+            found[f"{which}_relative_error"] for which in ("lowest", "highest", "median", "worst")
+        ] == pytest.approx([errors.min(), errors.max(), errors.abs().median(), errors.abs().max()])
+        per_round_s = (found["latency_s"] - found["base_latency_s"]) / rounds[gpus]
+        assert per_round_s >= 0
+    assert models.groupby("algorithm")["base_latency_s"].nunique().eq(1).all()
 
 
 def test_every_weak_series_has_every_law(tables: dict[str, pd.DataFrame]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.columns import COLUMNS, EXTRAPOLATED, HELD_OUT, WHOLE_STEP
+from dpscale.analyse.columns import COLUMNS, EXTRAPOLATED, HELD_OUT, SCENARIO, WHOLE_STEP
 from dpscale.analyse.derived import with_derived
 from dpscale.analyse.tables import read_table
 from dpscale.audit import tables as audits
@@ -306,13 +306,14 @@ def held_out_row(batch: int, error: float, unchanged: float | None = -0.02, **mo
         "kind": HELD_OUT, "environment": "A", "status": "ok", "gpus": 4, "batch_per_gpu": batch,
         "calibrated_on_gpus": 2, "algorithm": "ring", **around("step_s", 0.01 * (1 + error)),
         **around("measured_step_s", 0.01), **around("relative_error", error, 0.3), "within_tolerance": True,
-        "carried_over_relative_error": unchanged, **more,
+        "carried_over_relative_error": unchanged, "beats_unchanged": "yes", **more,
     }  # fmt: skip
 
 
 def extrapolated_row(gpus: int, batch: int, efficiency: float, spread: float = 0.1, **more: Any) -> dict[str, Any]:
     return {
-        "kind": EXTRAPOLATED, "environment": "A", "status": "ok", "gpus": gpus, "batch_per_gpu": batch,
+        "kind": SCENARIO if gpus > 8 else EXTRAPOLATED,
+        "environment": "A", "status": "ok", "gpus": gpus, "batch_per_gpu": batch,
         "calibrated_on_gpus": 4, "algorithm": "hierarchical, tree", **around("efficiency", efficiency, spread),
         **around("speedup", efficiency * gpus, spread), "gpus_at_most": IMAGES // batch, **more,
     }  # fmt: skip

@@ -117,6 +117,13 @@ def test_forecast_says_where_a_step_takes_more_images_than_there_are() -> None:
     assert forecast(images=1024 * 32 - 1).subtitle.endswith(said)
 
 
+def test_forecast_says_from_where_on_it_is_a_scenario() -> None:
+    assert "From 64 GPUs on a scenario: links between nodes were not measured" in forecast().subtitle
+    inside = table("forecast", [extrapolated_row(8, 32, 0.8)])
+    (chart,) = communication_charts.forecast(inside, table("speedup", []), 50_000, GPU).charts
+    assert "scenario" not in chart.subtitle
+
+
 def test_bandwidth_that_is_not_resolvable_is_said_to_be() -> None:
     data = h200_with_steps()
     rows = [bandwidth_row(0.1, False, batch=batch, **AT) for batch in (32, 512)]

@@ -73,11 +73,18 @@ def whole_step(idle_ms: float, difference: float = 0.001, device: int = 0) -> di
     }  # fmt: skip
 
 
-def scored(batch: int, error: float) -> dict[str, Any]:
+def scored(batch: int, error: float, beats: str = "yes") -> dict[str, Any]:
     return {
         "kind": "held out", "environment": "A", "status": "ok", "gpus": 4, "batch_per_gpu": batch,
         "calibrated_on_gpus": 2, "relative_error": error, "within_tolerance": abs(error) <= 0.1,
-        "carried_over_relative_error": -0.013,
+        "carried_over_relative_error": -0.013, "beats_unchanged": beats,
+    }  # fmt: skip
+
+
+def others(law: str, error: float, beats: str | None = None) -> dict[str, Any]:
+    return {
+        "study": "scaling-x", "title": "A training", "status": "ok", "batch_per_gpu": 256, "law": law, "gpus": 16,
+        "nodes": 4, "fitted_on_gpus": "1, 2, 4", "relative_error": error, "beats_unchanged": beats,
     }  # fmt: skip
 
 
@@ -228,8 +235,19 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         communication_findings.forecast_scored,
         tables(forecast=[scored(128, 0.02), scored(512, -0.2)]),
-        ["off by more than 10 % at 1 of 2 batches", "20.0 % at batch 512", "the step of 2 GPUs unchanged", "1.30 %"],
+        ["off by more than 10 % at 1 of 2 batches", "20.0 % at batch 512", "The step of 2 GPUs unchanged", "1.30 %"],
         tables(forecast=[scored(32, 0.02)]),
+    ),
+    (
+        communication_findings.published_scaling_scored,
+        tables(
+            published_scaling=[others("Amdahl", 0.045, "yes"), others("USL", -0.458, "no"), others("unchanged", -0.068)]
+        ),
+        [
+            "scaling-x (A training): fitted on 1, 2, 4 GPUs, the laws of scaling are off on 16 GPUs by Amdahl 4.50 %, "
+            "USL −45.8 %, unchanged −6.80 % (efficiency as on a node). USL does not beat unchanged."
+        ],
+        tables(published_scaling=[{**others("USL", 0.0, "no"), "status": "not available"}]),
     ),
     (
         communication_findings.critical_batch_checked,
@@ -348,6 +366,20 @@ def test_estimates_that_agree_are_said_to() -> None:
 def test_a_recipe_may_carry_over(difference: float, spread: float, part: str) -> None:
     summary = tables(training_summary=[BASELINE, more_gpus(difference, spread)])
     assert part in said(training_findings.recipe_on_more_devices(summary, GPU))
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        (["yes", "yes"], "The model beats that at every batch."),
+        (["yes", "undecided"], "The model beats that at 1 of 2 batches. At the others this score says nothing"),
+        (["no", "undecided"], "The model does not beat that at any batch: this score says nothing"),
+    ],
+)
+def test_a_model_that_does_not_beat_unchanged_is_said_not_to(states: list[str], expected: str) -> None:
+    rows = [scored(128, 0.02, states[0]), scored(512, -0.004, states[1])]
+    sentence = said(communication_findings.forecast_scored(tables(forecast=rows), GPU))
+    assert f"The step of 2 GPUs unchanged is off by up to 1.30 %. {expected}" in sentence
 
 
 def test_parts_and_forecasts_that_hold_are_said_to() -> None:

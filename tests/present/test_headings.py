@@ -108,7 +108,7 @@ def test_prediction_is_as_good_as_its_worst(errors: dict[int, float], expected: 
 
 def test_forecast_names_its_band_at_both_ends() -> None:
     rows = [extrapolated_row(gpus, batch, 0.8) for gpus in (8, 1024) for batch in (32, 8192)]
-    expected = "Forecast for 1,024 GPUs: efficiency 80 % [72, 88] at batch 32, 80 % [72, 88] at 8,192"
+    expected = "Scenario for 1,024 GPUs: efficiency 80 % [72, 88] at batch 32, 80 % [72, 88] at 8,192"
     assert headings.forecast(table("forecast", rows), GPU) == expected
     expected = "Forecast for 8 GPUs: efficiency 80 % [72, 88] at batch 32"
     assert headings.forecast(table("forecast", rows[:1]), GPU) == expected

@@ -306,6 +306,44 @@ def _print_written(record: dict[str, Any], out: Path) -> None:
     click.echo(f"{RECORD_WRITTEN}{out}")
 
 
+@main.command("plan")
+@click.argument("study_file", metavar="STUDY", type=FILE)
+@click.option("--results", type=FOLDER, show_default="results/<study>", help="Folder that holds the study's records.")
+@click.option("--cells", "list_cells", is_flag=True, help="List every cell with its state and its cost too.")
+def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None:
+    """Print what of a STUDY is measured, what is not, and what measuring it will cost. It starts nothing.
+
+    \b
+        dpscale plan config/config.yaml
+        dpscale plan config/config.yaml --cells | grep failed
+
+    A cell is `done`, or it has a record of an `older version` of the measurement, or none: it is `missing`, it has
+    `failed`, it is `unfinished` (killed, or still running), or its record is `rejected` because it is damaged or of
+    other settings. The next run measures all but those that are done.
+
+    The cost of a cell in GPU-hours is estimated from jobs of the same configuration in this study. Where there are
+    none it is that of the nearest configuration of this study, then of a recorded study in results/recorded*, with the
+    same device, network and number of images. Otherwise it is unknown. Needs no GPU and no torch.
+    """
+    from dpscale.plan.plan import plan
+    from dpscale.records.cost import Costs
+    from dpscale.records.plan_lines import cell_lines, summary
+    from dpscale.records.progress import cell_states
+
+    study = Study.read(study_file)
+    folder = results or study.results
+    planned = plan(study)
+    states = list(cell_states(study, planned, folder))
+    recorded = (path for path in sorted(Path("results").glob("recorded*")) if path.resolve() != folder.resolve())
+    costs = Costs(study, states, recorded)
+    for line in summary(study, planned, states, costs):
+        click.echo(line)
+    if list_cells:
+        click.echo()
+        for line in cell_lines(planned, states, costs):
+            click.echo(line)
+
+
 @main.command()
 @click.argument("published", type=FILE, nargs=-1, required=True)
 @click.option("--out", type=FOLDER, required=True, help="Folder to write <id>.json to, one per study.")

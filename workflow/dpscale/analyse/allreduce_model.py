@@ -1,13 +1,18 @@
 """Latency-bandwidth models of allreduce, fitted to measured collectives. Seconds and bytes; GB = 10^9 bytes.
 
-A message of m bytes over one link takes alpha + m/beta (Hockney 1994). An allreduce of n bytes takes as many
-latencies as it has rounds, and the bytes that its busiest GPU sends at the link's bandwidth. Arithmetic is
-neglected, and so is that NCCL changes its protocol with the size: the relative errors of a fit show what that costs.
+An allreduce of n bytes takes a base latency, which does not depend on the number of GPUs (NCCL's own tuning model has
+one too, src/graph/tuning.cc), a latency for each of its rounds (Hockney 1994), and the time in which its busiest GPU
+sends its bytes at the link's bandwidth. So an allreduce has a latency of its own on every number of GPUs.
+
+Arithmetic is neglected, and so is that NCCL changes its protocol with the size. What the model misses of the measured
+points, its misfit, is therefore part of every interval: a time that the model gives is off as its points are.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +20,8 @@ from numpy.typing import NDArray
 from dpscale.errors import DpscaleError
 from dpscale.formulas.scaling import GB, ring_allreduce_bytes
 from dpscale.formulas.statistics import RESAMPLES, Estimate, derive
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -39,13 +46,21 @@ ALGORITHMS = {
     ),
 }
 
+EXACT = Estimate(1.0, np.ones(RESAMPLES))
+
 
 @dataclass(frozen=True)
 class Link:
-    """What one GPU's link does: latency of a round, and seconds a byte, the inverse of its bandwidth."""
+    """What one GPU's link does: base latency of an allreduce, latency of a round, and seconds per byte.
 
+    `misfit` is measured over modelled time: 1, with what the model misses as its spread. Intervals are not known where
+    there are as many parameters as measured points.
+    """
+
+    base_s: Estimate
     alpha_s: Estimate
     seconds_per_byte: Estimate
+    misfit: Estimate = field(default=EXACT)
 
     @property
     def beta_gb_s(self) -> Estimate:
@@ -65,10 +80,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Fit:
-    """A model of `algorithm` fitted to measured allreduces, and its relative error at each of them, signed."""
+    """A model of `algorithm` fitted to allreduces on `gpus`, and its signed relative error at each of them."""
 
     algorithm: str
     link: Link
+    gpus: tuple[int, ...]
     relative_errors: tuple[float, ...]
     statement: str
 
@@ -80,31 +96,47 @@ class Fit:
     def median_relative_error(self) -> float:
         return float(np.median(np.abs(self.relative_errors)))
 
+    def errors_on(self, gpus: int) -> tuple[float, ...]:
+        """The signed relative errors at the allreduces on this number of GPUs."""
+        return tuple(error for n, error in zip(self.gpus, self.relative_errors, strict=True) if n == gpus)
+
+    def latency_s(self, gpus: int) -> Estimate:
+        """The latency of an allreduce on so many GPUs: what one of no bytes would take."""
+        return allreduce_s(self.algorithm, gpus, 0, self.link)
+
     def seconds(self, gpus: int, message_bytes: int) -> Estimate:
         return allreduce_s(self.algorithm, gpus, message_bytes, self.link)
 
 
-def exact_link(alpha_s: float, beta_gb_s: float) -> Link:
+def exact_link(alpha_s: float, beta_gb_s: float, base_s: float = 0.0) -> Link:
     """A link that is configured, not measured: no spread of its own, so all draws are equal."""
-    return Link(*(Estimate(value, np.full(RESAMPLES, value)) for value in (alpha_s, 1 / (beta_gb_s * GB))))
+    return Link(*(Estimate(value, np.full(RESAMPLES, value)) for value in (base_s, alpha_s, 1 / (beta_gb_s * GB))))
 
 
 def slowest_link(*links: Link) -> Link:
-    """The worse latency and the worse bandwidth of all."""
-    return Link(
-        derive(lambda *alphas: np.maximum.reduce(alphas), *(link.alpha_s for link in links)),
-        derive(lambda *inverse: np.maximum.reduce(inverse), *(link.seconds_per_byte for link in links)),
-    )
+    """The worst latencies, bandwidth and misfit of all."""
+
+    def worst(name: str) -> Estimate:
+        return derive(lambda *each: np.maximum.reduce(each), *(getattr(link, name) for link in links))
+
+    return Link(worst("base_s"), worst("alpha_s"), worst("seconds_per_byte"), worst("misfit"))
 
 
 def allreduce_s(algorithm: str, gpus: int, message_bytes: int, link: Link) -> Estimate:
     """Seconds of an allreduce of n bytes in which every GPU has one such link.
 
-    ring: 2(N-1) alpha + 2(N-1)/N n/beta. tree: 2 ceil(log2 N) alpha + 2n/beta, or n/beta on two GPUs.
+    ring: base + 2(N-1) alpha + 2(N-1)/N n/beta. tree: base + 2 ceil(log2 N) alpha + 2n/beta, or n/beta on two GPUs.
     """
     rounds = ALGORITHMS[algorithm].rounds(gpus)
     bytes_sent = ALGORITHMS[algorithm].bytes_sent(gpus, message_bytes)
-    return derive(lambda alpha, inverse: rounds * alpha + bytes_sent * inverse, link.alpha_s, link.seconds_per_byte)
+    starts = 1 if rounds else 0  # one GPU alone starts no allreduce
+    return derive(
+        lambda misfit, base, alpha, inverse: misfit * (starts * base + rounds * alpha + bytes_sent * inverse),
+        link.misfit,
+        link.base_s,
+        link.alpha_s,
+        link.seconds_per_byte,
+    )
 
 
 def hierarchical_s(
@@ -125,10 +157,12 @@ def hierarchical_s(
 
 
 def fit(algorithm: str, measured: Sequence[Measured]) -> Fit:
-    """Latency and bandwidth of the link that minimise the relative errors, neither negative.
+    """Latencies and bandwidth of the link that minimise the relative errors, none negative.
 
-    Relative, because absolute ones would let the largest messages alone decide. Raises DpscaleError where no number
-    of GPUs has two sizes: latency and bandwidth cannot then be told apart.
+    Relative, because absolute ones would let the largest messages alone decide. Intervals are a bootstrap of the
+    residuals (Davison and Hinkley 1997, section 6.2), widened for the parameters, and hold the spread of the timings
+    where that is known. Raises DpscaleError where no number of GPUs has two sizes: latency and bandwidth cannot then
+    be told apart.
     """
     if not any(
         one.gpus == other.gpus and one.message_bytes < other.message_bytes for one in measured for other in measured
@@ -137,14 +171,36 @@ def fit(algorithm: str, measured: Sequence[Measured]) -> Fit:
     model = ALGORITHMS[algorithm]
     rounds = np.array([model.rounds(one.gpus) for one in measured], dtype=float)
     bytes_sent = np.array([model.bytes_sent(one.gpus, one.message_bytes) for one in measured], dtype=float)
-    seconds = [one.seconds for one in measured]
-    link = Link(
-        derive(lambda *drawn: _relative_least_squares(rounds, bytes_sent, np.array(drawn))[0], *seconds),
-        derive(lambda *drawn: _relative_least_squares(rounds, bytes_sent, np.array(drawn))[1], *seconds),
-    )
-    modelled = rounds * link.alpha_s.value + bytes_sent * link.seconds_per_byte.value
-    errors = tuple(float(m / one.value - 1) for m, one in zip(modelled, seconds, strict=True))
-    return Fit(algorithm, link, errors, _statement(algorithm, measured))
+    seconds = np.array([one.seconds.value for one in measured])
+    random = np.random.default_rng(crc32(f"{algorithm} {[(one.gpus, one.message_bytes) for one in measured]}".encode()))
+    # All with as many rounds: what of the latency is base and what grows with the rounds cannot be told.
+    told = len(set(rounds)) > 1
+    factors = np.stack([np.ones_like(rounds), *([rounds] if told else []), bytes_sent], axis=1)
+
+    def parameters(times: Floats, base_share: Floats) -> Floats:
+        """Base latency, latency of a round and seconds per byte of times (draws, points), shape (draws, 3)."""
+        found = _relative_least_squares(factors, times)
+        if told:
+            return found
+        latency, inverse = found.T
+        return np.stack([base_share * latency, (1 - base_share) * latency / rounds[0], inverse], axis=1)
+
+    values = parameters(seconds[None], np.array([0.5]))[0]
+    modelled: Floats = np.stack([np.ones_like(rounds), rounds, bytes_sent], axis=1) @ values
+    free = len(measured) - factors.shape[1]
+    drawn: Sequence[Floats | None] = (None, None, None)
+    misfit = None
+    if free:
+        missed = (seconds / modelled) ** np.sqrt(len(measured) / free)
+        centred = missed / np.exp(np.log(missed).mean())
+        resampled = modelled * centred[random.integers(0, len(missed), (RESAMPLES, len(missed)))]
+        drawn = list(parameters(resampled * _relative_spread(measured), random.random(RESAMPLES)).T)
+        misfit = missed[random.integers(0, len(missed), RESAMPLES)]
+    base, alpha, inverse = (Estimate(float(value), draws) for value, draws in zip(values, drawn, strict=True))
+    link = Link(base, alpha, inverse, Estimate(1.0, misfit))
+    errors = tuple(float(error) for error in modelled / seconds - 1)
+    gpus = tuple(one.gpus for one in measured)
+    return Fit(algorithm, link, gpus, errors, _statement(algorithm, measured, told, free))
 
 
 def fits(measured: Sequence[Measured]) -> dict[str, Fit]:
@@ -152,31 +208,49 @@ def fits(measured: Sequence[Measured]) -> dict[str, Fit]:
     return {algorithm: fit(algorithm, measured) for algorithm in ALGORITHMS}
 
 
-def _relative_least_squares(
-    rounds: NDArray[np.float64], bytes_sent: NDArray[np.float64], seconds: NDArray[np.float64]
-) -> tuple[Any, Any]:
-    """alpha and 1/beta of seconds (points,) or (points, draws), both at least zero, in closed form.
+def _relative_spread(measured: Sequence[Measured]) -> Any:
+    """The draws of every timing over its value, (draws, points); 1 where one has no draws."""
+    drawn = [one.seconds.draws / one.seconds.value for one in measured if one.seconds.draws is not None]
+    return np.stack(drawn, axis=1) if len(drawn) == len(measured) else 1.0
 
-    Divided by its seconds, a perfect point reads alpha*x + y/beta = 1. Where the free minimum of this convex
-    function has one parameter below zero, the constrained one lies where that parameter is zero. Both cannot be.
+
+def _relative_least_squares(factors: Floats, seconds: Floats) -> Floats:
+    """Parameters (draws, parameters) of seconds (draws, points), none below zero.
+
+    Divided by its seconds, a perfect point reads factors*parameters = 1. The constrained minimum of this convex
+    function is a free minimum over some of the parameters, the others being zero: of those minima that are nowhere
+    negative, it is the lowest one.
     """
-    x, y = rounds / seconds.T, bytes_sent / seconds.T
-    xx, xy, yy, x1, y1 = ((a * b).sum(axis=-1) for a, b in ((x, x), (x, y), (y, y), (x, 1), (y, 1)))
-    determinant = xx * yy - xy**2
-    alpha, inverse = (yy * x1 - xy * y1) / determinant, (xx * y1 - xy * x1) / determinant
-    return (
-        np.where(inverse < 0, x1 / xx, np.maximum(alpha, 0)),
-        np.where(alpha < 0, y1 / yy, np.maximum(inverse, 0)),
-    )
+    scale = np.linalg.norm(factors, axis=0)
+    x = factors / scale / seconds[:, :, None]
+    gram, right = np.einsum("dpi,dpj->dij", x, x), x.sum(axis=1)
+    best = np.zeros_like(right)
+    gained = np.zeros(len(right))
+    for number in range(1, factors.shape[1] + 1):
+        for kept in map(list, combinations(range(factors.shape[1]), number)):
+            found = np.zeros_like(right)
+            found[:, kept] = np.linalg.solve(gram[:, kept][:, :, kept], right[:, kept, None])[..., 0]
+            gain = (found * right).sum(axis=1)
+            better = (found >= 0).all(axis=1) & (gain > gained)
+            best[better], gained[better] = found[better], gain[better]
+    parameters: Floats = best / scale
+    return parameters
 
 
-def _statement(algorithm: str, measured: Sequence[Measured]) -> str:
+def _statement(algorithm: str, measured: Sequence[Measured], told: bool, free: int) -> str:
     gpus = sorted({one.gpus for one in measured})
     sizes = sorted({one.message_bytes for one in measured})
     words = (
         f"{algorithm} fitted to {len(sizes)} sizes from {sizes[0]:,} to {sizes[-1]:,} bytes "
-        f"on {' and '.join(map(str, gpus))} GPUs"
+        f"on {' and '.join(map(str, gpus))} GPUs."
     )
     if gpus == [2]:
-        return f"{words}. On 2 GPUs ring and tree are one model: which of them holds on more cannot be told from these."
-    return f"{words}."
+        words += " On 2 GPUs ring and tree are one model: which of them holds on more cannot be told from these."
+    if not told:
+        words += (
+            " How the latency grows with the number of GPUs cannot be told either: intervals go from a latency that "
+            "stays to one that grows with the rounds."
+        )
+    if not free:
+        words += " There are as many parameters as points, so what the model misses is not known."
+    return words

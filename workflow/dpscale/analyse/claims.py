@@ -169,6 +169,7 @@ CLAIMS: Mapping[str, Claim] = {
         lambda row: row["profiler_slows_by"] > SUM_OF_PARTS,
     ),
     "the forecast is off": Claim("forecast", _scored, lambda row: not is_true(row["within_tolerance"])),
+    "the forecast beats no model": Claim("forecast", _scored, lambda row: row.get("beats_unchanged") == "yes"),
     "a remedy helps": Claim("training_summary", _remedied, lambda row: row["test_accuracy_gain_low"] > 0),
     "a remedy shows no difference": Claim(
         "training_summary",

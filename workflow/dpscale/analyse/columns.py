@@ -17,6 +17,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
     (
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
         *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
+        *("beats_unchanged", "backward_from", "fitted_on_gpus"),
         *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
         *("measurement_versions", "older_measurements", "variables", "ranges", "outliers"),
         *("block", "baseline", "has_drifted", "is_outlier", "profiler", "rung", "adds"),
@@ -27,9 +28,11 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
 ))  # fmt: skip
 
 # Words in tables that the page looks for: the phase of steps.csv that is a device's whole step, the kinds of rows of
-# forecast.csv, the status of a bandwidth that the communication time does not tell, and what is said of a profiler that
-# made the step longer, or that shows more exposed communication than there is room for in the step.
+# forecast.csv, those of them that nothing was measured for, the status of a bandwidth that the communication time does not
+# tell, and what is said of a profiler that made the step longer, or that shows more exposed communication than there is
+# room for in the step.
 WHOLE_STEP = "all"
-HELD_OUT, EXTRAPOLATED = "held out", "extrapolated"
+HELD_OUT, EXTRAPOLATED, SCENARIO = "held out", "extrapolated", "scenario"
+NOT_MEASURED = (EXTRAPOLATED, SCENARIO)
 NOT_RESOLVABLE = "not resolvable"
 DISTORTED, ARTEFACT = "distorts", "artefact"

@@ -7,8 +7,11 @@ and the part of the allreduces that backward does not hide (Li et al. VLDB 2020)
 - The forward and backward pass take as long as on one GPU, with gradients ready at the same share of backward.
 - Overhead is what the largest measured N below the predicted one has beyond compute and exposed communication. It may
   be negative within noise, and is carried over unchanged: stragglers among more GPUs are not foreseen.
+- Beyond the measured GPUs, a step is at least as long as one GPU's: efficiency is at most 100 %.
 
-Intervals carry the spread of the timings, bands also the choice of algorithm. Neither carries a wrong assumption.
+Intervals carry the spread of the timings and what the model of allreduce misses of the measured points; bands also the
+choice of algorithm. Neither carries a wrong assumption. Links between nodes were never measured: a forecast that needs
+them is a scenario.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +62,8 @@ class HeldOut:
 
     `algorithm` and `prediction` are those of the likeliest one, `step_s` the band over all. `relative_error` is
     predicted / measured - 1, and `within_tolerance` is said of its value: its interval may be wider. `calibrated_on`
-    are the GPUs whose step gave the overhead.
+    are the GPUs whose step gave the overhead. `unchanged_error` is that of the simplest guess, their step unchanged,
+    and `gain` how much larger it is than the model's, both without their signs.
     """
 
     gpus: int
@@ -71,11 +75,25 @@ class HeldOut:
     measured_s: Estimate
     relative_error: Estimate
     within_tolerance: bool
+    unchanged_error: float
+    gain: Estimate
+
+    @property
+    def beats_unchanged(self) -> str:
+        """Whether the model is nearer to the measured step than the step on fewer GPUs is: `yes`, `no`, `undecided`.
+
+        It is undecided where the interval of the gain holds zero, and where there is none.
+        """
+        low, high = self.gain.interval
+        return "yes" if low > 0 else "no" if high < 0 else "undecided"
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """A step on GPUs that nobody measured; `algorithm` and `prediction` are those of the likeliest one."""
+    """A step on GPUs that nobody measured; `algorithm` and `prediction` are those of the likeliest one.
+
+    It is a scenario where it needs links between `nodes`: those are configured, not measured.
+    """
 
     gpus: int
     batch_per_gpu: int
@@ -87,6 +105,10 @@ class Forecast:
     images_per_s: Band
     speedup: Band
     efficiency: Band
+
+    @property
+    def is_scenario(self) -> bool:
+        return self.nodes > 1
 
 
 def predict_step(
@@ -123,8 +145,14 @@ def held_out(step_s: StepTimes, measured: Sequence[Measured], buckets: Buckets) 
             continue
         calibrated_on, predictions = _predict(gpus, batch, known, models, buckets)
         algorithm, prediction = next(iter(predictions.items()))
-        measured_s = step_s[gpus, batch]
+        measured_s, fewer_s = step_s[gpus, batch], known[calibrated_on, batch]
         error = derive(lambda predicted, true: predicted / true - 1, prediction.step_s, measured_s)
+        gain = derive(
+            lambda fewer, predicted, true: (abs(fewer - true) - abs(predicted - true)) / true,
+            fewer_s,
+            prediction.step_s,
+            measured_s,
+        )
         scores.append(
             HeldOut(
                 gpus,
@@ -136,6 +164,8 @@ def held_out(step_s: StepTimes, measured: Sequence[Measured], buckets: Buckets) 
                 measured_s,
                 error,
                 abs(error.value) <= HELD_OUT_TOLERANCE,
+                fewer_s.value / measured_s.value - 1,
+                gain,
             )
         )
     return scores
@@ -214,7 +244,8 @@ def _predict(
 def _forecast(
     gpus: int, batch: int, nodes: int, calibrated_on: int, single: Estimate, predictions: Mapping[str, Prediction]
 ) -> Forecast:
-    steps = [one.step_s for one in predictions.values()]
+    # No faster than without any communication: what a negative overhead of a few GPUs says is noise.
+    steps = [derive(np.maximum, single, one.step_s) for one in predictions.values()]
     speedups = [derive(lambda one, n: scaling.speedup_from_steps(gpus, one, n), single, step) for step in steps]
     algorithm, prediction = next(iter(predictions.items()))
     return Forecast(

@@ -4,18 +4,27 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 from typing import Any
 
 from dpscale.analyse.allreduce_model import Fit, Link, Measured, exact_link, fits
-from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT
+from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, SCENARIO
 from dpscale.analyse.communication_tables import Estimates, Measurements
 from dpscale.analyse.forecast import Band, Prediction, extrapolate, held_out
 from dpscale.analyse.laws import fit_laws
-from dpscale.analyse.overlap import Buckets, StepTimes, critical_batch, hidden_where_measured
-from dpscale.analyse.points import Comparison, Points, Row, columns
+from dpscale.analyse.overlap import (
+    Backward,
+    Buckets,
+    StepTimes,
+    critical_batch,
+    hidden_where_measured,
+    inferred_backwards,
+)
+from dpscale.analyse.points import Comparison, Points, Row, columns, compare
 from dpscale.errors import DpscaleError
-from dpscale.formulas.statistics import Estimate
+from dpscale.formulas.statistics import Estimate, derive
 from dpscale.plan.study import Study
+from dpscale.records.files import Record
 from dpscale.vocabulary.strategies import BASELINE
 
 # The strategy whose steps are forecast: the model is of buckets that are reduced while the backward pass still runs.
@@ -56,6 +65,8 @@ class Basis:
     step_s: StepTimes
     allreduces: list[Measured]
     buckets: Buckets
+    watched: Mapping[tuple[int, int], Backward]
+    """What the profiler saw of DDP's backward pass, by GPUs and batch per GPU."""
 
     @cached_property
     def fitted(self) -> Mapping[str, Fit]:
@@ -69,14 +80,7 @@ def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
         return
     buckets = _buckets(measured.network)
     for letter in sorted({letter for _, letter in measured.links}):
-        step_s = {
-            (point.configuration.gpus, point.configuration.batch_per_gpu): point.step
-            for point in points.values()
-            if point.environment == letter
-            and point.scope == "compute"
-            and point.configuration.strategy in (BASELINE, FORECAST)
-            if point.step is not None
-        }
+        step_s = _step_s(points, letter)
         allreduces = [
             Measured(gpus, message_bytes, seconds)
             for (gpus, of), links in measured.links.items()
@@ -85,7 +89,50 @@ def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
             if operation == "allreduce"
         ]
         if any(gpus > 1 for gpus, _ in step_s):
-            yield Basis(letter, step_s, allreduces, buckets)
+            yield Basis(letter, step_s, allreduces, buckets, _watched(measured, letter))
+
+
+def _step_s(points: Points, letter: str) -> dict[tuple[int, int], Estimate]:
+    """t(1,b), and for DDP that plus what its step has beyond t(1,b) within a block.
+
+    So t(N,b) - t(1,b) is the difference within blocks in every draw: servers differ by more than communication takes.
+    """
+    here = [point for point in points.values() if point.environment == letter and point.scope == "compute"]
+    single_s = {
+        point.configuration.batch_per_gpu: point.step
+        for point in here
+        if point.configuration.strategy == BASELINE and point.step
+    }
+    found = {(1, batch): step for batch, step in single_s.items()}
+    for point in here:
+        gpus, batch = point.configuration.gpus, point.configuration.batch_per_gpu
+        if point.configuration.strategy != FORECAST or batch not in single_s:
+            continue
+        compared = compare(points, point, batch)
+        if compared.blocks:
+            found[gpus, batch] = derive(lambda one, more: one + more, single_s[batch], compared.communication_step)
+    return found
+
+
+def _watched(measured: Measurements, letter: str) -> dict[tuple[int, int], Backward]:
+    found = {}
+    for (configuration, of), records in measured.steps.items():
+        profiled = [record for record in records if record["profile"]]
+        if of == letter and configuration.strategy == FORECAST and profiled:
+            found[configuration.gpus, configuration.batch_per_gpu] = _backward(profiled)
+    return found
+
+
+def _backward(profiled: Sequence[Record]) -> Backward:
+    """The backward pass on the device that waited least, beside the step of the same job that was not profiled.
+
+    Devices count what they compute by their own clocks, so that profiling does not lengthen it.
+    """
+    blocks = [block["devices"] for record in profiled for block in record["profile"]["blocks"]]
+    phases = [min(devices, key=lambda device: device["communication_s"])["phases"] for devices in blocks]
+    computed_s = median(sum(phase["compute_s"] for phase in one.values()) for one in phases)
+    step_s = median(seconds for record in profiled for seconds in record["steps"]["variants"]["training"]["step_s"])
+    return Backward(Estimate(median(one["backward"]["compute_s"] for one in phases), None), computed_s / step_s)
 
 
 def _buckets(network: Mapping[str, Any]) -> Buckets:
@@ -98,25 +145,29 @@ def _buckets(network: Mapping[str, Any]) -> Buckets:
 
 
 def model_rows(basis: Basis) -> Iterator[Row]:
-    """The link that every algorithm's model sees, and how well it describes what was measured."""
-    gpus = ", ".join(str(one) for one in sorted({measured.gpus for measured in basis.allreduces}))
+    """Latency and bandwidth of every algorithm's model, and how well it describes what was measured on N GPUs."""
     try:
         fitted = basis.fitted
     except DpscaleError as error:
-        yield {"environment": basis.letter, "gpus": gpus, "status": "not available", "reason": str(error)}
+        yield {"environment": basis.letter, "status": "not available", "reason": str(error)}
         return
     for name, fit in fitted.items():
-        yield {
-            "environment": basis.letter,
-            "gpus": gpus,
-            "status": "ok",
-            "algorithm": name,
-            **columns("latency_s", fit.link.alpha_s),
-            **columns("bandwidth_gb_s", fit.link.beta_gb_s),
-            "median_relative_error": fit.median_relative_error,
-            "worst_relative_error": fit.worst_relative_error,
-            "reason": fit.statement,
-        }
+        for gpus in sorted(set(fit.gpus)):
+            errors = fit.errors_on(gpus)
+            yield {
+                "environment": basis.letter,
+                "gpus": gpus,
+                "status": "ok",
+                "algorithm": name,
+                **columns("latency_s", fit.latency_s(gpus)),
+                **columns("base_latency_s", fit.link.base_s),
+                **columns("bandwidth_gb_s", fit.link.beta_gb_s),
+                "median_relative_error": median(map(abs, errors)),
+                "lowest_relative_error": min(errors),
+                "highest_relative_error": max(errors),
+                "worst_relative_error": max(map(abs, errors)),
+                "reason": fit.statement,
+            }
 
 
 def forecast_rows(study: Study, basis: Basis) -> Iterator[Row]:
@@ -139,7 +190,6 @@ def _held_out_rows(basis: Basis) -> Iterator[Row]:
     if len({gpus for gpus, _ in basis.step_s}) < 3:
         raise DpscaleError("a score needs three numbers of GPUs: one to hold out, one to calibrate with, and 1")
     for score in held_out(basis.step_s, basis.allreduces, basis.buckets):
-        carried_over_s = basis.step_s[score.calibrated_on, score.batch_per_gpu].value
         yield {
             **_place(basis, HELD_OUT, score.gpus, score.batch_per_gpu, score.calibrated_on, score.algorithm),
             **_parts(score.prediction),
@@ -148,7 +198,8 @@ def _held_out_rows(basis: Basis) -> Iterator[Row]:
             **columns("relative_error", score.relative_error),
             "within_tolerance": score.within_tolerance,
             # What a reader would guess without any model: the step of fewer GPUs, unchanged.
-            "carried_over_relative_error": carried_over_s / score.measured_s.value - 1,
+            "carried_over_relative_error": score.unchanged_error,
+            "beats_unchanged": score.beats_unchanged,
         }
 
 
@@ -159,7 +210,14 @@ def _extrapolated_rows(study: Study, basis: Basis) -> Iterator[Row]:
     network: Link = exact_link(cluster["network_latency_us"] * 1e-6, cluster["network_gb_s"])
     for one in extrapolate(basis.step_s, basis.allreduces, basis.buckets, cluster["gpus_per_node"], network):
         row = {
-            **_place(basis, EXTRAPOLATED, one.gpus, one.batch_per_gpu, one.calibrated_on, one.algorithm),
+            **_place(
+                basis,
+                SCENARIO if one.is_scenario else EXTRAPOLATED,
+                one.gpus,
+                one.batch_per_gpu,
+                one.calibrated_on,
+                one.algorithm,
+            ),
             "nodes": one.nodes,
             **_parts(one.prediction),
             **_band("step_s", one.step_s),
@@ -207,14 +265,17 @@ def critical_batch_rows(basis: Basis, estimated: Sequence[tuple[Comparison, Esti
         yield {"environment": basis.letter, "status": "not available", "reason": str(error)}
         return
     for gpus in sorted({gpus for gpus, _ in basis.step_s if gpus > 1}):
-        predicted = critical_batch(gpus, basis.step_s, fitted.seconds, basis.buckets)
+        watched = {batch: backward for (n, batch), backward in basis.watched.items() if n == gpus}
+        backwards = watched or inferred_backwards(basis.step_s, basis.buckets.backward_share)
+        predicted = critical_batch(gpus, backwards, fitted.seconds, basis.buckets)
         exposed, total = _profiled(basis, gpus, estimated)
         yield {
             "environment": basis.letter,
             "status": "ok",
             "gpus": gpus,
             "algorithm": fitted.algorithm,
-            **columns("batch_per_gpu", predicted.batch),
+            **(columns("batch_per_gpu", predicted.batch) if predicted.batch else {}),
+            "backward_from": "profiler" if watched else "t(1,b)",
             "profiled": len(total),
             "measured_batch_per_gpu": hidden_where_measured(exposed, total, basis.buckets),
             "reason": predicted.statement,

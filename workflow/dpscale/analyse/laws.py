@@ -87,6 +87,14 @@ def fit_laws(speedups: Mapping[int, Estimate]) -> list[LawFit]:
     return [_fit(law, dict(sorted(speedups.items()))) for law in LAWS]
 
 
+def predict(fit: LawFit, gpus: int) -> Estimate | None:
+    """The speedup on N GPUs by a fitted law; None where the points did not identify it."""
+    if not fit.parameters:
+        return None
+    law = next(one for one in LAWS if one.name == fit.law)
+    return derive(lambda *parameters: law.speedup(gpus, *parameters), *fit.parameters.values())
+
+
 def _fit(law: Law, speedups: Mapping[int, Estimate]) -> LawFit:
     points, free = len(speedups), len(speedups) - len(law.parameters)
     if free < 0:

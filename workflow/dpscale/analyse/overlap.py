@@ -17,6 +17,8 @@ from dpscale.formulas.statistics import Estimate, derive
 # What the exposed share of communication may exceed the last bucket's share of the bytes by: a small bucket has more
 # latency a byte.
 HIDDEN_TOLERANCE = 0.10
+# The device decides how long a step takes where it computes during at least this share of it.
+BUSY_SHARE = 0.90
 
 Seconds = TypeVar("Seconds", float, NDArray[np.float64])
 StepTimes = Mapping[tuple[int, int], Estimate]  # by (gpus, batch per GPU): `single` on 1 GPU, `ddp` on more
@@ -55,32 +57,81 @@ def exposed_s(single_s: Seconds, bucket_s: Sequence[Seconds], buckets: Buckets) 
 
 
 @dataclass(frozen=True)
+class Backward:
+    """What a device does in a step of some batch: its backward pass, and the share of the step that it computes in."""
+
+    seconds: Estimate
+    busy_share: float
+
+    @property
+    def host_decides(self) -> bool:
+        """Whether the device waits for the host so long that gradients become ready when the host is, not when they
+        are computed: the model of the overlap says nothing of such a step."""
+        return self.busy_share < BUSY_SHARE
+
+
+def inferred_backwards(step_s: StepTimes, backward_share: float) -> dict[int, Backward]:
+    """Backward passes by batch where no device was watched, from t(1,b) alone.
+
+    Where the device decides, t(1,b) grows with b: the fewest seconds per image of any batch times b is what the device
+    needs, and t(1,b) beyond that is the host's. A device that is slower per image at a small batch passes for a host.
+    """
+    singles = {batch: estimate for (gpus, batch), estimate in sorted(step_s.items()) if gpus == 1}
+    image_s = min((estimate.value / batch for batch, estimate in singles.items()), default=0.0)
+    return {
+        batch: Backward(derive(lambda step: backward_share * step, estimate), image_s * batch / estimate.value)
+        for batch, estimate in singles.items()
+    }
+
+
+@dataclass(frozen=True)
 class CriticalBatch:
     """The batch per GPU from which on backward hides all communication but the last bucket's.
 
-    Within the grid: at its ends `statement` says "at most" and "above", and `batch` is the end itself.
+    Within the grid: at its ends `statement` says "at most" and "above", and `batch` is the end itself. `batch` is None
+    where it is not known, because the host decides how long every step takes.
     """
 
     gpus: int
-    batch: Estimate
+    batch: Estimate | None
     statement: str
 
 
-def critical_batch(gpus: int, step_s: StepTimes, allreduce: Allreduce, buckets: Buckets) -> CriticalBatch:
+def critical_batch(
+    gpus: int, backwards: Mapping[int, Backward], allreduce: Allreduce, buckets: Buckets
+) -> CriticalBatch:
     """Smallest batch per GPU at which N GPUs expose the last bucket's allreduce alone, by the model of the overlap.
 
-    t(1,b) is interpolated between the grid's batches, linearly in the logarithms of both, never beyond them. A step
-    that is shorter at a larger batch counts as long as the longest before it.
+    The backward pass by batch is interpolated between the grid's batches, linearly in the logarithms of both, never
+    beyond them. One that is shorter at a larger batch counts as long as the longest before it. Batches at and below
+    the largest one at which the host decides are left out: of them the model says nothing.
     """
-    batches = sorted(batch for n, batch in step_s if n == 1)
+    batches = sorted(backwards)
+    host_bound = [batch for batch in batches if backwards[batch].host_decides]
+    known = [batch for batch in batches if not host_bound or batch > host_bound[-1]]
+    if not known:
+        shares = ", ".join(f"{100 * backwards[batch].busy_share:.0f} % at {batch:,}" for batch in batches)
+        return CriticalBatch(
+            gpus,
+            None,
+            f"On {gpus} GPUs it is not known from which batch on communication hides: the host decides how long every "
+            f"step takes. The device computes during {shares or 'no step that was measured'}.",
+        )
     bucket_s = [allreduce(gpus, size) for size in buckets.sizes_bytes]
-    needed_s = derive(lambda *each: _needed_single_s(each, buckets), *bucket_s)
+    needed_s = derive(lambda *each: _needed_backward_s(each, buckets), *bucket_s)
     batch = derive(
-        lambda needed, *singles: _interpolated_batch(needed, singles, batches),
+        lambda needed, *each: _interpolated_batch(needed, each, known),
         needed_s,
-        *(step_s[1, one] for one in batches),
+        *(backwards[one].seconds for one in known),
     )
-    return CriticalBatch(gpus, batch, _critical_statement(gpus, batch, batches))
+    statement = _critical_statement(gpus, batch, known, at_most=not host_bound)
+    if host_bound:
+        statement += (
+            f" At {host_bound[-1]:,} and below the host decides: the device computes during "
+            f"{100 * backwards[host_bound[-1]].busy_share:.0f} % of the step at {host_bound[-1]:,}, and communication "
+            "is exposed whenever the device waits."
+        )
+    return CriticalBatch(gpus, batch, statement)
 
 
 def hidden_where_measured(
@@ -95,32 +146,34 @@ def hidden_where_measured(
     return next(hidden, None)
 
 
-def _needed_single_s(bucket_s: Sequence[Any], buckets: Buckets) -> Any:
-    """Shortest t(1,b) in whose backward pass all allreduces but the last one end.
+def _needed_backward_s(bucket_s: Sequence[Any], buckets: Buckets) -> Any:
+    """Shortest backward pass in which all allreduces but the last one end.
 
-    From when bucket j is ready, the rest of backward, share * (1 - ready_j) * t(1,b), has to hold the allreduces of
-    j and of all that follow but the last; this for every j.
+    From when bucket j is ready, the rest of backward, (1 - ready_j) of it, has to hold the allreduces of j and of all
+    that follow but the last; this for every j.
     """
     needed_s = pending_s = 0 * bucket_s[-1]
     for fraction, one_s in reversed(list(zip(buckets.ready_fraction[:-1], bucket_s[:-1], strict=True))):
         pending_s = pending_s + one_s
-        needed_s = np.maximum(needed_s, pending_s / (buckets.backward_share * (1 - fraction)))
+        needed_s = np.maximum(needed_s, pending_s / (1 - fraction))
     return needed_s
 
 
-def _interpolated_batch(needed_s: Any, single_s: Sequence[Any], batches: Sequence[int]) -> Any:
-    """The batch at which t(1,b), (batches,) or (batches, draws), reaches `needed_s`; the grid's ends beyond it."""
-    longest_s = np.maximum.accumulate(np.array(single_s))
+def _interpolated_batch(needed_s: Any, backward_s: Sequence[Any], batches: Sequence[int]) -> Any:
+    """The batch at which backward, (batches,) or (batches, draws), reaches `needed_s`; the grid's ends beyond it."""
+    longest_s = np.maximum.accumulate(np.array(backward_s))
     needed_s = np.maximum(needed_s, longest_s[0])  # a single bucket needs no time at all, which has no logarithm
     each = zip(np.atleast_1d(np.log(needed_s)), np.atleast_2d(np.log(longest_s).T), strict=True)
-    found = [np.exp(np.interp(needed, singles, np.log(batches))) for needed, singles in each]
+    found = [np.exp(np.interp(needed, backward, np.log(batches))) for needed, backward in each]
     return np.reshape(np.rint(found), np.shape(needed_s))
 
 
-def _critical_statement(gpus: int, batch: Estimate, batches: Sequence[int]) -> str:
+def _critical_statement(gpus: int, batch: Estimate, batches: Sequence[int], *, at_most: bool) -> str:
+    """`at_most` where the smallest batch may not be the first one: nothing is known to be different below it."""
+
     def words(value: float) -> str:
         if value <= batches[0]:
-            return f"at most {batches[0]:,}"
+            return f"at most {batches[0]:,}" if at_most else f"{batches[0]:,}"
         return f"above {batches[-1]:,}" if value >= batches[-1] else f"{value:,.0f}"
 
     low, high = ("?", "?") if batch.draws is None else map(words, batch.interval)

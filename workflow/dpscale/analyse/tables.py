@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -24,6 +23,7 @@ from dpscale.analyse.derived import with_derived
 from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
 from dpscale.analyse.peaks import mfu, peak_flop_s, peak_source
 from dpscale.analyse.points import Comparison, Point, Points, Row, compare, figures, points_of, why_missing
+from dpscale.analyse.published_scaling import published_scaling_rows
 from dpscale.analyse.runs import block_rows, component_rows, outlier_words, run_rows
 from dpscale.analyse.training_tables import evidence_rows, results_of, summary_rows, training_rows
 from dpscale.audit import tables as published_audits
@@ -33,6 +33,7 @@ from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import batches_per_gpu, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
+from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
 
 # Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
@@ -82,6 +83,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "steps": steps_rows(measured),
         "collectives": collectives_rows(measured),
         "laws": laws_rows(one for one in weak if one.blocks),
+        "published_scaling": published_scaling_rows(audits),
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
         "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),
         "critical_batch": (row for basis in grounds for row in critical_batch_rows(basis, estimated)),
@@ -211,7 +213,7 @@ def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -
         "environment": letters[cell],
         "started_at": record["started_at"],
         "finished_at": record["finished_at"],
-        "gpu_s": _gpu_seconds(cell, record),
+        "gpu_s": gpu_seconds(cell, record),
         "host": record["hardware"]["host"],
         "git_commit": record["provenance"]["git_commit"],
         "git_dirty": record["provenance"]["git_dirty"],
@@ -225,12 +227,6 @@ def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -
         "synthetic": images.get("synthetic"),
         "dataset_sha256": images.get("sha256"),
     }
-
-
-def _gpu_seconds(cell: AnyCell, record: Record) -> float:
-    """What the cell cost: from its start to its end, times the GPUs (workers) that it held."""
-    started, finished = (datetime.fromisoformat(record[name]) for name in ("started_at", "finished_at"))
-    return (finished - started).total_seconds() * cell.gpus
 
 
 def _median(values: Sequence[float]) -> float | None:

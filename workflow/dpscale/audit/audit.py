@@ -31,6 +31,8 @@ def audit(published: Published) -> Record:
         "bandwidth_unit": published.bandwidth_unit,
         "communication_from": times.formula,
         "times": _times(published),
+        "gpus_per_node": published.gpus_per_node,
+        "training_times": [{**place._asdict(), "printed": str(time)} for place, time in published.training_s.items()],
         "quantities": [_quantity(outcome, published.quantities[quantity]) for quantity, outcome in found.items()],
         "corrected": [_corrected(figure) for figure in corrected(published, times)],
         "warnings": [

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,6 +64,8 @@ class Published:
     bandwidth_unit: str | None
     unmeasured: Sequence[Mapping[str, Any]]
     training: Sequence[Mapping[str, Any]]
+    training_s: Printed = field(default_factory=dict)
+    gpus_per_node: int | None = None
 
     @classmethod
     def read(cls, path: Path) -> "Published":
@@ -72,7 +74,7 @@ class Published:
         problems = violations("published", values) or _contradictions(values)
         if problems:
             raise PublishedError(f"{path}: {'; '.join(problems)}. The format is explained in config/README.md")
-        printed, parameters = values["published"], values.get("networks_mentioned", {})
+        printed, parameters = values.get("published", {}), values.get("networks_mentioned", {})
         bandwidth = printed.get("bandwidth", {})
         return cls(
             id=values["id"],
@@ -83,10 +85,12 @@ class Published:
             parameters_trained=parameters.get("parameters_trained"),
             parameters_quoted=parameters.get("parameters_quoted"),
             batch_sweep_s={int(batch): Decimal(time) for batch, time in values.get("batch_sweep_s", {}).items()},
-            epoch_s=_table(values["epoch_s"]),
+            epoch_s=_table(values.get("epoch_s", {})),
             strong_scaling_epoch_s={
                 StrongPlace(*cell): time for cell, time in _table(values.get("strong_scaling_epoch_s", {})).items()
             },
+            training_s=_table(values.get("training_s", {})),
+            gpus_per_node=values.get("gpus_per_node"),
             quantities={name: _table(printed[name]) for name in QUANTITIES if name in printed},
             bandwidth_unit=bandwidth.get("unit"),
             unmeasured=values.get("unmeasured", []),
@@ -186,7 +190,7 @@ def _contradictions(values: Mapping[str, Any]) -> list[str]:
     without_times = [
         f"published.{name}.{batch}: epoch_s has no times at batch {batch}"
         for name in QUANTITIES
-        for batch in values["published"].get(name, {})
+        for batch in values.get("published", {}).get(name, {})
         if batch != "unit" and batch not in values["epoch_s"]
     ]
     uneven = [

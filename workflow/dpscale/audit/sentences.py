@@ -58,6 +58,9 @@ def summary(record: Mapping[str, Any]) -> str:
         formula = f"closest: {formula}" if quantity["verdict"] == "not reproduced" else formula
         cells = f"{quantity['supporting_cells']} of {quantity['independent_cells']} cells"
         lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:17}  {cells:>12}  {formula}")
+    if times := record.get("training_times"):
+        gpus = ", ".join(str(time["gpus"]) for time in times)
+        lines.append(f"  times of a whole training on {gpus} GPUs: laws of scaling are scored on them")
     counts = Counter(warning["check"] for warning in record["warnings"])
     return "\n".join([*lines, *(f"  warning: {check} ({number})" for check, number in counts.items())])
 

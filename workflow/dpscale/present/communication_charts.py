@@ -6,7 +6,7 @@ from math import nan
 
 import pandas as pd
 
-from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, WHOLE_STEP
+from dpscale.analyse.columns import HELD_OUT, NOT_MEASURED, SCENARIO, WHOLE_STEP
 from dpscale.analyse.forecast_tables import FORECAST
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
@@ -213,7 +213,7 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, terms: Ter
     weak = words.ok(speedup)
     weak = weak[(weak["scaling"] == "weak") & (weak["scope"] == "compute") & (weak["strategy"] == FORECAST)]
     panels = []
-    for key, part in parts(table[table["kind"] == EXTRAPOLATED], ["environment"]):
+    for key, part in parts(table[table["kind"].isin(NOT_MEASURED)], ["environment"]):
         expected = words.ok(part)
         measured = weak[weak["environment"] == key["environment"]]
         first = float(expected["gpus"].min())
@@ -225,7 +225,8 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, terms: Ter
                 quantity=(
                     f"Efficiency in % against number of {terms.devices}; one line for each batch per {terms.device} "
                     "(b) in images. Markers are measured steps with 95 % intervals; dashes without markers are "
-                    f"forecast, bands hold all algorithms and intervals{_beyond_an_epoch(expected, images, terms)}"
+                    f"forecast, bands hold all algorithms and intervals{_from_where_a_scenario(expected, terms)}"
+                    f"{_beyond_an_epoch(expected, images, terms)}"
                 ),
                 x_title=f"Number of {terms.devices}",
                 y_title=EFFICIENCY.heading,
@@ -236,6 +237,14 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, terms: Ter
             )
         )
     return figure("forecast", panels)
+
+
+def _from_where_a_scenario(expected: pd.DataFrame, terms: Terms) -> str:
+    scenarios = expected[expected["kind"] == SCENARIO]
+    if scenarios.empty:
+        return ""
+    fewest = terms.count(int(scenarios["gpus"].min()))
+    return f". From {fewest} on a scenario: links between nodes were not measured"
 
 
 def _beyond_an_epoch(expected: pd.DataFrame, images: int, terms: Terms) -> str:

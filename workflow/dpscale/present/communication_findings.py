@@ -4,9 +4,9 @@ from dpscale.analyse.claims import AGREEMENT, AGREEMENT_BATCH, FORECAST_BATCH, S
 from dpscale.analyse.columns import WHOLE_STEP
 from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
 from dpscale.present import words
-from dpscale.present.finding import Finding, asked, count, extreme, finding, holding, percent, with_unit
+from dpscale.present.finding import Count, Finding, asked, count, extreme, finding, holding, percent, with_unit
 from dpscale.present.words import Tables, Terms
-from dpscale.vocabulary.quantities import quantity
+from dpscale.vocabulary.quantities import PERCENT, quantity
 
 # How much of a step is most of it.
 MOSTLY = 0.5
@@ -151,6 +151,7 @@ def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     most = extreme(scored, "relative_error", largest=True, by_size=True)
     unchanged = extreme(scored, "carried_over_relative_error", largest=True, by_size=True)
     counted = count(tables, claim)
+    better = count(tables, "the forecast beats no model")
     worst = f"{percent(most['relative_error'])} at batch {int(most['batch_per_gpu']):,}{terms.environment(most)}"
     tolerance = percent(HELD_OUT_TOLERANCE, digits=2)
     verdict = (
@@ -160,13 +161,43 @@ def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     )
     return finding(
         f"ddp's step on {terms.count(int(most['gpus']))}, predicted from fewer {terms.devices} alone, {verdict}; the "
-        f"largest error is {worst}. Taking the step of {terms.count(int(most['calibrated_on_gpus']))} unchanged would "
-        f"be off by up to {percent(unchanged['carried_over_relative_error'])}: a score tests the model of "
-        "communication only as far as it beats that.",
+        f"largest error is {worst}. The step of {terms.count(int(most['calibrated_on_gpus']))} unchanged is off by up "
+        f"to {percent(unchanged['carried_over_relative_error'])}. {_against_no_model(better)}",
         "held_out",
         scored,
         terms,
     )
+
+
+def _against_no_model(better: Count) -> str:
+    """Whether the model beats the step on fewer devices unchanged: only as far as it does is it tested."""
+    if better.number == better.of:
+        return "The model beats that at every batch."
+    if not better.number:
+        return "The model does not beat that at any batch: this score says nothing of the model of communication."
+    return (
+        f"The model beats that at {better.among('batch', 'batches')}. At the others this score says nothing of the "
+        "model of communication."
+    )
+
+
+def published_scaling_scored(tables: Tables, terms: Terms) -> Finding | None:
+    """How far the laws of scaling, fitted within a node, are off on the most GPUs that others published times of."""
+    scored = words.ok(tables["published_scaling"])
+    sentences = []
+    for (study, title), part in scored.groupby(["study", "title"], sort=False):
+        most = words.rows(part[part["gpus"] == part["gpus"].max()])
+        errors = [f"{row['law']} {words.measured(row['relative_error'], PERCENT, 3)}" for row in most]
+        worse = [str(row["law"]) for row in most if row["beats_unchanged"] == "no"]
+        verdict = f" {words.listed(worse)} {'does' if len(worse) == 1 else 'do'} not beat unchanged." if worse else ""
+        sentences.append(
+            f"{study} ({title}): fitted on {most[0]['fitted_on_gpus']} GPUs, the laws of scaling are off on "
+            f"{int(most[0]['gpus'])} GPUs by {', '.join(errors)} (efficiency as on a node).{verdict}"
+        )
+    if not sentences:
+        return None
+    cells = [f"{row['study']} × {int(row['gpus'])}, {row['law']}" for row in words.rows(scored)]
+    return Finding("Figures of others, " + " ".join(sentences), "published_scaling", len(scored), cells)
 
 
 def critical_batch_checked(tables: Tables, terms: Terms) -> Finding | None:

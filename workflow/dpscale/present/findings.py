@@ -16,6 +16,7 @@ from dpscale.present.communication_findings import (
     measuring_communication_costs,
     parts_make_the_step,
     profiler_slows,
+    published_scaling_scored,
     subtraction_is_not_communication,
 )
 from dpscale.present.finding import (
@@ -277,6 +278,7 @@ FINDINGS: tuple[Predicate, ...] = (
     parts_make_the_step,
     profiler_slows,
     forecast_scored,
+    published_scaling_scored,
     critical_batch_checked,
     measuring_communication_costs,
     large_batch_costs,

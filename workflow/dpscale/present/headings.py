@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
+from dpscale.analyse.columns import SCENARIO
 from dpscale.present import words
 from dpscale.present.finding import extreme, percent, with_unit
 from dpscale.present.words import Row, Terms
@@ -110,12 +111,16 @@ def held_out(scored: pd.DataFrame, terms: Terms) -> str:
 
 
 def forecast(expected: pd.DataFrame, terms: Terms) -> str:
-    """`Forecast for 1,024 GPUs: efficiency 79.0 % [12.6, 89.3] at batch 32, 99.0 % [96.1, 99.2] at 8,192`."""
+    """`Scenario for 1,024 GPUs: efficiency 79.0 % [12.6, 89.3] at batch 32, 99.0 % [96.1, 99.2] at 8,192`.
+
+    It is called a forecast where links like those of so many devices were measured.
+    """
     largest = expected[expected["gpus"] == expected["gpus"].max()]
     ends = words.rows(largest.sort_values("batch_per_gpu"))
     first, last = ends[0], ends[-1]
+    called = "Scenario" if first["kind"] == SCENARIO else "Forecast"
     heading = (
-        f"Forecast for {terms.count(int(first['gpus']))}: efficiency {with_unit(first, 'efficiency')} "
+        f"{called} for {terms.count(int(first['gpus']))}: efficiency {with_unit(first, 'efficiency')} "
         f"at batch {int(first['batch_per_gpu']):,}"
     )
     if first is last:

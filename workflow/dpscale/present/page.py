@@ -66,6 +66,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         bus_bandwidth=charts.bus_bandwidth(tables["collectives"], tables["bandwidth"], terms),
         bus_bandwidths=views.bus_bandwidth(tables["collectives"], terms),
         laws=views.laws(tables["laws"], terms),
+        published_scaling=views.published_scaling(tables["published_scaling"], terms),
         allreduce_models=views.allreduce_models(tables["allreduce_models"], terms),
         held_out=views.held_out(tables["forecast"], terms),
         forecast=views.forecast(tables["forecast"], terms),

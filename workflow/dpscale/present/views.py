@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
-from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, NOT_RESOLVABLE, WHOLE_STEP
+from dpscale.analyse.columns import HELD_OUT, NOT_MEASURED, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.view import Column, View, column_of, environment, plain, point, shown_columns, text, view_of
 from dpscale.present.words import Row, Terms
@@ -133,8 +133,17 @@ def laws(table: pd.DataFrame, terms: Terms) -> View:
     return view_of("laws", caption, fitted, columns, source="laws", whole=table)
 
 
+def published_scaling(table: pd.DataFrame, terms: Terms) -> View:
+    caption = "Laws of scaling on trainings that others published: fitted within a node, asked for more nodes"
+    columns = [*shown_columns("published_scaling", terms), _status()]
+    return view_of("published_scaling", caption, table, columns)
+
+
 def allreduce_models(table: pd.DataFrame, terms: Terms) -> View:
-    caption = "Latency and bandwidth of a link, fitted to the measured allreduces"
+    caption = (
+        "Latency and bandwidth by the model of allreduce, with its errors at the measured sizes; brackets hold what it "
+        "misses"
+    )
     columns = [*environment(terms), *shown_columns("allreduce_models", terms), _status()]
     return view_of("allreduce_models", caption, table, columns)
 
@@ -146,10 +155,14 @@ def held_out(table: pd.DataFrame, terms: Terms) -> View:
 
 
 def forecast(table: pd.DataFrame, terms: Terms) -> View:
-    caption = f"Forecast, not measured: ddp's step on more {terms.devices}; brackets hold all algorithms and intervals"
-    first = ["nodes", "algorithm", "step_s"]
+    caption = (
+        f"Forecast, not measured: ddp's step on more {terms.devices}; brackets hold all algorithms, all intervals, and "
+        "what the model of allreduce misses. A scenario needs links that were not measured"
+    )
+    first = ["kind", "nodes", "algorithm", "step_s"]
     columns = [*_forecast_keys(terms), *shown_columns("forecast", terms, first=first)]
-    return view_of("forecast", caption, table[table["kind"] == EXTRAPOLATED], columns, source="forecast", whole=table)
+    ahead = table[table["kind"].isin(NOT_MEASURED)]
+    return view_of("forecast", caption, ahead, columns, source="forecast", whole=table)
 
 
 def _forecast_keys(terms: Terms) -> list[Column]:
@@ -161,7 +174,11 @@ def critical_batch(table: pd.DataFrame, terms: Terms) -> View:
     columns = [
         *environment(terms),
         column_of(quantities.GPUS, terms),
-        *shown_columns("critical_batch", terms, cells={"measured_batch_per_gpu": _hidden_from}),
+        *shown_columns(
+            "critical_batch",
+            terms,
+            cells={"measured_batch_per_gpu": _hidden_from, "batch_per_gpu": _hides_from},
+        ),
         _status(),
     ]
     return view_of("critical_batch", caption, table, columns)
@@ -277,6 +294,14 @@ def _use(row: Row) -> str:
     if words.is_known(row["source"]):
         return f"from {int(row['source'])} to {int(row['target'])}"
     return words.text(row["use"])
+
+
+def _hides_from(row: Row) -> str:
+    """The predicted batch, a whole number; a dash where it is not known."""
+    if not words.is_known(row["batch_per_gpu"]):
+        return words.ABSENT
+    has_interval = words.is_known(row["batch_per_gpu_low"])
+    return words.estimate(row, "batch_per_gpu") if has_interval else words.whole(row["batch_per_gpu"])
 
 
 def _hidden_from(row: Row) -> str:

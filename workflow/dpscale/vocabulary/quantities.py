@@ -615,28 +615,70 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             ),
             *_plain(_text("statement", "What the points can tell", "How well the law describes them.", "Forecast")),
         ),
+        "published_scaling": (
+            *_on_disk(STATUS, REASON, _text("title", "Training", "What others trained, and on what.", "Forecast")),
+            *_plain(
+                _text("study", "Study", "Of others, by the name of its file.", "Forecast"),
+                replace(BATCH, label="Batch per GPU"),
+                _text("law", "Law", "Of scaling; `unchanged`: efficiency stays as it is on a node.", "Forecast"),
+            ),
+            *_on_disk(_text("fitted_on_gpus", "Fitted on", "GPUs of a node, that the law is fitted to.", "Forecast")),
+            *_plain(
+                replace(GPUS, label="GPUs"),
+                _count("nodes", "Nodes", "Nodes that the GPUs fill.", "Forecast"),
+                Quantity("training_s", "Published time", SECONDS, "Time of a whole training.", "Forecast", digits=6),
+                Quantity("predicted_training_s", "Predicted time", SECONDS, "By the law.", "Forecast", digits=6),
+                Quantity(
+                    "relative_error", "Error", PERCENT, "Predicted over published time, less 1.", "Forecast", digits=3
+                ),
+                _text(
+                    "beats_unchanged",
+                    "Better than unchanged",
+                    "Whether the law's error is smaller than that of an unchanged efficiency.",
+                    "Forecast",
+                ),
+            ),
+        ),
         "allreduce_models": (
             *_on_disk(ENVIRONMENT, STATUS, REASON),
-            *_plain(replace(ALGORITHM, label="Algorithm"), replace(GPUS, kind="text")),
+            *_plain(replace(ALGORITHM, label="Algorithm"), GPUS),
             *_interval(
-                Quantity("latency_s", "Latency of a round", MICROSECONDS, "α of the fitted link.", "Forecast"),
+                Quantity("latency_s", "Latency", MICROSECONDS, "Of an allreduce of no bytes, by the model.", "Forecast")
+            ),
+            *_interval(
+                Quantity(
+                    "base_latency_s", "Base latency", MICROSECONDS, "The part of it that no device adds to.", "Forecast"
+                ),
+                views=(),
+            ),
+            *_interval(
                 Quantity("bandwidth_gb_s", "Bandwidth", GB_PER_S, "β of the fitted link.", "Forecast"),
             ),
             *_plain(
-                Quantity(
-                    "median_relative_error",
-                    "Median error",
-                    PERCENT,
-                    "Median relative error of the fit.",
-                    "Forecast",
-                    digits=2,
-                ),
-                ERROR,
+                *(
+                    Quantity(
+                        f"{which}_relative_error",
+                        f"{which.capitalize()} error",
+                        PERCENT,
+                        f"{which.capitalize()} relative error of the model at the sizes measured on N devices.",
+                        "Forecast",
+                        digits=2,
+                    )
+                    for which in ("median", "lowest", "highest")
+                )
             ),
+            *_on_disk(ERROR),
         ),
         "forecast": (
-            *_on_disk(
-                _text("kind", "Kind", "`held out`: predicted and measured. `extrapolated`: predicted.", "Forecast")
+            *_plain(
+                _text(
+                    "kind",
+                    "Kind",
+                    "`held out`: predicted and measured. `extrapolated`: predicted, by links that were measured. "
+                    "`scenario`: predicted, by links that were not.",
+                    "Forecast",
+                ),
+                views=("forecast",),
             ),
             *_on_disk(ENVIRONMENT, STATUS, REASON, GPUS, BATCH, GLOBAL_BATCH),
             *_plain(_count("nodes", "Nodes", "Nodes that the devices fill.", "Forecast")),
@@ -674,6 +716,12 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "Forecast",
                     digits=2,
                 ),
+                _text(
+                    "beats_unchanged",
+                    "Better than unchanged",
+                    "Whether the model's error is smaller than that of the step on fewer devices.",
+                    "Forecast",
+                ),
                 views=("held_out",),
             ),
             *_interval(THROUGHPUT, views=()),
@@ -691,6 +739,11 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     IMAGES,
                     "Batch from which on communication hides behind backward.",
                     "Forecast",
+                )
+            ),
+            *_plain(
+                _text(
+                    "backward_from", "Backward pass from", "What says how long the device's backward takes.", "Forecast"
                 )
             ),
             *_on_disk(_count("profiled", "Profiled", "Batches that were profiled.", "Forecast")),

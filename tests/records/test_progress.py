@@ -1,0 +1,285 @@
+"""How far a study is, what the rest of it will cost, and what `dpscale plan` prints of it."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from command_line import must
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.cost import SAME, UNKNOWN, Costs
+from dpscale.records.plan_lines import cell_lines, summary
+from dpscale.records.progress import CellState, cell_states
+from dpscale.records.versions import VERSIONS, Version
+from record_factory import collectives_record, timing_record, training_record, write
+
+VALUES: dict[str, Any] = {
+    "study": "s", "device": "cuda", "strategies": ["single", "dp", "ddp"], "gpus": [1, 2, 4],
+    "batch_per_gpu": [32, 128, 65536], "runs": 2, "dataset": {"source": "synthetic", "images": 50_000},
+    "training": {"seeds": 1, "arms": {
+        "short": {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 64, "epochs": 2},
+        "long": {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 64, "epochs": 10},
+    }},
+}  # fmt: skip
+STUDY = Study(VALUES)
+# From its start to its end, as the factory makes records.
+RECORD_S = 60.0
+
+
+def timing(strategy: str, gpus: int, batch: int, run: int = 1) -> TimingCell:
+    return TimingCell(Configuration(strategy, gpus, batch), run)
+
+
+def record_of(cell: AnyCell, study: Study = STUDY, oom: bool = False, seconds: int = 60) -> dict[str, Any]:
+    if isinstance(cell, TrainingCell):
+        record = training_record(cell, [0.5] * cell.settings.epochs)
+    elif isinstance(cell, CollectivesCell):
+        record = collectives_record(cell, study.settings)
+    else:
+        assert isinstance(cell, TimingCell)
+        record = timing_record(cell, study.settings, None if oom else [1.0, 1.0])
+    return {
+        **record,
+        "started_at": "2026-01-01T00:00:00+00:00",
+        "finished_at": f"2026-01-01T00:{seconds // 60:02}:00+00:00",
+    }
+
+
+def states_of(results: Path, study: Study = STUDY) -> list[CellState]:
+    return list(cell_states(study, plan(study), results))
+
+
+def costs_of(results: Path, study: Study = STUDY, recorded: list[Path] | None = None) -> Costs:
+    return Costs(study, states_of(results, study), recorded or [])
+
+
+def state_of(cell: AnyCell, results: Path) -> CellState:
+    return next(one for one in states_of(results) if one.cell == cell)
+
+
+def test_a_cell_without_a_record_is_missing(tmp_path: Path) -> None:
+    states = states_of(tmp_path)
+    assert {one.state for one in states} == {"missing"}
+    assert [one.cell for one in states] == list(plan(STUDY).all_cells)
+    assert all(one.is_to_be_measured for one in states)
+
+
+def test_a_record_of_the_study_makes_a_cell_done(tmp_path: Path) -> None:
+    write(tmp_path, timing("ddp", 2, 32), record_of(timing("ddp", 2, 32)))
+    assert Counter(one.state for one in states_of(tmp_path))["done"] == 1
+    assert not state_of(timing("ddp", 2, 32), tmp_path).is_to_be_measured
+
+
+def test_out_of_memory_is_done(tmp_path: Path) -> None:
+    write(tmp_path, timing("single", 1, 128), record_of(timing("single", 1, 128), oom=True))
+    assert state_of(timing("single", 1, 128), tmp_path).state == "done"
+
+
+def test_a_record_of_an_older_version_is_to_be_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = timing("ddp", 2, 32)
+    write(tmp_path, cell, {**record_of(cell), "measurement_version": 1})
+    monkeypatch.setattr(
+        "dpscale.records.progress.VERSIONS", {**VERSIONS, "timing": Version(7, still_readable=frozenset({1}))}
+    )
+    monkeypatch.setattr(
+        "dpscale.records.collect.VERSIONS", {**VERSIONS, "timing": Version(7, still_readable=frozenset({1}))}
+    )
+    found = state_of(cell, tmp_path)
+    assert (found.state, found.reason) == ("older version", "measured by version 1, this dpscale measures 7")
+    assert found.is_to_be_measured
+    lines = list(summary(STUDY, plan(STUDY), [found], costs_of(tmp_path)))
+    assert any("1 cell of an older version" in line for line in lines)
+
+
+def test_a_record_of_other_settings_or_a_damaged_one_is_rejected(tmp_path: Path) -> None:
+    other, damaged = timing("ddp", 2, 32), timing("ddp", 2, 128)
+    write(tmp_path, other, record_of(other, Study({**VALUES, "precision": "bfloat16"})))
+    write(tmp_path, damaged, record_of(damaged)).write_text("{")
+    assert state_of(other, tmp_path).state == "rejected"
+    assert "precision is bfloat16" in state_of(other, tmp_path).reason
+    assert state_of(damaged, tmp_path).state == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("log", "state"), [("Error: no GPU\n", "failed"), ("12:00:01 warm-up epoch 1\n", "unfinished")]
+)
+def test_what_the_log_says_is_the_state(tmp_path: Path, log: str, state: str) -> None:
+    cell = timing("dp", 2, 32)
+    path = (tmp_path / "logs" / cell.path).with_suffix(".log")
+    path.parent.mkdir(parents=True)
+    path.write_text(log)
+    assert state_of(cell, tmp_path).state == state
+
+
+def test_a_dataset_that_was_not_made_fails_what_needs_it(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/dataset.log").write_text("Error: disk full\n")
+    assert state_of(timing("dp", 2, 32), tmp_path).state == "failed"
+    assert state_of(CollectivesCell(2, 1), tmp_path).state == "missing"
+
+
+def test_the_same_configuration_says_what_a_cell_costs(tmp_path: Path) -> None:
+    write(tmp_path, timing("ddp", 4, 32), record_of(timing("ddp", 4, 32), seconds=120))
+    cost = costs_of(tmp_path).of(timing("ddp", 4, 32, run=2))
+    assert (cost.gpu_s, cost.basis) == (4 * 120, SAME)
+
+
+@pytest.mark.parametrize(
+    ("measured", "seconds"),
+    [
+        ({("ddp", 2, 32): 60, ("ddp", 4, 32): 180}, 180),  # two doublings of the batch, and none of the GPUs
+        ({("ddp", 2, 128): 60, ("ddp", 4, 32): 180}, 60),  # one doubling of the GPUs is less than two of the batch
+        ({("dp", 4, 128): 60, ("ddp", 2, 32): 120}, 120),  # another strategy is further than three doublings
+        ({("dp", 4, 128): 60}, 60),  # but better than nothing
+        ({("ddp", 2, 128): 60, ("ddp", 4, 128): 240}, 240),
+    ],
+)
+def test_otherwise_the_nearest_configuration_does(
+    tmp_path: Path, measured: dict[tuple[str, int, int], int], seconds: int
+) -> None:
+    for place, one_s in measured.items():
+        write(tmp_path, timing(*place), record_of(timing(*place), seconds=one_s))
+    cost = costs_of(tmp_path).of(timing("ddp", 4, 128))
+    assert cost.gpu_s == 4 * seconds
+    same = ("ddp", 4, 128) in measured
+    assert cost.basis == (SAME if same else "the nearest configuration of this study")
+
+
+def test_a_job_that_ran_out_of_memory_says_nothing_of_others(tmp_path: Path) -> None:
+    write(tmp_path, timing("ddp", 4, 128), record_of(timing("ddp", 4, 128), oom=True))
+    assert costs_of(tmp_path).of(timing("ddp", 4, 128, run=2)).basis == SAME
+    assert costs_of(tmp_path).of(timing("ddp", 4, 32)).basis == UNKNOWN
+
+
+def test_one_kind_says_nothing_of_another(tmp_path: Path) -> None:
+    write(tmp_path, timing("ddp", 2, 32), record_of(timing("ddp", 2, 32)))
+    costs = costs_of(tmp_path)
+    for cell in (CommunicationCell(Configuration("ddp", 2, 32), 1), CollectivesCell(2, 1)):
+        assert costs.of(cell).gpu_s is None
+
+
+def test_a_training_costs_by_its_epochs(tmp_path: Path) -> None:
+    short, long = (TrainingCell(name, 1, STUDY.arms[name]) for name in ("short", "long"))
+    write(tmp_path, short, record_of(short, seconds=60))
+    assert costs_of(tmp_path).of(long).gpu_s == 2 * 60 * 10 / 2
+
+
+@pytest.mark.parametrize(
+    ("values", "known"),
+    [
+        ({}, True),
+        ({"device": "cpu", "strategies": ["single", "ddp"]}, False),
+        ({"network": {"width": 8}}, False),
+        ({"dataset": {"source": "synthetic", "images": 256}, "batch_per_gpu": [32]}, False),
+        ({"precision": "bfloat16"}, True),  # another time, but of the same order
+    ],
+)
+def test_a_recorded_study_tells_where_this_one_knows_nothing(
+    tmp_path: Path, values: dict[str, Any], known: bool
+) -> None:
+    write(tmp_path / "recorded-x", timing("ddp", 2, 32), record_of(timing("ddp", 2, 32)))
+    other = Study({**VALUES, "training": {"arms": {}}, **values})
+    cost = costs_of(tmp_path / "none", other, [tmp_path / "empty", tmp_path / "recorded-x"]).of(timing("ddp", 2, 32))
+    assert cost.gpu_s == (2 * RECORD_S if known else None)
+    assert cost.basis == (f"the nearest configuration of {tmp_path / 'recorded-x'} (NVIDIA H200)" if known else UNKNOWN)
+
+
+def test_other_studies_are_read_only_where_this_one_knows_nothing(tmp_path: Path) -> None:
+    def never() -> Any:
+        raise AssertionError("read")
+        yield
+
+    write(tmp_path, timing("ddp", 2, 32), record_of(timing("ddp", 2, 32)))
+    assert Costs(STUDY, states_of(tmp_path), never()).of(timing("ddp", 2, 32, run=2)).basis == SAME
+    with pytest.raises(AssertionError, match="read"):
+        Costs(STUDY, states_of(tmp_path), never()).of(CollectivesCell(2, 1))
+
+
+def test_the_summary_adds_up(tmp_path: Path) -> None:
+    for batch in (32, 128):
+        write(tmp_path, timing("single", 1, batch), record_of(timing("single", 1, batch), seconds=3600 - 60))
+    states, planned = states_of(tmp_path), plan(STUDY)
+    lines = list(summary(STUDY, planned, states, costs_of(tmp_path)))
+    row = next(line for line in lines if line.startswith("timing")).split()
+    assert row[1:3] == ["2", "18"]
+    assert float(row[3]) == pytest.approx(2 * 3540 / 3600, rel=1e-2)
+    cells = [one.cell for one in states if one.state == "missing"]
+    gpu_s = sum(3540 * cell.gpus for cell in cells if isinstance(cell, TimingCell))
+    assert float(row[4]) == pytest.approx(gpu_s / 3600, rel=1e-2)
+    assert any(line.startswith(f"To be measured: {len(cells)} cells, at least ") for line in lines)
+    others = sum(not isinstance(cell, TimingCell) for cell in cells)
+    assert any(f"unknown for {others} cells: nothing like it was measured" in line for line in lines)
+    assert sum("capped" in line for line in lines) == len({item.reason for item in planned.not_run})
+
+
+def test_every_cell_has_a_line_and_so_has_what_is_not_run(tmp_path: Path) -> None:
+    planned = plan(STUDY)
+    lines = list(cell_lines(planned, states_of(tmp_path), costs_of(tmp_path)))
+    assert len(lines) == len(planned.all_cells) + len(planned.not_run)
+    assert lines[0].startswith(f"{planned.all_cells[0].path}  missing  ")
+    assert "ddp on 2 GPUs at batch 65536  capped  global batch 131072 > 50000 images: no full step" in lines
+
+
+def test_what_this_machine_has_too_few_gpus_for_is_not_run(tmp_path: Path) -> None:
+    few = Study({**VALUES, "gpus_available": 2})
+    lines = list(summary(few, plan(few), states_of(tmp_path, few), costs_of(tmp_path, few)))
+    assert "not run: 4 configurations: needs 4 GPUs, 2 here" in lines
+
+
+def test_ten_thousand_cells_take_seconds(tmp_path: Path) -> None:
+    large = Study({**VALUES, "runs": 1000, "communication": {"runs": 1}})
+    write(tmp_path, timing("single", 1, 32), record_of(timing("single", 1, 32)))
+    started = time.process_time()
+    states = states_of(tmp_path, large)
+    lines = [*summary(large, plan(large), states, costs_of(tmp_path, large))]
+    assert len(states) > 10_000
+    assert lines
+    assert time.process_time() - started < 10
+
+
+def printed(*arguments: object, folder: Path) -> str:
+    return must("plan", *arguments, folder=folder)
+
+
+def test_the_recorded_study_is_measured(root: Path) -> None:
+    text = printed("config/recorded.yaml", "--results", root / "results/recorded", folder=root)
+    study = Study.read(root / "config/recorded.yaml")
+    assert text.startswith(f"recorded: {len(plan(study).all_cells)} cells\n")
+    current = all(version.current == 1 for version in VERSIONS.values())
+    assert ("Nothing is to be measured." in text) == current
+    assert "unknown" not in text
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.startswith(("timing", "training"))}
+    assert int(rows["timing"][0]) + (0 if current else int(rows["timing"][1])) == 84
+
+
+@pytest.fixture
+def laptop(root: Path, tmp_path: Path) -> Callable[..., str]:
+    """`dpscale plan` of the laptop's study in an empty folder."""
+    return lambda *arguments: printed(root / "config/laptop.yaml", *arguments, folder=tmp_path)
+
+
+def test_a_laptop_study_that_was_never_run(laptop: Callable[..., str], root: Path) -> None:
+    text = laptop()
+    planned = plan(Study.read(root / "config/laptop.yaml"))
+    assert text.startswith(f"laptop: {len(planned.all_cells)} cells\n")
+    assert f"To be measured: {len(planned.all_cells)} cells, worker-hours unknown." in text
+    assert "not available: 3 configurations: DataParallel needs CUDA GPUs" in text
+    assert "run-1.json" not in text
+    assert f"{planned.all_cells[0].path}  missing" in laptop("--cells")
+
+
+def test_the_plan_of_a_bad_study_is_one_line(tmp_path: Path) -> None:
+    from command_line import dpscale
+
+    file = tmp_path / "bad.yaml"
+    file.write_text(yaml.safe_dump({**VALUES, "gpu": [1]}))
+    done = dpscale("plan", file)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert "did you mean gpus?" in done.stderr
