@@ -19,7 +19,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
         *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
         *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
         *("measurement_versions", "older_measurements"),
-        *("arm", "remedies", "without_remedies", "jobs", "first", "last"),
+        *("arm", "remedies", "without_remedies", "tuned_on", "recovered_status", "jobs", "first", "last"),
         *published_audits.TEXT_COLUMNS,
     ),
     str,
