@@ -233,6 +233,31 @@ def test_other_environments_are_never_compared(tables: dict[str, pd.DataFrame]) 
     assert arm(apart, "warm")["test_accuracy_gain"] == pytest.approx(0.20)
 
 
+def version_1(record: dict[str, Any]) -> dict[str, Any]:
+    """The record as version 1 of the measurement wrote it."""
+    since = ("warm_up_s", "seeds", "validation_checksum", "validation_loss", "validation_accuracy")
+    epochs = [{key: value for key, value in epoch.items() if key not in since} for epoch in record["epochs"]]
+    kept = {key: value for key, value in record.items() if key not in since}
+    settings = {key: value for key, value in record["settings"].items() if key != "validation_images"}
+    return {**kept, "measurement_version": 1, "settings": settings, "epochs": epochs}
+
+
+def test_records_of_version_1_are_shown_and_never_compared_with_newer_ones(tmp_path: Path) -> None:
+    one = study()
+    for cell, record in records(one).items():
+        write_record("training", tmp_path / cell.path, version_1(record) if cell.arm != "warm" else record)
+    collected = collect(tmp_path, plan(one).all_cells, one.settings)
+    assert not collected.rejected
+    tables = build_tables(one, collected)
+    versions = tables["environments"].set_index("measurement_versions")["older_measurements"]
+    assert versions.fillna("").to_dict() == {"training 1": "training 1", "training 2": ""}
+    assert arm(tables, "large")["test_accuracy_difference"] == pytest.approx(-0.21), "of one version"
+    warm = arm(tables, "warm")
+    assert warm["environment"] != arm(tables, "large")["environment"]
+    assert pd.isna(warm["test_accuracy_difference"]) and pd.isna(warm["test_accuracy_gain"])
+    assert pd.isna(warm["recovered"]) and pd.isna(warm["recovered_status"])
+
+
 def test_records_that_the_schema_allows_are_found_again(tmp_path: Path) -> None:
     one = study()
     found = records(one)
