@@ -334,7 +334,10 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
                 | {"without_remedies": "large"}
             ],
         ),
-        ["loss after the last epoch is then 1.500 [1.485, 1.515] with same, 0.02 [−0.04, 0.08] from that of large."],
+        [
+            "loss after the last epoch is then 1.500 [1.485, 1.515] with same, 0.02 [−0.04, 0.08] from that of large, ",
+            "from that of large, no difference with these seeds.",
+        ],
         tables(training_summary=[UNDECIDED]),
     ),
     (
@@ -356,6 +359,26 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
 def said(found: Finding | None) -> str:
     assert found is not None
     return found.sentence
+
+
+def test_statistics_that_are_not_the_same_workers_in_every_epoch_are_not_called_one_workers() -> None:
+    rows = [evidence_row("ddp", worker) for worker in range(4)]
+    other = [{**row, "epoch": 3, "statistics_kept": row["worker"] == 1} for row in rows]
+    none = [{**row, "statistics_kept": False} for row in rows]
+    for evidence, says in [
+        (rows + other, "of ddp not the same workers' are tested in every epoch"),
+        (none, "of ddp none is kept as it was"),
+    ]:
+        assert says in said(training_findings.statistics_of_workers(tables(training_evidence=evidence), GPU))
+
+
+def test_a_loss_that_the_same_order_changes_is_not_called_equal() -> None:
+    worse = {**UNDECIDED, **around("training_loss", 1.5), **around("training_loss_change", 0.02, 0.3)}
+    data = tables(
+        training_evidence=[evidence_row("ddp", 0, False)], training_summary=[{**worse, "without_remedies": "large"}]
+    )
+    sentence = said(training_findings.order_without_set_epoch(data, GPU))
+    assert sentence.endswith("from that of large.")
 
 
 def test_estimates_that_agree_are_said_to() -> None:

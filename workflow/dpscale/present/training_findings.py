@@ -75,7 +75,8 @@ def recipe_on_more_devices(tables: Tables, terms: Terms) -> Finding | None:
 
 def _carried_over(row: Row) -> str:
     names = ("training_accuracy_difference", "test_accuracy_difference")
-    less, more = (any(row[f"{name}{end}"] * sign > 0 for name in names) for end, sign in (("_high", -1), ("_low", 1)))
+    less = any(row[f"{name}_high"] < 0 for name in names)
+    more = any(row[f"{name}_low"] > 0 for name in names)
     if less:
         return "one less and one more beyond the seeds' spread" if more else "less beyond the seeds' spread"
     return "more beyond the seeds' spread" if more else "no difference with these seeds"
@@ -208,7 +209,7 @@ def order_without_set_epoch(tables: Tables, terms: Terms) -> Finding | None:
     if untold is None or not untold["repeated"]:
         return None
     sentence = (
-        f"Without set_epoch, every worker of ddp took the same images in the same order as in the epoch before, in "
+        "Without set_epoch, workers of ddp took the same images in the same order as in the epoch before in "
         f"{untold['repeated']:,} of {untold['orders']:,} orders"
     )
     if told is not None:
@@ -218,19 +219,25 @@ def order_without_set_epoch(tables: Tables, terms: Terms) -> Finding | None:
         )
     evidence = tables["training_evidence"].dropna(subset=["same_place"])
     rests_on = evidence[evidence["strategy"] == "ddp"]
-    return _of_evidence(f"{sentence}.{_loss_without_set_epoch(tables)}", rests_on)
+    return _of_evidence(f"{sentence}.{_loss_without_set_epoch(tables, terms)}", rests_on)
 
 
-def _loss_without_set_epoch(tables: Tables) -> str:
+def _loss_without_set_epoch(tables: Tables, terms: Terms) -> str:
     """What the same order in every epoch does to the loss, of arms that differ from another in that alone."""
     summary = tables["training_summary"].dropna(subset=["training_loss_change"])
     alone = summary[summary["remedies"] == "set_epoch off"]
     named = [
-        f"{words.estimate(row, 'training_loss')} with {row['arm']}, {words.estimate(row, 'training_loss_change')} from "
-        f"that of {row['without_remedies']}"
+        f"{words.estimate(row, 'training_loss')} with {row['arm']}{terms.environment(row)}, "
+        f"{words.estimate(row, 'training_loss_change')} from that of {row['without_remedies']}{_or_level(row)}"
         for row in words.rows(alone)
     ]
     return f" The training loss after the last epoch is then {'; '.join(named)}." if named else ""
+
+
+def _or_level(row: Row) -> str:
+    """Whether the interval of a change has zero in it."""
+    level = row["training_loss_change_low"] <= 0 <= row["training_loss_change_high"]
+    return ", no difference with these seeds" if level else ""
 
 
 def statistics_of_workers(tables: Tables, terms: Terms) -> Finding | None:
@@ -241,8 +248,9 @@ def statistics_of_workers(tables: Tables, terms: Terms) -> Finding | None:
     known = known.assign(shared=words.is_true(known["sync_batch_norm"]), kept=words.is_true(known["statistics_kept"]))
     parts = []
     for (strategy, shared), rows in known.groupby(["strategy", "shared"]):
-        kept = rows[rows["kept"]]["worker"]
-        which = "all workers are equal" if len(kept) == len(rows) else _kept(sorted(set(kept)), terms)
+        epochs = rows.groupby(["arm", "environment", "seed", "epoch"], dropna=False)
+        kept = {tuple(sorted(epoch[epoch["kept"]]["worker"])) for _, epoch in epochs}
+        which = "all workers are equal" if rows["kept"].all() else _kept(kept, terms)
         name = f"{strategy} with SyncBatchNorm" if shared else str(strategy)
         most = extreme(rows, "statistics_difference", largest=True)["statistics_difference"]
         apart = f"{words.figure(most, 2)} standard deviations apart at most"
@@ -263,7 +271,11 @@ def _of_evidence(sentence: str, rows: pd.DataFrame) -> Finding:
     return Finding(sentence, "training_evidence", len(rows), [str(arm) for arm in dict.fromkeys(rows["arm"])])
 
 
-def _kept(workers: list[int], terms: Terms) -> str:
+def _kept(found: set[tuple[int, ...]], terms: Terms) -> str:
+    """Whose statistics are tested, of what was found in each epoch."""
+    if len(found) > 1:
+        return "not the same workers' are tested in every epoch"
+    (workers,) = found
     named = words.listed([str(worker) for worker in workers])
     return (
         f"only those of {terms.device} {named} are tested, the others' are lost"
