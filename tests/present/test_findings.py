@@ -395,6 +395,15 @@ def test_a_recipe_may_carry_over(difference: float, spread: float, part: str) ->
     assert part in said(training_findings.recipe_on_more_devices(summary, GPU))
 
 
+def test_a_recipe_is_carried_over_only_by_arms_that_have_it() -> None:
+    searched = {**BASELINE, "remedies": "optimiser lars"}
+    other, same = more_gpus(-0.06, 0.1), {**more_gpus(-0.06, 0.1), "remedies": "optimiser lars"}
+    assert training_findings.recipe_on_more_devices(tables(training_summary=[searched, other]), GPU) is None
+    assert "more, ddp on 4 GPUs" in said(
+        training_findings.recipe_on_more_devices(tables(training_summary=[searched, same]), GPU)
+    )
+
+
 def test_a_recipe_may_cost_one_figure_and_help_the_other() -> None:
     mixed = {**more_gpus(-0.06, 0.1), **around("test_accuracy_difference", 0.02, 0.1)}
     sentence = said(training_findings.recipe_on_more_devices(tables(training_summary=[BASELINE, mixed]), GPU))

@@ -57,7 +57,7 @@ def recipe_on_more_devices(tables: Tables, terms: Terms) -> Finding | None:
             & (summary["epochs"] == baseline["epochs"])
             & (summary["batch_per_gpu"] == baseline["batch_per_gpu"])
             & (summary["gpus"] > baseline["gpus"])
-            & (summary["remedies"].isna() | (summary["remedies"] == ""))
+            & (summary["remedies"].fillna("") == (baseline["remedies"] if words.is_known(baseline["remedies"]) else ""))
         ]
         rows += [baseline, *words.rows(same)] if len(same) else []
         parts += [
