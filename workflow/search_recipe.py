@@ -1,5 +1,6 @@
 """Search for recipes: which arms deserve a place in a study.
 
+\b
     python workflow/search_recipe.py --dataset results/default/dataset --out trials.jsonl \\
         --global-batch 128 --global-batch 2048 --trials 32 --minutes 9 --processes 4
 
