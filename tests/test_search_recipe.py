@@ -77,9 +77,9 @@ def test_most_proposals_are_arms_that_a_study_takes() -> None:
 
 def test_every_batch_gets_equally_many_trials_in_turns(tmp_path: Path) -> None:
     out = tmp_path / "trials.jsonl"
-    assert to_do([128, 2048], 2, out) == [128, 2048, 128, 2048]
+    assert to_do([128, 2048], 2, out) == [(128, 0), (2048, 0), (128, 1), (2048, 1)]
     out.write_text("".join(json.dumps(trial({}, 0.5, batch)) + "\n" for batch in (128, 128, 2048)))
-    assert to_do([128, 2048], 3, out) == [2048, 128, 2048]
+    assert to_do([128, 2048], 3, out) == [(2048, 1), (128, 2), (2048, 2)]
     assert to_do([128], 2, out) == []
 
 
@@ -132,7 +132,7 @@ def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, dataset: 
     out = tmp_path / "found/trials.jsonl"
 
     def search(trials: int, minutes: float) -> str:
-        options = f"--global-batch 16 --global-batch 8 --minutes {minutes} --trials {trials}".split()
+        options = f"--global-batch 16 --global-batch 8 --minutes {minutes} --trials {trials} --processes 2".split()
         script: list[str | Path] = [sys.executable, root / "workflow/search_recipe.py", *options]
         done = subprocess.run(
             [*script, "--dataset", dataset, "--out", out], capture_output=True, text=True,
@@ -141,16 +141,22 @@ def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, dataset: 
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "Global batch 16: 1 of 1 trials" in search(1, 5)
+    assert "Global batch 16: 2 of 2 trials" in search(2, 5)
     first = read_trials(out)
-    assert [one["global_batch"] for one in first] == [16, 8]
+    assert sorted(one["global_batch"] for one in first) == [8, 8, 16, 16]
     assert all(one["diverged"] or len(one["validation_accuracy"]) == EPOCHS for one in first)
-    late = search(2, -1)
+    assert_new(first)
+    late = search(3, -1)
     assert "The time is over: the same command goes on." in late
     assert "b16-tuned:" in late
     assert read_trials(out) == first
-    search(2, 5)
-    *before, third, fourth = read_trials(out)
-    assert before == first
-    assert [third["global_batch"], fourth["global_batch"]] == [16, 8]
-    assert third["arm"] != first[0]["arm"]
+    search(3, 5)
+    assert read_trials(out)[:4] == first
+    assert sorted(one["global_batch"] for one in read_trials(out)[4:]) == [8, 16]
+    assert_new(read_trials(out))
+
+
+def assert_new(trials: list[dict[str, Any]]) -> None:
+    """No arm is tried twice at a batch, also where trials run at the same time."""
+    tried = [(one["global_batch"], json.dumps(one["arm"], sort_keys=True)) for one in trials]
+    assert len(set(tried)) == len(tried)

@@ -203,38 +203,40 @@ def take_gpu(gpus: "Queue[str]") -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = gpus.get()
 
 
-def try_next(global_batch: int, dataset: Path, out: Path, until: float) -> dict[str, Any] | None:
-    """One more trial of a global batch, given those that stand in `out`; None once the time is over."""
-    if time.time() > until:
-        return None
-    trials = read_trials(out, global_batch)
-    chance = random.Random(f"trial of {global_batch} after {len(trials)}, process {os.getpid()}")
-    while True:
+def try_next(place: tuple[int, int], dataset: Path, out: Path, until: float) -> None:
+    """Run one more trial, the n-th of a global batch, given those that stand in `out`, and write it there.
+
+    Nothing once the time is over.
+    """
+    global_batch, number = place
+    chance = random.Random(f"trial {number} of {global_batch}")  # trials that run at the same time draw differently
+    while time.time() <= until:
         try:
-            return train(propose(trials, chance), global_batch, dataset)
+            trial = train(propose(read_trials(out, global_batch), chance), global_batch, dataset)
         except StudyError:  # keys that contradict each other: the next proposal
             continue
+        with out.open("a") as lines:  # by this process, so that its next trial knows of it
+            lines.write(json.dumps(trial) + "\n")
+        print(f"{time.strftime('%H:%M:%S')} {scored(trial)} {describe(trial)}", flush=True)
+        return
 
 
-def to_do(global_batches: Sequence[int], wanted: int, out: Path) -> list[int]:
-    """The global batches of the trials that are missing, in turns: at any time all have equally many, or nearly."""
+def to_do(global_batches: Sequence[int], wanted: int, out: Path) -> list[tuple[int, int]]:
+    """The missing trials, as batch and number, in turns: at any time all batches have nearly equally many."""
     standing = {batch: len(read_trials(out, batch)) for batch in global_batches}
-    return [batch for number in range(wanted) for batch in global_batches if number >= standing[batch]]
+    return [(batch, number) for number in range(wanted) for batch in global_batches if number >= standing[batch]]
 
 
-def search(missing: Sequence[int], dataset: Path, out: Path, until: float, gpus: Sequence[str], processes: int) -> None:
-    """Run the `missing` trials until the time is over, several at a time, and write each down when it ends."""
+def search(
+    missing: Sequence[tuple[int, int]], dataset: Path, out: Path, until: float, gpus: Sequence[str], processes: int
+) -> None:
+    """Run the `missing` trials until the time is over, several at a time."""
     context = multiprocessing.get_context("spawn")
     places: Queue[str] = context.Queue()
     for number in range(processes):
         places.put(gpus[number % len(gpus)])
     with context.Pool(processes, initializer=take_gpu, initargs=(places,)) as pool:
-        next_trial = partial(try_next, dataset=dataset, out=out, until=until)
-        for trial in pool.imap_unordered(next_trial, missing):
-            if trial is not None:
-                with out.open("a") as lines:
-                    lines.write(json.dumps(trial) + "\n")
-                print(f"{time.strftime('%H:%M:%S')} {scored(trial)} {describe(trial)}", flush=True)
+        pool.map(partial(try_next, dataset=dataset, out=out, until=until), missing, chunksize=1)
 
 
 def scored(trial: dict[str, Any]) -> str:
