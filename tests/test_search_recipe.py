@@ -1,24 +1,32 @@
-"""The search for a recipe: what it proposes, and a search that is run and gone on with."""
+"""The search for a recipe: what it proposes, how it scores, and a search that is run and gone on with."""
 
+import json
+import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-import search_recipe
 from command_line import must
 from dpscale.errors import StudyError
 from dpscale.plan.study import Study
-from search_recipe import BEST, DRAWN, SPACE, OneOf, propose, read_trials
+from search_recipe import BEST, DRAWN, EPOCHS, SPACE, OneOf, as_arm, propose, read_trials, to_do, train
 
 
-def trial(arm: dict[str, Any], test_accuracy: float | None) -> dict[str, Any]:
-    return {"arm": arm, "diverged": test_accuracy is None, "test_accuracy": [test_accuracy]}
+def trial(arm: dict[str, Any], score: float | None, global_batch: int = 128) -> dict[str, Any]:
+    return {
+        "arm": arm, "global_batch": global_batch, "diverged": score is None, "validation_accuracy": [score],
+        "trial_s": 1.0,
+    }  # fmt: skip
 
 
 def is_valid(arm: dict[str, Any]) -> bool:
@@ -67,23 +75,88 @@ def test_most_proposals_are_arms_that_a_study_takes() -> None:
     assert sum(is_valid(one["arm"]) for one in trials) > 40
 
 
-@pytest.mark.processes
-def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From nothing with a real training, in processes of its own; then again, where trials stand already."""
-    dataset, out = tmp_path / "dataset", tmp_path / "found/trials.jsonl"
-    must("dataset", "--source", "synthetic", "--images", 32, "--out", dataset)
-    options = ["--global-batch", "16", "--dataset", str(dataset), "--minutes", "0.001", "--out", str(out)]
-    search: list[str | Path] = [sys.executable, str(root / "workflow/search_recipe.py"), *options]
-    done = subprocess.run(search, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    first = read_trials(out)
-    assert first
-    assert f"The best of {len(first)} trials:" in done.stdout
-    assert all(one["diverged"] or len(one["test_accuracy"]) == 5 for one in first)
+def test_every_batch_gets_equally_many_trials_in_turns(tmp_path: Path) -> None:
+    out = tmp_path / "trials.jsonl"
+    assert to_do([128, 2048], 2, out) == [(128, 0), (2048, 0), (128, 1), (2048, 1)]
+    out.write_text("".join(json.dumps(trial({}, 0.5, batch)) + "\n" for batch in (128, 128, 2048)))
+    assert to_do([128, 2048], 3, out) == [(2048, 1), (128, 2), (2048, 2)]
+    assert to_do([128], 2, out) == []
 
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr(search_recipe, "train", lambda arm, *_: trial(arm, 0.5))
-    search_recipe.search(0, "", 16, dataset, until=0, out=out)
-    *before, new = read_trials(out)
-    assert before == first
-    assert new["arm"] not in [one["arm"] for one in first]
+
+def test_trials_that_were_scored_on_test_images_are_refused(root: Path) -> None:
+    with pytest.raises(StudyError, match="scored on test images"):
+        read_trials(root / "results/recorded/recipe-search/search-2048.jsonl")
+
+
+def test_the_best_on_what_was_held_out_becomes_an_arm_that_a_study_takes() -> None:
+    """Whatever its test accuracy would be: trials have none."""
+    chance = random.Random(1)
+    trials = [trial(propose([], chance), None)]
+    while len(trials) < 9:
+        arm = propose(trials, chance)
+        trials += [trial(arm, len(trials) / 10)] if is_valid(arm) else []
+    (name, arm), *others = yaml.safe_load(as_arm(trials)).items()
+    assert (name, others) == ("b128-tuned", [])
+    assert arm["tuned"] == {"trials": 9, "chosen_on": "validation"}
+    assert arm.items() >= trials[-1]["arm"].items()
+    study = Study({"study": "s", "training": {"arms": {name: arm}}})
+    assert study.arms[name].learning_rate == trials[-1]["arm"]["learning_rate"]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dataset")
+    must("dataset", "--source", "synthetic", "--images", 32, "--out", folder)
+    return folder
+
+
+@pytest.mark.processes
+def test_a_trial_trains_on_nine_tenths_and_never_sees_a_test_image(dataset: Path, tmp_path: Path) -> None:
+    """It scores the same whatever the test images are, also where they cannot be taken for images at all."""
+    other = Path(shutil.copytree(dataset, tmp_path / "other"))
+    np.save(other / "test_images.npy", 255 - np.load(dataset / "test_images.npy"))
+    np.save(other / "test_labels.npy", np.load(dataset / "test_labels.npy")[::-1].copy())
+    arm = {"optimiser": "sgd", "learning_rate": 0.01}
+    threads = torch.get_num_threads()
+    first, second = (train(arm, 16, folder) for folder in (dataset, other))
+    torch.set_num_threads(threads)
+    assert {**first, "trial_s": 0} == {**second, "trial_s": 0}
+    assert first["held_out"]["images"] == 3
+    assert len(first["validation_accuracy"]) == EPOCHS
+    assert "test_accuracy" not in first
+
+
+@pytest.mark.processes
+def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, dataset: Path) -> None:
+    """From nothing with real trainings, in processes of its own; then again, where trials stand already."""
+    out = tmp_path / "found/trials.jsonl"
+
+    def search(trials: int, minutes: float) -> str:
+        options = f"--global-batch 16 --global-batch 8 --minutes {minutes} --trials {trials} --processes 2".split()
+        script: list[str | Path] = [sys.executable, root / "workflow/search_recipe.py", *options]
+        done = subprocess.run(
+            [*script, "--dataset", dataset, "--out", out], capture_output=True, text=True,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "Global batch 16: 2 of 2 trials" in search(2, 5)
+    first = read_trials(out)
+    assert sorted(one["global_batch"] for one in first) == [8, 8, 16, 16]
+    assert all(one["diverged"] or len(one["validation_accuracy"]) == EPOCHS for one in first)
+    assert_new(first)
+    late = search(3, -1)
+    assert "The time is over: the same command goes on." in late
+    assert "b16-tuned:" in late
+    assert read_trials(out) == first
+    search(3, 5)
+    assert read_trials(out)[:4] == first
+    assert sorted(one["global_batch"] for one in read_trials(out)[4:]) == [8, 16]
+    assert_new(read_trials(out))
+
+
+def assert_new(trials: list[dict[str, Any]]) -> None:
+    """No arm is tried twice at a batch, also where trials run at the same time."""
+    tried = [(one["global_batch"], json.dumps(one["arm"], sort_keys=True)) for one in trials]
+    assert len(set(tried)) == len(tried)

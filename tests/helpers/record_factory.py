@@ -308,6 +308,7 @@ def training_record(
             "training_loss": None if accuracy is None else 2 - accuracy,
             "training_accuracy": None if accuracy is None else accuracy + 0.01,
             "test_loss": None if accuracy is None else 2.1 - accuracy, "test_accuracy": accuracy,
+            "validation_loss": None, "validation_accuracy": None,
             "epoch_s": epoch_s, "images_per_s": arm.epoch_images / epoch_s, "gpu_s": epoch_s * arm.gpus,
             "energy_j": 500.0 * epoch_s * arm.gpus if arm.device == "cuda" else None,
             "orders": [
@@ -336,6 +337,9 @@ def training_record(
         "oom": None,
         "diverged": diverged,
         "continued_after_epochs": [],
+        "warm_up_s": [0.5],
+        "seeds": {"weights": cell.seed, "order": 2 * cell.seed, "crops": 2 * cell.seed + 1},
+        "validation_checksum": None,
         "step_loss": [None if accuracy is None else 2 - accuracy for accuracy in figures for _ in range(steps)],
         "epochs": [epoch(number, accuracy) for number, accuracy in enumerate(figures, 1)],
     }

@@ -11,6 +11,7 @@ from dpscale.plan.cells import TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import differences
+from dpscale.records.versions import VERSIONS
 from dpscale.scheduler import cluster
 from dpscale.schemas.settings import TrainingSettings
 
@@ -61,7 +62,8 @@ def test_what_an_arm_leaves_out_is_the_studys() -> None:
 def test_an_arms_record_depends_on_that_arm_alone() -> None:
     before = study({"a": SMALL, "b": LARGE})
     (cell, *_) = plan(before).training
-    record = {"measurement_version": 1, "cell": cell.coordinates, "settings": cell.settings.to_json()}
+    version = VERSIONS["training"].current
+    record = {"measurement_version": version, "cell": cell.coordinates, "settings": cell.settings.to_json()}
     assert differences(record, cell, before.settings) == []
     for changed in (
         study({"a": SMALL, "b": {**LARGE, "epochs": 9}, "c": SMALL}, {"seeds": 9, "target_accuracy": 0.5}),
@@ -129,6 +131,13 @@ def test_arms_that_cannot_be_trained_here_are_listed_with_the_reason() -> None:
             {"batch_growth_epochs": [1, 2], "batch_growth_factor": 5},
             "training.arms.a.batch_growth_epochs: grows the global batch to 51200, past the dataset's 50000 images",
         ),
+        ({"validation_images": 48_000}, "training.arms.a.validation_images: leaves 2000 images, no full step of 2048"),
+        (
+            {"validation_images": 45_000, "batch_growth_epochs": [1, 2]},
+            "training.arms.a.batch_growth_epochs: grows the global batch to 8192, past the dataset's 5000 images",
+        ),
+        ({"tuned": {"trials": 9}}, 'training.arms.a.tuned: "chosen_on" is a required property'),
+        ({"tuned": {"trials": 9, "chosen_on": "luck"}}, "training.arms.a.tuned.chosen_on: "),
         ({"batch_growth_factor": 4}, "training.arms.a.batch_growth_factor: the batch never grows"),
         ({"strategy": "dp", "sync_batch_norm": True}, "training.arms.a.sync_batch_norm: dp has no process group"),
     ],

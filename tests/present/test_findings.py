@@ -104,8 +104,18 @@ APART = estimated(2048, ablation_step_s=0.70, profiler_exposed_step_s=0.42)
 
 BASELINE = arm_row("small", 0.71, strategy="single", gpus=1, batch_per_gpu=128, global_batch=128, is_baseline=True)
 LARGE = arm_row("large", 0.50, **around("test_accuracy_difference", -0.21, 0.1))
-GAIN: dict[str, Any] = {**around("test_accuracy_gain", 0.19, 0.1), "given_back": 0.905, "remedies": "optimiser lars"}
-WARM = arm_row("warm", 0.70, remedies="warmup_epochs 1", given_back=0.952, **around("test_accuracy_gain", 0.20, 0.1))
+GAIN: dict[str, Any] = {
+    **around("test_accuracy_gain", 0.19, 0.1),
+    **around("recovered", 0.905, 0.1),
+    "recovered_status": "ok",
+    "remedies": "optimiser lars",
+}
+WARM = arm_row(
+    "warm", 0.70, remedies="warmup_epochs 1", recovered_status="ok", **around("recovered", 0.952, 0.1),
+    **around("test_accuracy_gain", 0.20, 0.1), **around("test_accuracy_difference", -0.01, 0.1),
+)  # fmt: skip
+TUNED: dict[str, Any] = {"tuned_trials": 80, "tuned_on": "test accuracy"}
+LEVEL = arm_row("good", 0.72, **GAIN, **TUNED, **around("test_accuracy_difference", 0.01, 3))
 UNDECIDED = arm_row("same", 0.505, remedies="set_epoch off", **around("test_accuracy_gain", 0.005, 3))
 HARMFUL = arm_row("bad", 0.40, remedies="learning_rate 6.4", **around("test_accuracy_gain", -0.1, 0.1))
 
@@ -265,7 +275,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         training_findings.large_batch_costs,
         tables(training_summary=[BASELINE, LARGE]),
         [
-            "the baseline small (global batch 128, 71.0 % [70.3, 71.7])",
+            "the baseline small (global batch 128, 71.0 % [70.3, 71.7]) test accuracy",
             "50.0 % [49.5, 50.5] with large at global batch 2,048, −21.0 points [−23.1, −18.9]",
         ],
         tables(training_summary=[BASELINE, arm_row("large", 0.705, **around("test_accuracy_difference", -0.005, 3))]),
@@ -275,20 +285,26 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(training_summary=[BASELINE, more_gpus(-0.06, 0.1)]),
         [
             "more, ddp on 4 GPUs, ends with training accuracy −6.0 points [−6.6, −5.4]",
-            "test accuracy −6 points [−18, 6] from those of small, less beyond the seeds' spread",
+            "test accuracy −6 points [−18, 6] from those of small, less beyond the seeds' spread.",
         ],
         tables(training_summary=[BASELINE, LARGE, {**more_gpus(-0.06, 0.1), "remedies": "optimiser lars"}]),
     ),
     (
-        training_findings.baseline_regained,
-        tables(training_summary=[BASELINE, LARGE, arm_row("good", 0.72, **GAIN)]),
-        ["72.0 % [71.3, 72.7] with good at global batch 2,048, the baseline 71.0 %"],
+        training_findings.against_the_baseline,
+        tables(training_summary=[BASELINE, LARGE, WARM, LEVEL]),
+        [
+            "below the baseline: good at global batch 2,048, 72.0 % [71.3, 72.7], is 1.0 points [−2.0, 4.0] from small",
+            "no difference with these seeds, tuned (80 trials, chosen on test accuracy) against an untuned small.",
+        ],
         tables(training_summary=[BASELINE, LARGE, WARM]),
     ),
     (
         training_findings.best_at_a_batch,
         tables(training_summary=[BASELINE, LARGE, WARM, arm_row("good", 0.69, **GAIN)]),
-        ["at 2,048 it is warm with 70.0 % [69.3, 70.7], which gives back 95.2 %"],
+        [
+            "at 2,048 it is warm, the highest of 2 arms, with 70.0 % [69.3, 70.7]",
+            "it recovers 95 % [86, 105] of the accuracy that the batch lost.",
+        ],
         tables(training_summary=[BASELINE, LARGE]),
     ),
     (
@@ -300,7 +316,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         training_findings.remedies_within_the_spread,
         tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
-        ["1 of 2 arms with remedies is not told", "same at global batch 2,048, 0.5 points [−1.0, 2.0]"],
+        ["1 of 2 arms with remedies is no different", "same at global batch 2,048, 0.5 points [−1.0, 2.0]"],
         tables(training_summary=[BASELINE, LARGE, WARM, HARMFUL]),
     ),
     (
@@ -308,6 +324,12 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(training_summary=[BASELINE, LARGE, HARMFUL]),
         ["1 of 1 arm with remedies is less accurate", "bad at global batch 2,048", "−10.0 points"],
         tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
+    ),
+    (
+        training_findings.comparisons_at_once,
+        tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
+        ["compared 2 times with the baseline and 2 times with the same arm without", "of 20 comparisons"],
+        tables(training_summary=[BASELINE]),
     ),
     (
         training_findings.divergence,
@@ -330,7 +352,10 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
                 | {"without_remedies": "large"}
             ],
         ),
-        ["loss after the last epoch is then 1.500 [1.485, 1.515] with same, 0.02 [−0.04, 0.08] from that of large."],
+        [
+            "loss after the last epoch is then 1.500 [1.485, 1.515] with same, 0.02 [−0.04, 0.08] from that of large, ",
+            "from that of large, no difference with these seeds.",
+        ],
         tables(training_summary=[UNDECIDED]),
     ),
     (
@@ -354,6 +379,26 @@ def said(found: Finding | None) -> str:
     return found.sentence
 
 
+def test_statistics_that_are_not_the_same_workers_in_every_epoch_are_not_called_one_workers() -> None:
+    rows = [evidence_row("ddp", worker) for worker in range(4)]
+    other = [{**row, "epoch": 3, "statistics_kept": row["worker"] == 1} for row in rows]
+    none = [{**row, "statistics_kept": False} for row in rows]
+    for evidence, says in [
+        (rows + other, "of ddp not the same workers' are tested in every epoch"),
+        (none, "of ddp none is kept as it was"),
+    ]:
+        assert says in said(training_findings.statistics_of_workers(tables(training_evidence=evidence), GPU))
+
+
+def test_a_loss_that_the_same_order_changes_is_not_called_equal() -> None:
+    worse = {**UNDECIDED, **around("training_loss", 1.5), **around("training_loss_change", 0.02, 0.3)}
+    data = tables(
+        training_evidence=[evidence_row("ddp", 0, False)], training_summary=[{**worse, "without_remedies": "large"}]
+    )
+    sentence = said(training_findings.order_without_set_epoch(data, GPU))
+    assert sentence.endswith("from that of large.")
+
+
 def test_estimates_that_agree_are_said_to() -> None:
     sentence = said(communication_findings.estimates_agree(tables(communication=[AGREEING]), GPU))
     assert "agree within their intervals or 15.0 % in all 1 configuration" in sentence
@@ -361,7 +406,7 @@ def test_estimates_that_agree_are_said_to() -> None:
 
 @pytest.mark.parametrize(
     ("difference", "spread", "part"),
-    [(-0.01, 3, "these seeds do not tell apart"), (0.06, 0.01, "more beyond the seeds' spread")],
+    [(-0.01, 3, "no difference with these seeds"), (0.06, 0.01, "more beyond the seeds' spread")],
 )
 def test_a_recipe_may_carry_over(difference: float, spread: float, part: str) -> None:
     summary = tables(training_summary=[BASELINE, more_gpus(difference, spread)])
@@ -380,6 +425,68 @@ def test_a_model_that_does_not_beat_unchanged_is_said_not_to(states: list[str], 
     rows = [scored(128, 0.02, states[0]), scored(512, -0.004, states[1])]
     sentence = said(communication_findings.forecast_scored(tables(forecast=rows), GPU))
     assert f"The step of 2 GPUs unchanged is off by up to 1.30 %. {expected}" in sentence
+
+
+def test_a_recipe_is_carried_over_only_by_arms_that_have_it() -> None:
+    searched = {**BASELINE, "remedies": "optimiser lars"}
+    other, same = more_gpus(-0.06, 0.1), {**more_gpus(-0.06, 0.1), "remedies": "optimiser lars"}
+    assert training_findings.recipe_on_more_devices(tables(training_summary=[searched, other]), GPU) is None
+    assert "more, ddp on 4 GPUs" in said(
+        training_findings.recipe_on_more_devices(tables(training_summary=[searched, same]), GPU)
+    )
+
+
+def test_a_recipe_may_cost_one_figure_and_help_the_other() -> None:
+    mixed = {**more_gpus(-0.06, 0.1), **around("test_accuracy_difference", 0.02, 0.1)}
+    sentence = said(training_findings.recipe_on_more_devices(tables(training_summary=[BASELINE, mixed]), GPU))
+    assert "one less and one more beyond the seeds' spread" in sentence
+
+
+@pytest.mark.parametrize(
+    ("difference", "says"), [(0.03, "more accurate beyond the seeds' spread"), (0.0, "no difference with these seeds")]
+)
+def test_an_arm_is_more_accurate_than_the_baseline_only_beyond_its_interval(difference: float, says: str) -> None:
+    arm = {**LEVEL, **around("test_accuracy_difference", difference, 0.1)} if difference else {
+        **LEVEL, "test_accuracy_difference": 0.0, "test_accuracy_difference_low": -0.01,
+        "test_accuracy_difference_high": 0.01,
+    }  # fmt: skip
+    assert says in said(training_findings.against_the_baseline(tables(training_summary=[BASELINE, arm]), GPU))
+
+
+def test_tuned_against_untuned_is_said_and_equals_are_not_called_so() -> None:
+    against_tuned = tables(training_summary=[{**BASELINE, **TUNED, "tuned_trials": 90}, LEVEL])
+    assert (
+        ", tuned (80 trials, chosen on test accuracy) against tuned (90 trials, chosen on test accuracy) small."
+        in said(training_findings.against_the_baseline(against_tuned, GPU))
+    )
+    untuned = {**LEVEL, "tuned_trials": None, "tuned_on": None}
+    assert "tuned" not in said(
+        training_findings.against_the_baseline(tables(training_summary=[BASELINE, untuned]), GPU)
+    )
+    helped = said(training_findings.remedies_that_help(tables(training_summary=[BASELINE, LARGE, LEVEL]), GPU))
+    assert "[17.1, 20.9], tuned (80 trials, chosen on test accuracy)." in helped
+
+
+def test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number() -> None:
+    row = {
+        **WARM,
+        "recovered": None,
+        "recovered_low": None,
+        "recovered_high": None,
+        "recovered_status": "not resolvable",
+    }
+    sentence = said(training_findings.best_at_a_batch(tables(training_summary=[BASELINE, LARGE, row]), GPU))
+    assert "with 70.0 % [69.3, 70.7]: what it recovers is not resolvable, since" in sentence
+    assert training_findings.against_the_baseline(tables(training_summary=[BASELINE, LARGE, row]), GPU) is None
+
+
+def test_arms_are_held_against_the_baseline_of_their_own_environment() -> None:
+    several = Terms(device="GPU", several_environments=True, synthetic=False)
+    other = [{**BASELINE, **around("test_accuracy", 0.9, 0.01), "environment": "B"}, {**LARGE, "environment": "B"}]
+    both = tables(training_summary=[BASELINE, *other], environments=[environment_row("A"), environment_row("B")])
+    sentence = said(training_findings.large_batch_costs(both, several))
+    assert "90.0 %" in sentence
+    assert "71.0 %" not in sentence
 
 
 def test_parts_and_forecasts_that_hold_are_said_to() -> None:

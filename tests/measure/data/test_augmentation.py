@@ -1,13 +1,16 @@
 """Augmentation on the device: the transforms of docs/method.md in distribution, the same whoever does it."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from torch.utils.data import DistributedSampler
 
-from dpscale.measure.data.augmentation import Crops, DeviceImages, normalised
+from dpscale.measure.data.augmentation import SEEDS_APART, STREAMS, Crops, DeviceImages, normalised, random_seed
 from dpscale.measure.data.batches import training_transforms
 
 CPU = torch.device("cpu")
@@ -71,6 +74,24 @@ def test_crops_are_fresh_every_epoch_and_seed_and_the_same_for_the_same() -> Non
     drawn = {key: Crops.draw(IMAGES, *key, CPU) for key in [(1, 0), (1, 1), (2, 0)]}
     assert len({str(crops.rows.tolist()) for crops in drawn.values()}) == 3
     assert torch.equal(drawn[1, 0].columns, Crops.draw(IMAGES, 1, 0, CPU).columns)
+
+
+def test_no_two_trainings_epochs_or_streams_draw_from_one_seed() -> None:
+    """Those of the first and the last seed, with as many epochs as there can be, and of the seeds beside them."""
+    seeds = [1, 2, 3, 2**15 - 2, 2**15 - 1]
+    ranges = sorted(random_seed(seed, what) for seed in seeds for what in STREAMS)
+    assert all(later - earlier >= SEEDS_APART for earlier, later in pairwise(ranges))
+    assert ranges[0] > 2**15, "weights are drawn with the seed itself"
+    assert ranges[-1] + SEEDS_APART <= 2**32, "torch's generator on the CPU takes no more bits"
+
+
+def test_crops_do_not_repeat_what_the_order_was_drawn_with() -> None:
+    sampler: DistributedSampler[int] = DistributedSampler(range(IMAGES), 1, 0, seed=random_seed(1, "order"))  # type: ignore[arg-type]
+    first_draws = torch.Generator().manual_seed(random_seed(1, "order"))
+    assert list(sampler) == torch.randperm(IMAGES, generator=first_draws).tolist()
+    with_orders_seed = torch.Generator().manual_seed(random_seed(1, "order"))
+    rows = torch.randint(0, 9, (2, IMAGES), generator=with_orders_seed)[0]
+    assert not torch.equal(Crops.draw(IMAGES, 1, 0, CPU).rows, rows)
 
 
 def test_images_that_are_not_augmented_are_as_they_were(pixels: np.ndarray) -> None:

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from command_line import dpscale, must
 from dpscale.errors import MeasurementError
+from dpscale.measure.data.augmentation import DeviceImages, random_seed
+from dpscale.measure.data.validation_split import checksum, split_images
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.worker.checkpoint import Checkpoint
-from dpscale.measure.worker.training import LOSS_DIGITS
+from dpscale.measure.worker.training import LOSS_DIGITS, Trained, TrainingWorker
 from dpscale.plan.study import Study
 from dpscale.records.files import read_record
 from signals import signals_as_they_were
@@ -157,6 +160,7 @@ def test_a_killed_training_goes_on_and_gives_the_same_figures_bit_for_bit(
     saved_after = len(torch.load(checkpoint, weights_only=True)["state"]["epochs"])
     assert saved_after < 3
     continued = trained(dataset, tmp_path / "seed-1.json", more=REMEDIES)
+    assert len(continued["warm_up_s"]) == 2, "each of the two processes starts cold"
     assert continued["continued_after_epochs"] == [saved_after]
     assert figures(continued) == figures(ddp)
 
@@ -198,6 +202,83 @@ def test_a_checkpoint_that_would_run_code_runs_none(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError, match="is no checkpoint, or damaged"):
         Checkpoint(path, {}, {}).read(torch.device("cpu"))
     assert not (tmp_path / "was here").exists()
+
+
+def started_cold(dataset: Path, folder: Path, warm: Record) -> Record:
+    """What workers come to that do the same as `warm` did, but for the warm-up."""
+    arm = warm["settings"]
+    job = {
+        "configuration": [arm["strategy"], arm["gpus"], arm["batch_per_gpu"]], "seed": warm["cell"]["seed"],
+        "arm": warm["cell"]["arm"], "settings": arm, "timeout_s": 60, "dataset": str(dataset),
+        "checkpoint": str(folder / "checkpoint"),
+    }  # fmt: skip
+    with signals_as_they_were(), helpers_for_workers(), Workers("cold_worker", job, arm["gpus"], 0) as workers:
+        return workers.outcome(60, end_with_parent=False)
+
+
+def test_warm_up_of_two_workers_leaves_no_trace_in_any_figure(dataset: Path, tmp_path: Path, ddp: Record) -> None:
+    """Bit for bit, with LARS, averaged weights, clipping and batch-norm statistics of each worker's own."""
+    cold = started_cold(dataset, tmp_path, ddp)
+    assert cold["warm_up_s"] == []
+    assert [seconds > 0 for seconds in ddp["warm_up_s"]] == [True]
+    assert figures(cold) == figures(ddp)
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "nesterov", "lamb --momentum 0"])
+def test_warm_up_leaves_no_trace_in_any_figure(
+    dataset: Path, tmp_path: Path, optimiser: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = f"--optimiser {optimiser} --learning-rate 0.02 --averaging-decay 0.8"
+
+    def once(name: str) -> Record:
+        return trained(dataset, tmp_path / name / "seed-1.json", "single", 1, 64, more=more)
+
+    warm = once("warm")
+    with monkeypatch.context() as patch:
+        patch.setattr(Trained, "restore", lambda *_: None)
+        assert figures(once("kept"))["step_loss"] != figures(warm)["step_loss"], "steps before the clock train"
+    monkeypatch.setattr(TrainingWorker, "_warm_up", lambda *_: None)
+    cold = once("cold")
+    assert (len(warm["warm_up_s"]), cold["warm_up_s"]) == (1, [])
+    assert figures(cold) == figures(warm)
+
+
+def test_a_record_names_what_was_drawn_with_which_seed(single: Record) -> None:
+    assert single["seeds"] == {"weights": 1, "order": random_seed(1, "order"), "crops": random_seed(1, "crops")}
+    assert len(set(single["seeds"].values())) == 3
+    assert single["validation_checksum"] is single["epochs"][0]["validation_accuracy"] is None
+
+
+def test_images_that_are_held_out_are_tested_and_never_trained_on(
+    dataset: Path, tmp_path: Path, single: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels, held_out = np.load(dataset / "train_labels.npy"), 57
+    trained_on, expected = split_images(labels, held_out)
+    seen: dict[str, DeviceImages] = {}
+    read_images = TrainingWorker.read_images
+
+    def noted(worker: TrainingWorker) -> dict[str, DeviceImages]:
+        seen.update(read_images(worker))
+        return seen
+
+    monkeypatch.setattr(TrainingWorker, "read_images", noted)
+    more = f"--validation-images {held_out}"
+    record = trained(dataset, tmp_path / "seed-1.json", "single", 1, 64, more=more)
+    assert seen["training"].labels.tolist() == labels[trained_on].tolist()
+    assert seen["validation"].labels.tolist() == labels[expected].tolist()
+    pixels = np.load(dataset / "train_images.npy")[expected]
+    assert np.array_equal(seen["validation"].plain(slice(0, held_out)).numpy(), pixels.transpose(0, 3, 1, 2))
+    assert record["validation_checksum"] == checksum(expected)
+    assert [epoch["steps"] for epoch in record["epochs"]] == [4, 4, 4]  # of 200 images
+    for epoch in record["epochs"]:
+        for name, images in (("validation", held_out), ("training", 200)):
+            right = epoch[f"{name}_accuracy"] * images
+            assert right == pytest.approx(round(right), abs=1e-9)
+        assert epoch["validation_loss"] > 0
+        assert epoch["images_per_s"] == pytest.approx(200 / epoch["epoch_s"])
+    other = trained(dataset, tmp_path / "other" / "seed-2.json", "single", 1, 64, more=f"{more} --seed 2")
+    assert other["validation_checksum"] == record["validation_checksum"]
+    assert record["step_loss"][0] != single["step_loss"][0]
 
 
 def test_divergence_is_a_result_and_ends_the_training_early(dataset: Path, tmp_path: Path) -> None:

@@ -177,6 +177,11 @@ CLAIMS: Mapping[str, Claim] = {
         lambda row: row["test_accuracy_gain_low"] <= 0 <= row["test_accuracy_gain_high"],
     ),
     "a remedy harms": Claim("training_summary", _remedied, lambda row: row["test_accuracy_gain_high"] < 0),
+    "an arm differs from the baseline": Claim(
+        "training_summary",
+        lambda row: has_interval(row, "test_accuracy_difference"),
+        lambda row: row["test_accuracy_difference_low"] > 0 or row["test_accuracy_difference_high"] < 0,
+    ),
     "an arm diverged": Claim("training_summary", _every, lambda row: row["status"] == "diverged"),
     "few seeds": Claim(
         "training_summary",

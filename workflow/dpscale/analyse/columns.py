@@ -21,7 +21,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
         *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
         *("measurement_versions", "older_measurements", "variables", "ranges", "outliers"),
         *("block", "baseline", "has_drifted", "is_outlier", "profiler", "rung", "adds"),
-        *("arm", "remedies", "without_remedies", "jobs", "first", "last"),
+        *("arm", "remedies", "without_remedies", "tuned_on", "recovered_status", "jobs", "first", "last"),
         *published_audits.TEXT_COLUMNS,
     ),
     str,

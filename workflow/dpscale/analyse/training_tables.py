@@ -1,5 +1,6 @@
 """The tables of training: every epoch of every arm, what each comes to, and the evidence on order and batch-norm."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.analyse.points import NO_RECORD, STATES_BY_WEIGHT, Row, why_missing
-from dpscale.formulas.statistics import SmallSample, mean_with_t_interval, welch_difference
+from dpscale.formulas.recovery import recovered_share
+from dpscale.formulas.statistics import SmallSample, mean_with_t_interval, paired_difference, welch_difference
 from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
@@ -17,9 +20,13 @@ from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.schemas.settings import TrainingSettings, arm_schemas
 
+# What a recipe was chosen on, by the word of the study file.
+CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
 FIGURES = ("training_loss", "training_accuracy", "test_loss", "test_accuracy")
 # What an arm is, before any remedy.
-PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs")
+PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images")
+# Arms of these equal keys and of one seed share weights, order and crops.
+SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
 
 
 @dataclass(frozen=True)
@@ -41,9 +48,24 @@ class ArmResults:
         """Whether every seed came to its last epoch: a mean over the others alone would be too good."""
         return len(self.finished) == len(self.records)
 
-    def last(self, figure: str) -> list[float]:
-        """A figure after the last epoch, of every seed. Empty unless the arm is complete."""
-        return [record["epochs"][-1][figure] for record in self.finished] if self.is_complete else []
+    def last(self, figure: str, seeds: Sequence[int] | None = None) -> list[float]:
+        """A figure after the last epoch, of every seed, or of some `seeds` in their order. Empty unless the arm is
+        complete."""
+        if not self.is_complete:
+            return []
+        of_seed = {record["cell"]["seed"]: record["epochs"][-1][figure] for record in self.finished}
+        return [of_seed[seed] for seed in (of_seed if seeds is None else seeds)]
+
+    def pairs_with(self, other: "ArmResults") -> list[int]:
+        """The seeds by which two arms are compared pair by pair; empty where all their seeds are compared.
+
+        Those that both have: at equal GPUs and batch, and where these are most of the seeds of each. Leaving out most
+        of an arm's seeds would cost more than pairs gain.
+        """
+        mine, others = ({record["cell"]["seed"] for record in one.finished} for one in (self, other))
+        alike = all(getattr(self.settings, key) == getattr(other.settings, key) for key in SHARED_BY_SEED)
+        both = sorted(mine & others)
+        return both if alike and len(both) >= 2 and 2 * len(both) > max(len(mine), len(others)) else []
 
     @property
     def keys(self) -> Row:
@@ -119,7 +141,7 @@ def summary_rows(study: Study, collected: Collected, results: Results) -> Iterat
                 state, reason = not_run[name].state, not_run[name].reason
             else:
                 _, state, reason = min(states, key=lambda one: (STATES_BY_WEIGHT.index(one[1]), one[2] == NO_RECORD))
-            row = {**_place(name, settings), "remedies": remedies_of(study, name), "seeds": 0}
+            row = {**_place(name, settings), **_recipe(study, name), "seeds": 0}
             yield {**row, "status": state, "reason": reason}
 
 
@@ -133,7 +155,7 @@ def _summary_row(study: Study, one: ArmResults, results: Results, missing: Seque
     ]
     row = {
         **one.keys,
-        "remedies": remedies_of(study, one.arm),
+        **_recipe(study, one.arm),
         "is_baseline": one.arm == study["training"]["baseline"],
         "status": "oom" if too_large else "diverged" if diverged else "ok",
         "reason": "; ".join(reasons),
@@ -154,26 +176,40 @@ def _comparisons(study: Study, one: ArmResults, results: Results) -> Row:
     """Against the baseline, and against the arm without remedies of the same place, in the same environment."""
     row: Row = {}
     baseline = results.get((study["training"]["baseline"], one.environment))
-    compared_with_baseline = baseline is not None and baseline.arm != one.arm and baseline.is_complete
-    if baseline is not None and compared_with_baseline:
+    if baseline is not None and (baseline.arm == one.arm or not baseline.is_complete):
+        baseline = None
+    if baseline is not None:
+        row["difference_pairs"] = len(one.pairs_with(baseline))
         for figure in ("training_loss", "training_accuracy", "test_accuracy"):
-            row |= _columns(f"{figure}_difference", welch_difference(one.last(figure), baseline.last(figure)))
+            row |= _columns(f"{figure}_difference", difference_of_arms(one, baseline, figure))
     plain = _without_remedies(study, one, results)
     if plain is None or not plain.is_complete:
         return row
-    gain, change = (
-        welch_difference(one.last(figure), plain.last(figure)) for figure in ("test_accuracy", "training_loss")
-    )
     row |= {
         "without_remedies": plain.arm,
-        **_columns("test_accuracy_gain", gain),
-        **_columns("training_loss_change", change),
+        "gain_pairs": len(one.pairs_with(plain)),
+        **_columns("test_accuracy_gain", difference_of_arms(one, plain, "test_accuracy")),
+        **_columns("training_loss_change", difference_of_arms(one, plain, "training_loss")),
     }
-    if baseline is not None and compared_with_baseline:
-        lost = float(np.mean(baseline.last("test_accuracy")) - np.mean(plain.last("test_accuracy")))
-        if lost > 0:
-            row["given_back"] = gain.value / lost
+    if baseline is not None and baseline.arm != plain.arm:
+        recovered = _recovered(one, plain, baseline)
+        row |= _columns("recovered", recovered)
+        row["recovered_status"] = NOT_RESOLVABLE if math.isnan(recovered.value) else "ok"
     return row
+
+
+def difference_of_arms(one: ArmResults, other: ArmResults, figure: str) -> SmallSample:
+    """The mean of a figure after the last epoch less the other arm's: of pairs where there are any, or Welch's."""
+    if seeds := one.pairs_with(other):
+        return paired_difference(one.last(figure, seeds), other.last(figure, seeds))
+    return welch_difference(one.last(figure), other.last(figure))
+
+
+def _recovered(one: ArmResults, plain: ArmResults, baseline: ArmResults) -> SmallSample:
+    """The share of the test accuracy that the batch lost against the baseline, and that the remedies give back."""
+    seeds = one.pairs_with(plain) or None
+    remedied, without = (arm.last("test_accuracy", seeds) for arm in (one, plain))
+    return recovered_share(remedied, without, baseline.last("test_accuracy"), paired=seeds is not None)
 
 
 def _without_remedies(study: Study, one: ArmResults, results: Results) -> ArmResults | None:
@@ -186,6 +222,13 @@ def _without_remedies(study: Study, one: ArmResults, results: Results) -> ArmRes
         if same_place and other.environment == one.environment and not remedies_of(study, other.arm):
             return other
     return None
+
+
+def _recipe(study: Study, arm: str) -> Row:
+    """What an arm changes, and how that was found: the trials of the search, and what it chose by."""
+    tuned = study["training"]["arms"][arm].get("tuned")
+    found = {"tuned_trials": tuned["trials"], "tuned_on": CHOSEN_ON[tuned["chosen_on"]]} if tuned else {}
+    return {"remedies": remedies_of(study, arm), **found}
 
 
 def remedies_of(study: Study, arm: str) -> str:

@@ -24,6 +24,11 @@ def arm_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
     row = strategy(arm.strategy)
     if not row.allows(arm.gpus):
         yield "gpus", f"{arm.gpus} does not go with {arm.strategy}, which has {row.gpus_allowed}"
+    if arm.validation_images and arm.global_batch > arm.training_images:
+        yield (
+            "validation_images",
+            f"leaves {arm.training_images} images, no full step of {arm.global_batch}",
+        )
     yield from _schedule_contradictions(arm)
     yield from _optimiser_contradictions(arm)
     yield from _growth_contradictions(arm)
@@ -55,10 +60,10 @@ def _growth_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
         yield "batch_growth_epochs", "must be in ascending order"
     if any(epoch >= arm.epochs for epoch in arm.batch_growth_epochs):
         yield "batch_growth_epochs", f"must lie before the end of the training, {arm.epochs} epochs"
-    if arm.batch_growth_epochs and arm.last_global_batch > arm.epoch_images:
+    if arm.batch_growth_epochs and arm.last_global_batch > arm.training_images:
         yield (
             "batch_growth_epochs",
-            f"grows the global batch to {arm.last_global_batch}, past the dataset's {arm.epoch_images} images",
+            f"grows the global batch to {arm.last_global_batch}, past the dataset's {arm.training_images} images",
         )
 
 

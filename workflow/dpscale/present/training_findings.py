@@ -1,7 +1,8 @@
-"""What the data say of training with large batches: what it costs, which remedies give it back, what workers share.
+"""What the data say of training with large batches: what it costs, which remedies recover it, what workers share.
 
-As in `findings`. A difference counts where Welch's 95 % interval over seeds carries it: it is then larger than the
-seeds' spread explains.
+As in `findings`. A difference counts where its 95 % interval over seeds carries it: it is then larger than the seeds'
+spread explains. A recipe that was searched is called tuned, and what it is compared with is called untuned where no
+recipe was searched for that.
 """
 
 import re
@@ -9,29 +10,40 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import words
-from dpscale.present.finding import Finding, count, extreme, holding, percent, with_interval, with_unit
+from dpscale.present.finding import Finding, asked, count, extreme, holding, percent, with_interval, with_unit
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import POINTS
 
 
 def large_batch_costs(tables: Tables, terms: Terms) -> Finding | None:
-    """Arms without remedies whose test accuracy lies wholly below the baseline's."""
+    """Arms of a larger batch without remedies whose test accuracy lies wholly below the baseline's."""
     plain = with_interval(_on_photographs(tables, terms), "test_accuracy_difference")
     plain = plain[plain["remedies"].isna() | (plain["remedies"] == "")]
-    worse = plain[plain["test_accuracy_difference_high"] < 0]
-    if worse.empty:
+    parts: list[str] = []
+    rows: list[Row] = []
+    for baseline in words.rows(words.ok(_baselines(tables))):
+        worse = plain[
+            (plain["environment"] == baseline["environment"])
+            & (plain["global_batch"] > baseline["global_batch"])
+            & (plain["test_accuracy_difference_high"] < 0)
+        ]
+        if worse.empty:
+            continue
+        named = "; ".join(
+            f"{_accuracy(row)} with {_arm(row, terms)}, {_points(row, 'test_accuracy_difference')}"
+            f"{_tuning(row, baseline)}"
+            for row in words.rows(worse.sort_values(["global_batch", "arm"]))
+        )
+        rows += [baseline, *words.rows(worse)]
+        parts.append(
+            f"against the baseline {baseline['arm']} (global batch {int(baseline['global_batch']):,}, "
+            f"{_accuracy(baseline)}) test accuracy after the last epoch is {named}"
+        )
+    if not parts:
         return None
-    named = "; ".join(
-        f"{_accuracy(row)} with {_arm(row, terms)}, {_points(row, 'test_accuracy_difference')}"
-        for row in words.rows(worse.sort_values(["global_batch", "arm"]))
-    )
-    baseline = _baseline(tables)
-    return _of_arms(
-        f"A large batch without a remedy loses accuracy against the baseline {baseline['arm']} (global batch "
-        f"{int(baseline['global_batch']):,}, {_accuracy(baseline)}): test accuracy after the last epoch is {named}.",
-        [baseline, *words.rows(worse)],
-    )
+    return _of_arms(f"A larger batch without a remedy loses accuracy: {'; '.join(parts)}.", rows)
 
 
 def recipe_on_more_devices(tables: Tables, terms: Terms) -> Finding | None:
@@ -45,7 +57,7 @@ def recipe_on_more_devices(tables: Tables, terms: Terms) -> Finding | None:
             & (summary["epochs"] == baseline["epochs"])
             & (summary["batch_per_gpu"] == baseline["batch_per_gpu"])
             & (summary["gpus"] > baseline["gpus"])
-            & (summary["remedies"].isna() | (summary["remedies"] == ""))
+            & (summary["remedies"].fillna("") == (baseline["remedies"] if words.is_known(baseline["remedies"]) else ""))
         ]
         rows += [baseline, *words.rows(same)] if len(same) else []
         parts += [
@@ -63,11 +75,11 @@ def recipe_on_more_devices(tables: Tables, terms: Terms) -> Finding | None:
 
 def _carried_over(row: Row) -> str:
     names = ("training_accuracy_difference", "test_accuracy_difference")
-    if any(row[f"{name}_high"] < 0 for name in names):
-        return "less beyond the seeds' spread: it does not carry over"
-    if any(row[f"{name}_low"] > 0 for name in names):
-        return "more beyond the seeds' spread"
-    return "which these seeds do not tell apart"
+    less = any(row[f"{name}_high"] < 0 for name in names)
+    more = any(row[f"{name}_low"] > 0 for name in names)
+    if less:
+        return "one less and one more beyond the seeds' spread" if more else "less beyond the seeds' spread"
+    return "more beyond the seeds' spread" if more else "no difference with these seeds"
 
 
 def remedies_that_help(tables: Tables, terms: Terms) -> Finding | None:
@@ -77,7 +89,7 @@ def remedies_that_help(tables: Tables, terms: Terms) -> Finding | None:
 
 def remedies_within_the_spread(tables: Tables, terms: Terms) -> Finding | None:
     """Arms that cannot be told from the same arm without remedies."""
-    return _remedies("a remedy shows no difference", "not told from those without by these seeds", tables, terms)
+    return _remedies("a remedy shows no difference", "no different from those without, with these seeds", tables, terms)
 
 
 def remedies_that_harm(tables: Tables, terms: Terms) -> Finding | None:
@@ -96,38 +108,85 @@ def _remedies(claim: str, outcome: str, tables: Tables, terms: Terms) -> Finding
     return _of_arms(sentence, arms)
 
 
-def baseline_regained(tables: Tables, terms: Terms) -> Finding | None:
-    """Arms with remedies, at a global batch that loses accuracy without, that have at least the baseline's mean."""
-    summary = words.ok(_on_photographs(tables, terms))
+def against_the_baseline(tables: Tables, terms: Terms) -> Finding | None:
+    """Where a batch loses accuracy without remedies: the arms with remedies that do not lie below the baseline."""
+    summary = words.ok(with_interval(_on_photographs(tables, terms), "test_accuracy_difference"))
     parts: list[str] = []
     rows: list[Row] = []
     for baseline in words.rows(words.ok(_baselines(tables))):
         rivals = summary[
             (summary["environment"] == baseline["environment"])
-            & summary["given_back"].notna()
-            & (summary["test_accuracy"] >= baseline["test_accuracy"])
+            & summary["recovered"].notna()
+            & (summary["test_accuracy_difference_high"] >= 0)
         ]
-        regained = words.rows(rivals.sort_values(["global_batch", "test_accuracy"], ascending=[True, False]))
-        rows += [baseline, *regained] if regained else []
-        parts += [f"{_accuracy(row)} with {_arm(row, terms)}, the baseline {_accuracy(baseline)}" for row in regained]
+        level = words.rows(rivals.sort_values(["global_batch", "test_accuracy"], ascending=[True, False]))
+        rows += [baseline, *level] if level else []
+        parts += [
+            f"{_arm(row, terms)}, {_accuracy(row)}, is {_points(row, 'test_accuracy_difference')} from "
+            f"{baseline['arm']} ({_accuracy(baseline)}), {_above_or_level(row)}{_tuning(row, baseline)}"
+            for row in level
+        ]
     if not parts:
         return None
-    return _of_arms(f"The baseline's mean test accuracy is regained at a larger batch: {'; '.join(parts)}.", rows)
+    return _of_arms(f"Arms with remedies that do not end below the baseline: {'; '.join(parts)}.", rows)
+
+
+def _above_or_level(row: Row) -> str:
+    above = row["test_accuracy_difference_low"] > 0
+    return "more accurate beyond the seeds' spread" if above else "no difference with these seeds"
 
 
 def best_at_a_batch(tables: Tables, terms: Terms) -> Finding | None:
-    """The most accurate arm at every global batch that has arms with and without remedies."""
-    compared = _on_photographs(tables, terms).dropna(subset=["test_accuracy", "given_back"])
+    """The highest mean of the arms with remedies at every global batch, and what it recovers of what the batch lost."""
+    compared = words.ok(_on_photographs(tables, terms)).dropna(subset=["test_accuracy"])
     parts: list[str] = []
     rows: list[Row] = []
-    for batch in sorted(set(compared["global_batch"])):
-        best = extreme(compared[compared["global_batch"] == batch], "test_accuracy", largest=True)
-        rows.append(best)
-        parts.append(
-            f"at {batch:,} it is {best['arm']} with {_accuracy(best)}, which gives back "
-            f"{percent(best['given_back'])} of what the batch lost"
-        )
-    return _of_arms(f"The best arm of a global batch: {'; '.join(parts)}.", rows) if parts else None
+    for baseline in words.rows(words.ok(_baselines(tables))):
+        known = compared[(compared["environment"] == baseline["environment"]) & compared["recovered_status"].notna()]
+        for batch, arms in known.groupby("global_batch"):
+            best = extreme(arms, "test_accuracy", largest=True)
+            rows.append(best)
+            parts.append(
+                f"at {int(batch):,} it is {best['arm']}{terms.environment(best)}, the highest of "
+                f"{words.plural(len(arms), 'arm')}, with {_accuracy(best)}: {_recovery(best, baseline)}"
+            )
+    return _of_arms(f"The best mean of a global batch with remedies: {'; '.join(parts)}.", rows) if parts else None
+
+
+def _recovery(row: Row, baseline: Row) -> str:
+    """What it recovers, with its interval, or that nobody can tell."""
+    if not words.is_known(row["recovered"]):
+        return f"what it recovers is {NOT_RESOLVABLE}, since what the batch lost is not told from zero"
+    return f"it recovers {with_unit(row, 'recovered')} of the accuracy that the batch lost{_tuning(row, baseline)}"
+
+
+def _tuning(row: Row, other: Row) -> str:
+    """`, tuned (80 trials, chosen on test accuracy) against an untuned b128`; nothing where neither was searched."""
+    mine, others = _search_of(row), _search_of(other)
+    if not mine and not others:
+        return ""
+    return f", {mine or 'untuned'} against {others or 'an untuned'} {other['arm']}"
+
+
+def _search_of(row: Row) -> str:
+    if not words.is_known(row["tuned_trials"]):
+        return ""
+    return f"tuned ({words.plural(int(row['tuned_trials']), 'trial')}, chosen on {row['tuned_on']})"
+
+
+def comparisons_at_once(tables: Tables, terms: Terms) -> Finding | None:
+    """How many differences between arms are tested: some of many look real by chance."""
+    claims = {"an arm differs from the baseline": "with the baseline", "a remedy helps": "with the same arm without"}
+    counted = {against: count(tables, claim).of for claim, against in claims.items()}
+    if terms.synthetic or not any(counted.values()):
+        return None
+    named = " and ".join(f"{words.plural(number, 'time')} {against}" for against, number in counted.items())
+    rows = [row for claim in claims for row in asked(tables, claim)]
+    return _of_arms(
+        f"Test accuracy of arms is compared {named}, each time with a 95 % interval of its own: of 20 comparisons of "
+        "arms that are equal, one is expected to show a difference.",
+        list({(row["arm"], row["environment"]): row for row in rows}.values()),
+    )
 
 
 def divergence(tables: Tables, terms: Terms) -> Finding | None:
@@ -150,7 +209,7 @@ def order_without_set_epoch(tables: Tables, terms: Terms) -> Finding | None:
     if untold is None or not untold["repeated"]:
         return None
     sentence = (
-        f"Without set_epoch, every worker of ddp took the same images in the same order as in the epoch before, in "
+        "Without set_epoch, workers of ddp took the same images in the same order as in the epoch before in "
         f"{untold['repeated']:,} of {untold['orders']:,} orders"
     )
     if told is not None:
@@ -160,19 +219,25 @@ def order_without_set_epoch(tables: Tables, terms: Terms) -> Finding | None:
         )
     evidence = tables["training_evidence"].dropna(subset=["same_place"])
     rests_on = evidence[evidence["strategy"] == "ddp"]
-    return _of_evidence(f"{sentence}.{_loss_without_set_epoch(tables)}", rests_on)
+    return _of_evidence(f"{sentence}.{_loss_without_set_epoch(tables, terms)}", rests_on)
 
 
-def _loss_without_set_epoch(tables: Tables) -> str:
+def _loss_without_set_epoch(tables: Tables, terms: Terms) -> str:
     """What the same order in every epoch does to the loss, of arms that differ from another in that alone."""
     summary = tables["training_summary"].dropna(subset=["training_loss_change"])
     alone = summary[summary["remedies"] == "set_epoch off"]
     named = [
-        f"{words.estimate(row, 'training_loss')} with {row['arm']}, {words.estimate(row, 'training_loss_change')} from "
-        f"that of {row['without_remedies']}"
+        f"{words.estimate(row, 'training_loss')} with {row['arm']}{terms.environment(row)}, "
+        f"{words.estimate(row, 'training_loss_change')} from that of {row['without_remedies']}{_or_level(row)}"
         for row in words.rows(alone)
     ]
     return f" The training loss after the last epoch is then {'; '.join(named)}." if named else ""
+
+
+def _or_level(row: Row) -> str:
+    """Whether the interval of a change has zero in it."""
+    level = row["training_loss_change_low"] <= 0 <= row["training_loss_change_high"]
+    return ", no difference with these seeds" if level else ""
 
 
 def statistics_of_workers(tables: Tables, terms: Terms) -> Finding | None:
@@ -183,8 +248,9 @@ def statistics_of_workers(tables: Tables, terms: Terms) -> Finding | None:
     known = known.assign(shared=words.is_true(known["sync_batch_norm"]), kept=words.is_true(known["statistics_kept"]))
     parts = []
     for (strategy, shared), rows in known.groupby(["strategy", "shared"]):
-        kept = rows[rows["kept"]]["worker"]
-        which = "all workers are equal" if len(kept) == len(rows) else _kept(sorted(set(kept)), terms)
+        epochs = rows.groupby(["arm", "environment", "seed", "epoch"], dropna=False)
+        kept = {tuple(sorted(epoch[epoch["kept"]]["worker"])) for _, epoch in epochs}
+        which = "all workers are equal" if rows["kept"].all() else _kept(kept, terms)
         name = f"{strategy} with SyncBatchNorm" if shared else str(strategy)
         most = extreme(rows, "statistics_difference", largest=True)["statistics_difference"]
         apart = f"{words.figure(most, 2)} standard deviations apart at most"
@@ -205,7 +271,11 @@ def _of_evidence(sentence: str, rows: pd.DataFrame) -> Finding:
     return Finding(sentence, "training_evidence", len(rows), [str(arm) for arm in dict.fromkeys(rows["arm"])])
 
 
-def _kept(workers: list[int], terms: Terms) -> str:
+def _kept(found: set[tuple[int, ...]], terms: Terms) -> str:
+    """Whose statistics are tested, of what was found in each epoch."""
+    if len(found) > 1:
+        return "not the same workers' are tested in every epoch"
+    (workers,) = found
     named = words.listed([str(worker) for worker in workers])
     return (
         f"only those of {terms.device} {named} are tested, the others' are lost"
@@ -230,14 +300,15 @@ def _baselines(tables: Tables) -> pd.DataFrame:
     return summary[_is_baseline(summary)]
 
 
-def _baseline(tables: Tables) -> Row:
-    return words.rows(_baselines(tables))[0]
-
-
 def _gains(arms: Sequence[Row], terms: Terms) -> str:
     ordered = sorted(arms, key=lambda row: row["test_accuracy_gain"], reverse=True)
     ordered.sort(key=lambda row: row["global_batch"])
-    return "; ".join(f"{_arm(row, terms)}, {_points(row, 'test_accuracy_gain')}" for row in ordered)
+    return "; ".join(f"{_arm(row, terms)}, {_points(row, 'test_accuracy_gain')}{_searched(row)}" for row in ordered)
+
+
+def _searched(row: Row) -> str:
+    """`, tuned (80 trials, chosen on test accuracy)`: the same arm without remedies never is."""
+    return f", {search}" if (search := _search_of(row)) else ""
 
 
 def _arm(row: Row, terms: Terms) -> str:

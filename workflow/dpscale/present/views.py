@@ -188,18 +188,21 @@ def training_summary(table: pd.DataFrame, terms: Terms) -> View:
     caption = "What every arm comes to after its last epoch; brackets are 95 % t intervals over seeds"
     order = [
         "remedies",
+        "tuned_trials",
+        "tuned_on",
         "seeds",
         "epochs",
         "test_accuracy",
         "test_accuracy_spread",
         "test_accuracy_difference",
         "test_accuracy_gain",
-        "given_back",
+        "recovered",
         "training_accuracy",
         "training_loss",
         "test_loss",
     ]
-    remedies, *others = shown_columns("training_summary", terms, first=order)
+    cells = {"recovered": _recovered}
+    remedies, *others = shown_columns("training_summary", terms, first=order, cells=cells)
     return view_of("training_summary", caption, table, [*_arm(table, terms), remedies, _status(), *others])
 
 
@@ -288,6 +291,12 @@ def _mfu(row: Row) -> str:
     if row["peak_source"] == "unknown":
         return "unknown"
     return words.estimate(row, "mfu", quantity("mfu").unit)
+
+
+def _recovered(row: Row) -> str:
+    if words.text(row["recovered_status"]) == NOT_RESOLVABLE:
+        return NOT_RESOLVABLE
+    return words.estimate(row, "recovered", quantity("recovered").unit)
 
 
 def _use(row: Row) -> str:

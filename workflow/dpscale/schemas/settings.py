@@ -180,6 +180,12 @@ class TrainingSettings(StepSettings):
     gpus: int = arm_setting("GPUs (on cpu: worker processes).", minimum=1)
     batch_per_gpu: int = arm_setting("Images per GPU and step.", minimum=1)
     epochs: int = arm_setting("Epochs of the training.", 5, minimum=1)
+    validation_images: int = arm_setting(
+        "Training images that are held out, the same for every seed: a recipe is chosen by its accuracy on them, never "
+        "by test accuracy.",
+        0,
+        minimum=0,
+    )
     optimiser: str = arm_setting(
         "SGD with momentum, the same with Nesterov's momentum, LARS (You et al. 2017) or LAMB (You et al. 2020).",
         "sgd",
@@ -231,6 +237,11 @@ class TrainingSettings(StepSettings):
         of_study = StepSettings.of(study).to_json()
         without_momentum = {"momentum": 0} if arm["optimiser"] == "lamb" else {}
         return cls.from_json({**of_study, **without_momentum, **arm})
+
+    @property
+    def training_images(self) -> int:
+        """Images that an epoch trains on: those that are not held out."""
+        return self.epoch_images - self.validation_images
 
     @property
     def global_batch(self) -> int:

@@ -769,6 +769,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 TRAINING_ACCURACY,
                 TEST_LOSS,
                 TEST_ACCURACY,
+                Quantity("validation_loss", "Validation loss", PLAIN, "Of images that are held out.", "Training"),
+                Quantity("validation_accuracy", "Validation accuracy", PERCENT, "Share of them right.", "Training"),
                 EPOCH_OF_ARM,
                 THROUGHPUT,
                 GPU_SECONDS,
@@ -781,6 +783,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_plain(
                 _count("epochs", "Epochs", "Epochs of a training.", "Training"),
                 _text("remedies", "Remedies", "Settings that are not as they are by default.", "Training"),
+                _count("tuned_trials", "Trials of the search", "Of the search that found the recipe.", "Training"),
+                _text("tuned_on", "Recipe chosen on", "Empty where no recipe was searched.", "Training"),
             ),
             *_on_disk(
                 _text("is_baseline", "Baseline", "Whether others are compared with it.", "Training"), STATUS, REASON
@@ -817,7 +821,9 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 )
             ),
             *_on_disk(
-                _text("without_remedies", "Without remedies", "The arm that has none and is the same.", "Training")
+                _count("difference_pairs", "Pairs, baseline", "Seeds compared pair by pair; 0 is Welch's.", "Training"),
+                _text("without_remedies", "Without remedies", "The arm that has none and is the same.", "Training"),
+                _count("gain_pairs", "Pairs", "Seeds compared pair by pair; 0 is Welch's.", "Training"),
             ),
             *_interval(
                 Quantity(
@@ -830,16 +836,16 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 ),
                 views=(),
             ),
-            *_plain(
+            *_interval(
                 Quantity(
-                    "given_back",
-                    "Given back of what the batch lost",
+                    "recovered",
+                    "Lost accuracy recovered",
                     PERCENT,
                     "The gain, over what the same arm without remedies lost against the baseline.",
                     "Training",
-                    digits=3,
                 )
             ),
+            *_on_disk(_text("recovered_status", "Recovered", "Whether the loss can be told from zero.", "Training")),
             *_on_disk(
                 Quantity("target_accuracy", "Target", PERCENT, "A test accuracy.", "Training"),
                 _count("seeds_at_target", "Seeds at the target", "Seeds that reached it.", "Training"),

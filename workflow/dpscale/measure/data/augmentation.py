@@ -12,7 +12,9 @@ from dpscale.measure.data.batches import normalise
 from dpscale.measure.data.dataset import IMAGE_SIZE
 
 PADDING = 4
-# Epochs per seed: more would use the random numbers of the next seed.
+# What is drawn anew in every epoch: which image comes when, and how each is cut. Each draws from seeds of its own.
+STREAMS = ("order", "crops")
+# Epochs per seed: more would use the random numbers of the next one.
 SEEDS_APART = 2**16
 
 
@@ -31,15 +33,19 @@ class Crops:
     @classmethod
     def draw(cls, images: int, seed: int, epoch: int, device: torch.device) -> "Crops":
         """The crops of an epoch: the same for the same seed, whatever the device and the number of workers."""
-        generator = torch.Generator().manual_seed(random_seed(seed, epoch))
+        generator = torch.Generator().manual_seed(random_seed(seed, "crops") + epoch)
         offsets = torch.randint(0, 2 * PADDING + 1, (2, images), generator=generator)
         flipped = torch.rand(images, generator=generator) < 0.5
         return cls(offsets[0].to(device), offsets[1].to(device), flipped.to(device))
 
 
-def random_seed(seed: int, epoch: int) -> int:
-    """A seed for what is drawn in an epoch, counted from 0. torch's sampler adds the epoch to its seed itself."""
-    return seed * SEEDS_APART + epoch
+def random_seed(seed: int, what: str) -> int:
+    """What `what`, one of STREAMS, is drawn with in the first epoch of a training with this seed; later ones add one.
+
+    torch's sampler adds the epoch itself. Seeds of trainings count from 1. Below 2**15 of them no two trainings, epochs
+    or streams share a number, nor one with any training's weights: torch's generator on the CPU uses 32 bits of a seed.
+    """
+    return (seed * len(STREAMS) + STREAMS.index(what)) * SEEDS_APART
 
 
 class DeviceImages:

@@ -1,7 +1,8 @@
 """One worker of a training cell."""
 
+import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,9 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DistributedSampler
 
 from dpscale.measure.data.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
-from dpscale.measure.data.augmentation import Crops, DeviceImages, normalised, random_seed
+from dpscale.measure.data.augmentation import STREAMS, Crops, DeviceImages, normalised, random_seed
 from dpscale.measure.data.batches import Batch, images_per_rank
+from dpscale.measure.data.validation_split import checksum, split_images
 from dpscale.measure.model.optimisers import build_optimiser
 from dpscale.measure.model.parallel import parallelise
 from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
@@ -39,6 +41,9 @@ from dpscale.schemas.settings import TrainingSettings
 
 TEST_BATCH = 100
 LOSS_DIGITS = 5
+# Steps before the clock starts, at most an epoch's. The first steps of a process load kernels, let DDP rebuild its
+# buckets, open NCCL's channels and fill the allocator's cache.
+WARM_UP_STEPS = 10
 
 
 @dataclass
@@ -100,12 +105,17 @@ class TrainingWorker(StepWorker):
         self.epochs: list[dict[str, Any]] = []
         self.step_loss: list[float | None] = []
         self.continued_after_epochs: list[int] = []
+        self.warm_up_s: list[float] = []
+        self.validation_checksum: int | None = None
         self.order: Tensor | None = None  # of the last epoch, on this rank
 
     def results(self, finished: bool) -> dict[str, Any]:
         return {
             "diverged": self.diverged,
             "continued_after_epochs": self.continued_after_epochs,
+            "warm_up_s": self.warm_up_s,
+            "seeds": {"weights": self.seed, **{what: random_seed(self.seed, what) for what in STREAMS}},
+            "validation_checksum": self.validation_checksum,
             "step_loss": self.step_loss,
             "epochs": self.epochs,
         }
@@ -117,20 +127,35 @@ class TrainingWorker(StepWorker):
     def measure(self) -> None:
         """Fill `epochs` and `step_loss`."""
         self.phase = "copying the images to the device"
-        training, test = (
-            DeviceImages(np.load(self.dataset / images), np.load(self.dataset / labels), self.device)
-            for images, labels in (TRAIN_ARRAYS, TEST_ARRAYS)
-        )
+        images = self.read_images()
         checkpoint = Checkpoint(self.checkpoint_path, self._identity(), self.settings.defaults())
         trained = self._prepare_training(checkpoint)
         timer = EpochTimer(self.devices, self.workers)
-        while len(self.epochs) < self.settings.epochs and not self.diverged:
+        if self._goes_on:
+            self.phase = "warm-up"
+            self._warm_up(timer, trained, images["training"])
+        while self._goes_on:
             epoch = len(self.epochs)
             self.phase = f"epoch {epoch + 1}"
-            self._train_epoch(timer, trained, training, test, epoch)
+            self._train_epoch(timer, trained, images, epoch)
             if self.rank == 0:
                 checkpoint.write({**self._progress(), **trained.state()}, self.device)
             self._report_epoch()
+
+    @property
+    def _goes_on(self) -> bool:
+        return len(self.epochs) < self.settings.epochs and not self.diverged
+
+    def read_images(self) -> dict[str, DeviceImages]:
+        """On the device: the `training` images, those to `test` with, and for `validation` what settings hold out."""
+        images, labels, *test = (np.load(self.dataset / name) for name in (*TRAIN_ARRAYS, *TEST_ARRAYS))
+        parts = {"training": [images, labels], "test": test}
+        if self.settings.validation_images:
+            trained_on, held_out = split_images(labels, self.settings.validation_images)
+            self.validation_checksum = checksum(held_out)
+            parts["training"] = [images[trained_on], labels[trained_on]]
+            parts["validation"] = [images[held_out], labels[held_out]]
+        return {name: DeviceImages(pixels, classes, self.device) for name, (pixels, classes) in parts.items()}
 
     def _prepare_training(self, checkpoint: Checkpoint) -> Trained:
         """Everything that trains, as it stood after the last epoch of the checkpoint, if there is one."""
@@ -151,6 +176,7 @@ class TrainingWorker(StepWorker):
             trained.restore(saved)
             self.epochs, self.step_loss = saved["epochs"], saved["step_loss"]
             self.continued_after_epochs = [*saved["continued_after_epochs"], len(self.epochs)]
+            self.warm_up_s = saved["warm_up_s"]
             self.order = self._order_of(len(self.epochs) - 1)
             self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
         return trained
@@ -172,24 +198,47 @@ class TrainingWorker(StepWorker):
             "epochs": self.epochs,
             "step_loss": self.step_loss,
             "continued_after_epochs": self.continued_after_epochs,
+            "warm_up_s": self.warm_up_s,
         }
 
-    def _train_epoch(
-        self, timer: EpochTimer, trained: Trained, training: DeviceImages, test: DeviceImages, epoch: int
-    ) -> None:
+    def _warm_up(self, timer: EpochTimer, trained: Trained, training: DeviceImages) -> None:
+        """Run the next epoch's first steps and its last, which may be smaller, and take back all that they changed.
+
+        Weights, batch-norm statistics, optimiser, averaged weights and torch's random numbers are then as they were.
+        """
+        epoch, order_before = len(self.epochs), self.order
+        batch = self._batch_of(epoch)
+        steps = self._steps_of(epoch)
+        numbers = [*range(min(WARM_UP_STEPS, steps) - 1), steps - 1]
+        step = self._step(trained, Figures(), [], epoch, steps, batch)
+        state = copy.deepcopy(trained.state())
+        with torch.random.fork_rng(self.devices):
+            timed = timer.time(step, self._batches(training, epoch, batch, only=numbers), len(numbers))
+        trained.restore(state)
+        trained.optimiser.zero_grad()
+        self.order = order_before
+        self.warm_up_s = [*self.warm_up_s, timed["epoch_s"]]
+
+    def _batch_of(self, epoch: int) -> int:
+        """Images per step of this process in an epoch, counted from 0."""
+        return self.batch * batch_growth(self.settings, epoch)
+
+    def _steps_of(self, epoch: int) -> int:
+        return -(-images_per_rank(self.settings.training_images, self.workers) // self._batch_of(epoch))
+
+    def _train_epoch(self, timer: EpochTimer, trained: Trained, images: Mapping[str, DeviceImages], epoch: int) -> None:
         """Train one epoch, counted from 0, test after it, and store the results."""
         arm = self.settings
-        batch = self.batch * batch_growth(arm, epoch)
-        steps = -(-images_per_rank(len(training), self.workers) // batch)
+        batch, steps = self._batch_of(epoch), self._steps_of(epoch)
         order_before, figures, replicas = self.order, Figures(), list[Statistics]()
         step = self._step(trained, figures, replicas, epoch, steps, batch)
         energy_before_j = self.sensors.energy_j() if self.rank == 0 else None
-        timed = timer.time(step, self._batches(training, epoch, batch), steps)
+        timed = timer.time(step, self._batches(images["training"], epoch, batch), steps)
         energy_after_j = self.sensors.energy_j() if self.rank == 0 else None
         step_loss, loss, accuracy = self._figures_of_all_ranks(figures, batch)
         self.step_loss += step_loss
         finite = None not in step_loss
-        test_loss, test_accuracy = self._test(trained.tested, test) if finite and self.rank == 0 else (None, None)
+        tested = self._figures_tested(trained.tested, images if finite and self.rank == 0 else {})
         self.epochs.append(
             {
                 "epoch": epoch + 1,
@@ -198,10 +247,9 @@ class TrainingWorker(StepWorker):
                 "learning_rate": rate_of_step(arm, epoch, steps - 1, steps),
                 "training_loss": loss if finite else None,
                 "training_accuracy": accuracy if finite else None,
-                "test_loss": test_loss,
-                "test_accuracy": test_accuracy,
+                **tested,
                 "epoch_s": timed["epoch_s"],
-                "images_per_s": len(training) / timed["epoch_s"],
+                "images_per_s": len(images["training"]) / timed["epoch_s"],
                 "gpu_s": timed["epoch_s"] * arm.gpus,
                 "energy_j": None
                 if energy_before_j is None or energy_after_j is None
@@ -211,18 +259,24 @@ class TrainingWorker(StepWorker):
             }
         )
 
-    def _batches(self, images: DeviceImages, epoch: int, batch: int) -> Iterator[Batch]:
-        """This rank's batches of an epoch, drawn, cut and normalised on the device. The last may be smaller."""
+    def _batches(
+        self, images: DeviceImages, epoch: int, batch: int, only: Sequence[int] | None = None
+    ) -> Iterator[Batch]:
+        """This rank's batches of an epoch, drawn, cut and normalised on the device. The last may be smaller.
+
+        `only` some of them: their numbers, from 0.
+        """
         self.order = self._order_of(epoch)
         crops = Crops.draw(len(images), self.seed, epoch, self.device)
-        for chosen in self.order.to(self.device).split(batch):
+        batches = self.order.to(self.device).split(batch)
+        for chosen in batches if only is None else [batches[number] for number in only]:
             yield normalised(images.cut(chosen, crops), self.memory_format), images.labels[chosen]
 
     def _order_of(self, epoch: int) -> Tensor:
         """The images that this rank takes in an epoch, in order, padded as DistributedSampler does."""
-        images: Any = range(self.settings.epoch_images)
+        images: Any = range(self.settings.training_images)
         sampler: DistributedSampler[Any] = DistributedSampler(
-            images, self.workers, self.rank if self.workers > 1 else 0, seed=random_seed(self.seed, 0)
+            images, self.workers, self.rank if self.workers > 1 else 0, seed=random_seed(self.seed, "order")
         )
         if self.settings.set_epoch:
             sampler.set_epoch(epoch)
@@ -257,7 +311,7 @@ class TrainingWorker(StepWorker):
 
     def _real_images(self, rank: int) -> int:
         """Images of a rank per epoch without the sampler's padding, which is at the end of its share."""
-        return len(range(rank, self.settings.epoch_images, self.workers))
+        return len(range(rank, self.settings.training_images, self.workers))
 
     def _figures_of_all_ranks(self, figures: Figures, batch: int) -> tuple[list[float | None], float, float]:
         """The mean loss of every step, None where it is not finite; mean cross-entropy and accuracy of the epoch."""
@@ -268,10 +322,18 @@ class TrainingWorker(StepWorker):
             images = sum(min(batch, max(0, self._real_images(rank) - number * batch)) for rank in range(self.workers))
             losses.append(_rounded(sum(values[number] for values in of_ranks) / images))
         plain, right = (sum(values[place] for values in of_ranks) for place in (-2, -1))
-        return losses, plain / self.settings.epoch_images, right / self.settings.epoch_images
+        return losses, plain / self.settings.training_images, right / self.settings.training_images
+
+    def _figures_tested(self, network: nn.Module, images: Mapping[str, DeviceImages]) -> dict[str, float | None]:
+        """Loss and accuracy on the test images and on those held out; None for what is not among them."""
+        figures: dict[str, float | None] = {}
+        for name in ("test", "validation"):
+            loss, accuracy = self._test(network, images[name]) if name in images else (None, None)
+            figures |= {f"{name}_loss": loss, f"{name}_accuracy": accuracy}
+        return figures
 
     def _test(self, network: nn.Module, images: DeviceImages) -> tuple[float | None, float | None]:
-        """Mean loss and accuracy on all test images, with the batch-norm statistics of rank 0, which are those kept."""
+        """Mean loss and accuracy on images as they are, with rank 0's batch-norm statistics, which are those kept."""
         network.eval()
         loss, correct = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
         with torch.inference_mode():
@@ -309,10 +371,14 @@ class TrainingWorker(StepWorker):
         if self.diverged:
             self.report(f"epoch {last['epoch']}: diverged, the loss is not finite")
         elif self.rank == 0:
+            tested = "".join(
+                f", {name} accuracy {last[f'{name}_accuracy']:.4f}"
+                for name in ("test", "validation")
+                if last[f"{name}_accuracy"] is not None
+            )
             self.report(
                 f"epoch {last['epoch']} of {self.settings.epochs}: {last['epoch_s']:.3f} s, training loss "
-                f"{last['training_loss']:.4f}, training accuracy {last['training_accuracy']:.4f}, "
-                f"test accuracy {last['test_accuracy']:.4f}"
+                f"{last['training_loss']:.4f}, training accuracy {last['training_accuracy']:.4f}{tested}"
             )
 
 

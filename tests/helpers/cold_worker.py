@@ -1,0 +1,13 @@
+"""The worker of a training cell that starts its clock cold."""
+
+from dpscale.measure.data.augmentation import DeviceImages
+from dpscale.measure.worker.epoch_timer import EpochTimer
+from dpscale.measure.worker.training import Trained, TrainingWorker
+
+
+class ColdWorker(TrainingWorker):
+    def _warm_up(self, timer: EpochTimer, trained: Trained, training: DeviceImages) -> None:
+        """Nothing."""
+
+
+WORKER = ColdWorker
