@@ -24,7 +24,7 @@ class Version:
 
 VERSIONS: Mapping[str, Version] = MappingProxyType(
     {
-        # 2: a baseline in every job, the closing barrier outside of the clock, always as many epochs, each scope warmed up.
+        # 2: a baseline in every job; the closing barrier outside of the clock; a fixed number of epochs.
         "timing": Version(2, still_readable=frozenset({1})),
         # 2: a ladder of rungs in random order, a control of the hook that does nothing.
         "communication": Version(2, still_readable=frozenset({1})),
