@@ -27,10 +27,10 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
     str,
 ))  # fmt: skip
 
-# Words in tables that the page looks for: the phase of steps.csv that is a device's whole step, the kinds of rows of
-# forecast.csv, those of them that nothing was measured for, the status of a bandwidth that the communication time does
-# not tell, and what is said of a profiler that made the step longer, or that shows more exposed communication than there
-# is room for in the step.
+# Words in tables that the page looks for: the phase of steps.csv that is a device's whole step; the kinds of rows of
+# forecast.csv, and those of them that nothing was measured for; the status of a bandwidth that the communication time
+# does not tell; what is said of a profiler that made the step longer, or that shows more exposed communication than
+# there is room for in the step.
 WHOLE_STEP = "all"
 HELD_OUT, EXTRAPOLATED, SCENARIO = "held out", "extrapolated", "scenario"
 NOT_MEASURED = (EXTRAPOLATED, SCENARIO)
