@@ -183,7 +183,7 @@ def constant(package: Path, dotted: str) -> Any:
     ("name", "sentence"),
     [
         ("formulas.statistics.RESAMPLES", "{:,} resamples"),
-        ("formulas.statistics.BLOCKS_FOR_INTERVAL", "| {} or more | the 95 % interval |"),
+        ("formulas.statistics.BLOCKS_FOR_INTERVAL", "| {} or more |"),
         ("formulas.statistics.OUTLIER_DEVIATIONS", "more than {:.0f} robust deviations"),
         ("formulas.statistics.RUNS_FOR_OUTLIERS", "fewer than {} runs nothing is named"),
         ("analyse.blocks.DRIFT_TOLERANCE", "Above {:.0%} ("),
