@@ -36,11 +36,11 @@ class Verdict:
 class _Series:
     """The weak speedups of a strategy on a number of devices in one environment, one row a batch, ascending.
 
-    `without_interval` is the number of its speedups that have no 95 % interval: they are not among the rows.
+    Speedups without a 95 % interval are not among the rows; `is_whole` says that there are none.
     """
 
     rows: Sequence[Row]
-    without_interval: int
+    is_whole: bool
 
     @property
     def paying(self) -> Sequence[Row]:
@@ -76,7 +76,7 @@ def _series(tables: Tables) -> list[_Series]:
     weak = speedup[speedup["scaling"] == "weak"]
     weak = weak[weak["scope"] == min(_decided(weak)["scope"], default="")]
     grouped = weak.sort_values("batch_per_gpu").groupby(["environment", "strategy", "gpus"], dropna=False)
-    series = [_Series(words.rows(_decided(part)), len(part) - len(_decided(part))) for _, part in grouped]
+    series = [_Series(words.rows(_decided(part)), len(part) == len(_decided(part))) for _, part in grouped]
     return [one for one in series if one.rows]
 
 
@@ -117,7 +117,7 @@ def _batches(series: _Series, terms: Terms) -> str:
     if not paying:
         return ""
     if paying == measured:
-        every = "at every batch that has an interval" if series.without_interval else "at every batch measured"
+        every = "at every batch measured" if series.is_whole else "at every batch that has an interval"
         return every if len(measured) > 1 else f"at batch {measured[0]:,} per {terms.device}"
     if paying == measured[-len(paying) :]:
         return f"from batch {paying[0]:,} per {terms.device} on"
