@@ -113,7 +113,7 @@ def test_records_of_other_settings_are_named_and_not_used(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "not used: results/half/cells/dp/gpus-2/batch-128/run-1.json: precision is bfloat16" in done.stderr
     assert done.stdout.startswith("plain (2) and plain (1) have no epoch time in common\n")
-    assert "plain (2): Records found and not used: 42." in (folder / "no.html").read_text()
+    assert "plain (2): Records found and not used: 81." in (folder / "no.html").read_text()
 
 
 def test_the_recorded_study_is_not_apart_from_itself(root: Path, tmp_path: Path) -> None:

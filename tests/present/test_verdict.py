@@ -61,6 +61,16 @@ CASES: dict[str, tuple[Tables, str, list[str]]] = {
         "4 GPUs are worth it with ddp at every batch measured",
         ["3.200× [3.168, 3.232] as fast as on 1 GPU at batch 32 per GPU", "3.900× [3.861, 3.939] at 512"],
     ),
+    "at every batch of which something is known": (
+        tables(speedup=[*speedups(3.2, 3.6), {**speedups(1, 1, 0.5)[2], "ranges": "speedup; efficiency"}]),
+        "4 GPUs are worth it with ddp at every batch that has an interval",
+        ["3.600× [3.564, 3.636] at 128"],
+    ),
+    "ranges of two runs": (
+        tables(records=[record_row(**at())], speedup=[{**speedups(3.2)[0], "ranges": "speedup; efficiency"}]),
+        "Not known yet",
+        ["No speedup has an interval: that takes at least 3 runs"],
+    ),
     "at the only batch": (
         tables(speedup=speedups(3.2)),
         "4 GPUs are worth it with ddp at batch 32 per GPU",

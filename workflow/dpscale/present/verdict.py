@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL
 from dpscale.present import words
 from dpscale.present.finding import extreme, multiple, percent, with_interval
 from dpscale.present.words import Row, Tables, Terms
@@ -33,9 +34,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Series:
-    """The weak speedups of a strategy on a number of devices in one environment, one row a batch, ascending."""
+    """The weak speedups of a strategy on a number of devices in one environment, one row a batch, ascending.
+
+    Speedups without a 95 % interval are not among the rows; `is_whole` says that there are none.
+    """
 
     rows: Sequence[Row]
+    is_whole: bool
 
     @property
     def paying(self) -> Sequence[Row]:
@@ -67,11 +72,17 @@ def verdict(tables: Tables, terms: Terms) -> Verdict:
 
 def _series(tables: Tables) -> list[_Series]:
     """Of the compute scope, or of the first there is."""
-    speedup = with_interval(with_interval(words.ok(tables["speedup"]), "speedup"), "efficiency")
+    speedup = words.ok(tables["speedup"])
     weak = speedup[speedup["scaling"] == "weak"]
-    weak = weak[weak["scope"] == min(weak["scope"], default="")]
+    weak = weak[weak["scope"] == min(_decided(weak)["scope"], default="")]
     grouped = weak.sort_values("batch_per_gpu").groupby(["environment", "strategy", "gpus"], dropna=False)
-    return [_Series(words.rows(part)) for _, part in grouped]
+    series = [_Series(words.rows(_decided(part)), len(part) == len(_decided(part))) for _, part in grouped]
+    return [one for one in series if one.rows]
+
+
+def _decided(speedup: pd.DataFrame) -> pd.DataFrame:
+    """The rows of which an interval can say something."""
+    return with_interval(with_interval(speedup, "speedup"), "efficiency")
 
 
 def _is_rival(row: Row, chosen: Row) -> bool:
@@ -86,7 +97,7 @@ def _why_unknown(tables: Tables, terms: Terms) -> str:
         return (
             f"No configuration on several {terms.devices} was measured together with its baseline on 1 {terms.device}."
         )
-    return "No speedup has an interval: a single timed epoch does not tell how much epochs differ."
+    return f"No speedup has an interval: that takes at least {BLOCKS_FOR_INTERVAL} runs beside their own baseline."
 
 
 def _answer(series: _Series, terms: Terms) -> str:
@@ -106,7 +117,8 @@ def _batches(series: _Series, terms: Terms) -> str:
     if not paying:
         return ""
     if paying == measured:
-        return "at every batch measured" if len(measured) > 1 else f"at batch {measured[0]:,} per {terms.device}"
+        every = "at every batch measured" if series.is_whole else "at every batch that has an interval"
+        return every if len(measured) > 1 else f"at batch {measured[0]:,} per {terms.device}"
     if paying == measured[-len(paying) :]:
         return f"from batch {paying[0]:,} per {terms.device} on"
     return f"at batch {words.listed([f'{batch:,}' for batch in paying])} per {terms.device}"
