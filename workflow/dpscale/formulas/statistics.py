@@ -38,15 +38,20 @@ Spread = Literal["interval", "range", "none"]
 class Estimate:
     """A figure with its spread.
 
-    `draws` are equally likely values of the true figure, None where its spread is not known. `blocks` holds the figure
+    `drawn` gives equally likely values of the true figure, or makes them when they are first asked for, since few are;
+    None where its spread is not known. `blocks` holds the figure
     of every block that it is the mean of, if it is one; `ends` its 95 % interval, or the range of two blocks. Without
     `ends` the interval is that of the draws.
     """
 
     value: float
-    draws: Draws | None
+    drawn: Draws | Callable[[], Draws] | None
     blocks: Mapping[str, float] = field(default_factory=dict)
     ends: tuple[float, float] | None = None
+
+    @cached_property
+    def draws(self) -> Draws | None:
+        return self.drawn() if callable(self.drawn) else self.drawn
 
     @cached_property
     def interval(self) -> tuple[float, float]:
@@ -66,7 +71,7 @@ class Estimate:
     @property
     def spread(self) -> Spread:
         """What `interval` is."""
-        if self.draws is not None:
+        if self.drawn is not None:
             return "interval"
         return "none" if self.ends is None else "range"
 
@@ -95,9 +100,13 @@ def estimate_of_blocks(values_by_block: Mapping[str, float], label: str, scale: 
     error = float(scaled.std(ddof=1)) / math.sqrt(len(values))
     reach = error * float(scipy.special.stdtrit(free, INTERVAL[1]))
     ends = float(back(mean - reach)), float(back(mean + reach))
-    generator = np.random.default_rng(crc32(label.encode() + values.tobytes()))
-    with np.errstate(over="ignore"):  # of three blocks that differ by orders of magnitude
-        draws = back(mean + error * generator.standard_t(free, RESAMPLES))
+
+    def draws() -> Draws:
+        generator = np.random.default_rng(crc32(label.encode() + values.tobytes()))
+        with np.errstate(over="ignore"):  # of three blocks that differ by orders of magnitude
+            drawn: Draws = back(mean + error * generator.standard_t(free, RESAMPLES))
+        return drawn
+
     return Estimate(value, draws, blocks, ends)
 
 
