@@ -18,13 +18,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpscale.analyse import claims, forecast
+from dpscale.analyse import claims, derived, forecast
 from dpscale.analyse.tables import build_tables, expected_cells, read_table
 from dpscale.audit.audit import audit
 from dpscale.audit.published import read_all
 from dpscale.plan.study import Study
 from dpscale.present import page as page_module
-from dpscale.present import verdict, words
+from dpscale.present import words
 from dpscale.present.page import render
 from dpscale.records.collect import collect
 from dpscale.vocabulary.quantities import KIB, MIB, PERCENT, TABLES
@@ -46,7 +46,7 @@ OF_THE_PAGE = re.compile(
 # Limits that a sentence names because the code decides by them.
 LIMITS = [
     PERCENT.of(limit)
-    for limit in (claims.AGREEMENT, claims.SUM_OF_PARTS, claims.WIDTH, forecast.HELD_OUT_TOLERANCE, verdict.WORTH)
+    for limit in (claims.AGREEMENT, claims.SUM_OF_PARTS, claims.WIDTH, forecast.HELD_OUT_TOLERANCE, derived.WORTH)
 ]
 
 

@@ -2,6 +2,7 @@
 
 from dpscale.analyse.claims import AGREEMENT, AGREEMENT_BATCH, FORECAST_BATCH, SUM_OF_PARTS
 from dpscale.analyse.columns import WHOLE_STEP
+from dpscale.analyse.estimators import DISTORTED
 from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
 from dpscale.present import words
 from dpscale.present.finding import Count, Finding, asked, count, extreme, finding, holding, percent, with_unit
@@ -45,14 +46,15 @@ def estimates_agree(tables: Tables, terms: Terms) -> Finding | None:
 
 def subtraction_is_not_communication(tables: Tables, terms: Terms) -> Finding | None:
     """Where the profiler sees wholly less communication than subtraction says: the largest such share."""
-    less = holding(tables, "subtraction counts more than communication")
+    claim = "subtraction counts more than communication"
+    less = holding(tables, claim)
     if not less:
         return None
     most = extreme(less, "beyond_profiler_s", largest=True)
     step = words.measured(most["step_s"], quantity("step_s").unit, digits=4)
     return finding(
-        "What subtraction (E1) calls communication is mostly something else where the host is slow: with "
-        f"{terms.point(most)} it says {with_unit(most, 'communication_step_s')} of a step of {step}; NCCL's kernels "
+        f"Subtraction (E1) counts more than communication in {count(tables, claim).among('configuration')}, most with "
+        f"{terms.point(most)}: it says {with_unit(most, 'communication_step_s')} of a step of {step}; NCCL's kernels "
         f"and copies between {terms.devices} take {with_unit(most, 'profiler_step_s')} (E3).",
         "estimates",
         less,
@@ -90,7 +92,7 @@ def host_leaves_devices_idle(tables: Tables, terms: Terms) -> Finding | None:
     if most["idle_share"] < MOSTLY:
         return None
     return finding(
-        f"{terms.device} 0 waits for the host during {percent(most['idle_share'])} of a profiled step, and "
+        f"Nothing runs on {terms.device} 0 during {percent(most['idle_share'])} of a profiled step, and it "
         f"communicates without computing during {percent(most['communication_share'])} of it, with "
         f"{terms.point(most)}.",
         "steps",
@@ -134,11 +136,21 @@ def profiler_slows(tables: Tables, terms: Terms) -> Finding | None:
     most = extreme(slowed, "profiler_slows_by", largest=True)
     return finding(
         f"Profiling itself slows {count(tables, claim).among('configuration')} by more than "
-        f"{percent(SUM_OF_PARTS)}, by {percent(most['profiler_slows_by'])} at most, with {terms.point(most)}. The "
-        "devices' own work is timed by their clocks; what is added is idle time.",
+        f"{percent(SUM_OF_PARTS)}, by {percent(most['profiler_slows_by'])} at most, with {terms.point(most)}.",
         "estimates",
         slowed,
         terms,
+    )
+
+
+def profiler_left_out(tables: Tables) -> str:
+    """Of how many configurations the profiled step is no witness of the step; "" where it is one of all."""
+    left_out = count(tables, "the profiler is left out")
+    if not left_out.number:
+        return ""
+    return (
+        f"Left out: {left_out.among('configuration')}. Their profiled step is more than {percent(DISTORTED)} longer "
+        "than the unprofiled one, or shows more exposed communication than there is room for in that."
     )
 
 
