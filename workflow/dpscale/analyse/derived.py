@@ -27,6 +27,7 @@ ESTIMATES = (
     "logger_exposed_step_s",
     "isolated_step_s",
 )
+_NO_WITNESS = (DISTORTED, ARTEFACT)
 _POINT = ("strategy", "gpus", "batch_per_gpu", "global_batch")
 _ARM = ("arm", *_POINT, "environment")
 _ORIGIN = ("kind", "environment", "host", "git_commit", "git_dirty", "dataset_source")
@@ -104,7 +105,7 @@ def _is_above_zero(row: Row, name: str) -> bool:
 
 
 def _of_steps(row: Row) -> NewRow:
-    if row["phase"] != WHOLE_STEP or row.get("profiler") in (DISTORTED, ARTEFACT):
+    if row["phase"] != WHOLE_STEP or row.get("profiler") in _NO_WITNESS:
         return {}
     parts = (part for part in ("compute", "communication", "copy", "idle") if is_known(row.get(f"{part}_s")))
     return {f"{part}_share": row[f"{part}_s"] / row["parts_s"] for part in parts}
@@ -184,9 +185,7 @@ def _step_shares(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
     """
     places = (*_POINT, "environment")
     estimated = {_key(row, places): row for row in rows["communication"]}
-    whole = (
-        row for row in rows["steps"] if row["phase"] == WHOLE_STEP and row.get("profiler") not in (DISTORTED, ARTEFACT)
-    )
+    whole = (row for row in rows["steps"] if row["phase"] == WHOLE_STEP and row.get("profiler") not in _NO_WITNESS)
     for place, devices in _groups(whole, places):
         parts_s, exposed_s, idle_s = (fmean(row[name] for row in devices) for name in _SHARED)
         found = {**{name: devices[0][name] for name in places}, "parts_s": parts_s, "idle_share": idle_s / parts_s}

@@ -163,9 +163,10 @@ def _runs_without_baseline(tables: Tables) -> str | None:
         return None
     rows = holding(tables, "a run has no baseline")
     reasons = words.listed(sorted({str(row["reason"]) for row in rows if words.is_known(row["reason"])}), 3)
+    why = f", as {reasons}" if reasons else ""
     return (
-        f"Blocks without a baseline: {without}{f', as {reasons}' if reasons else ''}. They are left out of speedup and communication "
-        "time; no other baseline is borrowed."
+        f"Blocks without a baseline: {without}{why}. They are left out of speedup and communication time; no other "
+        "baseline is borrowed."
     )
 
 

@@ -105,14 +105,14 @@ def batches_that_are_faster(tables: Tables, terms: Terms) -> Finding | None:
         undecided = [row for row in largest if row not in faster and row not in slower]
         if not faster or len(faster) == len(largest):
             continue
-        rows += largest
+        rows = [*rows, *largest]
         first = faster[0]
+        others = {"slower": slower, "undecided": undecided}
+        told = "".join(f", {word} at {_batches(some, largest)}" for word, some in others.items() if some)
         parts.append(
             f"{first['strategy']} on {terms.count(first['gpus'])} is faster than 1 {terms.device} at "
             f"{_batches(faster, largest)} per {terms.device} ({multiple(first, 'speedup')} at "
-            f"{first['batch_per_gpu']:,}){terms.environment(first)}"
-            + (f", slower at {_batches(slower, largest)}" if slower else "")
-            + (f", undecided at {_batches(undecided, largest)}" if undecided else "")
+            f"{first['batch_per_gpu']:,}){terms.environment(first)}{told}"
         )
     return finding(f"In the compute scope {'; '.join(parts)}.", "speedup", rows, terms) if parts else None
 
@@ -147,7 +147,7 @@ def _strategies_compared(with_loading: str, tables: Tables, terms: Terms) -> Fin
         named = f"{names[0]} is {outcome} than {names[1]}" if len(pairs) == 1 else f"The later strategy is {outcome}"
         ratio = words.measured(most["ratio"], quantity("ratio").unit)
         parts.append(
-            f"{named} in {count(tables, claims[outcome]).among('comparison')}, {ratio} as fast at most"
+            f"{named} in {count(tables, claims[outcome]).among('comparison')}, {'up' if outcome == 'faster' else 'down'} to {ratio} as fast"
             f"{_loaders(most) if with_loading else ''}: {names[0]} takes {words.figure(most['epoch_s'])} s and "
             f"{names[1]} {words.figure(most['other_epoch_s'])} s an epoch for {place(most, terms)}"
         )

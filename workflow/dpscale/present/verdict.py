@@ -202,10 +202,9 @@ def _at(row: Row, terms: Terms) -> str:
 
 def _in_contrast(series: _Series, chosen: _Series, tables: Tables, terms: Terms) -> str:
     """What another strategy does on as many devices; with loading in the clock, with how many loader processes."""
-    told = f" {_answer(series, terms)}."
-    if series.any["scope"] == _END_TO_END:
-        told += _loader_processes(tables, [chosen.any, series.any])
-    return told
+    with_loading = series.any["scope"] == _END_TO_END
+    loaders = _loader_processes(tables, [chosen.any, series.any]) if with_loading else ""
+    return f" {_answer(series, terms)}.{loaders}"
 
 
 def _loading(series: Sequence[_Series], chosen: _Series, tables: Tables, terms: Terms) -> str:

@@ -168,7 +168,7 @@ THROUGHPUT = Quantity("images_per_s", "Throughput", IMAGES_PER_S, "Images of an 
 STEPS_PER_EPOCH = _count("steps_per_epoch", "Steps per epoch", "⌈D / (N·b)⌉.", "Time")
 FULL_STEPS = _count("full_steps_per_epoch", "Full steps per epoch", "⌊D / (N·b)⌋.", "Time")
 IS_HEADLINE = _text(
-    "is_headline", "In findings and verdict", "Whether an epoch has ten full steps or more. Others are in tables alone.",
+    "is_headline", "In findings and verdict", "Whether an epoch has ten full steps; others are in tables alone.",
     "Time",
 )  # fmt: skip
 ENERGY = Quantity("energy_j", "Energy", JOULES, "Energy of all GPUs, by their own counters.", "Time")
