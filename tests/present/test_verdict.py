@@ -60,6 +60,7 @@ def ladder(*added_ms: float, spread_ms: float = 0.1, runs: int = 3, headline_ms:
     return rows
 
 
+GAP = {**absent_row("no baseline", "", **at(batch=128)), "scaling": "weak"}
 NOT_SHOWN = "not shown (fewer than 10 full steps per epoch)"
 WIDE = speedup_row(2.1, 2.0, spread=0.06, **at(batch=128))
 
@@ -77,7 +78,7 @@ CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
         ["An epoch is 3.200× [3.168, 3.232] as fast as on 1 GPU at batch 32 per GPU."],
     ),
     "undecided at one": (
-        tables(speedup=[{**speedups(3.2)[0], "ranges": "speedup; efficiency"}, *speedups(0, 3.6, 3.9)[1:]]),
+        tables(speedup=[{**speedups(3.2)[0], "ranges": "speedup; efficiency"}, *speedups(1.0, 3.6, 3.9)[1:]]),
         "worth",
         "4 GPUs are worth it with ddp at batches 128 and 512 per GPU (compute scope); 32: undecided",
         ["but 3.200× [range of two runs: 3.168 to 3.232] at 32"],
@@ -85,12 +86,12 @@ CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
     "not at small ones, not shown at large ones": (
         tables(speedup=speedups(0.6, 0.8, 2.4, 3.8, 3.9)),
         "worth",
-        f"4 GPUs are worth it with ddp at batch 512 per GPU (compute scope); 32 and 128: not worth it; 2,048 and 8,192: "
-        f"{NOT_SHOWN}",
+        "4 GPUs are worth it with ddp at batch 512 per GPU (compute scope); 32 and 128: not worth it; 2,048 and 8,192: "
+        + NOT_SHOWN,
         ["2.400× [2.376, 2.424] as fast", "but 0.800× [0.792, 0.808] at 128"],
     ),
     "not shown at all": (
-        tables(speedup=speedups(0, 0, 0, 3.8)[3:]),
+        tables(speedup=speedups(1.0, 1.0, 1.0, 3.8)[3:]),
         "unknown",
         f"Not known: whether 4 GPUs are worth it with ddp (compute scope); 2,048: {NOT_SHOWN}",
         ["No epoch of a batch has 10 full steps"],
@@ -102,7 +103,7 @@ CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
         ["3.800×"],
     ),
     "no baseline between": (
-        tables(speedup=[*speedups(3.2), absent_row("no baseline", "", **at(batch=128)), *speedups(0, 0, 3.8)[2:]]),
+        tables(speedup=[*speedups(3.2), GAP, *speedups(1.0, 1.0, 3.8)[2:]]),
         "worth",
         "4 GPUs are worth it with ddp at batches 32 and 512 per GPU (compute scope); 128: no baseline",
         [],
@@ -212,7 +213,7 @@ def test_the_largest_rung_says_where_the_time_goes_where_least_is_gained() -> No
 @pytest.mark.parametrize(
     ("rungs", "says"),
     [
-        (ladder(3.0, spread_ms=4.0), "is contention: 3 ms [−1, 7] in the ladder, not told from zero."),
+        (ladder(3.0, spread_ms=4.0), "is contention: 3.0 ms [−1.0, 7.0] in the ladder, not told from zero."),
         (ladder(3.0, runs=2), "3.00 ms [range of two runs: 2.90 to 3.10] in the ladder, without an interval."),
         (ladder(3.0, runs=1), "[no interval] in the ladder, of one process, whose steps repeat to 1.2 %."),
         (ladder(-1.0, 0.5), "the ladder of one change at a time shows no loss against 1 GPU alone."),
