@@ -199,7 +199,7 @@ def test_devices_and_commits_are_told_by_their_names() -> None:
 
 @pytest.mark.parametrize(("steps", "is_headline"), [(9, False), (10, True), (None, None)])
 def test_an_epoch_of_ten_full_steps_is_headline_material(steps: int | None, is_headline: bool | None) -> None:
-    row = {**gained(3.0), "full_steps_per_epoch": steps}
+    row = {**gained(3.0), "runs": 3, "full_steps_per_epoch": steps}
     for name in ("times", "speedup", "communication", "bandwidth"):
         (found,) = derived(**{name: [row]})[name]
         assert found.get("is_headline") is is_headline, name
