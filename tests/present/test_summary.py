@@ -3,7 +3,17 @@
 import re
 from typing import Any
 
-from page_tables import absent_row, bandwidth_row, empty, environment_row, h200, record_row, tables, times_row
+from page_tables import (
+    absent_row,
+    bandwidth_row,
+    empty,
+    environment_row,
+    h200,
+    record_row,
+    speedup_row,
+    tables,
+    times_row,
+)
 
 from dpscale.present.summary import summary
 
@@ -11,7 +21,7 @@ from dpscale.present.summary import summary
 def test_a_line_says_all_of_a_configuration() -> None:
     lines = summary(h200()).splitlines()
     (line,) = [line for line in lines if line.split()[:3] == ["ddp", "4", "128"]]
-    assert line.split() == ["ddp", "4", "128", "ok", "0.770", "[0.762,", "0.778]", "3.73", "0.0525", "125"]
+    assert line.split() == ["ddp", "4", "128", "ok", "0.770", "[0.762,", "0.778]", "3.73", "yes", "0.0525", "125"]
     assert any(re.search(r" >= [\d.,]+$", line) for line in lines), "of a bandwidth that is not resolvable"
     assert any("OOM" in line for line in lines) and any("capped" in line for line in lines)
 
@@ -59,3 +69,21 @@ def test_synthetic_images_are_named() -> None:
 
 def test_empty_tables() -> None:
     assert summary(empty()) == "No configuration in times.csv."
+
+
+def test_the_states_are_those_of_the_verdict() -> None:
+    at: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
+    sped = {32: 1.2, 128: 2.02, 512: 3.8, 2_048: 3.9}
+    data = tables(
+        times=[times_row(1.0, batch=batch, **at) for batch in (*sped, 64)],
+        speedup=[speedup_row(speedup, 2.0, spread=0.02, batch=batch, **at) for batch, speedup in sped.items()],
+    )
+    lines = [line.split() for line in summary(data).splitlines()[3:]]
+    states = {line[2]: " ".join(line[8:-2]) for line in lines}
+    assert states == {"32": "not", "64": "-", "128": "undecided", "512": "yes", "2,048": "not shown"}
+
+
+def test_a_range_is_explained_where_there_is_one() -> None:
+    row = times_row(1.0, strategy="ddp", gpus=4, batch=32)
+    assert "is the range of two runs" in summary(tables(times=[{**row, "ranges": "epoch_s"}]))
+    assert "is the range of two runs" not in summary(tables(times=[row]))

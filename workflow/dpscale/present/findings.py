@@ -133,6 +133,10 @@ def ddp_against_dp_with_loading(tables: Tables, terms: Terms) -> Finding | None:
     return _strategies_compared(" with loading", tables, terms)
 
 
+# Of a ratio that is largest or least.
+_WAY = {"faster": "up", "slower": "down"}
+
+
 def _strategies_compared(with_loading: str, tables: Tables, terms: Terms) -> Finding | None:
     """Both outcomes: where the later strategy of the table is faster, and where it is slower."""
     claims = {outcome: f"one strategy is {outcome}{with_loading}" for outcome in ("faster", "slower")}
@@ -147,7 +151,7 @@ def _strategies_compared(with_loading: str, tables: Tables, terms: Terms) -> Fin
         named = f"{names[0]} is {outcome} than {names[1]}" if len(pairs) == 1 else f"The later strategy is {outcome}"
         ratio = words.measured(most["ratio"], quantity("ratio").unit)
         parts.append(
-            f"{named} in {count(tables, claims[outcome]).among('comparison')}, {'up' if outcome == 'faster' else 'down'} to {ratio} as fast"
+            f"{named} in {count(tables, claims[outcome]).among('comparison')}, {_WAY[outcome]} to {ratio} as fast"
             f"{_loaders(most) if with_loading else ''}: {names[0]} takes {words.figure(most['epoch_s'])} s and "
             f"{names[1]} {words.figure(most['other_epoch_s'])} s an epoch for {place(most, terms)}"
         )

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
-from dpscale.analyse.columns import NOT_RESOLVABLE
+from dpscale.analyse.columns import NOT_RESOLVABLE, WORTH_IT
 from dpscale.present import words
 from dpscale.present.words import POINT_COLUMNS, Row, Tables
 
@@ -40,7 +40,8 @@ def _lines(tables: Tables, scope: str) -> pd.DataFrame:
     speedup = tables["speedup"]
     weak = speedup[(speedup["scaling"] == "weak") & (speedup["scope"] == scope)]
     lines = words.in_order(tables["times"][tables["times"]["scope"] == scope])
-    lines = lines.merge(weak[[*_PLACE, "speedup"]], on=_PLACE, how="left")
+    lines = lines.drop(columns="is_headline")
+    lines = lines.merge(weak[[*_PLACE, "speedup", "worth", "is_headline"]], on=_PLACE, how="left")
     if scope != "compute":
         return lines.assign(
             communication_s=None, bandwidth_status=None, bandwidth_gb_s=None, bandwidth_gb_s_at_least=None
@@ -60,6 +61,7 @@ def _columns(lines: pd.DataFrame, several_environments: bool) -> list[list[str]]
         ["", "status", *(words.state(row["status"]) for row in rows)],
         ["epoch", "s [low, high]", *(_epoch(row) for row in rows)],
         ["weak", "speedup", *(_plain(words.figure(row["speedup"], _DIGITS)) for row in rows)],
+        ["worth", "it", *(_worth(row) for row in rows)],
         ["comm.", "s", *(_plain(words.figure(row["communication_s"], _DIGITS)) for row in rows)],
         ["bandwidth", "GB/s", *(_bandwidth(row) for row in rows)],
     ]
@@ -71,6 +73,14 @@ def _columns(lines: pd.DataFrame, several_environments: bool) -> list[list[str]]
 def _epoch(row: Row) -> str:
     written = words.estimate(row, "epoch_s").replace("range of two runs: ", "").replace(": one run", "")
     return _plain(written)
+
+
+def _worth(row: Row) -> str:
+    """The state of the verdict: of epochs with few steps it has none."""
+    if not words.is_known(row["speedup"]):
+        return _plain(words.ABSENT)
+    state = "yes" if row["worth"] == WORTH_IT else str(row["worth"])
+    return state if words.is_true([row["is_headline"]]) == [True] else "not shown"
 
 
 def _bandwidth(row: Row) -> str:
@@ -90,6 +100,6 @@ def _aligned(columns: list[list[str]]) -> list[str]:
     padded = []
     for column in columns:
         width = max(map(len, column))
-        is_words = column[1] in ("env", "strategy", "status", "s [low, high]")
+        is_words = column[1] in ("env", "strategy", "status", "s [low, high]", "it")
         padded.append([entry.ljust(width) if is_words else entry.rjust(width) for entry in column])
     return ["  ".join(entries).rstrip() for entries in zip(*padded, strict=True)]
