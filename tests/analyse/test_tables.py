@@ -20,7 +20,7 @@ from dpscale.plan.study import Study
 from dpscale.present.page import render
 from dpscale.present.summary import summary
 from dpscale.records.collect import collect
-from record_factory import older_timing_record, timing_record, write
+from record_factory import older_timing_record, timing_record, watched, write
 
 VALUES = {
     "study": "s",
@@ -345,7 +345,7 @@ def seen(tmp_path: Path, **what: Any) -> pd.Series:
 
 def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path: Path) -> None:
     gpus = [
-        {"clock_event_reasons": reasons, "slowed_s": {"power": seconds, "thermal": 0.0}}
+        {**watched(1)["gpus"][0], "clock_event_reasons": reasons, "slowed_s": {"power": seconds, "thermal": 0.0}}
         for reasons, seconds in (([], 0.25), (["software power cap"], 1.5))
     ]
     host = {"busy_cores": 4.0, "stolen_cores": 0.4, "load_1min": 3.0}
@@ -359,7 +359,8 @@ def test_a_quiet_clock_and_one_that_nobody_watched_are_told_apart(tmp_path: Path
     row = seen(tmp_path / "quiet")
     assert (row["slowed_s"], row["stolen_share"], row["other_processes"]) == (0, 0, 0)
     assert pd.isna(row["slowed_by"])
-    row = seen(tmp_path / "blind", gpus=[{"clock_event_reasons": None, "slowed_s": None}] * 2, host=None)
+    unknown = {"clock_event_reasons": None, "slowed_s": None}
+    row = seen(tmp_path / "blind", gpus=[{**watched(1)["gpus"][0], **unknown}] * 2, host=None)
     assert row["slowed_s"] == 0, "the first epoch was watched"
 
 

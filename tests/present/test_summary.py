@@ -44,8 +44,12 @@ def test_the_widest_words_still_fit() -> None:
     at: dict[str, Any] = {"strategy": "ddp", "gpus": 64, "batch": 16_384}
     times = [times_row(12_345.6, **at), absent_row("not available", "no CUDA", environment=None, **at)]
     times.append(times_row(12_345.6, **{**at, "environment": "B"}))
+    speedup = [speedup_row(30.0, 2.0, spread=0.2, **at)]
+    bandwidth = [bandwidth_row(1.0, resolvable=False, **at)]
     letters = [environment_row("A"), environment_row("B")]
-    data = tables(times=times, bandwidth=[bandwidth_row(1.0, resolvable=False, **at)], environments=letters)
+    data = tables(
+        times=times, speedup=speedup, bandwidth=[bandwidth_row(1.0, resolvable=False, **at)], environments=letters
+    )
     assert max(map(len, summary(data).splitlines())) <= 100
 
 
@@ -78,9 +82,12 @@ def test_the_states_are_those_of_the_verdict() -> None:
         times=[times_row(1.0, batch=batch, **at) for batch in (*sped, 64)],
         speedup=[speedup_row(speedup, 2.0, spread=0.02, batch=batch, **at) for batch, speedup in sped.items()],
     )
-    lines = [line.split() for line in summary(data).splitlines()[3:]]
-    states = {line[2]: " ".join(line[8:-2]) for line in lines}
-    assert states == {"32": "not", "64": "-", "128": "undecided", "512": "yes", "2,048": "not shown"}
+    first, second, *lines = summary(data).splitlines()
+    assert first.endswith("; open: undecided")
+    assert second == "few: not shown, fewer than 10 full steps per epoch"
+    states = {line.split()[2]: line.split()[8] for line in lines[2:]}
+    assert states == {"32": "no", "64": "-", "128": "open", "512": "yes", "2,048": "few"}
+    assert "undecided" not in summary(tables(times=[times_row(1.0, batch=32, **at)]))
 
 
 def test_a_range_is_explained_where_there_is_one() -> None:
