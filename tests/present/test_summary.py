@@ -45,7 +45,6 @@ def test_the_widest_words_still_fit() -> None:
     times = [times_row(12_345.6, **at), absent_row("not available", "no CUDA", environment=None, **at)]
     times.append(times_row(12_345.6, **{**at, "environment": "B"}))
     speedup = [speedup_row(30.0, 2.0, spread=0.2, **at)]
-    bandwidth = [bandwidth_row(1.0, resolvable=False, **at)]
     letters = [environment_row("A"), environment_row("B")]
     data = tables(
         times=times, speedup=speedup, bandwidth=[bandwidth_row(1.0, resolvable=False, **at)], environments=letters
