@@ -30,7 +30,7 @@ def with_record(**changes: Any) -> Tables:
 
 
 LOST = {"status": "no baseline", "reason": "of OOM"}
-SLOWED = {2: {"slowed_s": 0.0}, 3: {"slowed_s": 1.25, "slowed_by": "power"}}
+SLOWED: dict[int, dict[str, Any]] = {2: {"slowed_s": 0.0}, 3: {"slowed_s": 1.25, "slowed_by": "power"}}
 STOLEN = {2: 0.005, 3: 0.034}
 
 CASES = {

@@ -685,5 +685,5 @@ def test_a_batch_at_which_some_runs_ran_out_of_memory_is_not_held() -> None:
 def test_intervals_are_counted_once_and_said_on_the_page() -> None:
     page = render(study(), speedups(SLOW, FAST))
     # Speedup and speedup from steps, of two rows.
-    assert "Findings and verdict are chosen from 4 95 % intervals: of 100 such intervals, 5 would miss" in page
+    assert "Findings and verdict are chosen from 4 intervals of 95 %: of 100 such intervals, 5 would miss" in page
     assert "would miss" not in render(study(), tables())

@@ -97,7 +97,7 @@ def _by_chance(tables: Tables) -> str:
     if not looked_at:
         return ""
     return (
-        f"Findings and verdict are chosen from {words.plural(looked_at, '95 % interval')}: of 100 such intervals, "
+        f"Findings and verdict are chosen from {words.plural(looked_at, 'interval')} of 95 %: of 100 such intervals, "
         f"{MISSED_OF_100} would miss the true value by chance alone."
     )
 

@@ -261,7 +261,8 @@ def _where_the_time_goes(tables: Tables, series: _Series, terms: Terms) -> str:
         return f"{where}, the ladder of one change at a time shows no loss against 1 {terms.device} alone."
     part, lost = (words.measured(seconds, MILLISECONDS) for seconds in (most["part_of_headline_s"], lost_s))
     return (
-        f"{where}, {part} of the {lost} that a step loses against 1 {terms.device} alone {_is(most)} {most['adds']}: "
+        f"{where}, {part} of the {lost} that a step loses by the ladder, against 1 {terms.device} alone, {_is(most)} "
+        f"{most['adds']}: "
         f"{_certainty(most)}."
     )
 
