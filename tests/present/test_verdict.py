@@ -206,7 +206,8 @@ def test_the_largest_rung_says_where_the_time_goes_where_least_is_gained() -> No
     data = tables(speedup=speedups(3.2, 3.8), ladder=[*ladder(1.0, 2.0, 7.0), *ladder(9.0, 1.0, 1.0, batch=128)])
     assert verdict(data, GPU).rest == (
         "Where least is gained, at batch 32 per GPU on 4 GPUs, 7.00 ms of the 10.0 ms that a step loses by the ladder, "
-        "against 1 GPU alone, are allreduce, waiting: 7.00 ms [6.90, 7.10] in the ladder, above zero beyond its interval."
+        "against 1 GPU alone, are allreduce, waiting: 7.00 ms [6.90, 7.10] in the ladder, above zero beyond its "
+        "interval."
     )
 
 
