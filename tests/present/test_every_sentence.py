@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_tables import estimates_row, table
+from page_tables import audited, estimates_row, h200_with_steps, study, table, tables
 
 from dpscale.present import communication_charts
 from dpscale.present import page as page_module
+from dpscale.present.page import render
 from dpscale.present.words import Terms
 
 FOLDER = Path(page_module.__file__).parent
@@ -323,6 +324,17 @@ def test_a_figure_that_shows_everything_says_nothing() -> None:
     at: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
     rows = [estimates_row(0.1, ablation_step_s=0.5, batch=batch, **at) for batch in (32, 128)]
     assert communication_charts.estimates(table("communication", rows), GPU).not_drawn == []
+
+
+def test_a_page_with_everything_says_of_nothing_that_it_is_missing(root: Path) -> None:
+    """The sentences in place of what there is not, as the template has them."""
+    template = (FOLDER / "template/page.html.j2").read_text()
+    in_place = [text.strip() for text in re.findall(r"{% else %}\n<p>([^<{]{12,})", template)]
+    assert len(in_place) > 10
+    arms = {"arms": {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}}
+    full, bare = render(study(training=arms), audited(root, h200_with_steps())), render(study(), tables())
+    assert [text for text in in_place if text in full] == []
+    assert len([text for text in in_place if text in bare]) > 8
 
 
 @pytest.mark.parametrize(
