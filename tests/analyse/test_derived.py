@@ -20,11 +20,12 @@ def interval(name: str, value: float, half: float) -> dict[str, Any]:
 
 def timed(strategy: str, epoch_s: float, scope: str = "compute", status: str = "ok", **more: Any) -> dict[str, Any]:
     place = {"strategy": strategy, **AT, "scope": scope, "status": status, "reason": "", "runs": 3, "n": 15}
+    place["full_steps_per_epoch"] = 24
     return {**place, **interval("epoch_s", epoch_s, 0.1), **more}
 
 
 def gained(speedup: float, scope: str = "compute", **more: Any) -> dict[str, Any]:
-    place = {"strategy": "ddp", **AT, "scope": scope, "status": "ok", "scaling": "weak"}
+    place = {"strategy": "ddp", **AT, "scope": scope, "status": "ok", "scaling": "weak", "full_steps_per_epoch": 24}
     return {**place, **interval("speedup", speedup, 0.1), **interval("efficiency", speedup / 4, 0.025), **more}
 
 
@@ -194,3 +195,48 @@ def test_devices_and_commits_are_told_by_their_names() -> None:
     counts = {row["what"]: (row["number"], row["of"]) for row in derived(records=records)["counts"]}
     assert counts["devices used"] == (3, 2)
     assert counts["commits used"] == (2, 2)
+
+
+@pytest.mark.parametrize(("steps", "is_headline"), [(9, False), (10, True), (None, None)])
+def test_an_epoch_of_ten_full_steps_is_headline_material(steps: int | None, is_headline: bool | None) -> None:
+    row = {**gained(3.0), "runs": 3, "full_steps_per_epoch": steps}
+    for name in ("times", "speedup", "communication", "bandwidth"):
+        (found,) = derived(**{name: [row]})[name]
+        assert found.get("is_headline") is is_headline, name
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "more", "state"),
+    [
+        (0.51, 0.6, {}, "worth it"),
+        (0.4, 0.49, {}, "not"),
+        (0.45, 0.55, {}, "undecided"),
+        (0.5, 0.6, {}, "undecided"),
+        (0.51, 0.6, {"ranges": "efficiency"}, "undecided"),
+        (None, None, {}, "undecided"),
+    ],
+)
+def test_more_devices_are_worth_it_only_beyond_their_interval(
+    low: float | None, high: float | None, more: dict[str, str], state: str
+) -> None:
+    row = gained(2.2) | {"efficiency_low": low, "efficiency_high": high} | more
+    assert derived(speedup=[row])["speedup"][0]["worth"] == state
+
+
+def test_strategies_that_are_compared_with_loading_have_their_loader_processes() -> None:
+    rows = [timed("ddp", 1.0, "end_to_end", loader_processes=8), timed("dp", 2.0, "end_to_end", loader_processes=2)]
+    (pair,) = derived(times=rows)["strategy_pairs"]
+    assert (pair["loader_processes"], pair["other_loader_processes"], pair["is_headline"]) == (8, 2, True)
+
+
+def test_estimates_of_a_profiler_that_distorts_are_not_compared() -> None:
+    row = {**estimated(isolated_step_s=0.5, profiler_step_s=5.0), "profiler": "distorts"}
+    assert derived(communication=[row])["communication"][0]["estimates_apart"] == pytest.approx(1)
+    row["profiler"] = "ok"
+    assert derived(communication=[row])["communication"][0]["estimates_apart"] == pytest.approx(10)
+
+
+def test_the_profiler_takes_no_artefact_for_shares() -> None:
+    step = {**AT, "strategy": "ddp", "device": 0, "phase": "all", "idle_s": 1e-3, "parts_s": 2e-3, "communication_s": 0}
+    for state, number in (("ok", 1), ("artefact", 0), ("distorts", 0)):
+        assert len(derived(steps=[{**step, "profiler": state}])["step_shares"]) == number

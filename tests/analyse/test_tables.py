@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from dpscale.analyse.columns import COLUMNS, TABLES
 from dpscale.analyse.tables import build_tables, expected_cells, read_table
 from dpscale.cli import main
-from dpscale.plan.cells import TimingCell
+from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.present.page import render
 from dpscale.present.summary import summary
 from dpscale.records.collect import collect
-from record_factory import timing_record, write
+from record_factory import older_timing_record, timing_record, watched, write
 
 VALUES = {
     "study": "s",
@@ -320,3 +320,67 @@ def test_a_configuration_of_which_one_run_failed_keeps_the_other(tmp_path: Path)
 
 def test_a_complete_study_misses_nothing(tmp_path: Path) -> None:
     assert measured(tmp_path)["missing"].empty
+
+
+def with_seen(record: dict[str, Any], **seen: Any) -> dict[str, Any]:
+    """The record's scopes as if this was seen during their last epoch."""
+    scopes = json.loads(json.dumps(record["scopes"]))
+    for scope in scopes.values():
+        scope["watched"][-1] |= seen
+    return {"scopes": scopes}
+
+
+def record_of(tables: dict[str, pd.DataFrame]) -> pd.Series:
+    records = tables["records"]
+    return records[(records["strategy"] == "ddp") & (records["batch_per_gpu"] == 32) & (records["run"] == 1)].iloc[0]
+
+
+def seen(tmp_path: Path, **what: Any) -> pd.Series:
+    """The row of a ddp record during whose last timed epoch this was seen."""
+    study = Study(VALUES)
+    cell = next(cell for cell in timing_cells(study) if cell.configuration == Configuration(*DDP))
+    record = timing_record(cell, study.settings, [5.0, 5.05])
+    return record_of(measured(tmp_path, changes={(*DDP, 1): with_seen(record, **what)}))
+
+
+def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path: Path) -> None:
+    gpus = [
+        {**watched(1)["gpus"][0], "clock_event_reasons": reasons, "slowed_s": {"power": seconds, "thermal": 0.0}}
+        for reasons, seconds in (([], 0.25), (["software power cap"], 1.5))
+    ]
+    host = {"busy_cores": 4.0, "stolen_cores": 0.4, "load_1min": 3.0}
+    row = seen(tmp_path, gpus=gpus, host=host, other_processes=2)
+    assert (row["slowed_s"], row["slowed_by"], row["throttle_reasons"]) == (1.5, "power", "software power cap")
+    assert row["other_processes"] == 2
+    assert row["stolen_share"] == pytest.approx(0.4 / 8)
+
+
+def test_a_quiet_clock_and_one_that_nobody_watched_are_told_apart(tmp_path: Path) -> None:
+    row = seen(tmp_path / "quiet")
+    assert (row["slowed_s"], row["stolen_share"], row["other_processes"]) == (0, 0, 0)
+    assert pd.isna(row["slowed_by"])
+    unknown = {"clock_event_reasons": None, "slowed_s": None}
+    row = seen(tmp_path / "blind", gpus=[{**watched(1)["gpus"][0], **unknown}] * 2, host=None)
+    assert row["slowed_s"] == 0, "the first epoch was watched"
+
+
+@pytest.mark.parametrize(("strategy", "processes"), [("single", 3), ("dp", 3), ("ddp", 6)])
+def test_loader_processes_of_older_records_follow_from_their_settings(
+    tmp_path: Path, strategy: str, processes: int
+) -> None:
+    values = {**VALUES, "scopes": ["compute", "end_to_end"], "runs": 1, "dataset": {"loader_workers": 3}}
+    study = Study(values)
+    for cell in timing_cells(study):
+        write(tmp_path, cell, older_timing_record(cell, study.settings, [5.0, 5.05]))
+    times = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["times"]
+    rows = times[(times["strategy"] == strategy) & (times["batch_per_gpu"] == 32)].set_index("scope")
+    assert rows.loc["end_to_end", "loader_processes"] == processes
+    assert rows.loc["compute", "loader_processes"] == 0
+
+
+def test_full_steps_decide_which_epochs_are_headlines(tmp_path: Path) -> None:
+    tables = measured(tmp_path, {**VALUES, "dataset": {"images": 1280}})
+    for name in ("times", "speedup", "communication", "bandwidth"):
+        rows = tables[name][(tables[name]["strategy"] == "ddp") & (tables[name]["batch_per_gpu"].isin([32, 128]))]
+        found = {row["batch_per_gpu"]: (row["full_steps_per_epoch"], row["is_headline"]) for _, row in rows.iterrows()}
+        assert found == {32: (20, True), 128: (5, False)}, name

@@ -76,6 +76,7 @@ def times_row(epoch_s: float, spread: float = 0.01, **at: Any) -> dict[str, Any]
         **place, "status": "ok", "runs": 3, "n": 15, **around("epoch_s", epoch_s, spread),
         "first_timed_epoch_s": epoch_s * 1.01, **around("step_s", epoch_s / steps, spread),
         **around("images_per_s", IMAGES / epoch_s, spread), "steps_per_epoch": steps,
+        "full_steps_per_epoch": IMAGES // place["global_batch"],
         "peak_memory_bytes": 1.5e9 + 14.3e6 * place["batch_per_gpu"],
         "energy_j": 650 * epoch_s * place["gpus"],
     }  # fmt: skip
@@ -90,6 +91,7 @@ def speedup_row(speedup: float, baseline_s: float, spread: float = 0.01, **at: A
     place = key(**at)
     row = {
         **place, "scaling": scaling, "status": "ok", "n": 15, "blocks": 3, "baseline_n": 15,
+        "full_steps_per_epoch": IMAGES // place["global_batch"],
         "epoch_s": baseline_s / speedup, "baseline_epoch_s": baseline_s, **around("speedup", speedup, spread),
         **around("efficiency", speedup / place["gpus"], spread),
     }  # fmt: skip
@@ -103,6 +105,7 @@ def communication_row(epoch_s: float, baseline_s: float, spread: float = 0.05, *
     steps = -(-IMAGES // place["global_batch"])
     return {
         **place, "status": "ok", "n": 15, "blocks": 3, "epoch_s": epoch_s, "compute_s": compute_s,
+        "full_steps_per_epoch": IMAGES // place["global_batch"],
         **around("communication_s", seconds, spread), "communication_share": seconds / epoch_s,
         "step_s": epoch_s / steps, "baseline_step_s": compute_s / steps,
         **around("communication_step_s", seconds / steps, spread),
@@ -115,6 +118,7 @@ def bandwidth_row(communication_s: float, resolvable: bool = True, **at: Any) ->
     sent = 2 * (place["gpus"] - 1) / place["gpus"] * GRADIENT_BYTES
     row = {
         **place, "n": 15, "parameters": GRADIENT_BYTES // 4, "allreduce_bytes_per_step": sent,
+        "full_steps_per_epoch": IMAGES // place["global_batch"],
         "steps_per_epoch": steps, "allreduce_bytes_per_epoch": sent * steps, "gradient_bytes": GRADIENT_BYTES,
         **around("communication_s", communication_s, 0.05 if resolvable else 2),
     }  # fmt: skip

@@ -29,6 +29,10 @@ def with_record(**changes: Any) -> Tables:
     return tables(**{**SOUND, "records": [record_row(**AT), {**record_row(2, **AT), **changes}]})
 
 
+LOST = {"status": "no baseline", "reason": "of OOM"}
+SLOWED: dict[int, dict[str, Any]] = {2: {"slowed_s": 0.0}, 3: {"slowed_s": 1.25, "slowed_by": "power"}}
+STOLEN = {2: 0.005, 3: 0.034}
+
 CASES = {
     "synthetic": (with_record(synthetic=True), "synthetic"),
     "no record": (tables(), "Nothing has been measured"),
@@ -51,9 +55,9 @@ CASES = {
         tables(**{**SOUND, "times": [{**SOUND["times"][0], "runs": 1}]}),
         "in a single run: 1 of 1.",
     ),
-    "no interval": (
+    "two runs": (
         tables(**{**SOUND, "times": [{**SOUND["times"][0], "runs": 2, "ranges": "epoch_s; step_s"}]}),
-        "without a 95 % interval: 1 of 1, with fewer than 3 runs.",
+        "measured in two runs: 1 of 1. Their range is shown",
     ),
     "wide interval": (
         tables(**{**SOUND, "times": [*SOUND["times"], times_row(3.0, spread=0.06, **AT | {"batch": 64})]}),
@@ -64,8 +68,14 @@ CASES = {
         "without a baseline: 1 of 2, as T(1,32) is missing.",
     ),
     "a run without a baseline": (
-        tables(**SOUND, blocks=[block_row("run 1", **AT), {**block_row("run 2", **AT), "status": "no baseline"}]),
-        "no baseline shares a device with: 1 of 2 runs.",
+        tables(
+            **SOUND,
+            blocks=[
+                block_row("run 1", **AT),
+                {**block_row("run 2", **AT), "status": "no baseline", "reason": "of OOM"},
+            ],
+        ),
+        "Blocks without a baseline: 1 of 2, as of OOM. They are left out",
     ),
     "drift": (
         tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT), block_row("run 2", 0.01, **AT)]),
@@ -84,7 +94,17 @@ CASES = {
         "differ in: device.",
     ),
     "throttled": (with_record(throttle_reasons="software power cap"), "1 of 2 records: software power cap"),
-    "other processes": (with_record(other_processes=2), "on the GPUs during 1 of 2 records"),
+    "other processes": (with_record(other_processes=2), "seen on the GPUs in 1 of 2 records"),
+    "slowed": (
+        tables(
+            **{**SOUND, "records": [record_row(**AT), *({**record_row(run, **AT), **SLOWED[run]} for run in SLOWED)]}
+        ),
+        "kept down in 1 of 2 records, by power; for at most 1.25 s.",
+    ),
+    "stolen cores": (
+        tables(**{**SOUND, "records": [{**record_row(run, **AT), "stolen_share": STOLEN[run]} for run in STOLEN]}),
+        "more than 1.00 % of the cores given in 1 of 2 records; at most 3.40 %.",
+    ),
     "dirty": (with_record(git_dirty=True), "dirty commit: 1 of 2."),
     "memorised": (
         tables(**{**SOUND, "records": [{**record_row(**AT), "synthetic": True}]}, training=[epoch_row("a", 1, 1, 0.1)]),
@@ -110,3 +130,17 @@ def test_sound_data_need_no_caution() -> None:
 def test_synthetic_study_is_labelled_before_anything_is_measured() -> None:
     found = cautions(study(dataset={"source": "synthetic"}), tables(**SOUND))
     assert any("synthetic" in sentence for sentence in found)
+
+
+def test_quiet_clocks_need_no_caution() -> None:
+    quiet = {**record_row(**AT), "slowed_s": 0.0, "stolen_share": 0.01, "other_processes": 0}
+    assert cautions(study(), tables(**{**SOUND, "records": [quiet]})) == []
+
+
+def test_a_baseline_that_became_faster_is_not_said_to_have_become_slower() -> None:
+    (said,) = cautions(study(), tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT)]))
+    assert "did not take the same time before and after" in said
+
+
+def test_three_runs_are_not_called_two() -> None:
+    assert not any("two runs" in sentence for sentence in cautions(study(), tables(**SOUND)))

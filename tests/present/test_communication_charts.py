@@ -17,7 +17,7 @@ from page_tables import (
     table,
 )
 
-from dpscale.present import charts, communication_charts
+from dpscale.present import charts, communication_charts, views
 from dpscale.present.figure import Chart
 from dpscale.present.words import Terms
 
@@ -205,3 +205,13 @@ def test_a_step_that_takes_no_longer_than_alone_has_no_largest_part() -> None:
     rows = [rung_row(0, 40, 40), rung_row(1, 0, 40), rung_row(2, 0, 40), rung_row(3, -1, 39, beyond_alone_s=-0.001)]
     (chart,) = communication_charts.ladders(table("ladder", rows), GPU).charts
     assert chart.title.replace("\u00a0", " ") == "dp on 2 GPUs at batch 32: 1.00 ms less than 1 GPU alone"
+
+
+@pytest.mark.parametrize(("state", "is_drawn"), [("ok", True), ("distorts", False)])
+def test_a_profiler_that_distorts_is_left_out(state: str, is_drawn: bool) -> None:
+    row = {**estimates_row(0.1, profiler_step_s=0.5, batch=32, **AT), "profiler": state}
+    figure = communication_charts.estimates(table("communication", [row]), GPU)
+    assert ("E3 all" in texts(figure.charts[0].svg)) == is_drawn
+    step = {**step_row(3, 1, 0, 6, batch=32, **AT), "profiler": state}
+    assert bool(communication_charts.steps(table("steps", [step]), GPU).charts) == is_drawn
+    assert bool(views.steps(table("steps", [step]), GPU).cells) == is_drawn

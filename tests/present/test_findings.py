@@ -45,6 +45,12 @@ def in_both_scopes(*rows: dict[str, Any]) -> Tables:
     return tables(times=times, speedup=list(rows))
 
 
+def with_loading(ddp_s: float, dp_s: float) -> Tables:
+    """Epochs of both strategies on 2 devices with the DataLoader in the clock."""
+    rows = [times_row(ddp_s, **at(gpus=2, scope="end_to_end")), times_row(dp_s, **at("dp", 2, scope="end_to_end"))]
+    return tables(times=[{**rows[0], "loader_processes": 4}, {**rows[1], "loader_processes": 2}])
+
+
 SLOW, FAST = speedup_row(0.58, 7.74, **at()), speedup_row(3.04, 2.30, **at(batch=512))
 DISAGREEING = {
     **SLOW,
@@ -59,7 +65,9 @@ FITS = times_row(2.13, **at("single", 1, 8_192))
 
 def estimated(batch: int, **ms: float) -> dict[str, Any]:
     """A row of communication.csv with some estimates of a step, in ms, known to 1 %."""
-    row: dict[str, Any] = {**key(**at(batch=batch)), "status": "ok", "step_s": 6.6e-3}
+    row: dict[str, Any] = {
+        **key(**at(batch=batch)), "status": "ok", "step_s": 6.6e-3, "profiler": "ok", "full_steps_per_epoch": 24,
+    }  # fmt: skip
     for name, value in ms.items():
         row |= around(name, value * 1e-3)
     return row
@@ -69,7 +77,7 @@ def whole_step(idle_ms: float, difference: float = 0.001, device: int = 0) -> di
     """A row of steps.csv that holds all of a device's step of 10 ms."""
     return {
         **key(**at()), "device": device, "phase": "all", "idle_s": idle_ms * 1e-3, "communication_s": 0.5e-3,
-        "parts_s": 10e-3, "difference": difference,
+        "parts_s": 10e-3, "difference": difference, "profiler": "ok",
     }  # fmt: skip
 
 
@@ -141,16 +149,26 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         speedups(FAST, WITHOUT_INTERVAL),
     ),
     (
-        findings.batch_that_pays,
-        speedups(SLOW, FAST),
-        ["ddp on 4 GPUs pays from batch 512", "not yet at 32"],
+        findings.batches_that_are_faster,
+        speedups(SLOW, {**FAST, "batch_per_gpu": 128, "ranges": "speedup"}, FAST),
+        [
+            "ddp on 4 GPUs is faster than 1 GPU at batch 512 per GPU",
+            "3.04",
+            ", slower at batch 32, undecided at batch 128.",
+        ],
         speedups(FAST),
     ),
     (
         findings.ddp_against_dp,
         tables(times=[times_row(5.04, **at(gpus=2)), times_row(20.9, **at("dp", 2))]),
-        ["1 of 1 comparison", "4.15×", "5.040 s against 20.90 s"],
+        ["ddp is faster than dp in 1 of 1 comparison, up to 4.15× as fast: ddp takes 5.040 s and dp 20.90 s"],
         tables(times=[times_row(1.09, **at(gpus=2)), times_row(1.10, **at("dp", 2))]),
+    ),
+    (
+        findings.ddp_against_dp_with_loading,
+        with_loading(5.04, 20.9),
+        ["up to 4.15× as fast (DataLoader processes in total: ddp 4, dp 2): ddp takes 5.040 s", "(end-to-end scope)"],
+        with_loading(5.04, 5.05),
     ),
     (
         findings.loader_hides_speedup,
@@ -209,7 +227,13 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         communication_findings.subtraction_is_not_communication,
         tables(communication=[estimated(32, communication_step_s=22.0, profiler_step_s=0.8)]),
-        ["22.00 ms [21.78, 22.22]", "of a step of 6.600 ms", "0.800 ms", "batch 32"],
+        [
+            "in 1 of 1 configuration, most with ddp",
+            "22.00 ms [21.78, 22.22]",
+            "of a step of 6.600 ms",
+            "0.800 ms",
+            "batch 32",
+        ],
         tables(communication=[estimated(32, communication_step_s=0.8, profiler_step_s=0.8)]),
     ),
     (
@@ -227,7 +251,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         communication_findings.host_leaves_devices_idle,
         tables(steps=[whole_step(7.7)]),
-        ["GPU 0 waits for the host during 77.0 %", "5.00 %", "ddp on 4 GPUs at batch 32"],
+        ["Nothing runs on GPU 0 during 77.0 %", "5.00 %", "ddp on 4 GPUs at batch 32"],
         tables(steps=[whole_step(1.0), whole_step(9.0, device=1)]),
     ),
     (
@@ -577,3 +601,89 @@ def test_arms_trained_on_noise_support_no_comparison_but_show_what_is_shared() -
     )
     (found,) = findings.findings(arms, noise)
     assert found.sentence.startswith("Batch-norm's running statistics")
+
+
+LATE = {"full_steps_per_epoch": 9}
+
+
+@pytest.mark.parametrize(
+    ("predicate", "name", "rows"),
+    [
+        (findings.largest_speedup, "speedup", [FAST]),
+        (findings.more_devices_slower, "speedup", [SLOW]),
+        (findings.batches_that_are_faster, "speedup", [SLOW, FAST]),
+        (findings.ddp_against_dp, "times", [times_row(1.0, **at("ddp")), times_row(2.0, **at("dp"))]),
+        (findings.strong_scaling, "speedup", [speedup_row(3.65, 2.16, **at(batch=512, scaling="strong"))]),
+        (findings.largest_communication_share, "communication", [communication_row(13.3, 7.74, **at("dp"))]),
+        (findings.inferred_bandwidth, "bandwidth", [bandwidth_row(0.5, **at(batch=batch)) for batch in (32, 128)]),
+        (findings.bandwidth_not_resolvable, "bandwidth", [bandwidth_row(0.01, resolvable=False, **at())]),
+        (findings.two_ways_disagree, "speedup", [DISAGREEING]),
+        (findings.faster_than_ideal, "speedup", [speedup_row(4.4, 2.3, **at())]),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_epochs_of_few_steps_are_no_headline(predicate: Predicate, name: str, rows: list[dict[str, Any]]) -> None:
+    assert predicate(tables(**{name: rows}), GPU) is not None
+    assert predicate(tables(**{name: [{**row, **LATE} for row in rows]}), GPU) is None
+
+
+@pytest.mark.parametrize("state", ["distorts", "artefact", None])
+@pytest.mark.parametrize(
+    ("predicate", "ms"),
+    [
+        (
+            communication_findings.subtraction_is_not_communication,
+            {"communication_step_s": 22, "profiler_step_s": 1},
+        ),
+        (communication_findings.communication_is_waiting, {"profiler_step_s": 8.9, "profiler_least_step_s": 0.3}),
+        (communication_findings.estimates_agree, {"ablation_step_s": 0.44, "profiler_exposed_step_s": 0.42}),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_a_profiler_that_changes_the_step_is_no_witness(
+    predicate: Predicate, ms: dict[str, float], state: str | None
+) -> None:
+    row = estimated(512, **ms)
+    assert predicate(tables(communication=[row]), GPU) is not None
+    assert predicate(tables(communication=[{**row, "profiler": state}]), GPU) is None
+
+
+@pytest.mark.parametrize("state", ["distorts", "artefact"])
+def test_idle_shares_of_a_changed_step_are_not_told(state: str) -> None:
+    changed = tables(steps=[{**whole_step(7.7), "profiler": state}])
+    assert communication_findings.host_leaves_devices_idle(changed, GPU) is None
+
+
+def test_a_profiler_that_changes_ddps_steps_says_nothing_of_what_hides() -> None:
+    changed = tables(critical_batch=[hides(512)], communication=[{**estimated(512), "profiler": "distorts"}])
+    sentence = said(communication_findings.critical_batch_checked(changed, GPU))
+    assert sentence.endswith("the profiler changes these steps too much to say.")
+
+
+def test_what_the_profiler_leaves_out_is_counted() -> None:
+    rows = [estimated(32), {**estimated(128), "profiler": "distorts"}]
+    assert "Left out: 1 of 2 configurations." in communication_findings.profiler_left_out(tables(communication=rows))
+    assert communication_findings.profiler_left_out(tables(communication=rows[:1])) == ""
+
+
+def test_the_slower_strategy_may_be_ddp() -> None:
+    data = tables(times=[times_row(2.0, **at(gpus=2)), times_row(1.0, **at("dp", 2))])
+    sentence = said(findings.ddp_against_dp(data, GPU))
+    assert "ddp is slower than dp in 1 of 1 comparison, down to 0.500× as fast" in sentence
+
+
+def test_a_smaller_batch_that_ran_out_of_memory_does_not_end_the_series() -> None:
+    earlier = absent_row("oom", "CUDA out of memory", **at("single", 1, 2_048))
+    assert findings.memory_ends(tables(times=[FITS, earlier]), GPU) is None
+
+
+def test_a_batch_at_which_some_runs_ran_out_of_memory_is_not_held() -> None:
+    in_part = {**FITS, "reason": "out of memory in 1 of 3 runs"}
+    assert findings.memory_ends(tables(times=[in_part, OOM]), GPU) is None
+
+
+def test_intervals_are_counted_once_and_said_on_the_page() -> None:
+    page = render(study(), speedups(SLOW, FAST))
+    # Speedup and speedup from steps, of two rows.
+    assert "Findings and verdict are chosen from 4 intervals of 95 %: of 100 such intervals, 5 would miss" in page
+    assert "would miss" not in render(study(), tables())

@@ -22,7 +22,7 @@ from page_tables import (
 
 from dpscale.present import headings
 from dpscale.present.words import Terms
-from dpscale.vocabulary.quantities import E1, E2, E5, TEST_ACCURACY, TRAINING_LOSS
+from dpscale.vocabulary.quantities import E1, E2, E3, E5, TEST_ACCURACY, TRAINING_LOSS
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 WORKER = Terms(device="worker", several_environments=False, synthetic=False)
@@ -138,3 +138,20 @@ def test_arms_that_diverged_end_nowhere() -> None:
     tame = epoch_row("tame", 1, 2, 0.3)
     expected = "Test accuracy: tame ends best, at 30.0 %"
     assert headings.training(curves(*wild, tame), None, TEST_ACCURACY) == expected
+
+
+def test_epochs_of_few_steps_are_in_no_heading() -> None:
+    long, short = times_row(0.9, **ddp(4, 512)), times_row(0.5, **ddp(4, 2_048))
+    assert headings.epoch_time(table("times", [long, short]), GPU).startswith("Shortest epoch: 0.900 s, ddp")
+    assert headings.epoch_time(table("times", [short]), GPU) == "No epoch has 10 full steps"
+    rows = [speedup_row(s, 2.0, **ddp(4, batch)) for s, batch in ((3.5, 512), (3.9, 2_048))]
+    assert headings.speedup(table("speedup", rows), "weak", GPU) == "ddp on 4 GPUs: 3.50× at batch 512"
+    assert headings.speedup(table("speedup", rows[1:]), "weak", GPU) == "No epoch has 10 full steps"
+
+
+def test_estimates_of_a_profiler_that_distorts_are_not_named() -> None:
+    row = {**estimates_row(communication_step_s=0.3, profiler_step_s=5.0, **ddp(4, 512)), "profiler": "distorts"}
+    drawn = [*ESTIMATES, E3]
+    assert "0.300 ms (E1 subtraction)" in headings.estimates(table("communication", [row]), drawn, GPU)
+    row["profiler"] = "ok"
+    assert "5.00 ms (E3 all)" in headings.estimates(table("communication", [row]), drawn, GPU)

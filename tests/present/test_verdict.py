@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from page_tables import (
     absent_row,
-    around,
     empty,
     environment_row,
     h200,
@@ -36,113 +35,166 @@ def speedups(*values: float, strategy: str = "ddp", gpus: int = 4, **more: Any) 
     ]
 
 
-def profiled(gpu_idle_ms: tuple[float, ...], communication_ms: float = 3.0, **where: Any) -> list[dict[str, Any]]:
-    """Whole steps of 10 ms, one a GPU; what is neither idle nor communication is compute."""
-    return [
-        {
-            **key(**at(**where)), "device": device, "phase": "all", "idle_s": idle_ms * 1e-3,
-            "communication_s": communication_ms * 1e-3, "parts_s": 10e-3,
-        }
-        for device, idle_ms in enumerate(gpu_idle_ms)
-    ]  # fmt: skip
+def ladder(*added_ms: float, spread_ms: float = 0.1, runs: int = 3, headline_ms: float = 20.0, **where: Any) -> Any:
+    """Rows of a ladder that starts at 10 ms alone; every rung's difference is known to `spread_ms` by `runs` runs. The
+    headline step is `headline_ms`."""
+    place = {name: value for name, value in key(**at(**where)).items() if name != "scope"}
+    whole_ms = 10.0 + sum(added_ms)
+    rows, reached_ms = [], 0.0
+    for order, part_ms in enumerate((10.0, *added_ms)):
+        reached_ms += part_ms
+        in_headline = headline_ms / whole_ms / 1e3
+        row = {
+            **place, "rung": f"rung {order}", "order": order, "step_s": reached_ms / 1e3, "repeatability": 0.012,
+            "share": part_ms / whole_ms, "records": runs, "headline_step_s": headline_ms / 1e3,
+            "part_of_headline_s": part_ms * in_headline, "reached_of_headline_s": reached_ms * in_headline,
+            "beyond_alone_s": (reached_ms - 10.0) * in_headline,
+        }  # fmt: skip
+        if order:
+            row |= {"adds": ["contention", "DDP's host work", "allreduce, waiting"][order - 1]}
+            row |= {"difference_s": part_ms / 1e3, "ranges": "difference_s" if runs == 2 else None}
+            if runs > 1:
+                row |= {"difference_s_low": (part_ms - spread_ms) / 1e3}
+                row |= {"difference_s_high": (part_ms + spread_ms) / 1e3}
+        rows.append(row)
+    return rows
 
 
-def waiting(exposed_ms: float, least_ms: float, **where: Any) -> dict[str, Any]:
-    estimates = {"profiler_exposed_step_s": exposed_ms, "profiler_least_exposed_step_s": least_ms}
-    row: dict[str, Any] = {**key(**at(**where)), "status": "ok"}
-    for name, milliseconds in estimates.items():
-        row |= around(name, milliseconds * 1e-3)
-    return row
+GAP = {**absent_row("no baseline", "", **at(batch=128)), "scaling": "weak"}
+NOT_SHOWN = "not shown (fewer than 10 full steps per epoch)"
+WIDE = speedup_row(2.1, 2.0, spread=0.06, **at(batch=128))
 
-
-CASES: dict[str, tuple[Tables, str, list[str]]] = {
+CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
     "at every batch": (
         tables(speedup=speedups(3.2, 3.6, 3.9)),
-        "4 GPUs are worth it with ddp at every batch measured",
+        "worth",
+        "4 GPUs are worth it with ddp at batches 32 to 512 per GPU (compute scope)",
         ["3.200× [3.168, 3.232] as fast as on 1 GPU at batch 32 per GPU", "3.900× [3.861, 3.939] at 512"],
-    ),
-    "at every batch of which something is known": (
-        tables(speedup=[*speedups(3.2, 3.6), {**speedups(1, 1, 0.5)[2], "ranges": "speedup; efficiency"}]),
-        "4 GPUs are worth it with ddp at every batch that has an interval",
-        ["3.600× [3.564, 3.636] at 128"],
-    ),
-    "ranges of two runs": (
-        tables(records=[record_row(**at())], speedup=[{**speedups(3.2)[0], "ranges": "speedup; efficiency"}]),
-        "Not known yet",
-        ["No speedup has an interval: that takes at least 3 runs"],
     ),
     "at the only batch": (
         tables(speedup=speedups(3.2)),
-        "4 GPUs are worth it with ddp at batch 32 per GPU",
+        "worth",
+        "4 GPUs are worth it with ddp at batch 32 per GPU (compute scope)",
         ["An epoch is 3.200× [3.168, 3.232] as fast as on 1 GPU at batch 32 per GPU."],
     ),
-    "from a batch on": (
-        tables(speedup=speedups(0.6, 0.8, 2.4, 3.8)),
-        "4 GPUs are worth it with ddp from batch 512 per GPU on",
-        ["2.400× [2.376, 2.424] as fast", "3.800×", "but 0.800× [0.792, 0.808] at 128"],
+    "undecided at one": (
+        tables(speedup=[{**speedups(3.2)[0], "ranges": "speedup; efficiency"}, *speedups(1.0, 3.6, 3.9)[1:]]),
+        "worth",
+        "4 GPUs are worth it with ddp at batches 128 and 512 per GPU (compute scope); 32: undecided",
+        ["but 3.200× [range of two runs: 3.168 to 3.232] at 32"],
+    ),
+    "not at small ones, not shown at large ones": (
+        tables(speedup=speedups(0.6, 0.8, 2.4, 3.8, 3.9)),
+        "worth",
+        "4 GPUs are worth it with ddp at batch 512 per GPU (compute scope); 32 and 128: not worth it; 2,048 and 8,192: "
+        + NOT_SHOWN,
+        ["2.400× [2.376, 2.424] as fast", "but 0.800× [0.792, 0.808] at 128"],
+    ),
+    "not shown at all": (
+        tables(speedup=speedups(1.0, 1.0, 1.0, 3.8)[3:]),
+        "unknown",
+        f"Not known: whether 4 GPUs are worth it with ddp (compute scope); 2,048: {NOT_SHOWN}",
+        ["No epoch of a batch has 10 full steps"],
     ),
     "at some batches": (
-        tables(speedup=speedups(3.2, 1.5, 3.8, 1.2)),
-        "4 GPUs are worth it with ddp at batch 32, 512 per GPU",
+        tables(speedup=speedups(3.2, 1.5, 3.8)),
+        "worth",
+        "4 GPUs are worth it with ddp at batches 32 and 512 per GPU (compute scope); 128: not worth it",
         ["3.800×"],
+    ),
+    "no baseline between": (
+        tables(speedup=[*speedups(3.2), GAP, *speedups(1.0, 1.0, 3.8)[2:]]),
+        "worth",
+        "4 GPUs are worth it with ddp at batches 32 and 512 per GPU (compute scope); 128: no baseline",
+        [],
     ),
     "faster, yet not worth it": (
         tables(speedup=speedups(0.9, 1.4, 1.9)),
-        "4 GPUs are faster than 1 with ddp, but not worth it",
-        ["The best of 4 GPUs is 1.900× [1.881, 1.919] the speed of 1, with ddp at batch 512", "efficiency of 47.5 %"],
+        "not-worth",
+        "4 GPUs are not worth it with ddp at batches 32 to 512 per GPU (compute scope)",
+        ["The best of ddp on 4 GPUs is 1.900× [1.881, 1.919] the speed of 1 at batch 512", "efficiency of 47.5 %"],
     ),
-    "never faster": (
-        tables(speedup=speedups(0.4, 0.9, strategy="dp")),
-        "4 GPUs are not worth it",
-        ["0.900× [0.891, 0.909] the speed of 1, with dp at batch 128 per GPU"],
+    "an interval that holds half": (
+        tables(speedup=[*speedups(0.9), WIDE]),
+        "unknown",
+        "Undecided: whether 4 GPUs are worth it with ddp at batch 128 per GPU (compute scope); 32: not worth it",
+        ["The best of ddp on 4 GPUs is 2.10× [1.97, 2.23]"],
+    ),
+    "no interval": (
+        tables(
+            records=[record_row(**at())], speedup=[{**speedups(3.2)[0], "speedup_low": None, "efficiency_low": None}]
+        ),
+        "unknown",
+        "Undecided: whether 4 GPUs are worth it with ddp at batch 32 per GPU (compute scope)",
+        ["3.200× [no interval]"],
     ),
     "2 GPUs where 4 are too many": (
         tables(speedup=[*speedups(1.9, gpus=2), *speedups(1.5, gpus=4)]),
-        "2 GPUs are worth it with ddp at batch 32 per GPU",
+        "worth",
+        "2 GPUs are worth it with ddp at batch 32 per GPU (compute scope)",
         ["1.900×"],
     ),
     "two strategies": (
         tables(speedup=[*speedups(3.2, 3.8), *speedups(0.6, 3.0, strategy="dp")]),
-        "4 GPUs are worth it with ddp at every batch measured",
-        ["; dp pays from batch 128 per GPU on."],
+        "worth",
+        "4 GPUs are worth it with ddp at batches 32 and 128 per GPU (compute scope)",
+        [" 4 GPUs are worth it with dp at batch 128 per GPU (compute scope); 32: not worth it."],
     ),
     "a strategy that never pays": (
         tables(speedup=[*speedups(3.2, 3.8), *speedups(0.6, 0.9, strategy="dp")]),
-        "4 GPUs are worth it with ddp at every batch measured",
-        ["; dp pays at no batch."],
+        "worth",
+        "4 GPUs are worth it with ddp at batches 32 and 128 per GPU (compute scope)",
+        [" 4 GPUs are not worth it with dp at batches 32 and 128 per GPU (compute scope)."],
     ),
-    "end-to-end alone": (
-        tables(speedup=speedups(3.2, scope="end_to_end")),
-        "4 GPUs are worth it with ddp at batch 32 per GPU",
-        ["3.200×"],
-    ),
-    "nothing measured": (empty(), "Not known yet", ["Nothing has been measured"]),
+    "nothing measured": (empty(), "unknown", "Not known yet", ["Nothing has been measured"]),
     "no baseline": (
         tables(records=[record_row(**at())], speedup=[absent_row("no baseline", "T(1,32) is missing", **at())]),
+        "unknown",
         "Not known yet",
         ["measured together with its baseline on 1 GPU"],
-    ),
-    "no interval": (
-        tables(records=[record_row(**at())], speedup=[{**speedups(3.2)[0], "speedup_low": None}]),
-        "Not known yet",
-        ["No speedup has an interval"],
     ),
 }
 
 
-@pytest.mark.parametrize(("data", "answer", "parts"), CASES.values(), ids=CASES)
-def test_verdict(data: Tables, answer: str, parts: list[str]) -> None:
+@pytest.mark.parametrize(("data", "kind", "answer", "parts"), CASES.values(), ids=CASES)
+def test_verdict(data: Tables, kind: str, answer: str, parts: list[str]) -> None:
     found = verdict(data, GPU)
-    assert found.answer == answer
+    assert (found.kind, found.answer) == (kind, answer)
     assert [part for part in parts if part not in found.sentence] == []
-    assert found.rest == "", "no step was taken apart"
-    kind = {"Not known yet": "unknown"}.get(answer, "not-worth" if "not worth it" in answer else "worth")
-    assert found.kind == kind
+    assert "%" not in found.rest, "nothing was measured by intervention"
+    assert found.loading in ("Loading was not measured.", "")
 
 
-def test_an_interval_that_reaches_below_half_is_not_worth_it() -> None:
-    wide = tables(speedup=[speedup_row(2.1, 2.0, spread=0.06, **at())])
-    assert verdict(wide, GPU).answer == "4 GPUs are faster than 1 with ddp, but not worth it"
+def loaded(epoch_s: float, number: int | None, **where: Any) -> dict[str, Any]:
+    return {**times_row(epoch_s, **at(scope="end_to_end", **where)), "loader_processes": number}
+
+
+def test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads() -> None:
+    data = tables(
+        speedup=[*speedups(3.2, 3.6), *speedups(1.2, 3.0, scope="end_to_end")],
+        times=[loaded(2.0, 8), loaded(3.0, 2, strategy="single", gpus=1)],
+    )
+    found = verdict(data, GPU)
+    assert found.answer == "4 GPUs are worth it with ddp at batches 32 and 128 per GPU (compute scope)"
+    assert found.loading == (
+        "With loading: 4 GPUs are worth it with ddp at batch 128 per GPU (end-to-end scope); 32: not worth it. "
+        "DataLoader processes in total: ddp 8, single 2."
+    )
+
+
+def test_strategies_that_are_compared_with_loading_alone_are_named_with_their_loader_processes() -> None:
+    rows = [*speedups(3.2, scope="end_to_end"), *speedups(1.2, strategy="dp", scope="end_to_end")]
+    found = verdict(tables(speedup=rows, times=[loaded(2.0, 8), loaded(2.0, 2, strategy="dp")]), GPU)
+    assert found.answer == "4 GPUs are worth it with ddp at batch 32 per GPU (end-to-end scope)"
+    assert (
+        "with dp at batch 32 per GPU (end-to-end scope). DataLoader processes in total: ddp 8, dp 2." in found.sentence
+    )
+    assert found.loading == "This is with loading in the clock; without loading nothing was measured."
+
+
+def test_loading_of_another_strategy_is_no_answer() -> None:
+    rows = [*speedups(3.2), *speedups(1.2, strategy="dp", scope="end_to_end")]
+    assert verdict(tables(speedup=rows), GPU).loading == "Loading was not measured."
 
 
 def test_strong_scaling_alone_gives_no_verdict() -> None:
@@ -150,45 +202,56 @@ def test_strong_scaling_alone_gives_no_verdict() -> None:
     assert verdict(strong, GPU).answer == "Not known yet"
 
 
-def test_what_eats_the_rest_is_named_largest_first_where_least_is_gained() -> None:
-    data = tables(
-        speedup=speedups(3.2, 3.8),
-        times=[{**times_row(2.5, **at()), "step_s": 6.6e-3}],
-        steps=[*profiled((2.0, 2.2)), *profiled((9.0, 9.0), batch=128)],
-        communication=[waiting(3.0, 0.3)],
+def test_the_largest_rung_says_where_the_time_goes_where_least_is_gained() -> None:
+    data = tables(speedup=speedups(3.2, 3.8), ladder=[*ladder(1.0, 2.0, 7.0), *ladder(9.0, 1.0, 1.0, batch=128)])
+    assert verdict(data, GPU).rest == (
+        "Where least is gained, at batch 32 per GPU on 4 GPUs, 7.00 ms of the 10.0 ms that a step loses by the ladder, "
+        "against 1 GPU alone, are allreduce, waiting: 7.00 ms [6.90, 7.10] in the ladder, above zero beyond its "
+        "interval."
     )
-    rest = verdict(data, GPU).rest
-    assert "at batch 32 per GPU, 20.0 % of the GPUs' time is lost" in rest
-    assert "mostly waiting for the slowest GPU: 27.0 % of a step (profiling changes this step from 6.60 ms to" in rest
-    assert rest.index("idle until the host has work for them 21.0 %") < rest.index("transfer between GPUs 3.00 %")
 
 
-def test_idle_time_can_be_what_eats_the_rest() -> None:
-    data = tables(speedup=speedups(1.9, strategy="dp"), steps=profiled((7.0, 7.0), 0.5, strategy="dp"))
-    rest = verdict(data, GPU).rest
-    assert "mostly GPUs idle until the host has work for them: 70.0 % of a step; transfer between GPUs 5.00 %." in rest
-    assert "waiting" not in rest, "only ddp's collectives tell waiting from transfer"
+@pytest.mark.parametrize(
+    ("rungs", "says"),
+    [
+        (ladder(3.0, spread_ms=4.0), "is contention: 3.0 ms [−1.0, 7.0] in the ladder, not told from zero."),
+        (ladder(3.0, runs=2), "3.00 ms [range of two runs: 2.90 to 3.10] in the ladder, without an interval."),
+        (ladder(3.0, runs=1), "[no interval] in the ladder, of one process, whose steps repeat to 1.2 %."),
+        (ladder(-1.0, 0.5), "the ladder of one change at a time shows no loss against 1 GPU alone."),
+    ],
+)
+def test_a_rung_is_called_as_sure_as_it_is(rungs: Any, says: str) -> None:
+    rest = verdict(tables(speedup=speedups(3.2), ladder=rungs), GPU).rest
+    assert rest.endswith(says), rest
 
 
-def test_where_nothing_is_lost_nothing_eats_the_rest() -> None:
-    assert verdict(tables(speedup=speedups(4.1), steps=profiled((1.0,))), GPU).rest == ""
+def test_a_ladder_of_another_batch_is_called_that() -> None:
+    rest = verdict(tables(speedup=speedups(3.2, 3.8), ladder=ladder(9.0, batch=128)), GPU).rest
+    assert rest.startswith("Where least is gained of the batches with a ladder, at batch 128 per GPU on 4 GPUs")
 
 
-def test_communication_that_is_all_hidden_is_no_transfer() -> None:
-    data = tables(speedup=speedups(3.2), steps=profiled((1.0,), 0.0), communication=[waiting(0.0, 0.0)])
-    assert "transfer between GPUs 0 %" in verdict(data, GPU).rest
+def test_without_a_ladder_the_profiler_is_not_asked() -> None:
+    step = {"device": 0, "phase": "all", "idle_s": 9e-3, "communication_s": 1e-4, "parts_s": 1e-2, "profiler": "ok"}
+    data = tables(speedup=speedups(1.9), steps=[{**key(**at()), **step}])
+    assert verdict(data, GPU).rest == "Where the time goes was not measured by intervention."
+
+
+def test_where_nothing_is_lost_nothing_is_explained() -> None:
+    assert verdict(tables(speedup=speedups(4.1), ladder=ladder(9.0)), GPU).rest == ""
 
 
 def test_a_loader_that_takes_the_gain_is_named() -> None:
     slow, fast = speedups(1.1, scope="end_to_end"), speedups(3.19, scope="end_to_end")
     rest = verdict(tables(speedup=[*speedups(3.2), *slow]), GPU).rest
-    assert rest == ("With the DataLoader in the clock, 3.200× [3.168, 3.232] at batch 32 become 1.100× [1.089, 1.111].")
-    assert verdict(tables(speedup=[*speedups(3.2), *fast]), GPU).rest == ""
+    assert (
+        "Including data loading, the speedup at batch 32 is 1.100× [1.089, 1.111], not 3.200× [3.168, 3.232]." in rest
+    )
+    assert "Including" not in verdict(tables(speedup=[*speedups(3.2), *fast]), GPU).rest
 
 
 def test_workers_are_no_gpus() -> None:
     found = verdict(tables(speedup=speedups(1.2, gpus=2)), WORKER)
-    assert found.answer == "2 workers are worth it with ddp at batch 32 per worker"
+    assert found.answer == "2 workers are worth it with ddp at batch 32 per worker (compute scope)"
     assert "no measure of accelerators" in found.sentence
     assert "GPU" not in found.answer + found.sentence + found.rest
 
@@ -209,6 +272,10 @@ def test_environments_are_not_mixed() -> None:
 
 def test_reference_figures() -> None:
     found = verdict(h200(), GPU)
-    assert found.answer == "4 GPUs are worth it with ddp at every batch measured"
-    assert "dp pays from batch 512 per GPU on" in found.sentence
-    assert "become 1.010×" in found.rest
+    assert found.answer == (
+        f"4 GPUs are worth it with ddp at batches 32 to 512 per GPU (compute scope); 2,048 and 8,192: {NOT_SHOWN}"
+    )
+    assert (
+        "4 GPUs are worth it with dp at batch 512 per GPU (compute scope); 32 and 128: not worth it" in found.sentence
+    )
+    assert "Including data loading, the speedup at batch 512 is" in found.rest

@@ -7,10 +7,12 @@ tables are made of, or as they are read back from their files: an entry that is 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
 
-from dpscale.analyse.columns import HELD_OUT, NOT_RESOLVABLE, WHOLE_STEP
+from dpscale.analyse.columns import HELD_OUT, NOT_RESOLVABLE, WHOLE_STEP, WORTH_IT
+from dpscale.formulas.statistics import INTERVAL
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
@@ -26,8 +28,14 @@ FORECAST_BATCH = 128
 SEEDS_WANTED = 3
 # An epoch time is well known where its interval, from end to end, is within this part of it.
 WIDTH = 0.1
+# A hypervisor takes little away from a cell: at most this part of its cores.
+STOLEN = 0.01
 # Devices by their own names, and the most of them that one job had; commits that measured, of so many records.
 DEVICES_USED, COMMITS_USED = "devices used", "commits used"
+# How many different intervals are looked at before findings and verdict are chosen.
+INTERVALS_USED = "intervals used"
+# Of 100 intervals, so many miss the true value by chance.
+MISSED_OF_100 = round(100 * (1 - (INTERVAL[1] - INTERVAL[0])))
 _UUID = re.compile(r"(?:GPU|MIG)-[\w-]+")
 
 
@@ -40,6 +48,8 @@ class Claim:
     holds: Callable[[Row], bool]
     once_per: tuple[str, ...] = ()
     """Rows that are equal in these columns are asked once."""
+    intervals: tuple[str, ...] = ()
+    """The quantities whose 95 % intervals decide."""
 
     def asked(self, rows: Sequence[Row]) -> list[Row]:
         """The rows that count."""
@@ -83,8 +93,22 @@ def has_text(value: Any) -> bool:
     return is_known(value) and str(value) != ""
 
 
+def _is_headline(row: Row) -> bool:
+    """Whether its epochs have steps enough to speak of."""
+    return is_true(row.get("is_headline"))
+
+
 def _weak(row: Row, *names: str) -> bool:
-    return bool(row["status"] == "ok" and row["scaling"] == "weak") and has_interval(row, *names)
+    return _is_headline(row) and bool(row["scaling"] == "weak") and has_interval(row, *names)
+
+
+def _compares_strategies(row: Row, scope: str) -> bool:
+    return _is_headline(row) and row["scope"] == scope and has_interval(row, "epoch_s", "other_epoch_s")
+
+
+def _profiler_tells(row: Row) -> bool:
+    """Whether profiling changed the step so little that what it shows can be held against other estimates."""
+    return bool(row.get("profiler") == "ok")
 
 
 def _disagrees(row: Row) -> bool:
@@ -95,9 +119,8 @@ def _disagrees(row: Row) -> bool:
 
 
 def _compares_exposed(row: Row) -> bool:
-    return bool(row["batch_per_gpu"] >= AGREEMENT_BATCH) and has_interval(
-        row, "ablation_step_s", "profiler_exposed_step_s"
-    )
+    large = bool(row["batch_per_gpu"] >= AGREEMENT_BATCH)
+    return large and _profiler_tells(row) and has_interval(row, "ablation_step_s", "profiler_exposed_step_s")
 
 
 def _exposed_apart(row: Row) -> bool:
@@ -127,36 +150,78 @@ def _is_ok(row: Row) -> bool:
 
 
 CLAIMS: Mapping[str, Claim] = {
-    "more devices are slower": Claim("speedup", lambda row: _weak(row, "speedup"), lambda row: row["speedup_high"] < 1),
-    "one strategy is faster": Claim(
-        "strategy_pairs",
-        lambda row: has_interval(row, "epoch_s", "other_epoch_s"),
-        lambda row: row["epoch_s_high"] < row["other_epoch_s_low"],
+    "more devices are worth it": Claim(
+        "speedup",
+        lambda row: _weak(row, "efficiency"),
+        lambda row: row["worth"] == WORTH_IT,
+        # The efficiency has the interval of the speedup, over N.
+        intervals=("speedup",),
     ),
+    "more devices are slower": Claim(
+        "speedup", lambda row: _weak(row, "speedup"), lambda row: row["speedup_high"] < 1, intervals=("speedup",)
+    ),
+    **{
+        f"one strategy is {outcome}{with_loading}": Claim(
+            "strategy_pairs", partial(_compares_strategies, scope=scope), holds, intervals=("epoch_s", "other_epoch_s")
+        )
+        for scope, with_loading in (("compute", ""), ("end_to_end", " with loading"))
+        for outcome, holds in (
+            ("faster", lambda row: row["epoch_s_high"] < row["other_epoch_s_low"]),
+            ("slower", lambda row: row["epoch_s_low"] > row["other_epoch_s_high"]),
+        )
+    },
     "the DataLoader hides speedup": Claim(
         "scopes",
-        lambda row: has_interval(row, "speedup", "end_to_end_speedup"),
+        lambda row: _is_headline(row) and has_interval(row, "speedup", "end_to_end_speedup"),
         lambda row: row["speedup_low"] > 1 and row["end_to_end_speedup_high"] < row["speedup_low"],
+        intervals=("speedup", "end_to_end_speedup"),
     ),
     "bandwidth is not resolvable": Claim(
-        "bandwidth", lambda row: has_interval(row, "communication_s"), lambda row: row["status"] == NOT_RESOLVABLE
+        "bandwidth",
+        lambda row: _is_headline(row) and has_interval(row, "communication_s"),
+        lambda row: row["status"] == NOT_RESOLVABLE,
+        intervals=("communication_s",),
     ),
-    "epochs and steps disagree": Claim("speedup", lambda row: _weak(row, "speedup", "speedup_from_steps"), _disagrees),
+    "epochs and steps disagree": Claim(
+        "speedup",
+        lambda row: _weak(row, "speedup", "speedup_from_steps"),
+        _disagrees,
+        intervals=("speedup", "speedup_from_steps"),
+    ),
     "efficiency is above 100 %": Claim(
         "speedup",
-        lambda row: row["status"] == "ok" and has_interval(row, "efficiency"),
+        lambda row: _is_headline(row) and has_interval(row, "efficiency"),
         lambda row: row["efficiency_low"] > 1,
+        intervals=("speedup",),
     ),
-    "ablation and profiler are apart": Claim("communication", _compares_exposed, _exposed_apart),
+    "a rung takes time": Claim(
+        "ladder",
+        lambda row: has_interval(row, "difference_s"),
+        lambda row: row["difference_s_low"] > 0,
+        intervals=("difference_s",),
+    ),
+    "ablation and profiler are apart": Claim(
+        "communication",
+        _compares_exposed,
+        _exposed_apart,
+        intervals=("ablation_step_s", "profiler_exposed_step_s"),
+    ),
     "subtraction counts more than communication": Claim(
         "communication",
-        lambda row: has_interval(row, "communication_step_s", "profiler_step_s"),
+        lambda row: (
+            _is_headline(row) and _profiler_tells(row) and has_interval(row, "communication_step_s", "profiler_step_s")
+        ),
         lambda row: row["profiler_step_s_high"] < row["communication_step_s_low"],
+        intervals=("communication_step_s", "profiler_step_s"),
     ),
     "devices wait for each other": Claim(
         "communication",
-        lambda row: has_interval(row, "profiler_step_s", "profiler_least_step_s"),
+        lambda row: _profiler_tells(row) and has_interval(row, "profiler_step_s", "profiler_least_step_s"),
         lambda row: row["profiler_least_step_s_high"] < row["profiler_step_s_low"],
+        intervals=("profiler_step_s", "profiler_least_step_s"),
+    ),
+    "the profiler is left out": Claim(
+        "communication", lambda row: has_text(row.get("profiler")), lambda row: not _profiler_tells(row)
     ),
     "parts do not make the step": Claim(
         "steps",
@@ -170,7 +235,12 @@ CLAIMS: Mapping[str, Claim] = {
     ),
     "the forecast is off": Claim("forecast", _scored, lambda row: not is_true(row["within_tolerance"])),
     "the forecast beats no model": Claim("forecast", _scored, lambda row: row.get("beats_unchanged") == "yes"),
-    "a remedy helps": Claim("training_summary", _remedied, lambda row: row["test_accuracy_gain_low"] > 0),
+    "a remedy helps": Claim(
+        "training_summary",
+        _remedied,
+        lambda row: row["test_accuracy_gain_low"] > 0,
+        intervals=("test_accuracy_gain",),
+    ),
     "a remedy shows no difference": Claim(
         "training_summary",
         _remedied,
@@ -181,6 +251,19 @@ CLAIMS: Mapping[str, Claim] = {
         "training_summary",
         lambda row: has_interval(row, "test_accuracy_difference"),
         lambda row: row["test_accuracy_difference_low"] > 0 or row["test_accuracy_difference_high"] < 0,
+        intervals=("test_accuracy_difference",),
+    ),
+    "an arm is trained to another accuracy": Claim(
+        "training_summary",
+        lambda row: has_interval(row, "training_accuracy_difference"),
+        lambda row: row["training_accuracy_difference_low"] > 0 or row["training_accuracy_difference_high"] < 0,
+        intervals=("training_accuracy_difference",),
+    ),
+    "a remedy changes the loss": Claim(
+        "training_summary",
+        lambda row: has_interval(row, "training_loss_change"),
+        lambda row: row["training_loss_change_low"] > 0 or row["training_loss_change_high"] < 0,
+        intervals=("training_loss_change",),
     ),
     "an arm diverged": Claim("training_summary", _every, lambda row: row["status"] == "diverged"),
     "few seeds": Claim(
@@ -197,7 +280,12 @@ CLAIMS: Mapping[str, Claim] = {
         lambda row: row["runs"] < 2,
         once_per=("strategy", "gpus", "batch_per_gpu", "environment"),
     ),
-    "no interval": Claim("times", _is_ok, lambda row: not has_interval(row, "epoch_s")),
+    "two runs": Claim(
+        "times",
+        _is_ok,
+        lambda row: row["runs"] == 2,
+        once_per=("strategy", "gpus", "batch_per_gpu", "environment"),
+    ),
     "a wide interval": Claim(
         "times",
         lambda row: row["status"] == "ok" and has_interval(row, "epoch_s"),
@@ -213,6 +301,14 @@ CLAIMS: Mapping[str, Claim] = {
     "other processes": Claim(
         "records", _every, lambda row: is_known(row.get("other_processes")) and row["other_processes"] > 0
     ),
+    "clocks were kept down in the clock": Claim(
+        "records",
+        lambda row: is_known(row.get("slowed_s")),
+        lambda row: row["slowed_s"] > 0,
+    ),
+    "cores were stolen": Claim(
+        "records", lambda row: is_known(row.get("stolen_share")), lambda row: row["stolen_share"] > STOLEN
+    ),
     "dirty code": Claim("records", _every, lambda row: is_true(row.get("git_dirty"))),
 }
 
@@ -222,6 +318,13 @@ def count_rows(rows: Rows) -> Iterator[dict[str, Any]]:
     for what, claim in CLAIMS.items():
         asked = claim.asked(rows[claim.table])
         yield {"what": what, "number": sum(1 for row in asked if claim.holds(row)), "of": len(asked)}
+    used = {
+        (claim.table, name, id(row))
+        for claim in CLAIMS.values()
+        for name in claim.intervals
+        for row in claim.asked(rows[claim.table])
+    }
+    yield {"what": INTERVALS_USED, "number": len(used), "of": len(used)}
     records = rows["records"]
     devices = {uuid for row in records if has_text(row.get("gpu_uuids")) for uuid in _UUID.findall(row["gpu_uuids"])}
     most = max((row["gpus"] for row in records if is_known(row.get("gpus"))), default=0)

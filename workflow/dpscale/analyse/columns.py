@@ -21,6 +21,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
         *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
         *("measurement_versions", "older_measurements", "variables", "ranges", "outliers"),
         *("block", "baseline", "has_drifted", "is_outlier", "profiler", "rung", "adds"),
+        *("is_headline", "worth", "slowed_by"),
         *("arm", "remedies", "without_remedies", "tuned_on", "recovered_status", "jobs", "first", "last"),
         *published_audits.TEXT_COLUMNS,
     ),
@@ -36,3 +37,5 @@ HELD_OUT, EXTRAPOLATED, SCENARIO = "held out", "extrapolated", "scenario"
 NOT_MEASURED = (EXTRAPOLATED, SCENARIO)
 NOT_RESOLVABLE = "not resolvable"
 DISTORTED, ARTEFACT = "distorts", "artefact"
+# Whether more devices are worth it.
+WORTH_IT, NOT_WORTH_IT, UNDECIDED = "worth it", "not", "undecided"

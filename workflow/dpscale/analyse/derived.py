@@ -9,10 +9,14 @@ from statistics import fmean, median
 from typing import Any
 
 from dpscale.analyse.claims import Row, count_rows, has_interval, has_text, is_known, is_range, is_true
-from dpscale.analyse.columns import DISTORTED, WHOLE_STEP
+from dpscale.analyse.columns import ARTEFACT, DISTORTED, NOT_WORTH_IT, UNDECIDED, WHOLE_STEP, WORTH_IT
 from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
 
 ENDS = ("", "_low", "_high")
+# More devices are worth it where at least half of what they could do is got from them.
+WORTH = 0.5
+# Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
+HEADLINE_STEPS = 10
 # The estimates of a step's communication that are held against each other.
 ESTIMATES = (
     "communication_step_s",
@@ -23,6 +27,7 @@ ESTIMATES = (
     "logger_exposed_step_s",
     "isolated_step_s",
 )
+_NO_WITNESS = (DISTORTED, ARTEFACT)
 _POINT = ("strategy", "gpus", "batch_per_gpu", "global_batch")
 _ARM = ("arm", *_POINT, "environment")
 _ORIGIN = ("kind", "environment", "host", "git_commit", "git_dirty", "dataset_source")
@@ -43,16 +48,24 @@ def with_derived(rows: Mapping[str, Iterable[Row]]) -> dict[str, list[NewRow]]:
     return found
 
 
-def _interval_width(row: Row) -> NewRow:
-    if not has_interval(row, "epoch_s"):
+def _headline(row: Row) -> NewRow:
+    """Whether findings and verdict may speak of this configuration; not known where it was not measured."""
+    if not is_known(row.get("full_steps_per_epoch")):
         return {}
-    return {"interval_width": (row["epoch_s_high"] - row["epoch_s_low"]) / row["epoch_s"]}
+    return {"is_headline": bool(row["full_steps_per_epoch"] >= HEADLINE_STEPS)}
+
+
+def _of_times(row: Row) -> NewRow:
+    found = _headline(row)
+    if has_interval(row, "epoch_s"):
+        found["interval_width"] = (row["epoch_s_high"] - row["epoch_s_low"]) / row["epoch_s"]
+    return found
 
 
 def _of_speedup(row: Row) -> NewRow:
-    found: NewRow = {}
+    found = _headline(row)
     if is_known(row.get("efficiency")):
-        found["efficiency_lost"] = 1 - row["efficiency"]
+        found |= {"efficiency_lost": 1 - row["efficiency"], "worth": _worth(row)}
     if is_known(row.get("speedup_from_steps")):
         known = (end for end in ENDS if is_known(row.get(f"speedup_from_steps{end}")))
         found |= {f"efficiency_from_steps{end}": row[f"speedup_from_steps{end}"] / row["gpus"] for end in known}
@@ -60,9 +73,16 @@ def _of_speedup(row: Row) -> NewRow:
     return found
 
 
+def _worth(row: Row) -> str:
+    """On which side of `WORTH` the interval of the efficiency lies wholly; undecided without an interval too."""
+    if not has_interval(row, "efficiency") or row["efficiency_low"] <= WORTH <= row["efficiency_high"]:
+        return UNDECIDED
+    return WORTH_IT if row["efficiency_low"] > WORTH else NOT_WORTH_IT
+
+
 def _of_communication(row: Row) -> NewRow:
-    found: NewRow = {}
-    above_zero = [row[name] for name in ESTIMATES if is_known(row.get(name)) and _is_above_zero(row, name)]
+    found = _headline(row)
+    above_zero = [row[name] for name in estimates_of(row) if is_known(row.get(name)) and _is_above_zero(row, name)]
     if above_zero:
         found["estimates_apart"] = max(above_zero) / min(above_zero)
     if _are_known(row, "communication_step_s", "profiler_step_s"):
@@ -74,21 +94,28 @@ def _of_communication(row: Row) -> NewRow:
     return found
 
 
+def estimates_of(row: Row) -> list[str]:
+    """The estimates of communication that a row's step can be told by: not the profiler's, where that distorts it."""
+    distorted = row.get("profiler") == DISTORTED
+    return [name for name in ESTIMATES if not (distorted and name.startswith("profiler"))]
+
+
 def _is_above_zero(row: Row, name: str) -> bool:
     return row[name] > 0 and has_interval(row, name) and bool(row[f"{name}_low"] > 0)
 
 
 def _of_steps(row: Row) -> NewRow:
-    if row["phase"] != WHOLE_STEP or row.get("profiler") == DISTORTED:
+    if row["phase"] != WHOLE_STEP or row.get("profiler") in _NO_WITNESS:
         return {}
     parts = (part for part in ("compute", "communication", "copy", "idle") if is_known(row.get(f"{part}_s")))
     return {f"{part}_share": row[f"{part}_s"] / row["parts_s"] for part in parts}
 
 
 _COLUMNS: Mapping[str, Values] = {
-    "times": _interval_width,
+    "times": _of_times,
     "speedup": _of_speedup,
     "communication": _of_communication,
+    "bandwidth": _headline,
     "steps": _of_steps,
 }
 
@@ -111,6 +138,7 @@ def _scopes(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
         gained, gained_loaded = (speedups.get((place, scope), {}) for scope in ("compute", "end_to_end"))
         found = {
             **{name: row[name] for name in places},
+            "is_headline": row.get("is_headline"),
             "loader_s": other["epoch_s"] - row["epoch_s"],
             **_estimates(
                 epoch_s=(row, "epoch_s"),
@@ -141,6 +169,9 @@ def _strategy_pairs(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
                     "strategy": strategy,
                     "other_strategy": other,
                     **{name: row[name] for name in shared},
+                    "is_headline": row.get("is_headline"),
+                    "loader_processes": row.get("loader_processes"),
+                    "other_loader_processes": beside.get("loader_processes"),
                     **_estimates(epoch_s=(row, "epoch_s"), other_epoch_s=(beside, "epoch_s")),
                     "ratio": beside["epoch_s"] / row["epoch_s"],
                 }
@@ -154,7 +185,7 @@ def _step_shares(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
     """
     places = (*_POINT, "environment")
     estimated = {_key(row, places): row for row in rows["communication"]}
-    whole = (row for row in rows["steps"] if row["phase"] == WHOLE_STEP and row.get("profiler") != DISTORTED)
+    whole = (row for row in rows["steps"] if row["phase"] == WHOLE_STEP and row.get("profiler") not in _NO_WITNESS)
     for place, devices in _groups(whole, places):
         parts_s, exposed_s, idle_s = (fmean(row[name] for row in devices) for name in _SHARED)
         found = {**{name: devices[0][name] for name in places}, "parts_s": parts_s, "idle_share": idle_s / parts_s}

@@ -56,6 +56,11 @@ class Point:
         return sum(len(result["epoch_s"]) for result in self.results)
 
     @property
+    def full_steps(self) -> int | None:
+        """Full steps of an epoch, None where none was measured."""
+        return next((result["full_steps_per_epoch"] for result in self.results), None)
+
+    @property
     def keys(self) -> Row:
         configuration = self.configuration
         return {
@@ -163,6 +168,7 @@ class Comparison:
             "status": self.status,
             "reason": "; ".join(filter(None, [self.reason, self._left_out, self._drifted])),
             "n": self.point.n,
+            "full_steps_per_epoch": self.point.full_steps,
             "blocks": len(self.blocks),
             "runs_without_baseline": len(self.without),
             "drift": max((block.drift for block in self.blocks if block.drift is not None), key=abs, default=None),

@@ -1,9 +1,10 @@
 """The tables of a study, one row a configuration, from its plan and its records."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,7 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
+from dpscale.vocabulary.strategies import strategy
 
 # Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
 _CONTROLS = re.compile(
@@ -136,14 +138,27 @@ def _times_row(study: Study, point: Point, network: Record | None) -> Row:
         "repeatability": repeatability([result["epoch_s"] for result in results]),
         "outliers": outlier_words(point.epoch),
         "first_timed_epoch_s": float(np.median([result["epoch_s"][0] for result in results])),
-        "loader_processes": results[0].get("loader_processes"),
+        "loader_processes": _loader_processes(point),
         "steps_per_epoch": results[0]["steps_per_epoch"],
+        "full_steps_per_epoch": point.full_steps,
         "peak_memory_bytes": max(
             (peak for result in results for peak in result["peak_memory_bytes"] or []), default=None
         ),
         "energy_j": _median([energy for result in results for energy in result["energy_j"] or []]),
         **work.facts,
     }
+
+
+def _loader_processes(point: Point) -> int:
+    """DataLoader processes of all training processes together. Version 1 of the record does not say how many: every
+    training process had as many as its setting."""
+    recorded = point.results[0].get("loader_processes")
+    if recorded is not None:
+        return int(recorded)
+    if point.scope == "compute":
+        return 0
+    at = point.configuration
+    return strategy(at.strategy).processes(at.gpus) * int(point.measured[0]["settings"]["loader_workers"])
 
 
 class _Work(NamedTuple):
@@ -203,7 +218,10 @@ def _speedup_row(series: str, compared: Comparison) -> Row:
 
 def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -> Row:
     readings = [*record["sensors"]["before"], *(record["sensors"]["after"] or [])]
-    others = [reading["other_processes"] for reading in readings if reading["other_processes"] is not None]
+    others = [len(reading["other_processes"]) for reading in readings if reading["other_processes"] is not None]
+    epochs = list(_watched(record))
+    others += [epoch["other_processes"] for epoch in epochs if epoch["other_processes"] is not None]
+    slowed = _slowed(epochs)
     images = record.get("dataset", {})
     return {
         "path": cell.path,
@@ -220,13 +238,46 @@ def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -
         "job_id": record["provenance"]["job_id"],
         "gpu_uuids": environments.joined(gpu["uuid"] for gpu in record["hardware"]["gpus"]),
         "throttle_reasons": environments.joined(
-            reason for reading in readings for reason in reading["throttle_reasons"] or []
+            reason
+            for reasons in (
+                *(reading["throttle_reasons"] for reading in readings),
+                *(gpu["clock_event_reasons"] for epoch in epochs for gpu in epoch["gpus"]),
+            )
+            for reason in reasons or []
         ),
-        "other_processes": max((len(other) for other in others), default=None),
+        "slowed_s": max(slowed.values(), default=None),
+        "slowed_by": environments.joined(policy for (_, policy), seconds in slowed.items() if seconds > 0),
+        "stolen_share": _stolen_share(record, epochs),
+        "other_processes": max(others, default=None),
         "dataset_source": images.get("source"),
         "synthetic": images.get("synthetic"),
         "dataset_sha256": images.get("sha256"),
     }
+
+
+def _watched(record: Record) -> Iterator[Mapping[str, Any]]:
+    """What was seen during the record's timed epochs, those of its baseline too. Version 1 has none of it."""
+    scopes = [*(record.get("scopes") or {}).values()]
+    for alone in record.get("alone") or ():
+        scopes += [end for ends in alone["scopes"].values() for end in ends.values()]
+    for scope in scopes:
+        yield from scope.get("watched") or ()
+
+
+def _slowed(epochs: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], float]:
+    """For how long every GPU's clocks were kept down in these epochs, in s, by the policy that did."""
+    slowed: dict[tuple[int, str], float] = defaultdict(float)
+    for epoch in epochs:
+        for number, gpu in enumerate(epoch["gpus"]):
+            for policy, seconds in (gpu["slowed_s"] or {}).items():
+                slowed[number, policy] += seconds
+    return slowed
+
+
+def _stolen_share(record: Record, epochs: Iterable[Mapping[str, Any]]) -> float | None:
+    """The most that a hypervisor took away in an epoch, over the cores that the cell was given."""
+    stolen = [epoch["host"]["stolen_cores"] for epoch in epochs if epoch["host"]]
+    return max(stolen) / record["hardware"]["cpu_cores"] if stolen else None
 
 
 def _median(values: Sequence[float]) -> float | None:

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse.blocks import DRIFT_TOLERANCE
-from dpscale.analyse.claims import COMMITS_USED, DEVICES_USED, SEEDS_WANTED, WIDTH
-from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, OUTLIER_DEVIATIONS
+from dpscale.analyse.claims import COMMITS_USED, DEVICES_USED, SEEDS_WANTED, STOLEN, WIDTH
+from dpscale.formulas.statistics import OUTLIER_DEVIATIONS
 from dpscale.present import words
 from dpscale.present.finding import count, extreme, holding, percent, place
 from dpscale.present.words import Tables, Terms
@@ -35,13 +35,15 @@ def of_records(tables: Tables, terms: Terms) -> list[str]:
     found = (
         _single_run(tables),
         _older_versions(tables),
-        _no_interval(tables),
+        _two_runs(tables),
         _wide_intervals(tables, terms),
         _no_baseline(tables),
         _runs_without_baseline(tables),
         _drifted(tables),
         _outliers(tables),
         _throttled(tables),
+        _slowed(tables),
+        _stolen(tables),
         _other_processes(tables, terms),
         _several_sets_of_gpus(tables, terms),
         _dirty(tables),
@@ -94,7 +96,7 @@ def _missing(tables: Tables) -> str | None:
         return None
     return (
         f"This page is partial. Cells without a record: {failed.of:,}, of which failed: {failed.number:,}. "
-        "Which, and what their logs terms, is under Not run."
+        "Which, and what their logs say, is under Not run."
     )
 
 
@@ -133,13 +135,13 @@ def _single_run(tables: Tables) -> str | None:
     )
 
 
-def _no_interval(tables: Tables) -> str | None:
-    without = count(tables, "no interval")
-    if not without.number:
+def _two_runs(tables: Tables) -> str | None:
+    two = count(tables, "two runs")
+    if not two.number:
         return None
     return (
-        f"Epoch times without a 95 % interval: {without}, with fewer than {BLOCKS_FOR_INTERVAL} runs. Of two runs the "
-        "range is shown, and no comparison is claimed."
+        f"Configurations measured in two runs: {two}. Their range is shown, which is no 95 % interval, and no "
+        "comparison is claimed of them."
     )
 
 
@@ -149,7 +151,7 @@ def _drifted(tables: Tables) -> str | None:
         return None
     largest = extreme(drifted, "drift", largest=True, by_size=True)
     return (
-        f"One device alone was not as fast after the parallel epochs as before, by more than "
+        f"One device alone did not take the same time before and after the parallel epochs, by more than "
         f"{percent(DRIFT_TOLERANCE)}, in {count(tables, 'a baseline drifted').among('block')}; at most by "
         f"{percent(largest['drift'])}."
     )
@@ -159,9 +161,12 @@ def _runs_without_baseline(tables: Tables) -> str | None:
     without = count(tables, "a run has no baseline")
     if not without.number:
         return None
+    rows = holding(tables, "a run has no baseline")
+    reasons = words.listed(sorted({str(row["reason"]) for row in rows if words.is_known(row["reason"])}), 3)
+    why = f", as {reasons}" if reasons else ""
     return (
-        f"Runs that no baseline shares a device with: {without.among('run')}. They are left out of speedup and "
-        "communication time; no other baseline is borrowed."
+        f"Blocks without a baseline: {without}{why}. They are left out of speedup and communication time; no other "
+        "baseline is borrowed."
     )
 
 
@@ -202,11 +207,36 @@ def _throttled(tables: Tables) -> str | None:
     return f"Clocks were held down during {count(tables, 'clocks were held down').among('record')}: {named}."
 
 
+def _slowed(tables: Tables) -> str | None:
+    claim = "clocks were kept down in the clock"
+    slowed = holding(tables, claim)
+    if not slowed:
+        return None
+    longest = extreme(slowed, "slowed_s", largest=True)
+    policies = words.listed(sorted({str(row["slowed_by"]) for row in slowed}))
+    return (
+        f"Inside timed epochs, clocks were kept down in {count(tables, claim).among('record')}, by {policies}; for at "
+        f"most {words.measured(longest['slowed_s'], SECONDS)}."
+    )
+
+
+def _stolen(tables: Tables) -> str | None:
+    claim = "cores were stolen"
+    stolen = holding(tables, claim)
+    if not stolen:
+        return None
+    most = extreme(stolen, "stolen_share", largest=True)
+    return (
+        f"Inside timed epochs, a hypervisor took away more than {percent(STOLEN)} of the cores given in "
+        f"{count(tables, claim).among('record')}; at most {percent(most['stolen_share'])}."
+    )
+
+
 def _other_processes(tables: Tables, terms: Terms) -> str | None:
     disturbed = count(tables, "other processes")
     if not disturbed.number:
         return None
-    return f"Other processes were on the {terms.devices} during {disturbed.among('record')}."
+    return f"Other processes were seen on the {terms.devices} in {disturbed.among('record')}."
 
 
 def _several_sets_of_gpus(tables: Tables, terms: Terms) -> str | None:
@@ -215,8 +245,8 @@ def _several_sets_of_gpus(tables: Tables, terms: Terms) -> str | None:
     if used.number <= used.of:
         return None
     return (
-        f"The records come from {terms.count(used.number)}, of which no job had more than {used.of:,}: {terms.devices} "
-        "of one model differ, and so do the hosts they are in."
+        f"The records come from {terms.count(used.number)}, of which no job had more than {used.of:,}: figures hold "
+        f"what these {terms.devices} and their hosts differ by."
     )
 
 

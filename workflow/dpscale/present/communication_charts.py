@@ -6,7 +6,7 @@ from math import nan
 
 import pandas as pd
 
-from dpscale.analyse.columns import HELD_OUT, NOT_MEASURED, SCENARIO, WHOLE_STEP
+from dpscale.analyse.columns import DISTORTED, HELD_OUT, NOT_MEASURED, SCENARIO, WHOLE_STEP
 from dpscale.analyse.forecast_tables import FORECAST
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
@@ -135,6 +135,8 @@ def _bar(row: Row) -> Bar:
 def estimates(table: pd.DataFrame, terms: Terms) -> Figure:
     """Communication of a step in ms against batch, by every estimate: a panel for every strategy, GPUs, environment."""
     measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all").assign(status="ok")
+    of_profiler = [f"{one.column}{end}" for one in (E3, E3_EXPOSED, E3_LEAST) for end in ("", "_low", "_high")]
+    measured.loc[measured["profiler"] == DISTORTED, of_profiler] = nan
     panels: list[Panel] = []
     not_drawn: list[str] = []
     for key, part in parts(measured, _GROUP):

@@ -2,10 +2,12 @@
 
 from dpscale.analyse.claims import AGREEMENT, AGREEMENT_BATCH, FORECAST_BATCH, SUM_OF_PARTS
 from dpscale.analyse.columns import WHOLE_STEP
+from dpscale.analyse.estimators import DISTORTED
 from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
+from dpscale.analyse.forecast_tables import FORECAST
 from dpscale.present import words
 from dpscale.present.finding import Count, Finding, asked, count, extreme, finding, holding, percent, with_unit
-from dpscale.present.words import Tables, Terms
+from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT, quantity
 
 # How much of a step is most of it.
@@ -45,14 +47,15 @@ def estimates_agree(tables: Tables, terms: Terms) -> Finding | None:
 
 def subtraction_is_not_communication(tables: Tables, terms: Terms) -> Finding | None:
     """Where the profiler sees wholly less communication than subtraction says: the largest such share."""
-    less = holding(tables, "subtraction counts more than communication")
+    claim = "subtraction counts more than communication"
+    less = holding(tables, claim)
     if not less:
         return None
     most = extreme(less, "beyond_profiler_s", largest=True)
     step = words.measured(most["step_s"], quantity("step_s").unit, digits=4)
     return finding(
-        "What subtraction (E1) calls communication is mostly something else where the host is slow: with "
-        f"{terms.point(most)} it says {with_unit(most, 'communication_step_s')} of a step of {step}; NCCL's kernels "
+        f"Subtraction (E1) counts more than communication in {count(tables, claim).among('configuration')}, most with "
+        f"{terms.point(most)}: it says {with_unit(most, 'communication_step_s')} of a step of {step}; NCCL's kernels "
         f"and copies between {terms.devices} take {with_unit(most, 'profiler_step_s')} (E3).",
         "estimates",
         less,
@@ -90,7 +93,7 @@ def host_leaves_devices_idle(tables: Tables, terms: Terms) -> Finding | None:
     if most["idle_share"] < MOSTLY:
         return None
     return finding(
-        f"{terms.device} 0 waits for the host during {percent(most['idle_share'])} of a profiled step, and "
+        f"Nothing runs on {terms.device} 0 during {percent(most['idle_share'])} of a profiled step, and it "
         f"communicates without computing during {percent(most['communication_share'])} of it, with "
         f"{terms.point(most)}.",
         "steps",
@@ -134,11 +137,21 @@ def profiler_slows(tables: Tables, terms: Terms) -> Finding | None:
     most = extreme(slowed, "profiler_slows_by", largest=True)
     return finding(
         f"Profiling itself slows {count(tables, claim).among('configuration')} by more than "
-        f"{percent(SUM_OF_PARTS)}, by {percent(most['profiler_slows_by'])} at most, with {terms.point(most)}. The "
-        "devices' own work is timed by their clocks; what is added is idle time.",
+        f"{percent(SUM_OF_PARTS)}, by {percent(most['profiler_slows_by'])} at most, with {terms.point(most)}.",
         "estimates",
         slowed,
         terms,
+    )
+
+
+def profiler_left_out(tables: Tables) -> str:
+    """Of how many configurations the profiled step is no witness of the step; "" where it is one of all."""
+    left_out = count(tables, "the profiler is left out")
+    if not left_out.number:
+        return ""
+    return (
+        f"Left out: {left_out.among('configuration')}. Their profiled step is more than {percent(DISTORTED)} longer "
+        "than the unprofiled one, or shows more exposed communication than there is room for in that."
     )
 
 
@@ -209,11 +222,20 @@ def critical_batch_checked(tables: Tables, terms: Terms) -> Finding | None:
     most = extreme(checked, "gpus", largest=True)
     seen = most["measured_batch_per_gpu"]
     by_profiler: str = f"first at batch {int(seen):,}" if words.is_known(seen) else "at no batch that was measured"
-    sentence = (
-        f"{most['reason']} So says the model of the overlap; the profiler, on the {terms.device} that waited least, "
-        f"sees it {by_profiler}."
-    )
+    sentence = f"{most['reason']} So says the model of the overlap; "
+    if _is_witness(tables, most):
+        sentence += f"the profiler, on the {terms.device} that waited least, sees it {by_profiler}."
+    else:
+        sentence += "the profiler changes these steps too much to say."
     return Finding(sentence, "critical_batch", 1, [f"ddp on {terms.count(int(most['gpus']))}"])
+
+
+def _is_witness(tables: Tables, row: Row) -> bool:
+    """Whether profiling left all of ddp's steps on as many devices as they are."""
+    table = tables["communication"]
+    same = (table["strategy"] == FORECAST) & (table["gpus"] == row["gpus"])
+    here = table[same & (table["environment"].astype(str) == str(row["environment"]))]
+    return set(here["profiler"].dropna()) <= {"ok"}
 
 
 def measuring_communication_costs(tables: Tables, terms: Terms) -> Finding | None:

@@ -84,6 +84,11 @@ def with_interval(table: pd.DataFrame, name: str) -> pd.DataFrame:
     return known[pd.Series([not is_range(row, name) for row in words.rows(known)], index=known.index, dtype=bool)]
 
 
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows whose epochs have steps enough for findings, headings and verdict to speak of them."""
+    return table[pd.Series(words.is_true(table["is_headline"]), index=table.index, dtype=bool)]
+
+
 def extreme(rows: pd.DataFrame | Sequence[Row], name: str, largest: bool, by_size: bool = False) -> Row:
     """The row with the largest or smallest entry of `name`, `by_size` without its sign; of several the first."""
     known = [row for row in (words.rows(rows) if isinstance(rows, pd.DataFrame) else rows) if words.is_known(row[name])]

@@ -4,8 +4,11 @@ A finding claims only what the 95 % intervals carry: "slower" is an interval tha
 configuration without an interval supports no finding that compares.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 
+from dpscale.analyse.claims import has_interval
 from dpscale.present import words
 from dpscale.present.communication_findings import (
     communication_is_waiting,
@@ -22,9 +25,11 @@ from dpscale.present.communication_findings import (
 from dpscale.present.finding import (
     Finding,
     Predicate,
+    asked,
     count,
     extreme,
     finding,
+    headline,
     holding,
     multiple,
     percent,
@@ -87,47 +92,82 @@ def more_devices_slower(tables: Tables, terms: Terms) -> Finding | None:
     )
 
 
-def batch_that_pays(tables: Tables, terms: Terms) -> Finding | None:
-    """On the most devices: the batch from which on all speedups are above 1, where smaller ones are not."""
-    compared = with_interval(_scaling(tables, "weak"), "speedup")
+def batches_that_are_faster(tables: Tables, terms: Terms) -> Finding | None:
+    """On the most devices: the batches whose speedup lies above 1, where it does not at others."""
+    compared = _scaling(tables, "weak")
     compared = compared[compared["scope"] == "compute"]
     parts: list[str] = []
     rows: list[Row] = []
     for _, series in compared.groupby(["environment", "strategy"], dropna=False):
-        largest = series[series["gpus"] == series["gpus"].max()].sort_values("batch_per_gpu")
-        losing = largest[largest["speedup_low"] <= 1]
-        if losing.empty:
+        largest = words.rows(series[series["gpus"] == series["gpus"].max()].sort_values("batch_per_gpu"))
+        faster = [row for row in largest if has_interval(row, "speedup") and row["speedup_low"] > 1]
+        slower = [row for row in largest if has_interval(row, "speedup") and row["speedup_high"] < 1]
+        undecided = [row for row in largest if row not in faster and row not in slower]
+        if not faster or len(faster) == len(largest):
             continue
-        paying = largest[largest["batch_per_gpu"] > losing["batch_per_gpu"].max()]
-        if paying.empty:
-            continue
-        first, last_losing = words.rows(paying)[0], words.rows(losing)[-1]
-        rows += [last_losing, *words.rows(paying)]
+        rows = [*rows, *largest]
+        first = faster[0]
+        others = {"slower": slower, "undecided": undecided}
+        told = "".join(f", {word} at {_batches(some, largest)}" for word, some in others.items() if some)
         parts.append(
-            f"{first['strategy']} on {terms.count(first['gpus'])} pays from batch {first['batch_per_gpu']:,} "
-            f"per {terms.device} on ({multiple(first, 'speedup')}), not yet at {last_losing['batch_per_gpu']:,} "
-            f"({multiple(last_losing, 'speedup')}){terms.environment(first)}"
+            f"{first['strategy']} on {terms.count(first['gpus'])} is faster than 1 {terms.device} at "
+            f"{_batches(faster, largest)} per {terms.device} ({multiple(first, 'speedup')} at "
+            f"{first['batch_per_gpu']:,}){terms.environment(first)}{told}"
         )
     return finding(f"In the compute scope {'; '.join(parts)}.", "speedup", rows, terms) if parts else None
 
 
+def _batches(rows: Sequence[Row], among: Sequence[Row]) -> str:
+    """`batches 512 to 8,192`."""
+    chosen, all_batches = ([int(row["batch_per_gpu"]) for row in some] for some in (rows, among))
+    return f"{'batch' if len(chosen) == 1 else 'batches'} {words.batches(chosen, all_batches)}"
+
+
 def ddp_against_dp(tables: Tables, terms: Terms) -> Finding | None:
     """Where the epoch of one strategy is shorter than another's, interval against interval, in the same place."""
-    claim = "one strategy is faster"
-    faster = holding(tables, claim)
-    if not faster:
+    return _strategies_compared("", tables, terms)
+
+
+def ddp_against_dp_with_loading(tables: Tables, terms: Terms) -> Finding | None:
+    """The same with the DataLoader in the clock, which strategies share among different numbers of processes."""
+    return _strategies_compared(" with loading", tables, terms)
+
+
+# Of a ratio that is largest or least.
+_WAY = {"faster": "up", "slower": "down"}
+
+
+def _strategies_compared(with_loading: str, tables: Tables, terms: Terms) -> Finding | None:
+    """Both outcomes: where the later strategy of the table is faster, and where it is slower."""
+    claims = {outcome: f"one strategy is {outcome}{with_loading}" for outcome in ("faster", "slower")}
+    found = {outcome: rows for outcome, claim in claims.items() if (rows := holding(tables, claim))}
+    if not found:
         return None
-    most = extreme(faster, "ratio", largest=True)
-    strategy, other = most["strategy"], most["other_strategy"]
-    ratio = words.measured(most["ratio"], quantity("ratio").unit)
+    pairs = {(row["strategy"], row["other_strategy"]) for row in asked(tables, claims["faster"])}
+    parts = []
+    for outcome, rows in found.items():
+        most = extreme(rows, "ratio", largest=outcome == "faster")
+        names = most["strategy"], most["other_strategy"]
+        named = f"{names[0]} is {outcome} than {names[1]}" if len(pairs) == 1 else f"The later strategy is {outcome}"
+        ratio = words.measured(most["ratio"], quantity("ratio").unit)
+        parts.append(
+            f"{named} in {count(tables, claims[outcome]).among('comparison')}, {_WAY[outcome]} to {ratio} as fast"
+            f"{_loaders(most) if with_loading else ''}: {names[0]} takes {words.figure(most['epoch_s'])} s and "
+            f"{names[1]} {words.figure(most['other_epoch_s'])} s an epoch for {place(most, terms)}"
+        )
+    compared = [row for rows in found.values() for row in rows]
     return finding(
-        f"{strategy} is faster than {other} in {count(tables, claim).among('comparison')}, by up to {ratio}: "
-        f"{words.figure(most['epoch_s'])} s against {words.figure(most['other_epoch_s'])} s an epoch for "
-        f"{place(most, terms)}.",
+        f"{'. '.join(parts)}.",
         "times",
-        [{**row, "strategy": row[name]} for name in ("strategy", "other_strategy") for row in faster],
+        [{**row, "strategy": row[name]} for name in ("strategy", "other_strategy") for row in compared],
         terms,
     )
+
+
+def _loaders(row: Row) -> str:
+    """How many processes load for either, in total: with more of them, a strategy may be faster for that alone."""
+    mine, others = (words.whole(row[name]) for name in ("loader_processes", "other_loader_processes"))
+    return f" (DataLoader processes in total: {row['strategy']} {mine}, {row['other_strategy']} {others})"
 
 
 def loader_hides_speedup(tables: Tables, terms: Terms) -> Finding | None:
@@ -149,7 +189,7 @@ def loader_hides_speedup(tables: Tables, terms: Terms) -> Finding | None:
 
 def largest_communication_share(tables: Tables, terms: Terms) -> Finding | None:
     """The configuration that loses most of its epoch to what is not compute, where that is resolved."""
-    resolved = with_interval(words.ok(tables["communication"]), "communication_s")
+    resolved = with_interval(headline(words.ok(tables["communication"])), "communication_s")
     resolved = resolved[resolved["communication_s_low"] > 0]
     if resolved.empty:
         return None
@@ -166,7 +206,7 @@ def largest_communication_share(tables: Tables, terms: Terms) -> Finding | None:
 
 def inferred_bandwidth(tables: Tables, terms: Terms) -> Finding | None:
     """The range of the inferred bandwidth where it is resolvable."""
-    resolved = words.ok(tables["bandwidth"])
+    resolved = headline(words.ok(tables["bandwidth"]))
     if len(resolved) < 2:
         return None
     low, high = (extreme(resolved, "bandwidth_gb_s", largest) for largest in (False, True))
@@ -244,10 +284,15 @@ def memory_ends(tables: Tables, terms: Terms) -> Finding | None:
     parts: list[str] = []
     rows: list[Row] = []
     for _, plain in times[times["strategy"] == "single"].groupby("environment"):
-        too_large, fits = plain[plain["status"] == "oom"], words.ok(plain)
+        # A batch at which some runs ran out of memory is not held.
+        in_part = plain["reason"].astype(str).str.contains("out of memory")
+        too_large, fits = plain[plain["status"] == "oom"], words.ok(plain[~in_part])
         if too_large.empty or fits.empty:
             continue
         largest = extreme(fits, "batch_per_gpu", largest=True)
+        too_large = too_large[too_large["batch_per_gpu"] > largest["batch_per_gpu"]]
+        if too_large.empty:
+            continue
         smallest = extreme(too_large, "batch_per_gpu", largest=False)
         rows += [largest, smallest]
         peak = largest["peak_memory_bytes"]
@@ -262,8 +307,9 @@ def memory_ends(tables: Tables, terms: Terms) -> Finding | None:
 FINDINGS: tuple[Predicate, ...] = (
     largest_speedup,
     more_devices_slower,
-    batch_that_pays,
+    batches_that_are_faster,
     ddp_against_dp,
+    ddp_against_dp_with_loading,
     loader_hides_speedup,
     strong_scaling,
     largest_communication_share,
@@ -297,7 +343,7 @@ FINDINGS: tuple[Predicate, ...] = (
 
 
 def _scaling(tables: Tables, kind: str) -> pd.DataFrame:
-    speedup = words.ok(tables["speedup"])
+    speedup = headline(words.ok(tables["speedup"]))
     return speedup[speedup["scaling"] == kind]
 
 

@@ -9,15 +9,20 @@ import pandas as pd
 
 from dpscale.analyse.claims import is_range
 from dpscale.analyse.columns import SCENARIO
+from dpscale.analyse.derived import HEADLINE_STEPS, estimates_of
 from dpscale.present import words
-from dpscale.present.finding import extreme, percent, with_unit
+from dpscale.present.finding import extreme, headline, percent, with_unit
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, KIB, MILLISECONDS, SPEEDUP, Quantity
+
+_NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
 
 
 def epoch_time(part: pd.DataFrame, terms: Terms) -> str:
     """`Shortest epoch: 0.545 s, dp on 4 GPUs at batch 8,192; on 1 GPU 2.13 s`."""
-    measured = words.ok(part)
+    measured = headline(words.ok(part))
+    if measured.empty:
+        return _NO_HEADLINE
     shortest = extreme(measured, "epoch_s", largest=False)
     heading = f"Shortest epoch: {words.measured(shortest['epoch_s'], EPOCH.unit)}, {_point(shortest, terms)}"
     alone = measured[measured["gpus"] == 1]
@@ -29,7 +34,10 @@ def epoch_time(part: pd.DataFrame, terms: Terms) -> str:
 
 def speedup(measured: pd.DataFrame, scaling: str, terms: Terms) -> str:
     """`ddp on 4 GPUs: 3.95× at batch 8,192, 0.39× at 32`: the best and the worst on the most GPUs."""
-    largest = measured[measured["gpus"] == measured["gpus"].max()]
+    shown = headline(measured)
+    if shown.empty:
+        return _NO_HEADLINE
+    largest = shown[shown["gpus"] == shown["gpus"].max()]
     best, worst = (extreme(largest, "speedup", largest=is_best) for is_best in (True, False))
     batch, name = ("batch_per_gpu", "batch") if scaling == "weak" else ("global_batch", "global batch")
     most, least = (words.measured(row["speedup"], SPEEDUP.unit) for row in (best, worst))
@@ -77,7 +85,8 @@ def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> st
     if part["estimates_apart"].isna().all():
         return f"{_configuration(words.rows(part)[0], terms)}: no estimate is above zero with its interval"
     row = extreme(part, "estimates_apart", largest=True)
-    lows = {one: row[f"{one.column}_low"] for one in drawn if not is_range(row, one.column)}
+    told = estimates_of(row)
+    lows = {one: row[f"{one.column}_low"] for one in drawn if one.column in told and not is_range(row, one.column)}
     above_zero = [one for one, low in lows.items() if words.is_known(low) and low > 0]
     ends = [choose(above_zero, key=lambda one: row[one.column]) for choose in (min, max)]
     named = [f"{words.measured(row[one.column], MILLISECONDS)} ({one.short})" for one in dict.fromkeys(ends)]
@@ -86,7 +95,7 @@ def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> st
 
 def bandwidth(collectives: pd.DataFrame, steps: pd.DataFrame, terms: Terms) -> str:
     """`4 GPUs: a step's bandwidth is at most 108 GB/s (ddp at batch 128), allreduce alone reaches 302 GB/s`."""
-    inferred = words.ok(steps).dropna(subset=["bandwidth_gb_s", "bus_bandwidth_gb_s"])
+    inferred = headline(words.ok(steps)).dropna(subset=["bandwidth_gb_s", "bus_bandwidth_gb_s"])
     if inferred.empty:
         most = extreme(collectives, "bus_bandwidth_gb_s", largest=True)
         size = words.whole(KIB.of(most["message_bytes"]))

@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+from dpscale.analyse.claims import INTERVALS_USED, MISSED_OF_100
+from dpscale.analyse.derived import WORTH
 from dpscale.present import assignment, charts, communication_charts, coverage, published, training_charts, views, words
 from dpscale.present.cautions import cautions
+from dpscale.present.communication_findings import profiler_left_out
 from dpscale.present.downloads import csv_link
 from dpscale.present.environment_facts import environment_facts
+from dpscale.present.finding import count
 from dpscale.present.findings import findings
 from dpscale.present.html import fill
-from dpscale.present.verdict import WORTH, verdict
+from dpscale.present.verdict import verdict
 from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT
 
@@ -40,6 +44,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         cautions=cautions(study, tables),
         environment_facts=environment_facts(tables, terms),
         findings=findings(tables, terms),
+        by_chance=_by_chance(tables),
         grid=coverage.grid(tables["times"], terms),
         absences=coverage.absences(tables["times"], tables["absences"], terms),
         missing_cells=coverage.missing_cells(tables["missing"], terms),
@@ -54,6 +59,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         ladder=views.ladder(tables["ladder"], terms),
         ladders=communication_charts.ladders(tables["ladder"], terms),
         steps=views.steps(tables["steps"], terms),
+        profiler_left_out=profiler_left_out(tables),
         step_parts=communication_charts.steps(tables["steps"], terms),
         estimators=communication_charts.estimates(tables["communication"], terms),
         predicted=communication_charts.held_out(tables["forecast"], terms),
@@ -82,6 +88,17 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         published=published.blocks(tables),
         audit_link=csv_link("audit", tables["audit"]),
         sheets=assignment.sheets(tables, terms),
+    )
+
+
+def _by_chance(tables: Tables) -> str:
+    """How many intervals are looked at, and how many of so many miss; "" where there is none."""
+    looked_at = count(tables, INTERVALS_USED).number
+    if not looked_at:
+        return ""
+    return (
+        f"Findings and verdict are chosen from {words.plural(looked_at, 'interval')} of 95 %: of 100 such intervals, "
+        f"{MISSED_OF_100} would miss the true value by chance alone."
     )
 
 

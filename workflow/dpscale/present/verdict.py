@@ -1,6 +1,8 @@
-"""The verdict: is it worth using more devices here, at which batch, and what eats the rest. Computed, as findings are.
+"""The verdict: is it worth using more devices here, at which batch, and where the time goes. Computed, as findings are.
 
-More devices are worth it where the 95 % interval of the efficiency, weak scaling, lies above `WORTH`.
+Every batch has a state, by the 95 % interval of its efficiency, weak scaling: it lies above half (worth it), wholly
+below (not), or neither, or there is none (undecided). Where the time goes is told by intervention, from the ladder,
+never by the profiler.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,19 +11,25 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL
+from dpscale.analyse.claims import has_interval, is_range
+from dpscale.analyse.columns import NOT_WORTH_IT, UNDECIDED, WORTH_IT
+from dpscale.analyse.derived import HEADLINE_STEPS
 from dpscale.present import words
-from dpscale.present.finding import extreme, multiple, percent, with_interval
+from dpscale.present.finding import extreme, multiple, percent, with_interval, with_unit
 from dpscale.present.words import Row, Tables, Terms
-from dpscale.vocabulary.quantities import quantity
+from dpscale.vocabulary.quantities import MILLISECONDS, quantity
+from dpscale.vocabulary.strategies import BASELINE
 
-# At least half of what the devices could do is then got from them.
-WORTH = 0.5
+_COMPUTE, _END_TO_END = "compute", "end_to_end"
+_NOT_SHOWN = f"not shown (fewer than {HEADLINE_STEPS} full steps per epoch)"
+# What ends a series, under Coverage: no gap in it.
+_ENDS = ("oom", "capped")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in a few words, the sentence with its numbers, and what eats the rest where that was measured.
+    """The answer in a few words, the sentence with its numbers, the answer with loading in the clock, and where the
+    time goes as far as that was measured.
 
     `kind` is `worth`, `not-worth` or `unknown`.
     """
@@ -29,60 +37,91 @@ class Verdict:
     kind: str
     answer: str
     sentence: str
+    loading: str
     rest: str
 
 
 @dataclass(frozen=True)
 class _Series:
-    """The weak speedups of a strategy on a number of devices in one environment, one row a batch, ascending.
+    """The weak speedups of a strategy on a number of devices in one scope and environment, one row a batch, ascending.
 
-    Speedups without a 95 % interval are not among the rows; `is_whole` says that there are none.
+    Batches without a speedup are among them.
     """
 
     rows: Sequence[Row]
-    is_whole: bool
+
+    @property
+    def batches(self) -> Sequence[int]:
+        return [int(row["batch_per_gpu"]) for row in self.rows]
+
+    @property
+    def shown(self) -> Sequence[Row]:
+        """Those with a speedup whose epochs have steps enough to speak of."""
+        return [row for row in self.rows if row["status"] == "ok" and words.is_true([row["is_headline"]]) == [True]]
+
+    @property
+    def any(self) -> Row:
+        return next(row for row in self.rows if row["status"] == "ok")
+
+    def of(self, worth: str) -> Sequence[Row]:
+        """The rows in this state."""
+        return [row for row in self.shown if row["worth"] == worth]
 
     @property
     def paying(self) -> Sequence[Row]:
-        return [row for row in self.rows if row["efficiency_low"] > WORTH]
+        return self.of(WORTH_IT)
 
     @property
     def best(self) -> Row:
-        return max(self.rows, key=lambda row: row["speedup"])
+        """Of those shown, if any."""
+        return max(self.shown or [self.any], key=lambda row: row["speedup"])
 
     @property
-    def rank(self) -> tuple[bool, int, int, float]:
-        """The series that answers: one that pays, on the most devices, at the most batches, by the most."""
-        return bool(self.paying), int(self.best["gpus"]), len(self.paying), float(self.best["speedup"])
+    def rank(self) -> tuple[bool, bool, bool, int, int, float]:
+        """The series that answers: one that pays, or may, on the most devices, at the most batches, by the most."""
+        states = bool(self.paying), bool(self.of(UNDECIDED)), bool(self.shown)
+        return *states, int(self.best["gpus"]), len(self.paying), float(self.best["speedup"])
+
+    @property
+    def kind(self) -> str:
+        if self.paying:
+            return "worth"
+        return "not-worth" if self.shown and not self.of(UNDECIDED) else "unknown"
 
 
 def verdict(tables: Tables, terms: Terms) -> Verdict:
-    """What the tables say; that they say nothing where no speedup has an interval."""
+    """What the tables say; that they say nothing where there is no speedup."""
     series = _series(tables)
     if not series:
-        return Verdict("unknown", "Not known yet", _why_unknown(tables, terms), "")
-    chosen = max(series, key=lambda line: line.rank)
-    others = [line for line in series if line is not chosen and _is_rival(line.best, chosen.best)]
-    sentence = f"{_gain(chosen, terms)}{''.join(_in_contrast(line, terms) for line in others)}."
+        return Verdict("unknown", "Not known yet", _why_unknown(tables, terms), "", "")
+    first_scope = min(str(line.any["scope"]) for line in series)
+    rivals = [line for line in series if line.any["scope"] == first_scope]
+    chosen = max(rivals, key=lambda line: line.rank)
+    others = [line for line in rivals if line is not chosen and _is_rival(line.any, chosen.any)]
+    sentence = f"{_gain(chosen, terms)}.{''.join(_in_contrast(line, chosen, tables, terms) for line in others)}"
     if terms.device == "worker":
         sentence += " Workers share the cores of one machine, so this is no measure of accelerators."
-    kind = "worth" if chosen.paying else "not-worth"
-    return Verdict(kind, _answer(chosen, terms), sentence, _rest(tables, chosen, terms))
+    rest = [_where_the_time_goes(tables, chosen, terms), _loader(tables, chosen)]
+    return Verdict(
+        chosen.kind,
+        _answer(chosen, terms),
+        sentence,
+        _loading(series, chosen, tables, terms),
+        " ".join(filter(None, rest)),
+    )
 
 
 def _series(tables: Tables) -> list[_Series]:
-    """Of the compute scope, or of the first there is."""
-    speedup = words.ok(tables["speedup"])
-    weak = speedup[speedup["scaling"] == "weak"]
-    weak = weak[weak["scope"] == min(_decided(weak)["scope"], default="")]
-    grouped = weak.sort_values("batch_per_gpu").groupby(["environment", "strategy", "gpus"], dropna=False)
-    series = [_Series(words.rows(_decided(part)), len(part) == len(_decided(part))) for _, part in grouped]
-    return [one for one in series if one.rows]
-
-
-def _decided(speedup: pd.DataFrame) -> pd.DataFrame:
-    """The rows of which an interval can say something."""
-    return with_interval(with_interval(speedup, "speedup"), "efficiency")
+    """Of every scope and environment, those with a speedup. Rows without a record have no environment: they belong to
+    each."""
+    speedup = tables["speedup"]
+    weak = speedup[speedup["scaling"] == "weak"].sort_values("batch_per_gpu")
+    found = []
+    for key in words.rows(words.ok(weak)[["scope", "environment", "strategy", "gpus"]].drop_duplicates()):
+        same = (weak["scope"] == key["scope"]) & (weak["strategy"] == key["strategy"]) & (weak["gpus"] == key["gpus"])
+        here = weak["environment"].isna() | (weak["environment"].astype(str) == str(key["environment"]))
+        found.append(_Series(words.rows(weak[same & here])))
+    return found
 
 
 def _is_rival(row: Row, chosen: Row) -> bool:
@@ -93,50 +132,67 @@ def _is_rival(row: Row, chosen: Row) -> bool:
 def _why_unknown(tables: Tables, terms: Terms) -> str:
     if tables["records"].empty:
         return f"Nothing has been measured, so nothing is known of what more {terms.devices} buy."
-    if words.ok(tables["speedup"]).empty:
-        return (
-            f"No configuration on several {terms.devices} was measured together with its baseline on 1 {terms.device}."
-        )
-    return f"No speedup has an interval: that takes at least {BLOCKS_FOR_INTERVAL} runs beside their own baseline."
+    return f"No configuration on several {terms.devices} was measured together with its baseline on 1 {terms.device}."
 
 
 def _answer(series: _Series, terms: Terms) -> str:
-    count, strategy = terms.count(int(series.best["gpus"])), series.best["strategy"]
-    batches = _batches(series, terms)
-    if batches:
-        return f"{count} are worth it with {strategy} {batches}"
-    if any(row["speedup_low"] > 1 for row in series.rows):
-        return f"{count} are faster than 1 with {strategy}, but not worth it"
-    return f"{count} are not worth it"
+    """`4 GPUs are worth it with ddp at batches 128 to 2,048 per GPU (compute scope); 32: undecided`."""
+    row = series.any
+    whether = f"{terms.count(int(row['gpus']))} are worth it with {row['strategy']}"
+    states = _states(series)
+    scope = f"({words.scope(row['scope'])})"
+    if WORTH_IT in states:
+        first = f"{whether} at {_at_batches(states.pop(WORTH_IT), series)} per {terms.device} {scope}"
+    elif UNDECIDED in states:
+        at = _at_batches(states.pop(UNDECIDED), series)
+        first = f"Undecided: whether {whether} at {at} per {terms.device} {scope}"
+    elif NOT_WORTH_IT in states:
+        at = _at_batches(states.pop(NOT_WORTH_IT), series)
+        first = f"{whether.replace('are worth', 'are not worth')} at {at} per {terms.device} {scope}"
+    else:
+        first = f"Not known: whether {whether} {scope}"
+    return f"{first}{_also(states, series)}"
 
 
-def _batches(series: _Series, terms: Terms) -> str:
-    """At which batches it pays: at all, from one on, or at some; "" where at none."""
-    paying = [int(row["batch_per_gpu"]) for row in series.paying]
-    measured = [int(row["batch_per_gpu"]) for row in series.rows]
-    if not paying:
-        return ""
-    if paying == measured:
-        every = "at every batch measured" if series.is_whole else "at every batch that has an interval"
-        return every if len(measured) > 1 else f"at batch {measured[0]:,} per {terms.device}"
-    if paying == measured[-len(paying) :]:
-        return f"from batch {paying[0]:,} per {terms.device} on"
-    return f"at batch {words.listed([f'{batch:,}' for batch in paying])} per {terms.device}"
+def _states(series: _Series) -> dict[str, list[int]]:
+    """The batches in every state, those that say most first."""
+    shown = {int(row["batch_per_gpu"]): str(row["worth"]) for row in series.shown}
+    states: dict[str, list[int]] = {state: [] for state in (WORTH_IT, UNDECIDED, NOT_WORTH_IT, _NOT_SHOWN)}
+    for row in series.rows:
+        if row["status"] in _ENDS:
+            continue
+        batch = int(row["batch_per_gpu"])
+        state = shown.get(batch, _NOT_SHOWN) if row["status"] == "ok" else words.state(row["status"])
+        states.setdefault(state, []).append(batch)
+    return {state: batches for state, batches in states.items() if batches}
+
+
+def _also(states: Mapping[str, Sequence[int]], series: _Series) -> str:
+    """`; 32: undecided; 8,192: not shown (fewer than 10 full steps per epoch)`."""
+    named = {**{state: state for state in states}, NOT_WORTH_IT: "not worth it"}
+    return "".join(f"; {words.batches(batches, series.batches)}: {named[state]}" for state, batches in states.items())
+
+
+def _at_batches(batches: Sequence[int], series: _Series) -> str:
+    noun = "batch" if len(batches) == 1 else "batches"
+    return f"{noun} {words.batches(batches, series.batches)}"
 
 
 def _gain(series: _Series, terms: Terms) -> str:
-    """The speedups at the ends of what pays, and the last batch that does not; the best one where none pays."""
+    """The speedups at the ends of what pays, and the last batch before that; the best one where none pays."""
+    if not series.shown:
+        return f"No epoch of a batch has {HEADLINE_STEPS} full steps, so none of them speaks for its configuration"
     if not series.paying:
         best = series.best
         return (
-            f"The best of {terms.count(int(best['gpus']))} is {multiple(best, 'speedup')} the speed of 1, with "
-            f"{best['strategy']}{_at(best, terms)}, an efficiency of {percent(best['efficiency'])}"
+            f"The best of {best['strategy']} on {terms.count(int(best['gpus']))} is {multiple(best, 'speedup')} the "
+            f"speed of 1{_at(best, terms)}, an efficiency of {percent(best['efficiency'])}"
         )
     first, last = series.paying[0], series.paying[-1]
     told = f"An epoch is {multiple(first, 'speedup')} as fast as on 1 {terms.device}{_at(first, terms)}"
     if last is not first:
         told += f" and {multiple(last, 'speedup')} at {int(last['batch_per_gpu']):,}"
-    below = [row for row in series.rows if row["batch_per_gpu"] < first["batch_per_gpu"]]
+    below = [row for row in series.shown if row["batch_per_gpu"] < first["batch_per_gpu"]]
     return f"{told}, but {multiple(below[-1], 'speedup')} at {int(below[-1]['batch_per_gpu']):,}" if below else told
 
 
@@ -144,69 +200,102 @@ def _at(row: Row, terms: Terms) -> str:
     return f" at batch {int(row['batch_per_gpu']):,} per {terms.device}{terms.environment(row)}"
 
 
-def _in_contrast(series: _Series, terms: Terms) -> str:
-    """What another strategy does on as many devices."""
-    batches = _batches(series, terms)
-    return f"; {series.best['strategy']} pays {batches or 'at no batch'}"
+def _in_contrast(series: _Series, chosen: _Series, tables: Tables, terms: Terms) -> str:
+    """What another strategy does on as many devices; with loading in the clock, with how many loader processes."""
+    with_loading = series.any["scope"] == _END_TO_END
+    loaders = _loader_processes(tables, [chosen.any, series.any]) if with_loading else ""
+    return f" {_answer(series, terms)}.{loaders}"
 
 
-def _rest(tables: Tables, series: _Series, terms: Terms) -> str:
-    """Where the profiled step goes at the batch that gains least, the largest part first; and what the loader takes."""
-    parts = [part for part in (_step_parts(tables, series, terms), _loader(tables, series)) if part]
-    return " ".join(parts)
+def _loading(series: Sequence[_Series], chosen: _Series, tables: Tables, terms: Terms) -> str:
+    """The same answer with loading in the clock, with states of its own."""
+    row = chosen.any
+    if row["scope"] == _END_TO_END:
+        return "This is with loading in the clock; without loading nothing was measured."
+    loaded = [
+        line
+        for line in series
+        if line.any["scope"] == _END_TO_END and line.any["strategy"] == row["strategy"] and _is_rival(line.any, row)
+    ]
+    if not loaded:
+        return "Loading was not measured."
+    return f"With loading: {_answer(loaded[0], terms)}.{_loader_processes(tables, [loaded[0].any])}"
 
 
-def _step_parts(tables: Tables, series: _Series, terms: Terms) -> str:
-    losing = [row for row in series.rows if row["efficiency"] < 1]
-    for row in sorted(losing, key=lambda row: row["speedup"]):
-        profiled = words.rows(_of_point(tables["step_shares"], row))
-        if profiled:
+def _loader_processes(tables: Tables, of: Sequence[Row]) -> str:
+    """` DataLoader processes in total: ddp 8, single 2.`; nothing where that is not known."""
+    times = words.ok(tables["times"]).dropna(subset=["loader_processes"])
+    times = times[(times["scope"] == _END_TO_END)]
+    named = {}
+    for row in [*of, {**of[0], "strategy": BASELINE, "gpus": 1}]:
+        same = times[
+            (times["strategy"] == row["strategy"])
+            & (times["gpus"] == row["gpus"])
+            & (times["environment"].astype(str) == str(row["environment"]))
+        ]
+        found = sorted({int(number) for number in same["loader_processes"]})
+        if found:
+            named[str(row["strategy"])] = " or ".join(f"{number:,}" for number in found)
+    if not named:
+        return ""
+    return f" DataLoader processes in total: {', '.join(f'{name} {number}' for name, number in named.items())}."
+
+
+def _where_the_time_goes(tables: Tables, series: _Series, terms: Terms) -> str:
+    """What takes most of the loss at the batch that gains least, by intervention."""
+    losing = sorted((row for row in series.shown if row["efficiency"] < 1), key=lambda row: row["speedup"])
+    if not losing:
+        return ""
+    for row in losing:
+        known = _of_point(tables["ladder"], row)
+        rungs = words.rows(known.dropna(subset=["part_of_headline_s"]).sort_values("order"))
+        if rungs:
             break
     else:
-        return ""
-    step = profiled[0]
-    (most, share), *others = sorted(_shares(step, terms).items(), key=lambda item: item[1], reverse=True)
-    rest = ", ".join(f"{name} {percent(part)}" for name, part in others)
+        return "Where the time goes was not measured by intervention."
+    least = "Where least is gained" if row is losing[0] else "Where least is gained of the batches with a ladder"
+    where = f"{least},{_at(row, terms)} on {terms.count(int(row['gpus']))}"
+    most = extreme(rungs[1:], "part_of_headline_s", largest=True)
+    lost_s = rungs[-1]["beyond_alone_s"]
+    if lost_s <= 0 or most["part_of_headline_s"] <= 0:
+        return f"{where}, the ladder of one change at a time shows no loss against 1 {terms.device} alone."
+    part, lost = (words.measured(seconds, MILLISECONDS) for seconds in (most["part_of_headline_s"], lost_s))
     return (
-        f"Where least is gained,{_at(row, terms)}, {percent(row['efficiency_lost'])} of the {terms.devices}' time is "
-        f"lost. The profiler sees mostly {most}: {percent(share)} of a step{_slowed(step, row, tables)}; {rest}."
+        f"{where}, {part} of the {lost} that a step loses by the ladder, against 1 {terms.device} alone, {_is(most)} "
+        f"{most['adds']}: "
+        f"{_certainty(most)}."
     )
 
 
-def _slowed(step: Row, row: Row, tables: Tables) -> str:
-    """The length of the profiled step beside that of the headline one: profiling slows the host."""
-    headline_s = _of_point(tables["times"], row)
-    headline_s = headline_s[headline_s["scope"] == row["scope"]]["step_s"].dropna()
-    if headline_s.empty:
-        return ""
-    unit = quantity("step_s").unit
-    profiled, plain = (words.measured(step_s, unit) for step_s in (step["parts_s"], headline_s.iloc[0]))
-    return f" (profiling changes this step from {plain} to {profiled})"
+def _is(rung: Row) -> str:
+    return "are" if "," in str(rung["adds"]) else "is"
 
 
-def _shares(step: Row, terms: Terms) -> Mapping[str, float]:
-    """Shares of a profiled step without compute; waiting where it is told apart from transfer."""
-    named = {
-        f"{terms.devices} idle until the host has work for them": step["idle_share"],
-        f"waiting for the slowest {terms.device}": step["waiting_share"],
-        f"transfer between {terms.devices}": step["transfer_share"],
-    }
-    return {name: share for name, share in named.items() if words.is_known(share)}
+def _certainty(rung: Row) -> str:
+    """How sure a rung's difference is, in the ladder's own time."""
+    difference = with_unit(rung, "difference_s", "ladder")
+    if has_interval(rung, "difference_s"):
+        told = "above zero beyond its interval" if rung["difference_s_low"] > 0 else "not told from zero"
+        return f"{difference} in the ladder, {told}"
+    if is_range(rung, "difference_s"):
+        return f"{difference} in the ladder, without an interval"
+    repeats = words.measured(rung["repeatability"], quantity("repeatability", "ladder").unit, 2)
+    return f"{difference} in the ladder, of one process, whose steps repeat to {repeats}"
 
 
 def _loader(tables: Tables, series: _Series) -> str:
     """The speedup with the DataLoader in the clock, where it lies wholly below the one without."""
     row = series.paying[-1] if series.paying else series.best
     both = with_interval(words.ok(tables["speedup"]), "speedup")
-    loaded = _of_point(both[(both["scaling"] == "weak") & (both["scope"] == "end_to_end")], row)
-    if row["scope"] == "end_to_end" or loaded.empty:
+    loaded = _of_point(both[(both["scaling"] == "weak") & (both["scope"] == _END_TO_END)], row)
+    if row["scope"] == _END_TO_END or loaded.empty or not has_interval(row, "speedup") or not series.shown:
         return ""
     other = extreme(loaded, "speedup", largest=True)
     if other["speedup_high"] >= row["speedup_low"]:
         return ""
     return (
-        f"With the DataLoader in the clock, {multiple(row, 'speedup')} at batch {int(row['batch_per_gpu']):,} become "
-        f"{multiple(other, 'speedup')}."
+        f"Including data loading, the speedup at batch {int(row['batch_per_gpu']):,} is {multiple(other, 'speedup')}, "
+        f"not {multiple(row, 'speedup')}."
     )
 
 

@@ -72,11 +72,18 @@ def steps(table: pd.DataFrame, terms: Terms) -> View:
     caption = f"Where a step goes, for every {terms.device}, in ms; brackets hold the least and the most of all blocks"
     first = ["device", "compute_s", "communication_s", "copy_s", "idle_s", "step_s"]
     columns = [*point(table, terms), *shown_columns("steps", terms, first=first, units=False)]
-    return view_of("steps", caption, table[table["phase"] == WHOLE_STEP], columns)
+    witnessed = _witnessed(table)
+    return view_of("steps", caption, witnessed[witnessed["phase"] == WHOLE_STEP], columns, source="steps", whole=table)
+
+
+def _witnessed(table: pd.DataFrame) -> pd.DataFrame:
+    """The steps that profiling left as they are. Those of records that do not say so are none."""
+    return table[table["profiler"] == "ok"]
 
 
 def phases(table: pd.DataFrame, terms: Terms) -> View:
     """What the first of the most devices did, by phase; the others are in the table on disk."""
+    table = _witnessed(table)
     first = table[(table["phase"] != WHOLE_STEP) & (table["device"] == 0) & (table["gpus"] == table["gpus"].max())]
     caption = (
         f"Where a step of {terms.device} 0 goes by phase, on the most {terms.devices}, in ms, by the phase that asked"

@@ -18,6 +18,9 @@ ABSENT = "–"
 MINUS = "−"
 POINT_COLUMNS = ["strategy", "gpus", "batch_per_gpu"]
 
+# More batches in a row are a range.
+_NAMED_EACH = 2
+
 _STATES = {"oom": "OOM"}
 _SCOPES = {"compute": "compute", "end_to_end": "end-to-end"}
 
@@ -93,6 +96,25 @@ def listed(items: Sequence[str], limit: int = 12, separator: str = ", ") -> str:
     """`a, b, c`, and how many more where there are more than `limit`."""
     more = f" and {left_out(items, limit):,} more" if len(items) > limit else ""
     return separator.join(items[:limit]) + more
+
+
+def batches(chosen: Sequence[int], among: Sequence[int]) -> str:
+    """`32`, `32 and 128`, `128 to 2,048`: three or more in a row, of those `among` which they were chosen, as a range.
+
+    Both ascend.
+    """
+    rows: list[list[int]] = []
+    for batch in chosen:
+        follows = rows and among.index(batch) == among.index(rows[-1][-1]) + 1
+        if follows:
+            rows[-1].append(batch)
+        else:
+            rows.append([batch])
+    named: list[str] = []
+    for row in rows:
+        named += [f"{row[0]:,} to {row[-1]:,}"] if len(row) > _NAMED_EACH else [f"{batch:,}" for batch in row]
+    *first, last = named
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def left_out(items: Sized, shown: int) -> int:

@@ -166,6 +166,11 @@ EPOCH = Quantity("epoch_s", "Epoch time", SECONDS, "Time of an epoch, T(N,b): me
 STEP = Quantity("step_s", "Step time", MILLISECONDS, "Time of a full step, t(N,b): mean over runs.", "Time")
 THROUGHPUT = Quantity("images_per_s", "Throughput", IMAGES_PER_S, "Images of an epoch over its time, D / T.", "Time")
 STEPS_PER_EPOCH = _count("steps_per_epoch", "Steps per epoch", "⌈D / (N·b)⌉.", "Time")
+FULL_STEPS = _count("full_steps_per_epoch", "Full steps per epoch", "⌊D / (N·b)⌋.", "Time")
+IS_HEADLINE = _text(
+    "is_headline", "In findings and verdict", "Whether an epoch has ten full steps; others are in tables alone.",
+    "Time",
+)  # fmt: skip
 ENERGY = Quantity("energy_j", "Energy", JOULES, "Energy of all GPUs, by their own counters.", "Time")
 SPEEDUP = Quantity(
     "speedup", "Speedup", TIMES, "T(1,b) / T(N,b) with b fixed (weak), T(1,B) / T(N,B/N) with B fixed (strong).",
@@ -307,6 +312,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 Quantity("first_timed_epoch_s", "First timed epoch", SECONDS, "Median of the runs' first ones.", "Time")
             ),
             *_interval(STEP, THROUGHPUT),
+            *_on_disk(FULL_STEPS, IS_HEADLINE),
             *_plain(
                 STEPS_PER_EPOCH,
                 Quantity(
@@ -342,7 +348,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_on_disk(*_KEYS),
             *_plain(_text("scaling", "Scaling", "`weak`: b is fixed. `strong`: B is fixed.", "Speedup")),
             *_on_disk(STATUS, REASON, N, _count("baseline_n", "Timings on one", "Of the baseline.", "Statistics")),
-            *_on_disk(BLOCKS, WITHOUT_BASELINE, DRIFT, DRIFTED, RANGES),
+            *_on_disk(FULL_STEPS, IS_HEADLINE, BLOCKS, WITHOUT_BASELINE, DRIFT, DRIFTED, RANGES),
             *_on_disk(EPOCH, Quantity("baseline_epoch_s", "Epoch time on one", SECONDS, "Of the baseline.", "Time")),
             *_interval(
                 SPEEDUP,
@@ -355,6 +361,13 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             ),
             *_on_disk(
                 Quantity("efficiency_lost", "Lost", PERCENT, "1 less the efficiency.", "Speedup"),
+                _text(
+                    "worth",
+                    "Worth it",
+                    "`worth it`: the interval of the efficiency lies above 50 %. `not`: wholly below. `undecided`: "
+                    "it holds 50 %, or there is no interval.",
+                    "Speedup",
+                ),
                 Quantity(
                     "steps_disagree_by",
                     "Epochs against steps",
@@ -365,7 +378,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             ),
         ),
         "communication": (
-            *_on_disk(*_KEYS, STATUS, REASON, N, BLOCKS, WITHOUT_BASELINE, DRIFT, DRIFTED, RANGES),
+            *_on_disk(*_KEYS, STATUS, REASON, N, FULL_STEPS, IS_HEADLINE),
+            *_on_disk(BLOCKS, WITHOUT_BASELINE, DRIFT, DRIFTED, RANGES),
             *_plain(EPOCH, Quantity("compute_s", "Compute time", SECONDS, "Of an epoch: T(1,b)/N.", "Communication")),
             *_interval(COMMUNICATION),
             *_plain(
@@ -426,7 +440,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             ),
         ),
         "bandwidth": (
-            *_on_disk(*_KEYS, STATUS, REASON, N, BLOCKS, WITHOUT_BASELINE, RANGES),
+            *_on_disk(*_KEYS, STATUS, REASON, N, FULL_STEPS, IS_HEADLINE, BLOCKS, WITHOUT_BASELINE, RANGES),
             *_on_disk(_count("parameters", "Parameters", "K, trainable ones.")),
             *_plain(
                 Quantity(
@@ -929,6 +943,21 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 _text("job_id", "Job", "The scheduler's number of the job."),
                 _text("gpu_uuids", "Devices by UUID", "The devices themselves."),
                 _text("throttle_reasons", "Throttled", "Why clocks were held down."),
+                Quantity(
+                    "slowed_s",
+                    "Kept down",
+                    SECONDS,
+                    "For how long a device's clocks were kept down in timed epochs, by the policy that did so longest.",
+                    "Time",
+                ),
+                _text("slowed_by", "Kept down by", "The policies that kept clocks down in timed epochs.", "Time"),
+                Quantity(
+                    "stolen_share",
+                    "Cores stolen",
+                    PERCENT,
+                    "The most that a hypervisor took away in a timed epoch, over the cores given.",
+                    "Time",
+                ),
                 _count("other_processes", "Other processes", "Most processes of others that were seen on the devices."),
                 DATASET_SOURCE,
                 _text("synthetic", "Synthetic", "Whether the images are noise."),
@@ -1015,7 +1044,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
         ),
         # What follows from the tables above and from nothing else.
         "scopes": (
-            *_on_disk(*_POINT, ENVIRONMENT, RANGES),
+            *_on_disk(*_POINT, ENVIRONMENT, IS_HEADLINE, RANGES),
             *_interval(
                 replace(EPOCH, label="Epoch time, compute"),
                 Quantity(
@@ -1040,6 +1069,9 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 GLOBAL_BATCH,
                 SCOPE,
                 ENVIRONMENT,
+                IS_HEADLINE,
+                LOADER_PROCESSES,
+                replace(LOADER_PROCESSES, column="other_loader_processes", label="Loader processes of the other"),
                 RANGES,
             ),
             *_interval(

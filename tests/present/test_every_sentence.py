@@ -1,0 +1,345 @@
+"""Every function that makes a sentence has a test with data that make the sentence false, or change it.
+
+The functions are read from the code of `present`: one that has a text of three words or more makes a sentence, unless
+it is listed as one that only names what is drawn, in what unit. Sentences of the audits of published studies are made
+in `audit`, and held to their own tests there.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_tables import audited, estimates_row, h200_with_steps, study, table, tables
+
+from dpscale.present import communication_charts
+from dpscale.present import page as page_module
+from dpscale.present.page import render
+from dpscale.present.words import Terms
+
+FOLDER = Path(page_module.__file__).parent
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
+HERE = Path(__file__).parent
+WORD = re.compile(r"[A-Za-zµ]{2,}")
+WORDS_OF_A_SENTENCE = 3
+
+# They name what stands in a table, a chart or a column, for whatever data.
+NAMES = {
+    "assignment": {"_times_and_speedup", "_computation_and_communication", "_bandwidth", "_large_batches"},
+    "charts": {"epoch_time", "speedup", "bus_bandwidth"},
+    "communication_charts": {"ladders", "steps", "estimates", "held_out", "forecast"},
+    "comparison_charts": {"speeds", "epoch_times"},
+    "comparison_views": {
+        "step_times", "communication", "bandwidth", "collectives", "training", "only_in_one", "environments",
+        "_times_as_fast", "_over", "_less",
+    },
+    "coverage": {"_job"},
+    "environment_facts": {"_facts"},
+    "findings": {"_in_place_of_baseline"},
+    "published": {"_view"},
+    "summary": {"_epoch"},
+    "training_charts": {"_curves"},
+    "training_findings": {"_arm"},
+    "verdict": {"_at"},
+    "views": {
+        "times", "scopes", "communication", "estimates", "bandwidth", "ladder", "steps", "phases", "bus_bandwidth",
+        "collectives", "laws", "published_scaling", "allreduce_models", "held_out", "forecast", "critical_batch",
+        "training_summary", "training", "training_evidence", "environments", "records", "rejected",
+    },
+    "words": {"point"},
+}  # fmt: skip
+
+SPEAKS = "test_findings.py::test_finding_speaks_only_where_it_is_true"
+SOUND = "test_cautions.py::test_sound_data_need_no_caution"
+FEW_STEPS = "test_findings.py::test_epochs_of_few_steps_are_no_headline"
+WITNESS = "test_findings.py::test_a_profiler_that_changes_the_step_is_no_witness"
+VERDICT = "test_verdict.py::test_verdict"
+
+# By module and function, the tests with data that make it false.
+FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
+    "assignment": {"_by_batch": ("test_assignment.py::test_long_tables_are_cut_with_a_count",)},
+    "cautions": {
+        **dict.fromkeys(
+            (
+                "_synthetic", "_older_versions", "_memorised", "_few_seeds", "_no_records", "_missing", "_rejected",
+                "_several_environments", "_single_run", "_runs_without_baseline", "_outliers", "_wide_intervals",
+                "_no_baseline", "_throttled", "_several_sets_of_gpus", "_dirty", "_several_commits",
+            ),
+            (SOUND,),
+        ),
+        "_differences": ("test_cautions.py::test_caution_is_given[mixed hardware]",),
+        "_two_runs": ("test_cautions.py::test_three_runs_are_not_called_two",),
+        "_drifted": (SOUND, "test_cautions.py::test_a_baseline_that_became_faster_is_not_said_to_have_become_slower"),
+        "_slowed": ("test_cautions.py::test_quiet_clocks_need_no_caution",),
+        "_stolen": ("test_cautions.py::test_quiet_clocks_need_no_caution",),
+        "_other_processes": ("test_cautions.py::test_quiet_clocks_need_no_caution",),
+    },
+    "communication_charts": {
+        "_below_zero": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),
+        "_from_where_a_scenario": ("test_communication_charts.py::test_forecast_says_from_where_on_it_is_a_scenario",),
+        "_beyond_an_epoch": (
+            "test_communication_charts.py::test_forecast_says_where_a_step_takes_more_images_than_there_are",
+        ),
+    },
+    "communication_findings": {
+        "estimates_agree": (f"{SPEAKS}[estimates_agree]", f"{WITNESS}[estimates_agree]"),
+        "subtraction_is_not_communication": (f"{SPEAKS}[subtraction_is_not_communication]", WITNESS),
+        "communication_is_waiting": (f"{SPEAKS}[communication_is_waiting]", WITNESS),
+        "host_leaves_devices_idle": (
+            f"{SPEAKS}[host_leaves_devices_idle]",
+            "test_findings.py::test_idle_shares_of_a_changed_step_are_not_told",
+        ),
+        "parts_make_the_step": (
+            f"{SPEAKS}[parts_make_the_step]",
+            "test_findings.py::test_parts_and_forecasts_that_hold_are_said_to",
+        ),
+        "profiler_slows": (f"{SPEAKS}[profiler_slows]",),
+        "profiler_left_out": ("test_findings.py::test_what_the_profiler_leaves_out_is_counted",),
+        "forecast_scored": (
+            f"{SPEAKS}[forecast_scored]",
+            "test_findings.py::test_parts_and_forecasts_that_hold_are_said_to",
+        ),
+        "_against_no_model": ("test_findings.py::test_a_model_that_does_not_beat_unchanged_is_said_not_to",),
+        "published_scaling_scored": (f"{SPEAKS}[published_scaling_scored]",),
+        "critical_batch_checked": (
+            f"{SPEAKS}[critical_batch_checked]",
+            "test_findings.py::test_a_profiler_that_changes_ddps_steps_says_nothing_of_what_hides",
+        ),
+        "measuring_communication_costs": (f"{SPEAKS}[measuring_communication_costs]",),
+    },
+    "comparison": {
+        "warnings": ("test_comparison_page.py::test_of_the_same_nothing_is_claimed",),
+        "_rejected": ("test_comparison_page.py::test_of_the_same_nothing_is_claimed",),
+        "_answer": (
+            "test_comparison_page.py::test_of_the_same_nothing_is_claimed",
+            "test_comparison_page.py::test_single_timings_carry_no_claim",
+            "test_comparison_page.py::test_studies_of_different_batches_have_nothing_in_common",
+        ),
+        "_tally": ("test_comparison_page.py::test_of_the_same_nothing_is_claimed",),
+        "_described": ("test_comparison_page.py::test_page_names_both_what_differs_and_what_one_alone_has",),
+    },
+    "coverage": {"_reason": ("test_render.py::test_a_result_can_have_a_reason_too",)},
+    "figure": {
+        "figure": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),
+        "_figure": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),
+    },
+    "findings": {
+        "largest_speedup": (f"{SPEAKS}[largest_speedup]", f"{FEW_STEPS}[largest_speedup]"),
+        "more_devices_slower": (f"{SPEAKS}[more_devices_slower]", f"{FEW_STEPS}[more_devices_slower]"),
+        "batches_that_are_faster": (f"{SPEAKS}[batches_that_are_faster]", f"{FEW_STEPS}[batches_that_are_faster]"),
+        "_strategies_compared": (
+            f"{SPEAKS}[ddp_against_dp]",
+            f"{SPEAKS}[ddp_against_dp_with_loading]",
+            "test_findings.py::test_the_slower_strategy_may_be_ddp",
+            "test_findings.py::test_strategies_of_different_environments_are_not_compared",
+        ),
+        "_loaders": (f"{SPEAKS}[ddp_against_dp]",),
+        "loader_hides_speedup": (f"{SPEAKS}[loader_hides_speedup]",),
+        "largest_communication_share": (f"{SPEAKS}[largest_communication_share]", FEW_STEPS),
+        "inferred_bandwidth": (f"{SPEAKS}[inferred_bandwidth]", FEW_STEPS),
+        "bandwidth_not_resolvable": (f"{SPEAKS}[bandwidth_not_resolvable]", FEW_STEPS),
+        "two_ways_disagree": (f"{SPEAKS}[two_ways_disagree]", FEW_STEPS),
+        "faster_than_ideal": (f"{SPEAKS}[faster_than_ideal]", FEW_STEPS),
+        "strong_scaling": (f"{SPEAKS}[strong_scaling]", FEW_STEPS),
+        "memory_ends": (
+            f"{SPEAKS}[memory_ends]",
+            "test_findings.py::test_a_smaller_batch_that_ran_out_of_memory_does_not_end_the_series",
+            "test_findings.py::test_a_batch_at_which_some_runs_ran_out_of_memory_is_not_held",
+        ),
+    },
+    "headings": {
+        "epoch_time": (
+            "test_headings.py::test_shortest_epoch_stands_beside_that_of_one_device",
+            "test_headings.py::test_epochs_of_few_steps_are_in_no_heading",
+        ),
+        "speedup": (
+            "test_headings.py::test_speedup_names_best_and_worst_on_the_most_devices",
+            "test_headings.py::test_epochs_of_few_steps_are_in_no_heading",
+        ),
+        "step": ("test_headings.py::test_step_names_its_largest_part_at_both_ends",),
+        "ladder": ("test_communication_charts.py::test_a_step_that_takes_no_longer_than_alone_has_no_largest_part",),
+        "estimates": (
+            "test_headings.py::test_estimates_are_named_where_they_are_furthest_apart",
+            "test_headings.py::test_estimates_that_may_be_zero_are_not_named",
+            "test_headings.py::test_estimates_of_a_profiler_that_distorts_are_not_named",
+        ),
+        "bandwidth": ("test_headings.py::test_bandwidth_sets_the_best_step_beside_the_links",),
+        "held_out": ("test_headings.py::test_prediction_is_as_good_as_its_worst",),
+        "forecast": ("test_headings.py::test_forecast_names_its_band_at_both_ends",),
+        "training": (
+            "test_headings.py::test_training_names_the_best_arm_and_the_baseline",
+            "test_headings.py::test_arms_that_diverged_end_nowhere",
+        ),
+    },
+    "page": {
+        "_by_chance": ("test_findings.py::test_intervals_are_counted_once_and_said_on_the_page",),
+        "_dates": ("test_render.py::test_header_says_what_where_when_and_by_which_code",),
+        "_commit": ("test_render.py::test_header_says_what_where_when_and_by_which_code",),
+    },
+    "published": {
+        "_strong_speedups": ("test_published_blocks.py::test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row",),
+    },
+    "summary": {
+        "summary": (
+            "test_summary.py::test_a_range_is_explained_where_there_is_one",
+            "test_summary.py::test_the_states_are_those_of_the_verdict",
+        ),
+    },
+    "training_findings": {
+        **{
+            name: (f"{SPEAKS}[{name}]",)
+            for name in (
+                "large_batch_costs", "remedies_that_help", "remedies_within_the_spread", "remedies_that_harm",
+                "comparisons_at_once", "divergence",
+            )
+        },
+        "recipe_on_more_devices": (
+            f"{SPEAKS}[recipe_on_more_devices]",
+            "test_findings.py::test_a_recipe_is_carried_over_only_by_arms_that_have_it",
+        ),
+        "_carried_over": (
+            "test_findings.py::test_a_recipe_may_carry_over",
+            "test_findings.py::test_a_recipe_may_cost_one_figure_and_help_the_other",
+        ),
+        "against_the_baseline": (
+            f"{SPEAKS}[against_the_baseline]",
+            "test_findings.py::test_arms_are_held_against_the_baseline_of_their_own_environment",
+        ),
+        "_above_or_level": (
+            "test_findings.py::test_an_arm_is_more_accurate_than_the_baseline_only_beyond_its_interval",
+        ),
+        "best_at_a_batch": (f"{SPEAKS}[best_at_a_batch]",),
+        "_recovery": ("test_findings.py::test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number",),
+        "_search_of": ("test_findings.py::test_tuned_against_untuned_is_said_and_equals_are_not_called_so",),
+        "order_without_set_epoch": (f"{SPEAKS}[order_without_set_epoch]",),
+        "_loss_without_set_epoch": (
+            "test_findings.py::test_a_loss_that_the_same_order_changes_is_not_called_equal",
+        ),
+        "_or_level": ("test_findings.py::test_a_loss_that_the_same_order_changes_is_not_called_equal",),
+        "statistics_of_workers": (f"{SPEAKS}[statistics_of_workers]",),
+        "_kept": (
+            "test_findings.py::test_statistics_that_are_not_the_same_workers_in_every_epoch_are_not_called_one_workers",
+        ),
+    },
+    "verdict": {
+        "verdict": ("test_verdict.py::test_workers_are_no_gpus", f"{VERDICT}[at every batch]"),
+        "_why_unknown": (f"{VERDICT}[nothing measured]", f"{VERDICT}[no baseline]"),
+        "_answer": (
+            f"{VERDICT}[undecided at one]",
+            f"{VERDICT}[faster, yet not worth it]",
+            f"{VERDICT}[an interval that holds half]",
+            f"{VERDICT}[not shown at all]",
+        ),
+        "_also": (f"{VERDICT}[at every batch]", f"{VERDICT}[no baseline between]"),
+        "_gain": (f"{VERDICT}[not shown at all]", f"{VERDICT}[faster, yet not worth it]"),
+        "_loading": (
+            "test_verdict.py::test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads",
+            "test_verdict.py::test_strategies_that_are_compared_with_loading_alone_are_named_with_their_loader_processes",
+            "test_verdict.py::test_loading_of_another_strategy_is_no_answer",
+        ),
+        "_loader_processes": (
+            "test_verdict.py::test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads",
+            "test_verdict.py::test_loading_of_another_strategy_is_no_answer",
+        ),
+        "_where_the_time_goes": (
+            "test_verdict.py::test_the_largest_rung_says_where_the_time_goes_where_least_is_gained",
+            "test_verdict.py::test_a_ladder_of_another_batch_is_called_that",
+            "test_verdict.py::test_without_a_ladder_the_profiler_is_not_asked",
+            "test_verdict.py::test_where_nothing_is_lost_nothing_is_explained",
+        ),
+        "_certainty": ("test_verdict.py::test_a_rung_is_called_as_sure_as_it_is",),
+        "_loader": ("test_verdict.py::test_a_loader_that_takes_the_gain_is_named",),
+    },
+    "words": {
+        "estimate": ("test_words.py::test_two_runs_have_a_range_and_one_has_nothing",),
+        "_why_no_interval": ("test_words.py::test_two_runs_have_a_range_and_one_has_nothing",),
+    },
+}  # fmt: skip
+
+
+def texts(function: ast.FunctionDef) -> Iterator[str]:
+    """The texts of a function but its docstring, with {} for what is filled in."""
+    parts = {id(part) for text in ast.walk(function) if isinstance(text, ast.JoinedStr) for part in text.values}
+    docstring = ast.get_docstring(function, clean=False)
+    for node in ast.walk(function):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and id(node) not in parts and node.value != docstring:
+            yield str(node.value)
+
+
+def is_sentence(text: str) -> bool:
+    """Three words or more, apart: names of columns are joined by underscores, and the page's own CSS is no text."""
+    apart = [word for word in text.replace("{}", " ").split() if "_" not in word]
+    return sum(1 for word in apart if WORD.search(word)) >= WORDS_OF_A_SENTENCE
+
+
+def sentences() -> dict[tuple[str, str], str]:
+    """Every function of `present` that makes a sentence, with its longest one."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                made = [text for text in texts(function) if is_sentence(text)]
+                if made:
+                    found[path.stem, function.name] = max(made, key=len)
+    return found
+
+
+def mapped() -> dict[tuple[str, str], tuple[str, ...]]:
+    return {(module, name): tests for module, some in FALSE_BY.items() for name, tests in some.items()}
+
+
+def names() -> set[tuple[str, str]]:
+    return {(module, name) for module, some in NAMES.items() for name in some}
+
+
+def test_every_sentence_has_a_test_that_makes_it_false() -> None:
+    assert sorted(set(sentences()) - set(mapped()) - names()) == []
+
+
+def test_no_test_is_named_for_a_sentence_that_is_no_more() -> None:
+    functions = {
+        (path.stem, node.name)
+        for path in FOLDER.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert sorted((set(mapped()) | names()) - functions) == []
+
+
+@pytest.mark.parametrize("test", sorted({test for tests in mapped().values() for test in tests}))
+def test_a_named_test_exists(test: str) -> None:
+    file, _, name = test.partition("::")
+    function, _, case = name.rstrip("]").partition("[")
+    code = (HERE / file).read_text()
+    found = {node.name for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)}
+    assert function in found
+    assert case in code
+
+
+def test_a_figure_that_shows_everything_says_nothing() -> None:
+    at: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
+    rows = [estimates_row(0.1, ablation_step_s=0.5, batch=batch, **at) for batch in (32, 128)]
+    assert communication_charts.estimates(table("communication", rows), GPU).not_drawn == []
+
+
+def test_a_page_with_everything_says_of_nothing_that_it_is_missing(root: Path) -> None:
+    """The sentences in place of what there is not, as the template has them."""
+    template = (FOLDER / "template/page.html.j2").read_text()
+    in_place = [text.strip() for text in re.findall(r"{% else %}\n<p>([^<{]{12,})", template)]
+    assert len(in_place) > 10
+    arms = {"arms": {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}}
+    full, bare = render(study(training=arms), audited(root, h200_with_steps())), render(study(), tables())
+    assert [text for text in in_place if text in full] == []
+    assert len([text for text in in_place if text in bare]) > 8
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [("{} of {} are slower than one", True), ("batch_per_gpu", False), ("a {} b", False), ("on {} at batch {}", True)],
+)
+def test_what_counts_as_a_sentence(text: str, is_one: bool) -> None:
+    assert is_sentence(text) == is_one
