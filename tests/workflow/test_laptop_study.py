@@ -1,5 +1,5 @@
-"""`make report` in a fresh clone: the laptop's study with one run and one seed of everything, measured with real workers,
-and what its records hold."""
+"""`make report` in a fresh clone: the laptop's study, one run and one seed of it, measured with real workers, and what
+its records hold."""
 
 import re
 from pathlib import Path
