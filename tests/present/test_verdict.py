@@ -217,6 +217,7 @@ def test_the_largest_rung_says_where_the_time_goes_where_least_is_gained() -> No
         (ladder(3.0, spread_ms=4.0), "is contention: 3.0 ms [−1.0, 7.0] in the ladder, not told from zero."),
         (ladder(3.0, runs=2), "3.00 ms [range of two runs: 2.90 to 3.10] in the ladder, without an interval."),
         (ladder(3.0, runs=1), "[no interval] in the ladder, of one process, whose steps repeat to 1.2 %."),
+        (ladder(8.0, -3.0), "; other changes take time away."),
         (ladder(-1.0, 0.5), "the ladder of one change at a time shows no loss against 1 GPU alone."),
     ],
 )

@@ -299,7 +299,12 @@ def _last_epochs(tables: Tables) -> pd.DataFrame:
 def _outcomes(subject: Subject, effect: Bounded) -> Any:
     """What is told of every row; none where one study lacks the figure."""
     has_interval = ~np.isnan(effect.low) & ~np.isnan(effect.high)
-    is_above, is_below = effect.low > subject.unchanged, effect.high < subject.unchanged
+    # An interval without a width lies beside the effect of equal studies by the last digit of its computation.
+    low, high = (
+        np.where(np.isclose(ends, subject.unchanged, rtol=1e-12, atol=1e-15), subject.unchanged, ends)
+        for ends in (effect.low, effect.high)
+    )
+    is_above, is_below = low > subject.unchanged, high < subject.unchanged
     told = np.select([~has_interval, is_above, is_below], [NO_INTERVAL, subject.above, subject.below], NOT_APART)
     return pd.Series(told).where(~np.isnan(effect.value))
 
