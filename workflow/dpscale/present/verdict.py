@@ -262,8 +262,8 @@ def _where_the_time_goes(tables: Tables, series: _Series, terms: Terms) -> str:
     part, lost = (words.measured(seconds, MILLISECONDS) for seconds in (most["part_of_headline_s"], lost_s))
     if most["part_of_headline_s"] > lost_s:  # other changes of the ladder take some of it away
         return (
-            f"{where}, a step takes {lost} longer by the ladder than on 1 {terms.device} alone. What adds most, {part}, "
-            f"{_is(most)} {most['adds']}: {_certainty(most)}; other changes take time away."
+            f"{where}, a step takes {lost} longer by the ladder than on 1 {terms.device} alone. What adds most, "
+            f"{part}, {_is(most)} {most['adds']}: {_certainty(most)}; other changes take time away."
         )
     return (
         f"{where}, {part} of the {lost} that a step loses by the ladder, against 1 {terms.device} alone, {_is(most)} "
