@@ -225,7 +225,7 @@ CLAIMS: Mapping[str, Claim] = {
     ),
     "parts do not make the step": Claim(
         "steps",
-        lambda row: row["phase"] == WHOLE_STEP and is_known(row.get("difference")),
+        lambda row: row["phase"] == WHOLE_STEP and is_known(row.get("difference")) and _profiler_tells(row),
         lambda row: abs(row["difference"]) > SUM_OF_PARTS,
     ),
     "profiling slows": Claim(

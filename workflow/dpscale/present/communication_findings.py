@@ -86,7 +86,8 @@ def communication_is_waiting(tables: Tables, terms: Terms) -> Finding | None:
 def host_leaves_devices_idle(tables: Tables, terms: Terms) -> Finding | None:
     """The profiled step with the largest share in which the first device has nothing to do."""
     steps = tables["steps"]
-    first = steps[(steps["phase"] == WHOLE_STEP) & (steps["device"] == 0)].dropna(subset=["idle_share"])
+    first = steps[(steps["phase"] == WHOLE_STEP) & (steps["device"] == 0) & (steps["profiler"] == "ok")]
+    first = first.dropna(subset=["idle_share"])
     if first.empty:
         return None
     most = extreme(first, "idle_share", largest=True)
