@@ -29,6 +29,7 @@ pytestmark = pytest.mark.processes
 
 IMAGES = 256
 SETTINGS = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES} --loader-workers 1".split()
+# Its two epochs are two steps, after which DDP has not said yet which buckets it built.
 WITHOUT_BASELINE = "--scopes compute --baseline own_cells --timed-epochs 1"
 
 
@@ -55,7 +56,7 @@ def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     kinds = {
         "single": ("single", 1, 100, ""),
         "ddp": ("ddp", 2, 100, "--baseline-at-global-batch"),
-        "without": ("ddp", 2, 100, WITHOUT_BASELINE),
+        "without": ("ddp", 2, 128, WITHOUT_BASELINE),
     }
     processes = {name: started(dataset, folder / f"{name}.json", *cell) for name, cell in kinds.items()}
     printed = {name: process.communicate()[0] for name, process in processes.items()}
@@ -139,6 +140,11 @@ def test_no_baseline_where_there_is_nothing_to_compare_or_it_is_switched_off(
     records: dict[str, dict[str, Any]], name: str
 ) -> None:
     assert records[name]["alone"] is None
+
+
+def test_a_cell_may_have_too_few_steps_to_know_its_buckets(records: dict[str, dict[str, Any]]) -> None:
+    assert records["without"]["scopes"]["compute"]["steps_per_epoch"] == 1
+    assert records["without"]["ddp_bucket_bytes"] is None
 
 
 def test_the_number_of_timed_epochs_is_fixed(records: dict[str, dict[str, Any]]) -> None:

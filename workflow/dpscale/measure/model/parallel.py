@@ -33,9 +33,9 @@ def parallelise(network: nn.Module, strategy: str, devices: Devices) -> nn.Modul
 def bucket_bytes(network: DistributedDataParallel) -> list[int]:
     """Bytes of the buckets that DDP reduces, as it built them anew after its first step, in the order it reduces them.
 
-    Its own log says so (`_get_ddp_logging_data`).
+    Its own log says so (`_get_ddp_logging_data`), after a few steps; until then there are none.
     """
-    sizes = str(network._get_ddp_logging_data()["rebuilt_bucket_sizes"])
+    sizes = str(network._get_ddp_logging_data().get("rebuilt_bucket_sizes", ""))
     return [int(size) for size in sizes.split(",") if size.strip()]
 
 

@@ -123,7 +123,7 @@ class TimingWorker(StepWorker):
             into[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
         self.epochs_total_s += timer.total_s
         if isinstance(network, DistributedDataParallel):
-            self.bucket_bytes = bucket_bytes(network)
+            self.bucket_bytes = bucket_bytes(network) or None
         del network, optimiser, step
         self._give_memory_back()
 
