@@ -1,14 +1,13 @@
 """Communication on real GPUs: collectives are right and add up, and a profiled step is fully accounted for."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from command_line import run_apart
 from dpscale.analyse.estimators import from_steps, isolated_step_s, links_of
 from dpscale.records.files import read_record
 
@@ -16,11 +15,6 @@ pytestmark = pytest.mark.gpu(2)
 
 IMAGES = 4096
 PARTS = 0.03
-
-
-def dpscale(*arguments: object) -> None:
-    done = subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +25,15 @@ def gpus() -> int:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("communication")
-    dpscale("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder / "dataset")
-    dpscale("network", "--out", folder / "network.json")
+    run_apart("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder / "dataset")
+    run_apart("network", "--out", folder / "network.json")
     return folder
 
 
 @pytest.fixture(scope="module")
 def collectives(folder: Path, gpus: int) -> dict[str, Any]:
     out = folder / "collectives.json"
-    dpscale("collectives", "--gpus", gpus, "--network-facts", folder / "network.json", "--out", out)
+    run_apart("collectives", "--gpus", gpus, "--network-facts", folder / "network.json", "--out", out)
     return read_record("collectives", out)
 
 
@@ -47,7 +41,7 @@ def take_apart(folder: Path, strategy: str, gpus: int, batch: int, *more: str) -
     out = folder / f"{strategy}-{batch}.json"
     source = ["--dataset-source", "synthetic", "--epoch-images", IMAGES, "--dataset", folder / "dataset"]
     cell = ["--strategy", strategy, "--gpus", gpus, "--batch-per-gpu", batch]
-    dpscale("communication", *cell, *source, *more, "--out", out)
+    run_apart("communication", *cell, *source, *more, "--out", out)
     return read_record("communication", out)
 
 

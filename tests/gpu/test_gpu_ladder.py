@@ -1,8 +1,6 @@
 """The ladder on real GPUs: it finds what was injected where it was injected, adds up, and ends at the headline step."""
 
 import json
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -10,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from command_line import run_apart
 from dpscale.analyse.estimators import from_steps
 from dpscale.analyse.ladder import ladder_rows, rungs_of
 from dpscale.measure.launch.workers import Workers
@@ -29,15 +28,10 @@ STEP = 0.02
 SLEEP = 0.1
 
 
-def dpscale(*arguments: object) -> None:
-    done = subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ladder") / "dataset"
-    dpscale("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder)
+    run_apart("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder)
     return folder
 
 
@@ -49,8 +43,8 @@ def cell(strategy: str, batch: int, dataset: Path) -> list[object]:
 @pytest.mark.parametrize("strategy", ["dp", "ddp"])
 def test_the_ladder_adds_up_and_ends_at_the_timing_cells_step(dataset: Path, tmp_path: Path, strategy: str) -> None:
     apart, timed = tmp_path / "communication.json", tmp_path / "time.json"
-    dpscale("communication", *cell(strategy, BATCH, dataset), "--out", apart)
-    dpscale("time", *cell(strategy, BATCH, dataset), "--scopes", "compute", "--timed-epochs", 4, "--out", timed)
+    run_apart("communication", *cell(strategy, BATCH, dataset), "--out", apart)
+    run_apart("time", *cell(strategy, BATCH, dataset), "--scopes", "compute", "--timed-epochs", 4, "--out", timed)
     record = read_record("communication", apart)
     headline_s = median(read_record("timing", timed)["scopes"]["compute"]["step_s_median"])
     rows = list(ladder_rows(Configuration(strategy, GPUS, BATCH), "A", [record], headline_s))
@@ -67,7 +61,7 @@ def test_every_batch_has_its_ladder(dataset: Path, tmp_path: Path, strategy: str
     """Also where steps are short, and where one is longer than a block."""
     for batch in (32, 8192):
         out = tmp_path / f"{batch}.json"
-        dpscale("communication", *cell(strategy, batch, dataset), "--out", out)
+        run_apart("communication", *cell(strategy, batch, dataset), "--out", out)
         record = read_record("communication", out)
         assert record["status"] == "ok"
         for name in rungs_of(record):

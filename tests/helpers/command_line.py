@@ -1,4 +1,4 @@
-"""`dpscale` as it is called, without a process of its own: that takes a second, and proves no more."""
+"""`dpscale` as it is called, mostly without a process of its own: that takes a second, and proves no more."""
 
 import subprocess
 import sys
@@ -27,3 +27,9 @@ def must(*arguments: object, folder: Path | None = None) -> str:
     done = dpscale(*arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def run_apart(*arguments: object) -> None:
+    """The same in a process of its own, where this one uses the GPUs too. It must succeed."""
+    done = subprocess.run([sys.executable, "-m", "dpscale", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

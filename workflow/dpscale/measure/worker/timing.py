@@ -74,6 +74,7 @@ class TimingWorker(StepWorker):
         whole = Team("", self.rank, self.workers, self.batch, self.devices, self.build)
         self._time_alone("before")
         self._time(whole, self.settings.timed_epochs, [False for _ in self.settings.scopes], self.scopes)
+        self._give_memory_back()
         self._time_alone("after")
 
     def results(self, finished: bool) -> dict[str, Any]:
@@ -124,8 +125,6 @@ class TimingWorker(StepWorker):
         self.epochs_total_s += timer.total_s
         if isinstance(network, DistributedDataParallel):
             self.bucket_bytes = bucket_bytes(network) or None
-        del network, optimiser, step
-        self._give_memory_back()
 
     def _batches(self, team: Team, scope: str) -> Any:
         """The batches of one epoch of `scope` on this rank. Their length is the number of steps."""
