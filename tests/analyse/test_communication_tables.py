@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -261,3 +262,26 @@ def test_collectives_stand_in_the_environment_of_the_cells_with_the_same_softwar
     built = build_tables(STUDY, data)
     assert sorted(built["environments"]["environment"]) == ["A", "B"]
     assert built["communication"]["isolated_step_s"].isna().all(), "no figure is borrowed from another environment"
+
+
+def test_a_profiler_that_changes_the_step_gives_no_bandwidth_and_sees_nothing_hide(
+    tables: dict[str, pd.DataFrame],
+) -> None:
+    found = collected(STUDY)
+    ddp = Configuration("ddp", 4, 512)
+    slowed = {
+        cell: _profiled_slower(record) if isinstance(cell, CommunicationCell) and cell.configuration == ddp else record
+        for cell, record in found.records.items()
+    }
+    changed = build_tables(STUDY, replace(found, records=slowed))
+    assert row(changed["communication"], **at("ddp", 4, 512))["profiler"] == "distorts"
+    assert pd.isna(row(changed["bandwidth"], **at("ddp", 4, 512))["profiler_bandwidth_gb_s"])
+    before, after = (row(some["critical_batch"], gpus=4)["profiled"] for some in (tables, changed))
+    assert after == before - 1
+
+
+def _profiled_slower(record: Any) -> Any:
+    """The same record, each of its profiled steps 6 % longer than the unprofiled one."""
+    slower_s = 1.06 * median(record["steps"]["variants"]["training"]["step_s"])
+    blocks = [{**block, "step_s": slower_s} for block in record["profile"]["blocks"]]
+    return {**record, "profile": {**record["profile"], "blocks": blocks}}

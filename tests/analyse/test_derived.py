@@ -74,20 +74,16 @@ def step(device: int, communication_s: float, idle_s: float, phase: str = "all")
     return {**place, **parts, "idle_s": idle_s, "parts_s": 10.0, "difference": 0.0}
 
 
+@pytest.mark.parametrize("state", ["distorts", "artefact"])
+def test_a_step_that_the_profiler_changes_has_no_shares(state: str) -> None:
+    (whole,) = derived(steps=[{**step(0, 3.0, 2.0), "profiler": state}])["steps"]
+    assert "idle_share" not in whole
+
+
 def test_shares_of_a_step_are_of_the_whole_step_alone() -> None:
     whole, phase = derived(steps=[step(0, 3.0, 2.0), step(0, 3.0, 2.0, "forward")])["steps"]
     assert (whole["compute_share"], whole["communication_share"], whole["idle_share"]) == pytest.approx((0.5, 0.3, 0.2))
     assert "idle_share" not in phase
-
-
-def test_shares_over_devices_tell_waiting_from_transfer_where_that_is_known() -> None:
-    steps = [step(0, 4.0, 2.0), step(1, 2.0, 4.0)]
-    (alone,) = derived(steps=steps)["step_shares"]
-    assert (alone["parts_s"], alone["idle_share"], alone["transfer_share"]) == pytest.approx((10, 0.3, 0.3))
-    assert "waiting_share" not in alone
-    known = estimated(profiler_exposed_step_s=3.0, profiler_least_exposed_step_s=1.0)
-    (told,) = derived(steps=steps, communication=[known])["step_shares"]
-    assert (told["waiting_share"], told["transfer_share"]) == pytest.approx((0.2, 0.1))
 
 
 def test_scopes_stand_side_by_side_where_both_were_measured() -> None:
@@ -234,9 +230,3 @@ def test_estimates_of_a_profiler_that_distorts_are_not_compared() -> None:
     assert derived(communication=[row])["communication"][0]["estimates_apart"] == pytest.approx(1)
     row["profiler"] = "ok"
     assert derived(communication=[row])["communication"][0]["estimates_apart"] == pytest.approx(10)
-
-
-def test_the_profiler_takes_no_artefact_for_shares() -> None:
-    step = {**AT, "strategy": "ddp", "device": 0, "phase": "all", "idle_s": 1e-3, "parts_s": 2e-3, "communication_s": 0}
-    for state, number in (("ok", 1), ("artefact", 0), ("distorts", 0)):
-        assert len(derived(steps=[{**step, "profiler": state}])["step_shares"]) == number

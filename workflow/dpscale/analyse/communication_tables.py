@@ -82,8 +82,7 @@ def communication_row(compared: Comparison, found: Estimates, measured: Measurem
 
     Times are arithmetic means over blocks here, so that compute and communication add up to the epoch.
     """
-    point = compared.point
-    profiler = _profiler_state(measured.steps.get((point.configuration, point.environment or ""), ()))
+    profiler = profiler_state(compared, measured)
     if not compared.blocks:
         return {**compared.row, **figures(found), "profiler": profiler}
     gpus = compared.point.configuration.gpus
@@ -106,8 +105,13 @@ def _sides(compared: Comparison) -> tuple[list[Timed], list[Timed]]:
     return [block.parallel for block in compared.blocks], [block.baseline for block in compared.blocks]
 
 
-def _profiler_state(records: Sequence[Record]) -> str | None:
-    """What is to be said of the profiler's figures in one word; none where there are none."""
+def profiler_state(compared: Comparison, measured: Measurements) -> str | None:
+    """What is to be said of the profiler's figures of a point in one word; none where there are none."""
+    point = compared.point
+    return _state_of(measured.steps.get((point.configuration, point.environment or ""), ()))
+
+
+def _state_of(records: Sequence[Record]) -> str | None:
     profiled = [record for record in records if record["profile"]]
     if not profiled:
         return None
@@ -152,7 +156,7 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
     # Where all ranks send alike, one that communicates longer waits for another.
     alike = strategy(configuration.strategy).all_ranks_send_alike
     profiled = found.get("profiler_least_step_s" if alike else "profiler_step_s")
-    if profiled and profiled.value > 0:
+    if profiled and profiled.value > 0 and profiler_state(compared, measured) == "ok":
         row |= _inverted("profiler_bandwidth_gb_s", profiled, lambda s: scaling.bandwidth_gb_s(bytes_per_step, 1, s))
     if not scaling.resolvable(inferred):
         reason = "; ".join(filter(None, [_why_not_resolvable(inferred), compared.row["reason"]]))
@@ -294,7 +298,7 @@ def steps_rows(measured: Measurements) -> Iterator[Row]:
                 "batch_per_gpu": configuration.batch_per_gpu,
                 "global_batch": configuration.global_batch,
                 "environment": letter,
-                "profiler": _profiler_state(records),
+                "profiler": _state_of(records),
                 "n": len(blocks),
             }
             for row in _device_rows([block["devices"][number] for block in blocks]):

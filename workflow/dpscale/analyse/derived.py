@@ -177,32 +177,6 @@ def _strategy_pairs(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
                 }
 
 
-def _step_shares(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
-    """Where a profiled step goes without compute, mean over devices; of steps that the profiler does not distort.
-
-    The device that waited least for others shows what the transfer takes: what a collective lasts beyond that is
-    waiting. Only ddp's are told apart.
-    """
-    places = (*_POINT, "environment")
-    estimated = {_key(row, places): row for row in rows["communication"]}
-    whole = (row for row in rows["steps"] if row["phase"] == WHOLE_STEP and row.get("profiler") not in _NO_WITNESS)
-    for place, devices in _groups(whole, places):
-        parts_s, exposed_s, idle_s = (fmean(row[name] for row in devices) for name in _SHARED)
-        found = {**{name: devices[0][name] for name in places}, "parts_s": parts_s, "idle_share": idle_s / parts_s}
-        estimates = estimated.get(place, {})
-        if exposed_s and _are_known(estimates, *_EXPOSED):
-            moving = min(1.0, estimates[_EXPOSED[1]] / estimates[_EXPOSED[0]])
-            found["waiting_share"] = exposed_s * (1 - moving) / parts_s
-            found["transfer_share"] = exposed_s * moving / parts_s
-        else:
-            found["transfer_share"] = exposed_s / parts_s
-        yield found
-
-
-_SHARED = ("parts_s", "communication_s", "idle_s")
-_EXPOSED = ("profiler_exposed_step_s", "profiler_least_exposed_step_s")
-
-
 def _peer_copies(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
     """The copies from one device to another: their median, and their range over the directed pairs."""
     copies = (
@@ -302,7 +276,6 @@ def _absences(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
 _TABLES: Mapping[str, Callable[[Mapping[str, Sequence[Row]]], Iterator[NewRow]]] = {
     "scopes": _scopes,
     "strategy_pairs": _strategy_pairs,
-    "step_shares": _step_shares,
     "peer_copies": _peer_copies,
     "training_curves": _training_curves,
     "training_order": _training_order,

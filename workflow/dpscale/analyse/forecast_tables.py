@@ -9,7 +9,7 @@ from typing import Any
 
 from dpscale.analyse.allreduce_model import Fit, Link, Measured, exact_link, fits
 from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, SCENARIO
-from dpscale.analyse.communication_tables import Estimates, Measurements
+from dpscale.analyse.communication_tables import Estimates, Measurements, profiler_state
 from dpscale.analyse.forecast import Band, Prediction, extrapolate, held_out
 from dpscale.analyse.laws import fit_laws
 from dpscale.analyse.overlap import (
@@ -257,7 +257,9 @@ def _band(name: str, band: Band) -> Row:
     return {name: band.value, f"{name}_low": band.low, f"{name}_high": band.high}
 
 
-def critical_batch_rows(basis: Basis, estimated: Sequence[tuple[Comparison, Estimates]]) -> Iterator[Row]:
+def critical_batch_rows(
+    basis: Basis, measured: Measurements, estimated: Sequence[tuple[Comparison, Estimates]]
+) -> Iterator[Row]:
     """The batch per GPU from which on communication hides, predicted and, by the profiler, looked for in the grid."""
     try:
         fitted = min(basis.fitted.values(), key=lambda fit: fit.median_relative_error)
@@ -268,7 +270,7 @@ def critical_batch_rows(basis: Basis, estimated: Sequence[tuple[Comparison, Esti
         watched = {batch: backward for (n, batch), backward in basis.watched.items() if n == gpus}
         backwards = watched or inferred_backwards(basis.step_s, basis.buckets.backward_share)
         predicted = critical_batch(gpus, backwards, fitted.seconds, basis.buckets)
-        exposed, total = _profiled(basis, gpus, estimated)
+        exposed, total = _profiled(basis, gpus, measured, estimated)
         yield {
             "environment": basis.letter,
             "status": "ok",
@@ -283,18 +285,18 @@ def critical_batch_rows(basis: Basis, estimated: Sequence[tuple[Comparison, Esti
 
 
 def _profiled(
-    basis: Basis, gpus: int, estimated: Sequence[tuple[Comparison, Estimates]]
+    basis: Basis, gpus: int, measured: Measurements, estimated: Sequence[tuple[Comparison, Estimates]]
 ) -> tuple[dict[int, Estimate], dict[int, Estimate]]:
     """DDP's exposed and whole communication of a step by the profiler, on the GPU that waited least, by batch per GPU.
 
-    The model of the overlap knows of no waiting.
+    The model of the overlap knows of no waiting. Where profiling changes the step, it says nothing.
     """
     exposed, total = {}, {}
     for compared, found in estimated:
         configuration = compared.point.configuration
         if (configuration.strategy, configuration.gpus, compared.point.environment) != (FORECAST, gpus, basis.letter):
             continue
-        if "profiler_least_step_s" in found:
+        if "profiler_least_step_s" in found and profiler_state(compared, measured) == "ok":
             exposed[configuration.batch_per_gpu] = found["profiler_least_exposed_step_s"]
             total[configuration.batch_per_gpu] = found["profiler_least_step_s"]
     return exposed, total

@@ -88,7 +88,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "published_scaling": published_scaling_rows(audits),
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
         "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),
-        "critical_batch": (row for basis in grounds for row in critical_batch_rows(basis, estimated)),
+        "critical_batch": (row for basis in grounds for row in critical_batch_rows(basis, measured, estimated)),
         "training": training_rows(trained),
         "training_summary": summary_rows(study, collected, trained),
         "training_evidence": evidence_rows(trained),

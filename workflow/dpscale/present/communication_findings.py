@@ -4,10 +4,9 @@ from dpscale.analyse.claims import AGREEMENT, AGREEMENT_BATCH, FORECAST_BATCH, S
 from dpscale.analyse.columns import WHOLE_STEP
 from dpscale.analyse.estimators import DISTORTED
 from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
-from dpscale.analyse.forecast_tables import FORECAST
 from dpscale.present import words
 from dpscale.present.finding import Count, Finding, asked, count, extreme, finding, holding, percent, with_unit
-from dpscale.present.words import Row, Tables, Terms
+from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT, quantity
 
 # How much of a step is most of it.
@@ -222,21 +221,12 @@ def critical_batch_checked(tables: Tables, terms: Terms) -> Finding | None:
         return None
     most = extreme(checked, "gpus", largest=True)
     seen = most["measured_batch_per_gpu"]
-    by_profiler: str = f"first at batch {int(seen):,}" if words.is_known(seen) else "at no batch that was measured"
-    sentence = f"{most['reason']} So says the model of the overlap; "
-    if _is_witness(tables, most):
-        sentence += f"the profiler, on the {terms.device} that waited least, sees it {by_profiler}."
-    else:
-        sentence += "the profiler changes these steps too much to say."
+    by_profiler: str = f"first at batch {int(seen):,}" if words.is_known(seen) else "at no batch"
+    sentence = (
+        f"{most['reason']} So says the model of the overlap; the profiler, on the {terms.device} that waited least, "
+        f"sees it {by_profiler}, of the {int(most['profiled'])} whose steps it does not change."
+    )
     return Finding(sentence, "critical_batch", 1, [f"ddp on {terms.count(int(most['gpus']))}"])
-
-
-def _is_witness(tables: Tables, row: Row) -> bool:
-    """Whether profiling left all of ddp's steps on as many devices as they are."""
-    table = tables["communication"]
-    same = (table["strategy"] == FORECAST) & (table["gpus"] == row["gpus"])
-    here = table[same & (table["environment"].astype(str) == str(row["environment"]))]
-    return set(here["profiler"].dropna()) <= {"ok"}
 
 
 def measuring_communication_costs(tables: Tables, terms: Terms) -> Finding | None:

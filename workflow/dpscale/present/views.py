@@ -322,7 +322,7 @@ def _hides_from(row: Row) -> str:
 
 def _hidden_from(row: Row) -> str:
     if not row["profiled"]:
-        return "not profiled"
+        return "not known"
     return words.whole(row["measured_batch_per_gpu"]) if words.is_known(row["measured_batch_per_gpu"]) else "none"
 
 

@@ -760,7 +760,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "backward_from", "Backward pass from", "What says how long the device's backward takes.", "Forecast"
                 )
             ),
-            *_on_disk(_count("profiled", "Profiled", "Batches that were profiled.", "Forecast")),
+            *_on_disk(_count("profiled", "Profiled", "Batches whose steps profiling does not change.", "Forecast")),
             *_plain(
                 _count(
                     "measured_batch_per_gpu",
@@ -1080,24 +1080,6 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 views=(),
             ),
             *_on_disk(Quantity("ratio", "Times as fast", TIMES, "Epoch time of the other over this one.", "Time")),
-        ),
-        "step_shares": (
-            *_on_disk(
-                *_POINT,
-                ENVIRONMENT,
-                Quantity("parts_s", "Profiled step", MILLISECONDS, "Mean over devices.", "Communication"),
-                Quantity("idle_share", "Idle", PERCENT, "Of the profiled step, mean over devices.", "Communication"),
-                Quantity(
-                    "waiting_share",
-                    "Waiting",
-                    PERCENT,
-                    "Exposed communication beyond that of least waiting.",
-                    "Communication",
-                ),
-                Quantity(
-                    "transfer_share", "Transfer", PERCENT, "The rest of the exposed communication.", "Communication"
-                ),
-            ),
         ),
         "peer_copies": (
             *_on_disk(
