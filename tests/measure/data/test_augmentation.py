@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DistributedSampler
 
-from dpscale.measure.data.augmentation import SEEDS_APART, STREAMS, Crops, DeviceImages, normalised, random_seed
+from dpscale.measure.data.augmentation import (
+    SEEDS_APART,
+    STREAMS,
+    Crops,
+    DeviceEpochs,
+    DeviceImages,
+    normalised,
+    random_seed,
+)
 from dpscale.measure.data.batches import training_transforms
 
 CPU = torch.device("cpu")
@@ -104,3 +112,31 @@ def test_images_come_in_the_layout_asked_for(pixels: np.ndarray, memory_format: 
     out = normalised(device_images(pixels).plain(slice(0, 5)), memory_format)
     assert out.is_contiguous(memory_format=memory_format)
     assert out.dtype == torch.float32
+
+
+@pytest.mark.parametrize("together", [1, 10, 1000])
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_epochs_on_a_device_are_samplers_shares_cut_and_normalised(
+    pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, workers: int, together: int
+) -> None:
+    """However many images are prepared at once, and whichever the rank: an image has one crop per epoch."""
+    monkeypatch.setattr("dpscale.measure.data.augmentation.PREPARED_TOGETHER", together)
+    images = device_images(pixels)
+    layout = torch.channels_last
+    ranks = [DeviceEpochs(images, rank, workers, 4, layout, seed=3) for rank in range(workers)]
+    orders = []
+    for epoch in range(2):
+        crops = Crops.draw(IMAGES, 3, epoch, CPU)
+        seen: list[int] = []
+        for epochs in ranks:
+            batches = list(epochs)
+            assert len(batches) == len(epochs)
+            assert [len(labels) for _, labels in batches[:-1]] == [4] * (len(batches) - 1)
+            for found, labels in batches:
+                assert found.is_contiguous(memory_format=layout)
+                assert torch.equal(found, normalised(images.cut(labels, crops), layout))
+                seen += labels.tolist()
+        assert set(seen) == set(range(IMAGES))
+        assert len(seen) == -(-IMAGES // workers) * workers
+        orders.append(seen)
+    assert orders[0] != orders[1]

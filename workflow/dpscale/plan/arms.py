@@ -51,6 +51,8 @@ def _schedule_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]
 def _optimiser_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
     if arm.optimiser == "lamb" and arm.momentum:
         yield "momentum", "lamb has none: its moments are Adam's"
+    if arm.optimiser in ("lars", "lamb") and arm.fused_optimiser:
+        yield "fused_optimiser", f"torch has no fused {arm.optimiser}"
     if arm.optimiser == "nesterov" and not arm.momentum:
         yield "momentum", "nesterov needs one above 0"
 

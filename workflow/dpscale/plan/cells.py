@@ -44,9 +44,22 @@ class Configuration:
             return "not available", f"{self.strategy} does not go with {self.gpus} GPUs: it has {row.gpus_allowed}"
         if row.needs_cuda and settings.device == "cpu":
             return "not available", f"{row.label} needs CUDA GPUs; it is not emulated on a CPU"
+        if row.is_parallel and not row.has_process_per_gpu and (lacking := _needs_own_process(settings)):
+            return "not available", f"{lacking} does not go with {row.label}: {_ONE_PROCESS}"
         if self.global_batch > settings.epoch_images:
             return "capped", f"global batch {self.global_batch} > {settings.epoch_images} images: no full step"
         return None
+
+
+# Why DataParallel cannot have what needs a process per GPU.
+_ONE_PROCESS = "threads of one process drive all its GPUs, with new copies of the network in every step"
+
+
+def _needs_own_process(settings: StepSettings) -> str | None:
+    """The setting that asks for a process per GPU, if one does."""
+    if isinstance(settings, TimingSettings) and settings.cuda_graph:
+        return "cuda_graph"
+    return "compile" if settings.compile != "none" else None
 
 
 class Cell(ABC):
@@ -178,6 +191,11 @@ def contradiction(settings: NetworkSettings) -> tuple[str, str] | None:
     """What keeps these settings from being measured, if anything does: the setting, and what is wrong with it."""
     if settings.network == "torchvision_resnet18" and settings.width != 64:
         return "width", "torchvision_resnet18 has width 64 and no other"
+    if isinstance(settings, TimingSettings) and settings.device == "cpu":
+        if settings.cuda_graph:
+            return "cuda_graph", "a CUDA graph needs CUDA GPUs"
+        if settings.images_on == "device":
+            return "images_on", "on a CPU there is no memory but the host's"
     if isinstance(settings, TrainingSettings):
         return next(arm_contradictions(settings), None)
     return None

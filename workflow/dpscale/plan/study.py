@@ -18,6 +18,13 @@ DATASET_MANIFEST = "dataset/manifest.json"
 NETWORK_FACTS = "network.json"
 MISSING_TABLE = "tables/missing.csv"
 
+# Steps are taken apart as torch runs them by default. What a timing cell's step has beyond that, no rung would explain.
+_NOT_TAKEN_APART = {
+    "cuda_graph": "a captured step cannot be taken apart",
+    "images_on": "steps are taken apart with images on the host",
+    "ddp_gradient_dtype": "steps are taken apart with float32 gradients",
+}
+
 
 class Study:
     """A validated study with every default filled in.
@@ -98,6 +105,11 @@ def _contradictions(study: Study) -> Iterator[str]:
                 yield f"strong_scaling_global_batch: {global_batch} does not divide by {gpus} GPUs"
     if found := contradiction(study.settings):
         yield f"{'.'.join(study.settings.path_of(found[0]))}: {found[1]}"
+    if study["communication"]["runs"]:
+        for name, why in _NOT_TAKEN_APART.items():
+            if getattr(study.settings, name) != study.settings.default_of(name):
+                key = ".".join(study.settings.path_of(name))
+                yield f"{key}: {why}; set communication.runs to 0"
     for name, arm in study.arms.items():
         if found := contradiction(arm):
             yield f"training.arms.{name}.{': '.join(found)}"

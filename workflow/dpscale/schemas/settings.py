@@ -118,16 +118,48 @@ class StepSettings(CollectivesSettings):
         "float32 leaves TF32 convolutions as torch has them by default; float32-strict turns TF32 off; bfloat16 is "
         "autocast.",
         "float32",
+        arm_may_set=True,
         enum=["float32", "float32-strict", "bfloat16"],
     )
     memory_format: str = setting(
-        "memory_format", "Layout of images and weights.", "contiguous", enum=["contiguous", "channels_last"]
+        "memory_format",
+        "Layout of images and weights.",
+        "contiguous",
+        arm_may_set=True,
+        enum=["contiguous", "channels_last"],
+    )
+    compile: str = setting(
+        "compile",
+        "torch.compile of the network. max-autotune tries kernels out, and leaves CUDA graphs to cuda_graph.",
+        "none",
+        arm_may_set=True,
+        enum=["none", "default", "max-autotune"],
     )
     learning_rate: float = setting(
         "optimiser.learning_rate", "Learning rate.", 0.1, arm_may_set=True, exclusiveMinimum=0
     )
     momentum: float = setting("optimiser.momentum", "Momentum.", 0.9, arm_may_set=True, minimum=0, exclusiveMaximum=1)
     weight_decay: float = setting("optimiser.weight_decay", "Weight decay.", 0.0005, arm_may_set=True, minimum=0)
+    fused_optimiser: bool = setting(
+        "optimiser.fused", "Does one kernel update all weights: torch's fused SGD.", False, arm_may_set=True
+    )
+    ddp_bucket_mb: float = setting(
+        "ddp.bucket_mb",
+        "MiB of gradients that ddp reduces at once. 0 is torch's own layout: 1 MiB first, then 25. With 25 the first "
+        "bucket has 25 too.",
+        0,
+        arm_may_set=True,
+        minimum=0,
+    )
+    ddp_gradient_as_bucket_view: bool = setting(
+        "ddp.gradient_as_bucket_view", "Do ddp's gradients lie in its buckets, uncopied.", False, arm_may_set=True
+    )
+    ddp_broadcast_buffers: bool = setting(
+        "ddp.broadcast_buffers",
+        "Does ddp send rank 0's batch-norm statistics to all before every forward pass.",
+        True,
+        arm_may_set=True,
+    )
     dataset_source: str = setting(
         "dataset.source",
         "cifar10 is torchvision's; imagefolder has train/<class>/ and test/<class>/; synthetic is noise of the same "
@@ -169,6 +201,25 @@ class TimingSettings(StepSettings):
     )
     loader_workers: int = setting(
         "dataset.loader_workers", "DataLoader processes of every training process.", 2, minimum=0
+    )
+    cuda_graph: bool = setting(
+        "cuda_graph",
+        "Is a whole step (forward, backward, allreduce, update) captured once in a CUDA graph and replayed. A smaller "
+        "last step of an epoch runs without it.",
+        False,
+    )
+    images_on: str = setting(
+        "images_on",
+        "Where the images lie before a step. host: in pinned memory, copied inside the clock. device: in GPU memory; "
+        "end_to_end then augments them there, without a DataLoader.",
+        "host",
+        enum=["host", "device"],
+    )
+    ddp_gradient_dtype: str = setting(
+        "ddp.gradient_dtype",
+        "What ddp's allreduce adds up. bfloat16 halves the bytes, by torch's hook bf16_compress_hook.",
+        "float32",
+        enum=["float32", "bfloat16"],
     )
 
 

@@ -1,14 +1,17 @@
 """The training transforms on the device, in batches: the same distribution as torchvision's per image, but fast."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.data import DistributedSampler
 
-from dpscale.measure.data.batches import normalise
+from dpscale.measure.data.batches import Batch, normalise
 from dpscale.measure.data.dataset import IMAGE_SIZE
 
 PADDING = 4
@@ -16,6 +19,8 @@ PADDING = 4
 STREAMS = ("order", "crops")
 # Epochs per seed: more would use the random numbers of the next one.
 SEEDS_APART = 2**16
+# Images that are cut and normalised at once.
+PREPARED_TOGETHER = 2**14
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,46 @@ class DeviceImages:
         """The `chosen` images as they are, (chosen, 3, 32, 32) in 8 bits."""
         inside = slice(PADDING, PADDING + IMAGE_SIZE)
         return self.padded[chosen, inside, inside].permute(0, 3, 1, 2)
+
+
+class DeviceEpochs:
+    """Epochs that are shuffled, cut and normalised in a device's memory, each anew; iterating it is one epoch.
+
+    Images are prepared many at a time, however small the batches: launches per batch would cost small ones dearly.
+    """
+
+    def __init__(
+        self,
+        images: DeviceImages,
+        rank: int,
+        workers: int,
+        batch: int,
+        memory_format: torch.memory_format,
+        seed: int,
+    ):
+        self.images = images
+        everything: Any = range(len(images))
+        self.sampler: DistributedSampler[Any] = DistributedSampler(
+            everything, workers, rank, seed=random_seed(seed, "order")
+        )
+        self.batch = batch
+        self.memory_format = memory_format
+        self.seed = seed
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return -(-len(self.sampler) // self.batch)
+
+    def __iter__(self) -> Iterator[Batch]:
+        self.sampler.set_epoch(self.epoch)
+        device = self.images.labels.device
+        crops = Crops.draw(len(self.images), self.seed, self.epoch, device)
+        self.epoch += 1
+        together = max(1, PREPARED_TOGETHER // self.batch) * self.batch
+        for chosen in torch.tensor(list(self.sampler)).to(device).split(together):
+            pixels = normalised(self.images.cut(chosen, crops), self.memory_format)
+            yield from zip(pixels.split(self.batch), self.images.labels[chosen].split(self.batch), strict=True)
 
 
 def normalised(pixels: Tensor, memory_format: torch.memory_format) -> Tensor:

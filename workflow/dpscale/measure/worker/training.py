@@ -22,7 +22,6 @@ from dpscale.measure.data.augmentation import STREAMS, Crops, DeviceImages, norm
 from dpscale.measure.data.batches import Batch, images_per_rank
 from dpscale.measure.data.validation_split import checksum, split_images
 from dpscale.measure.model.optimisers import build_optimiser
-from dpscale.measure.model.parallel import parallelise
 from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
 from dpscale.measure.ranks import gather_lists
 from dpscale.measure.worker.checkpoint import Checkpoint
@@ -169,7 +168,7 @@ class TrainingWorker(StepWorker):
         named = list(plain.named_parameters())
         groups = parameter_groups(self.settings, named, {name: parameter.dim() for name, parameter in named})
         optimiser = build_optimiser(self.settings, groups)
-        network = parallelise(plain, self.configuration.strategy, self.devices)
+        network = self.parallelised(plain)
         trained = Trained(plain, network, optimiser, average)
         saved = checkpoint.read(self.device)
         if saved is not None:
