@@ -12,6 +12,7 @@ from dpscale.plan.cells import (
     Configuration,
     TimingCell,
     TrainingCell,
+    VariantCell,
 )
 from dpscale.records.files import write_record
 from dpscale.records.versions import VERSIONS
@@ -35,7 +36,7 @@ Around = tuple[list[float], list[float]] | None
 
 
 def timing_record(
-    cell: TimingCell,
+    cell: TimingCell | VariantCell,
     settings: TimingSettings,
     epoch_s: list[float] | None,
     alone: Mapping[int, Around] | None = None,
@@ -50,7 +51,7 @@ def timing_record(
         "kind": "timing",
         "measurement_version": VERSIONS["timing"].current,
         "status": "oom" if epoch_s is None else "ok",
-        "cell": {"strategy": at.strategy, "gpus": at.gpus, "batch_per_gpu": at.batch_per_gpu, "run": cell.run},
+        "cell": cell.coordinates,
         "settings": settings.to_json(),
         "dataset": _dataset(settings),
         **_where_and_when(cell.run, gpus),

@@ -15,7 +15,7 @@ from dpscale.measure.model.resnet import build_network
 BATCH = 24
 # Relative error of a gradient, ||g - reference|| / ||reference||. TF32 convolutions round at about 3e-4 a product.
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-2}
-# Ways to exchange the same gradients. bfloat16 has 8 bits: each of them rounds by at most 2**-8 of itself before the sum.
+# Ways to exchange the same gradients. Rounded to bfloat16, each is at most 2**-8 of itself off before the sum.
 EXCHANGES = {
     "torch's own": (Exchange(), 1e-10),
     "small buckets": (Exchange(bucket_mb=0.25), 1e-10),

@@ -11,6 +11,7 @@ from dpscale.vocabulary.strategies import strategy
 
 # Where a record (.json) and its log (.log) stand, relative to the study's results and to its logs.
 TIMING_PATH = "cells/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
+VARIANT_PATH = "variants/{variant}/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
 COMMUNICATION_PATH = "communication/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
 COLLECTIVES_PATH = "collectives/gpus-{gpus}/run-{run}"
 TRAINING_PATH = "training/{arm}/seed-{seed}"
@@ -124,6 +125,26 @@ class TimingCell(StepCell):
     kind = "timing"
     rule = "time"
     path_pattern = TIMING_PATH
+
+
+@dataclass(frozen=True)
+class VariantCell(StepCell):
+    """One job that times epochs of a configuration under the settings of a variant."""
+
+    kind = "timing"
+    rule = "time_variant"
+    path_pattern = VARIANT_PATH
+
+    variant: str
+    settings: TimingSettings
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        return {**super().coordinates, "variant": self.variant}
+
+    def settings_under(self, study: TimingSettings) -> TimingSettings:
+        """The variant holds what it takes of the study."""
+        return self.settings
 
 
 class CommunicationCell(StepCell):
