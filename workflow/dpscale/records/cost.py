@@ -74,7 +74,7 @@ class Job:
             return inf
         doublings = abs(log2(self.gpus / other.gpus)) + abs(log2(self.batch_per_gpu / other.batch_per_gpu))
         differing = sum(own != its for own, its in zip(self.pace, other.pace, strict=True))
-        return doublings + 4 * (self.strategy != other.strategy) + differing
+        return float(doublings + 4 * (self.strategy != other.strategy) + differing)
 
 
 @dataclass(frozen=True)
