@@ -344,6 +344,39 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 )
             ),
         ),
+        "variants": (
+            *_plain(_text("variant", "Variant", "The study's name for the settings; `base` are its own.", "Variants")),
+            *_on_disk(*_KEYS, STATUS, REASON, RUNS, N, RANGES),
+            *_interval(EPOCH, STEP, THROUGHPUT),
+            *_on_disk(FULL_STEPS, STEPS_PER_EPOCH),
+            *_plain(
+                Quantity("peak_memory_bytes", "Peak memory", GB, "Most bytes that torch had allocated.", "Time"),
+                replace(ENERGY, unit=Unit("J", "J per epoch")),
+            ),
+            *_interval(
+                Quantity("mfu", "MFU", PERCENT, "Of the peak of the variant's precision.", "Utilisation and MFU"),
+                replace(SPEEDUP, definition="Over one GPU of the same variant."),
+                Quantity(
+                    "faster",
+                    "Faster than base",
+                    TIMES,
+                    "Epoch time of `base` on as many GPUs over its own.",
+                    "Variants",
+                ),
+            ),
+            *_plain(
+                Quantity(
+                    "preparation_s", "Preparation", SECONDS, "To compile and to capture, before any clock.", "Variants"
+                ),
+                Quantity(
+                    "pays_from_epochs",
+                    "Pays from",
+                    Unit("epochs", "epochs"),
+                    "Preparation over the time that an epoch saves against `base`.",
+                    "Variants",
+                ),
+            ),
+        ),
         "speedup": (
             *_on_disk(*_KEYS),
             *_plain(_text("scaling", "Scaling", "`weak`: b is fixed. `strong`: B is fixed.", "Speedup")),
