@@ -17,8 +17,8 @@ from dpscale.measure.worker.epoch_timer import Step, training_step
 __all__ = ["dataset"]
 
 BATCH = 64
-# Relative error of a gradient, ||g - reference|| / ||reference||, by precision. bfloat16 rounds at 2**-9 in every layer,
-# and TF32 at 2**-11.
+# Relative error of a gradient, ||g - reference|| / ||reference||, by precision: in every layer bfloat16 rounds at
+# 2**-9, and TF32 at 2**-11.
 TOLERANCE = {"float32-strict": 1e-4, "float32": 2e-2, "bfloat16": 6e-2}
 FAST = ["--precision", "bfloat16", "--memory-format", "channels_last", "--compile", "default", "--cuda-graph", "True"]
 VARIANTS = {
