@@ -212,12 +212,12 @@ def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(pro
 
 def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project: Project) -> None:
     dataset = {"source": "imagefolder", "root": "nowhere", "images": 128, "loader_workers": 0}
-    project.change_study(study="other", dataset=dataset)
+    project.change_study(dataset=dataset)
     done = project.snakemake("--keep-going")
     assert done.returncode != 0
     assert "partial --configfile study.yaml" in done.stdout
     project.run("partial")
-    page = (project.folder / "report/other.html").read_text()
+    page = project.page.read_text()
     assert "of which failed: 4" in page
     assert "the dataset was not made: Error: nowhere" in page
 
