@@ -145,13 +145,17 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
     import torch
 
     from dpscale.measure.data.augmentation import DeviceImages
+    from dpscale.measure.worker.checkpoint import Checkpoint
     from dpscale.measure.worker.hardware import visible_gpus
-    from dpscale.measure.worker.training import TrainingWorker
+    from dpscale.measure.worker.training import Trained, TrainingWorker
 
     class TrialWorker(TrainingWorker):
         def read_images(self) -> dict[str, DeviceImages]:
             """All but the test images, which must not take part in a choice."""
             return {name: images for name, images in super().read_images().items() if name != "test"}
+
+        def save(self, checkpoint: Checkpoint, trained: Trained) -> None:
+            """Nothing is kept: an interrupted trial begins anew."""
 
     started = time.monotonic()
     manifest = read_manifest(dataset)
