@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from command_line import must
 from dpscale.errors import StudyError
 from dpscale.plan.study import Study
-from search_recipe import BEST, DRAWN, EPOCHS, SPACE, OneOf, as_arm, propose, read_trials, to_do, train
+from search_recipe import BEST, DRAWN, EPOCHS, SPACE, OneOf, as_arm, propose, read_trials, to_do, train, try_next
 
 
 def trial(arm: dict[str, Any], score: float | None, global_batch: int = 128) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def test_the_best_on_what_was_held_out_becomes_an_arm_that_a_study_takes() -> No
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
-    must("dataset", "--source", "synthetic", "--images", 32, "--out", folder)
+    must("dataset", "--source", "synthetic", "--images", 10, "--out", folder)
     return folder
 
 
@@ -118,10 +119,10 @@ def test_a_trial_trains_on_nine_tenths_and_never_sees_a_test_image(dataset: Path
     np.save(other / "test_labels.npy", np.load(dataset / "test_labels.npy")[::-1].copy())
     arm = {"optimiser": "sgd", "learning_rate": 0.01}
     threads = torch.get_num_threads()
-    first, second = (train(arm, 16, folder) for folder in (dataset, other))
+    first, second = (train(arm, 8, folder) for folder in (dataset, other))
     torch.set_num_threads(threads)
     assert {**first, "trial_s": 0} == {**second, "trial_s": 0}
-    assert first["held_out"]["images"] == 3
+    assert first["held_out"]["images"] == 1
     assert len(first["validation_accuracy"]) == EPOCHS
     assert "test_accuracy" not in first
 
@@ -131,29 +132,32 @@ def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, dataset: 
     """From nothing with real trainings, in processes of its own; then again, where trials stand already."""
     out = tmp_path / "found/trials.jsonl"
 
-    def search(trials: int, minutes: float) -> str:
-        options = f"--global-batch 16 --global-batch 8 --minutes {minutes} --trials {trials} --processes 2".split()
-        script: list[str | Path] = [sys.executable, root / "workflow/search_recipe.py", *options]
+    def search(batches: list[int], trials: int, minutes: float, processes: int) -> str:
+        options = f"--minutes {minutes} --trials {trials} --processes {processes}"
+        of_batches = " ".join(f"--global-batch {batch}" for batch in batches)
+        script: list[str | Path] = [sys.executable, root / "workflow/search_recipe.py"]
         done = subprocess.run(
-            [*script, "--dataset", dataset, "--out", out], capture_output=True, text=True,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+            [*script, *options.split(), *of_batches.split(), "--dataset", dataset, "--out", out],
+            capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "Global batch 16: 2 of 2 trials" in search(2, 5)
+    assert "Global batch 8: 2 of 2 trials" in search([8], trials=2, minutes=5, processes=2)
     first = read_trials(out)
-    assert sorted(one["global_batch"] for one in first) == [8, 8, 16, 16]
-    assert all(one["diverged"] or len(one["validation_accuracy"]) == EPOCHS for one in first)
+    assert [one["global_batch"] for one in first] == [8, 8]
     assert_new(first)
-    late = search(3, -1)
+    late = search([8, 4], trials=2, minutes=-1, processes=2)
     assert "The time is over: the same command goes on." in late
-    assert "b16-tuned:" in late
+    assert "b8-tuned:" in late
+    try_next((4, 0), dataset, out, until=time.time() - 1)  # one that was waiting when the time was over
     assert read_trials(out) == first
-    search(3, 5)
-    assert read_trials(out)[:4] == first
-    assert sorted(one["global_batch"] for one in read_trials(out)[4:]) == [8, 16]
-    assert_new(read_trials(out))
+    search([8, 4], trials=2, minutes=5, processes=1)
+    trials = read_trials(out)
+    assert trials[:2] == first
+    assert [one["global_batch"] for one in trials[2:]] == [4, 4]
+    assert all(one["diverged"] or len(one["validation_accuracy"]) == EPOCHS for one in trials)
+    assert_new(trials)
 
 
 def assert_new(trials: list[dict[str, Any]]) -> None:

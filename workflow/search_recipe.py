@@ -34,7 +34,6 @@ import yaml
 
 from dpscale.errors import StudyError
 from dpscale.measure.data.arrays import read_manifest
-from dpscale.measure.worker.hardware import visible_gpus
 from dpscale.plan.study import Study
 
 EPOCHS = 5
@@ -146,12 +145,17 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
     import torch
 
     from dpscale.measure.data.augmentation import DeviceImages
-    from dpscale.measure.worker.training import TrainingWorker
+    from dpscale.measure.worker.checkpoint import Checkpoint
+    from dpscale.measure.worker.hardware import visible_gpus
+    from dpscale.measure.worker.training import Trained, TrainingWorker
 
     class TrialWorker(TrainingWorker):
         def read_images(self) -> dict[str, DeviceImages]:
             """All but the test images, which must not take part in a choice."""
             return {name: images for name, images in super().read_images().items() if name != "test"}
+
+        def save(self, checkpoint: Checkpoint, trained: Trained) -> None:
+            """Nothing is kept: an interrupted trial begins anew."""
 
     started = time.monotonic()
     manifest = read_manifest(dataset)
@@ -203,6 +207,15 @@ def take_gpu(gpus: "Queue[str]") -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = gpus.get()
 
 
+def allowed_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; one empty name where there is none."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+    from dpscale.measure.worker.hardware import visible_gpus
+
+    return ",".join(map(str, range(visible_gpus()))).split(",")
+
+
 def try_next(place: tuple[int, int], dataset: Path, out: Path, until: float) -> None:
     """Run one more trial, the n-th of a global batch, given those that stand in `out`, and write it there.
 
@@ -231,6 +244,8 @@ def search(
     missing: Sequence[tuple[int, int]], dataset: Path, out: Path, until: float, gpus: Sequence[str], processes: int
 ) -> None:
     """Run the `missing` trials until the time is over, several at a time."""
+    if not missing or time.time() > until:
+        return
     context = multiprocessing.get_context("spawn")
     places: Queue[str] = context.Queue()
     for number in range(processes):
@@ -281,10 +296,10 @@ def as_arm(trials: list[dict[str, Any]]) -> str:
 def main(
     global_batches: tuple[int, ...], dataset: Path, trials: int, minutes: float, processes: int, out: Path
 ) -> None:
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(visible_gpus())))).split(",")
     out.parent.mkdir(parents=True, exist_ok=True)
+    until = time.time() + minutes * 60
     try:
-        search(to_do(global_batches, trials, out), dataset, out, time.time() + minutes * 60, gpus, processes)
+        search(to_do(global_batches, trials, out), dataset, out, until, allowed_gpus(), processes)
     except StudyError as error:
         raise click.ClickException(str(error)) from error
     for batch in global_batches:

@@ -53,6 +53,10 @@ class SlurmProject(Project):
             "study.yaml",
         ]
 
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Its jobs are started with words of this command line."""
+        return self.command_line(*arguments)
+
     @property
     def environment(self) -> dict[str, str]:
         environment = {**super().environment, **self.slurm.environment}
