@@ -241,5 +241,7 @@ def ok(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows as mappings. Keys are text, values as pandas holds them."""
-    return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
+    """The rows as mappings. Keys are text, values Python's own numbers and text."""
+    names = [str(name) for name in table]
+    values = table.to_numpy(dtype=object).tolist()  # pandas' own way to records takes ten times as long
+    return [dict(zip(names, row, strict=True)) for row in values]
