@@ -72,7 +72,9 @@ def draw(panel: Bars) -> str:
     totals = [{"bar": bar.label, "label": bar.total} for bar in panel.bars]
     layers = [
         over(_segments(panel)).mark_bar(strokeWidth=1).encode(x, y, x2=alt.X2("end:Q"), fill=fill, stroke=stroke),
-        over(_names(panel)).mark_text(baseline="middle", fontSize=TEXT_SIZE).encode(x, y, text=alt.Text("label:N"), color=text),
+        over(_names(panel))
+        .mark_text(baseline="middle", fontSize=TEXT_SIZE)
+        .encode(x, y, text=alt.Text("label:N"), color=text),
         over(totals)
         .mark_text(align="left", baseline="middle", fontSize=TEXT_SIZE, color=INK)
         .encode(y, x=alt.XValue(LABEL_X), text=alt.Text("label:N")),
