@@ -26,7 +26,8 @@ class WorkerInTurn:
             dist.destroy_process_group()
             if self.rank == 0:
                 shutil.copy(folder / OUTCOME, Path(self.job["outcomes"]) / f"{number}.json")
-        write_outcome(Path(self.job["folder"]), {"status": "ok"})
+        if self.rank == 0:
+            write_outcome(Path(self.job["folder"]), {"status": "ok"})
 
 
 WORKER = WorkerInTurn

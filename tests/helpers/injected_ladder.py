@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -47,17 +49,28 @@ class InjectedWorker(CommunicationWorker):
         if not self.on_gpu:
             os.sched_setaffinity(0, {_CORES[self.rank % len(_CORES)]})  # a child process inherits it
             communication.BLOCK_S = BLOCK_S
-        if self.injected == "sleep":
-            rungs = {**communication.RUNGS["ddp"], "training": _with_a_sleeping_hook}
-            with patch.object(communication, "RUNGS", {"ddp": rungs}):
-                super().measure()
+        with self._sleeping() if self.injected == "sleep" else self._busy():
+            super().measure()
+
+    @contextmanager
+    def _sleeping(self) -> Iterator[None]:
+        rungs = {**communication.RUNGS["ddp"], "training": _with_a_sleeping_hook}
+        with patch.object(communication, "RUNGS", {"ddp": rungs}):
+            yield
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        if self.rank != 1:
+            yield
             return
-        if self.rank == 1:
-            program = _BUSY_GPU if self.on_gpu else _BUSY_CPU
-            busy = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+        program = _BUSY_GPU if self.on_gpu else _BUSY_CPU
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as busy:
             assert busy.stdout
             busy.stdout.readline()
-        super().measure()
+            try:
+                yield
+            finally:
+                busy.kill()
 
 
 def _with_a_sleeping_hook(worker: CommunicationWorker) -> Variant:
