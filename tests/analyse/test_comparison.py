@@ -89,7 +89,7 @@ def rows(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
 
 
 def test_nothing_is_told_of_a_study_and_itself() -> None:
-    tables = compared().tables
+    tables = compared(slower(1)).tables
     for name, subject in SUBJECTS.items():
         table = tables[name]
         assert len(table)

@@ -44,8 +44,8 @@ def derived(
     data: st.DataObject, study: Published, quantity: str, digits: int | None = None
 ) -> tuple[Published, Convention]:
     """The study with one quantity derived by some convention from times as they were before rounding, and printed."""
-    usable = [one for one in conventions(quantity, study) if _worked_out(one, study)]
-    convention = data.draw(st.sampled_from(usable))
+    usable = st.sampled_from(conventions(quantity, study)).filter(lambda one: _worked_out(one, study))
+    convention = data.draw(usable)
     table = {}
     for place, value in _worked_out(convention, study).items():
         before_rounding = value.low + data.draw(st.floats(0, 1)) * (value.high - value.low)

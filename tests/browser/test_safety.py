@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile_tables import BENIGN, HOSTILE, hostile
+from hostile_tables import BENIGN, HOSTILE, hostile_page
 from playwright.sync_api import Browser, Page
-
-from dpscale.present.page import render
 
 ELEMENTS = """() => {
   const count = {};
@@ -54,17 +52,17 @@ def opened(page: Page, html: str, folder: Path) -> list[str]:
 def test_text_of_others_adds_no_element_runs_nothing_and_widens_nothing(
     page: Page, browser: Browser, tmp_path: Path, kind: str
 ) -> None:
-    assert opened(page, render(*hostile(HOSTILE[kind])), tmp_path) == []
+    assert opened(page, hostile_page(HOSTILE[kind]), tmp_path) == []
     assert page.evaluate("window.ran") is None
     assert page.evaluate(HANDLERS) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     elements = page.evaluate(ELEMENTS)
-    opened(page, render(*hostile(BENIGN)), tmp_path)
+    opened(page, hostile_page(BENIGN), tmp_path)
     assert page.evaluate(ELEMENTS) == elements
 
 
 def test_what_is_injected_does_not_run_and_the_console_says_why(page: Page, tmp_path: Path) -> None:
-    html = render(*hostile(BENIGN))
+    html = hostile_page(BENIGN)
     said = opened(page, html.replace("</body>", f"{INJECTED}</body>"), tmp_path)
     page.locator("#pressed").click()
     page.locator("#javascript").click()
@@ -80,7 +78,7 @@ def test_what_is_injected_does_not_run_and_the_console_says_why(page: Page, tmp_
 
 def test_without_the_policy_it_would_have_run(page: Page, tmp_path: Path) -> None:
     """So that the test above is one of the policy."""
-    html = render(*hostile(BENIGN)).replace("Content-Security-Policy", "no-policy")
+    html = hostile_page(BENIGN).replace("Content-Security-Policy", "no-policy")
     opened(page, html.replace("</body>", f"{INJECTED}</body>"), tmp_path)
     page.locator("#pressed").click()
     assert page.evaluate("window.ran") == "click"

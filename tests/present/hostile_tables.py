@@ -1,6 +1,7 @@
 """Tables in which everything that somebody else wrote is one and the same text."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from page_tables import (
 
 from dpscale.analyse.tables import with_names
 from dpscale.present import words
+from dpscale.present.page import render
 
 ROOT = Path(__file__).parents[2]
 RTL_OVERRIDE = "\u202e"
@@ -74,3 +76,9 @@ def hostile(text: str) -> tuple[Mapping[str, Any], dict[str, pd.DataFrame]]:
     arms = {"arm": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
     values = study(training={"arms": arms, "baseline": "arm", "target_accuracy": 0.7})
     return {**values, "study": with_names(text)}, data
+
+
+@cache
+def hostile_page(text: str) -> str:
+    """The page of that study. Many tests look at it."""
+    return render(*hostile(text))

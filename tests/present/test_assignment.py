@@ -130,6 +130,7 @@ def test_latex_is_escaped() -> None:
     assert "\n{}[0.1, 0.2] & \\textless{}script\\textgreater{} \\\\\n" in text
 
 
+@pytest.mark.slow
 def test_copies_are_text_in_the_page() -> None:
     page = render(study(), h200())
     assert page.count("<summary>As Markdown</summary>") == page.count("<summary>As LaTeX</summary>") == 6

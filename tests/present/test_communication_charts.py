@@ -156,6 +156,7 @@ def test_nothing_measured_is_nothing_drawn(name: str) -> None:
     assert (drawn.charts, drawn.not_drawn) == ([], [])
 
 
+@pytest.mark.slow
 def test_panels_beyond_the_eighth_are_named_in_one_sentence() -> None:
     rows = [estimates_row(ablation_step_s=-0.5, strategy="ddp", gpus=gpus, batch=32) for gpus in range(2, 30)]
     figure = communication_charts.estimates(table("communication", rows), GPU)

@@ -323,6 +323,7 @@ def test_a_figure_that_shows_everything_says_nothing() -> None:
     assert communication_charts.estimates(table("communication", rows), GPU).not_drawn == []
 
 
+@pytest.mark.slow
 def test_a_page_with_everything_says_of_nothing_that_it_is_missing(root: Path) -> None:
     """The sentences in place of what there is not, as the template has them."""
     template = (FOLDER / "template/page.html.j2").read_text()

@@ -6,13 +6,14 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 from zipfile import ZipFile
 
 import pandas as pd
 import pytest
-from hostile_tables import BENIGN, HOSTILE, hostile
+from hostile_tables import BENIGN, HOSTILE, hostile_page
 from page_tables import (
     absent_row,
     arm_row,
@@ -78,6 +79,12 @@ class Reader(HTMLParser):
             self.text.append(data)
 
 
+@cache
+def read(page: str) -> Reader:
+    """Many tests look at one page."""
+    return Reader(page)
+
+
 @pytest.fixture(scope="module")
 def page() -> str:
     return render(study(strong_scaling_global_batch=[128, 2_048]), h200())
@@ -104,14 +111,14 @@ def test_a_complete_page_says_nothing_of_missing_cells() -> None:
 
 
 def visible(page: str) -> str:
-    return " ".join(" ".join(Reader(page).text).split())
+    return " ".join(" ".join(read(page).text).split())
 
 
 def assert_sound(page: str) -> None:
-    read = Reader(page)
-    assert read.open == []
-    assert [name for name, times in Counter(read.ids).items() if times > 1] == []
-    assert re.findall(r"\b(?:nan|NaN|None|NaT|inf|undefined)\b", " ".join(read.text)) == []
+    found = read(page)
+    assert found.open == []
+    assert [name for name, times in Counter(found.ids).items() if times > 1] == []
+    assert re.findall(r"\b(?:nan|NaN|None|NaT|inf|undefined)\b", " ".join(found.text)) == []
 
 
 def test_page_is_sound_and_small(page: str) -> None:
@@ -120,7 +127,7 @@ def test_page_is_sound_and_small(page: str) -> None:
 
 
 def test_page_needs_no_other_file_and_no_script(page: str) -> None:
-    assert "script" not in Reader(page).tags
+    assert "script" not in read(page).tags
     assert page.startswith("<!DOCTYPE html>")
     assert "default-src 'none'" in page
     assert re.findall(r'(?:src|href)="(?!#|data:)', page) == []
@@ -177,20 +184,20 @@ def test_scopes_that_differ_show_both_states() -> None:
 
 @pytest.fixture(scope="module")
 def plain() -> str:
-    return render(*hostile(BENIGN))
+    return hostile_page(BENIGN)
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_text_of_others_is_text(kind: str, plain: str) -> None:
-    page = render(*hostile(HOSTILE[kind]))
-    assert Counter(Reader(page).tags) == Counter(Reader(plain).tags)
-    assert Reader(page).open == []
-    assert len(Reader(page).ids) == len(set(Reader(page).ids))
+    page = hostile_page(HOSTILE[kind])
+    assert Counter(read(page).tags) == Counter(read(plain).tags)
+    assert read(page).open == []
+    assert len(read(page).ids) == len(set(read(page).ids))
     assert " ".join(with_names(HOSTILE[kind]).split()) in visible(page)
 
 
 def test_characters_that_turn_text_round_or_are_not_seen_are_named() -> None:
-    page = render(*hostile(HOSTILE["controls"]))
+    page = hostile_page(HOSTILE["controls"])
     assert "abc[U+202E]gnp.exe[U+2066] 12 [U+200F]34[U+2069] " in page
     assert "[U+001B][31mred[U+0000][U+0007][U+009B][U+FFFE]" in page
     assert re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe]", page) == []

@@ -232,6 +232,7 @@ def test_what_this_machine_has_too_few_gpus_for_is_not_run(tmp_path: Path) -> No
     assert "not run: 4 configurations: needs 4 GPUs, 2 here" in lines
 
 
+@pytest.mark.slow
 def test_ten_thousand_cells_take_seconds(tmp_path: Path) -> None:
     large = Study({**VALUES, "runs": 1000, "communication": {"runs": 1}})
     write(tmp_path, timing("single", 1, 32), record_of(timing("single", 1, 32)))

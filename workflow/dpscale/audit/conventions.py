@@ -6,6 +6,7 @@ and step, D images per epoch, K parameters, T(N,b) seconds per epoch. Tsweep(b) 
 compute time, M(N,b) the communication time and S(N,b) the speedup as they were printed.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -236,22 +237,31 @@ def _bandwidths(published: Published) -> list[Convention]:
     whole = [_as_it_is(time) for time in (COMMUNICATION_COLUMN, TABLE_TOTAL, COLUMN_TOTAL)]
     times = [_remembered(time) for time in (*_communications(), *whole)]
     factors = product(VOLUMES, _parameters(published), ELEMENT_SIZES, STEPS, RATES)
-    return [_bandwidth(chosen, time) for chosen, time in product(factors, times)]
+    return [_bandwidth(chosen, amount, time) for chosen in factors for amount in [_amount(chosen)] for time in times]
 
 
-def _bandwidth(factors: tuple[Factor, ...], time: Convention) -> Convention:
+def _bandwidth(
+    factors: tuple[Factor, ...], amount_of: Callable[[Published, Place], float], time: Convention
+) -> Convention:
     def value(published: Published, place: Place) -> Interval | None:
         seconds = time.value(published, place)
-        if seconds is None:
-            return None
-        amount = 1.0
-        for factor in factors:
-            amount *= factor.value(published, place)
-        return amount / seconds
+        return None if seconds is None else amount_of(published, place) / seconds
 
     *amounts, rate = (factor.formula for factor in factors)
     amount = " * ".join(formula for formula in amounts if formula != "1")
     return Convention((*factors, *time.choices), f"{amount} / ({time.formula}) / {rate}", value)
+
+
+def _amount(factors: tuple[Factor, ...]) -> Callable[[Published, Place], float]:
+    """Their product, computed once per cell: it is divided by every time."""
+    known: dict[Place, float] = {}
+
+    def value(published: Published, place: Place) -> float:
+        if place not in known:
+            known[place] = math.prod((factor.value(published, place) for factor in factors), start=1.0)
+        return known[place]
+
+    return value
 
 
 def _remembered(time: Convention) -> Convention:
