@@ -305,7 +305,8 @@ def main(
     for batch in global_batches:
         found = read_trials(out, batch)
         print(
-            f"\nGlobal batch {batch:,}: {len(found)} of {trials} trials, {sum(one['trial_s'] for one in found):.0f} s."
+            f"\nGlobal batch {batch:,}: {len(found)} of {trials} trials, "
+            f"{sum(trial['trial_s'] for trial in found):.0f} s."
         )
         for trial in sorted(found, key=accuracy, reverse=True)[:BEST]:
             print(f"{scored(trial)} {describe(trial)}")

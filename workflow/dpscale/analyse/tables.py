@@ -78,13 +78,16 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     trained = results_of(study, collected, letters)
     rows: dict[str, Iterable[Row]] = {
         "times": [_times_row(study, point, collected.network) for point in points.values()],
-        "speedup": [*(_speedup_row("weak", one) for one in weak), *(_speedup_row("strong", one) for one in strong)],
+        "speedup": [
+            *(_speedup_row("weak", compared) for compared in weak),
+            *(_speedup_row("strong", compared) for compared in strong),
+        ],
         "communication": [communication_row(compared, found, measured) for compared, found in estimated],
         "bandwidth": [bandwidth_row(study, compared, found, measured) for compared, found in estimated],
         "ladder": ladders(measured, points),
         "steps": steps_rows(measured),
         "collectives": collectives_rows(measured),
-        "laws": laws_rows(one for one in weak if one.blocks),
+        "laws": laws_rows(compared for compared in weak if compared.blocks),
         "published_scaling": published_scaling_rows(audits),
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
         "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),
@@ -157,8 +160,10 @@ def _loader_processes(point: Point) -> int:
         return int(recorded)
     if point.scope == "compute":
         return 0
-    at = point.configuration
-    return strategy(at.strategy).processes(at.gpus) * int(point.measured[0]["settings"]["loader_workers"])
+    configuration = point.configuration
+    return strategy(configuration.strategy).processes(configuration.gpus) * int(
+        point.measured[0]["settings"]["loader_workers"]
+    )
 
 
 class _Work(NamedTuple):
@@ -199,7 +204,7 @@ def _speedup_row(series: str, compared: Comparison) -> Row:
     gpus, speedup = compared.point.configuration.gpus, compared.speedup
     found = {
         "speedup": speedup,
-        "efficiency": derive_in_blocks(lambda one: scaling.efficiency(one, gpus), speedup, scale="log"),
+        "efficiency": derive_in_blocks(lambda value: scaling.efficiency(value, gpus), speedup, scale="log"),
     }
     if series == "weak":
         found["speedup_from_steps"] = compared.over_blocks(

@@ -123,19 +123,23 @@ COMPUTE_COLUMN = Time("compute as printed", "C(N,b)", "the compute time as print
 COMMUNICATION_COLUMN = Time("printed", "M(N,b)", "the communication time as printed", value=_column("communication_s"))
 
 TIMES_N = Ratio(
-    "times N", "N * {one} / {total}", "N times the ratio of epoch times counts N twice",
-    of=lambda one, total, gpus: gpus * speedup(one, total),
+    "times N", "N * {one_gpu} / {total}", "N times the ratio of epoch times counts N twice",
+    of=lambda one_gpu, total, gpus: gpus * speedup(one_gpu, total),
 )  # fmt: skip
 RATIOS = (
     Ratio(
-        "ratio", "{one} / {total}", "the ratio of epoch times", True, of=lambda one, total, gpus: speedup(one, total)
+        "ratio", "{one_gpu} / {total}", "the ratio of epoch times", True,
+        of=lambda one_gpu, total, gpus: speedup(one_gpu, total),
     ),
     TIMES_N,
     Ratio(
-        "efficiency", "{one} / (N * {total})", "the ratio of epoch times over N, an efficiency",
-        of=lambda one, total, gpus: efficiency(speedup(one, total), gpus),
+        "efficiency", "{one_gpu} / (N * {total})", "the ratio of epoch times over N, an efficiency",
+        of=lambda one_gpu, total, gpus: efficiency(speedup(one_gpu, total), gpus),
     ),
-    Ratio("inverse", "{total} / {one}", "the ratio upside down", of=lambda one, total, gpus: speedup(total, one)),
+    Ratio(
+        "inverse", "{total} / {one_gpu}", "the ratio upside down",
+        of=lambda one_gpu, total, gpus: speedup(total, one_gpu),
+    ),
 )  # fmt: skip
 
 DIVIDED = Share("divided", "{time}/N", "divided by N", True, of=compute_s)
@@ -194,7 +198,7 @@ def _speedup(ratio: Ratio, one_gpu: Time) -> Convention:
         time, total = one_gpu.value(published, place), TABLE_TOTAL.value(published, place)
         return ratio.of(time, total, place.gpus) if time and total else None
 
-    formula = ratio.formula.format(one=one_gpu.formula, total=TABLE_TOTAL.formula)
+    formula = ratio.formula.format(one_gpu=one_gpu.formula, total=TABLE_TOTAL.formula)
     return Convention((ratio, one_gpu), formula, value)
 
 
