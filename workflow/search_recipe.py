@@ -159,7 +159,7 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
 
     started = time.monotonic()
     manifest = read_manifest(dataset)
-    whole = {**at(global_batch), "epochs": EPOCHS, "validation_images": manifest["images"] // HELD_OUT_SHARE, **arm}
+    whole = {**on_one_gpu(global_batch), "epochs": EPOCHS, "validation_images": manifest["images"] // HELD_OUT_SHARE, **arm}
     study = Study(
         {
             "study": "search",
@@ -197,7 +197,7 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
     }
 
 
-def at(global_batch: int) -> Arm:
+def on_one_gpu(global_batch: int) -> Arm:
     """Where trials train."""
     return {"strategy": "single", "gpus": 1, "batch_per_gpu": global_batch}
 
@@ -267,7 +267,7 @@ def as_arm(trials: list[dict[str, Any]]) -> str:
     best = max(trials, key=accuracy)
     batch = best["global_batch"]
     tuned = {"trials": len(trials), "chosen_on": "validation"}
-    return yaml.safe_dump({f"b{batch}-tuned": {**at(batch), **best["arm"], "tuned": tuned}}, sort_keys=False)
+    return yaml.safe_dump({f"b{batch}-tuned": {**on_one_gpu(batch), **best["arm"], "tuned": tuned}}, sort_keys=False)
 
 
 @click.command(help=__doc__)
