@@ -159,7 +159,12 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
 
     started = time.monotonic()
     manifest = read_manifest(dataset)
-    whole = {**on_one_gpu(global_batch), "epochs": EPOCHS, "validation_images": manifest["images"] // HELD_OUT_SHARE, **arm}
+    whole = {
+        **on_one_gpu(global_batch),
+        "epochs": EPOCHS,
+        "validation_images": manifest["images"] // HELD_OUT_SHARE,
+        **arm,
+    }
     study = Study(
         {
             "study": "search",
