@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,6 +19,7 @@ from stub_cell import helpers_for_workers
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 IMAGES = 128
+ATTEMPTS = 3
 LADDER = ("alone", "together", "no_sync", "no_op_hook", "training")
 Variants = dict[str, dict[str, Any]]
 
@@ -30,28 +31,50 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def sleeping_and_busy(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Variants]:
-    """Measured one after the other: with a hook that sleeps, and beside a busy process."""
+SLEEP, BUSY = ("sleep", 2), ("busy", 16)  # what is injected, and the batch per worker
+
+
+def measured(dataset: Path, folder: Path, *injections: tuple[str, int]) -> list[Variants]:
+    """The rungs of two workers, with one injection after the other."""
     settings = StepSettings(width=4, device="cpu", dataset_source="synthetic", epoch_images=IMAGES).to_json()
     jobs = [
         {
             "module": "injected_ladder", "configuration": ["ddp", 2, batch], "settings": settings, "seed": 1,
             "traces": None, "dataset": str(dataset), "timeout_s": 300, "injected": injected,
         }
-        for injected, batch in (("sleep", 2), ("busy", 16))
+        for injected, batch in injections
     ]  # fmt: skip
-    folder = tmp_path_factory.mktemp("outcomes")
     with (
         signals_as_they_were(),
         helpers_for_workers(),
         Workers("in_turn", {"jobs": jobs, "outcomes": str(folder)}, 2, 0) as workers,
     ):
         workers.outcome(300, end_with_parent=False)
-    found = [json.loads((folder / f"{number}.json").read_text())["steps"]["variants"] for number in range(2)]
-    for variants in found:
+    outcomes = [json.loads((folder / f"{number}.json").read_text()) for number in range(len(injections))]
+    ladders: list[Variants] = [outcome["steps"]["variants"] for outcome in outcomes]
+    for variants in ladders:
         print({name: f"{median(blocks['step_s']) * 1e3:.2f} ms" for name, blocks in variants.items()})
-    return found
+    return ladders
+
+
+@pytest.fixture(scope="module")
+def sleeping_and_busy(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Variants]:
+    return measured(dataset, tmp_path_factory.mktemp("outcomes"), SLEEP, BUSY)
+
+
+def holds_where_undisturbed(
+    check: Callable[[Variants], None], first: Variants, dataset: Path, folder: Path, injection: tuple[str, int]
+) -> None:
+    """Check the first measurement or, where it fails, one of two more: whatever else runs on this machine disturbs a
+    measurement now and then, but a ladder that is wrong is wrong in all of them."""
+    for attempt in range(ATTEMPTS):
+        try:
+            check(first if attempt == 0 else measured(dataset, folder, injection)[0])
+            return
+        except AssertionError as error:
+            print(f"attempt {attempt + 1}: {error}")
+            if attempt == ATTEMPTS - 1:
+                raise
 
 
 def differences(variants: Variants, names: Sequence[str]) -> dict[str, float]:
@@ -61,27 +84,36 @@ def differences(variants: Variants, names: Sequence[str]) -> dict[str, float]:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each worker needs a core of its own")
-def test_a_busy_process_beside_one_worker_is_contention_and_nothing_else(sleeping_and_busy: list[Variants]) -> None:
-    _, variants = sleeping_and_busy
-    found = differences(variants, LADDER)
-    assert found["together"] > 0.5 * min(variants["alone"]["step_s"]), "it takes half of that worker's core"
-    others = {name: seconds for name, seconds in found.items() if name != "together"}
-    assert max(others.values()) < 0.5 * found["together"], others
-    first, second = (min(ranks[rank] for ranks in variants["together"]["rank_step_s"]) for rank in range(2))
-    assert second > 1.3 * first, "the record says which worker it is"
+def test_a_busy_process_beside_one_worker_is_contention_and_nothing_else(
+    sleeping_and_busy: list[Variants], dataset: Path, tmp_path: Path
+) -> None:
+    def check(variants: Variants) -> None:
+        found = differences(variants, LADDER)
+        assert found["together"] > 0.5 * min(variants["alone"]["step_s"]), "it takes half of that worker's core"
+        others = {name: seconds for name, seconds in found.items() if name != "together"}
+        assert max(others.values()) < 0.5 * found["together"], others
+        first, second = (min(ranks[rank] for ranks in variants["together"]["rank_step_s"]) for rank in range(2))
+        assert second > 1.3 * first, "the record says which worker it is"
+
+    holds_where_undisturbed(check, sleeping_and_busy[1], dataset, tmp_path, BUSY)
 
 
-def test_a_hook_that_sleeps_shows_in_the_whole_step_alone(sleeping_and_busy: list[Variants]) -> None:
+def test_a_hook_that_sleeps_shows_in_the_whole_step_alone(
+    sleeping_and_busy: list[Variants], dataset: Path, tmp_path: Path
+) -> None:
     """Beside `allreduce_hook`, the same hook without sleep; no closer than rounds repeat themselves."""
     sleep_s = SLEEP_S["cpu"]
-    variants, _ = sleeping_and_busy
-    rounds = [
-        slept - awake
-        for slept, awake in zip(variants["training"]["step_s"], variants["allreduce_hook"]["step_s"], strict=True)
-    ]
-    spread_s = median(abs(one - median(rounds)) for one in rounds)
-    print(f"{median(rounds) * 1e3:.2f} ms, rounds differ by {spread_s * 1e3:.2f} ms")
-    assert sleep_s / 2 < median(rounds) < 2 * sleep_s
-    assert abs(median(rounds) - sleep_s) < 0.1 * sleep_s + 2 * spread_s
-    before = differences(variants, LADDER[:-1])
-    assert max(before.values()) < 0.8 * sleep_s, before
+
+    def check(variants: Variants) -> None:
+        rounds = [
+            slept - awake
+            for slept, awake in zip(variants["training"]["step_s"], variants["allreduce_hook"]["step_s"], strict=True)
+        ]
+        spread_s = median(abs(difference - median(rounds)) for difference in rounds)
+        print(f"{median(rounds) * 1e3:.2f} ms, rounds differ by {spread_s * 1e3:.2f} ms")
+        assert sleep_s / 2 < median(rounds) < 2 * sleep_s
+        assert abs(median(rounds) - sleep_s) < 0.1 * sleep_s + 2 * spread_s
+        before = differences(variants, LADDER[:-1])
+        assert max(before.values()) < 0.8 * sleep_s, before
+
+    holds_where_undisturbed(check, sleeping_and_busy[0], dataset, tmp_path, SLEEP)
