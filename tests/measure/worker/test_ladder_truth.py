@@ -79,7 +79,7 @@ def test_a_hook_that_sleeps_shows_in_the_whole_step_alone(sleeping_and_busy: lis
         slept - awake
         for slept, awake in zip(variants["training"]["step_s"], variants["allreduce_hook"]["step_s"], strict=True)
     ]
-    spread_s = median(abs(one - median(rounds)) for one in rounds)
+    spread_s = median(abs(added_s - median(rounds)) for added_s in rounds)
     print(f"{median(rounds) * 1e3:.2f} ms, rounds differ by {spread_s * 1e3:.2f} ms")
     assert sleep_s / 2 < median(rounds) < 2 * sleep_s
     assert abs(median(rounds) - sleep_s) < 0.1 * sleep_s + 2 * spread_s
