@@ -47,12 +47,12 @@ def test_proposals_are_new_and_of_the_space(seed: int, number: int) -> None:
     trials: list[dict[str, Any]] = []
     for _ in range(number):
         arm = propose(trials, chance)
-        assert arm not in [one["arm"] for one in trials]
+        assert arm not in [record["arm"] for record in trials]
         space = SPACE[arm["optimiser"]]
         assert set(arm) == {"optimiser", *space}
         assert all(arm[key] in draw.values for key, draw in space.items() if isinstance(draw, OneOf))
         trials.append(trial(arm, chance.choice([None, chance.random()])))
-    drawn = [one["arm"]["optimiser"] for one in trials[: DRAWN * len(SPACE)]]
+    drawn = [record["arm"]["optimiser"] for record in trials[: DRAWN * len(SPACE)]]
     assert drawn == (list(SPACE) * DRAWN)[: len(drawn)]
 
 
@@ -61,7 +61,7 @@ def test_later_proposals_change_one_of_the_best() -> None:
     trials: list[dict[str, Any]] = []
     for place in range(DRAWN * len(SPACE)):
         trials.append(trial(propose(trials, chance), place / 100))
-    best = [one["arm"] for one in trials[-BEST:]]
+    best = [record["arm"] for record in trials[-BEST:]]
     for _ in range(100):
         arm = propose(trials, chance)
         same = max(sum(arm[key] == parent.get(key) for key in arm) for parent in best)
@@ -73,7 +73,7 @@ def test_most_proposals_are_arms_that_a_study_takes() -> None:
     trials: list[dict[str, Any]] = []
     for _ in range(60):
         trials.append(trial(propose(trials, chance), 0.5))
-    assert sum(is_valid(one["arm"]) for one in trials) > 40
+    assert sum(is_valid(record["arm"]) for record in trials) > 40
 
 
 def test_every_batch_gets_equally_many_trials_in_turns(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, dataset: 
 
     assert "Global batch 8: 2 of 2 trials" in search([8], trials=2, minutes=5, processes=2)
     first = read_trials(out)
-    assert [one["global_batch"] for one in first] == [8, 8]
+    assert [record["global_batch"] for record in first] == [8, 8]
     assert_new(first)
     late = search([8, 4], trials=2, minutes=-1, processes=2)
     assert "The time is over: the same command goes on." in late
@@ -155,12 +155,12 @@ def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, dataset: 
     search([8, 4], trials=2, minutes=5, processes=1)
     trials = read_trials(out)
     assert trials[:2] == first
-    assert [one["global_batch"] for one in trials[2:]] == [4, 4]
-    assert all(one["diverged"] or len(one["validation_accuracy"]) == EPOCHS for one in trials)
+    assert [record["global_batch"] for record in trials[2:]] == [4, 4]
+    assert all(record["diverged"] or len(record["validation_accuracy"]) == EPOCHS for record in trials)
     assert_new(trials)
 
 
 def assert_new(trials: list[dict[str, Any]]) -> None:
     """No arm is tried twice at a batch, also where trials run at the same time."""
-    tried = [(one["global_batch"], json.dumps(one["arm"], sort_keys=True)) for one in trials]
+    tried = [(record["global_batch"], json.dumps(record["arm"], sort_keys=True)) for record in trials]
     assert len(set(tried)) == len(tried)

@@ -99,8 +99,8 @@ def test_csv_can_be_downloaded(page: Page) -> None:
 
 
 def test_a_study_that_measured_nothing_fits(browser: Browser, tmp_path: Path, width: int) -> None:
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
-    data = tables(times=[absent_row("missing", "x" * 300, **at)], records=[record_row(**at)])
+    configuration: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
+    data = tables(times=[absent_row("missing", "x" * 300, **configuration)], records=[record_row(**configuration)])
     file = tmp_path / "nothing.html"
     file.write_text(render(study(), data))
     page = browser.new_page(viewport={"width": width, "height": 900})

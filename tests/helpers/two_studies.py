@@ -29,11 +29,11 @@ def study(**changes: Any) -> Study:
     return h200_study.study(**{"training": {"arms": ARMS, "baseline": "small"}, **changes})
 
 
-def records(one: Study) -> Collected:
+def records(wanted: Study) -> Collected:
     """Every record of the study: times, communication and collectives on 4 H200, and both arms."""
-    without_arms = Study({**one.values, "training": {}})
+    without_arms = Study({**wanted.values, "training": {}})
     found = h200_study.collected(without_arms)
-    for cell in plan(one).training:
+    for cell in plan(wanted).training:
         last = ACCURACIES[cell.arm][cell.seed - 1]
         found.records[cell] = training_record(cell, [last - 0.1, last])
     return found
@@ -41,14 +41,14 @@ def records(one: Study) -> Collected:
 
 def side(name: str = "one", change: Change | None = None, of: Study | None = None) -> Side:
     """A study whose records `change` was called with, each once; it may change them."""
-    one = of or study()
+    wanted = of or study()
     if not change and not of:
-        return Side(name, one, _unchanged_tables())
-    collected = copy.deepcopy(records(one))
+        return Side(name, wanted, _unchanged_tables())
+    collected = copy.deepcopy(records(wanted))
     for cell, record in collected.records.items():
         if change:
             change(cell, record)
-    return Side(name, one, build_tables(one, collected))
+    return Side(name, wanted, build_tables(wanted, collected))
 
 
 @cache

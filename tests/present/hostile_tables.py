@@ -60,12 +60,12 @@ _WRITTEN_BY_OTHERS = {
 
 def hostile(text: str) -> tuple[Mapping[str, Any], dict[str, pd.DataFrame]]:
     """A study and its tables, small, in which `text` stands wherever somebody else's text can."""
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
+    configuration: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
     data = tables(
-        times=[times_row(7.7, strategy="single", gpus=1, batch=32), absent_row("failed", "", **at)],
+        times=[times_row(7.7, strategy="single", gpus=1, batch=32), absent_row("failed", "", **configuration)],
         records=[record_row(strategy="single", gpus=1, batch=32)],
         environments=[environment_row()],
-        missing=[missing_row("failed", "", "log", **at)],
+        missing=[missing_row("failed", "", "log", **configuration)],
         rejected=[{"path": "", "reason": ""}],
         training_summary=[arm_row("arm", 0.7)],
         training=[epoch_row("arm", 1, epoch, 0.5) for epoch in (1, 2)],

@@ -318,8 +318,8 @@ def test_a_named_test_exists(test: str) -> None:
 
 
 def test_a_figure_that_shows_everything_says_nothing() -> None:
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
-    rows = [estimates_row(0.1, ablation_step_s=0.5, batch=batch, **at) for batch in (32, 128)]
+    shared: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
+    rows = [estimates_row(0.1, ablation_step_s=0.5, batch=batch, **shared) for batch in (32, 128)]
     assert communication_charts.estimates(table("communication", rows), GPU).not_drawn == []
 
 

@@ -91,9 +91,12 @@ def page() -> str:
 
 
 def test_missing_cells_show_their_state_and_the_end_of_their_log() -> None:
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2}
+    shared: dict[str, Any] = {"strategy": "ddp", "gpus": 2}
     log = "a.log:\n<b>12:00</b> warm-up epoch 1\nError: stopped after 5 s"
-    rows = [missing_row(batch=32, **at), missing_row("failed", "Error: stopped after 5 s", log, batch=64, run=2, **at)]
+    rows = [
+        missing_row(batch=32, **shared),
+        missing_row("failed", "Error: stopped after 5 s", log, batch=64, run=2, **shared),
+    ]
     page = render(study(), tables(missing=rows))
     text = visible(page)
     failed = "ddp on 2 GPUs at batch 64 per GPU, run 2: failed"
@@ -177,8 +180,8 @@ def test_configurations_outside_the_study_are_not_planned(page: str) -> None:
 
 
 def test_scopes_that_differ_show_both_states() -> None:
-    at: dict[str, Any] = {"strategy": "single", "gpus": 1, "batch": 32}
-    rows = [times_row(7.74, **at), absent_row("missing", "no record", scope="end_to_end", **at)]
+    configuration: dict[str, Any] = {"strategy": "single", "gpus": 1, "batch": 32}
+    rows = [times_row(7.74, **configuration), absent_row("missing", "no record", scope="end_to_end", **configuration)]
     assert "ok / missing" in visible(render(study(), tables(times=rows)))
 
 
@@ -215,15 +218,15 @@ def test_synthetic_images_are_named_wherever_data_are_shown() -> None:
 
 
 def test_on_a_cpu_there_are_workers_and_no_gpus() -> None:
-    at: dict[str, Any] = {"batch": 32}
+    shared: dict[str, Any] = {"batch": 32}
     data = tables(
         times=[
-            times_row(30.0, strategy="single", gpus=1, **at),
-            times_row(17.0, strategy="ddp", gpus=2, **at),
-            absent_row("not available", "DataParallel needs CUDA", strategy="dp", gpus=2, environment=None, **at),
+            times_row(30.0, strategy="single", gpus=1, **shared),
+            times_row(17.0, strategy="ddp", gpus=2, **shared),
+            absent_row("not available", "DataParallel needs CUDA", strategy="dp", gpus=2, environment=None, **shared),
         ],
-        speedup=[speedup_row(30 / 17, 30.0, strategy="ddp", gpus=2, **at)],
-        communication=[communication_row(17.0, 30.0, strategy="ddp", gpus=2, **at)],
+        speedup=[speedup_row(30 / 17, 30.0, strategy="ddp", gpus=2, **shared)],
+        communication=[communication_row(17.0, 30.0, strategy="ddp", gpus=2, **shared)],
         environments=[{**environment_row(), "device_model": "AMD EPYC 9654", "nccl": None, "driver": None}],
     )
     text = visible(render(study(device="cpu"), data))
@@ -344,10 +347,10 @@ def test_contents_name_every_section_in_order(page: str) -> None:
 
 def several_environments() -> dict[str, pd.DataFrame]:
     """Something in every table that has many columns of text."""
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
+    configuration: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
     return tables(
-        times=[times_row(5.04, **at), times_row(5.04, **at, environment="B")],
-        records=[record_row(**at), record_row(**at, environment="B")],
+        times=[times_row(5.04, **configuration), times_row(5.04, **configuration, environment="B")],
+        records=[record_row(**configuration), record_row(**configuration, environment="B")],
         environments=[environment_row("A"), environment_row("B")],
         training_summary=[arm_row("small", 0.7, remedies="optimiser lars, " * 10)],
         training_evidence=[evidence_row("ddp", 0)],

@@ -40,8 +40,8 @@ def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: f
 def test_two_runs_have_a_range_and_one_has_nothing() -> None:
     row = {"epoch_s": 2.0, "epoch_s_low": 1.9, "epoch_s_high": 2.1, "ranges": "epoch_s; step_s", "runs": 2}
     assert words.estimate(row, "epoch_s") == "2.00 [range of two runs: 1.90 to 2.10]"
-    one = {"epoch_s": 2.0, "epoch_s_low": math.nan, "epoch_s_high": math.nan, "ranges": math.nan, "runs": 1}
-    assert words.estimate(one, "epoch_s") == "2.000 [no interval: one run]"
+    one_run = {"epoch_s": 2.0, "epoch_s_low": math.nan, "epoch_s_high": math.nan, "ranges": math.nan, "runs": 1}
+    assert words.estimate(one_run, "epoch_s") == "2.000 [no interval: one run]"
     of_blocks = {"speedup": 1.9, "speedup_low": math.nan, "speedup_high": math.nan, "blocks": 1}
     assert words.estimate(of_blocks, "speedup") == "1.900 [no interval: one run]"
 

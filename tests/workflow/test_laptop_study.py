@@ -100,8 +100,8 @@ def test_steps_take_turns_with_and_without_communication(steps: list[Record]) ->
         for name, blocks in variants.items():
             # The slowest worker's; alone, the second one waits.
             for step_s, of_ranks in zip(blocks["step_s"], blocks["rank_step_s"], strict=True):
-                assert step_s == max(one for one in of_ranks if one is not None)
-                assert [one is None for one in of_ranks] == [False, name == "alone"]
+                assert step_s == max(seconds for seconds in of_ranks if seconds is not None)
+                assert [seconds is None for seconds in of_ranks] == [False, name == "alone"]
         for blocks in variants.values():
             # The median step by one clock, the mean step by the other.
             for median_s, mean_s in zip(blocks["step_s"], blocks["block_step_s"], strict=True):
