@@ -46,15 +46,15 @@ def main(repeats: int) -> None:
     limit_s = RATIO * median(plain_s) + CONSTANT_S
     print(f"{len(cells)} cells, median of {repeats}")
     print(f"limit: {RATIO} times the plain jobs + {CONSTANT_S} s = {limit_s:.1f} s")
-    print(f"plain sbatch jobs           {median(plain_s):6.1f} s  {[round(one, 1) for one in plain_s]}")
-    print(f"snakemake --profile slurm   {median(profile_s):6.1f} s  {[round(one, 1) for one in profile_s]}")
+    print(f"plain sbatch jobs           {median(plain_s):6.1f} s  {[round(seconds, 1) for seconds in plain_s]}")
+    print(f"snakemake --profile slurm   {median(profile_s):6.1f} s  {[round(seconds, 1) for seconds in profile_s]}")
 
 
 def seconds_of_plain_jobs(project: SlurmProject, study: Study, cells: tuple[TimingCell, ...]) -> float:
     """From the first sbatch to the end of the last job."""
     started = time.monotonic()
     sbatch = [["sbatch", "--parsable", *job(project, study, cell)] for cell in cells]
-    numbers = [project.slurm.run(*one, cwd=project.folder).stdout.strip() for one in sbatch]
+    numbers = [project.slurm.run(*command, cwd=project.folder).stdout.strip() for command in sbatch]
     for number in numbers:
         project.slurm.wait_for(number, "COMPLETED", limit_s=600)
     taken_s = time.monotonic() - started
@@ -63,15 +63,16 @@ def seconds_of_plain_jobs(project: SlurmProject, study: Study, cells: tuple[Timi
 
 
 def job(project: SlurmProject, study: Study, cell: TimingCell) -> list[str]:
-    at = cell.configuration
+    configuration = cell.configuration
     command = (
-        f"dpscale time --strategy {at.strategy} --gpus {at.gpus} --batch-per-gpu {at.batch_per_gpu} --run {cell.run}"
+        f"dpscale time --strategy {configuration.strategy} --gpus {configuration.gpus}"
+        f" --batch-per-gpu {configuration.batch_per_gpu} --run {cell.run}"
         f" --dataset results/tiny/dataset {study.settings.options()} --out results/tiny/{cell.path}"
     )
     asked = [
-        f"--gres=gpu:{at.gpus}",
-        f"--cpus-per-task={cluster.cpus(study.settings, at)}",
-        f"--mem={cluster.memory_mb(study.settings, at, 1)}",
+        f"--gres=gpu:{configuration.gpus}",
+        f"--cpus-per-task={cluster.cpus(study.settings, configuration)}",
+        f"--mem={cluster.memory_mb(study.settings, configuration, 1)}",
     ]
     path = f"{Path(sys.executable).parent}:$PATH"
     environment = f"export PATH={path} PYTHONPATH={shlex.quote(str(project.folder / 'workflow'))}"

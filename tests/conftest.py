@@ -1,6 +1,8 @@
 """What all tests share: real studies made small, marks that set themselves, and hardware that is needed."""
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,10 @@ from clone import Clone
 from process_guard import ProcessGuard
 from project import Project
 from shared import made_once
+
+# Tests start hundreds of processes. Where Python keeps no bytecode, each of them compiles the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).resolve().parents[1]
 GUARD = ProcessGuard()

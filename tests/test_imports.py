@@ -11,6 +11,7 @@ import pytest
 from dpscale.analyse.tables import expected_cells
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.study import Study
+from project import Project
 from record_factory import timing_record, write
 
 # Runs commands, each a list in JSON, and prints which packages are loaded then.
@@ -25,10 +26,16 @@ print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 """
 
 
-def modules_after(*commands: list[str], first: str = "") -> set[str]:
-    """Packages that are loaded after these commands of `dpscale`, one after the other, and after the code `first`."""
+def modules_after(*commands: list[str], first: str = "", of: Project | None = None) -> set[str]:
+    """Packages that are loaded after these commands of `dpscale`, one after the other, and after the code `first`;
+    `of` a copy of the project, or of this one."""
     words = [json.dumps(command) for command in commands]
-    done = subprocess.run([sys.executable, "-c", first + PROGRAM, *words], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", first + PROGRAM, *words],
+        capture_output=True,
+        text=True,
+        env=of.environment if of else None,
+    )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
 
@@ -87,13 +94,15 @@ assert not {"pandas", "altair", "jinja2", "click"} & loaded, loaded
 
 
 @pytest.mark.processes
-def test_measuring_loads_no_pandas_altair_or_jinja2(tmp_path: Path) -> None:
+def test_measuring_loads_no_pandas_altair_or_jinja2(root: Path, tmp_path: Path) -> None:
+    """The launcher's own worker is a stub: what workers load is seen without a cell."""
     images = ["--source", "synthetic", "--images", "32", "--out", str(tmp_path / "dataset")]
     dataset = modules_after(["dataset", *images], first=WORKER)
     cell = "--strategy single --gpus 1 --batch-per-gpu 32 --device cpu --width 4 --timed-epochs 1 --loader-workers 0"
     source = ["--dataset-source", "synthetic", "--epoch-images", "32"]
     paths = ["--dataset", str(tmp_path / "dataset"), "--out", str(tmp_path / "r.json")]
-    launcher = modules_after(["time", *cell.split(), *source, *paths])
+    stubbed = Project.create(root, tmp_path / "project")
+    launcher = modules_after(["time", *cell.split(), *source, *paths], of=stubbed)
     assert "torch" not in launcher, "the launcher must not pay for torch: its workers do"
     assert not {"pandas", "altair", "jinja2"} & (dataset | launcher)
 

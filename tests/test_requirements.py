@@ -49,10 +49,16 @@ def test_the_header_says_what_makes_it(project: Mapping[str, Any], lines: list[s
 
 def test_everything_that_is_asked_for_is_pinned_as_asked(required: list[Requirement], lines: list[str]) -> None:
     pinned = pins(lines)
-    wrong = [str(one) for one in required if not one.specifier.contains(pinned[one.name.lower()])]
+    wrong = [
+        str(requirement)
+        for requirement in required
+        if not requirement.specifier.contains(pinned[requirement.name.lower()])
+    ]
     assert not wrong
 
 
 def test_where_private_parts_are_used_versions_are_bounded_above(required: list[Requirement]) -> None:
-    bounded = {one.name for one in required if any(part.operator == "<" for part in one.specifier)}
+    bounded = {
+        requirement.name for requirement in required if any(part.operator == "<" for part in requirement.specifier)
+    }
     assert bounded == set(PRIVATE_PARTS)

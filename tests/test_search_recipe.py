@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from command_line import must
 from dpscale.errors import StudyError
 from dpscale.plan.study import Study
-from search_recipe import BEST, DRAWN, EPOCHS, SPACE, OneOf, as_arm, propose, read_trials, to_do, train
+from search_recipe import BEST, DRAWN, EPOCHS, SPACE, OneOf, as_arm, propose, read_trials, to_do, train, try_next
 
 
 def trial(arm: dict[str, Any], score: float | None, global_batch: int = 128) -> dict[str, Any]:
@@ -46,12 +47,12 @@ def test_proposals_are_new_and_of_the_space(seed: int, number: int) -> None:
     trials: list[dict[str, Any]] = []
     for _ in range(number):
         arm = propose(trials, chance)
-        assert arm not in [one["arm"] for one in trials]
+        assert arm not in [record["arm"] for record in trials]
         space = SPACE[arm["optimiser"]]
         assert set(arm) == {"optimiser", *space}
         assert all(arm[key] in draw.values for key, draw in space.items() if isinstance(draw, OneOf))
         trials.append(trial(arm, chance.choice([None, chance.random()])))
-    drawn = [one["arm"]["optimiser"] for one in trials[: DRAWN * len(SPACE)]]
+    drawn = [record["arm"]["optimiser"] for record in trials[: DRAWN * len(SPACE)]]
     assert drawn == (list(SPACE) * DRAWN)[: len(drawn)]
 
 
@@ -60,7 +61,7 @@ def test_later_proposals_change_one_of_the_best() -> None:
     trials: list[dict[str, Any]] = []
     for place in range(DRAWN * len(SPACE)):
         trials.append(trial(propose(trials, chance), place / 100))
-    best = [one["arm"] for one in trials[-BEST:]]
+    best = [record["arm"] for record in trials[-BEST:]]
     for _ in range(100):
         arm = propose(trials, chance)
         same = max(sum(arm[key] == parent.get(key) for key in arm) for parent in best)
@@ -72,7 +73,7 @@ def test_most_proposals_are_arms_that_a_study_takes() -> None:
     trials: list[dict[str, Any]] = []
     for _ in range(60):
         trials.append(trial(propose(trials, chance), 0.5))
-    assert sum(is_valid(one["arm"]) for one in trials) > 40
+    assert sum(is_valid(record["arm"]) for record in trials) > 40
 
 
 def test_every_batch_gets_equally_many_trials_in_turns(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_the_best_on_what_was_held_out_becomes_an_arm_that_a_study_takes() -> No
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
-    must("dataset", "--source", "synthetic", "--images", 32, "--out", folder)
+    must("dataset", "--source", "synthetic", "--images", 10, "--out", folder)
     return folder
 
 
@@ -118,10 +119,10 @@ def test_a_trial_trains_on_nine_tenths_and_never_sees_a_test_image(dataset: Path
     np.save(other / "test_labels.npy", np.load(dataset / "test_labels.npy")[::-1].copy())
     arm = {"optimiser": "sgd", "learning_rate": 0.01}
     threads = torch.get_num_threads()
-    first, second = (train(arm, 16, folder) for folder in (dataset, other))
+    first, second = (train(arm, 8, folder) for folder in (dataset, other))
     torch.set_num_threads(threads)
     assert {**first, "trial_s": 0} == {**second, "trial_s": 0}
-    assert first["held_out"]["images"] == 3
+    assert first["held_out"]["images"] == 1
     assert len(first["validation_accuracy"]) == EPOCHS
     assert "test_accuracy" not in first
 
@@ -131,32 +132,35 @@ def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, dataset: 
     """From nothing with real trainings, in processes of its own; then again, where trials stand already."""
     out = tmp_path / "found/trials.jsonl"
 
-    def search(trials: int, minutes: float) -> str:
-        options = f"--global-batch 16 --global-batch 8 --minutes {minutes} --trials {trials} --processes 2".split()
-        script: list[str | Path] = [sys.executable, root / "workflow/search_recipe.py", *options]
+    def search(batches: list[int], trials: int, minutes: float, processes: int) -> str:
+        options = f"--minutes {minutes} --trials {trials} --processes {processes}"
+        of_batches = " ".join(f"--global-batch {batch}" for batch in batches)
+        script: list[str | Path] = [sys.executable, root / "workflow/search_recipe.py"]
         done = subprocess.run(
-            [*script, "--dataset", dataset, "--out", out], capture_output=True, text=True,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+            [*script, *options.split(), *of_batches.split(), "--dataset", dataset, "--out", out],
+            capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "Global batch 16: 2 of 2 trials" in search(2, 5)
+    assert "Global batch 8: 2 of 2 trials" in search([8], trials=2, minutes=5, processes=2)
     first = read_trials(out)
-    assert sorted(one["global_batch"] for one in first) == [8, 8, 16, 16]
-    assert all(one["diverged"] or len(one["validation_accuracy"]) == EPOCHS for one in first)
+    assert [record["global_batch"] for record in first] == [8, 8]
     assert_new(first)
-    late = search(3, -1)
+    late = search([8, 4], trials=2, minutes=-1, processes=2)
     assert "The time is over: the same command goes on." in late
-    assert "b16-tuned:" in late
+    assert "b8-tuned:" in late
+    try_next((4, 0), dataset, out, until=time.time() - 1)  # one that was waiting when the time was over
     assert read_trials(out) == first
-    search(3, 5)
-    assert read_trials(out)[:4] == first
-    assert sorted(one["global_batch"] for one in read_trials(out)[4:]) == [8, 16]
-    assert_new(read_trials(out))
+    search([8, 4], trials=2, minutes=5, processes=1)
+    trials = read_trials(out)
+    assert trials[:2] == first
+    assert [record["global_batch"] for record in trials[2:]] == [4, 4]
+    assert all(record["diverged"] or len(record["validation_accuracy"]) == EPOCHS for record in trials)
+    assert_new(trials)
 
 
 def assert_new(trials: list[dict[str, Any]]) -> None:
     """No arm is tried twice at a batch, also where trials run at the same time."""
-    tried = [(one["global_batch"], json.dumps(one["arm"], sort_keys=True)) for one in trials]
+    tried = [(record["global_batch"], json.dumps(record["arm"], sort_keys=True)) for record in trials]
     assert len(set(tried)) == len(tried)

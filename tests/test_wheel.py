@@ -93,8 +93,16 @@ def test_every_file_of_the_package_is_in_the_wheel(root: Path, wheel: Path) -> N
 def test_torch_and_snakemake_are_extras(metadata: Message) -> None:
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     plain = {requirement.name for requirement in required if requirement.marker is None}
-    measuring = {one.name for one in required if one.marker and one.marker.evaluate({"extra": "measure"})}
-    running = {one.name for one in required if one.marker and one.marker.evaluate({"extra": "workflow"})}
+    measuring = {
+        requirement.name
+        for requirement in required
+        if requirement.marker and requirement.marker.evaluate({"extra": "measure"})
+    }
+    running = {
+        requirement.name
+        for requirement in required
+        if requirement.marker and requirement.marker.evaluate({"extra": "workflow"})
+    }
     assert {"pandas", "click"} <= plain
     assert measuring >= {"torch", "torchvision"}
     assert running == {"snakemake", "snakemake-executor-plugin-slurm"}

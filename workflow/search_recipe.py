@@ -34,7 +34,6 @@ import yaml
 
 from dpscale.errors import StudyError
 from dpscale.measure.data.arrays import read_manifest
-from dpscale.measure.worker.hardware import visible_gpus
 from dpscale.plan.study import Study
 
 EPOCHS = 5
@@ -146,16 +145,26 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
     import torch
 
     from dpscale.measure.data.augmentation import DeviceImages
-    from dpscale.measure.worker.training import TrainingWorker
+    from dpscale.measure.worker.checkpoint import Checkpoint
+    from dpscale.measure.worker.hardware import visible_gpus
+    from dpscale.measure.worker.training import Trained, TrainingWorker
 
     class TrialWorker(TrainingWorker):
         def read_images(self) -> dict[str, DeviceImages]:
             """All but the test images, which must not take part in a choice."""
             return {name: images for name, images in super().read_images().items() if name != "test"}
 
+        def save(self, checkpoint: Checkpoint, trained: Trained) -> None:
+            """Nothing is kept: an interrupted trial begins anew."""
+
     started = time.monotonic()
     manifest = read_manifest(dataset)
-    whole = {**at(global_batch), "epochs": EPOCHS, "validation_images": manifest["images"] // HELD_OUT_SHARE, **arm}
+    whole = {
+        **on_one_gpu(global_batch),
+        "epochs": EPOCHS,
+        "validation_images": manifest["images"] // HELD_OUT_SHARE,
+        **arm,
+    }
     study = Study(
         {
             "study": "search",
@@ -193,7 +202,7 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
     }
 
 
-def at(global_batch: int) -> Arm:
+def on_one_gpu(global_batch: int) -> Arm:
     """Where trials train."""
     return {"strategy": "single", "gpus": 1, "batch_per_gpu": global_batch}
 
@@ -201,6 +210,15 @@ def at(global_batch: int) -> Arm:
 def take_gpu(gpus: "Queue[str]") -> None:
     """Let this process use the next of the GPUs. Done before torch is loaded."""
     os.environ["CUDA_VISIBLE_DEVICES"] = gpus.get()
+
+
+def allowed_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; one empty name where there is none."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+    from dpscale.measure.worker.hardware import visible_gpus
+
+    return ",".join(map(str, range(visible_gpus()))).split(",")
 
 
 def try_next(place: tuple[int, int], dataset: Path, out: Path, until: float) -> None:
@@ -231,6 +249,8 @@ def search(
     missing: Sequence[tuple[int, int]], dataset: Path, out: Path, until: float, gpus: Sequence[str], processes: int
 ) -> None:
     """Run the `missing` trials until the time is over, several at a time."""
+    if not missing or time.time() > until:
+        return
     context = multiprocessing.get_context("spawn")
     places: Queue[str] = context.Queue()
     for number in range(processes):
@@ -252,7 +272,7 @@ def as_arm(trials: list[dict[str, Any]]) -> str:
     best = max(trials, key=accuracy)
     batch = best["global_batch"]
     tuned = {"trials": len(trials), "chosen_on": "validation"}
-    return yaml.safe_dump({f"b{batch}-tuned": {**at(batch), **best["arm"], "tuned": tuned}}, sort_keys=False)
+    return yaml.safe_dump({f"b{batch}-tuned": {**on_one_gpu(batch), **best["arm"], "tuned": tuned}}, sort_keys=False)
 
 
 @click.command(help=__doc__)
@@ -281,16 +301,17 @@ def as_arm(trials: list[dict[str, Any]]) -> str:
 def main(
     global_batches: tuple[int, ...], dataset: Path, trials: int, minutes: float, processes: int, out: Path
 ) -> None:
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(visible_gpus())))).split(",")
     out.parent.mkdir(parents=True, exist_ok=True)
+    until = time.time() + minutes * 60
     try:
-        search(to_do(global_batches, trials, out), dataset, out, time.time() + minutes * 60, gpus, processes)
+        search(to_do(global_batches, trials, out), dataset, out, until, allowed_gpus(), processes)
     except StudyError as error:
         raise click.ClickException(str(error)) from error
     for batch in global_batches:
         found = read_trials(out, batch)
         print(
-            f"\nGlobal batch {batch:,}: {len(found)} of {trials} trials, {sum(one['trial_s'] for one in found):.0f} s."
+            f"\nGlobal batch {batch:,}: {len(found)} of {trials} trials, "
+            f"{sum(trial['trial_s'] for trial in found):.0f} s."
         )
         for trial in sorted(found, key=accuracy, reverse=True)[:BEST]:
             print(f"{scored(trial)} {describe(trial)}")

@@ -208,7 +208,7 @@ def test_neither_parameter_becomes_negative_and_the_other_is_then_the_best(
     found = fit("ring", measured)
     parameters = {"latency_s": found.latency_s(2), "seconds_per_byte": found.link.seconds_per_byte}
     assert parameters[zero].value == 0
-    assert all((np.asarray(one.draws) >= 0).all() for one in parameters.values())
+    assert all((np.asarray(estimate.draws) >= 0).all() for estimate in parameters.values())
     best = parameters[other].value
     factors = {"latency_s": [1, 1, 1], "seconds_per_byte": sizes}[other]
     losses = [

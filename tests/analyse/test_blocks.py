@@ -33,8 +33,8 @@ def measured(
     """Every run on GPUs of its own, 1 % slower than the one before; the runs of ddp with these baselines by batch."""
     records: Records = {}
     for cell in cells(study):
-        at, factor = cell.configuration, 1 + 0.01 * cell.run
-        if at.strategy == "single":
+        configuration, factor = cell.configuration, 1 + 0.01 * cell.run
+        if configuration.strategy == "single":
             if with_single:
                 record = timing_record(cell, study.settings, [ALONE_S * factor] * 2)
                 records[cell] = on_gpus(record, f"GPU-{cell.run}a")

@@ -33,7 +33,7 @@ def row(table: pd.DataFrame, **where: Any) -> dict[Hashable, Any]:
     return found
 
 
-def at(strategy: str, gpus: int, batch: int) -> dict[str, Any]:
+def place(strategy: str, gpus: int, batch: int) -> dict[str, Any]:
     return {"strategy": strategy, "gpus": gpus, "batch_per_gpu": batch}
 
 
@@ -41,7 +41,7 @@ def at(strategy: str, gpus: int, batch: int) -> dict[str, Any]:
 def test_each_estimate_finds_what_it_is_defined_to_contain(
     tables: dict[str, pd.DataFrame], strategy: str, gpus: int, batch: int
 ) -> None:
-    found = row(tables["communication"], **at(strategy, gpus, batch))
+    found = row(tables["communication"], **place(strategy, gpus, batch))
     subtraction_s = step_s(strategy, gpus, batch) - step_s("single", 1, batch)
     assert found["communication_step_s"] == pytest.approx(subtraction_s, rel=1e-6)
     assert found["profiler_step_s"] == pytest.approx(COMMUNICATION_S[strategy])
@@ -65,20 +65,20 @@ def test_each_estimate_finds_what_it_is_defined_to_contain(
 
 def test_the_isolated_floor_of_ddp_is_its_three_buckets_and_its_buffers(tables: dict[str, pd.DataFrame]) -> None:
     """2 (N-1) latencies and 2 (N-1)/N of the bytes, each; and one latency and the bytes of the broadcast."""
-    found = row(tables["communication"], **at("ddp", 4, 512))
+    found = row(tables["communication"], **place("ddp", 4, 512))
     buckets_s = 3 * 6 * 1e-5 + 1.5 * GRADIENT_BYTES / 250e9
     assert found["isolated_step_s"] == pytest.approx(buckets_s + 1e-5 + 38_560 / 250e9)
 
 
 def test_the_isolated_floor_of_dp_holds_images_parameters_and_gradients(tables: dict[str, pd.DataFrame]) -> None:
-    found = row(tables["communication"], **at("dp", 4, 512))
+    found = row(tables["communication"], **place("dp", 4, 512))
     collectives_s = (7 + 5) * 1e-5 + (2 * GRADIENT_BYTES + 38_560) / 250e9
     copies_s = 3 * 512 * (12_288 + 40) * 1e-3 / 2**28
     assert found["isolated_step_s"] == pytest.approx(collectives_s + copies_s)
 
 
 def test_bandwidth_three_ways(tables: dict[str, pd.DataFrame]) -> None:
-    found = row(tables["bandwidth"], **at("ddp", 4, 512))
+    found = row(tables["bandwidth"], **place("ddp", 4, 512))
     ring_bytes = 1.5 * GRADIENT_BYTES
     alone_s = 6 * 1e-5 + ring_bytes / 250e9
     assert found["bus_bandwidth_gb_s"] == pytest.approx(ring_bytes / alone_s / 1e9)
@@ -89,7 +89,7 @@ def test_bandwidth_three_ways(tables: dict[str, pd.DataFrame]) -> None:
 
 
 def test_dataparallel_moves_more_through_its_first_gpu_than_a_ring_would(tables: dict[str, pd.DataFrame]) -> None:
-    found = row(tables["bandwidth"], **at("dp", 4, 512))
+    found = row(tables["bandwidth"], **place("dp", 4, 512))
     images_and_logits = 3 * 512 * (12_288 + 40)
     assert found["root_link_bytes_per_step"] == 2 * GRADIENT_BYTES + 38_560 + images_and_logits
 
@@ -114,11 +114,11 @@ def test_the_parts_of_a_step_sum_up_to_it(tables: dict[str, pd.DataFrame]) -> No
     whole = steps[steps["phase"] == "all"]
     assert len(whole) == 3 * 2 * (2 + 4), "every device of every parallel configuration"
     for found in whole.to_dict("records"):
-        place = at(found["strategy"], found["gpus"], found["batch_per_gpu"])
-        assert found["parts_s"] == pytest.approx(step_s(*place.values()))
+        coordinates = place(found["strategy"], found["gpus"], found["batch_per_gpu"])
+        assert found["parts_s"] == pytest.approx(step_s(*coordinates.values()))
         assert found["difference"] == pytest.approx(1 / 1.001 - 1, rel=1e-3), "by the host's clock it is 0.1 % longer"
         phases = steps[(steps["phase"] != "all") & (steps["device"] == found["device"])]
-        for name, value in place.items():
+        for name, value in coordinates.items():
             phases = phases[phases[name] == value]
         for part in ("compute_s", "communication_s", "copy_s", "idle_s"):
             assert phases[part].sum() == pytest.approx(found[part])
@@ -126,7 +126,7 @@ def test_the_parts_of_a_step_sum_up_to_it(tables: dict[str, pd.DataFrame]) -> No
 
 
 def test_mfu_is_work_over_peak(tables: dict[str, pd.DataFrame]) -> None:
-    found = row(tables["times"], **at("ddp", 4, 512))
+    found = row(tables["times"], **place("ddp", 4, 512))
     assert found["mfu"] == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
     assert found["mfu_low"] < found["mfu"] < found["mfu_high"]
     assert "data sheet" in found["peak_source"]
@@ -274,8 +274,8 @@ def test_a_profiler_that_changes_the_step_gives_no_bandwidth_and_sees_nothing_hi
         for cell, record in found.records.items()
     }
     changed = build_tables(STUDY, replace(found, records=slowed))
-    assert row(changed["communication"], **at("ddp", 4, 512))["profiler"] == "distorts"
-    assert pd.isna(row(changed["bandwidth"], **at("ddp", 4, 512))["profiler_bandwidth_gb_s"])
+    assert row(changed["communication"], **place("ddp", 4, 512))["profiler"] == "distorts"
+    assert pd.isna(row(changed["bandwidth"], **place("ddp", 4, 512))["profiler_bandwidth_gb_s"])
     before, after = (row(some["critical_batch"], gpus=4)["profiled"] for some in (tables, changed))
     assert after == before - 1
 

@@ -38,48 +38,48 @@ bounded = st.builds(
 )  # fmt: skip
 
 
-def ends(one: Bounded) -> list[float]:
-    return [float(one.value[0]), float(one.low[0]), float(one.high[0])]
+def ends(figure: Bounded) -> list[float]:
+    return [float(figure.value[0]), float(figure.low[0]), float(figure.high[0])]
 
 
 @given(bounded, bounded)
-def test_ratio_and_difference_turn_around_with_their_sides(one: Bounded, other: Bounded) -> None:
-    value, low, high = ends(bounded_ratio(one, other))
+def test_ratio_and_difference_turn_around_with_their_sides(first: Bounded, second: Bounded) -> None:
+    value, low, high = ends(bounded_ratio(first, second))
     assert low <= value <= high
-    assert ends(bounded_ratio(other, one)) == pytest.approx([1 / value, 1 / high, 1 / low])
-    value, low, high = ends(bounded_difference(one, other))
+    assert ends(bounded_ratio(second, first)) == pytest.approx([1 / value, 1 / high, 1 / low])
+    value, low, high = ends(bounded_difference(first, second))
     assert low <= value <= high
-    assert ends(bounded_difference(other, one)) == pytest.approx([-value, -high, -low])
+    assert ends(bounded_difference(second, first)) == pytest.approx([-value, -high, -low])
 
 
 @given(bounded, bounded, st.floats(0.01, 100))
-def test_a_ratio_does_not_depend_on_the_unit(one: Bounded, other: Bounded, unit: float) -> None:
-    assert ends(bounded_ratio(one, other)) == pytest.approx(
-        ends(bounded_ratio(one.map(lambda x: x * unit), other.map(lambda x: x * unit)))
+def test_a_ratio_does_not_depend_on_the_unit(first: Bounded, second: Bounded, unit: float) -> None:
+    assert ends(bounded_ratio(first, second)) == pytest.approx(
+        ends(bounded_ratio(first.map(lambda x: x * unit), second.map(lambda x: x * unit)))
     )
 
 
 def test_of_symmetric_intervals_squares_add_up() -> None:
     """1.96 standard deviations to either side of normal variables, whose variances add."""
-    one, other = (Bounded(*np.array([[value], [value - half], [value + half]])) for value, half in ((7, 3), (5, 4)))
-    assert ends(bounded_difference(one, other)) == [2, -3, 7]
+    first, second = (Bounded(*np.array([[value], [value - half], [value + half]])) for value, half in ((7, 3), (5, 4)))
+    assert ends(bounded_difference(first, second)) == [2, -3, 7]
 
 
 def test_without_a_limit_above_zero_there_is_no_ratio() -> None:
-    one, other = (Bounded(*np.array([[1.0], [low], [2.0]])) for low in (0.5, -0.1))
-    assert math.isnan(bounded_ratio(one, other).high[0])
+    first, second = (Bounded(*np.array([[1.0], [low], [2.0]])) for low in (0.5, -0.1))
+    assert math.isnan(bounded_ratio(first, second).high[0])
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_interval_of_a_ratio_is_that_of_independent_draws(seed: int) -> None:
     """A second way to the same interval: draws from both distributions, divided, where the tables hold limits alone."""
     generator = np.random.default_rng(seed)
-    one, other = (
+    first, second = (
         estimate_of_blocks(dict(zip("abcdefgh", mean * generator.lognormal(0, 0.05, 8), strict=True)), f"{mean} {seed}")
         for mean in (2.0, 3.0)
     )  # fmt: skip
-    low, high = derive(lambda a, b: a / b, one, other).interval
-    limits = [Bounded(*(np.array([x]) for x in (estimate.value, *estimate.interval))) for estimate in (one, other)]
+    low, high = derive(lambda a, b: a / b, first, second).interval
+    limits = [Bounded(*(np.array([x]) for x in (estimate.value, *estimate.interval))) for estimate in (first, second)]
     found = bounded_ratio(*limits)
     assert [found.low[0], found.high[0]] == pytest.approx([low, high], abs=0.15 * (high - low))
 
@@ -89,7 +89,7 @@ def rows(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
 
 
 def test_nothing_is_told_of_a_study_and_itself() -> None:
-    tables = compared().tables
+    tables = compared(slower(1)).tables
     for name, subject in SUBJECTS.items():
         table = tables[name]
         assert len(table)
@@ -152,7 +152,7 @@ def test_arms_are_compared_over_seeds() -> None:
 
     table = compared(change).tables["compared_training"]
     large = rows(table, arm="large", quantity="test_accuracy").iloc[0]
-    welch = welch_difference([one + 0.15 for one in ACCURACIES["large"]], ACCURACIES["large"])
+    welch = welch_difference([accuracy + 0.15 for accuracy in ACCURACIES["large"]], ACCURACIES["large"])
     assert [large[f"difference{end}"] for end in ("", "_low", "_high")] == pytest.approx(
         [welch.value, welch.low, welch.high]
     )
@@ -254,7 +254,7 @@ def test_every_setting_that_differs_and_may_not_is_named_with_both_values(
     first, second = Side("a", study(), tables), Side("b", with_changes(changed), tables)
     refused = changed - may_differ
     if not refused:
-        assert {one.setting for one in compare(first, second, may_differ).differing} == changed
+        assert {difference.setting for difference in compare(first, second, may_differ).differing} == changed
         return
     with pytest.raises(ComparisonError) as caught:
         compare(first, second, may_differ)
@@ -262,7 +262,7 @@ def test_every_setting_that_differs_and_may_not_is_named_with_both_values(
     assert "\n" not in message
     named = re.findall(r"[:;] (\w+) is (\S+) and (\S+?)(?=;|\. )", message)
     old, new = (side.study.settings.to_json() for side in (first, second))
-    assert {name: (one, other) for name, one, other in named} == {
+    assert {name: (of_first, of_second) for name, of_first, of_second in named} == {
         name: tuple("+".join(value) if isinstance(value, list) else str(value) for value in (old[name], new[name]))
         for name in refused
     }
@@ -275,12 +275,14 @@ def test_every_setting_is_tried() -> None:
 
 def test_a_setting_of_an_arm_alone_is_named_with_the_arm() -> None:
     other = study(training={"arms": {**ARMS, "large": {**ARMS["large"], "warmup_epochs": 1}}, "baseline": "small"})
-    (one,) = differing_settings(study(), other)
-    assert (one.name, one.first, one.second) == ("warmup_epochs of arm large", 0, 1)
+    (setting,) = differing_settings(study(), other)
+    assert (setting.name, setting.first, setting.second) == ("warmup_epochs of arm large", 0, 1)
 
 
 def test_what_arms_take_of_the_study_is_named_once() -> None:
-    assert [one.name for one in differing_settings(study(), with_changes(["learning_rate"]))] == ["learning_rate"]
+    assert [setting.name for setting in differing_settings(study(), with_changes(["learning_rate"]))] == [
+        "learning_rate"
+    ]
 
 
 def test_an_arm_that_one_study_lacks_differs_in_nothing() -> None:

@@ -133,9 +133,9 @@ def test_orders_that_repeat_are_counted_with_and_without_set_epoch() -> None:
         {**shared, "set_epoch": False, "same_place": 1.0},
         {**shared, "set_epoch": False, "same_place": None},
     ]
-    told, untold = derived(training_evidence=orders)["training_order"]
-    assert (told["orders"], told["repeated"], told["same_place"]) == (2, 0, pytest.approx(0.2))
-    assert (untold["orders"], untold["repeated"]) == (1, 1)
+    with_it, without_it = derived(training_evidence=orders)["training_order"]
+    assert (with_it["orders"], with_it["repeated"], with_it["same_place"]) == (2, 0, pytest.approx(0.2))
+    assert (without_it["orders"], without_it["repeated"]) == (1, 1)
 
 
 def record(kind: str, host: str = "a", **more: Any) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def test_slower_allreduces_and_faster_compute_expose_no_less(
 ) -> None:
     single_s, bucket_s, buckets = case
     exposed = exposed_s(single_s, bucket_s, buckets)
-    assert exposed_s(single_s, [factor * one for one in bucket_s], buckets) >= exposed - 1e-9
+    assert exposed_s(single_s, [factor * duration_s for duration_s in bucket_s], buckets) >= exposed - 1e-9
     assert exposed_s(single_s / factor, bucket_s, buckets) >= exposed - 1e-9
 
 
@@ -142,7 +142,7 @@ def test_an_infinite_bandwidth_exposes_nothing(case: tuple[float, list[float], B
 def test_draws_are_overlapped_one_by_one(case: tuple[float, list[float], Buckets]) -> None:
     single_s, bucket_s, buckets = case
     scales = np.array([0.5, 1.0, 2.0])
-    drawn = exposed_s(single_s * scales, [one * scales for one in bucket_s], buckets)
+    drawn = exposed_s(single_s * scales, [duration_s * scales for duration_s in bucket_s], buckets)
     assert drawn == pytest.approx(exposed_s(single_s, bucket_s, buckets) * scales, abs=1e-9)
 
 
@@ -226,23 +226,25 @@ def test_a_step_that_does_something_unforeseen_is_off_and_this_is_said() -> None
 def test_no_number_of_the_held_out_gpus_enters_their_prediction() -> None:
     link = exact_link(5e-6, 10)
     step_s, measured = known_study(link), collectives(link, [2, 4, 8])
-    other_steps = {at: derive(lambda one: 7 * one, one) if at[0] == 8 else one for at, one in step_s.items()}
+    other_steps = {
+        place: derive(lambda s: 7 * s, estimate) if place[0] == 8 else estimate for place, estimate in step_s.items()
+    }
     others = [
-        Measured(8, one.message_bytes, derive(lambda s: 0.1 * s, one.seconds)) if one.gpus == 8 else one
-        for one in measured
+        Measured(8, point.message_bytes, derive(lambda s: 0.1 * s, point.seconds)) if point.gpus == 8 else point
+        for point in measured
     ]
     scores = held_out(step_s, measured, NETWORK_BUCKETS)
     again = held_out(other_steps, others, NETWORK_BUCKETS)
-    without = held_out(step_s, [one for one in measured if one.gpus < 8], NETWORK_BUCKETS)
+    without = held_out(step_s, [point for point in measured if point.gpus < 8], NETWORK_BUCKETS)
     for score, changed, missing in zip(scores, again, without, strict=True):
         assert changed.measured_s.value != score.measured_s.value
         for other in (changed, missing):
             assert other.step_s == score.step_s
             assert other.algorithm == score.algorithm
             for part in ("step_s", "compute_s", "overhead_s", "exposed_s", "hidden_s"):
-                one, two = getattr(score.prediction, part), getattr(other.prediction, part)
-                assert one.value == two.value
-                assert (one.draws == two.draws).all()
+                first, second = getattr(score.prediction, part), getattr(other.prediction, part)
+                assert first.value == second.value
+                assert (first.draws == second.draws).all()
 
 
 def test_the_band_holds_the_ring_and_the_tree_that_two_gpus_cannot_tell_apart() -> None:
@@ -258,7 +260,7 @@ def test_batches_that_cannot_be_held_out_are_left_out_and_too_few_collectives_re
     step_s = known_study(link)
     step_s |= {(n, 2048): step_s[n, 512] for n in (1, 8)}  # no GPUs between to take the overhead from
     del step_s[1, 32], step_s[8, 128]
-    assert [one.batch_per_gpu for one in held_out(step_s, collectives(link, [2]), NETWORK_BUCKETS)] == [512]
+    assert [score.batch_per_gpu for score in held_out(step_s, collectives(link, [2]), NETWORK_BUCKETS)] == [512]
     with pytest.raises(DpscaleError, match="two sizes"):
         held_out(step_s, collectives(link, [8]), NETWORK_BUCKETS)
 
@@ -266,17 +268,19 @@ def test_batches_that_cannot_be_held_out_are_left_out_and_too_few_collectives_re
 def test_extrapolation_inside_a_node_and_beyond() -> None:
     link = exact_link(5e-6, 250)
     forecasts = extrapolate(known_study(link, gpus=(2, 4)), collectives(link, [2, 4]), NETWORK_BUCKETS, 8, NETWORK)
-    assert sorted({one.gpus for one in forecasts}) == [*FORECAST_GPUS]
-    for one in forecasts:
-        assert one.nodes == one.gpus / 8
-        assert (one.algorithm in ("ring", "tree")) == (one.gpus == 8)
-        assert one.step_s.low <= one.step_s.value <= one.step_s.high
-        assert one.speedup.low <= one.speedup.value <= one.speedup.high
-        assert one.images_per_s.value == pytest.approx(one.gpus * one.batch_per_gpu / one.step_s.value)
-        assert one.efficiency.value == pytest.approx(one.speedup.value / one.gpus)
-        assert one.efficiency.value < 1
-        assert one.is_scenario == (one.gpus > 8)
-    at_512 = [one for one in forecasts if one.batch_per_gpu == 512]
+    assert sorted({forecast.gpus for forecast in forecasts}) == [*FORECAST_GPUS]
+    for forecast in forecasts:
+        assert forecast.nodes == forecast.gpus / 8
+        assert (forecast.algorithm in ("ring", "tree")) == (forecast.gpus == 8)
+        assert forecast.step_s.low <= forecast.step_s.value <= forecast.step_s.high
+        assert forecast.speedup.low <= forecast.speedup.value <= forecast.speedup.high
+        assert forecast.images_per_s.value == pytest.approx(
+            forecast.gpus * forecast.batch_per_gpu / forecast.step_s.value
+        )
+        assert forecast.efficiency.value == pytest.approx(forecast.speedup.value / forecast.gpus)
+        assert forecast.efficiency.value < 1
+        assert forecast.is_scenario == (forecast.gpus > 8)
+    at_512 = [forecast for forecast in forecasts if forecast.batch_per_gpu == 512]
     assert all(a.efficiency.value >= b.efficiency.value for a, b in pairwise(at_512))
     flat_ring_s = allreduce_s("ring", 1024, sum(NETWORK_BUCKETS.sizes_bytes), NETWORK).value
     assert at_512[-1].step_s.high > flat_ring_s / 2, "the pessimistic bound is in the band"
@@ -286,18 +290,18 @@ def test_no_forecast_is_more_efficient_than_one_gpu() -> None:
     """A step on a few GPUs that is shorter than on one, within noise: carried over it would be 105 % efficient."""
     link = exact_link(5e-6, 250)
     step_s = {(1, 512): around(20e-3, 0.05, 1), (2, 512): around(19e-3, 0.05, 2)}
-    for one in extrapolate(step_s, collectives(link, [2, 4]), NETWORK_BUCKETS, 8, NETWORK):
-        assert one.prediction.step_s.value < 20e-3
-        assert one.efficiency.low < one.efficiency.value == one.efficiency.high == 1
-        assert one.speedup.value == one.speedup.high == one.gpus
-        assert one.step_s.value == pytest.approx(20e-3)
-        assert one.images_per_s.value == pytest.approx(one.gpus * 512 / 20e-3)
+    for forecast in extrapolate(step_s, collectives(link, [2, 4]), NETWORK_BUCKETS, 8, NETWORK):
+        assert forecast.prediction.step_s.value < 20e-3
+        assert forecast.efficiency.low < forecast.efficiency.value == forecast.efficiency.high == 1
+        assert forecast.speedup.value == forecast.speedup.high == forecast.gpus
+        assert forecast.step_s.value == pytest.approx(20e-3)
+        assert forecast.images_per_s.value == pytest.approx(forecast.gpus * 512 / 20e-3)
 
 
 def test_what_was_measured_is_not_forecast() -> None:
     link = exact_link(5e-6, 250)
     forecasts = extrapolate(known_study(link), collectives(link, [2]), NETWORK_BUCKETS, 8, NETWORK, gpus=[4, 8, 16])
-    assert {(one.gpus, one.calibrated_on) for one in forecasts} == {(16, 8)}
+    assert {(forecast.gpus, forecast.calibrated_on) for forecast in forecasts} == {(16, 8)}
 
 
 def test_a_faster_network_forecasts_no_slower_step() -> None:
@@ -311,10 +315,10 @@ def test_a_faster_network_forecasts_no_slower_step() -> None:
 
 def test_a_forecast_without_any_interval_has_none() -> None:
     link = exact_link(5e-6, 250)
-    step_s = {at: Estimate(one.value, None) for at, one in known_study(link, gpus=(2,)).items()}
-    one = extrapolate(step_s, collectives(link, [2]), NETWORK_BUCKETS, 4, NETWORK, gpus=[16])[0]
-    assert one.step_s.value > 0
-    assert np.isnan([one.step_s.low, one.step_s.high, one.speedup.low]).all()
+    step_s = {place: Estimate(estimate.value, None) for place, estimate in known_study(link, gpus=(2,)).items()}
+    forecast = extrapolate(step_s, collectives(link, [2]), NETWORK_BUCKETS, 4, NETWORK, gpus=[16])[0]
+    assert forecast.step_s.value > 0
+    assert np.isnan([forecast.step_s.low, forecast.step_s.high, forecast.speedup.low]).all()
 
 
 def watched(backward_s: dict[int, float], spread: float = 0.0, busy: float = 1.0) -> dict[int, Backward]:
@@ -411,7 +415,7 @@ def test_without_a_profiler_the_flat_part_of_the_step_is_the_hosts() -> None:
     times = {32: 5.564e-3, 128: 7.357e-3, 512: 23.335e-3, 2048: 87.73e-3, 8192: 344.2e-3}
     step_s = {(1, batch): Estimate(seconds, None) for batch, seconds in times.items()}
     found = inferred_backwards({**step_s, (2, 32): Estimate(1.0, None)}, 0.7)
-    assert [batch for batch, one in found.items() if one.host_decides] == [32, 128]
+    assert [batch for batch, backward in found.items() if backward.host_decides] == [32, 128]
     assert found[512].seconds.value == pytest.approx(0.7 * 23.335e-3)
     assert found[32].busy_share == pytest.approx(32 * 344.2e-3 / 8192 / 5.564e-3)
     assert found[8192].busy_share == 1

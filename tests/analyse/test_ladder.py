@@ -50,8 +50,8 @@ def ladder(*records: dict[str, Any], headline_step_s: float | None = None) -> li
 @pytest.mark.parametrize("strategy", RUNGS)
 def test_differences_add_up_to_the_whole_step_less_the_one_alone(strategy: str) -> None:
     records = [record(strategy, run, factor) for run, factor in ((1, 1.0), (2, 1.13), (3, 0.97))]
-    for one in records:  # medians of rungs come from different rounds
-        for number, blocks in enumerate(one["steps"]["variants"].values()):
+    for run_record in records:  # medians of rungs come from different rounds
+        for number, blocks in enumerate(run_record["steps"]["variants"].values()):
             blocks["step_s"] = [seconds * (1 + 0.01 * ((number + place) % 3)) for place, seconds in
                                 enumerate(blocks["step_s"])]  # fmt: skip
     rows = ladder(*records, headline_step_s=0.2)
@@ -103,9 +103,9 @@ def test_records_without_a_whole_ladder_have_none() -> None:
     too_large = {**record(), "steps": None, "status": "oom"}
     whole_step_alone = record()
     whole_step_alone["steps"]["variants"] = {"training": whole_step_alone["steps"]["variants"]["training"]}
-    for one in (version_1(), version_1("dp"), too_large, whole_step_alone):
-        assert rungs_of(one) == ()
-        assert ladder(one) == []
+    for incomplete in (version_1(), version_1("dp"), too_large, whole_step_alone):
+        assert rungs_of(incomplete) == ()
+        assert ladder(incomplete) == []
     assert len(ladder(too_large, record())) == len(RUNGS["ddp"])
 
 
@@ -172,7 +172,7 @@ def test_timings_that_were_not_held_do_not_count_beside_those_that_were() -> Non
     found = collectives()
     for result in found["collectives"]:
         result["seconds"], result["held"], result["hold_s"] = [1.0, 2.0, 3.0], [False, True, True], [1e-3] * 3
-    assert {one.value for one in links_of([found], "").collectives.values()} == {2.5}
+    assert {estimate.value for estimate in links_of([found], "").collectives.values()} == {2.5}
     for result in found["collectives"]:
         result["held"] = [False, False, False]
-    assert {one.value for one in links_of([found], "").collectives.values()} == {2.0}
+    assert {estimate.value for estimate in links_of([found], "").collectives.values()} == {2.0}

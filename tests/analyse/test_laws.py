@@ -59,7 +59,7 @@ def test_contention_and_coherency_are_recovered(gpus: set[int], contention: floa
 def test_every_draw_is_fitted_alone_and_a_shared_baseline_stays_shared() -> None:
     """Speedups that are exactly linear but for their baseline's noise give an interval and no contradiction."""
     baseline = around(1.0, 0.02)
-    speedups = {n: derive(lambda one, n=n: one * (n - 0.05 * (n - 1)), baseline) for n in N_THEN_FOUR}
+    speedups = {n: derive(lambda seconds, n=n: seconds * (n - 0.05 * (n - 1)), baseline) for n in N_THEN_FOUR}
     fit = fits(speedups)["Gustafson"]
     serial = fit.parameters["serial_fraction"]
     low, high = serial.interval
@@ -82,7 +82,9 @@ def test_without_intervals_there_is_none_and_nothing_is_contradicted() -> None:
 @given(st.floats(0.2, 2), st.floats(0.2, 4))
 def test_two_parameters_fit_any_two_points_and_this_is_said(two: float, four: float) -> None:
     fit = fits({2: Estimate(two, None), 4: Estimate(four, None)})["USL"]
-    predicted = [BY_NAME["USL"].speedup(n, *(one.value for one in fit.parameters.values())) for n in N_THEN_FOUR]
+    predicted = [
+        BY_NAME["USL"].speedup(n, *(parameter.value for parameter in fit.parameters.values())) for n in N_THEN_FOUR
+    ]
     assert predicted == pytest.approx([two, four])
     assert (fit.points, fit.degrees_of_freedom, fit.worst_relative_error) == (2, 0, None)
     assert "USL: 2 parameters from 2 points (N = 2, 4) fit any data exactly" in fit.statement

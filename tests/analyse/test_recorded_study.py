@@ -94,11 +94,11 @@ def test_communication_is_resolved_where_each_server_is_its_own_baseline(
     tables: dict[str, pd.DataFrame], batch: int, milliseconds: list[float]
 ) -> None:
     """ddp on 2 GPUs, E1 of an epoch: servers differ by 1.3 % of 2 s, and every one of them says the same."""
-    at = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": batch, "scope": "compute"}
+    place = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": batch, "scope": "compute"}
 
     def of_ddp(name: str) -> pd.DataFrame:
         table = tables[name]
-        return table[(table[list(at)] == pd.Series(at)).all(axis=1)]
+        return table[(table[list(place)] == pd.Series(place)).all(axis=1)]
 
     blocks = of_ddp("blocks")
     blocks = blocks[blocks["scaling"] == "weak"]

@@ -62,13 +62,15 @@ def measured(
 ) -> dict[str, pd.DataFrame]:
     study = Study(values)
     for cell in timing_cells(study):
-        at = (cell.configuration.strategy, cell.configuration.gpus, cell.configuration.batch_per_gpu)
-        if at in skip:
+        place = (cell.configuration.strategy, cell.configuration.gpus, cell.configuration.batch_per_gpu)
+        if place in skip:
             continue
-        first = EPOCH_S[at] * (1 + 0.02 * (cell.run - 1))
-        epochs = None if at in oom else [first, 1.01 * first]
+        first = EPOCH_S[place] * (1 + 0.02 * (cell.run - 1))
+        epochs = None if place in oom else [first, 1.01 * first]
         write(
-            tmp_path, cell, {**timing_record(cell, study.settings, epochs), **(changes or {}).get((*at, cell.run), {})}
+            tmp_path,
+            cell,
+            {**timing_record(cell, study.settings, epochs), **(changes or {}).get((*place, cell.run), {})},
         )
     return build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
 
@@ -149,9 +151,9 @@ def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path: 
     """Two GPUs take half as long as one: once a little more, once a little less."""
     study = Study(THREE_RUNS)
     for cell in timing_cells(study):
-        at = cell.configuration
-        off_s = 0.0 if at.strategy == "single" else (-0.01, 0.0, 0.02)[cell.run - 1]
-        write(tmp_path, cell, timing_record(cell, study.settings, [4.0 / at.gpus + off_s]))
+        configuration = cell.configuration
+        off_s = 0.0 if configuration.strategy == "single" else (-0.01, 0.0, 0.02)[cell.run - 1]
+        write(tmp_path, cell, timing_record(cell, study.settings, [4.0 / configuration.gpus + off_s]))
     bandwidth = row(build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["bandwidth"], *DDP)
     assert bandwidth["status"] == "not resolvable"
     assert "not above zero" in bandwidth["reason"]
@@ -164,9 +166,9 @@ def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path: 
 def test_a_communication_time_below_zero_bounds_no_bandwidth(tmp_path: Path) -> None:
     study = Study(THREE_RUNS)
     for cell in timing_cells(study):
-        at = cell.configuration
-        off_s = 0.0 if at.strategy == "single" else -0.1 - 0.001 * cell.run
-        write(tmp_path, cell, timing_record(cell, study.settings, [4.0 / at.gpus + off_s]))
+        configuration = cell.configuration
+        off_s = 0.0 if configuration.strategy == "single" else -0.1 - 0.001 * cell.run
+        write(tmp_path, cell, timing_record(cell, study.settings, [4.0 / configuration.gpus + off_s]))
     bandwidth = row(build_tables(study, collect(tmp_path, expected_cells(study), study.settings))["bandwidth"], *DDP)
     assert "is below zero" in bandwidth["reason"]
     assert pd.isna(bandwidth["bandwidth_gb_s_at_least"])
@@ -307,15 +309,15 @@ def test_cells_that_failed_are_told_from_those_never_tried(tmp_path: Path) -> No
 def test_a_configuration_of_which_one_run_failed_keeps_the_other(tmp_path: Path) -> None:
     study = Study(VALUES)
     measured(tmp_path)
-    at = next(cell for cell in plan(study).timing if cell.configuration.strategy == "ddp" and cell.run == 2)
-    (tmp_path / at.path).unlink()
-    log = (tmp_path / "logs" / at.path).with_suffix(".log")
+    failed = next(cell for cell in plan(study).timing if cell.configuration.strategy == "ddp" and cell.run == 2)
+    (tmp_path / failed.path).unlink()
+    log = (tmp_path / "logs" / failed.path).with_suffix(".log")
     log.parent.mkdir(parents=True)
     log.write_text("Error: stopped by SIGTERM\n")
     tables = build_tables(study, collect(tmp_path, expected_cells(study), study.settings))
-    found = row(tables["times"], "ddp", 2, at.configuration.batch_per_gpu)
+    found = row(tables["times"], "ddp", 2, failed.configuration.batch_per_gpu)
     assert (found["status"], found["runs"], found["reason"]) == ("ok", 1, "run 2 failed")
-    assert list(tables["missing"]["path"]) == [at.path]
+    assert list(tables["missing"]["path"]) == [failed.path]
 
 
 def test_a_complete_study_misses_nothing(tmp_path: Path) -> None:

@@ -38,9 +38,9 @@ def study(**changes: Any) -> Study:
     return Study({"study": "s", "gpus_available": 4, "training": training})
 
 
-def records(one: Study) -> dict[TrainingCell, dict[str, Any]]:
+def records(wanted: Study) -> dict[TrainingCell, dict[str, Any]]:
     found = {}
-    for cell in plan(one).training:
+    for cell in plan(wanted).training:
         if cell.arm == "wild":
             found[cell] = training_record(cell, [0.3] if cell.seed < 3 else [0.2, 0.25], diverged=cell.seed < 3)
         else:
@@ -106,12 +106,12 @@ def test_arms_of_one_place_are_compared_seed_by_seed(tables: dict[str, pd.DataFr
 def with_seeds(**seeds: int) -> dict[str, Any]:
     """What `large` and `warm` come to with these numbers of seeds: pairs differ by 0.1, and little around that."""
     arms = {name: {**ARMS[name], "seeds": number} for name, number in seeds.items()}
-    one = Study({"study": "s", "training": {"arms": arms}})
+    wanted = Study({"study": "s", "training": {"arms": arms}})
     found = {}
-    for cell in plan(one).training:
+    for cell in plan(wanted).training:
         last = 0.4 + 0.05 * (cell.seed % 4) + (cell.arm == "warm") * (0.1 + 0.001 * (cell.seed % 3))
         found[cell] = training_record(cell, [last])
-    (row,) = [row for row in build_tables(one, collected(found))["training_summary"].to_dict("records")
+    (row,) = [row for row in build_tables(wanted, collected(found))["training_summary"].to_dict("records")
               if row["arm"] == "warm"]  # fmt: skip
     return {str(key): value for key, value in row.items()}
 
@@ -159,10 +159,10 @@ def test_a_share_of_a_loss_that_may_be_none_is_not_resolvable() -> None:
 
 def test_a_remedy_of_the_baselines_own_place_recovers_nothing_that_a_batch_lost() -> None:
     arms = {"small": ARMS["small"], "tuned": {**ARMS["small"], "optimiser": "nesterov"}}
-    one = Study({"study": "s", "training": {"arms": arms, "baseline": "small"}})
+    wanted = Study({"study": "s", "training": {"arms": arms, "baseline": "small"}})
     found = {cell: training_record(cell, [0.7 + 0.01 * cell.seed + 0.05 * (cell.arm == "tuned")])
-             for cell in plan(one).training}  # fmt: skip
-    row = arm(build_tables(one, collected(found)), "tuned")
+             for cell in plan(wanted).training}  # fmt: skip
+    row = arm(build_tables(wanted, collected(found)), "tuned")
     assert (row["without_remedies"], row["gain_pairs"], row["difference_pairs"]) == ("small", 3, 3)
     assert row["test_accuracy_gain"] == pytest.approx(row["test_accuracy_difference"])
     assert pd.isna(row["recovered"]) and pd.isna(row["recovered_status"])
@@ -170,9 +170,9 @@ def test_a_remedy_of_the_baselines_own_place_recovers_nothing_that_a_batch_lost(
 
 def test_a_search_is_said_and_changes_no_number_nor_any_record() -> None:
     tuned = {**ARMS["warm"], "tuned": {"trials": 80, "chosen_on": "test"}}
-    said = study(arms={**ARMS, "warm": tuned})
-    before, after = (build_tables(one, collected(records(one))) for one in (study(), said))
-    assert said.arms == study().arms
+    searched = study(arms={**ARMS, "warm": tuned})
+    before, after = (build_tables(wanted, collected(records(wanted))) for wanted in (study(), searched))
+    assert searched.arms == study().arms
     row = arm(after, "warm")
     assert (row["tuned_trials"], row["tuned_on"]) == (80, "test accuracy")
     assert row["remedies"] == arm(before, "warm")["remedies"]
@@ -203,12 +203,12 @@ def test_an_arm_that_diverged_has_no_mean_over_the_seeds_that_were_lucky(tables:
 def test_arms_that_were_not_trained_say_why(tables: dict[str, pd.DataFrame]) -> None:
     row = arm(tables, "untried")
     assert (row["status"], row["reason"], row["seeds"]) == ("not run", "needs 8 GPUs, 4 here", 0)
-    one = study()
-    none = build_tables(one, Collected({}, {}, {}))
+    wanted = study()
+    none = build_tables(wanted, Collected({}, {}, {}))
     assert set(none["training_summary"]["status"]) == {"missing", "not run"}
     assert len(none["missing"][none["missing"]["kind"] == "training"]) == 15
-    partly = {cell: record for cell, record in records(one).items() if (cell.arm, cell.seed) != ("large", 2)}
-    row = arm(build_tables(one, collected(partly)), "large")
+    partly = {cell: record for cell, record in records(wanted).items() if (cell.arm, cell.seed) != ("large", 2)}
+    row = arm(build_tables(wanted, collected(partly)), "large")
     assert (row["status"], row["reason"], row["seeds"]) == ("ok", "seed 2 missing", 2)
 
 
@@ -243,12 +243,12 @@ def version_1(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_records_of_version_1_are_shown_and_never_compared_with_newer_ones(tmp_path: Path) -> None:
-    one = study()
-    for cell, record in records(one).items():
+    wanted = study()
+    for cell, record in records(wanted).items():
         write_record("training", tmp_path / cell.path, version_1(record) if cell.arm != "warm" else record)
-    collected = collect(tmp_path, plan(one).all_cells, one.settings)
+    collected = collect(tmp_path, plan(wanted).all_cells, wanted.settings)
     assert not collected.rejected
-    tables = build_tables(one, collected)
+    tables = build_tables(wanted, collected)
     versions = tables["environments"].set_index("measurement_versions")["older_measurements"]
     assert versions.fillna("").to_dict() == {"training 1": "training 1", "training 2": ""}
     assert arm(tables, "large")["test_accuracy_difference"] == pytest.approx(-0.21), "of one version"
@@ -259,12 +259,12 @@ def test_records_of_version_1_are_shown_and_never_compared_with_newer_ones(tmp_p
 
 
 def test_records_that_the_schema_allows_are_found_again(tmp_path: Path) -> None:
-    one = study()
-    found = records(one)
+    wanted = study()
+    found = records(wanted)
     for cell, record in found.items():
         write_record("training", tmp_path / cell.path, record)
-    collected = collect(tmp_path, plan(one).all_cells, one.settings)
+    collected = collect(tmp_path, plan(wanted).all_cells, wanted.settings)
     assert collected.records == found
-    rows = build_tables(one, collected)["records"]
+    rows = build_tables(wanted, collected)["records"]
     assert set(rows["kind"]) == {"training"}
     assert set(rows[rows["arm"] == "large"]["gpus"]) == {4}

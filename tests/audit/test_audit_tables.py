@@ -23,9 +23,9 @@ def tables(root: Path) -> dict[str, pd.DataFrame]:
     return build_tables(Study({"study": "s"}), Collected({}, {}, {}), records)
 
 
-def row(table: pd.DataFrame, **at: Any) -> pd.Series:
+def row(table: pd.DataFrame, **where: Any) -> pd.Series:
     found = table
-    for name, value in at.items():
+    for name, value in where.items():
         found = found[found[name] == value]
     assert len(found) == 1
     return found.iloc[0]
@@ -55,14 +55,14 @@ def test_a_cell_of_strong_scaling_has_a_global_batch_and_every_other_one_a_batch
     assert is_strong.any()
     assert (table["global_batch"].notna() == is_strong).all()
     assert (table["batch_per_gpu"].isna() == is_strong).all()
-    at = {"study": "study-c", "global_batch": 32, "gpus": 4}
-    assert row(table, quantity="strong_scaling_epoch_s", **at)["published"] == "241.768"
-    assert row(table, quantity="speedup_strong", **at)["corrected"] == pytest.approx(271.984 / 241.768)
+    place = {"study": "study-c", "global_batch": 32, "gpus": 4}
+    assert row(table, quantity="strong_scaling_epoch_s", **place)["published"] == "241.768"
+    assert row(table, quantity="speedup_strong", **place)["corrected"] == pytest.approx(271.984 / 241.768)
 
 
 def test_the_second_definition_of_speedup_has_the_same_correction(tables: dict[str, pd.DataFrame]) -> None:
-    at = {"study": "study-b", "batch_per_gpu": 32, "gpus": 4}
-    both = [row(tables["audit"], quantity=name, **at)["corrected"] for name in ("speedup", "speedup_alternative")]
+    place = {"study": "study-b", "batch_per_gpu": 32, "gpus": 4}
+    both = [row(tables["audit"], quantity=name, **place)["corrected"] for name in ("speedup", "speedup_alternative")]
     assert both[0] == both[1] == pytest.approx(38 / 121)
 
 
@@ -80,8 +80,8 @@ def test_every_quantity_has_its_finding_and_its_numbers(tables: dict[str, pd.Dat
 
 def test_every_warning_stands_in_its_cell(tables: dict[str, pd.DataFrame]) -> None:
     for warning in tables["audit_warnings"].itertuples():
-        at = {name: getattr(warning, name) for name in ("study", *audits.KEYS) if pd.notna(getattr(warning, name))}
-        assert warning.check in row(tables["audit"], **at)["warnings"]
+        place = {name: getattr(warning, name) for name in ("study", *audits.KEYS) if pd.notna(getattr(warning, name))}
+        assert warning.check in row(tables["audit"], **place)["warnings"]
 
 
 def test_columns_are_declared() -> None:

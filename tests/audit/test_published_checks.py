@@ -77,7 +77,7 @@ def test_a_large_global_batch_has_a_strong_speedup() -> None:
     """One GPU at 30,000 images a step has full steps; two GPUs share those 30,000."""
     strong = {StrongPlace(30_000, 2): Decimal("5.0")}
     study = published({(30_000, 1): "9.0"}, {"speedup": {(30_000, 1): "1.0"}}, strong_scaling_epoch_s=strong)
-    (figure,) = [one for one in corrected.corrected(study, corrected.TABLE) if one.quantity == "speedup_strong"]
+    (figure,) = [cell for cell in corrected.corrected(study, corrected.TABLE) if cell.quantity == "speedup_strong"]
     assert figure.place._asdict() == {"global_batch": 30_000, "gpus": 2}
     assert figure.value and figure.value.value == pytest.approx(9 / 5)
 
@@ -89,12 +89,12 @@ def test_links_only_get_faster() -> None:
 
 def test_a_communication_time_around_zero_gives_no_bandwidth() -> None:
     study = published({(32, 1): "40.0", (32, 2): "20.0"}, {"speedup": {(32, 2): "2.0"}})
-    (figure,) = [one for one in corrected.corrected(study, corrected.TABLE) if one.quantity == "bandwidth"]
+    (figure,) = [cell for cell in corrected.corrected(study, corrected.TABLE) if cell.quantity == "bandwidth"]
     assert figure.value is None
     assert figure.reason.startswith("not resolvable: a communication time of -0.075 to 0.075 s")
 
 
 def test_a_missing_one_gpu_time_leaves_no_speedup_and_borrows_no_other() -> None:
     study = published({(32, 2): "25.00"}, {"speedup": {(32, 2): "1.60"}}, batch_sweep_s={32: "40.00"})
-    (figure,) = [one for one in corrected.corrected(study, corrected.TABLE) if one.quantity == "speedup"]
+    (figure,) = [cell for cell in corrected.corrected(study, corrected.TABLE) if cell.quantity == "speedup"]
     assert (figure.value, figure.reason) == (None, "T(1,b) was not printed")

@@ -111,9 +111,9 @@ def test_a_communication_time_may_be_negative(tmp_path: Path) -> None:
 
 
 def test_two_files_of_one_study_are_refused(tmp_path: Path) -> None:
-    one, other = (written(tmp_path / f"{name}.yaml") for name in ("one", "other"))
+    first, second = (written(tmp_path / f"{name}.yaml") for name in ("one", "other"))
     with pytest.raises(PublishedError, match=r"other\.yaml: id: made-up"):
-        read_all([one, other])
+        read_all([first, second])
 
 
 def test_a_file_in_another_encoding(tmp_path: Path) -> None:

@@ -25,18 +25,20 @@ EXAMPLES = {"speedup": 100, "compute_s": 100, "communication_s": 100, "bandwidth
 def times(draw: st.DrawFn, digits: int = 5, totals: bool = True) -> Published:
     """A study with every column that a convention may want, unrelated to each other, in `digits` significant digits."""
     seconds = st.floats(10, 300)
-    one = {batch: draw(seconds) for batch in BATCHES}
+    one_gpu_s = {batch: draw(seconds) for batch in BATCHES}
     columns = {
         name: {place: significant(draw(st.floats(low, high)), digits) for place in PLACES}
         for name, low, high in (("speedup", 0.3, 4), ("compute_s", 400, 900), ("communication_s", 1, 50))
     }
-    epoch_s = {(batch, 1): significant(time, digits) for batch, time in one.items()}
+    epoch_s = {(batch, 1): significant(time, digits) for batch, time in one_gpu_s.items()}
     if totals:  # above half of the one-GPU time: a communication time above zero
         epoch_s |= {
-            (place.batch_per_gpu, place.gpus): significant(one[place.batch_per_gpu] * draw(st.floats(1.1, 3)), digits)
+            (place.batch_per_gpu, place.gpus): significant(
+                one_gpu_s[place.batch_per_gpu] * draw(st.floats(1.1, 3)), digits
+            )
             for place in PLACES
         }
-    sweep = {batch: significant(time * draw(st.floats(0.6, 0.95)), digits) for batch, time in one.items()}
+    sweep = {batch: significant(time * draw(st.floats(0.6, 0.95)), digits) for batch, time in one_gpu_s.items()}
     return published(epoch_s, columns, sweep, parameters_quoted=draw(st.none() | st.integers(10**6, 10**8)))
 
 
@@ -44,8 +46,8 @@ def derived(
     data: st.DataObject, study: Published, quantity: str, digits: int | None = None
 ) -> tuple[Published, Convention]:
     """The study with one quantity derived by some convention from times as they were before rounding, and printed."""
-    usable = [one for one in conventions(quantity, study) if _worked_out(one, study)]
-    convention = data.draw(st.sampled_from(usable))
+    usable = st.sampled_from(conventions(quantity, study)).filter(lambda candidate: _worked_out(candidate, study))
+    convention = data.draw(usable)
     table = {}
     for place, value in _worked_out(convention, study).items():
         before_rounding = value.low + data.draw(st.floats(0, 1)) * (value.high - value.low)
@@ -90,7 +92,7 @@ def test_a_convention_is_found_again_from_what_it_gave(quantity: str, totals: bo
         assert found.verdict in FOUND
         assert found.best and not found.exceptions
         fitting = [found.best.convention, *(rival.convention for rival in found.rivals)]
-        assert convention.choices in [one.choices for one in fitting]
+        assert convention.choices in [candidate.choices for candidate in fitting]
         assert sentence(found, study.quantities[quantity])
 
     found_again()
@@ -127,16 +129,18 @@ def test_an_altered_cell_is_named(quantity: str) -> None:
 @pytest.mark.parametrize("quantity", QUANTITIES)
 def test_no_two_conventions_of_the_space_are_the_same(quantity: str, totals: bool) -> None:
     """Equal formulas would be one convention counted twice: in the declared space there are none."""
-    one = {32: 271.984, 128: 229.739, 512: 211.854, 2048: 203.731}
-    epoch_s = {(batch, 1): str(time) for batch, time in one.items()}
+    one_gpu_s = {32: 271.984, 128: 229.739, 512: 211.854, 2048: 203.731}
+    epoch_s = {(batch, 1): str(time) for batch, time in one_gpu_s.items()}
     if totals:
-        epoch_s |= {place: f"{one[place.batch_per_gpu] / place.gpus + 7 + place.gpus / 3:.3f}" for place in PLACES}
+        epoch_s |= {
+            place: f"{one_gpu_s[place.batch_per_gpu] / place.gpus + 7 + place.gpus / 3:.3f}" for place in PLACES
+        }
     columns = {
         "speedup": {place: f"{0.71 * place.gpus + place.batch_per_gpu / 9e3:.4f}" for place in PLACES},
         "compute_s": {place: f"{399 / place.gpus + 1.7 * place.gpus:.3f}" for place in PLACES},
         "communication_s": {place: f"{13 / place.gpus + 2.3:.3f}" for place in PLACES},
     }
-    sweep = {batch: f"{time * 0.993 - 1:.3f}" for batch, time in one.items()}
+    sweep = {batch: f"{time * 0.993 - 1:.3f}" for batch, time in one_gpu_s.items()}
     study = published(epoch_s, columns, sweep, parameters_quoted=11_689_512)
     values = []
     for convention in conventions(quantity, study):
@@ -170,10 +174,12 @@ def test_a_fit_on_one_rough_cell_is_not_sold_as_found() -> None:
 def test_a_constant_that_all_cells_share_is_known_no_better_than_they_are() -> None:
     """Six rough cells settle the form; that one of many constants fits them is said beside it."""
     places = {Place(batch, gpus): 20.0 + batch / 64 + gpus for batch in (32, 128, 512) for gpus in GPUS}
-    epoch_s = {(batch, 1): "30.000" for batch in (32, 128, 512)} | {at: f"{time:.3f}" for at, time in places.items()}
+    epoch_s = {(batch, 1): "30.000" for batch in (32, 128, 512)} | {
+        place: f"{time:.3f}" for place, time in places.items()
+    }
     bandwidth = {
-        at: f"{2 * (at.gpus - 1) / at.gpus * 11_689_512 * 4 / (time - 30 / at.gpus) / 2**30:.1e}"
-        for at, time in places.items()
+        place: f"{2 * (place.gpus - 1) / place.gpus * 11_689_512 * 4 / (time - 30 / place.gpus) / 2**30:.1e}"
+        for place, time in places.items()
     }
     found = search(published(epoch_s, {"bandwidth": bandwidth}), "bandwidth")
     assert found.verdict == "reproduced" and found.chance < 1e-4
@@ -182,7 +188,7 @@ def test_a_constant_that_all_cells_share_is_known_no_better_than_they_are() -> N
     assert found.scale.low <= 1 <= found.scale.high < 1.05
     assert found.scale.chance > CHANCE_LIMIT
     assert "the constant factor that all cells share" in sentence(
-        found, {at: Decimal(x) for at, x in bandwidth.items()}
+        found, {place: Decimal(x) for place, x in bandwidth.items()}
     )
 
 

@@ -18,17 +18,21 @@ def audits(root: Path) -> dict[str, Any]:
 
 
 def quantity(record: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(one for one in record["quantities"] if one["quantity"] == name)
+    return next(entry for entry in record["quantities"] if entry["quantity"] == name)
 
 
 def corrected(record: dict[str, Any], name: str, batch: int, gpus: int) -> dict[str, Any]:
     key = {"quantity": name, "batch_per_gpu": batch, "gpus": gpus}
-    return next(one for one in record["corrected"] if key.items() <= one.items())
+    return next(entry for entry in record["corrected"] if key.items() <= entry.items())
 
 
 def details(record: dict[str, Any], check: str) -> dict[tuple[int, int], str]:
     """What a check found, by batch and GPUs."""
-    return {(one["batch_per_gpu"], one["gpus"]): one["detail"] for one in record["warnings"] if one["check"] == check}
+    return {
+        (warning["batch_per_gpu"], warning["gpus"]): warning["detail"]
+        for warning in record["warnings"]
+        if warning["check"] == check
+    }
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -165,7 +169,9 @@ def test_totals_rebuilt_from_the_speedups_of_study_d(audits: dict[str, Any]) -> 
 
 
 def test_study_b_agrees_with_itself_in_its_sums(audits: dict[str, Any]) -> None:
-    assert not [one for one in audits["study-b"]["warnings"] if "compute plus communication" in one["check"]]
+    assert not [
+        warning for warning in audits["study-b"]["warnings"] if "compute plus communication" in warning["check"]
+    ]
 
 
 def test_what_cannot_be_recomputed_is_said(audits: dict[str, Any]) -> None:
@@ -176,14 +182,14 @@ def test_what_cannot_be_recomputed_is_said(audits: dict[str, Any]) -> None:
     }  # fmt: skip
     assert corrected(record, "bandwidth", 32, 2)["reason"] == "the number of parameters trained is not given"
     assert corrected(record, "compute_s", 32, 2)["corrected"]["value"] == pytest.approx(15.89 / 2)
-    assert ["training", "not recomputable"] in [[one["quantity"], one["verdict"]] for one in record["remarks"]]
+    assert ["training", "not recomputable"] in [[remark["quantity"], remark["verdict"]] for remark in record["remarks"]]
 
 
 def test_strong_speedup_of_study_c_is_of_a_global_batch(audits: dict[str, Any]) -> None:
-    figures = [one for one in audits["study-c"]["corrected"] if one["quantity"] == "speedup_strong"]
-    assert [(one["global_batch"], one["gpus"]) for one in figures] == [(32, 2), (32, 4)]
-    assert [one["corrected"]["value"] for one in figures] == pytest.approx([271.984 / 274.355, 271.984 / 241.768])
-    assert not any("batch_per_gpu" in one for one in figures)
+    figures = [figure for figure in audits["study-c"]["corrected"] if figure["quantity"] == "speedup_strong"]
+    assert [(figure["global_batch"], figure["gpus"]) for figure in figures] == [(32, 2), (32, 4)]
+    assert [figure["corrected"]["value"] for figure in figures] == pytest.approx([271.984 / 274.355, 271.984 / 241.768])
+    assert not any("batch_per_gpu" in figure for figure in figures)
 
 
 def test_what_was_tried_and_not_measured_is_said(audits: dict[str, Any]) -> None:

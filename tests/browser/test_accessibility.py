@@ -12,7 +12,8 @@ from playwright.sync_api import Browser, Page
 from offline import Scheme
 
 # Not what passes: that is ten times as long. Contrast takes axe most of its time. A dark scheme changes colours and
-# nothing else, and the width of the window changes none (see the test of that).
+# nothing else, and the width of the window changes none (see the test of that). What has the same colours in both
+# schemes, its own and those that it stands on, has the same contrast: in the dark one element of each look is enough.
 ONLY_VIOLATIONS = {"resultTypes": ["violations"], "selectors": False}
 OPTIONS: dict[tuple[Scheme, int], dict[str, Any]] = {
     ("light", 1200): ONLY_VIOLATIONS,
@@ -25,6 +26,32 @@ LOOKS = """() => [...document.querySelectorAll('body, body *')].map(element => {
   return [element.checkVisibility(), style.color, style.backgroundColor, style.backgroundImage, style.fill,
     style.opacity, style.filter, style.mixBlendMode, style.textShadow, style.fontSize, style.fontWeight].join(' ');
 })"""
+# A rule of the page's own style, as its policy lets no other one in.
+ADD_FAINT = """() => {
+  [...document.querySelectorAll('td')].find(cell => /^[a-z]+$/.test(cell.innerHTML)).id = 'faint';
+  document.styleSheets[0].insertRule('@media (prefers-color-scheme: dark) { #faint { color: #222; } }');
+}"""
+TAKE_FAINT_AWAY = """() => {
+  document.getElementById('faint').removeAttribute('id');
+  document.styleSheets[0].deleteRule(0);
+}"""
+# Given the looks of all elements: marks one with text of its own for each look that it and all around it have together.
+# Returns how many it marked, and of how many.
+MARK_LOOKS = """looks => {
+  const together = new Map(), numbers = new Map(), marked = new Set();
+  let texts = 0;
+  document.querySelectorAll('[data-look]').forEach(element => delete element.dataset.look);
+  [...document.querySelectorAll('body, body *')].forEach((element, place) => {
+    const look = looks[place] + ' in ' + together.get(element.parentElement);
+    if (!numbers.has(look)) numbers.set(look, numbers.size);
+    together.set(element, numbers.get(look));
+    if (![...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim())) return;
+    texts += 1;
+    if (!marked.has(look)) element.dataset.look = '';
+    marked.add(look);
+  });
+  return [marked.size, texts];
+}"""
 OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 # What must be reached with the Tab key, marked so that it can be told.
 MARK_STOPS = """() => {
@@ -78,9 +105,31 @@ def resize(page: Page, width: int, scheme: Scheme) -> None:
 
 @pytest.mark.parametrize(("scheme", "window"), OPTIONS)
 def test_axe_finds_nothing(resized: Page, scheme: Scheme, window: int) -> None:
+    if scheme == "dark":
+        mark_one_of_each_look(resized, window)
     resize(resized, window, scheme)
-    found = Axe().run(resized, options=OPTIONS[scheme, window]).response["violations"]
+    where = {"include": [["[data-look]"]]} if scheme == "dark" else None
+    found = Axe().run(resized, context=where, options=OPTIONS[scheme, window]).response["violations"]
     assert [(rule["id"], rule["help"], [node["html"] for node in rule["nodes"]][:5]) for rule in found] == []
+
+
+def mark_one_of_each_look(page: Page, window: int) -> None:
+    looks = []
+    for scheme in ("light", "dark"):
+        resize(page, window, scheme)
+        looks.append(page.evaluate(LOOKS))
+    marked, texts = page.evaluate(MARK_LOOKS, [" ".join(of_both) for of_both in zip(*looks, strict=True)])
+    assert 10 < marked < texts / 5
+
+
+def test_a_colour_that_is_too_faint_in_the_dark_is_found(resized: Page) -> None:
+    """In one element of thousands, and in light it is well."""
+    resized.evaluate(ADD_FAINT)
+    mark_one_of_each_look(resized, 1200)
+    options = OPTIONS["dark", 1200]
+    (found,) = Axe().run(resized, context={"include": [["[data-look]"]]}, options=options).response["violations"]
+    assert ['id="faint"' in node["html"] for node in found["nodes"]] == [True]
+    resized.evaluate(TAKE_FAINT_AWAY)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

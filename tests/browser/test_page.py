@@ -34,6 +34,13 @@ def test_page_asks_for_nothing_and_fits(
         assert page.locator("svg[role=img]").count() == 22
 
 
+def test_what_is_too_wide_is_found(browser: Browser) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.set_content("<p>narrow</p><p style='width: 500px'>wide</p><p hidden style='width: 500px'>hidden</p>")
+    assert wider_than(page, 390, "p") == ['<p style="width: 500px">wide</p>']
+    page.close()
+
+
 @pytest.fixture
 def page(browser: Browser, page_file: Path, width: int) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark")
@@ -92,8 +99,8 @@ def test_csv_can_be_downloaded(page: Page) -> None:
 
 
 def test_a_study_that_measured_nothing_fits(browser: Browser, tmp_path: Path, width: int) -> None:
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
-    data = tables(times=[absent_row("missing", "x" * 300, **at)], records=[record_row(**at)])
+    configuration: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
+    data = tables(times=[absent_row("missing", "x" * 300, **configuration)], records=[record_row(**configuration)])
     file = tmp_path / "nothing.html"
     file.write_text(render(study(), data))
     page = browser.new_page(viewport={"width": width, "height": 900})

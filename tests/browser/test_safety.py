@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile_tables import BENIGN, HOSTILE, hostile
+from hostile_tables import BENIGN, HOSTILE, hostile_page
 from playwright.sync_api import Browser, Page
-
-from dpscale.present.page import render
 
 ELEMENTS = """() => {
   const count = {};
@@ -37,50 +35,50 @@ def page(browser: Browser) -> Iterator[Page]:
 
 def opened(page: Page, html: str, folder: Path) -> list[str]:
     """Open it with all details open; what the console says, and what becomes of requests beyond the page itself."""
-    said: list[str] = []
+    messages: list[str] = []
     file = folder / "page.html"
     file.write_text(html)
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on("requestfailed", lambda request: said.append(f"{request.failure}: {request.url}"))
-    page.on("requestfinished", lambda request: said.append(request.url) if request.url.startswith("http") else None)
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("dialog", lambda dialog: messages.append(dialog.message))
+    page.on("requestfailed", lambda request: messages.append(f"{request.failure}: {request.url}"))
+    page.on("requestfinished", lambda request: messages.append(request.url) if request.url.startswith("http") else None)
     page.goto(file.as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
-    return said
+    return messages
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_text_of_others_adds_no_element_runs_nothing_and_widens_nothing(
     page: Page, browser: Browser, tmp_path: Path, kind: str
 ) -> None:
-    assert opened(page, render(*hostile(HOSTILE[kind])), tmp_path) == []
+    assert opened(page, hostile_page(HOSTILE[kind]), tmp_path) == []
     assert page.evaluate("window.ran") is None
     assert page.evaluate(HANDLERS) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     elements = page.evaluate(ELEMENTS)
-    opened(page, render(*hostile(BENIGN)), tmp_path)
+    opened(page, hostile_page(BENIGN), tmp_path)
     assert page.evaluate(ELEMENTS) == elements
 
 
 def test_what_is_injected_does_not_run_and_the_console_says_why(page: Page, tmp_path: Path) -> None:
-    html = render(*hostile(BENIGN))
-    said = opened(page, html.replace("</body>", f"{INJECTED}</body>"), tmp_path)
+    html = hostile_page(BENIGN)
+    messages = opened(page, html.replace("</body>", f"{INJECTED}</body>"), tmp_path)
     page.locator("#pressed").click()
     page.locator("#javascript").click()
     page.wait_for_timeout(200)
     assert page.evaluate("window.ran") is None
     assert page.evaluate("getComputedStyle(document.querySelector('#pressed + p')).position") == "static"
-    assert "csp: https://example.org/pixel.png" in said
-    assert [line for line in said if line.startswith("http")] == []
+    assert "csp: https://example.org/pixel.png" in messages
+    assert [line for line in messages if line.startswith("http")] == []
     for directive in ("script-src", "style-src", "frame-src", "img-src"):
-        assert any("Content Security Policy" in line and directive in line for line in said), directive
-    assert sum("inline script" in line or "inline event handler" in line for line in said) >= 3
+        assert any("Content Security Policy" in line and directive in line for line in messages), directive
+    assert sum("inline script" in line or "inline event handler" in line for line in messages) >= 3
 
 
 def test_without_the_policy_it_would_have_run(page: Page, tmp_path: Path) -> None:
     """So that the test above is one of the policy."""
-    html = render(*hostile(BENIGN)).replace("Content-Security-Policy", "no-policy")
+    html = hostile_page(BENIGN).replace("Content-Security-Policy", "no-policy")
     opened(page, html.replace("</body>", f"{INJECTED}</body>"), tmp_path)
     page.locator("#pressed").click()
     assert page.evaluate("window.ran") == "click"

@@ -27,21 +27,21 @@ def test_a_printed_number_is_known_to_half_a_unit_of_its_last_digit(text: str, l
 
 @given(values, values, decimals, decimals)
 def test_results_of_the_true_numbers_lie_in_the_results_of_the_rounded_ones(
-    one: float, other: float, digits: int, more: int
+    first: float, second: float, digits: int, more: int
 ) -> None:
-    a, b = printed(one, digits), printed(other, more)
-    assert (a + b).contains(one + other)
-    assert (a - b).meets(Interval(one - other, one - other - 1e-9, one - other + 1e-9))
-    assert (a * -3.0).contains(one * -3.0)
-    assert (a / 4).contains(one / 4)
+    a, b = printed(first, digits), printed(second, more)
+    assert (a + b).contains(first + second)
+    assert (a - b).meets(Interval(first - second, first - second - 1e-9, first - second + 1e-9))
+    assert (a * -3.0).contains(first * -3.0)
+    assert (a / 4).contains(first / 4)
     if b.low > 0:
-        assert (a / b).contains(one / other)
-        assert (7.0 / b).contains(7.0 / other)
+        assert (a / b).contains(first / second)
+        assert (7.0 / b).contains(7.0 / second)
 
 
 @given(values, values)
-def test_a_difference_and_its_quotient_keep_their_order(one: float, other: float) -> None:
-    difference = printed(one, 2) - printed(other, 2)
+def test_a_difference_and_its_quotient_keep_their_order(first: float, second: float) -> None:
+    difference = printed(first, 2) - printed(second, 2)
     assert difference.low <= difference.value <= difference.high
     if difference.low > 0 or difference.high < 0:
         quotient = 1.0 / difference

@@ -39,11 +39,14 @@ def test_with_a_baseline_known_exactly_the_limits_are_fiellers_closed_form(seed:
 @pytest.mark.parametrize("paired", [True, False])
 @pytest.mark.parametrize("seeds", [3, 6])
 def test_the_interval_covers_the_true_share_in_95_of_100_cases(seeds: int, paired: bool) -> None:
-    """A loss of 0.2 of which 0.15 comes back; 2,000 studies, a standard error of 0.5 %. Seeds differ by 0.02, and pairs
-    share most of that."""
+    """A loss of 0.2 of which 0.15 comes back. Seeds differ by 0.02, and pairs share most of that.
+
+    Of 1,000 studies the share has a standard error of 0.7 %, and of 0.95 % where the truth is 90 %: an interval that
+    covers 90 % is noticed in 999 of 1,000 cases.
+    """
     generator = np.random.default_rng(seeds)
     covered = []
-    for _ in range(2000):
+    for _ in range(1000):
         plain, baseline = generator.normal(0.5, 0.02, seeds), generator.normal(0.7, 0.01, seeds)
         remedied = plain + generator.normal(0.15, 0.005, seeds) if paired else generator.normal(0.65, 0.01, seeds)
         found = recovered_share(remedied.tolist(), plain.tolist(), baseline.tolist(), paired=paired)

@@ -46,7 +46,7 @@ def test_workers_that_share_statistics_train_as_one_does(dataset: Path, tmp_path
     single = train(dataset, tmp_path / "single.json", "single", 1, 64 * ALL, more)
     shared = train(dataset, tmp_path / "shared.json", "ddp", ALL, 64, f"{more} --sync-batch-norm true")
     apart = train(dataset, tmp_path / "apart.json", "ddp", ALL, 64, more)
-    print([one["step_loss"][:FIRST_STEPS] for one in (single, shared, apart)])
+    print([record["step_loss"][:FIRST_STEPS] for record in (single, shared, apart)])
     expected = pytest.approx(single["step_loss"][:FIRST_STEPS], rel=TOLERANCE)
     assert shared["step_loss"][:FIRST_STEPS] == expected
     assert apart["step_loss"][:FIRST_STEPS] != expected

@@ -70,7 +70,7 @@ def test_the_cell_takes_as_long_as_a_bare_loop(
         cell += cell_epochs(strategy, gpus, batch, dataset, tmp_path / f"{repeat}.json")
     ratio = median(cell) / median(bare)
     print(f"{strategy} {gpus} GPUs batch {batch}: cell {median(cell):.4f} s, bare {median(bare):.4f} s, {ratio:.4f}")
-    print(f"  cell epochs {[f'{one:.4f}' for one in cell]}\n  bare epochs {[f'{one:.4f}' for one in bare]}")
+    print(f"  cell epochs {[f'{epoch:.4f}' for epoch in cell]}\n  bare epochs {[f'{epoch:.4f}' for epoch in bare]}")
     assert abs(ratio - 1) <= tolerance
 
 

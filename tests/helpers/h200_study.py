@@ -61,12 +61,12 @@ def collected(wanted: Study, latency_s: float = 1e-5, gb_s: float = 250.0) -> Co
         if isinstance(cell, CollectivesCell):
             records[cell] = collectives_record(cell, wanted.settings, latency_s * factor, gb_s / factor)
             continue
-        at = cell.configuration
-        place = at.strategy, at.gpus, at.batch_per_gpu
+        configuration = cell.configuration
+        place = configuration.strategy, configuration.gpus, configuration.batch_per_gpu
         if isinstance(cell, CommunicationCell):
             whole_s = step_s(*place)
-            idle_s = max(0.0, whole_s - step_s("single", 1, at.batch_per_gpu)) * 0.9
-            parts = COMMUNICATION_S[at.strategy], EXPOSED_S[at.strategy], idle_s
+            idle_s = max(0.0, whole_s - step_s("single", 1, configuration.batch_per_gpu)) * 0.9
+            parts = COMMUNICATION_S[configuration.strategy], EXPOSED_S[configuration.strategy], idle_s
             records[cell] = communication_record(
                 cell, wanted.settings, *(seconds * factor for seconds in (whole_s, *parts))
             )

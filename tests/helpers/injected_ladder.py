@@ -8,7 +8,10 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
@@ -17,8 +20,11 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from dpscale.measure.worker import communication
 from dpscale.measure.worker.communication import CommunicationWorker, Variant
 
-# On a CPU steps differ by milliseconds.
-SLEEP_S = {"cuda": 2e-3, "cpu": 20e-3}
+# Half of what a block takes otherwise: what is injected is far larger than what it has to be told from.
+BLOCK_S = 0.1
+# On a CPU that does other things too, steps differ by milliseconds.
+SLEEP_S = {"cuda": 2e-3, "cpu": 40e-3}
+_CORES = sorted(os.sched_getaffinity(0))
 _BUSY_CPU = "print(flush=True)\nwhile True: pass"
 _BUSY_GPU = """
 import torch
@@ -41,17 +47,30 @@ class InjectedWorker(CommunicationWorker):
 
     def measure(self) -> None:
         if not self.on_gpu:
-            cores = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, {cores[self.rank]})  # a child process inherits it
-        if self.injected == "sleep":
-            rungs = {**communication.RUNGS["ddp"], "training": _with_a_sleeping_hook}
-            communication.RUNGS = {"ddp": rungs}
-        elif self.rank == 1:
-            program = _BUSY_GPU if self.on_gpu else _BUSY_CPU
-            busy = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+            os.sched_setaffinity(0, {_CORES[self.rank % len(_CORES)]})  # a child process inherits it
+            communication.BLOCK_S = BLOCK_S
+        with self._sleeping() if self.injected == "sleep" else self._busy():
+            super().measure()
+
+    @contextmanager
+    def _sleeping(self) -> Iterator[None]:
+        rungs = {**communication.RUNGS["ddp"], "training": _with_a_sleeping_hook}
+        with patch.object(communication, "RUNGS", {"ddp": rungs}):
+            yield
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        if self.rank != 1:
+            yield
+            return
+        program = _BUSY_GPU if self.on_gpu else _BUSY_CPU
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as busy:
             assert busy.stdout
             busy.stdout.readline()
-        super().measure()
+            try:
+                yield
+            finally:
+                busy.kill()
 
 
 def _with_a_sleeping_hook(worker: CommunicationWorker) -> Variant:

@@ -31,6 +31,12 @@ LABELS_THAT_OVERLAP = """
 })
 """
 
+REACHING_BEYOND = """
+([width, elements]) => [...document.querySelectorAll(elements)]
+  .filter(element => element.getClientRects().length && element.getBoundingClientRect().right > width)
+  .map(element => element.outerHTML.slice(0, 80))
+"""
+
 
 def listen(page: Page) -> tuple[list[str], list[str]]:
     """Two lists that fill from now on: addresses that the page asks for, and complaints of its console and scripts."""
@@ -58,7 +64,7 @@ def loaded_offline(browser: Browser, file: Path, width: int, scheme: Scheme, scr
     context.close()
 
 
-def wider_than(page: Page, width: int, elements: str) -> list[object]:
-    """The boxes of `elements` that reach beyond `width`."""
-    boxes = [part.bounding_box() for part in page.locator(elements).all()]
-    return [box for box in boxes if box and box["x"] + box["width"] > width]
+def wider_than(page: Page, width: int, elements: str) -> list[str]:
+    """The `elements` that are drawn and reach beyond `width`."""
+    found: list[str] = page.evaluate(REACHING_BEYOND, [width, elements])
+    return found

@@ -13,6 +13,8 @@ from typing import Any, Self
 
 import yaml
 
+import warm_snakemake
+
 HELPERS = Path(__file__).parent
 STUDY: dict[str, Any] = {
     "study": "tiny",
@@ -45,9 +47,7 @@ class Project:
     @classmethod
     def create(cls, root: Path, folder: Path, stubs: tuple[str, ...] = KINDS) -> Self:
         """A copy of the project at `root`; the workers of the kinds in `stubs` measure nothing."""
-        shutil.copytree(
-            root / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-        )
+        shutil.copytree(root / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("*.egg-info"))
         shutil.copytree(root / "config", folder / "config")
         shutil.copy(root / "Snakefile", folder)
         shutil.copy(root / "slurm", folder, follow_symlinks=False)
@@ -72,6 +72,13 @@ class Project:
         return {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.folder / "workflow"), str(HELPERS)])}
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """What the command prints, on both streams."""
+        _, _, snakemake, *words = self.command(*arguments)
+        assert snakemake == "snakemake"
+        return warm_snakemake.snakemake(words, self.folder, self.environment)
+
+    def command_line(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The same, typed by a user: it takes a second and a half longer."""
         return subprocess.run(
             self.command(*arguments),
             cwd=self.folder,

@@ -45,8 +45,8 @@ def timing_record(
 
     `alone` holds the baselines of its own by batch; None where it has none.
     """
-    at = cell.configuration
-    gpus = at.gpus if settings.device == "cuda" else 0
+    configuration = cell.configuration
+    gpus = configuration.gpus if settings.device == "cuda" else 0
     return {
         "kind": "timing",
         "measurement_version": VERSIONS["timing"].current,
@@ -58,15 +58,17 @@ def timing_record(
         "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
         "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"} if epoch_s is None else None,
         "epochs_total_s": None if epoch_s is None else sum(epoch_s),
-        "scopes": {} if epoch_s is None else {scope: _scope(at, settings, epoch_s) for scope in settings.scopes},
+        "scopes": {}
+        if epoch_s is None
+        else {scope: _scope(configuration, settings, epoch_s) for scope in settings.scopes},
         "alone": None if alone is None else [_alone(batch, settings, around) for batch, around in alone.items()],
     }
 
 
 def _alone(batch: int, settings: TimingSettings, around: Around) -> dict[str, Any]:
-    at = Configuration(BASELINE, 1, batch)
+    alone = Configuration(BASELINE, 1, batch)
     scopes = {} if around is None else {
-        scope: {end: _scope(at, settings, epoch_s) for end, epoch_s in zip(("before", "after"), around, strict=True)}
+        scope: {end: _scope(alone, settings, epoch_s) for end, epoch_s in zip(("before", "after"), around, strict=True)}
         for scope in settings.scopes
     }  # fmt: skip
     return {"batch_per_gpu": batch, "status": "oom" if around is None else "ok", "scopes": scopes}
@@ -144,9 +146,9 @@ def _where_and_when(run: int, gpus: int) -> dict[str, Any]:
     }
 
 
-def _scope(at: Configuration, settings: TimingSettings, epoch_s: list[float]) -> dict[str, Any]:
-    steps = -(-settings.epoch_images // at.global_batch)
-    step_s = [seconds * at.global_batch / settings.epoch_images for seconds in epoch_s]
+def _scope(configuration: Configuration, settings: TimingSettings, epoch_s: list[float]) -> dict[str, Any]:
+    steps = -(-settings.epoch_images // configuration.global_batch)
+    step_s = [seconds * configuration.global_batch / settings.epoch_images for seconds in epoch_s]
     return {
         "epoch_s": epoch_s,
         "rank_epoch_s": [[seconds] for seconds in epoch_s],
@@ -156,12 +158,12 @@ def _scope(at: Configuration, settings: TimingSettings, epoch_s: list[float]) ->
             **dict.fromkeys(("min", "p05", "p25", "median", "p75", "p95", "max"), step_s[0]),
         },
         "steps_per_epoch": steps,
-        "full_steps_per_epoch": settings.epoch_images // at.global_batch,
+        "full_steps_per_epoch": settings.epoch_images // configuration.global_batch,
         "images_per_epoch": settings.epoch_images,
-        "peak_memory_bytes": [10**9] * at.gpus if settings.device == "cuda" else None,
+        "peak_memory_bytes": [10**9] * configuration.gpus if settings.device == "cuda" else None,
         "energy_j": [100.0] * len(epoch_s) if settings.device == "cuda" else None,
         "loader_processes": 0,
-        "watched": [watched(at.gpus if settings.device == "cuda" else 0) for _ in epoch_s],
+        "watched": [watched(configuration.gpus if settings.device == "cuda" else 0) for _ in epoch_s],
     }
 
 
@@ -236,10 +238,10 @@ def communication_record(
     """Steps of `step_s` with the rungs of a ladder, of which communication takes `communication_s` on the mean device,
     10 % less on the first and more on the last, and shows as `exposed_s`; `idle_s` of a profiled step nothing happens.
     Blocks differ by 1 %."""
-    at = cell.configuration
-    gpus = at.gpus if settings.device == "cuda" else 0
+    configuration = cell.configuration
+    gpus = configuration.gpus if settings.device == "cuda" else 0
     spread = (0.99, 1.0, 1.01)
-    ddp = at.strategy == "ddp"
+    ddp = configuration.strategy == "ddp"
 
     # What every rung takes less than the whole step, in exposed communication.
     ladder = {
@@ -247,7 +249,7 @@ def communication_record(
             "alone": 1.5, "together": 1.3, "no_sync": 1.2, "no_op_hook": 1.0, "allreduce_hook": 0.0, "training": 0.0,
         },
         "dp": {"alone": 1.5, "threads": 1.1, "scattered": 1.0, "training": 0.0},
-    }.get(at.strategy, {"training": 0.0})  # fmt: skip
+    }.get(configuration.strategy, {"training": 0.0})  # fmt: skip
 
     def blocks(seconds: float) -> dict[str, Any]:
         rounds = [seconds * f for f in spread]

@@ -53,6 +53,10 @@ class SlurmProject(Project):
             "study.yaml",
         ]
 
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Its jobs are started with words of this command line."""
+        return self.command_line(*arguments)
+
     @property
     def environment(self) -> dict[str, str]:
         environment = {**super().environment, **self.slurm.environment}
@@ -106,9 +110,9 @@ def read(record: Path) -> dict[str, Any]:
     return content
 
 
-def overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def overlap(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Whether two records were measured at the same time, if only in part."""
-    return bool(one["started_at"] < other["finished_at"] and other["started_at"] < one["finished_at"])
+    return bool(first["started_at"] < second["finished_at"] and second["started_at"] < first["finished_at"])
 
 
 def structure(page: str) -> list[str]:

@@ -1,8 +1,11 @@
 """Two studies to compare, made of records of which it is known how they differ."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
+
+import pandas as pd
 
 import h200_study
 from dpscale.analyse.comparison import Compared, Side, compare
@@ -26,11 +29,11 @@ def study(**changes: Any) -> Study:
     return h200_study.study(**{"training": {"arms": ARMS, "baseline": "small"}, **changes})
 
 
-def records(one: Study) -> Collected:
+def records(wanted: Study) -> Collected:
     """Every record of the study: times, communication and collectives on 4 H200, and both arms."""
-    without_arms = Study({**one.values, "training": {}})
+    without_arms = Study({**wanted.values, "training": {}})
     found = h200_study.collected(without_arms)
-    for cell in plan(one).training:
+    for cell in plan(wanted).training:
         last = ACCURACIES[cell.arm][cell.seed - 1]
         found.records[cell] = training_record(cell, [last - 0.1, last])
     return found
@@ -38,12 +41,20 @@ def records(one: Study) -> Collected:
 
 def side(name: str = "one", change: Change | None = None, of: Study | None = None) -> Side:
     """A study whose records `change` was called with, each once; it may change them."""
-    one = of or study()
-    collected = copy.deepcopy(records(one))
+    wanted = of or study()
+    if not change and not of:
+        return Side(name, wanted, _unchanged_tables())
+    collected = copy.deepcopy(records(wanted))
     for cell, record in collected.records.items():
         if change:
             change(cell, record)
-    return Side(name, one, build_tables(one, collected))
+    return Side(name, wanted, build_tables(wanted, collected))
+
+
+@cache
+def _unchanged_tables() -> Mapping[str, pd.DataFrame]:
+    """Of the study as it is, which most tests compare with: nothing changes them."""
+    return build_tables(study(), records(study()))
 
 
 def compared(change: Change | None = None, of: Study | None = None, may_differ: tuple[str, ...] = ()) -> Compared:

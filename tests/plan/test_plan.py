@@ -55,7 +55,9 @@ def test_communication_is_measured_wherever_several_gpus_train(values: dict[str,
     parallel = {configuration for configuration in planned.configurations if configuration.gpus > 1}
     assert len(planned.communication) == runs * len(parallel)
     assert {cell.configuration for cell in planned.communication} == (parallel if runs else set())
-    assert {cell.gpus for cell in planned.collectives} == ({at.gpus for at in parallel} if runs else set())
+    assert {cell.gpus for cell in planned.collectives} == (
+        {configuration.gpus for configuration in parallel} if runs else set()
+    )
     paths = [cell.path for cell in planned.all_cells]
     assert len(set(paths)) == len(paths)
 

@@ -1,6 +1,7 @@
 """Tables in which everything that somebody else wrote is one and the same text."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from page_tables import (
 
 from dpscale.analyse.tables import with_names
 from dpscale.present import words
+from dpscale.present.page import render
 
 ROOT = Path(__file__).parents[2]
 RTL_OVERRIDE = "\u202e"
@@ -58,12 +60,12 @@ _WRITTEN_BY_OTHERS = {
 
 def hostile(text: str) -> tuple[Mapping[str, Any], dict[str, pd.DataFrame]]:
     """A study and its tables, small, in which `text` stands wherever somebody else's text can."""
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
+    configuration: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
     data = tables(
-        times=[times_row(7.7, strategy="single", gpus=1, batch=32), absent_row("failed", "", **at)],
+        times=[times_row(7.7, strategy="single", gpus=1, batch=32), absent_row("failed", "", **configuration)],
         records=[record_row(strategy="single", gpus=1, batch=32)],
         environments=[environment_row()],
-        missing=[missing_row("failed", "", "log", **at)],
+        missing=[missing_row("failed", "", "log", **configuration)],
         rejected=[{"path": "", "reason": ""}],
         training_summary=[arm_row("arm", 0.7)],
         training=[epoch_row("arm", 1, epoch, 0.5) for epoch in (1, 2)],
@@ -74,3 +76,9 @@ def hostile(text: str) -> tuple[Mapping[str, Any], dict[str, pd.DataFrame]]:
     arms = {"arm": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
     values = study(training={"arms": arms, "baseline": "arm", "target_accuracy": 0.7})
     return {**values, "study": with_names(text)}, data
+
+
+@cache
+def hostile_page(text: str) -> str:
+    """The page of that study. Many tests look at it."""
+    return render(*hostile(text))

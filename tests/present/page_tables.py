@@ -69,8 +69,8 @@ def key(strategy: str, gpus: int, batch: int, scope: str = "compute", environmen
     }  # fmt: skip
 
 
-def times_row(epoch_s: float, spread: float = 0.01, **at: Any) -> dict[str, Any]:
-    place = key(**at)
+def times_row(epoch_s: float, spread: float = 0.01, **where: Any) -> dict[str, Any]:
+    place = key(**where)
     steps = -(-IMAGES // place["global_batch"])
     return {
         **place, "status": "ok", "runs": 3, "n": 15, **around("epoch_s", epoch_s, spread),
@@ -82,13 +82,13 @@ def times_row(epoch_s: float, spread: float = 0.01, **at: Any) -> dict[str, Any]
     }  # fmt: skip
 
 
-def absent_row(status: str, reason: str | None, **at: Any) -> dict[str, Any]:
-    return {**key(**at), "status": status, "reason": reason, "runs": 0, "n": 0}
+def absent_row(status: str, reason: str | None, **where: Any) -> dict[str, Any]:
+    return {**key(**where), "status": status, "reason": reason, "runs": 0, "n": 0}
 
 
-def speedup_row(speedup: float, baseline_s: float, spread: float = 0.01, **at: Any) -> dict[str, Any]:
-    scaling = at.pop("scaling", "weak")
-    place = key(**at)
+def speedup_row(speedup: float, baseline_s: float, spread: float = 0.01, **where: Any) -> dict[str, Any]:
+    scaling = where.pop("scaling", "weak")
+    place = key(**where)
     row = {
         **place, "scaling": scaling, "status": "ok", "n": 15, "blocks": 3, "baseline_n": 15,
         "full_steps_per_epoch": IMAGES // place["global_batch"],
@@ -98,8 +98,8 @@ def speedup_row(speedup: float, baseline_s: float, spread: float = 0.01, **at: A
     return row if scaling == "strong" else {**row, **around("speedup_from_steps", speedup * 1.002, spread)}
 
 
-def communication_row(epoch_s: float, baseline_s: float, spread: float = 0.05, **at: Any) -> dict[str, Any]:
-    place = key(**at)
+def communication_row(epoch_s: float, baseline_s: float, spread: float = 0.05, **where: Any) -> dict[str, Any]:
+    place = key(**where)
     compute_s = baseline_s / place["gpus"]
     seconds = epoch_s - compute_s
     steps = -(-IMAGES // place["global_batch"])
@@ -112,8 +112,8 @@ def communication_row(epoch_s: float, baseline_s: float, spread: float = 0.05, *
     }  # fmt: skip
 
 
-def bandwidth_row(communication_s: float, resolvable: bool = True, **at: Any) -> dict[str, Any]:
-    place = key(**at)
+def bandwidth_row(communication_s: float, resolvable: bool = True, **where: Any) -> dict[str, Any]:
+    place = key(**where)
     steps = -(-IMAGES // place["global_batch"])
     sent = 2 * (place["gpus"] - 1) / place["gpus"] * GRADIENT_BYTES
     row = {
@@ -129,18 +129,25 @@ def bandwidth_row(communication_s: float, resolvable: bool = True, **at: Any) ->
     return {**row, "status": "ok", **around("bandwidth_gb_s", sent * steps / communication_s / 1e9, 0.05)}
 
 
-def block_row(name: str, drift: float | None = None, **at: Any) -> dict[str, Any]:
+def block_row(name: str, drift: float | None = None, **where: Any) -> dict[str, Any]:
     has_drifted = None if drift is None else abs(drift) > 0.02
-    return {**key(**at), "scaling": "weak", "block": name, "status": "ok", "drift": drift, "has_drifted": has_drifted}
+    return {
+        **key(**where),
+        "scaling": "weak",
+        "block": name,
+        "status": "ok",
+        "drift": drift,
+        "has_drifted": has_drifted,
+    }
 
 
-def run_row(run: int, deviations: float | None, **at: Any) -> dict[str, Any]:
+def run_row(run: int, deviations: float | None, **where: Any) -> dict[str, Any]:
     is_outlier = None if deviations is None else abs(deviations) > 8
-    return {**key(**at), "run": run, "robust_deviations": deviations, "is_outlier": is_outlier}
+    return {**key(**where), "run": run, "robust_deviations": deviations, "is_outlier": is_outlier}
 
 
-def record_row(run: int = 1, status: str = "ok", **at: Any) -> dict[str, Any]:
-    place = key(**at)
+def record_row(run: int = 1, status: str = "ok", **where: Any) -> dict[str, Any]:
+    place = key(**where)
     path = f"cells/{place['strategy']}/gpus-{place['gpus']}/batch-{place['batch_per_gpu']}/run-{run}.json"
     return {
         **{name: place[name] for name in ("strategy", "gpus", "batch_per_gpu", "environment")},
@@ -153,9 +160,9 @@ def record_row(run: int = 1, status: str = "ok", **at: Any) -> dict[str, Any]:
 
 
 def missing_row(
-    status: str = "missing", reason: str = "no record yet", log: str | None = None, **at: Any
+    status: str = "missing", reason: str = "no record yet", log: str | None = None, **where: Any
 ) -> dict[str, Any]:
-    record = record_row(at.pop("run", 1), **at)
+    record = record_row(where.pop("run", 1), **where)
     names = ("path", "strategy", "gpus", "batch_per_gpu", "run")
     return {**{name: record[name] for name in names}, "status": status, "reason": reason, "log": log}
 
@@ -212,8 +219,14 @@ def tables(**rows: list[dict[str, Any]]) -> dict[str, pd.DataFrame]:
 
 def audited(root: Path, data: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """The same tables with the audits of the published studies."""
-    records = [audit(one) for one in read_all(sorted((root / "config/published").glob("*.yaml"))).values()]
-    return {**data, **{name: table(name, found) for name, found in audits.rows(records).items()}}
+    return {**data, **{name: found.copy() for name, found in _audits(root).items()}}
+
+
+@cache
+def _audits(root: Path) -> dict[str, pd.DataFrame]:
+    """They are the same in every test."""
+    records = [audit(published) for published in read_all(sorted((root / "config/published").glob("*.yaml"))).values()]
+    return {name: table(name, found) for name, found in audits.rows(records).items()}
 
 
 def seconds(strategy: str, gpus: int, batch: int, scope: str) -> float:
@@ -238,46 +251,48 @@ def h200_rows() -> dict[str, list[dict[str, Any]]]:
     return rows
 
 
-def _measured(rows: dict[str, list[dict[str, Any]]], **at: Any) -> None:
-    gpus, batch, scope = at["gpus"], at["batch"], at["scope"]
-    epoch_s = seconds(**at)
-    rows["times"].append(times_row(epoch_s, **at))
+def _measured(rows: dict[str, list[dict[str, Any]]], **where: Any) -> None:
+    gpus, batch, scope = where["gpus"], where["batch"], where["scope"]
+    epoch_s = seconds(**where)
+    rows["times"].append(times_row(epoch_s, **where))
     if scope == "compute":
-        rows["records"] += [record_row(run, **at) for run in (1, 2, 3)]
+        rows["records"] += [record_row(run, **where) for run in (1, 2, 3)]
     if gpus == 1:
         return
     if gpus * batch in (128, 2_048):
         baseline_s = seconds("single", 1, gpus * batch, scope)
-        rows["speedup"].append(speedup_row(baseline_s / epoch_s, baseline_s, scaling="strong", **at))
+        rows["speedup"].append(speedup_row(baseline_s / epoch_s, baseline_s, scaling="strong", **where))
     if batch not in EPOCH_S["single", 1]:
-        row = {**key(**at), "scaling": "weak", "status": "no baseline", "reason": f"T(1,{batch}) is missing"}
+        row = {**key(**where), "scaling": "weak", "status": "no baseline", "reason": f"T(1,{batch}) is missing"}
         rows["speedup"].append(row)
         return
     baseline_s = seconds("single", 1, batch, scope)
-    rows["speedup"].append(speedup_row(baseline_s / epoch_s, baseline_s, **at))
+    rows["speedup"].append(speedup_row(baseline_s / epoch_s, baseline_s, **where))
     if scope == "compute":
         communication_s = epoch_s - baseline_s / gpus
         resolvable = communication_s > 0.02 * epoch_s
         spread = 0.05 if resolvable else 2
-        rows["communication"].append(communication_row(epoch_s, baseline_s, spread, **at))
-        rows["bandwidth"].append(bandwidth_row(communication_s, resolvable, **at))
+        rows["communication"].append(communication_row(epoch_s, baseline_s, spread, **where))
+        rows["bandwidth"].append(bandwidth_row(communication_s, resolvable, **where))
 
 
-def _ended(rows: dict[str, list[dict[str, Any]]], **at: Any) -> None:
-    if at["gpus"] == 1:
-        rows["times"].append(absent_row("oom", "CUDA out of memory on rank 0, in the forward pass", **at))
-        if at["scope"] == "compute":
-            rows["records"].append(record_row(status="oom", **at))
+def _ended(rows: dict[str, list[dict[str, Any]]], **where: Any) -> None:
+    if where["gpus"] == 1:
+        rows["times"].append(absent_row("oom", "CUDA out of memory on rank 0, in the forward pass", **where))
+        if where["scope"] == "compute":
+            rows["records"].append(record_row(status="oom", **where))
         return
-    reason = f"global batch {at['gpus'] * at['batch']} > {IMAGES} images: no full step"
-    row = absent_row("capped", reason, environment=None, **at)
+    reason = f"global batch {where['gpus'] * where['batch']} > {IMAGES} images: no full step"
+    row = absent_row("capped", reason, environment=None, **where)
     rows["times"].append(row)
     rows["speedup"].append({**row, "scaling": "weak"})
 
 
-def step_row(compute_ms: float, communication_ms: float, copy_ms: float, idle_ms: float, **at: Any) -> dict[str, Any]:
+def step_row(
+    compute_ms: float, communication_ms: float, copy_ms: float, idle_ms: float, **where: Any
+) -> dict[str, Any]:
     """A row of steps.csv: a whole step of the first device unless said otherwise."""
-    place = {"device": 0, "phase": WHOLE_STEP, **at}
+    place = {"device": 0, "phase": WHOLE_STEP, **where}
     more = {name: place.pop(name) for name in ("device", "phase")}
     parts = {"compute_s": compute_ms, "communication_s": communication_ms, "copy_s": copy_ms, "idle_s": idle_ms}
     return {
@@ -332,8 +347,8 @@ def h200_with_steps() -> dict[str, pd.DataFrame]:
     steps, estimated, alone = [], [], []
     for strategy, gpus in places:
         for batch in batches:
-            at: dict[str, Any] = {"strategy": strategy, "gpus": gpus, "batch": batch}
-            steps.append(step_row(0.042 * batch, 0.4 * gpus, batch / 4e3, 6e3 / batch, **at))
+            configuration: dict[str, Any] = {"strategy": strategy, "gpus": gpus, "batch": batch}
+            steps.append(step_row(0.042 * batch, 0.4 * gpus, batch / 4e3, 6e3 / batch, **configuration))
             names: dict[str, float | None] = {
                 "communication_step_s": 600 / batch,
                 "profiler_step_s": 0.3 * gpus,
@@ -341,7 +356,7 @@ def h200_with_steps() -> dict[str, pd.DataFrame]:
             }
             if strategy == "ddp":
                 names |= {"ablation_step_s": 0.2 - 3 / batch, "logger_exposed_step_s": 3.0}
-            estimated.append(estimates_row(0.5, **names, **at))
+            estimated.append(estimates_row(0.5, **names, **configuration))
     for gpus in (2, 4):
         for place, operation in enumerate(("allreduce", "all_gather", "broadcast", "reduce", "reduce_scatter")):
             for power in range(10):

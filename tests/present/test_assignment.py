@@ -93,8 +93,8 @@ def test_environments_have_tables_of_their_own() -> None:
 
 def test_one_gpu_alone_has_none() -> None:
     assert sheets(empty(), GPU) == []
-    at: dict[str, Any] = {"gpus": 2, "batch": 32}
-    alone = [times_row(2.0, strategy="single", gpus=1, batch=32), absent_row("failed", "why", strategy="ddp", **at)]
+    shared: dict[str, Any] = {"gpus": 2, "batch": 32}
+    alone = [times_row(2.0, strategy="single", gpus=1, batch=32), absent_row("failed", "why", strategy="ddp", **shared)]
     assert sheets(tables(times=alone), GPU) == []
 
 
@@ -130,6 +130,7 @@ def test_latex_is_escaped() -> None:
     assert "\n{}[0.1, 0.2] & \\textless{}script\\textgreater{} \\\\\n" in text
 
 
+@pytest.mark.slow
 def test_copies_are_text_in_the_page() -> None:
     page = render(study(), h200())
     assert page.count("<summary>As Markdown</summary>") == page.count("<summary>As LaTeX</summary>") == 6

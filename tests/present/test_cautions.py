@@ -138,8 +138,8 @@ def test_quiet_clocks_need_no_caution() -> None:
 
 
 def test_a_baseline_that_became_faster_is_not_said_to_have_become_slower() -> None:
-    (said,) = cautions(study(), tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT)]))
-    assert "did not take the same time before and after" in said
+    (sentence,) = cautions(study(), tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT)]))
+    assert "did not take the same time before and after" in sentence
 
 
 def test_three_runs_are_not_called_two() -> None:

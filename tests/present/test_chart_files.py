@@ -5,14 +5,20 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import altair as alt
 import pytest
+from altair.utils.schemapi import SchemaValidationError
 from markupsafe import escape
-from page_tables import audited, h200, study
+from page_tables import audited, h200, h200_with_steps, study
 
+from dpscale.present import waterfall
 from dpscale.present.chart_files import charts_of, heading_of, write_charts
 from dpscale.present.page import render
+from dpscale.present.panel import over, svg_of
+from dpscale.present.waterfall import Stage, Waterfall
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -64,6 +70,30 @@ def test_text_of_others_is_text_in_a_file_too(page: str) -> None:
     evil = re.sub(r"(<figcaption\b[^>]*>\s*<h\d[^>]*>)[^<]*", r"\1&lt;script&gt;&amp;amp;", page)
     (svg,) = [svg for name, svg in charts_of(evil).items() if name == "epoch-time-1"]
     assert "&lt;script&gt;&amp;amp;" in svg
+
+
+def test_what_vega_lite_is_given_is_valid_by_its_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines with their intervals, bars, and a waterfall: a page does not check what it draws."""
+    as_dict = alt.LayerChart.to_dict
+    checked: list[set[str]] = []
+
+    def check(chart: alt.LayerChart, **_: Any) -> dict[str, Any]:
+        spec = as_dict(chart, validate=True)
+        checked.append({layer["mark"]["type"] for layer in spec["layer"]})
+        return spec
+
+    monkeypatch.setattr(alt.LayerChart, "to_dict", check)
+    page = render(study(strong_scaling_global_batch=[128, 2_048]), h200_with_steps())
+    assert len(checked) == len(charts_of(page)) > 20
+    assert set.union(*checked) == {"area", "bar", "line", "point", "rule", "text"}
+    waterfall.draw(
+        Waterfall("heading", "place", "quantity", "ms", [Stage("more", 0, 2, "red"), Stage("less", 2, 1, "red")])
+    )
+    assert checked[-1] == {"bar", "text"}
+    wrong = over([]).mark_line()
+    wrong["description"] = 5
+    with pytest.raises(SchemaValidationError):
+        svg_of([wrong])
 
 
 @pytest.mark.processes

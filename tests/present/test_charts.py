@@ -22,7 +22,7 @@ def texts(svg: str) -> list[str]:
     return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def at(strategy: str, gpus: int, batch: int, **more: Any) -> dict[str, Any]:
+def place(strategy: str, gpus: int, batch: int, **more: Any) -> dict[str, Any]:
     return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
 
 
@@ -73,8 +73,8 @@ def test_labels_of_a_panel_do_not_touch() -> None:
 
 
 def test_environments_have_their_own_panels() -> None:
-    times = [times_row(2.13, **at("single", 1, 32, environment=letter)) for letter in "AB"]
-    times.append(absent_row("capped", "no full step", **at("ddp", 4, 65_536, environment=None)))
+    times = [times_row(2.13, **place("single", 1, 32, environment=letter)) for letter in "AB"]
+    times.append(absent_row("capped", "no full step", **place("ddp", 4, 65_536, environment=None)))
     data = tables(times=times, environments=[environment_row("A"), environment_row("B")])
     several = Terms(device="GPU", several_environments=True, synthetic=False)
     places = [chart.subtitle.split(".")[0] for chart in charts.epoch_time(data["times"], several).charts]
@@ -82,19 +82,19 @@ def test_environments_have_their_own_panels() -> None:
 
 
 def test_one_point_without_interval_can_be_drawn() -> None:
-    row = {**times_row(2.13, **at("single", 1, 32)), "epoch_s_low": None, "epoch_s_high": None}
+    row = {**times_row(2.13, **place("single", 1, 32)), "epoch_s_low": None, "epoch_s_high": None}
     (chart,) = charts.epoch_time(tables(times=[row])["times"], GPU).charts
     assert "NaN" not in chart.svg
 
 
 def test_nothing_measured_is_nothing_drawn() -> None:
-    row = absent_row("missing", None, **at("single", 1, 32))
+    row = absent_row("missing", None, **place("single", 1, 32))
     assert charts.epoch_time(tables(times=[row])["times"], GPU).charts == []
     assert charts.speedup(tables()["speedup"], "weak", GPU).charts == []
 
 
 def test_too_many_lines_are_thinned_and_said_to_be() -> None:
-    rows = [speedup_row(1.5, 2.0, **at("ddp", gpus, batch)) for gpus in (2, 4) for batch in range(1, 41)]
+    rows = [speedup_row(1.5, 2.0, **place("ddp", gpus, batch)) for gpus in (2, 4) for batch in range(1, 41)]
     figure = charts.speedup(tables(speedup=rows)["speedup"], "weak", GPU)
     labels = [text for text in texts(figure.charts[0].svg) if text.startswith("b = ")]
     assert len(labels) == 10
@@ -167,14 +167,14 @@ def bars(*points: Point) -> tuple[list[str], list[float]]:
 
 
 def test_bars_are_as_long_as_their_intervals() -> None:
-    said, (first, second) = bars(Point(1, 10, 5, 20), Point(2, 20, 10, 80), Point(4, 20, nan, nan))
-    assert said == []
+    not_drawn, (first, second) = bars(Point(1, 10, 5, 20), Point(2, 20, 10, 80), Point(4, 20, nan, nan))
+    assert not_drawn == []
     assert second == pytest.approx(first * 3 / 2, rel=0.01)
 
 
 def test_an_interval_that_goes_far_beyond_the_lines_does_not_flatten_them() -> None:
-    said, (near, far) = bars(Point(1, 10, 5, 20), Point(2, 20, 10, 1e9), Point(4, 20, nan, nan))
-    assert said == ["Here: intervals reach beyond the axis, and their bars its edge: line at 2."]
+    not_drawn, (near, far) = bars(Point(1, 10, 5, 20), Point(2, 20, 10, 1e9), Point(4, 20, nan, nan))
+    assert not_drawn == ["Here: intervals reach beyond the axis, and their bars its edge: line at 2."]
     assert far < HEIGHT and near > HEIGHT / 8
-    said, _ = bars(Point(1, 10, -5, 20), Point(2, 20, 10, 80), Point(4, 20, 1e-9, 30))
-    assert said == ["Here: intervals reach beyond the axis, and their bars its edge: line at 1, 4."]
+    not_drawn, _ = bars(Point(1, 10, -5, 20), Point(2, 20, 10, 80), Point(4, 20, 1e-9, 30))
+    assert not_drawn == ["Here: intervals reach beyond the axis, and their bars its edge: line at 1, 4."]

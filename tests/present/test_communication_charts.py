@@ -113,8 +113,10 @@ def test_forecast_without_measurement_starts_from_one_device() -> None:
 
 def test_forecast_says_where_a_step_takes_more_images_than_there_are() -> None:
     assert "images of an epoch" not in forecast(images=1024 * 32).subtitle
-    said = "The 32,767 images of an epoch make a step on at most 1,023 GPUs at b = 32: more suppose a larger dataset"
-    assert forecast(images=1024 * 32 - 1).subtitle.endswith(said)
+    sentence = (
+        "The 32,767 images of an epoch make a step on at most 1,023 GPUs at b = 32: more suppose a larger dataset"
+    )
+    assert forecast(images=1024 * 32 - 1).subtitle.endswith(sentence)
 
 
 def test_forecast_says_from_where_on_it_is_a_scenario() -> None:
@@ -128,8 +130,8 @@ def test_bandwidth_that_is_not_resolvable_is_said_to_be() -> None:
     data = h200_with_steps()
     rows = [bandwidth_row(0.1, False, batch=batch, **AT) for batch in (32, 512)]
     figure = charts.bus_bandwidth(data["collectives"], table("bandwidth", rows), GPU)
-    said = [sentence for sentence in figure.not_drawn if "resolvable" in sentence]
-    assert said == ["4 GPUs: inferred bandwidth is not resolvable with ddp at batch 32, ddp at batch 512."]
+    sentences = [sentence for sentence in figure.not_drawn if "resolvable" in sentence]
+    assert sentences == ["4 GPUs: inferred bandwidth is not resolvable with ddp at batch 32, ddp at batch 512."]
     assert "ddp, inferred" not in texts(figure.charts[1].svg)
 
 
@@ -156,13 +158,14 @@ def test_nothing_measured_is_nothing_drawn(name: str) -> None:
     assert (drawn.charts, drawn.not_drawn) == ([], [])
 
 
+@pytest.mark.slow
 def test_panels_beyond_the_eighth_are_named_in_one_sentence() -> None:
     rows = [estimates_row(ablation_step_s=-0.5, strategy="ddp", gpus=gpus, batch=32) for gpus in range(2, 30)]
     figure = communication_charts.estimates(table("communication", rows), GPU)
     assert len(figure.charts) == 8
     assert figure.not_drawn[0].startswith("Not drawn: ddp on 10 GPUs, ddp on 11 GPUs, ")
     assert figure.not_drawn[0].endswith(" and 8 more.")
-    assert len([one for one in figure.not_drawn if "at or below zero" in one]) == 8
+    assert len([sentence for sentence in figure.not_drawn if "at or below zero" in sentence]) == 8
 
 
 def rung_row(order: int, part_ms: float, reached_ms: float, **more: Any) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from two_studies import Change, compared, side, slower, study
 pytestmark = pytest.mark.slow
 
 
-def told(change: Change | None = None, of: Study | None = None) -> str:
+def verdict_text(change: Change | None = None, of: Study | None = None) -> str:
     found = verdict(compared(change, of))
     return "\n".join([found.answer, *found.sentences, *found.others])
 
 
 def test_of_the_same_nothing_is_claimed() -> None:
-    text = told()
+    text = verdict_text()
     assert text.startswith("after and before are not apart (compute scope)\n")
     assert "Epochs, compute scope: not apart beyond the intervals in 15 of 15, median 1.00×.\n" in text
     assert "Test accuracy: not apart beyond the intervals in 2 of 2." in text
@@ -30,7 +30,7 @@ def test_of_the_same_nothing_is_claimed() -> None:
 
 
 def test_what_is_faster_is_counted_and_the_most_of_it_named() -> None:
-    text = told(slower(0.8, "ddp"))
+    text = verdict_text(slower(0.8, "ddp"))
     assert text.startswith("after is faster than before in 6 and slower in 0 of 15 configurations (1.00× to 1.25× as")
     assert "faster in 6, not apart beyond the intervals in 9 of 15, median 1.00×. Highest: ddp on " in text
     assert "Lowest" not in text.splitlines()[1]
@@ -39,7 +39,7 @@ def test_what_is_faster_is_counted_and_the_most_of_it_named() -> None:
 
 
 def test_what_is_slower_is_slower() -> None:
-    text = told(slower(1.25, "dp"))
+    text = verdict_text(slower(1.25, "dp"))
     assert text.startswith("after is faster than before in 0 and slower in 6 of 15 configurations (0.800× to 1.00× as")
     assert "Speedup: lower in 6" in text
     assert "(E1): longer in 6" in text
@@ -50,7 +50,7 @@ def test_single_timings_carry_no_claim() -> None:
         for scope in record.get("scopes", {}).values():
             scope |= {"epoch_s": scope["epoch_s"][:1], "step_s_median": scope["step_s_median"][:1]}
 
-    text = told(once, study(runs=1))
+    text = verdict_text(once, study(runs=1))
     assert text.startswith("Not known: no epoch time of both after and before has an interval\n")
     assert "no interval in 15 of 15" in text
 
@@ -116,15 +116,18 @@ def test_of_the_same_environment_the_page_says_so() -> None:
 
 def test_sections_without_data_say_so_in_a_line() -> None:
     values = {"communication": {"runs": 0}, "training": {}, "gpus": [1], "strategies": ["single"]}
-    one = study(**values)
-    text = visible(render(compare(side("before", None, one), side("after", None, one))))
+    same_study = study(**values)
+    text = visible(render(compare(side("before", None, same_study), side("after", None, same_study))))
     for sentence in ("Neither study has a speedup.", "Neither study timed collectives alone."):
         assert sentence in text
     assert "Neither study has an arm that every seed trained to its end." in text
 
 
 def test_the_same_records_give_the_same_bytes() -> None:
-    assert render(compared(slower(1.1))) == render(compared(slower(1.1)))
+    def made_anew() -> str:
+        return render(compare(side("before", slower(1)), side("after", slower(1.1))))
+
+    assert made_anew() == made_anew()
 
 
 def test_studies_of_different_batches_have_nothing_in_common() -> None:

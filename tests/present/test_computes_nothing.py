@@ -73,7 +73,11 @@ def is_text_or_list(side: ast.expr) -> bool:
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: path.stem)
 def test_a_module_of_the_page_does_no_arithmetic(path: Path) -> None:
-    found = [one for one in computations(ast.parse(path.read_text())) if (path.name, one[0]) not in ALLOWED]
+    found = [
+        computation
+        for computation in computations(ast.parse(path.read_text()))
+        if (path.name, computation[0]) not in ALLOWED
+    ]
     assert found == []
 
 

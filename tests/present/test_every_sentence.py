@@ -318,11 +318,12 @@ def test_a_named_test_exists(test: str) -> None:
 
 
 def test_a_figure_that_shows_everything_says_nothing() -> None:
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
-    rows = [estimates_row(0.1, ablation_step_s=0.5, batch=batch, **at) for batch in (32, 128)]
+    shared: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
+    rows = [estimates_row(0.1, ablation_step_s=0.5, batch=batch, **shared) for batch in (32, 128)]
     assert communication_charts.estimates(table("communication", rows), GPU).not_drawn == []
 
 
+@pytest.mark.slow
 def test_a_page_with_everything_says_of_nothing_that_it_is_missing(root: Path) -> None:
     """The sentences in place of what there is not, as the template has them."""
     template = (FOLDER / "template/page.html.j2").read_text()

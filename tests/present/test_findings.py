@@ -31,7 +31,7 @@ ARMS = {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 
 
-def at(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
+def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
     return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
 
 
@@ -41,17 +41,20 @@ def speedups(*rows: dict[str, Any]) -> Tables:
 
 def in_both_scopes(*rows: dict[str, Any]) -> Tables:
     """Speedups at batch 512 on 4 devices, and the epoch times that they are of."""
-    times = [times_row(row["epoch_s"], **at(batch=512, scope=row["scope"])) for row in rows]
+    times = [times_row(row["epoch_s"], **place(batch=512, scope=row["scope"])) for row in rows]
     return tables(times=times, speedup=list(rows))
 
 
 def with_loading(ddp_s: float, dp_s: float) -> Tables:
     """Epochs of both strategies on 2 devices with the DataLoader in the clock."""
-    rows = [times_row(ddp_s, **at(gpus=2, scope="end_to_end")), times_row(dp_s, **at("dp", 2, scope="end_to_end"))]
+    rows = [
+        times_row(ddp_s, **place(gpus=2, scope="end_to_end")),
+        times_row(dp_s, **place("dp", 2, scope="end_to_end")),
+    ]
     return tables(times=[{**rows[0], "loader_processes": 4}, {**rows[1], "loader_processes": 2}])
 
 
-SLOW, FAST = speedup_row(0.58, 7.74, **at()), speedup_row(3.04, 2.30, **at(batch=512))
+SLOW, FAST = speedup_row(0.58, 7.74, **place()), speedup_row(3.04, 2.30, **place(batch=512))
 DISAGREEING = {
     **SLOW,
     "speedup_from_steps": 2.0,
@@ -59,14 +62,14 @@ DISAGREEING = {
     "speedup_from_steps_high": 2.1,
 }
 WITHOUT_INTERVAL = {**SLOW, "speedup_low": None, "speedup_high": None}
-OOM = absent_row("oom", "CUDA out of memory", **at("single", 1, 32_768))
-FITS = times_row(2.13, **at("single", 1, 8_192))
+OOM = absent_row("oom", "CUDA out of memory", **place("single", 1, 32_768))
+FITS = times_row(2.13, **place("single", 1, 8_192))
 
 
 def estimated(batch: int, **ms: float) -> dict[str, Any]:
     """A row of communication.csv with some estimates of a step, in ms, known to 1 %."""
     row: dict[str, Any] = {
-        **key(**at(batch=batch)), "status": "ok", "step_s": 6.6e-3, "profiler": "ok", "full_steps_per_epoch": 24,
+        **key(**place(batch=batch)), "status": "ok", "step_s": 6.6e-3, "profiler": "ok", "full_steps_per_epoch": 24,
     }  # fmt: skip
     for name, value in ms.items():
         row |= around(name, value * 1e-3)
@@ -76,7 +79,7 @@ def estimated(batch: int, **ms: float) -> dict[str, Any]:
 def whole_step(idle_ms: float, difference: float = 0.001, device: int = 0) -> dict[str, Any]:
     """A row of steps.csv that holds all of a device's step of 10 ms."""
     return {
-        **key(**at()), "device": device, "phase": "all", "idle_s": idle_ms * 1e-3, "communication_s": 0.5e-3,
+        **key(**place()), "device": device, "phase": "all", "idle_s": idle_ms * 1e-3, "communication_s": 0.5e-3,
         "parts_s": 10e-3, "difference": difference, "profiler": "ok",
     }  # fmt: skip
 
@@ -104,7 +107,7 @@ def hides(seen: int) -> dict[str, Any]:
 
 
 def cost(kind: str, gpu_s: float) -> dict[str, Any]:
-    return {**record_row(**at()), "kind": kind, "gpu_s": gpu_s}
+    return {**record_row(**place()), "kind": kind, "gpu_s": gpu_s}
 
 
 AGREEING = estimated(512, ablation_step_s=0.44, profiler_exposed_step_s=0.42)
@@ -160,9 +163,9 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     ),
     (
         findings.ddp_against_dp,
-        tables(times=[times_row(5.04, **at(gpus=2)), times_row(20.9, **at("dp", 2))]),
+        tables(times=[times_row(5.04, **place(gpus=2)), times_row(20.9, **place("dp", 2))]),
         ["ddp is faster than dp in 1 of 1 comparison, up to 4.15× as fast: ddp takes 5.040 s and dp 20.90 s"],
-        tables(times=[times_row(1.09, **at(gpus=2)), times_row(1.10, **at("dp", 2))]),
+        tables(times=[times_row(1.09, **place(gpus=2)), times_row(1.10, **place("dp", 2))]),
     ),
     (
         findings.ddp_against_dp_with_loading,
@@ -172,33 +175,33 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     ),
     (
         findings.loader_hides_speedup,
-        in_both_scopes(FAST, speedup_row(1.01, 3.18, **at(batch=512, scope="end_to_end"))),
+        in_both_scopes(FAST, speedup_row(1.01, 3.18, **place(batch=512, scope="end_to_end"))),
         ["1 of 1 comparison", "3.04", "1.01×"],
-        in_both_scopes(FAST, speedup_row(3.03, 3.18, **at(batch=512, scope="end_to_end"))),
+        in_both_scopes(FAST, speedup_row(3.03, 3.18, **place(batch=512, scope="end_to_end"))),
     ),
     (
         findings.strong_scaling,
-        speedups(speedup_row(3.65, 2.16, **at(batch=512, scaling="strong"))),
+        speedups(speedup_row(3.65, 2.16, **place(batch=512, scaling="strong"))),
         ["3.65", "global batch 2,048"],
         speedups(FAST),
     ),
     (
         findings.largest_communication_share,
-        tables(communication=[communication_row(13.3, 7.74, **at("dp"))]),
+        tables(communication=[communication_row(13.3, 7.74, **place("dp"))]),
         ["85.5 %", "s of 13.30 s", "dp on 4 GPUs"],
-        tables(communication=[communication_row(0.55, 2.16, spread=2, **at())]),
+        tables(communication=[communication_row(0.55, 2.16, spread=2, **place())]),
     ),
     (
         findings.inferred_bandwidth,
-        tables(bandwidth=[bandwidth_row(0.585, **at()), bandwidth_row(0.0525, **at(batch=128))]),
+        tables(bandwidth=[bandwidth_row(0.585, **place()), bandwidth_row(0.0525, **place(batch=128))]),
         ["44.8 GB/s", "125 GB/s"],
-        tables(bandwidth=[bandwidth_row(0.01, resolvable=False, **at())]),
+        tables(bandwidth=[bandwidth_row(0.01, resolvable=False, **place())]),
     ),
     (
         findings.bandwidth_not_resolvable,
-        tables(bandwidth=[bandwidth_row(0.585, **at()), bandwidth_row(0.01, resolvable=False, **at(batch=512))]),
+        tables(bandwidth=[bandwidth_row(0.585, **place()), bandwidth_row(0.01, resolvable=False, **place(batch=512))]),
         ["1 of 2 comparisons", "not wholly above zero"],
-        tables(bandwidth=[bandwidth_row(0.585, **at())]),
+        tables(bandwidth=[bandwidth_row(0.585, **place())]),
     ),
     (
         findings.two_ways_disagree,
@@ -208,9 +211,9 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     ),
     (
         findings.faster_than_ideal,
-        speedups(speedup_row(4.4, 2.3, **at())),
+        speedups(speedup_row(4.4, 2.3, **place())),
         ["1 of 1 comparison", "110", "weak scaling"],
-        speedups(speedup_row(4.02, 2.3, **at())),
+        speedups(speedup_row(4.02, 2.3, **place())),
     ),
     (
         findings.memory_ends,
@@ -363,7 +366,11 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     ),
     (
         training_findings.order_without_set_epoch,
-        tables(training_evidence=[evidence_row("ddp", worker, told) for worker in (0, 1) for told in (True, False)]),
+        tables(
+            training_evidence=[
+                evidence_row("ddp", worker, set_epoch) for worker in (0, 1) for set_epoch in (True, False)
+            ]
+        ),
         ["in 2 of 2 orders", "with it, 0 % of the images", "25.0 % of its images"],
         tables(training_evidence=[evidence_row("ddp", 0), evidence_row("dp", 0, False)]),
     ),
@@ -398,7 +405,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
 ]
 
 
-def said(found: Finding | None) -> str:
+def sentence_of(found: Finding | None) -> str:
     assert found is not None
     return found.sentence
 
@@ -411,7 +418,7 @@ def test_statistics_that_are_not_the_same_workers_in_every_epoch_are_not_called_
         (rows + other, "of ddp not the same workers' are tested in every epoch"),
         (none, "of ddp none is kept as it was"),
     ]:
-        assert says in said(training_findings.statistics_of_workers(tables(training_evidence=evidence), GPU))
+        assert says in sentence_of(training_findings.statistics_of_workers(tables(training_evidence=evidence), GPU))
 
 
 def test_a_loss_that_the_same_order_changes_is_not_called_equal() -> None:
@@ -419,12 +426,12 @@ def test_a_loss_that_the_same_order_changes_is_not_called_equal() -> None:
     data = tables(
         training_evidence=[evidence_row("ddp", 0, False)], training_summary=[{**worse, "without_remedies": "large"}]
     )
-    sentence = said(training_findings.order_without_set_epoch(data, GPU))
+    sentence = sentence_of(training_findings.order_without_set_epoch(data, GPU))
     assert sentence.endswith("from that of large.")
 
 
 def test_estimates_that_agree_are_said_to() -> None:
-    sentence = said(communication_findings.estimates_agree(tables(communication=[AGREEING]), GPU))
+    sentence = sentence_of(communication_findings.estimates_agree(tables(communication=[AGREEING]), GPU))
     assert "agree within their intervals or 15.0 % in all 1 configuration" in sentence
 
 
@@ -434,7 +441,7 @@ def test_estimates_that_agree_are_said_to() -> None:
 )
 def test_a_recipe_may_carry_over(difference: float, spread: float, part: str) -> None:
     summary = tables(training_summary=[BASELINE, more_gpus(difference, spread)])
-    assert part in said(training_findings.recipe_on_more_devices(summary, GPU))
+    assert part in sentence_of(training_findings.recipe_on_more_devices(summary, GPU))
 
 
 @pytest.mark.parametrize(
@@ -447,7 +454,7 @@ def test_a_recipe_may_carry_over(difference: float, spread: float, part: str) ->
 )
 def test_a_model_that_does_not_beat_unchanged_is_said_not_to(states: list[str], expected: str) -> None:
     rows = [scored(128, 0.02, states[0]), scored(512, -0.004, states[1])]
-    sentence = said(communication_findings.forecast_scored(tables(forecast=rows), GPU))
+    sentence = sentence_of(communication_findings.forecast_scored(tables(forecast=rows), GPU))
     assert f"The step of 2 GPUs unchanged is off by up to 1.30 %. {expected}" in sentence
 
 
@@ -455,14 +462,14 @@ def test_a_recipe_is_carried_over_only_by_arms_that_have_it() -> None:
     searched = {**BASELINE, "remedies": "optimiser lars"}
     other, same = more_gpus(-0.06, 0.1), {**more_gpus(-0.06, 0.1), "remedies": "optimiser lars"}
     assert training_findings.recipe_on_more_devices(tables(training_summary=[searched, other]), GPU) is None
-    assert "more, ddp on 4 GPUs" in said(
+    assert "more, ddp on 4 GPUs" in sentence_of(
         training_findings.recipe_on_more_devices(tables(training_summary=[searched, same]), GPU)
     )
 
 
 def test_a_recipe_may_cost_one_figure_and_help_the_other() -> None:
     mixed = {**more_gpus(-0.06, 0.1), **around("test_accuracy_difference", 0.02, 0.1)}
-    sentence = said(training_findings.recipe_on_more_devices(tables(training_summary=[BASELINE, mixed]), GPU))
+    sentence = sentence_of(training_findings.recipe_on_more_devices(tables(training_summary=[BASELINE, mixed]), GPU))
     assert "one less and one more beyond the seeds' spread" in sentence
 
 
@@ -474,20 +481,20 @@ def test_an_arm_is_more_accurate_than_the_baseline_only_beyond_its_interval(diff
         **LEVEL, "test_accuracy_difference": 0.0, "test_accuracy_difference_low": -0.01,
         "test_accuracy_difference_high": 0.01,
     }  # fmt: skip
-    assert says in said(training_findings.against_the_baseline(tables(training_summary=[BASELINE, arm]), GPU))
+    assert says in sentence_of(training_findings.against_the_baseline(tables(training_summary=[BASELINE, arm]), GPU))
 
 
 def test_tuned_against_untuned_is_said_and_equals_are_not_called_so() -> None:
     against_tuned = tables(training_summary=[{**BASELINE, **TUNED, "tuned_trials": 90}, LEVEL])
     assert (
         ", tuned (80 trials, chosen on test accuracy) against tuned (90 trials, chosen on test accuracy) small."
-        in said(training_findings.against_the_baseline(against_tuned, GPU))
+        in sentence_of(training_findings.against_the_baseline(against_tuned, GPU))
     )
     untuned = {**LEVEL, "tuned_trials": None, "tuned_on": None}
-    assert "tuned" not in said(
+    assert "tuned" not in sentence_of(
         training_findings.against_the_baseline(tables(training_summary=[BASELINE, untuned]), GPU)
     )
-    helped = said(training_findings.remedies_that_help(tables(training_summary=[BASELINE, LARGE, LEVEL]), GPU))
+    helped = sentence_of(training_findings.remedies_that_help(tables(training_summary=[BASELINE, LARGE, LEVEL]), GPU))
     assert "[17.1, 20.9], tuned (80 trials, chosen on test accuracy)." in helped
 
 
@@ -499,7 +506,7 @@ def test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number() -> None:
         "recovered_high": None,
         "recovered_status": "not resolvable",
     }
-    sentence = said(training_findings.best_at_a_batch(tables(training_summary=[BASELINE, LARGE, row]), GPU))
+    sentence = sentence_of(training_findings.best_at_a_batch(tables(training_summary=[BASELINE, LARGE, row]), GPU))
     assert "with 70.0 % [69.3, 70.7]: what it recovers is not resolvable, since" in sentence
     assert training_findings.against_the_baseline(tables(training_summary=[BASELINE, LARGE, row]), GPU) is None
 
@@ -508,15 +515,15 @@ def test_arms_are_held_against_the_baseline_of_their_own_environment() -> None:
     several = Terms(device="GPU", several_environments=True, synthetic=False)
     other = [{**BASELINE, **around("test_accuracy", 0.9, 0.01), "environment": "B"}, {**LARGE, "environment": "B"}]
     both = tables(training_summary=[BASELINE, *other], environments=[environment_row("A"), environment_row("B")])
-    sentence = said(training_findings.large_batch_costs(both, several))
+    sentence = sentence_of(training_findings.large_batch_costs(both, several))
     assert "90.0 %" in sentence
     assert "71.0 %" not in sentence
 
 
 def test_parts_and_forecasts_that_hold_are_said_to() -> None:
-    whole = said(communication_findings.parts_make_the_step(tables(steps=[whole_step(1.0)]), GPU))
+    whole = sentence_of(communication_findings.parts_make_the_step(tables(steps=[whole_step(1.0)]), GPU))
     assert "add up to the step by the host's clock within 3.00 %" in whole
-    forecast = said(
+    forecast = sentence_of(
         communication_findings.forecast_scored(tables(forecast=[scored(128, 0.02), scored(512, -0.004)]), GPU)
     )
     assert "is within 10 % of the measured one at every batch from 128 on" in forecast
@@ -527,7 +534,7 @@ def test_parts_and_forecasts_that_hold_are_said_to() -> None:
 def test_finding_speaks_only_where_it_is_true(
     predicate: Predicate, true: Tables, parts: list[str], false: Tables
 ) -> None:
-    sentence = said(predicate(true, GPU))
+    sentence = sentence_of(predicate(true, GPU))
     assert [part for part in parts if part not in sentence] == []
     assert predicate(false, GPU) is None
 
@@ -541,7 +548,7 @@ def test_every_finding_rests_on_rows_of_a_table_of_the_page(predicate: Predicate
 
 
 def test_cells_that_a_finding_rests_on() -> None:
-    rows = [speedup_row(0.5, 7.74, **at(batch=batch, gpus=gpus)) for gpus in (2, 4) for batch in (32, 128)]
+    rows = [speedup_row(0.5, 7.74, **place(batch=batch, gpus=gpus)) for gpus in (2, 4) for batch in (32, 128)]
     found = findings.more_devices_slower(speedups(*rows, FAST), GPU)
     assert found is not None
     assert (found.view, found.rows) == ("speedup", 4)
@@ -549,7 +556,7 @@ def test_cells_that_a_finding_rests_on() -> None:
 
 
 def test_too_many_cells_are_counted() -> None:
-    rows = [speedup_row(0.5, 7.74, **at(gpus=gpus)) for gpus in range(2, 22)]
+    rows = [speedup_row(0.5, 7.74, **place(gpus=gpus)) for gpus in range(2, 22)]
     found = findings.more_devices_slower(speedups(*rows), GPU)
     assert found is not None
     assert found.rows == 20
@@ -576,19 +583,19 @@ def test_reference_figures_support_most_findings() -> None:
 
 
 def test_strategies_of_different_environments_are_not_compared() -> None:
-    apart = [times_row(5.04, **at(gpus=2, environment="A")), times_row(20.9, **at("dp", 2, environment="B"))]
+    apart = [times_row(5.04, **place(gpus=2, environment="A")), times_row(20.9, **place("dp", 2, environment="B"))]
     assert findings.ddp_against_dp(tables(times=apart), GPU) is None
 
 
 def test_memory_is_not_compared_across_environments() -> None:
-    small_gpu = absent_row("oom", "CUDA out of memory", **at("single", 1, 2_048, environment="B"))
+    small_gpu = absent_row("oom", "CUDA out of memory", **place("single", 1, 2_048, environment="B"))
     assert findings.memory_ends(tables(times=[FITS, small_gpu]), GPU) is None
 
 
 def test_sentences_name_workers_and_environments() -> None:
     worker = Terms(device="worker", several_environments=True, synthetic=False)
     two = tables(speedup=[SLOW], environments=[environment_row("A"), environment_row("B")])
-    sentence = said(findings.more_devices_slower(two, worker))
+    sentence = sentence_of(findings.more_devices_slower(two, worker))
     assert "ddp on 4 workers at batch 32 per worker in environment A" in sentence
     assert "GPU" not in sentence
 
@@ -612,15 +619,15 @@ LATE = {"full_steps_per_epoch": 9}
         (findings.largest_speedup, "speedup", [FAST]),
         (findings.more_devices_slower, "speedup", [SLOW]),
         (findings.batches_that_are_faster, "speedup", [SLOW, FAST]),
-        (findings.ddp_against_dp, "times", [times_row(1.0, **at("ddp")), times_row(2.0, **at("dp"))]),
-        (findings.strong_scaling, "speedup", [speedup_row(3.65, 2.16, **at(batch=512, scaling="strong"))]),
-        (findings.largest_communication_share, "communication", [communication_row(13.3, 7.74, **at("dp"))]),
-        (findings.inferred_bandwidth, "bandwidth", [bandwidth_row(0.5, **at(batch=batch)) for batch in (32, 128)]),
-        (findings.bandwidth_not_resolvable, "bandwidth", [bandwidth_row(0.01, resolvable=False, **at())]),
+        (findings.ddp_against_dp, "times", [times_row(1.0, **place("ddp")), times_row(2.0, **place("dp"))]),
+        (findings.strong_scaling, "speedup", [speedup_row(3.65, 2.16, **place(batch=512, scaling="strong"))]),
+        (findings.largest_communication_share, "communication", [communication_row(13.3, 7.74, **place("dp"))]),
+        (findings.inferred_bandwidth, "bandwidth", [bandwidth_row(0.5, **place(batch=batch)) for batch in (32, 128)]),
+        (findings.bandwidth_not_resolvable, "bandwidth", [bandwidth_row(0.01, resolvable=False, **place())]),
         (findings.two_ways_disagree, "speedup", [DISAGREEING]),
-        (findings.faster_than_ideal, "speedup", [speedup_row(4.4, 2.3, **at())]),
+        (findings.faster_than_ideal, "speedup", [speedup_row(4.4, 2.3, **place())]),
     ],
-    ids=lambda one: getattr(one, "__name__", ""),
+    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_epochs_of_few_steps_are_no_headline(predicate: Predicate, name: str, rows: list[dict[str, Any]]) -> None:
     assert predicate(tables(**{name: rows}), GPU) is not None
@@ -638,7 +645,7 @@ def test_epochs_of_few_steps_are_no_headline(predicate: Predicate, name: str, ro
         (communication_findings.communication_is_waiting, {"profiler_step_s": 8.9, "profiler_least_step_s": 0.3}),
         (communication_findings.estimates_agree, {"ablation_step_s": 0.44, "profiler_exposed_step_s": 0.42}),
     ],
-    ids=lambda one: getattr(one, "__name__", ""),
+    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_profiler_that_changes_the_step_is_no_witness(
     predicate: Predicate, ms: dict[str, float], state: str | None
@@ -661,13 +668,13 @@ def test_what_the_profiler_leaves_out_is_counted() -> None:
 
 
 def test_the_slower_strategy_may_be_ddp() -> None:
-    data = tables(times=[times_row(2.0, **at(gpus=2)), times_row(1.0, **at("dp", 2))])
-    sentence = said(findings.ddp_against_dp(data, GPU))
+    data = tables(times=[times_row(2.0, **place(gpus=2)), times_row(1.0, **place("dp", 2))])
+    sentence = sentence_of(findings.ddp_against_dp(data, GPU))
     assert "ddp is slower than dp in 1 of 1 comparison, down to 0.500× as fast" in sentence
 
 
 def test_a_smaller_batch_that_ran_out_of_memory_does_not_end_the_series() -> None:
-    earlier = absent_row("oom", "CUDA out of memory", **at("single", 1, 2_048))
+    earlier = absent_row("oom", "CUDA out of memory", **place("single", 1, 2_048))
     assert findings.memory_ends(tables(times=[FITS, earlier]), GPU) is None
 
 

@@ -76,8 +76,8 @@ def test_estimates_that_may_be_zero_are_not_named() -> None:
     wide = estimates_row(2.0, **ddp(2, 32))
     expected = "ddp on 2 GPUs: no estimate is above zero with its interval"
     assert headings.estimates(table("communication", [wide]), ESTIMATES, GPU) == expected
-    one = table("communication", [estimates_row(**ddp(2, 32))])
-    assert headings.estimates(one, ESTIMATES, GPU) == "ddp on 2 GPUs at batch 32: 0.270 ms (E5 alone) a step"
+    above_zero = table("communication", [estimates_row(**ddp(2, 32))])
+    assert headings.estimates(above_zero, ESTIMATES, GPU) == "ddp on 2 GPUs at batch 32: 0.270 ms (E5 alone) a step"
 
 
 def test_bandwidth_sets_the_best_step_beside_the_links() -> None:
@@ -103,7 +103,7 @@ def test_bandwidth_sets_the_best_step_beside_the_links() -> None:
     ],
 )
 def test_prediction_is_as_good_as_its_worst(errors: dict[int, float], expected: str) -> None:
-    assert headings.held_out(table("forecast", [held_out_row(*one) for one in errors.items()]), GPU) == expected
+    assert headings.held_out(table("forecast", [held_out_row(*pair) for pair in errors.items()]), GPU) == expected
 
 
 def test_forecast_names_its_band_at_both_ends() -> None:

@@ -135,7 +135,7 @@ def recorded(
     if request.param != "recorded":
         results = with_ladders(study, results, tmp_path_factory.mktemp("results"))
     collected = collect(results, expected_cells(study), study.settings)
-    audits = [audit(one) for one in read_all([root / path for path in study["published"]]).values()]
+    audits = [audit(published) for published in read_all([root / path for path in study["published"]]).values()]
     tables = build_tables(study, collected, audits)
     return study, {name: read_table(io.StringIO(table.to_csv(index=False))) for name, table in tables.items()}
 
@@ -149,11 +149,15 @@ def with_ladders(study: Study, results: Path, folder: Path) -> Path:
         if (folder / cell.path).exists():
             timed.setdefault(cell.configuration, json.loads((folder / cell.path).read_text()))
     where = ("hardware", "software", "dataset", "provenance")
-    for one in plan(study.on_any_machine()).communication:
-        if one.configuration in timed and not (folder / one.path).exists():
-            step_s = 1e-3 * (5 + one.run) + 1e-4 * one.configuration.batch_per_gpu
-            record = communication_record(one, study.settings, step_s, 2e-3, 1e-3, 1e-3)
-            write(folder, one, {**record, **{name: timed[one.configuration][name] for name in where}})
+    for communication_cell in plan(study.on_any_machine()).communication:
+        if communication_cell.configuration in timed and not (folder / communication_cell.path).exists():
+            step_s = 1e-3 * (5 + communication_cell.run) + 1e-4 * communication_cell.configuration.batch_per_gpu
+            record = communication_record(communication_cell, study.settings, step_s, 2e-3, 1e-3, 1e-3)
+            write(
+                folder,
+                communication_cell,
+                {**record, **{name: timed[communication_cell.configuration][name] for name in where}},
+            )
     return folder
 
 
@@ -173,7 +177,7 @@ def written(recorded: tuple[Study, dict[str, pd.DataFrame]]) -> Written:
     def watched(write: Callable[..., str], *of: Callable[..., Any]) -> Callable[..., str]:
         def watch(*arguments: Any, **options: Any) -> str:
             values = [value_of(*arguments, **options) for value_of in of]
-            found.extend(abs(float(one)) for one in values if words.is_known(one))
+            found.extend(abs(float(number)) for number in values if words.is_known(number))
             return write(*arguments, **options)
 
         return watch

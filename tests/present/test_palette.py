@@ -26,13 +26,13 @@ def schemes() -> dict[str, dict[str, str]]:
 def luminance(colour: str) -> float:
     """Relative luminance of `#rgb` or `#rrggbb`."""
     digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
-    shares = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    shares = [int(digits[start : start + 2], 16) / 255 for start in (0, 2, 4)]
     red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast(first: str, second: str) -> float:
+    low, high = sorted((luminance(first), luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -45,9 +45,9 @@ def test_bandwidth_is_headed_by_its_label() -> None:
 
 def test_what_cannot_be_recomputed_is_a_word_with_its_reason() -> None:
     cell = {**CELL, "quantity": "speedup", "published": "0.57", "reason": "T(N,b) was not printed"}
-    one = block([cell, {**cell, "batch_per_gpu": 128}])
-    assert {row["Speedup, ×"] for row in shown(one.view)} == {"not recomputable"}
-    assert one.notes == ["Not recomputable, as T(N,b) was not printed: speedup (2 cells)."]
+    study_block = block([cell, {**cell, "batch_per_gpu": 128}])
+    assert {row["Speedup, ×"] for row in shown(study_block.view)} == {"not recomputable"}
+    assert study_block.notes == ["Not recomputable, as T(N,b) was not printed: speedup (2 cells)."]
 
 
 def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row() -> None:
@@ -57,9 +57,9 @@ def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row() -> None:
         {**strong, "corrected_low": 0.98, "corrected_high": 1.0},
         {**CELL, "quantity": "speedup", "published": "1.4"},
     ]
-    one = block(cells)
-    assert [row["Batch per GPU"] for row in shown(one.view)] == ["32"]
-    assert one.notes == ["Strong speedup at global batch 32: 0.990 [0.980, 1.000]× on 2 GPUs."]
+    study_block = block(cells)
+    assert [row["Batch per GPU"] for row in shown(study_block.view)] == ["32"]
+    assert study_block.notes == ["Strong speedup at global batch 32: 0.990 [0.980, 1.000]× on 2 GPUs."]
 
 
 def test_a_warning_that_many_cells_share_is_said_once() -> None:
@@ -67,7 +67,7 @@ def test_a_warning_that_many_cells_share_is_said_once() -> None:
     sold = {**CELL, "check": "sold as speedup", "quantity": "speedup", "detail": "1.40 is 0.700"}
     strong = {"study": "made-up", "global_batch": 60_000, "gpus": 2, "check": "too large", "detail": "no full step"}
     found = block([], [unit, {**unit, "gpus": 4}, sold, strong]).warnings
-    assert [(one.check, one.details) for one in found] == [
+    assert [(warning.check, warning.details) for warning in found] == [
         ("Unit is wrong", "is MB/s (2 cells)"),
         ("Sold as speedup", "batch 32 on 2 GPUs: 1.40 is 0.700"),
         ("Too large", "global batch 60,000 on 2 GPUs: no full step"),

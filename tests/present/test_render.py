@@ -6,13 +6,14 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 from zipfile import ZipFile
 
 import pandas as pd
 import pytest
-from hostile_tables import BENIGN, HOSTILE, hostile
+from hostile_tables import BENIGN, HOSTILE, hostile_page
 from page_tables import (
     absent_row,
     arm_row,
@@ -78,15 +79,24 @@ class Reader(HTMLParser):
             self.text.append(data)
 
 
+@cache
+def read(page: str) -> Reader:
+    """Many tests look at one page."""
+    return Reader(page)
+
+
 @pytest.fixture(scope="module")
 def page() -> str:
     return render(study(strong_scaling_global_batch=[128, 2_048]), h200())
 
 
 def test_missing_cells_show_their_state_and_the_end_of_their_log() -> None:
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2}
+    shared: dict[str, Any] = {"strategy": "ddp", "gpus": 2}
     log = "a.log:\n<b>12:00</b> warm-up epoch 1\nError: stopped after 5 s"
-    rows = [missing_row(batch=32, **at), missing_row("failed", "Error: stopped after 5 s", log, batch=64, run=2, **at)]
+    rows = [
+        missing_row(batch=32, **shared),
+        missing_row("failed", "Error: stopped after 5 s", log, batch=64, run=2, **shared),
+    ]
     page = render(study(), tables(missing=rows))
     text = visible(page)
     failed = "ddp on 2 GPUs at batch 64 per GPU, run 2: failed"
@@ -104,14 +114,14 @@ def test_a_complete_page_says_nothing_of_missing_cells() -> None:
 
 
 def visible(page: str) -> str:
-    return " ".join(" ".join(Reader(page).text).split())
+    return " ".join(" ".join(read(page).text).split())
 
 
 def assert_sound(page: str) -> None:
-    read = Reader(page)
-    assert read.open == []
-    assert [name for name, times in Counter(read.ids).items() if times > 1] == []
-    assert re.findall(r"\b(?:nan|NaN|None|NaT|inf|undefined)\b", " ".join(read.text)) == []
+    found = read(page)
+    assert found.open == []
+    assert [name for name, times in Counter(found.ids).items() if times > 1] == []
+    assert re.findall(r"\b(?:nan|NaN|None|NaT|inf|undefined)\b", " ".join(found.text)) == []
 
 
 def test_page_is_sound_and_small(page: str) -> None:
@@ -120,7 +130,7 @@ def test_page_is_sound_and_small(page: str) -> None:
 
 
 def test_page_needs_no_other_file_and_no_script(page: str) -> None:
-    assert "script" not in Reader(page).tags
+    assert "script" not in read(page).tags
     assert page.startswith("<!DOCTYPE html>")
     assert "default-src 'none'" in page
     assert re.findall(r'(?:src|href)="(?!#|data:)', page) == []
@@ -170,27 +180,27 @@ def test_configurations_outside_the_study_are_not_planned(page: str) -> None:
 
 
 def test_scopes_that_differ_show_both_states() -> None:
-    at: dict[str, Any] = {"strategy": "single", "gpus": 1, "batch": 32}
-    rows = [times_row(7.74, **at), absent_row("missing", "no record", scope="end_to_end", **at)]
+    configuration: dict[str, Any] = {"strategy": "single", "gpus": 1, "batch": 32}
+    rows = [times_row(7.74, **configuration), absent_row("missing", "no record", scope="end_to_end", **configuration)]
     assert "ok / missing" in visible(render(study(), tables(times=rows)))
 
 
 @pytest.fixture(scope="module")
 def plain() -> str:
-    return render(*hostile(BENIGN))
+    return hostile_page(BENIGN)
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_text_of_others_is_text(kind: str, plain: str) -> None:
-    page = render(*hostile(HOSTILE[kind]))
-    assert Counter(Reader(page).tags) == Counter(Reader(plain).tags)
-    assert Reader(page).open == []
-    assert len(Reader(page).ids) == len(set(Reader(page).ids))
+    page = hostile_page(HOSTILE[kind])
+    assert Counter(read(page).tags) == Counter(read(plain).tags)
+    assert read(page).open == []
+    assert len(read(page).ids) == len(set(read(page).ids))
     assert " ".join(with_names(HOSTILE[kind]).split()) in visible(page)
 
 
 def test_characters_that_turn_text_round_or_are_not_seen_are_named() -> None:
-    page = render(*hostile(HOSTILE["controls"]))
+    page = hostile_page(HOSTILE["controls"])
     assert "abc[U+202E]gnp.exe[U+2066] 12 [U+200F]34[U+2069] " in page
     assert "[U+001B][31mred[U+0000][U+0007][U+009B][U+FFFE]" in page
     assert re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe]", page) == []
@@ -208,15 +218,15 @@ def test_synthetic_images_are_named_wherever_data_are_shown() -> None:
 
 
 def test_on_a_cpu_there_are_workers_and_no_gpus() -> None:
-    at: dict[str, Any] = {"batch": 32}
+    shared: dict[str, Any] = {"batch": 32}
     data = tables(
         times=[
-            times_row(30.0, strategy="single", gpus=1, **at),
-            times_row(17.0, strategy="ddp", gpus=2, **at),
-            absent_row("not available", "DataParallel needs CUDA", strategy="dp", gpus=2, environment=None, **at),
+            times_row(30.0, strategy="single", gpus=1, **shared),
+            times_row(17.0, strategy="ddp", gpus=2, **shared),
+            absent_row("not available", "DataParallel needs CUDA", strategy="dp", gpus=2, environment=None, **shared),
         ],
-        speedup=[speedup_row(30 / 17, 30.0, strategy="ddp", gpus=2, **at)],
-        communication=[communication_row(17.0, 30.0, strategy="ddp", gpus=2, **at)],
+        speedup=[speedup_row(30 / 17, 30.0, strategy="ddp", gpus=2, **shared)],
+        communication=[communication_row(17.0, 30.0, strategy="ddp", gpus=2, **shared)],
         environments=[{**environment_row(), "device_model": "AMD EPYC 9654", "nccl": None, "driver": None}],
     )
     text = visible(render(study(device="cpu"), data))
@@ -337,10 +347,10 @@ def test_contents_name_every_section_in_order(page: str) -> None:
 
 def several_environments() -> dict[str, pd.DataFrame]:
     """Something in every table that has many columns of text."""
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
+    configuration: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
     return tables(
-        times=[times_row(5.04, **at), times_row(5.04, **at, environment="B")],
-        records=[record_row(**at), record_row(**at, environment="B")],
+        times=[times_row(5.04, **configuration), times_row(5.04, **configuration, environment="B")],
+        records=[record_row(**configuration), record_row(**configuration, environment="B")],
         environments=[environment_row("A"), environment_row("B")],
         training_summary=[arm_row("small", 0.7, remedies="optimiser lars, " * 10)],
         training_evidence=[evidence_row("ddp", 0)],

@@ -41,13 +41,19 @@ def test_numbers_are_aligned() -> None:
 
 
 def test_the_widest_words_still_fit() -> None:
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 64, "batch": 16_384}
-    times = [times_row(12_345.6, **at), absent_row("not available", "no CUDA", environment=None, **at)]
-    times.append(times_row(12_345.6, **{**at, "environment": "B"}))
-    speedup = [speedup_row(30.0, 2.0, spread=0.2, **at)]
+    configuration: dict[str, Any] = {"strategy": "ddp", "gpus": 64, "batch": 16_384}
+    times = [
+        times_row(12_345.6, **configuration),
+        absent_row("not available", "no CUDA", environment=None, **configuration),
+    ]
+    times.append(times_row(12_345.6, **{**configuration, "environment": "B"}))
+    speedup = [speedup_row(30.0, 2.0, spread=0.2, **configuration)]
     letters = [environment_row("A"), environment_row("B")]
     data = tables(
-        times=times, speedup=speedup, bandwidth=[bandwidth_row(1.0, resolvable=False, **at)], environments=letters
+        times=times,
+        speedup=speedup,
+        bandwidth=[bandwidth_row(1.0, resolvable=False, **configuration)],
+        environments=letters,
     )
     assert max(map(len, summary(data).splitlines())) <= 100
 
@@ -65,9 +71,9 @@ def test_the_only_scope_there_is() -> None:
 
 
 def test_synthetic_images_are_named() -> None:
-    at: dict[str, Any] = {"strategy": "single", "gpus": 1, "batch": 32}
-    record = {**record_row(**at), "synthetic": True}
-    assert "synthetic images" in summary(tables(times=[times_row(3.14, **at)], records=[record]))
+    configuration: dict[str, Any] = {"strategy": "single", "gpus": 1, "batch": 32}
+    record = {**record_row(**configuration), "synthetic": True}
+    assert "synthetic images" in summary(tables(times=[times_row(3.14, **configuration)], records=[record]))
 
 
 def test_empty_tables() -> None:
@@ -75,18 +81,18 @@ def test_empty_tables() -> None:
 
 
 def test_the_states_are_those_of_the_verdict() -> None:
-    at: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
+    shared: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
     sped = {32: 1.2, 128: 2.02, 512: 3.8, 2_048: 3.9}
     data = tables(
-        times=[times_row(1.0, batch=batch, **at) for batch in (*sped, 64)],
-        speedup=[speedup_row(speedup, 2.0, spread=0.02, batch=batch, **at) for batch, speedup in sped.items()],
+        times=[times_row(1.0, batch=batch, **shared) for batch in (*sped, 64)],
+        speedup=[speedup_row(speedup, 2.0, spread=0.02, batch=batch, **shared) for batch, speedup in sped.items()],
     )
     first, second, *lines = summary(data).splitlines()
     assert first.endswith("; open: undecided")
     assert second == "few: not shown, fewer than 10 full steps per epoch"
     states = {line.split()[2]: line.split()[8] for line in lines[2:]}
     assert states == {"32": "no", "64": "-", "128": "open", "512": "yes", "2,048": "few"}
-    assert "undecided" not in summary(tables(times=[times_row(1.0, batch=32, **at)]))
+    assert "undecided" not in summary(tables(times=[times_row(1.0, batch=32, **shared)]))
 
 
 def test_a_range_is_explained_where_there_is_one() -> None:

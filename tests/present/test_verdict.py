@@ -24,28 +24,28 @@ GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 WORKER = Terms(device="worker", several_environments=False, synthetic=True)
 
 
-def at(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
+def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
     return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
 
 
 def speedups(*values: float, strategy: str = "ddp", gpus: int = 4, **more: Any) -> list[dict[str, Any]]:
     """Weak speedups at batches 32, 128, 512 and so on, known to 1 %."""
     return [
-        speedup_row(value, 2.0, **at(strategy, gpus, 32 * 4**number, **more)) for number, value in enumerate(values)
+        speedup_row(value, 2.0, **place(strategy, gpus, 32 * 4**number, **more)) for number, value in enumerate(values)
     ]
 
 
 def ladder(*added_ms: float, spread_ms: float = 0.1, runs: int = 3, headline_ms: float = 20.0, **where: Any) -> Any:
     """Rows of a ladder that starts at 10 ms alone; every rung's difference is known to `spread_ms` by `runs` runs. The
     headline step is `headline_ms`."""
-    place = {name: value for name, value in key(**at(**where)).items() if name != "scope"}
+    coordinates = {name: value for name, value in key(**place(**where)).items() if name != "scope"}
     whole_ms = 10.0 + sum(added_ms)
     rows, reached_ms = [], 0.0
     for order, part_ms in enumerate((10.0, *added_ms)):
         reached_ms += part_ms
         in_headline = headline_ms / whole_ms / 1e3
         row = {
-            **place, "rung": f"rung {order}", "order": order, "step_s": reached_ms / 1e3, "repeatability": 0.012,
+            **coordinates, "rung": f"rung {order}", "order": order, "step_s": reached_ms / 1e3, "repeatability": 0.012,
             "share": part_ms / whole_ms, "records": runs, "headline_step_s": headline_ms / 1e3,
             "part_of_headline_s": part_ms * in_headline, "reached_of_headline_s": reached_ms * in_headline,
             "beyond_alone_s": (reached_ms - 10.0) * in_headline,
@@ -60,9 +60,9 @@ def ladder(*added_ms: float, spread_ms: float = 0.1, runs: int = 3, headline_ms:
     return rows
 
 
-GAP = {**absent_row("no baseline", "", **at(batch=128)), "scaling": "weak"}
+GAP = {**absent_row("no baseline", "", **place(batch=128)), "scaling": "weak"}
 NOT_SHOWN = "not shown (fewer than 10 full steps per epoch)"
-WIDE = speedup_row(2.1, 2.0, spread=0.06, **at(batch=128))
+WIDE = speedup_row(2.1, 2.0, spread=0.06, **place(batch=128))
 
 CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
     "at every batch": (
@@ -122,7 +122,7 @@ CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
     ),
     "no interval": (
         tables(
-            records=[record_row(**at())], speedup=[{**speedups(3.2)[0], "speedup_low": None, "efficiency_low": None}]
+            records=[record_row(**place())], speedup=[{**speedups(3.2)[0], "speedup_low": None, "efficiency_low": None}]
         ),
         "unknown",
         "Undecided: whether 4 GPUs are worth it with ddp at batch 32 per GPU (compute scope)",
@@ -148,7 +148,7 @@ CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
     ),
     "nothing measured": (empty(), "unknown", "Not known yet", ["Nothing has been measured"]),
     "no baseline": (
-        tables(records=[record_row(**at())], speedup=[absent_row("no baseline", "T(1,32) is missing", **at())]),
+        tables(records=[record_row(**place())], speedup=[absent_row("no baseline", "T(1,32) is missing", **place())]),
         "unknown",
         "Not known yet",
         ["measured together with its baseline on 1 GPU"],
@@ -166,7 +166,7 @@ def test_verdict(data: Tables, kind: str, answer: str, parts: list[str]) -> None
 
 
 def loaded(epoch_s: float, number: int | None, **where: Any) -> dict[str, Any]:
-    return {**times_row(epoch_s, **at(scope="end_to_end", **where)), "loader_processes": number}
+    return {**times_row(epoch_s, **place(scope="end_to_end", **where)), "loader_processes": number}
 
 
 def test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads() -> None:
@@ -198,7 +198,7 @@ def test_loading_of_another_strategy_is_no_answer() -> None:
 
 
 def test_strong_scaling_alone_gives_no_verdict() -> None:
-    strong = tables(records=[record_row(**at())], speedup=speedups(3.2, scaling="strong"))
+    strong = tables(records=[record_row(**place())], speedup=speedups(3.2, scaling="strong"))
     assert verdict(strong, GPU).answer == "Not known yet"
 
 
@@ -233,7 +233,7 @@ def test_a_ladder_of_another_batch_is_called_that() -> None:
 
 def test_without_a_ladder_the_profiler_is_not_asked() -> None:
     step = {"device": 0, "phase": "all", "idle_s": 9e-3, "communication_s": 1e-4, "parts_s": 1e-2, "profiler": "ok"}
-    data = tables(speedup=speedups(1.9), steps=[{**key(**at()), **step}])
+    data = tables(speedup=speedups(1.9), steps=[{**key(**place()), **step}])
     assert verdict(data, GPU).rest == "Where the time goes was not measured by intervention."
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import pandas as pd
 import pytest
 from page_tables import h200
 
@@ -39,8 +40,8 @@ def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: f
 def test_two_runs_have_a_range_and_one_has_nothing() -> None:
     row = {"epoch_s": 2.0, "epoch_s_low": 1.9, "epoch_s_high": 2.1, "ranges": "epoch_s; step_s", "runs": 2}
     assert words.estimate(row, "epoch_s") == "2.00 [range of two runs: 1.90 to 2.10]"
-    one = {"epoch_s": 2.0, "epoch_s_low": math.nan, "epoch_s_high": math.nan, "ranges": math.nan, "runs": 1}
-    assert words.estimate(one, "epoch_s") == "2.000 [no interval: one run]"
+    one_run = {"epoch_s": 2.0, "epoch_s_low": math.nan, "epoch_s_high": math.nan, "ranges": math.nan, "runs": 1}
+    assert words.estimate(one_run, "epoch_s") == "2.000 [no interval: one run]"
     of_blocks = {"speedup": 1.9, "speedup_low": math.nan, "speedup_high": math.nan, "blocks": 1}
     assert words.estimate(of_blocks, "speedup") == "1.900 [no interval: one run]"
 
@@ -82,3 +83,13 @@ def test_long_lists_end_with_a_count() -> None:
 )
 def test_batches_in_a_row_are_a_range_only_where_none_is_between(chosen: list[int], shown: str) -> None:
     assert words.batches(chosen, [32, 128, 512, 2_048, 8_192]) == shown
+
+
+def test_rows_are_those_of_pandas() -> None:
+    """Of every type of column that a table has, and with all that can be missing in it."""
+    mixed = pd.DataFrame({"count": [1, 2], "share": [0.5, math.nan], "word": ["a", None], "flag": [True, False]})
+    mixed["any"] = pd.Series([pd.NA, "x"], dtype=object)
+    mixed["whole"] = pd.Series([1, pd.NA], dtype="Int64")
+    for table in (mixed, mixed.head(0), h200()["times"]):
+        # Text, in which NaN is equal to NaN and 1 is not 1.0.
+        assert list(map(repr, words.rows(table))) == list(map(repr, table.to_dict("records")))

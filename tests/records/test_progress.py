@@ -60,19 +60,19 @@ def costs_of(results: Path, study: Study = STUDY, recorded: list[Path] | None = 
 
 
 def state_of(cell: AnyCell, results: Path) -> CellState:
-    return next(one for one in states_of(results) if one.cell == cell)
+    return next(known for known in states_of(results) if known.cell == cell)
 
 
 def test_a_cell_without_a_record_is_missing(tmp_path: Path) -> None:
     states = states_of(tmp_path)
-    assert {one.state for one in states} == {"missing"}
-    assert [one.cell for one in states] == list(plan(STUDY).all_cells)
-    assert all(one.is_to_be_measured for one in states)
+    assert {known.state for known in states} == {"missing"}
+    assert [known.cell for known in states] == list(plan(STUDY).all_cells)
+    assert all(known.is_to_be_measured for known in states)
 
 
 def test_a_record_of_the_study_makes_a_cell_done(tmp_path: Path) -> None:
     write(tmp_path, timing("ddp", 2, 32), record_of(timing("ddp", 2, 32)))
-    assert Counter(one.state for one in states_of(tmp_path))["done"] == 1
+    assert Counter(known.state for known in states_of(tmp_path))["done"] == 1
     assert not state_of(timing("ddp", 2, 32), tmp_path).is_to_be_measured
 
 
@@ -209,7 +209,7 @@ def test_the_summary_adds_up(tmp_path: Path) -> None:
     row = next(line for line in lines if line.startswith("timing")).split()
     assert row[1:3] == ["2", "18"]
     assert float(row[3]) == pytest.approx(2 * 3540 / 3600, rel=1e-2)
-    cells = [one.cell for one in states if one.state == "missing"]
+    cells = [known.cell for known in states if known.state == "missing"]
     gpu_s = sum(3540 * cell.gpus for cell in cells if isinstance(cell, TimingCell))
     assert float(row[4]) == pytest.approx(gpu_s / 3600, rel=1e-2)
     assert any(line.startswith(f"To be measured: {len(cells)} cells, at least ") for line in lines)
@@ -232,6 +232,7 @@ def test_what_this_machine_has_too_few_gpus_for_is_not_run(tmp_path: Path) -> No
     assert "not run: 4 configurations: needs 4 GPUs, 2 here" in lines
 
 
+@pytest.mark.slow
 def test_ten_thousand_cells_take_seconds(tmp_path: Path) -> None:
     large = Study({**VALUES, "runs": 1000, "communication": {"runs": 1}})
     write(tmp_path, timing("single", 1, 32), record_of(timing("single", 1, 32)))

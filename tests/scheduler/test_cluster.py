@@ -94,8 +94,8 @@ def test_on_a_cpu_activations_are_host_memory() -> None:
 def test_every_attempt_asks_for_more_time_and_memory_and_slurm_never_cuts_a_cell_short(
     cell: TimingCell, attempt: int, limit_s: float
 ) -> None:
-    at = cell.configuration
-    assert cluster.memory_mb(CUDA, at, attempt + 1) > cluster.memory_mb(CUDA, at, attempt)
+    configuration = cell.configuration
+    assert cluster.memory_mb(CUDA, configuration, attempt + 1) > cluster.memory_mb(CUDA, configuration, attempt)
     assert cluster.timeout_s(limit_s, attempt + 1) > cluster.timeout_s(limit_s, attempt)
     assert cluster.runtime_min(limit_s, attempt) * 60 >= cluster.timeout_s(limit_s, attempt) + 60
 

@@ -94,11 +94,14 @@ def test_jobs_at_the_same_time_have_different_gpus(records: list[dict[str, Any]]
     for record in records:
         by_node[record["provenance"]["environment"]["SLURMD_NODENAME"]].append(record)
     together = [
-        (one, other) for some in by_node.values() for one, other in combinations(some, 2) if overlap(one, other)
+        (first, second)
+        for some in by_node.values()
+        for first, second in combinations(some, 2)
+        if overlap(first, second)
     ]
     assert together, "no two cells ran at once on one node: this shows nothing"
-    for one, other in together:
-        assert not devices(one) & devices(other)
+    for first, second in together:
+        assert not devices(first) & devices(second)
 
 
 def test_work_without_gpus_is_in_jobs_without_gpus(study: WatchedStudy) -> None:

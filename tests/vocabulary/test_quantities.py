@@ -56,9 +56,9 @@ def test_units_convert() -> None:
 
 
 def test_views_show_columns_of_their_table_alone() -> None:
-    shown = [one.quantity.column for one in columns_of_view("held_out", "forecast")]
+    shown = [column.quantity.column for column in columns_of_view("held_out", "forecast")]
     assert shown[:3] == ["algorithm", "compute_s", "overhead_s"]
-    assert "speedup" in [one.quantity.column for one in columns_of_view("forecast", "forecast")]
+    assert "speedup" in [column.quantity.column for column in columns_of_view("forecast", "forecast")]
 
 
 def test_columns_to_read_as_text_exist() -> None:

@@ -63,10 +63,10 @@ def test_offsets_are_even_and_half_of_the_images_are_flipped() -> None:
 
 def test_torchvision_draws_from_the_same_crops(pixels: np.ndarray) -> None:
     """Every image that torchvision's transforms make is one of the 9 * 9 * 2 of the device, and many of them come."""
-    one = np.repeat(pixels[:1], 162, axis=0)
+    copies = np.repeat(pixels[:1], 162, axis=0)
     rows, columns, flipped = torch.meshgrid(torch.arange(9), torch.arange(9), torch.arange(2), indexing="ij")
     crops = Crops(rows.flatten(), columns.flatten(), flipped.flatten().bool())
-    images = DeviceImages(one, np.zeros(162, dtype=np.int64), CPU)
+    images = DeviceImages(copies, np.zeros(162, dtype=np.int64), CPU)
     possible = normalised(images.cut(torch.arange(162), crops), torch.contiguous_format)
     transform = training_transforms()
     torch.manual_seed(0)

@@ -54,6 +54,7 @@ def test_a_dataset_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> No
     assert read_manifest(tmp_path)["files"] == read_manifest(synthetic)["files"]
 
 
+@pytest.mark.slow
 def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(synthetic: Path) -> None:
     images = np.load(synthetic / "train_images.npy")
     labels = np.load(synthetic / "train_labels.npy")

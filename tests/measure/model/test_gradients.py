@@ -1,5 +1,6 @@
 """The same mathematics: dp and ddp compute the gradients that the plain module computes on the whole batch."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ def gradient(network: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     return torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None]).double().cpu()
 
 
+@cache
 def reference() -> Tensor:
     return gradient(*network_and_batch(torch.float64, torch.device("cpu")))
 

@@ -39,11 +39,11 @@ def weights_and_gradients() -> tuple[Arrays, list[Arrays]]:
     return weights, [{name: generator.normal(size=shape) for name, shape in SHAPES.items()} for _ in range(STEPS)]
 
 
-def by_torch(one: TrainingSettings, rates: list[float]) -> Arrays:
+def by_torch(recipe: TrainingSettings, rates: list[float]) -> Arrays:
     weights, gradients = weights_and_gradients()
     parameters = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in weights.items()}
-    groups = parameter_groups(one, parameters.items(), {name: p.dim() for name, p in parameters.items()})
-    optimiser = build_optimiser(one, groups)
+    groups = parameter_groups(recipe, parameters.items(), {name: p.dim() for name, p in parameters.items()})
+    optimiser = build_optimiser(recipe, groups)
     for gradient, lr in zip(gradients, rates, strict=True):
         for group in optimiser.param_groups:
             group["lr"] = lr * group["rate_factor"]
@@ -103,8 +103,8 @@ RATES = [0.1, 0.2, 0.3, 0.2, 0.1, 0.05]
 def test_the_formulas_are_the_papers(
     keys: dict[str, Any], paper: Callable[[float, bool], Update], spared: bool
 ) -> None:
-    one = arm(**keys, weight_decay=0.03, weight_decay_on_norm_and_bias=not spared)
-    found, expected = by_torch(one, RATES), by_paper(paper(0.03, spared), RATES)
+    recipe = arm(**keys, weight_decay=0.03, weight_decay_on_norm_and_bias=not spared)
+    found, expected = by_torch(recipe, RATES), by_paper(paper(0.03, spared), RATES)
     for name in SHAPES:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
 

@@ -61,26 +61,26 @@ def test_no_schedule_leaves_zero_to_peak(keys: dict[str, Any], epoch: float) -> 
 def test_the_warm_up_never_falls_and_what_follows_never_rises(
     keys: dict[str, Any], epoch: float, further: float
 ) -> None:
-    one = arm(**keys)
-    later = min(epoch + further, one.epochs)
-    before, after = rate(one, epoch), rate(one, later)
-    if later < one.warmup_epochs:
+    recipe = arm(**keys)
+    later = min(epoch + further, recipe.epochs)
+    before, after = rate(recipe, epoch), rate(recipe, later)
+    if later < recipe.warmup_epochs:
         assert after >= before - 1e-12
-    elif epoch >= one.warmup_epochs:
+    elif epoch >= recipe.warmup_epochs:
         assert after <= before + 1e-12
 
 
 @given(schedules, st.integers(1, 400))
 def test_every_step_moves_the_weights_whatever_the_batch(keys: dict[str, Any], steps: int) -> None:
-    one = arm(**keys)
-    assert all(rate_of_step(one, epoch, step, steps) > 0 for epoch in range(EPOCHS) for step in (0, steps - 1))
+    recipe = arm(**keys)
+    assert all(rate_of_step(recipe, epoch, step, steps) > 0 for epoch in range(EPOCHS) for step in (0, steps - 1))
 
 
 @given(st.integers(1, 400))
 def test_a_linear_rate_has_the_same_mean_for_every_batch(steps: int) -> None:
-    one = arm(schedule="one_cycle", warmup_epochs=2)
-    mean = sum(rate_of_step(one, 3, step, steps) for step in range(steps)) / steps
-    assert math.isclose(mean, rate(one, 3.5), rel_tol=1e-9)
+    recipe = arm(schedule="one_cycle", warmup_epochs=2)
+    mean = sum(rate_of_step(recipe, 3, step, steps) for step in range(steps)) / steps
+    assert math.isclose(mean, rate(recipe, 3.5), rel_tol=1e-9)
 
 
 def test_the_batch_grows_at_its_epochs() -> None:

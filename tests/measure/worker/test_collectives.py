@@ -17,8 +17,9 @@ from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
-# The laptop's study measures up to 64 MiB: workflow/test_laptop_study.py.
-LARGEST_BYTES = 4 * 2**20
+# Fewer sizes than a study has, and none as large as 64 MiB, which the laptop's study measures:
+# workflow/test_laptop_study.py.
+SIZES = (4 * 2**10, 128 * 2**10, 4 * 2**20)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,8 @@ def facts(network_facts: Path) -> dict[str, Any]:
 def collectives(network_facts: Path) -> dict[str, Any]:
     out = network_facts.with_name("collectives.json")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(cells.LARGEST_BYTES, "cpu", LARGEST_BYTES)
+        patch.setitem(cells.LARGEST_BYTES, "cpu", SIZES[-1])
+        patch.setattr(cells, "FACTOR", 32)
         assert must(*cell(network_facts), "--width", 4, "--out", out).splitlines()[-1] == f"record: {out}"
     return read_record("collectives", out)
 
@@ -49,20 +51,36 @@ def cell(network_facts: Path) -> list[object]:
 @pytest.mark.processes
 def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any], facts: dict[str, Any]) -> None:
     found = {(result["operation"], result["bytes"]) for result in collectives["collectives"]}
-    series = {4 * 2**10 * 4**power for power in range(6)}
     for operation in OPERATIONS:
-        assert series <= {size for name, size in found if name == operation}
+        assert set(SIZES) <= {size for name, size in found if name == operation}
     assert ("allreduce", facts["gradient_bytes"]) in found
     assert {("broadcast", size) for size in facts["dp_broadcast_bytes"]} <= found
     assert all(3 <= len(result["seconds"]) <= 10 for result in collectives["collectives"])
     assert collectives["peer_copies"] == []
 
 
+@pytest.mark.parametrize(("device", "largest"), [("cpu", 64 * 2**20), ("cuda", 2**30)])
+def test_a_study_times_every_collective_from_4_kib_on_in_steps_of_four(
+    facts: dict[str, Any], device: str, largest: int
+) -> None:
+    """And at no size more than the network's own."""
+    series = {4 * 2**10 * 4**power for power in range(10)}
+    series = {size for size in series if size <= largest}
+    assert max(series) * 4 > largest
+    found = cells.messages(facts, device)
+    own = {facts["gradient_bytes"], *facts["dp_broadcast_bytes"], *facts["ddp_broadcast_bytes"]}
+    own |= {bucket["bytes"] for bucket in facts["ddp_buckets"]}
+    for operation in OPERATIONS:
+        sizes = {size for name, size in found if name == operation}
+        assert series <= sizes <= series | own
+    assert len(set(found)) == len(found)
+
+
 @pytest.mark.processes
 def test_larger_messages_take_longer(collectives: dict[str, Any]) -> None:
     seconds = {(r["operation"], r["bytes"]): min(r["seconds"]) for r in collectives["collectives"]}
     for operation in OPERATIONS:
-        assert seconds[operation, LARGEST_BYTES] > seconds[operation, 4 * 2**10]
+        assert seconds[operation, SIZES[-1]] > seconds[operation, SIZES[0]]
 
 
 @pytest.mark.processes

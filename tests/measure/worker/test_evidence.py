@@ -36,9 +36,9 @@ def test_the_distance_of_workers_is_in_standard_deviations_of_what_is_kept() -> 
 
 
 def test_equal_statistics_are_all_kept_and_means_that_no_worker_has_are_nobodys() -> None:
-    one = statistics(1, 2)
-    assert compare_statistics([one, statistics(1, 2)], one) == {"difference": 0, "kept": [0, 1]}
-    assert compare_statistics([one], statistics(1, 2, variance=5))["kept"] == []
+    of_worker = statistics(1, 2)
+    assert compare_statistics([of_worker, statistics(1, 2)], of_worker) == {"difference": 0, "kept": [0, 1]}
+    assert compare_statistics([of_worker], statistics(1, 2, variance=5))["kept"] == []
 
 
 def test_a_replica_is_seen_with_the_statistics_of_its_forward_pass() -> None:

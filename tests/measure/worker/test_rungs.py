@@ -69,8 +69,8 @@ def plain_gradients(worker: CommunicationWorker, images: Tensor, labels: Tensor,
 
 def assert_equal(some: list[Tensor], others: list[Tensor]) -> None:
     assert len(some) == len(others) > 0
-    for one, other in zip(some, others, strict=True):
-        torch.testing.assert_close(one, other)
+    for first, second in zip(some, others, strict=True):
+        torch.testing.assert_close(first, second)
 
 
 def replicas_of(variant: Variant) -> tuple[PersistentReplicas, nn.Module, nn.Module]:
@@ -84,7 +84,7 @@ def test_only_the_first_replica_is_trained_and_its_parameters_alone_are_the_netw
     worker: CommunicationWorker,
 ) -> None:
     network, first, second = replicas_of(worker.threads())
-    assert [id(one) for one in network.parameters()] == [id(one) for one in first.parameters()]
+    assert [id(parameter) for parameter in network.parameters()] == [id(parameter) for parameter in first.parameters()]
     assert_equal(weights(first), weights(second))
     assert all(a.data_ptr() != b.data_ptr() for a, b in zip(first.parameters(), second.parameters(), strict=True))
 
@@ -128,13 +128,13 @@ def test_scattered_divides_images_and_gathers_outputs_but_adds_no_gradients(work
 
 def test_rungs_have_their_weights_and_momenta_in_common(worker: CommunicationWorker) -> None:
     alone, threads = worker.alone(), worker.threads()
-    for one, other in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
-        assert one.data_ptr() == other.data_ptr()
+    for first, second in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
+        assert first.data_ptr() == second.data_ptr()
     alone.step(*alone.batches[0])
-    assert all(one.grad is None for one in threads.network.parameters())
+    assert all(parameter.grad is None for parameter in threads.network.parameters())
     threads.step(*threads.batches[0])
-    for one, other in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
-        assert alone.optimiser.state[one]["momentum_buffer"] is threads.optimiser.state[other]["momentum_buffer"]
+    for first, second in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
+        assert alone.optimiser.state[first]["momentum_buffer"] is threads.optimiser.state[second]["momentum_buffer"]
 
 
 def test_alone_all_other_ranks_have_nothing_to_do(worker: CommunicationWorker) -> None:

@@ -27,14 +27,15 @@ from workers_here import single_workers_here
 
 pytestmark = pytest.mark.processes
 
-IMAGES = 256
+IMAGES = 64
+BATCH = 25
 SETTINGS = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES} --loader-workers 1".split()
 # Its two epochs are two steps, after which DDP has not said yet which buckets it built.
 WITHOUT_BASELINE = "--scopes compute --baseline own_cells --timed-epochs 1"
 
 
 def arguments(
-    dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 100, more: str = ""
+    dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = BATCH, more: str = ""
 ) -> list[str]:
     cell = f"time --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --timed-epochs 2".split()
     return [*cell, *SETTINGS, *more.split(), "--dataset", str(dataset), "--out", str(out)]
@@ -54,9 +55,9 @@ def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     """
     folder = tmp_path_factory.mktemp("records")
     kinds = {
-        "single": ("single", 1, 100, ""),
-        "ddp": ("ddp", 2, 100, "--baseline-at-global-batch"),
-        "without": ("ddp", 2, 128, WITHOUT_BASELINE),
+        "single": ("single", 1, BATCH, ""),
+        "ddp": ("ddp", 2, BATCH, "--baseline-at-global-batch"),
+        "without": ("ddp", 2, IMAGES // 2, WITHOUT_BASELINE),
     }
     processes = {name: started(dataset, folder / f"{name}.json", *cell) for name, cell in kinds.items()}
     printed = {name: process.communicate()[0] for name, process in processes.items()}
@@ -121,7 +122,7 @@ def test_the_command_in_a_record_measures_the_same_cell(
 def test_a_parallel_cell_holds_its_own_baseline_before_and_after(records: dict[str, dict[str, Any]]) -> None:
     """At its own batch, with the steps of one worker, and at the global batch."""
     alone = records["ddp"]["alone"]
-    assert [(item["batch_per_gpu"], item["status"]) for item in alone] == [(100, "ok"), (200, "ok")]
+    assert [(item["batch_per_gpu"], item["status"]) for item in alone] == [(BATCH, "ok"), (2 * BATCH, "ok")]
     for item, full_steps in zip(alone, (2, 1), strict=True):
         assert item["scopes"].keys() == {"compute", "end_to_end"}
         for scope, halves in item["scopes"].items():
@@ -173,7 +174,7 @@ def test_memory_that_a_baseline_lacks_at_the_global_batch_is_a_result(
 
     monkeypatch.setattr(TimingWorker, "build_alone", fits_once)
     worker = timing_worker(dataset, tmp_path)
-    worker.alone = [{"batch_per_gpu": batch, "status": "ok", "scopes": {}} for batch in (100, 200)]
+    worker.alone = [{"batch_per_gpu": batch, "status": "ok", "scopes": {}} for batch in (BATCH, 2 * BATCH)]
     worker.prepare()
     worker.measure()
     assert [item["status"] for item in worker.alone] == ["ok", "oom"]
@@ -187,24 +188,24 @@ def test_memory_that_a_baseline_lacks_at_the_cells_own_batch_ends_the_cell(
 ) -> None:
     monkeypatch.setattr(TimingWorker, "build_alone", lambda _worker: torch.empty(2**60))
     worker = timing_worker(dataset, tmp_path)
-    worker.alone = [{"batch_per_gpu": 100, "status": "ok", "scopes": {}}]
+    worker.alone = [{"batch_per_gpu": BATCH, "status": "ok", "scopes": {}}]
     worker.run()
     outcome = json.loads((tmp_path / "outcome.json").read_text())
-    assert (outcome["status"], outcome["oom"]["phase"]) == ("oom", "alone at batch 100, before: setup")
+    assert (outcome["status"], outcome["oom"]["phase"]) == ("oom", f"alone at batch {BATCH}, before: setup")
 
 
 def timing_worker(dataset: Path, folder: Path) -> TimingWorker:
     """One worker in this process, of a cell with one scope and one epoch."""
     values = {"study": "s", "device": "cpu", "network": {"width": 4}, "scopes": ["compute"], "epochs": {"timed": 1}}
     study = Study({**values, "dataset": {"source": "synthetic", "images": IMAGES}})
-    job = {"configuration": ["single", 1, 100], "seed": 1, "dataset": dataset, "folder": folder, "timeout_s": 60}
+    job = {"configuration": ["single", 1, BATCH], "seed": 1, "dataset": dataset, "folder": folder, "timeout_s": 60}
     return TimingWorker({**job, "settings": study.settings.to_json(), "baseline_at_global_batch": False}, 0)
 
 
 def test_out_of_memory_is_a_result(dataset: Path, tmp_path: Path) -> None:
     """On the CPU torch's own allocator reports it, here under a limit that a network of 2.9 GB is above."""
     out = tmp_path / "r.json"
-    wide = [argument if argument != "4" else "512" for argument in arguments(dataset, out, batch=128)]
+    wide = [argument if argument != "4" else "512" for argument in arguments(dataset, out)]
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))"
     program = f"{limited}; from dpscale.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program, *wide], capture_output=True, text=True)
@@ -240,7 +241,7 @@ def assert_out_of_memory(record: dict[str, Any], printed: str) -> None:
         (("single", 2, 32), "single does not go with 2 GPUs"),
         (("ddp", 2, 32, "--network torchvision_resnet18"), "torchvision_resnet18 has width 64 and no other"),
         (("ddp", 1, 32), "ddp does not go with 1 GPUs"),
-        (("ddp", 2, 200), "capped: global batch 400 > 256 images"),
+        (("ddp", 2, 50), "capped: global batch 100 > 64 images"),
         (("ddp", 0, 32), "0 is not in the range x>=1"),
         (("ddp", 2, -1), "-1 is not in the range x>=1"),
         (("horovod", 2, 32), "'horovod' is not one of"),
@@ -263,8 +264,8 @@ def test_more_gpus_than_are_visible(dataset: Path, tmp_path: Path) -> None:
 
 
 def test_another_dataset_than_asked_for(dataset: Path, tmp_path: Path) -> None:
-    done = dpscale(*arguments(dataset, tmp_path / "r.json", more="--epoch-images 300"))
-    assert "its images is 256, the cell asks for 300" in done.stderr
+    done = dpscale(*arguments(dataset, tmp_path / "r.json", more="--epoch-images 100"))
+    assert "its images is 64, the cell asks for 100" in done.stderr
 
 
 def test_a_tampered_dataset_stops_the_cell(dataset: Path, tmp_path: Path) -> None:

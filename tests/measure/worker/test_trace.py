@@ -87,18 +87,20 @@ def test_every_instant_of_every_device_is_one_thing(kernels: list[Kernel], switc
     marks = [Mark("forward", 0), Mark("backward", switch_ns)]
     for found in device_times(kernels, marks, [0, 1], 0, 100):
         running = [
-            [one for one in kernels if one.device == found.device and one.start_ns <= t < one.end_ns]
+            [active for active in kernels if active.device == found.device and active.start_ns <= t < active.end_ns]
             for t in range(100)
         ]
-        kinds_at = [{one.kind for one in some} for some in running]
+        kinds_at = [{active.kind for active in some} for some in running]
         sums = {part: sum(phase[part] for phase in found.phases.values()) / NS for part in (COMPUTE, COPY, "idle")}
-        assert sums[COMPUTE] == pytest.approx(sum(COMPUTE in at for at in kinds_at))
-        assert found.exposed_s / NS == pytest.approx(sum(COMMUNICATION in at and COMPUTE not in at for at in kinds_at))
-        assert found.communication_s / NS == pytest.approx(sum(COMMUNICATION in at for at in kinds_at))
-        assert sums[COPY] == pytest.approx(sum(at == {COPY} for at in kinds_at))
-        assert sums["idle"] == pytest.approx(sum(not at for at in kinds_at))
+        assert sums[COMPUTE] == pytest.approx(sum(COMPUTE in instant for instant in kinds_at))
+        assert found.exposed_s / NS == pytest.approx(
+            sum(COMMUNICATION in instant and COMPUTE not in instant for instant in kinds_at)
+        )
+        assert found.communication_s / NS == pytest.approx(sum(COMMUNICATION in instant for instant in kinds_at))
+        assert sums[COPY] == pytest.approx(sum(instant == {COPY} for instant in kinds_at))
+        assert sums["idle"] == pytest.approx(sum(not instant for instant in kinds_at))
         idle_forward = found.phases.get("forward", {"idle": 0.0})["idle"] / NS
-        assert idle_forward == pytest.approx(sum(not at for at in kinds_at[:switch_ns]))
+        assert idle_forward == pytest.approx(sum(not instant for instant in kinds_at[:switch_ns]))
         whole = sum(seconds for phase in found.phases.values() for seconds in phase.values())
         assert whole / NS == pytest.approx(100)
 

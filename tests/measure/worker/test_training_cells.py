@@ -1,10 +1,7 @@
 """Training cells on the CPU: what a record holds, interruption, divergence, the same mathematics."""
 
-import os
+import json
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +22,13 @@ from dpscale.plan.study import Study
 from dpscale.records.files import read_record
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
-from workers_here import single_workers_here
+from workers_here import WorkerHere, single_workers_here
 
 pytestmark = pytest.mark.processes
 
 Record = dict[str, Any]
 
-IMAGES = 257  # two workers pad it by one
+IMAGES = 65  # two workers pad it by one
 TRAINING = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES}".split()
 # Every remedy that has a state of its own, and a batch that grows.
 REMEDIES = (
@@ -50,13 +47,13 @@ def in_this_process() -> Iterator[None]:
 
 
 def arguments(
-    dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 32, more: str = ""
+    dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 8, more: str = ""
 ) -> list[str]:
     arm = f"train --arm a --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --epochs 3 {more}".split()
     return [*arm, *TRAINING, "--dataset", str(dataset), "--out", str(out)]
 
 
-def trained(dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 32, more: str = "") -> Record:
+def trained(dataset: Path, out: Path, strategy: str = "ddp", gpus: int = 2, batch: int = 8, more: str = "") -> Record:
     assert must(*arguments(dataset, out, strategy, gpus, batch, more)).splitlines()[-1] == f"record: {out}"
     assert [path.name for path in out.parent.iterdir()] == [out.name], "the checkpoint has done its work"
     return read_record("training", out)
@@ -75,31 +72,67 @@ def ddp(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Record:
 
 @pytest.fixture(scope="module")
 def single(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Record:
-    return trained(dataset, tmp_path_factory.mktemp("single") / "seed-1.json", "single", 1, 64)
+    return trained(dataset, tmp_path_factory.mktemp("single") / "seed-1.json", "single", 1, 16)
+
+
+@dataclass
+class TrainedInTurn:
+    """What two workers come to that train several arms in turn.
+
+    `cold` is the training of `ddp` without its warm-up, the first of all. In float64, `shared` has statistics in
+    common; in `apart` every worker has its own, and, because `set_epoch` is not called, one order. `checkpoint` is what
+    is left of the training of `ddp`, killed after its first epoch: tests work on copies.
+    """
+
+    cold: Record
+    shared: Record
+    apart: Record
+    checkpoint: Path
 
 
 @pytest.fixture(scope="module")
-def checkpoint(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is left of the training of `ddp`, killed in its second epoch. Tests work on copies."""
-    out = tmp_path_factory.mktemp("killed") / "seed-1.json"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dpscale", *arguments(dataset, out, more=REMEDIES)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stderr is not None
-    assert any("epoch 1 of 3" in line for line in process.stderr)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert [path.name for path in out.parent.iterdir()] == ["seed-1.checkpoint"]
-    return out.with_suffix(".checkpoint")
+def in_turn(dataset: Path, ddp: Record, tmp_path_factory: pytest.TempPathFactory) -> TrainedInTurn:
+    folder = tmp_path_factory.mktemp("in_turn")
+    (folder / "killed").mkdir()
+    as_ddp = {
+        "configuration": ["ddp", 2, 8], "seed": 1, "arm": "a", "settings": ddp["settings"], "timeout_s": 60,
+        "dataset": str(dataset),
+    }  # fmt: skip
+    jobs = [
+        {**as_ddp, "module": "cold_worker", "checkpoint": str(folder / "cold.checkpoint")},
+        float64_job(dataset, folder / "shared.checkpoint", "ddp", 2, 8, epochs=1, sync_batch_norm=True),
+        float64_job(dataset, folder / "apart.checkpoint", "ddp", 2, 8, epochs=3, set_epoch=False),
+        {**as_ddp, "module": "killed_worker", "checkpoint": str(folder / "killed/seed-1.checkpoint")},
+    ]
+    with (
+        signals_as_they_were(),
+        helpers_for_workers(),
+        Workers("in_turn", {"jobs": jobs, "outcomes": str(folder)}, 2, 0) as workers,
+        pytest.raises(MeasurementError, match="was killed by SIGKILL"),
+    ):
+        workers.outcome(120, end_with_parent=False)
+    outcomes = [json.loads((folder / f"{number}.json").read_text()) for number in range(3)]
+    assert [path.name for path in (folder / "killed").iterdir()] == ["seed-1.checkpoint"]
+    cold, shared, apart = outcomes
+    return TrainedInTurn(cold, shared, apart, folder / "killed/seed-1.checkpoint")
+
+
+def float64_job(dataset: Path, checkpoint: Path, strategy: str, gpus: int, batch: int, **arm: Any) -> dict[str, Any]:
+    """Of a worker that computes in float64, as a cell's, but for what a CPU is refused."""
+    whole = {"strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, "learning_rate": 0.01, **arm}
+    values = {"source": "synthetic", "images": IMAGES}
+    study = Study({"study": "s", "training": {"arms": {"a": whole}}, "dataset": values, "network": {"width": 4}})
+    settings = {**study.arms["a"].to_json(), "device": "cpu"}
+    return {
+        "module": "synchronised_worker", "configuration": [strategy, gpus, batch], "seed": 1, "arm": "a",
+        "settings": settings, "timeout_s": 60, "dataset": str(dataset), "checkpoint": str(checkpoint),
+    }  # fmt: skip
 
 
 def test_an_epoch_has_its_loss_accuracy_rate_and_cost(ddp: Record) -> None:
     assert [epoch["epoch"] for epoch in ddp["epochs"]] == [1, 2, 3]
-    assert [epoch["global_batch"] for epoch in ddp["epochs"]] == [64, 128, 128]
-    # 129 images a worker, the sampler's padding among them: 5 steps of 32, 3 of 64.
+    assert [epoch["global_batch"] for epoch in ddp["epochs"]] == [16, 32, 32]
+    # 33 images per worker, the sampler's padding among them: 5 steps of 8, 3 of 16.
     assert [epoch["steps"] for epoch in ddp["epochs"]] == [5, 3, 3]
     assert len(ddp["step_loss"]) == 11
     for epoch in ddp["epochs"]:
@@ -112,7 +145,7 @@ def test_an_epoch_has_its_loss_accuracy_rate_and_cost(ddp: Record) -> None:
 
 @pytest.mark.parametrize("kind", ["ddp", "single"])
 def test_no_image_counts_twice(kind: str, request: pytest.FixtureRequest) -> None:
-    """Right answers are a whole number of the 257 images, where workers trained on 258."""
+    """Right answers are a whole number of the 65 images, where workers trained on 66."""
     for epoch in request.getfixturevalue(kind)["epochs"]:
         right = epoch["training_accuracy"] * IMAGES
         assert right == pytest.approx(round(right), abs=1e-9)
@@ -121,7 +154,7 @@ def test_no_image_counts_twice(kind: str, request: pytest.FixtureRequest) -> Non
 def test_the_training_loss_is_the_mean_over_the_images_of_all_steps(single: Record) -> None:
     first = single["epochs"][0]
     losses = single["step_loss"][: first["steps"]]
-    sizes = [64] * 4 + [1]
+    sizes = [16] * 4 + [1]
     mean = sum(loss * size for loss, size in zip(losses, sizes, strict=True)) / IMAGES
     assert first["training_loss"] == pytest.approx(mean, rel=1e-4)
 
@@ -138,15 +171,15 @@ def test_workers_take_other_images_every_epoch_and_keep_statistics_of_their_own(
         assert epoch["batch_norm"]["difference"] > 0
 
 
-def test_without_set_epoch_every_epoch_has_the_order_of_the_first(apart: Record) -> None:
+def test_without_set_epoch_every_epoch_has_the_order_of_the_first(in_turn: TrainedInTurn) -> None:
     for rank in range(2):
-        orders = [epoch["orders"][rank] for epoch in apart["epochs"]]
+        orders = [epoch["orders"][rank] for epoch in in_turn.apart["epochs"]]
         assert len({order["checksum"] for order in orders}) == 1
         assert [(order["seen_before"], order["same_place"]) for order in orders] == [(None, None), (1, 1), (1, 1)]
 
 
 def test_another_seed_gives_other_figures(dataset: Path, tmp_path: Path, single: Record) -> None:
-    other = trained(dataset, tmp_path / "seed-2.json", "single", 1, 64, more="--seed 2")
+    other = trained(dataset, tmp_path / "seed-2.json", "single", 1, 16, more="--seed 2")
     assert not set(other["step_loss"]) & set(single["step_loss"])
     assert other["epochs"][0]["orders"][0]["checksum"] not in {
         epoch["orders"][0]["checksum"] for epoch in single["epochs"]
@@ -154,28 +187,27 @@ def test_another_seed_gives_other_figures(dataset: Path, tmp_path: Path, single:
 
 
 def test_a_killed_training_goes_on_and_gives_the_same_figures_bit_for_bit(
-    dataset: Path, tmp_path: Path, checkpoint: Path, ddp: Record
+    dataset: Path, tmp_path: Path, in_turn: TrainedInTurn, ddp: Record
 ) -> None:
-    shutil.copy(checkpoint, tmp_path)
-    saved_after = len(torch.load(checkpoint, weights_only=True)["state"]["epochs"])
-    assert saved_after < 3
+    shutil.copy(in_turn.checkpoint, tmp_path)
+    assert len(torch.load(in_turn.checkpoint, weights_only=True)["state"]["epochs"]) == 1
     continued = trained(dataset, tmp_path / "seed-1.json", more=REMEDIES)
     assert len(continued["warm_up_s"]) == 2, "each of the two processes starts cold"
-    assert continued["continued_after_epochs"] == [saved_after]
+    assert continued["continued_after_epochs"] == [1]
     assert figures(continued) == figures(ddp)
 
 
 def test_a_checkpoint_of_another_training_is_refused_with_the_keys_and_left_alone(
-    dataset: Path, tmp_path: Path, checkpoint: Path
+    dataset: Path, tmp_path: Path, in_turn: TrainedInTurn
 ) -> None:
-    copy = Path(shutil.copy(checkpoint, tmp_path))
+    copy = Path(shutil.copy(in_turn.checkpoint, tmp_path))
     other = REMEDIES.replace("--label-smoothing 0.1", "")
-    done = dpscale(*arguments(dataset, tmp_path / "seed-1.json", "single", 1, 64, more=other))
+    done = dpscale(*arguments(dataset, tmp_path / "seed-1.json", "single", 1, 16, more=other))
     assert done.returncode == 1
-    assert "batch_per_gpu is 32, here it is 64" in done.stderr
+    assert "batch_per_gpu is 8, here it is 16" in done.stderr
     assert "label_smoothing is 0.1, here it is 0.0. Delete it" in done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"Error: {copy}: is of another training: strategy is ddp, here")
-    assert copy.read_bytes() == checkpoint.read_bytes()
+    assert copy.read_bytes() == in_turn.checkpoint.read_bytes()
     assert not (tmp_path / "seed-1.json").exists()
 
 
@@ -204,24 +236,11 @@ def test_a_checkpoint_that_would_run_code_runs_none(tmp_path: Path) -> None:
     assert not (tmp_path / "was here").exists()
 
 
-def started_cold(dataset: Path, folder: Path, warm: Record) -> Record:
-    """What workers come to that do the same as `warm` did, but for the warm-up."""
-    arm = warm["settings"]
-    job = {
-        "configuration": [arm["strategy"], arm["gpus"], arm["batch_per_gpu"]], "seed": warm["cell"]["seed"],
-        "arm": warm["cell"]["arm"], "settings": arm, "timeout_s": 60, "dataset": str(dataset),
-        "checkpoint": str(folder / "checkpoint"),
-    }  # fmt: skip
-    with signals_as_they_were(), helpers_for_workers(), Workers("cold_worker", job, arm["gpus"], 0) as workers:
-        return workers.outcome(60, end_with_parent=False)
-
-
-def test_warm_up_of_two_workers_leaves_no_trace_in_any_figure(dataset: Path, tmp_path: Path, ddp: Record) -> None:
+def test_warm_up_of_two_workers_leaves_no_trace_in_any_figure(in_turn: TrainedInTurn, ddp: Record) -> None:
     """Bit for bit, with LARS, averaged weights, clipping and batch-norm statistics of each worker's own."""
-    cold = started_cold(dataset, tmp_path, ddp)
-    assert cold["warm_up_s"] == []
+    assert in_turn.cold["warm_up_s"] == []
     assert [seconds > 0 for seconds in ddp["warm_up_s"]] == [True]
-    assert figures(cold) == figures(ddp)
+    assert figures(in_turn.cold) == figures(ddp)
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "nesterov", "lamb --momentum 0"])
@@ -231,7 +250,7 @@ def test_warm_up_leaves_no_trace_in_any_figure(
     more = f"--optimiser {optimiser} --learning-rate 0.02 --averaging-decay 0.8"
 
     def once(name: str) -> Record:
-        return trained(dataset, tmp_path / name / "seed-1.json", "single", 1, 64, more=more)
+        return trained(dataset, tmp_path / name / "seed-1.json", "single", 1, 16, more=more)
 
     warm = once("warm")
     with monkeypatch.context() as patch:
@@ -252,7 +271,7 @@ def test_a_record_names_what_was_drawn_with_which_seed(single: Record) -> None:
 def test_images_that_are_held_out_are_tested_and_never_trained_on(
     dataset: Path, tmp_path: Path, single: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    labels, held_out = np.load(dataset / "train_labels.npy"), 57
+    labels, held_out = np.load(dataset / "train_labels.npy"), 14
     trained_on, expected = split_images(labels, held_out)
     seen: dict[str, DeviceImages] = {}
     read_images = TrainingWorker.read_images
@@ -263,26 +282,26 @@ def test_images_that_are_held_out_are_tested_and_never_trained_on(
 
     monkeypatch.setattr(TrainingWorker, "read_images", noted)
     more = f"--validation-images {held_out}"
-    record = trained(dataset, tmp_path / "seed-1.json", "single", 1, 64, more=more)
+    record = trained(dataset, tmp_path / "seed-1.json", "single", 1, 16, more=more)
     assert seen["training"].labels.tolist() == labels[trained_on].tolist()
     assert seen["validation"].labels.tolist() == labels[expected].tolist()
     pixels = np.load(dataset / "train_images.npy")[expected]
     assert np.array_equal(seen["validation"].plain(slice(0, held_out)).numpy(), pixels.transpose(0, 3, 1, 2))
     assert record["validation_checksum"] == checksum(expected)
-    assert [epoch["steps"] for epoch in record["epochs"]] == [4, 4, 4]  # of 200 images
+    assert [epoch["steps"] for epoch in record["epochs"]] == [4, 4, 4]  # of 51 images
     for epoch in record["epochs"]:
-        for name, images in (("validation", held_out), ("training", 200)):
+        for name, images in (("validation", held_out), ("training", 51)):
             right = epoch[f"{name}_accuracy"] * images
             assert right == pytest.approx(round(right), abs=1e-9)
         assert epoch["validation_loss"] > 0
-        assert epoch["images_per_s"] == pytest.approx(200 / epoch["epoch_s"])
-    other = trained(dataset, tmp_path / "other" / "seed-2.json", "single", 1, 64, more=f"{more} --seed 2")
+        assert epoch["images_per_s"] == pytest.approx(51 / epoch["epoch_s"])
+    other = trained(dataset, tmp_path / "other" / "seed-2.json", "single", 1, 16, more=f"{more} --seed 2")
     assert other["validation_checksum"] == record["validation_checksum"]
     assert record["step_loss"][0] != single["step_loss"][0]
 
 
 def test_divergence_is_a_result_and_ends_the_training_early(dataset: Path, tmp_path: Path) -> None:
-    record = trained(dataset, tmp_path / "seed-1.json", "single", 1, 64, more="--learning-rate 1e30")
+    record = trained(dataset, tmp_path / "seed-1.json", "single", 1, 16, more="--learning-rate 1e30")
     assert record["status"] == "ok"
     assert record["diverged"]
     assert len(record["epochs"]) == 1
@@ -296,36 +315,14 @@ def test_what_cannot_be_trained_is_one_line(dataset: Path, tmp_path: Path) -> No
     assert done.stderr.splitlines()[-1] == "Error: momentum: lamb has none: its moments are Adam's"
 
 
-def in_float64(dataset: Path, folder: Path, strategy: str, gpus: int, batch: int, **arm: Any) -> Record:
-    """What a worker comes to that computes in float64, started as a cell starts it, but for what a CPU is refused."""
-    whole = {"strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, "learning_rate": 0.01, **arm}
-    values = {"source": "synthetic", "images": IMAGES}
-    study = Study({"study": "s", "training": {"arms": {"a": whole}}, "dataset": values, "network": {"width": 4}})
-    settings = {**study.arms["a"].to_json(), "device": "cpu"}
-    job = {
-        "configuration": [strategy, gpus, batch], "seed": 1, "arm": "a", "settings": settings, "timeout_s": 60,
-        "dataset": str(dataset), "checkpoint": str(folder / "checkpoint"),
-    }  # fmt: skip
-    with (
-        signals_as_they_were(),
-        helpers_for_workers(),
-        Workers("synchronised_worker", job, gpus, 0) as workers,
-    ):
-        return workers.outcome(60, end_with_parent=False)
-
-
-@pytest.fixture(scope="module")
-def apart(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Record:
-    """Two workers with statistics and, because `set_epoch` is not called, one order of their own."""
-    folder = tmp_path_factory.mktemp("apart")
-    return in_float64(dataset, folder, "ddp", 2, 32, epochs=3, set_epoch=False)
-
-
-def test_two_workers_that_share_statistics_train_as_one_does(dataset: Path, tmp_path: Path, apart: Record) -> None:
+def test_two_workers_that_share_statistics_train_as_one_does(
+    dataset: Path, tmp_path: Path, in_turn: TrainedInTurn
+) -> None:
     """The same global batch, order and augmentation: the losses of the first steps agree to the digits they have."""
-    (tmp_path / "single").mkdir()
-    single = in_float64(dataset, tmp_path / "single", "single", 1, 64, epochs=1)
-    shared = in_float64(dataset, tmp_path, "ddp", 2, 32, epochs=1, sync_batch_norm=True)
+    job = float64_job(dataset, tmp_path / "checkpoint", "single", 1, 16, epochs=1)
+    with WorkerHere(job["module"], job) as worker:
+        single = worker.outcome(60, end_with_parent=False)
+    shared, apart = in_turn.shared, in_turn.apart
     steps = 4  # the fifth has one image, and the sampler's padding
     assert shared["step_loss"][:steps] == pytest.approx(single["step_loss"][:steps], rel=LAST_DIGIT)
     assert shared["epochs"][0]["batch_norm"] == {"difference": 0, "kept": [0, 1]}

@@ -66,7 +66,7 @@ class Link:
     def beta_gb_s(self) -> Estimate:
         """Bandwidth in GB/s, infinite where the fit found no time that grows with the size."""
         with np.errstate(divide="ignore"):
-            return derive(lambda one: 1 / np.float64(GB) / one, self.seconds_per_byte)
+            return derive(lambda seconds_per_byte: 1 / np.float64(GB) / seconds_per_byte, self.seconds_per_byte)
 
 
 @dataclass(frozen=True)
@@ -165,22 +165,26 @@ def fit(algorithm: str, measured: Sequence[Measured]) -> Fit:
     be told apart.
     """
     if not any(
-        one.gpus == other.gpus and one.message_bytes < other.message_bytes for one in measured for other in measured
+        timing.gpus == other.gpus and timing.message_bytes < other.message_bytes
+        for timing in measured
+        for other in measured
     ):
         raise DpscaleError("allreduce was not measured at two sizes on the same number of GPUs: no model can be fitted")
     model = ALGORITHMS[algorithm]
-    rounds = np.array([model.rounds(one.gpus) for one in measured], dtype=float)
-    bytes_sent = np.array([model.bytes_sent(one.gpus, one.message_bytes) for one in measured], dtype=float)
-    seconds = np.array([one.seconds.value for one in measured])
-    random = np.random.default_rng(crc32(f"{algorithm} {[(one.gpus, one.message_bytes) for one in measured]}".encode()))
+    rounds = np.array([model.rounds(timing.gpus) for timing in measured], dtype=float)
+    bytes_sent = np.array([model.bytes_sent(timing.gpus, timing.message_bytes) for timing in measured], dtype=float)
+    seconds = np.array([timing.seconds.value for timing in measured])
+    random = np.random.default_rng(
+        crc32(f"{algorithm} {[(timing.gpus, timing.message_bytes) for timing in measured]}".encode())
+    )
     # All with as many rounds: what of the latency is base and what grows with the rounds cannot be told.
-    told = len(set(rounds)) > 1
-    factors = np.stack([np.ones_like(rounds), *([rounds] if told else []), bytes_sent], axis=1)
+    rounds_differ = len(set(rounds)) > 1
+    factors = np.stack([np.ones_like(rounds), *([rounds] if rounds_differ else []), bytes_sent], axis=1)
 
     def parameters(times: Floats, base_share: Floats) -> Floats:
         """Base latency, latency of a round and seconds per byte of times (draws, points), shape (draws, 3)."""
         found = _relative_least_squares(factors, times)
-        if told:
+        if rounds_differ:
             return found
         latency, inverse = found.T
         return np.stack([base_share * latency, (1 - base_share) * latency / rounds[0], inverse], axis=1)
@@ -199,8 +203,8 @@ def fit(algorithm: str, measured: Sequence[Measured]) -> Fit:
     base, alpha, inverse = (Estimate(float(value), draws) for value, draws in zip(values, drawn, strict=True))
     link = Link(base, alpha, inverse, Estimate(1.0, misfit))
     errors = tuple(float(error) for error in modelled / seconds - 1)
-    gpus = tuple(one.gpus for one in measured)
-    return Fit(algorithm, link, gpus, errors, _statement(algorithm, measured, told, free))
+    gpus = tuple(timing.gpus for timing in measured)
+    return Fit(algorithm, link, gpus, errors, _statement(algorithm, measured, rounds_differ, free))
 
 
 def fits(measured: Sequence[Measured]) -> dict[str, Fit]:
@@ -210,7 +214,7 @@ def fits(measured: Sequence[Measured]) -> dict[str, Fit]:
 
 def _relative_spread(measured: Sequence[Measured]) -> Any:
     """The draws of every timing over its value, (draws, points); 1 where one has no draws."""
-    drawn = [one.seconds.draws / one.seconds.value for one in measured if one.seconds.draws is not None]
+    drawn = [timing.seconds.draws / timing.seconds.value for timing in measured if timing.seconds.draws is not None]
     return np.stack(drawn, axis=1) if len(drawn) == len(measured) else 1.0
 
 
@@ -237,16 +241,16 @@ def _relative_least_squares(factors: Floats, seconds: Floats) -> Floats:
     return parameters
 
 
-def _statement(algorithm: str, measured: Sequence[Measured], told: bool, free: int) -> str:
-    gpus = sorted({one.gpus for one in measured})
-    sizes = sorted({one.message_bytes for one in measured})
+def _statement(algorithm: str, measured: Sequence[Measured], rounds_differ: bool, free: int) -> str:
+    gpus = sorted({timing.gpus for timing in measured})
+    sizes = sorted({timing.message_bytes for timing in measured})
     words = (
         f"{algorithm} fitted to {len(sizes)} sizes from {sizes[0]:,} to {sizes[-1]:,} bytes "
         f"on {' and '.join(map(str, gpus))} GPUs."
     )
     if gpus == [2]:
         words += " On 2 GPUs ring and tree are one model: which of them holds on more cannot be told from these."
-    if not told:
+    if not rounds_differ:
         words += (
             " How the latency grows with the number of GPUs cannot be told either: intervals go from a latency that "
             "stays to one that grows with the rounds."

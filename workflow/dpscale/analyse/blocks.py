@@ -86,7 +86,7 @@ def blocks_of(
     """
     blocks, without, unpaired = [], {}, []
     for record in records:
-        own = next((one for one in record.get("alone") or () if one["batch_per_gpu"] == batch), None)
+        own = next((baseline for baseline in record.get("alone") or () if baseline["batch_per_gpu"] == batch), None)
         if own is None or (own["status"] == "ok" and scope not in own["scopes"]):
             unpaired.append(record)
         elif own["status"] != "ok":
@@ -125,7 +125,7 @@ def _paired(records: Sequence[Record], singles: Sequence[Record], scope: str) ->
             continue
         single = _nearest(record, on_place[place])
         shared.setdefault(id(single), (single, []))[1].append(record)
-    return [_block_of_cells(single, some, scope) for single, some in shared.values()], alone
+    return [_block_of_cells(single, sharing, scope) for single, sharing in shared.values()], alone
 
 
 def _nearest(record: Record, singles: Sequence[Record]) -> Record:

@@ -54,7 +54,7 @@ class Measurements:
                 steps[cell.configuration, environments[cell]].append(record)
             elif isinstance(cell, CollectivesCell):
                 collectives[cell.gpus, environments[cell]].append(record)
-        links = {(gpus, letter): links_of(some, f"{gpus} {letter}") for (gpus, letter), some in collectives.items()}
+        links = {(gpus, letter): links_of(group, f"{gpus} {letter}") for (gpus, letter), group in collectives.items()}
         return cls(steps, links, collectives, collected.network)
 
 
@@ -86,8 +86,8 @@ def communication_row(compared: Comparison, found: Estimates, measured: Measurem
     if not compared.blocks:
         return {**compared.row, **figures(found), "profiler": profiler}
     gpus = compared.point.configuration.gpus
-    epoch_s, baseline_s = (fmean(one.epoch_s for one in some) for some in _sides(compared))
-    step_s, baseline_step_s = (fmean(one.step_s for one in some) for some in _sides(compared))
+    epoch_s, baseline_s = (fmean(timed.epoch_s for timed in side) for side in _sides(compared))
+    step_s, baseline_step_s = (fmean(timed.step_s for timed in side) for side in _sides(compared))
     return {
         **compared.row,
         **figures({**found, "communication_s": compared.communication}),

@@ -143,10 +143,15 @@ def compare(first: Side, second: Side, may_differ: Collection[str] = ()) -> Comp
 def refuse_other_settings(first: Study, second: Study, may_differ: Collection[str]) -> list[Differing]:
     """The settings that differ, as they may. Raises ComparisonError, naming those that may not, with both values."""
     differing = differing_settings(first, second)
-    refused = [one for one in differing if one.setting not in may_differ]
+    refused = [difference for difference in differing if difference.setting not in may_differ]
     if refused:
-        named = "; ".join(f"{one.name} is {as_written(one.first)} and {as_written(one.second)}" for one in refused)
-        options = " ".join(f"--differing {setting}" for setting in dict.fromkeys(one.setting for one in refused))
+        named = "; ".join(
+            f"{difference.name} is {as_written(difference.first)} and {as_written(difference.second)}"
+            for difference in refused
+        )
+        options = " ".join(
+            f"--differing {setting}" for setting in dict.fromkeys(difference.setting for difference in refused)
+        )
         raise ComparisonError(
             f"the studies differ in settings, so their numbers say nothing of each other: {named}. "
             f"If that is what you compare: {options}"
@@ -160,13 +165,13 @@ def differing_settings(first: Study, second: Study) -> list[Differing]:
     What an arm takes of its study is not named again.
     """
     of_study = list(_differing(first.settings, second.settings, None))
-    known = {(one.setting, one.first, one.second) for one in of_study}
+    known = {(difference.setting, difference.first, difference.second) for difference in of_study}
     of_arms = (
-        one
+        difference
         for arm in first.arms
         if arm in second.arms
-        for one in _differing(first.arms[arm], second.arms[arm], arm)
-        if (one.setting, one.first, one.second) not in known
+        for difference in _differing(first.arms[arm], second.arms[arm], arm)
+        if (difference.setting, difference.first, difference.second) not in known
     )
     return [*of_study, *of_arms]
 
@@ -223,23 +228,23 @@ def _compared(subject: Subject, first: Tables, second: Tables) -> pd.DataFrame:
 def _outcome_rows(compared: Tables) -> Iterator[dict[str, Any]]:
     """How often every quantity came to which outcome: over all, and of every scope that there is."""
     for name, subject in SUBJECTS.items():
-        told = compared[name].dropna(subset=["outcome"])
+        with_outcome = compared[name].dropna(subset=["outcome"])
         for quantity in subject.quantities:
-            of_quantity = told[told["quantity"] == quantity]
+            of_quantity = with_outcome[with_outcome["quantity"] == quantity]
             yield {"table": name, "quantity": quantity, "scope": ALL_SCOPES, **_outcome_counts(subject, of_quantity)}
             for scope, part in of_quantity.groupby("scope") if "scope" in of_quantity else ():
                 yield {"table": name, "quantity": quantity, "scope": scope, **_outcome_counts(subject, part)}
 
 
-def _outcome_counts(subject: Subject, told: pd.DataFrame) -> dict[str, Any]:
+def _outcome_counts(subject: Subject, rows: pd.DataFrame) -> dict[str, Any]:
     words = {"above": subject.above, "below": subject.below, "not_apart": NOT_APART, "no_interval": NO_INTERVAL}
-    numbers = {name: int((told["outcome"] == word).sum()) for name, word in words.items()}
-    with_interval = len(told) - numbers["no_interval"]
+    numbers = {name: int((rows["outcome"] == word).sum()) for name, word in words.items()}
+    with_interval = len(rows) - numbers["no_interval"]
     by_chance = with_interval * BEYOND_BY_CHANCE
-    counts = {"number": len(told), **numbers, "with_interval": with_interval, "by_chance": by_chance}
-    if subject.column != "ratio" or told.empty:
+    counts = {"number": len(rows), **numbers, "with_interval": with_interval, "by_chance": by_chance}
+    if subject.column != "ratio" or rows.empty:
         return counts
-    ratios = told["ratio"].astype(float)
+    ratios = rows["ratio"].astype(float)
     return {**counts, "ratio_median": ratios.median(), "ratio_least": ratios.min(), "ratio_most": ratios.max()}
 
 
@@ -285,8 +290,8 @@ def _over_seeds(rows: pd.DataFrame, first: Tables, second: Tables) -> Bounded:
         if any(pd.isna(row[side]) for side in SIDES):
             found.append((np.nan,) * 3)
             continue
-        one, other = (seeds[seeds["arm"] == row["arm"]][row["quantity"]].to_numpy(float) for seeds in of_seeds)
-        sample = welch_difference(other, one)
+        of_first, of_second = (seeds[seeds["arm"] == row["arm"]][row["quantity"]].to_numpy(float) for seeds in of_seeds)
+        sample = welch_difference(of_second, of_first)
         found.append((sample.value, sample.low, sample.high))
     return Bounded(*np.array(found, dtype=float).reshape(-1, 3).T)
 
@@ -305,16 +310,17 @@ def _outcomes(subject: Subject, effect: Bounded) -> Any:
         for ends in (effect.low, effect.high)
     )
     is_above, is_below = low > subject.unchanged, high < subject.unchanged
-    told = np.select([~has_interval, is_above, is_below], [NO_INTERVAL, subject.above, subject.below], NOT_APART)
-    return pd.Series(told).where(~np.isnan(effect.value))
+    outcomes = np.select([~has_interval, is_above, is_below], [NO_INTERVAL, subject.above, subject.below], NOT_APART)
+    return pd.Series(outcomes).where(~np.isnan(effect.value))
 
 
 def _environments(first: Tables, second: Tables) -> pd.DataFrame:
     """A row for every property of where, by which code and when the studies were measured, and whether it differs:
     none where it always does."""
-    one, other = _properties(first), _properties(second)
+    of_first, of_second = _properties(first), _properties(second)
     rows = [
-        (name, one[name], other[name], None if name in _EXTENT else one[name] != other[name]) for name in PROPERTIES
+        (name, of_first[name], of_second[name], None if name in _EXTENT else of_first[name] != of_second[name])
+        for name in PROPERTIES
     ]
     return pd.DataFrame(rows, columns=["property", *SIDES, "differs"])
 
@@ -324,7 +330,7 @@ def _properties(tables: Tables) -> dict[str, str | None]:
     dirty = {str(value).lower() == "true" for value in records["git_dirty"].dropna()}
     found = {
         **{name: environment[name] for name in (*_ENVIRONMENT, "hosts", "measurement_versions", "records")},
-        "gpu_uuids": joined(uuid for some in records["gpu_uuids"].dropna() for uuid in some.split("; ")),
+        "gpu_uuids": joined(uuid for uuids in records["gpu_uuids"].dropna() for uuid in uuids.split("; ")),
         "git_commits": joined(commit[:12] for commit in records["git_commit"].dropna()),
         "git_dirty": ("yes" if True in dirty else "no") if dirty else None,
         "first_started_at": records["started_at"].min(),

@@ -38,7 +38,7 @@ Values = Callable[[Row], Mapping[str, Any]]
 
 def with_derived(rows: Mapping[str, Iterable[Row]]) -> dict[str, list[NewRow]]:
     """The rows of all tables of measurements with their derived columns, and those of every derived table."""
-    found: dict[str, list[NewRow]] = {name: [dict(row) for row in some] for name, some in rows.items()}
+    found: dict[str, list[NewRow]] = {name: [dict(row) for row in table] for name, table in rows.items()}
     for name, values in _COLUMNS.items():
         for row in found[name]:
             row |= values(row)
@@ -184,13 +184,13 @@ def _peer_copies(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
         for row in rows["collectives"]
         if row["operation"] == "peer_copy" and is_known(row.get("bus_bandwidth_gb_s"))
     )
-    for _, some in _groups(copies, ("gpus", "environment")):
-        rates = [float(row["bus_bandwidth_gb_s"]) for row in some]
+    for _, group in _groups(copies, ("gpus", "environment")):
+        rates = [float(row["bus_bandwidth_gb_s"]) for row in group]
         yield {
-            "gpus": some[0]["gpus"],
-            "environment": some[0]["environment"],
+            "gpus": group[0]["gpus"],
+            "environment": group[0]["environment"],
             "directions": len(rates),
-            "message_bytes": max(row["message_bytes"] for row in some),
+            "message_bytes": max(row["message_bytes"] for row in group),
             "bus_bandwidth_gb_s": median(rates),
             "bus_bandwidth_gb_s_low": min(rates),
             "bus_bandwidth_gb_s_high": max(rates),
@@ -213,15 +213,15 @@ def _training_curves(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
 def _training_order(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
     """How many orders of samples are that of the epoch before, with and without set_epoch."""
     later = [row for row in rows["training_evidence"] if _are_known(row, "same_place", "seen_before")]
-    told = [{**row, "set_epoch": is_true(row["set_epoch"])} for row in later]
-    for _, some in _groups(told, ("strategy", "set_epoch")):
+    orders = [{**row, "set_epoch": is_true(row["set_epoch"])} for row in later]
+    for _, group in _groups(orders, ("strategy", "set_epoch")):
         yield {
-            "strategy": some[0]["strategy"],
-            "set_epoch": some[0]["set_epoch"],
-            "orders": len(some),
-            "repeated": sum(1 for row in some if row["same_place"] == 1),
-            "seen_before": fmean(row["seen_before"] for row in some),
-            "same_place": fmean(row["same_place"] for row in some),
+            "strategy": group[0]["strategy"],
+            "set_epoch": group[0]["set_epoch"],
+            "orders": len(group),
+            "repeated": sum(1 for row in group if row["same_place"] == 1),
+            "seen_before": fmean(row["seen_before"] for row in group),
+            "same_place": fmean(row["same_place"] for row in group),
         }
 
 
@@ -240,25 +240,25 @@ def _costs(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
         for row in rows["records"]
         if row.get("kind") in _MEASURED and is_known(row.get("gpu_s"))
     ]
-    for _, some in _groups(known, ("measured",)):
-        yield {"measured": some[0]["measured"], "records": len(some), "gpu_s": sum(row["gpu_s"] for row in some)}
+    for _, group in _groups(known, ("measured",)):
+        yield {"measured": group[0]["measured"], "records": len(group), "gpu_s": sum(row["gpu_s"] for row in group)}
 
 
 def _origins(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
     """How many records there are of a kind, by what measured them."""
-    for _, some in _groups(rows["records"], _ORIGIN):
+    for _, group in _groups(rows["records"], _ORIGIN):
         started, finished, jobs = (
-            sorted({str(row[name]) for row in some if has_text(row.get(name))})
+            sorted({str(row[name]) for row in group if has_text(row.get(name))})
             for name in ("started_at", "finished_at", "job_id")
         )
         yield {
-            **{name: some[0].get(name) for name in _ORIGIN},
-            "records": len(some),
+            **{name: group[0].get(name) for name in _ORIGIN},
+            "records": len(group),
             "first": started[0] if started else None,
             "last": finished[-1] if finished else None,
             "jobs": "; ".join(jobs) or None,
-            "throttled": sum(1 for row in some if has_text(row.get("throttle_reasons"))),
-            "disturbed": sum(1 for row in some if is_known(row.get("other_processes")) and row["other_processes"] > 0),
+            "throttled": sum(1 for row in group if has_text(row.get("throttle_reasons"))),
+            "disturbed": sum(1 for row in group if is_known(row.get("other_processes")) and row["other_processes"] > 0),
         }
 
 

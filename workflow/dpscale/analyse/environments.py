@@ -72,9 +72,11 @@ def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]
         own = set(places(record))
         next((known for known in alike if known.places & own), alike[0]).add(cell, record)
     environments.sort(
-        key=lambda one: min((_images(records[cell]) is None, records[cell]["started_at"]) for cell in one.cells)
+        key=lambda environment: min(
+            (_images(records[cell]) is None, records[cell]["started_at"]) for cell in environment.cells
+        )
     )
-    return {cell: _letter(number) for number, one in enumerate(environments) for cell in one.cells}
+    return {cell: _letter(number) for number, environment in enumerate(environments) for cell in environment.cells}
 
 
 def _lacks(record: Record) -> tuple[bool, bool]:
@@ -108,15 +110,15 @@ def rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> l
     return [
         {
             "environment": letter,
-            "dataset_sha256": next((images for record in some if (images := _images(record))), None),
-            **_describe(some[0]),
-            "links": joined(_describe_link(link) for record in some for link in record["hardware"]["links"]),
-            "hosts": joined(record["hardware"]["host"] for record in some),
-            "records": len(some),
-            "measurement_versions": joined(map(_version, some)),
-            "older_measurements": joined(_version(record) for record in some if _is_older(record)),
+            "dataset_sha256": next((images for record in group if (images := _images(record))), None),
+            **_describe(group[0]),
+            "links": joined(_describe_link(link) for record in group for link in record["hardware"]["links"]),
+            "hosts": joined(record["hardware"]["host"] for record in group),
+            "records": len(group),
+            "measurement_versions": joined(map(_version, group)),
+            "older_measurements": joined(_version(record) for record in group if _is_older(record)),
         }
-        for letter, some in members.items()
+        for letter, group in members.items()
     ]
 
 

@@ -178,7 +178,7 @@ def _difference_s(record: Record, whole: str, without: str) -> list[float] | Non
     wholes, others = _step_s(record, whole), _step_s(record, without)
     if wholes is None or others is None:
         return None
-    return [one - other for one, other in zip(wholes, others, strict=True)]
+    return [whole_s - without_s for whole_s, without_s in zip(wholes, others, strict=True)]
 
 
 def _control(record: Record) -> str:

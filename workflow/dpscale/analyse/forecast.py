@@ -138,7 +138,7 @@ def held_out(step_s: StepTimes, measured: Sequence[Measured], buckets: Buckets) 
     """
     gpus = max(n for n, _ in step_s)
     known = {place: estimate for place, estimate in step_s.items() if place[0] < gpus}
-    models = _inside(fits([one for one in measured if one.gpus < gpus]))
+    models = _inside(fits([timing for timing in measured if timing.gpus < gpus]))
     scores = []
     for batch in _batches(known):
         if (gpus, batch) not in step_s:
@@ -160,7 +160,7 @@ def held_out(step_s: StepTimes, measured: Sequence[Measured], buckets: Buckets) 
                 calibrated_on,
                 algorithm,
                 prediction,
-                _band([one.step_s for one in predictions.values()]),
+                _band([predicted.step_s for predicted in predictions.values()]),
                 measured_s,
                 error,
                 abs(error.value) <= HELD_OUT_TOLERANCE,
@@ -245,8 +245,11 @@ def _forecast(
     gpus: int, batch: int, nodes: int, calibrated_on: int, single: Estimate, predictions: Mapping[str, Prediction]
 ) -> Forecast:
     # No faster than without any communication: what a negative overhead of a few GPUs says is noise.
-    steps = [derive(np.maximum, single, one.step_s) for one in predictions.values()]
-    speedups = [derive(lambda one, n: scaling.speedup_from_steps(gpus, one, n), single, step) for step in steps]
+    steps = [derive(np.maximum, single, predicted.step_s) for predicted in predictions.values()]
+    speedups = [
+        derive(lambda single_s, step_s: scaling.speedup_from_steps(gpus, single_s, step_s), single, step)
+        for step in steps
+    ]
     algorithm, prediction = next(iter(predictions.items()))
     return Forecast(
         gpus,
@@ -258,7 +261,7 @@ def _forecast(
         step_s=_band(steps),
         images_per_s=_band([derive(lambda step: scaling.throughput(gpus * batch, step), step) for step in steps]),
         speedup=_band(speedups),
-        efficiency=_band([derive(lambda one: scaling.efficiency(one, gpus), speedup) for speedup in speedups]),
+        efficiency=_band([derive(lambda value: scaling.efficiency(value, gpus), speedup) for speedup in speedups]),
     )
 
 

@@ -110,7 +110,9 @@ def _step_s(points: Points, letter: str) -> dict[tuple[int, int], Estimate]:
             continue
         compared = compare(points, point, batch)
         if compared.blocks:
-            found[gpus, batch] = derive(lambda one, more: one + more, single_s[batch], compared.communication_step)
+            found[gpus, batch] = derive(
+                lambda single, more: single + more, single_s[batch], compared.communication_step
+            )
     return found
 
 
@@ -130,9 +132,11 @@ def _backward(profiled: Sequence[Record]) -> Backward:
     """
     blocks = [block["devices"] for record in profiled for block in record["profile"]["blocks"]]
     phases = [min(devices, key=lambda device: device["communication_s"])["phases"] for devices in blocks]
-    computed_s = median(sum(phase["compute_s"] for phase in one.values()) for one in phases)
+    computed_s = median(sum(phase["compute_s"] for phase in of_device.values()) for of_device in phases)
     step_s = median(seconds for record in profiled for seconds in record["steps"]["variants"]["training"]["step_s"])
-    return Backward(Estimate(median(one["backward"]["compute_s"] for one in phases), None), computed_s / step_s)
+    return Backward(
+        Estimate(median(of_device["backward"]["compute_s"] for of_device in phases), None), computed_s / step_s
+    )
 
 
 def _buckets(network: Mapping[str, Any]) -> Buckets:
@@ -208,25 +212,25 @@ def _extrapolated_rows(study: Study, basis: Basis) -> Iterator[Row]:
         raise DpscaleError("workers on a CPU share its cores and its memory: more of them are no larger cluster")
     cluster = study["forecast"]
     network: Link = exact_link(cluster["network_latency_us"] * 1e-6, cluster["network_gb_s"])
-    for one in extrapolate(basis.step_s, basis.allreduces, basis.buckets, cluster["gpus_per_node"], network):
+    for forecast in extrapolate(basis.step_s, basis.allreduces, basis.buckets, cluster["gpus_per_node"], network):
         row = {
             **_place(
                 basis,
-                SCENARIO if one.is_scenario else EXTRAPOLATED,
-                one.gpus,
-                one.batch_per_gpu,
-                one.calibrated_on,
-                one.algorithm,
+                SCENARIO if forecast.is_scenario else EXTRAPOLATED,
+                forecast.gpus,
+                forecast.batch_per_gpu,
+                forecast.calibrated_on,
+                forecast.algorithm,
             ),
-            "nodes": one.nodes,
-            **_parts(one.prediction),
-            **_band("step_s", one.step_s),
-            **_band("images_per_s", one.images_per_s),
-            **_band("speedup", one.speedup),
-            **_band("efficiency", one.efficiency),
-            "gpus_at_most": study.epoch_images // one.batch_per_gpu,
+            "nodes": forecast.nodes,
+            **_parts(forecast.prediction),
+            **_band("step_s", forecast.step_s),
+            **_band("images_per_s", forecast.images_per_s),
+            **_band("speedup", forecast.speedup),
+            **_band("efficiency", forecast.efficiency),
+            "gpus_at_most": study.epoch_images // forecast.batch_per_gpu,
         }
-        if one.gpus * one.batch_per_gpu > study.epoch_images:
+        if forecast.gpus * forecast.batch_per_gpu > study.epoch_images:
             row["reason"] = f"a step takes more than the {study.epoch_images} images of an epoch"
         yield row
 

@@ -91,7 +91,7 @@ def predict(fit: LawFit, gpus: int) -> Estimate | None:
     """The speedup on N GPUs by a fitted law; None where the points did not identify it."""
     if not fit.parameters:
         return None
-    law = next(one for one in LAWS if one.name == fit.law)
+    law = next(law for law in LAWS if law.name == fit.law)
     return derive(lambda *parameters: law.speedup(gpus, *parameters), *fit.parameters.values())
 
 
@@ -103,7 +103,7 @@ def _fit(law: Law, speedups: Mapping[int, Estimate]) -> LawFit:
     if free == 0:
         words = f"{_count(law, speedups)} fit any data exactly, so the law cannot be tested here."
         return LawFit(law.name, parameters, points, 0, None, (), words + _outside(law, parameters))
-    predicted = {n: law.speedup(n, *(one.value for one in parameters.values())) for n in speedups}
+    predicted = {n: law.speedup(n, *(parameter.value for parameter in parameters.values())) for n in speedups}
     worst = max(abs(predicted[n] / measured.value - 1) for n, measured in speedups.items())
     contradicted = tuple(n for n, measured in speedups.items() if _lies_outside(predicted[n], measured))
     words = (

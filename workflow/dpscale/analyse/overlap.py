@@ -38,7 +38,7 @@ class Buckets:
     backward_share: float
 
     def __post_init__(self) -> None:
-        increasing = all(one < next_one for one, next_one in pairwise((0.0, *self.ready_fraction)))
+        increasing = all(before < after for before, after in pairwise((0.0, *self.ready_fraction)))
         if len(self.sizes_bytes) != len(self.ready_fraction) or not increasing or self.ready_fraction[-1] != 1:
             raise ValueError(f"every bucket needs a ready fraction, increasing from above 0 to 1: {self}")
 
@@ -122,7 +122,7 @@ def critical_batch(
     batch = derive(
         lambda needed, *each: _interpolated_batch(needed, each, known),
         needed_s,
-        *(backwards[one].seconds for one in known),
+        *(backwards[batch].seconds for batch in known),
     )
     statement = _critical_statement(gpus, batch, known, at_most=not host_bound)
     if host_bound:

@@ -95,8 +95,8 @@ def points_of(study: Study, collected: Collected, environments: Mapping[AnyCell,
         for scope in study["scopes"]:
             measured = records.get(configuration)
             if measured:
-                for environment, some in sorted(measured.items()):
-                    point = _measured(configuration, scope, environment, some)
+                for environment, in_environment in sorted(measured.items()):
+                    point = _measured(configuration, scope, environment, in_environment)
                     points[configuration, scope, environment] = _with_missing_runs(point, states)
             else:
                 state, reason = _unmeasured(configuration, not_run, states)

@@ -59,8 +59,8 @@ def _predicted_s(fit: LawFit, gpus: int, single_s: float) -> float | None:
 
 def _score(predicted_s: float | None, unchanged_s: float, measured_s: float, law: str) -> Row:
     if predicted_s is None:
-        parameters = len(next(one.parameters for one in LAWS if one.name == law))
+        parameters = len(next(candidate.parameters for candidate in LAWS if candidate.name == law))
         return {"status": "not available", "reason": f"too few points within a node for {parameters} parameters"}
-    error, unchanged = (one / measured_s - 1 for one in (predicted_s, unchanged_s))
+    error, unchanged = (seconds / measured_s - 1 for seconds in (predicted_s, unchanged_s))
     row: Row = {"status": "ok", "predicted_training_s": predicted_s, "relative_error": error}
     return row if law == UNCHANGED else {**row, "beats_unchanged": "yes" if abs(error) < abs(unchanged) else "no"}

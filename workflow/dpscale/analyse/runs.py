@@ -85,12 +85,12 @@ def outlier_words(epoch: Estimate) -> str | None:
 
 def block_rows(series: str, compared: Iterable[Comparison]) -> Iterator[Row]:
     """A row for every block of a series, weak or strong, and one for every run that has no baseline."""
-    for one in compared:
-        gpus = one.point.configuration.gpus
-        for block in one.blocks:
+    for comparison in compared:
+        gpus = comparison.point.configuration.gpus
+        for block in comparison.blocks:
             baseline_s, epoch_s = block.baseline.epoch_s, block.parallel.epoch_s
             row = {
-                **one.point.keys,
+                **comparison.point.keys,
                 "scaling": series,
                 "block": block.name,
                 "status": "ok",
@@ -107,8 +107,8 @@ def block_rows(series: str, compared: Iterable[Comparison]) -> Iterator[Row]:
                 row["communication_s"] = scaling.communication_s(baseline_s, epoch_s, gpus)
                 row["communication_step_s"] = scaling.communication_step_s(block.baseline.step_s, block.parallel.step_s)
             yield row
-        for run, why in one.without.items():
-            yield {**one.point.keys, "scaling": series, "block": run, "status": "no baseline", "reason": why}
+        for run, why in comparison.without.items():
+            yield {**comparison.point.keys, "scaling": series, "block": run, "status": "no baseline", "reason": why}
 
 
 def component_rows(points: Iterable[Point], records: Mapping[AnyCell, Record]) -> Iterator[Row]:

@@ -76,13 +76,16 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     rows: dict[str, Iterable[Row]] = {
         "times": [times_row(study, point, collected.network) for point in points.values()],
         "variants": variant_rows(study, collected, letters, points),
-        "speedup": [*(speedup_row("weak", one) for one in weak), *(speedup_row("strong", one) for one in strong)],
+        "speedup": [
+            *(speedup_row("weak", compared) for compared in weak),
+            *(speedup_row("strong", compared) for compared in strong),
+        ],
         "communication": [communication_row(compared, found, measured) for compared, found in estimated],
         "bandwidth": [bandwidth_row(study, compared, found, measured) for compared, found in estimated],
         "ladder": ladders(measured, points),
         "steps": steps_rows(measured),
         "collectives": collectives_rows(measured),
-        "laws": laws_rows(one for one in weak if one.blocks),
+        "laws": laws_rows(compared for compared in weak if compared.blocks),
         "published_scaling": published_scaling_rows(audits),
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
         "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),

@@ -51,8 +51,9 @@ def _loader_processes(point: Point) -> int:
         return int(recorded)
     if point.scope == "compute":
         return 0
-    at = point.configuration
-    return strategy(at.strategy).processes(at.gpus) * int(point.measured[0]["settings"]["loader_workers"])
+    configuration = point.configuration
+    processes = strategy(configuration.strategy).processes(configuration.gpus)
+    return processes * int(point.measured[0]["settings"]["loader_workers"])
 
 
 class _Work(NamedTuple):
@@ -94,7 +95,7 @@ def speedup_row(series: str, compared: Comparison) -> Row:
     gpus, speedup = compared.point.configuration.gpus, compared.speedup
     found = {
         "speedup": speedup,
-        "efficiency": derive_in_blocks(lambda one: scaling.efficiency(one, gpus), speedup, scale="log"),
+        "efficiency": derive_in_blocks(lambda value: scaling.efficiency(value, gpus), speedup, scale="log"),
     }
     if series == "weak":
         found["speedup_from_steps"] = compared.over_blocks(

@@ -62,7 +62,7 @@ class ArmResults:
         Those that both have: at equal GPUs and batch, and where these are most of the seeds of each. Leaving out most
         of an arm's seeds would cost more than pairs gain.
         """
-        mine, others = ({record["cell"]["seed"] for record in one.finished} for one in (self, other))
+        mine, others = ({record["cell"]["seed"] for record in arm.finished} for arm in (self, other))
         alike = all(getattr(self.settings, key) == getattr(other.settings, key) for key in SHARED_BY_SEED)
         both = sorted(mine & others)
         return both if alike and len(both) >= 2 and 2 * len(both) > max(len(mine), len(others)) else []
@@ -90,15 +90,15 @@ def results_of(study: Study, collected: Collected, letters: Mapping[AnyCell, str
 
 def training_rows(results: Results) -> Iterator[Row]:
     """Every epoch of every arm and seed."""
-    for one in results.values():
-        for record in one.records:
+    for result in results.values():
+        for record in result.records:
             elapsed_s = 0.0
             for epoch in record["epochs"]:
                 elapsed_s += epoch["epoch_s"]
                 diverged = epoch["training_loss"] is None
                 kept = {key: value for key, value in epoch.items() if key not in ("orders", "batch_norm")}
                 status = "diverged" if diverged else "ok"
-                yield {**one.keys, "seed": record["cell"]["seed"], "status": status, **kept, "elapsed_s": elapsed_s}
+                yield {**result.keys, "seed": record["cell"]["seed"], "status": status, **kept, "elapsed_s": elapsed_s}
 
 
 def evidence_rows(results: Results) -> Iterator[Row]:
@@ -106,13 +106,13 @@ def evidence_rows(results: Results) -> Iterator[Row]:
 
     DataParallel has one order, which it splits over its replicas.
     """
-    for one in results.values():
-        remedies = {name: getattr(one.settings, name) for name in ("set_epoch", "sync_batch_norm")}
-        for record in one.records:
-            place = {**one.keys, **remedies, "seed": record["cell"]["seed"]}
+    for result in results.values():
+        remedies = {name: getattr(result.settings, name) for name in ("set_epoch", "sync_batch_norm")}
+        for record in result.records:
+            place = {**result.keys, **remedies, "seed": record["cell"]["seed"]}
             for epoch in record["epochs"]:
                 norm = epoch["batch_norm"]
-                for worker in range(one.settings.gpus):
+                for worker in range(result.settings.gpus):
                     order = epoch["orders"][worker] if worker < len(epoch["orders"]) else {}
                     yield {
                         **place,
@@ -133,93 +133,95 @@ def summary_rows(study: Study, collected: Collected, results: Results) -> Iterat
             unmeasured[cell.arm].append(cell)
     for name, settings in study.arms.items():
         states = [(cell.seed, *why_missing(cell, collected)) for cell in unmeasured[name]]
-        measured = [one for one in results.values() if one.arm == name]
-        for one in measured:
-            yield _summary_row(study, one, results, [f"seed {seed} {state}" for seed, state, _ in states])
+        measured = [result for result in results.values() if result.arm == name]
+        for result in measured:
+            yield _summary_row(study, result, results, [f"seed {seed} {state}" for seed, state, _ in states])
         if not measured:
             if name in not_run:
                 state, reason = not_run[name].state, not_run[name].reason
             else:
-                _, state, reason = min(states, key=lambda one: (STATES_BY_WEIGHT.index(one[1]), one[2] == NO_RECORD))
+                _, state, reason = min(
+                    states, key=lambda seed_state: (STATES_BY_WEIGHT.index(seed_state[1]), seed_state[2] == NO_RECORD)
+                )
             row = {**_place(name, settings), **_recipe(study, name), "seeds": 0}
             yield {**row, "status": state, "reason": reason}
 
 
-def _summary_row(study: Study, one: ArmResults, results: Results, missing: Sequence[str]) -> Row:
-    diverged = sum(record["diverged"] for record in one.records)
-    too_large = sum(record["status"] == "oom" for record in one.records)
+def _summary_row(study: Study, result: ArmResults, results: Results, missing: Sequence[str]) -> Row:
+    diverged = sum(record["diverged"] for record in result.records)
+    too_large = sum(record["status"] == "oom" for record in result.records)
     reasons = [
-        *([f"{diverged} of {len(one.records)} seeds diverged"] if diverged else []),
-        *([f"out of memory with {too_large} of {len(one.records)} seeds"] if too_large else []),
+        *([f"{diverged} of {len(result.records)} seeds diverged"] if diverged else []),
+        *([f"out of memory with {too_large} of {len(result.records)} seeds"] if too_large else []),
         *missing,
     ]
     row = {
-        **one.keys,
-        **_recipe(study, one.arm),
-        "is_baseline": one.arm == study["training"]["baseline"],
+        **result.keys,
+        **_recipe(study, result.arm),
+        "is_baseline": result.arm == study["training"]["baseline"],
         "status": "oom" if too_large else "diverged" if diverged else "ok",
         "reason": "; ".join(reasons),
-        "seeds": len(one.records),
+        "seeds": len(result.records),
         "diverged": diverged,
-        **_costs(one),
+        **_costs(result),
     }
-    if not one.is_complete:
+    if not result.is_complete:
         return row
     for figure in FIGURES:
-        row |= _columns(figure, mean_with_t_interval(one.last(figure)))
-    if len(one.records) > 1:
-        row["test_accuracy_spread"] = float(np.std(one.last("test_accuracy"), ddof=1))
-    return {**row, **_to_target(one, study["training"]["target_accuracy"]), **_comparisons(study, one, results)}
+        row |= _columns(figure, mean_with_t_interval(result.last(figure)))
+    if len(result.records) > 1:
+        row["test_accuracy_spread"] = float(np.std(result.last("test_accuracy"), ddof=1))
+    return {**row, **_to_target(result, study["training"]["target_accuracy"]), **_comparisons(study, result, results)}
 
 
-def _comparisons(study: Study, one: ArmResults, results: Results) -> Row:
+def _comparisons(study: Study, result: ArmResults, results: Results) -> Row:
     """Against the baseline, and against the arm without remedies of the same place, in the same environment."""
     row: Row = {}
-    baseline = results.get((study["training"]["baseline"], one.environment))
-    if baseline is not None and (baseline.arm == one.arm or not baseline.is_complete):
+    baseline = results.get((study["training"]["baseline"], result.environment))
+    if baseline is not None and (baseline.arm == result.arm or not baseline.is_complete):
         baseline = None
     if baseline is not None:
-        row["difference_pairs"] = len(one.pairs_with(baseline))
+        row["difference_pairs"] = len(result.pairs_with(baseline))
         for figure in ("training_loss", "training_accuracy", "test_accuracy"):
-            row |= _columns(f"{figure}_difference", difference_of_arms(one, baseline, figure))
-    plain = _without_remedies(study, one, results)
+            row |= _columns(f"{figure}_difference", difference_of_arms(result, baseline, figure))
+    plain = _without_remedies(study, result, results)
     if plain is None or not plain.is_complete:
         return row
     row |= {
         "without_remedies": plain.arm,
-        "gain_pairs": len(one.pairs_with(plain)),
-        **_columns("test_accuracy_gain", difference_of_arms(one, plain, "test_accuracy")),
-        **_columns("training_loss_change", difference_of_arms(one, plain, "training_loss")),
+        "gain_pairs": len(result.pairs_with(plain)),
+        **_columns("test_accuracy_gain", difference_of_arms(result, plain, "test_accuracy")),
+        **_columns("training_loss_change", difference_of_arms(result, plain, "training_loss")),
     }
     if baseline is not None and baseline.arm != plain.arm:
-        recovered = _recovered(one, plain, baseline)
+        recovered = _recovered(result, plain, baseline)
         row |= _columns("recovered", recovered)
         row["recovered_status"] = NOT_RESOLVABLE if math.isnan(recovered.value) else "ok"
     return row
 
 
-def difference_of_arms(one: ArmResults, other: ArmResults, figure: str) -> SmallSample:
+def difference_of_arms(result: ArmResults, other: ArmResults, figure: str) -> SmallSample:
     """The mean of a figure after the last epoch less the other arm's: of pairs where there are any, or Welch's."""
-    if seeds := one.pairs_with(other):
-        return paired_difference(one.last(figure, seeds), other.last(figure, seeds))
-    return welch_difference(one.last(figure), other.last(figure))
+    if seeds := result.pairs_with(other):
+        return paired_difference(result.last(figure, seeds), other.last(figure, seeds))
+    return welch_difference(result.last(figure), other.last(figure))
 
 
-def _recovered(one: ArmResults, plain: ArmResults, baseline: ArmResults) -> SmallSample:
+def _recovered(result: ArmResults, plain: ArmResults, baseline: ArmResults) -> SmallSample:
     """The share of the test accuracy that the batch lost against the baseline, and that the remedies give back."""
-    seeds = one.pairs_with(plain) or None
-    remedied, without = (arm.last("test_accuracy", seeds) for arm in (one, plain))
+    seeds = result.pairs_with(plain) or None
+    remedied, without = (arm.last("test_accuracy", seeds) for arm in (result, plain))
     return recovered_share(remedied, without, baseline.last("test_accuracy"), paired=seeds is not None)
 
 
-def _without_remedies(study: Study, one: ArmResults, results: Results) -> ArmResults | None:
+def _without_remedies(study: Study, result: ArmResults, results: Results) -> ArmResults | None:
     """The arm that differs from this one in having no remedy; None where this one has none, or none is there."""
-    if not remedies_of(study, one.arm):
+    if not remedies_of(study, result.arm):
         return None
-    place = [getattr(one.settings, name) for name in PLACE]
+    place = [getattr(result.settings, name) for name in PLACE]
     for other in results.values():
         same_place = place == [getattr(other.settings, name) for name in PLACE]
-        if same_place and other.environment == one.environment and not remedies_of(study, other.arm):
+        if same_place and other.environment == result.environment and not remedies_of(study, other.arm):
             return other
     return None
 
@@ -248,31 +250,31 @@ def _as_written(value: Any) -> str:
     return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _to_target(one: ArmResults, target: float) -> Row:
+def _to_target(result: ArmResults, target: float) -> Row:
     """Time and GPU-seconds of training until test accuracy is `target`, the mean over all seeds where all reach it."""
     reached = []
-    for record in one.finished:
+    for record in result.finished:
         accuracies = [epoch["test_accuracy"] for epoch in record["epochs"]]
         epochs = next((number for number, accuracy in enumerate(accuracies, 1) if accuracy >= target), None)
         if epochs is not None:
             reached.append([sum(epoch[name] for epoch in record["epochs"][:epochs]) for name in ("epoch_s", "gpu_s")])
     row: Row = {"target_accuracy": target, "seeds_at_target": len(reached)}
-    if len(reached) < len(one.records):
+    if len(reached) < len(result.records):
         return row
     seconds, gpu_seconds = (float(value) for value in np.mean(reached, axis=0))
     return {**row, "time_to_target_s": seconds, "gpu_s_to_target": gpu_seconds}
 
 
-def _costs(one: ArmResults) -> Row:
+def _costs(result: ArmResults) -> Row:
     """Epochs as they are (median), and whole trainings (mean over the seeds that came to their end)."""
-    epochs = [epoch for record in one.records for epoch in record["epochs"]]
+    epochs = [epoch for record in result.records for epoch in record["epochs"]]
     row: Row = {}
     if epochs:
         row["epoch_s"] = float(np.median([epoch["epoch_s"] for epoch in epochs]))
         row["images_per_s"] = float(np.median([epoch["images_per_s"] for epoch in epochs]))
-    if one.finished:
-        row["gpu_s"] = float(np.mean([_sum(record, "gpu_s") for record in one.finished]))
-        energies_j = [_sum(record, "energy_j") for record in one.finished]
+    if result.finished:
+        row["gpu_s"] = float(np.mean([_sum(record, "gpu_s") for record in result.finished]))
+        energies_j = [_sum(record, "energy_j") for record in result.finished]
         row["energy_j"] = None if None in energies_j else float(np.mean([energy or 0 for energy in energies_j]))
     return row
 

@@ -6,6 +6,7 @@ and step, D images per epoch, K parameters, T(N,b) seconds per epoch. Tsweep(b) 
 compute time, M(N,b) the communication time and S(N,b) the speedup as they were printed.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -122,19 +123,23 @@ COMPUTE_COLUMN = Time("compute as printed", "C(N,b)", "the compute time as print
 COMMUNICATION_COLUMN = Time("printed", "M(N,b)", "the communication time as printed", value=_column("communication_s"))
 
 TIMES_N = Ratio(
-    "times N", "N * {one} / {total}", "N times the ratio of epoch times counts N twice",
-    of=lambda one, total, gpus: gpus * speedup(one, total),
+    "times N", "N * {one_gpu} / {total}", "N times the ratio of epoch times counts N twice",
+    of=lambda one_gpu, total, gpus: gpus * speedup(one_gpu, total),
 )  # fmt: skip
 RATIOS = (
     Ratio(
-        "ratio", "{one} / {total}", "the ratio of epoch times", True, of=lambda one, total, gpus: speedup(one, total)
+        "ratio", "{one_gpu} / {total}", "the ratio of epoch times", True,
+        of=lambda one_gpu, total, gpus: speedup(one_gpu, total),
     ),
     TIMES_N,
     Ratio(
-        "efficiency", "{one} / (N * {total})", "the ratio of epoch times over N, an efficiency",
-        of=lambda one, total, gpus: efficiency(speedup(one, total), gpus),
+        "efficiency", "{one_gpu} / (N * {total})", "the ratio of epoch times over N, an efficiency",
+        of=lambda one_gpu, total, gpus: efficiency(speedup(one_gpu, total), gpus),
     ),
-    Ratio("inverse", "{total} / {one}", "the ratio upside down", of=lambda one, total, gpus: speedup(total, one)),
+    Ratio(
+        "inverse", "{total} / {one_gpu}", "the ratio upside down",
+        of=lambda one_gpu, total, gpus: speedup(total, one_gpu),
+    ),
 )  # fmt: skip
 
 DIVIDED = Share("divided", "{time}/N", "divided by N", True, of=compute_s)
@@ -193,7 +198,7 @@ def _speedup(ratio: Ratio, one_gpu: Time) -> Convention:
         time, total = one_gpu.value(published, place), TABLE_TOTAL.value(published, place)
         return ratio.of(time, total, place.gpus) if time and total else None
 
-    formula = ratio.formula.format(one=one_gpu.formula, total=TABLE_TOTAL.formula)
+    formula = ratio.formula.format(one_gpu=one_gpu.formula, total=TABLE_TOTAL.formula)
     return Convention((ratio, one_gpu), formula, value)
 
 
@@ -236,22 +241,31 @@ def _bandwidths(published: Published) -> list[Convention]:
     whole = [_as_it_is(time) for time in (COMMUNICATION_COLUMN, TABLE_TOTAL, COLUMN_TOTAL)]
     times = [_remembered(time) for time in (*_communications(), *whole)]
     factors = product(VOLUMES, _parameters(published), ELEMENT_SIZES, STEPS, RATES)
-    return [_bandwidth(chosen, time) for chosen, time in product(factors, times)]
+    return [_bandwidth(chosen, amount, time) for chosen in factors for amount in [_amount(chosen)] for time in times]
 
 
-def _bandwidth(factors: tuple[Factor, ...], time: Convention) -> Convention:
+def _bandwidth(
+    factors: tuple[Factor, ...], amount_of: Callable[[Published, Place], float], time: Convention
+) -> Convention:
     def value(published: Published, place: Place) -> Interval | None:
         seconds = time.value(published, place)
-        if seconds is None:
-            return None
-        amount = 1.0
-        for factor in factors:
-            amount *= factor.value(published, place)
-        return amount / seconds
+        return None if seconds is None else amount_of(published, place) / seconds
 
     *amounts, rate = (factor.formula for factor in factors)
     amount = " * ".join(formula for formula in amounts if formula != "1")
     return Convention((*factors, *time.choices), f"{amount} / ({time.formula}) / {rate}", value)
+
+
+def _amount(factors: tuple[Factor, ...]) -> Callable[[Published, Place], float]:
+    """Their product, computed once per cell: it is divided by every time."""
+    known: dict[Place, float] = {}
+
+    def value(published: Published, place: Place) -> float:
+        if place not in known:
+            known[place] = math.prod((factor.value(published, place) for factor in factors), start=1.0)
+        return known[place]
+
+    return value
 
 
 def _remembered(time: Convention) -> Convention:

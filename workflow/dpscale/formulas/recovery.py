@@ -53,7 +53,7 @@ def _sum_of_means(groups: Sequence[Floats]) -> tuple[float, float]:
     if total == 0:
         return mean, 0.0
     welchs = total**2 / (parts**2 / freedom).sum()
-    return mean, float(scipy.stats.t.ppf(INTERVAL[1], welchs) * math.sqrt(total))
+    return mean, float(scipy.special.stdtrit(welchs, INTERVAL[1]) * math.sqrt(total))
 
 
 def _limit(distance: Callable[[float], float], share: float, side: int) -> float:

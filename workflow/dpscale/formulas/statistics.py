@@ -134,7 +134,7 @@ def derive_in_blocks(
     """
     first, *others = (estimate.blocks for estimate in paired_estimates)
     shared = [block for block in first if all(block in other for other in others)]
-    figures = {block: float(formula(*(one.blocks[block] for one in paired_estimates))) for block in shared}
+    figures = {block: float(formula(*(estimate.blocks[block] for estimate in paired_estimates))) for block in shared}
     return estimate_of_blocks(figures, label, scale)
 
 
@@ -159,7 +159,7 @@ def robust_deviations(values: Sequence[float]) -> list[float]:
     deviation = MAD_TO_DEVIATION * float(np.median(np.abs(from_median)))
     if len(values) < RUNS_FOR_OUTLIERS or deviation == 0:
         return [math.nan] * len(values)
-    return [float(one) for one in from_median / deviation]
+    return [float(value) for value in from_median / deviation]
 
 
 @dataclass(frozen=True)

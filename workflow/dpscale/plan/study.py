@@ -93,9 +93,11 @@ class Study:
             place[last] = value
         # What the variant leaves out is the study's, as far as it goes with what it names.
         if "strategies" not in changes:
-            values["strategies"] = [one for one in self["strategies"] if any(map(strategy(one).allows, values["gpus"]))]
+            values["strategies"] = [
+                name for name in self["strategies"] if any(map(strategy(name).allows, values["gpus"]))
+            ]
         if "gpus" not in changes:
-            allowed = [strategy(one).allows for one in values["strategies"]]
+            allowed = [strategy(name).allows for name in values["strategies"]]
             values["gpus"] = [gpus for gpus in self["gpus"] if any(allows(gpus) for allows in allowed)]
         return Study(values, f"{self.source}: variants.{name}")
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import altair as alt
-import vl_convert
 
 from dpscale.present import words
-from dpscale.present.panel import CONFIG, HEIGHT, INK, LABEL_X, QUIET, TEXT_SIZE, WIDTH, over
+from dpscale.present.panel import HEIGHT, INK, LABEL_X, QUIET, TEXT_SIZE, WIDTH, over, svg_of
 from dpscale.present.words import Row
 
 _LEGEND_HEIGHT = 26
@@ -72,20 +71,21 @@ def draw(panel: Bars) -> str:
     legend = _legend(panel.bars[0].parts)
     totals = [{"bar": bar.label, "label": bar.total} for bar in panel.bars]
     layers = [
-        over(_segments(panel)).mark_bar(strokeWidth=1).encode(x, y, x2="end:Q", fill=fill, stroke=stroke),
-        over(_names(panel)).mark_text(baseline="middle", fontSize=TEXT_SIZE).encode(x, y, text="label:N", color=text),
+        over(_segments(panel)).mark_bar(strokeWidth=1).encode(x, y, x2=alt.X2("end:Q"), fill=fill, stroke=stroke),
+        over(_names(panel))
+        .mark_text(baseline="middle", fontSize=TEXT_SIZE)
+        .encode(x, y, text=alt.Text("label:N"), color=text),
         over(totals)
         .mark_text(align="left", baseline="middle", fontSize=TEXT_SIZE, color=INK)
-        .encode(y, x=alt.value(LABEL_X), text="label:N"),
+        .encode(y, x=alt.XValue(LABEL_X), text=alt.Text("label:N")),
         over(legend)
         .mark_bar(size=_SWATCH, strokeWidth=1)
-        .encode(x, x2="end:Q", y=alt.value(_SWATCH / 2), fill=fill, stroke=stroke),
+        .encode(x, x2=alt.X2("end:Q"), y=alt.YValue(_SWATCH / 2), fill=fill, stroke=stroke),
         over(legend)
         .mark_text(align="left", baseline="middle", dx=_AROUND_TEXT / 2, fontSize=TEXT_SIZE, color=INK)
-        .encode(alt.X("end:Q"), y=alt.value(_SWATCH / 2), text="name:N"),
+        .encode(alt.X("end:Q"), y=alt.YValue(_SWATCH / 2), text=alt.Text("name:N")),
     ]
-    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT).configure(**CONFIG)
-    return str(vl_convert.vegalite_to_svg(chart.to_dict()))
+    return svg_of(layers)
 
 
 def _look(part: Part) -> Row:

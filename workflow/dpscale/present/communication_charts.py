@@ -135,7 +135,9 @@ def _bar(row: Row) -> Bar:
 def estimates(table: pd.DataFrame, terms: Terms) -> Figure:
     """Communication of a step in ms against batch, by every estimate: a panel for every strategy, GPUs, environment."""
     measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all").assign(status="ok")
-    of_profiler = [f"{one.column}{end}" for one in (E3, E3_EXPOSED, E3_LEAST) for end in ("", "_low", "_high")]
+    of_profiler = [
+        f"{estimate.column}{end}" for estimate in (E3, E3_EXPOSED, E3_LEAST) for end in ("", "_low", "_high")
+    ]
     measured.loc[measured["profiler"] == DISTORTED, of_profiler] = nan
     panels: list[Panel] = []
     not_drawn: list[str] = []

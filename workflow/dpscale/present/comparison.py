@@ -101,11 +101,17 @@ def verdict(compared: Compared) -> Verdict:
     """What the intervals say of the second study against the first."""
     terms = _terms(compared)
     epochs = _of(compared, _EPOCH)
-    told = epochs.dropna(subset=["outcome"])
+    with_outcome = epochs.dropna(subset=["outcome"])
     outcomes = compared.tables["compared_outcomes"]
     of_epochs = _outcomes(outcomes, _EPOCH)
     sentences = [
-        _tally(told[told["scope"] == scope], of_epochs[scope], _EPOCH, f"Epochs, {words.scope(scope)}", terms)
+        _tally(
+            with_outcome[with_outcome["scope"] == scope],
+            of_epochs[scope],
+            _EPOCH,
+            f"Epochs, {words.scope(scope)}",
+            terms,
+        )
         for scope in sorted(of_epochs)
         if scope != ALL_SCOPES
     ]
@@ -195,7 +201,7 @@ def _by_chance(of_epochs: Mapping[str, Row]) -> str:
     return f"{words.figure(outcome['by_chance'], 2)} of {words.plural(outcome['with_interval'], 'epoch time')}"
 
 
-def _tally(told: pd.DataFrame, counts: Row, headline: _Headline, noun: str, terms: Terms) -> str:
+def _tally(rows: pd.DataFrame, counts: Row, headline: _Headline, noun: str, terms: Terms) -> str:
     """How often which outcome, and the largest changes; "" where there is nothing to tell."""
     if not counts["number"]:
         return ""
@@ -208,15 +214,15 @@ def _tally(told: pd.DataFrame, counts: Row, headline: _Headline, noun: str, term
     }
     parts = [f"{outcome} in {counts[name]:,}" for name, outcome in named.items() if counts[name]]
     middle = f", median {words.measured(counts['ratio_median'], TIMES)}" if subject.column == "ratio" else ""
-    return f"{noun}: {', '.join(parts)} of {counts['number']:,}{middle}.{_largest(told, headline, terms)}"
+    return f"{noun}: {', '.join(parts)} of {counts['number']:,}{middle}.{_largest(rows, headline, terms)}"
 
 
-def _largest(told: pd.DataFrame, headline: _Headline, terms: Terms) -> str:
+def _largest(rows: pd.DataFrame, headline: _Headline, terms: Terms) -> str:
     """The largest changes to either side, of those beyond their intervals."""
     subject = SUBJECTS[headline.subject]
     sentences = []
     for word, outcome, largest in (("Highest", subject.above, True), ("Lowest", subject.below, False)):
-        changed = told[told["outcome"] == outcome]
+        changed = rows[rows["outcome"] == outcome]
         if len(changed):
             row = extreme(changed, subject.column, largest)
             sentences.append(f" {word}: {headline.place(row, terms)}, {headline.effect(row)}.")

@@ -108,18 +108,18 @@ def batches_that_are_faster(tables: Tables, terms: Terms) -> Finding | None:
         rows = [*rows, *largest]
         first = faster[0]
         others = {"slower": slower, "undecided": undecided}
-        told = "".join(f", {word} at {_batches(some, largest)}" for word, some in others.items() if some)
+        rest = "".join(f", {word} at {_batches(group, largest)}" for word, group in others.items() if group)
         parts.append(
             f"{first['strategy']} on {terms.count(first['gpus'])} is faster than 1 {terms.device} at "
             f"{_batches(faster, largest)} per {terms.device} ({multiple(first, 'speedup')} at "
-            f"{first['batch_per_gpu']:,}){terms.environment(first)}{told}"
+            f"{first['batch_per_gpu']:,}){terms.environment(first)}{rest}"
         )
     return finding(f"In the compute scope {'; '.join(parts)}.", "speedup", rows, terms) if parts else None
 
 
 def _batches(rows: Sequence[Row], among: Sequence[Row]) -> str:
     """`batches 512 to 8,192`."""
-    chosen, all_batches = ([int(row["batch_per_gpu"]) for row in some] for some in (rows, among))
+    chosen, all_batches = ([int(row["batch_per_gpu"]) for row in group] for group in (rows, among))
     return f"{'batch' if len(chosen) == 1 else 'batches'} {words.batches(chosen, all_batches)}"
 
 

@@ -85,11 +85,17 @@ def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> st
     if part["estimates_apart"].isna().all():
         return f"{_configuration(words.rows(part)[0], terms)}: no estimate is above zero with its interval"
     row = extreme(part, "estimates_apart", largest=True)
-    told = estimates_of(row)
-    lows = {one: row[f"{one.column}_low"] for one in drawn if one.column in told and not is_range(row, one.column)}
-    above_zero = [one for one, low in lows.items() if words.is_known(low) and low > 0]
-    ends = [choose(above_zero, key=lambda one: row[one.column]) for choose in (min, max)]
-    named = [f"{words.measured(row[one.column], MILLISECONDS)} ({one.short})" for one in dict.fromkeys(ends)]
+    columns = estimates_of(row)
+    lows = {
+        estimate: row[f"{estimate.column}_low"]
+        for estimate in drawn
+        if estimate.column in columns and not is_range(row, estimate.column)
+    }
+    above_zero = [estimate for estimate, low in lows.items() if words.is_known(low) and low > 0]
+    ends = [choose(above_zero, key=lambda estimate: row[estimate.column]) for choose in (min, max)]
+    named = [
+        f"{words.measured(row[estimate.column], MILLISECONDS)} ({estimate.short})" for estimate in dict.fromkeys(ends)
+    ]
     return f"{_point(row, terms)}: {' to '.join(named)} a step"
 
 

@@ -11,19 +11,20 @@ from markupsafe import Markup
 from dpscale.vocabulary.strategies import STRATEGIES
 
 _TEMPLATES = Path(__file__).parent / "template"
+# It keeps the templates that it has compiled: several pages in one process compile them once.
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(_TEMPLATES),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def fill(template: str, **values: Any) -> str:
     """The page that a template makes of `values`, with the style of all pages. Pure, but for reading those files."""
     style = Markup(style_of_pages())
-    templates = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return templates.get_template(template).render(style=style, style_hash=_csp_hash(f"\n{style}"), **values)
+    return _ENVIRONMENT.get_template(template).render(style=style, style_hash=_csp_hash(f"\n{style}"), **values)
 
 
 def style_of_pages() -> str:

@@ -37,6 +37,7 @@ _DASHES = (
     (1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (12, 3), (1, 3), (6, 2, 2, 2), (9, 6), (3, 1),
 )  # fmt: skip
 INK, QUIET, _GRID = "currentColor", "var(--quiet)", "var(--grid)"
+_LINE = alt.Detail("line:N")
 
 
 @dataclass(frozen=True)
@@ -190,23 +191,22 @@ def draw(panel: Panel, frame: Frame) -> str:
     ]
     labels = _labels(panel, frame)
     layers = [
-        over(_reference_points(panel, frame)).mark_line(color=QUIET, strokeWidth=1).encode(x, y, detail="line:N"),
+        over(_reference_points(panel, frame)).mark_line(color=QUIET, strokeWidth=1).encode(x, y, detail=_LINE),
         over(labels)
         .mark_rule(color=QUIET, strokeWidth=0.6, strokeDash=[1, 2])
-        .encode(x, y, x2=alt.value(LABEL_X - 3), y2="label_y:Q"),
+        .encode(x, y, x2=alt.X2Value(LABEL_X - 3), y2=alt.Y2("label_y:Q")),
         *_spreads(panel, frame, x, colour),
         over([mark for _, mark in marks])
         .mark_line(strokeWidth=1.8)
-        .encode(x, y, detail="line:N", color=colour, strokeDash=alt.StrokeDash("dash:N", scale=None)),
+        .encode(x, y, detail=_LINE, color=colour, strokeDash=alt.StrokeDash("dash:N", scale=None)),
         over([mark for point, mark in marks if point.marked] + _lane_markers(panel, frame))
         .mark_point(filled=True, size=42, opacity=1)
         .encode(x, y, color=colour, shape=alt.Shape("marker:N", scale=None)),
         over(labels)
         .mark_text(align="left", baseline="middle", fontSize=TEXT_SIZE)
-        .encode(alt.Y("label_y:Q"), x=alt.value(LABEL_X), text="label:N", color=colour),
+        .encode(alt.Y("label_y:Q"), x=alt.XValue(LABEL_X), text=alt.Text("label:N"), color=colour),
     ]
-    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT).configure(**CONFIG)
-    return str(vl_convert.vegalite_to_svg(chart.to_dict()))
+    return svg_of(layers)
 
 
 CONFIG: dict[str, Any] = {
@@ -228,6 +228,16 @@ CONFIG: dict[str, Any] = {
         labelBound=False,
     ),
 }
+
+
+def svg_of(layers: Sequence[alt.Chart]) -> str:
+    """The layers, one over the other, as vl-convert draws them.
+
+    A test has altair check the specification: that takes longer than the drawing. Channels are objects and not text,
+    because for every text altair makes a table of all its classes.
+    """
+    chart = alt.LayerChart(layer=layers, width=WIDTH, height=HEIGHT, config=alt.Config(**CONFIG))
+    return str(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))
 
 
 def over(values: Sequence[Row]) -> alt.Chart:
@@ -296,11 +306,11 @@ def _moved(x: float, line: Series, frame: Frame) -> float:
 
 def _spreads(panel: Panel, frame: Frame, x: Any, colour: Any) -> Iterator[Any]:
     """Intervals: a bar at every point, or a band along the line."""
-    ends = {"y": alt.Y("low:Q"), "y2": "high:Q"}
+    ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q")}
     intervals = _intervals(panel, frame)
     fill = alt.Fill("colour:N", scale=None)
     if along := [row for is_band, row in intervals if is_band]:
-        yield over(along).mark_area(opacity=0.15, strokeWidth=0).encode(x, **ends, fill=fill, detail="line:N")
+        yield over(along).mark_area(opacity=0.15, strokeWidth=0).encode(x, **ends, fill=fill, detail=_LINE)
     if upright := [row for is_band, row in intervals if not is_band]:
         yield over(upright).mark_rule(strokeWidth=1.5).encode(x, **ends, color=colour)
 

@@ -66,8 +66,8 @@ def _block(tables: Tables, study: str, findings: pd.DataFrame) -> Block:
         title=str(findings["title"].iloc[0]),
         findings=[Finding(words.capitalised(row["verdict"]), row["sentence"]) for row in words.rows(findings)],
         warnings=[
-            Warned(words.capitalised(str(check)), _details(some))
-            for check, some in warnings.groupby("check", sort=False)
+            Warned(words.capitalised(str(check)), _details(group))
+            for check, group in warnings.groupby("check", sort=False)
         ],
         view=_view(study, cells),
         notes=[*_strong_speedups(cells), *_not_recomputable(cells)],
@@ -81,8 +81,8 @@ def _of(table: pd.DataFrame, study: str) -> pd.DataFrame:
 def _details(warnings: pd.DataFrame) -> str:
     """`batch 32 on 2 GPUs: printed 1.40, is 0.700; ...`; a detail that many cells share is said once."""
     details = []
-    for detail, some in warnings.groupby("detail", sort=False):
-        places = [_place(row) for row in words.rows(some)]
+    for detail, group in warnings.groupby("detail", sort=False):
+        places = [_place(row) for row in words.rows(group)]
         details.append(f"{places[0]}: {detail}" if len(places) == 1 else f"{detail} ({len(places)} cells)")
     return "; ".join(details)
 
@@ -100,10 +100,10 @@ def _strong_speedups(cells: pd.DataFrame) -> list[str]:
     return [
         f"Strong speedup at global batch {words.whole(batch)}: "
         + "; ".join(
-            f"{words.estimate(row, 'corrected')}× on {words.plural(row['gpus'], 'GPU')}" for row in words.rows(some)
+            f"{words.estimate(row, 'corrected')}× on {words.plural(row['gpus'], 'GPU')}" for row in words.rows(group)
         )
         + "."
-        for batch, some in known.groupby("global_batch")
+        for batch, group in known.groupby("global_batch")
     ]
 
 
@@ -113,9 +113,9 @@ def _not_recomputable(cells: pd.DataFrame) -> list[str]:
     shown = cells[cells["reason"].notna() & cells["quantity"].isin(headings)]
     return [
         f"{words.capitalised(NOT_RECOMPUTABLE)}, as {reason}: "
-        f"{words.listed([headings[name] for name in dict.fromkeys(some['quantity'])])} "
-        f"({words.plural(len(some[['batch_per_gpu', 'gpus']].drop_duplicates()), 'cell')})."
-        for reason, some in shown.groupby("reason", sort=False)
+        f"{words.listed([headings[name] for name in dict.fromkeys(group['quantity'])])} "
+        f"({words.plural(len(group[['batch_per_gpu', 'gpus']].drop_duplicates()), 'cell')})."
+        for reason, group in shown.groupby("reason", sort=False)
     ]
 
 

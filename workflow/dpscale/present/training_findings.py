@@ -205,17 +205,17 @@ def order_without_set_epoch(tables: Tables, terms: Terms) -> Finding | None:
     of_ddp = {
         words.is_true([row["set_epoch"]]) == [True]: row for row in words.rows(orders[orders["strategy"] == "ddp"])
     }
-    untold, told = of_ddp.get(False), of_ddp.get(True)
-    if untold is None or not untold["repeated"]:
+    without, remedied = of_ddp.get(False), of_ddp.get(True)
+    if without is None or not without["repeated"]:
         return None
     sentence = (
         "Without set_epoch, workers of ddp took the same images in the same order as in the epoch before in "
-        f"{untold['repeated']:,} of {untold['orders']:,} orders"
+        f"{without['repeated']:,} of {without['orders']:,} orders"
     )
-    if told is not None:
+    if remedied is not None:
         sentence += (
-            f"; with it, {percent(told['same_place'])} of the images stood at the same place, and a worker had "
-            f"had {percent(told['seen_before'])} of its images in the epoch before"
+            f"; with it, {percent(remedied['same_place'])} of the images stood at the same place, and a worker had "
+            f"had {percent(remedied['seen_before'])} of its images in the epoch before"
         )
     evidence = tables["training_evidence"].dropna(subset=["same_place"])
     rests_on = evidence[evidence["strategy"] == "ddp"]

@@ -144,11 +144,11 @@ def _answer(series: _Series, terms: Terms) -> str:
     if WORTH_IT in states:
         first = f"{whether} at {_at_batches(states.pop(WORTH_IT), series)} per {terms.device} {scope}"
     elif UNDECIDED in states:
-        at = _at_batches(states.pop(UNDECIDED), series)
-        first = f"Undecided: whether {whether} at {at} per {terms.device} {scope}"
+        batches = _at_batches(states.pop(UNDECIDED), series)
+        first = f"Undecided: whether {whether} at {batches} per {terms.device} {scope}"
     elif NOT_WORTH_IT in states:
-        at = _at_batches(states.pop(NOT_WORTH_IT), series)
-        first = f"{whether.replace('are worth', 'are not worth')} at {at} per {terms.device} {scope}"
+        batches = _at_batches(states.pop(NOT_WORTH_IT), series)
+        first = f"{whether.replace('are worth', 'are not worth')} at {batches} per {terms.device} {scope}"
     else:
         first = f"Not known: whether {whether} {scope}"
     return f"{first}{_also(states, series)}"
@@ -189,11 +189,15 @@ def _gain(series: _Series, terms: Terms) -> str:
             f"speed of 1{_at(best, terms)}, an efficiency of {percent(best['efficiency'])}"
         )
     first, last = series.paying[0], series.paying[-1]
-    told = f"An epoch is {multiple(first, 'speedup')} as fast as on 1 {terms.device}{_at(first, terms)}"
+    sentence = f"An epoch is {multiple(first, 'speedup')} as fast as on 1 {terms.device}{_at(first, terms)}"
     if last is not first:
-        told += f" and {multiple(last, 'speedup')} at {int(last['batch_per_gpu']):,}"
+        sentence += f" and {multiple(last, 'speedup')} at {int(last['batch_per_gpu']):,}"
     below = [row for row in series.shown if row["batch_per_gpu"] < first["batch_per_gpu"]]
-    return f"{told}, but {multiple(below[-1], 'speedup')} at {int(below[-1]['batch_per_gpu']):,}" if below else told
+    return (
+        f"{sentence}, but {multiple(below[-1], 'speedup')} at {int(below[-1]['batch_per_gpu']):,}"
+        if below
+        else sentence
+    )
 
 
 def _at(row: Row, terms: Terms) -> str:
@@ -279,8 +283,8 @@ def _certainty(rung: Row) -> str:
     """How sure a rung's difference is, in the ladder's own time."""
     difference = with_unit(rung, "difference_s", "ladder")
     if has_interval(rung, "difference_s"):
-        told = "above zero beyond its interval" if rung["difference_s_low"] > 0 else "not told from zero"
-        return f"{difference} in the ladder, {told}"
+        against_zero = "above zero beyond its interval" if rung["difference_s_low"] > 0 else "not told from zero"
+        return f"{difference} in the ladder, {against_zero}"
     if is_range(rung, "difference_s"):
         return f"{difference} in the ladder, without an interval"
     repeats = words.measured(rung["repeatability"], quantity("repeatability", "ladder").unit, 2)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import altair as alt
-import vl_convert
 
-from dpscale.present.panel import CONFIG, HEIGHT, INK, QUIET, TEXT_SIZE, WIDTH, over
+from dpscale.present.panel import HEIGHT, INK, QUIET, TEXT_SIZE, over, svg_of
 from dpscale.present.words import Row
 
 # A row has a line of text, and its bar below it.
@@ -54,15 +53,14 @@ def draw(panel: Waterfall) -> str:
         over(rows)
         .mark_bar(strokeWidth=1)
         .encode(
-            x, y, x2="end:Q", y2="bottom:Q", fill=alt.Fill("fill:N", scale=None),
+            x, y, x2=alt.X2("end:Q"), y2=alt.Y2("bottom:Q"), fill=alt.Fill("fill:N", scale=None),
             stroke=alt.Stroke("stroke:N", scale=None),
         ),
         over(rows)
         .mark_text(align="left", baseline="middle", fontSize=TEXT_SIZE, color=INK)
-        .encode(alt.Y("text_at:Q"), x=alt.value(0), text="text:N"),
+        .encode(alt.Y("text_at:Q"), x=alt.XValue(0), text=alt.Text("text:N")),
     ]  # fmt: skip
-    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT).configure(**CONFIG)
-    return str(vl_convert.vegalite_to_svg(chart.to_dict()))
+    return svg_of(layers)
 
 
 def _rows(panel: Waterfall) -> list[Row]:

@@ -96,11 +96,11 @@ class Costs:
         # Jobs that ran out of memory took less time than others do: they speak for their own configuration alone.
         self._own: dict[Job, list[float]] = {}
         self._complete: dict[Job, list[float]] = {}
-        for one in states:
-            if one.record is not None:
-                job, seconds = self._job(one.cell), _seconds(one.record)
+        for cell_state in states:
+            if cell_state.record is not None:
+                job, seconds = self._job(cell_state.cell), _seconds(cell_state.record)
                 self._own.setdefault(job, []).append(seconds)
-                if one.record["status"] != "oom":
+                if cell_state.record["status"] != "oom":
                     self._complete.setdefault(job, []).append(seconds)
 
     def of(self, cell: AnyCell) -> Cost:
@@ -151,7 +151,7 @@ def _records(folder: Path) -> Iterator[Record]:
 
 
 def _comparable(job: Job, known: Mapping[Job, list[float]]) -> dict[Job, list[float]]:
-    return {one: seconds for one, seconds in known.items() if job.distance(one) < inf}
+    return {other: seconds for other, seconds in known.items() if job.distance(other) < inf}
 
 
 def _of_nearest(job: Job, known: Mapping[Job, Sequence[float]], basis: str) -> Cost:

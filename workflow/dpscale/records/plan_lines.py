@@ -11,18 +11,20 @@ from dpscale.records.progress import DONE, MISSING, OLDER, STATES, CellState
 def summary(study: Study, planned: Plan, states: Sequence[CellState], costs: Costs) -> Iterator[str]:
     """How far the study is, what is not run and why, and what the rest will cost, in lines for a terminal."""
     unit = f"{'worker' if study['device'] == 'cpu' else 'GPU'}-hours"
-    kinds = list(dict.fromkeys(one.cell.kind for one in states))
-    shown = [state for state in STATES if state in (DONE, MISSING) or any(one.state == state for one in states)]
+    kinds = list(dict.fromkeys(cell_state.cell.kind for cell_state in states))
+    shown = [
+        state for state in STATES if state in (DONE, MISSING) or any(cell_state.state == state for cell_state in states)
+    ]
     yield f"{study.name}: {_plural(len(states), 'cell')}"
     yield ""
     yield "  ".join(
         [f"{'kind':<13}", *(f"{state:>{max(7, len(state))}}" for state in shown), f"{unit} spent", "to come"]
     )
     for kind in kinds:
-        some = [one for one in states if one.cell.kind == kind]
-        numbers = [sum(one.state == state for one in some) for state in shown]
-        spent_s = sum(gpu_seconds(one.cell, one.record) for one in some if one.record)
-        known, unknown_cells = _to_come([one for one in some if one.is_to_be_measured], costs)
+        of_kind = [cell_state for cell_state in states if cell_state.cell.kind == kind]
+        numbers = [sum(cell_state.state == state for cell_state in of_kind) for state in shown]
+        spent_s = sum(gpu_seconds(cell_state.cell, cell_state.record) for cell_state in of_kind if cell_state.record)
+        known, unknown_cells = _to_come([cell_state for cell_state in of_kind if cell_state.is_to_be_measured], costs)
         to_come = "unknown" if unknown_cells and not known else _hours(sum(known.values()))
         yield "  ".join([
             f"{kind:<13}",
@@ -32,15 +34,15 @@ def summary(study: Study, planned: Plan, states: Sequence[CellState], costs: Cos
         ])  # fmt: skip
     yield ""
     yield from _not_run(planned)
-    yield from _total([one for one in states if one.is_to_be_measured], costs, unit)
+    yield from _total([cell_state for cell_state in states if cell_state.is_to_be_measured], costs, unit)
 
 
-def _to_come(some: Sequence[CellState], costs: Costs) -> tuple[dict[str, float], int]:
+def _to_come(states: Sequence[CellState], costs: Costs) -> tuple[dict[str, float], int]:
     """GPU-seconds by what they rest on, and of how many cells nothing is known."""
     known: dict[str, float] = {}
     unknown_cells = 0
-    for one in some:
-        cost = costs.of(one.cell)
+    for cell_state in states:
+        cost = costs.of(cell_state.cell)
         if cost.gpu_s is None:
             unknown_cells += 1
         else:
@@ -58,20 +60,20 @@ def _not_run(planned: Plan) -> Iterator[str]:
         yield f"{arm.state}: arm {arm.arm}: {arm.reason}"
 
 
-def _total(some: Sequence[CellState], costs: Costs, unit: str) -> Iterator[str]:
-    if not some:
+def _total(states: Sequence[CellState], costs: Costs, unit: str) -> Iterator[str]:
+    if not states:
         yield "Nothing is to be measured."
         return
-    known, unknown_cells = _to_come(some, costs)
+    known, unknown_cells = _to_come(states, costs)
     estimate = f"about {_hours(sum(known.values()))} {unit}" if known else f"{unit} unknown"
     if known and unknown_cells:
         estimate = f"at least {estimate.removeprefix('about ')}"
-    yield f"To be measured: {_plural(len(some), 'cell')}, {estimate}."
+    yield f"To be measured: {_plural(len(states), 'cell')}, {estimate}."
     for basis, gpu_s in known.items():
         yield f"  {_hours(gpu_s)} by {basis}"
     if unknown_cells:
         yield f"  unknown for {_plural(unknown_cells, 'cell')}: {UNKNOWN}"
-    older = sum(one.state == OLDER for one in some)
+    older = sum(cell_state.state == OLDER for cell_state in states)
     if older:
         yield f"  {_plural(older, 'cell')} of an older version: it may have taken another time than this one does"
     yield "Without waiting in a queue, and without making the dataset."
@@ -79,10 +81,10 @@ def _total(some: Sequence[CellState], costs: Costs, unit: str) -> Iterator[str]:
 
 def cell_lines(planned: Plan, states: Sequence[CellState], costs: Costs) -> Iterator[str]:
     """A line per cell: its path, its state, what it will cost and by what; then what is not run."""
-    for one in states:
-        parts = [one.cell.path, one.state, one.reason]
-        if one.is_to_be_measured:
-            cost = costs.of(one.cell)
+    for cell_state in states:
+        parts = [cell_state.cell.path, cell_state.state, cell_state.reason]
+        if cell_state.is_to_be_measured:
+            cost = costs.of(cell_state.cell)
             gpu_s = "cost unknown" if cost.gpu_s is None else f"{cost.gpu_s:.3g} GPU-seconds"
             parts.append(f"{gpu_s}: {cost.basis}")
         yield "  ".join(filter(None, parts))

@@ -14,6 +14,8 @@ from dpscale.schemas.settings import ARM, SETTINGS, record_settings_schema, requ
 from dpscale.vocabulary.strategies import STRATEGIES
 
 SCHEMA_FOLDER = Path(__file__).parent
+# The loader in C, where PyYAML has it: every command reads schemas, and would need a tenth of a second more for that.
+SCHEMA_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache
@@ -41,7 +43,7 @@ def _add_settings(study: dict[str, Any]) -> None:
 
 
 def _load(file: str) -> Any:
-    return yaml.safe_load((SCHEMA_FOLDER / file).read_text())
+    return yaml.load((SCHEMA_FOLDER / file).read_text(), SCHEMA_LOADER)
 
 
 def read_yaml(path: Path, fault: type[DpscaleError], loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:

@@ -96,5 +96,5 @@ class PersistentReplicas(DataParallel[nn.Module]):
     def apply_apart(self, images: Sequence[Tensor]) -> list[Tensor]:
         """The outputs of all replicas, each on its device, from `images` that are on them; a thread drives each."""
         replicas = self.replicate(self.module, self.device_ids)
-        outputs: list[Tensor] = self.parallel_apply(replicas, [(own,) for own in images], [{} for _ in images])
+        outputs: list[Tensor] = self.parallel_apply(replicas, [(share,) for share in images], [{} for _ in images])
         return outputs

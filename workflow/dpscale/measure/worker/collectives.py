@@ -75,7 +75,7 @@ class CollectivesWorker(Worker):
             timed.append(self._time_held(collective.call, calls, hold_s))
             hold_s = timed[-1].hold_s
         correct = all(gather(collective.is_correct(), self.workers))
-        fastest_s = min(one.seconds for one in timed)
+        fastest_s = min(repeat.seconds for repeat in timed)
         self.report(f"{operation} of {elements * ELEMENT_BYTES:,} bytes: {fastest_s * 1e6:,.1f} us")
         if not correct:
             raise MeasurementError(f"{operation} of {elements * ELEMENT_BYTES} bytes gave a wrong result")
@@ -83,9 +83,9 @@ class CollectivesWorker(Worker):
             "operation": operation,
             "bytes": elements * ELEMENT_BYTES,
             "calls": calls,
-            "seconds": [one.seconds for one in timed],
-            "hold_s": [one.hold_s for one in timed] if self.on_gpu else None,
-            "held": [one.held for one in timed] if self.on_gpu else None,
+            "seconds": [repeat.seconds for repeat in timed],
+            "hold_s": [repeat.hold_s for repeat in timed] if self.on_gpu else None,
+            "held": [repeat.held for repeat in timed] if self.on_gpu else None,
         }
 
     def _time_held(self, call: Call, calls: int, hold_s: float) -> "Timed":

@@ -198,7 +198,9 @@ class CommunicationWorker(StepWorker):
     def _threads_step(self, network: PersistentReplicas, optimiser: Optimizer) -> Step:
         images, labels = self.full_batches[0]
         shares = zip(images.chunk(len(self.devices)), labels.chunk(len(self.devices)), self.devices, strict=True)
-        others = [(one.to(device), other.to(device)) for one, other, device in list(shares)[1:]]
+        others = [
+            (image_share.to(device), label_share.to(device)) for image_share, label_share, device in list(shares)[1:]
+        ]
 
         def step(images: Tensor, labels: Tensor) -> None:
             images = images.to(self.device, non_blocking=True, memory_format=self.memory_format)

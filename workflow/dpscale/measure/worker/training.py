@@ -138,8 +138,12 @@ class TrainingWorker(StepWorker):
             self.phase = f"epoch {epoch + 1}"
             self._train_epoch(timer, trained, images, epoch)
             if self.rank == 0:
-                checkpoint.write({**self._progress(), **trained.state()}, self.device)
+                self.save(checkpoint, trained)
             self._report_epoch()
+
+    def save(self, checkpoint: Checkpoint, trained: Trained) -> None:
+        """Write where a training that is interrupted goes on."""
+        checkpoint.write({**self._progress(), **trained.state()}, self.device)
 
     @property
     def _goes_on(self) -> bool:
