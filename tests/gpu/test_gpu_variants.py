@@ -108,7 +108,11 @@ def test_a_cell_of_every_variant(tmp_path: Path, dataset: Path, strategy: str, v
     loads = record["scopes"]["end_to_end"]["loader_processes"]
     assert loads == (0 if variant == "on device" else 2 * gpus)
     step_s = {scope: result["step_s_quantiles"]["median"] for scope, result in record["scopes"].items()}
-    alone = [half["step_s_median"][0] for one in record["alone"] or () for half in one["scopes"]["compute"].values()]
+    alone = [
+        half["step_s_median"][0]
+        for baseline in record["alone"] or ()
+        for half in baseline["scopes"]["compute"].values()
+    ]
     print(strategy, variant, record["preparation_s"], step_s, alone)
 
 

@@ -93,12 +93,10 @@ class Study:
             place[last] = value
         # What the variant leaves out is the study's, as far as it goes with what it names.
         if "strategies" not in changes:
-            values["strategies"] = [
-                name for name in self["strategies"] if any(map(strategy(name).allows, values["gpus"]))
-            ]
+            values["strategies"] = [row for row in self["strategies"] if any(map(strategy(row).allows, values["gpus"]))]
         if "gpus" not in changes:
-            allowed = [strategy(name).allows for name in values["strategies"]]
-            values["gpus"] = [gpus for gpus in self["gpus"] if any(allows(gpus) for allows in allowed)]
+            rows = [strategy(row) for row in values["strategies"]]
+            values["gpus"] = [gpus for gpus in self["gpus"] if any(row.allows(gpus) for row in rows)]
         return Study(values, f"{self.source}: variants.{name}")
 
     def on_any_machine(self) -> "Study":
