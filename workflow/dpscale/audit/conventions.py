@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from itertools import product
+from typing import TypeVar
 
 from dpscale.audit.published import Place, Published
 from dpscale.formulas.interval import Interval
 from dpscale.formulas.scaling import compute_s, efficiency, ring_allreduce_bytes, speedup, steps_per_epoch
 
 Value = Callable[[Published, Place], Interval | None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -257,27 +259,27 @@ def _bandwidth(
 
 
 def _amount(factors: tuple[Factor, ...]) -> Callable[[Published, Place], float]:
-    """Their product, computed once per cell: it is divided by every time."""
-    known: dict[Place, float] = {}
-
-    def value(published: Published, place: Place) -> float:
-        if place not in known:
-            known[place] = math.prod((factor.value(published, place) for factor in factors), start=1.0)
-        return known[place]
-
-    return value
+    """Their product. Every time divides the same ones."""
+    return _once_per_cell(
+        lambda published, place: math.prod((factor.value(published, place) for factor in factors), start=1.0)
+    )
 
 
 def _remembered(time: Convention) -> Convention:
-    """The same times, computed once per cell: hundreds of bandwidths use each."""
-    known: dict[Place, Interval | None] = {}
+    """The same times. Hundreds of bandwidths use each."""
+    return Convention(time.choices, time.formula, _once_per_cell(time.value))
 
-    def value(published: Published, place: Place) -> Interval | None:
+
+def _once_per_cell(value: Callable[[Published, Place], T]) -> Callable[[Published, Place], T]:
+    """`value`, computed once per cell of the one study whose conventions these are."""
+    known: dict[Place, T] = {}
+
+    def remembered(published: Published, place: Place) -> T:
         if place not in known:
-            known[place] = time.value(published, place)
+            known[place] = value(published, place)
         return known[place]
 
-    return Convention(time.choices, time.formula, value)
+    return remembered
 
 
 def _parameters(published: Published) -> list[Factor]:
