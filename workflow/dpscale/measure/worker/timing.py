@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,11 @@ from dpscale.measure.data.dataset import IMAGE_SIZE
 from dpscale.measure.model.parallel import bucket_bytes
 from dpscale.measure.ranks import gather
 from dpscale.measure.worker.captured_step import CapturedStep
+from dpscale.measure.worker.chip import chip_rates
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
+from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
+from dpscale.measure.worker.trace import kernel_totals
 from dpscale.measure.worker.watcher import Watcher
 from dpscale.schemas.settings import TimingSettings
 from dpscale.vocabulary.strategies import strategy
@@ -31,6 +34,7 @@ from dpscale.vocabulary.strategies import strategy
 QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
 # Once a baseline's first epoch has warmed process and GPU, it only has to take its memory and start its loader again.
 WARM_UP_STEPS_AGAIN = 10
+PROFILED_STEPS = 10
 
 Epoch = dict[str, Any]
 
@@ -77,6 +81,8 @@ class TimingWorker(StepWorker):
         self.epochs_total_s = 0.0
         self.preparation_s: float | None = None
         self.bucket_bytes: list[int] | None = None
+        self.profile: dict[str, Any] | None = None
+        self.chip: dict[str, Any] | None = None
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
             batches = [self.configuration.batch_per_gpu]
             if job["baseline_at_global_batch"]:
@@ -95,9 +101,14 @@ class TimingWorker(StepWorker):
         ready = ready or self._ready(whole)
         self.preparation_s = ready.preparation_s if self._is_prepared else None
         self._time(whole, ready, self.settings.timed_epochs, [False for _ in self.settings.scopes], self.scopes)
+        if self.on_gpu and whole.workers == len(whole.devices) == 1:
+            self.profile = self._profile(ready, self._batches(whole, "compute"))
         del ready
         self._give_memory_back()
         self._time_alone("after")
+        if self.on_gpu and self.rank == 0:
+            self.phase = "timing what the GPU reaches at best"
+            self.chip = chip_rates(self.device, self.settings.precision)
 
     def results(self, finished: bool) -> dict[str, Any]:
         return {
@@ -106,6 +117,8 @@ class TimingWorker(StepWorker):
             "scopes": self.scopes,
             "alone": self.alone,
             "ddp_bucket_bytes": self.bucket_bytes,
+            "profile": self.profile,
+            "chip": self.chip,
         }
 
     def _time_alone(self, when: str) -> None:
@@ -264,6 +277,26 @@ class TimingWorker(StepWorker):
         if team.workers > 1:
             peaks = gather(peaks[0], team.workers)
         return [int(peak) for peak in peaks]
+
+    def _profile(self, ready: Ready, batches: Sequence[Batch]) -> dict[str, Any]:
+        """What the GPU does in a step, kernel by kernel: a witness, after all clocks. Full steps only."""
+        self.phase = "profiling"
+        full = list(islice(cycle(batch for batch in batches if len(batch[0]) == self.batch), PROFILED_STEPS))
+        timer = EpochTimer(self.devices, 1)
+        path = self.folder / "trace.json"
+        # The first time is not counted: the profiler starts up on the device while it runs.
+        for _ in range(2):
+            result, trace = traced(lambda: timer.time(ready.step, full, len(full)), path)
+        busy_s, kernels = kernel_totals(trace)
+        return {
+            "steps": len(full),
+            "step_s": result["epoch_s"] / len(full),
+            "busy_s": busy_s / len(full),
+            "kernels": [
+                {"name": kernel["name"], **{what: kernel[what] / len(full) for what in ("calls", "total_s")}}
+                for kernel in kernels
+            ],
+        }
 
     def _give_memory_back(self) -> None:
         """What the network of one team held is free again for the next."""
