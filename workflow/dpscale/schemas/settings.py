@@ -207,6 +207,7 @@ class TimingSettings(StepSettings):
         "What the clock contains. compute is copy, forward, backward and update, with the epoch's batches already in "
         "(pinned) host memory; end_to_end adds the DataLoader.",
         ("compute", "end_to_end"),
+        variant_may_set=True,
         minItems=1,
         items={"enum": ["compute", "end_to_end"]},
     )

@@ -98,8 +98,7 @@ class StepWorker(Worker):
         network = network.to(self.device).to(memory_format=self.memory_format)
         if settings.compile != "none":
             # In place, before a strategy wraps it. DDP then has torch split the graph at its buckets, so that
-            # allreduces still overlap with the backward pass. Every shape is compiled for itself, also that of the
-            # last step of an epoch.
+            # allreduces still overlap with the backward pass. Every shape is compiled for itself.
             network.compile(mode=COMPILE_MODES[settings.compile], dynamic=False)
         return network
 
