@@ -69,7 +69,7 @@ class NetworkSettings:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """The settings in a record; what it does not name has its default. Lists become tuples."""
-        return cls(**{name: _hashable(values[name]) for name in cls.names() if name in values})
+        return cls(**{name: hashable(values[name]) for name in cls.names() if name in values})
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -438,7 +438,7 @@ def _value_at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     return values
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -38,7 +38,7 @@ class Exchange:
 
 def _ddp(network: nn.Module, devices: Devices, exchange: Exchange) -> nn.Module:
     # Named only where it is not torch's default: newer versions warn of the name.
-    without_buffers = {} if exchange.broadcast_buffers else {"broadcast_buffers": False}
+    without_buffers: dict[str, Any] = {} if exchange.broadcast_buffers else {"broadcast_buffers": False}
     parallel = DistributedDataParallel(
         network,
         device_ids=list(devices) or None,
