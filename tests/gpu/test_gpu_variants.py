@@ -17,8 +17,8 @@ from dpscale.measure.worker.epoch_timer import Step, training_step
 __all__ = ["dataset"]
 
 BATCH = 64
-# How far one result of a layer, or its gradient, can be off: bfloat16 keeps 8 bits, TF32 multiplies with 11, and float32
-# adds up 2**16 products (64 images of 32 x 32 places) whose errors of 2**-24 add up like a random walk.
+# How far one result of a layer, or its gradient, can be off: bfloat16 keeps 8 bits, TF32 multiplies with 11, and
+# float32 adds up 2**16 products (64 images of 32 x 32 places) whose errors of 2**-24 add up like a random walk.
 ROUNDING = {"float32-strict": 2**-16, "float32": 2**-11, "bfloat16": 2**-8}
 FAST = ["--precision", "bfloat16", "--memory-format", "channels_last", "--compile", "default", "--cuda-graph", "True"]
 VARIANTS = {
