@@ -153,6 +153,21 @@ class StepSettings(CollectivesSettings):
         variant_may_set=True,
         enum=["none", "default", "max-autotune"],
     )
+    cuda_graph: bool = setting(
+        "cuda_graph",
+        "Is a whole step (forward, backward, allreduce, update) captured once in a CUDA graph and replayed. A smaller "
+        "last step of an epoch runs without it. An arm of the training needs fused_optimiser for it.",
+        False,
+        arm_may_set=True,
+        variant_may_set=True,
+    )
+    cudnn_benchmark: bool = setting(
+        "cudnn_benchmark",
+        "Does cuDNN choose the algorithms of convolutions by trying them out, in the first steps.",
+        False,
+        arm_may_set=True,
+        variant_may_set=True,
+    )
     learning_rate: float = setting(
         "optimiser.learning_rate", "Learning rate.", 0.1, arm_may_set=True, exclusiveMinimum=0
     )
@@ -233,13 +248,6 @@ class TimingSettings(StepSettings):
         "DataLoader processes of every training process.",
         2,
         minimum=0,
-        variant_may_set=True,
-    )
-    cuda_graph: bool = setting(
-        "cuda_graph",
-        "Is a whole step (forward, backward, allreduce, update) captured once in a CUDA graph and replayed. A smaller "
-        "last step of an epoch runs without it.",
-        False,
         variant_may_set=True,
     )
     images_on: str = setting(

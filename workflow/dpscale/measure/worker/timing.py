@@ -18,7 +18,6 @@ from torch.optim import Optimizer
 from dpscale.measure.data.arrays import TRAIN_ARRAYS
 from dpscale.measure.data.augmentation import DeviceEpochs, DeviceImages
 from dpscale.measure.data.batches import Batch, LoadedEpochs, images_per_rank, preloaded_batches
-from dpscale.measure.data.dataset import IMAGE_SIZE
 from dpscale.measure.model.parallel import bucket_bytes
 from dpscale.measure.ranks import gather
 from dpscale.measure.worker.captured_step import CapturedStep
@@ -163,7 +162,7 @@ class TimingWorker(StepWorker):
             return Ready(network, step, 0.0)
         self.phase = f"{team.name}preparation"
         start = time.perf_counter()
-        images, labels = self._made_up_batch(team.batch)
+        images, labels = self.made_up_batch(team.batch)
         if self.settings.compile != "none":
             torch.compiler.set_stance("default")
         step(images, labels)
@@ -177,11 +176,6 @@ class TimingWorker(StepWorker):
         preparation_s = max(gather(time.perf_counter() - start, team.workers))
         self.report(f"{self.phase}: {preparation_s:.1f} s (compiled, captured)")
         return Ready(network, step, preparation_s)
-
-    def _made_up_batch(self, batch: int) -> Batch:
-        images = torch.randn((batch, 3, IMAGE_SIZE, IMAGE_SIZE), device=self.device)
-        labels = torch.randint(0, 10, (batch,), device=self.device)
-        return images.contiguous(memory_format=self.memory_format), labels
 
     def _time(self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], into: dict[str, Any]) -> None:
         """Warm up and time every scope; one that `is_warm` needs a few steps for it, and any other whole epochs."""
