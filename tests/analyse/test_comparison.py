@@ -106,10 +106,8 @@ def test_nothing_is_told_of_a_study_and_itself() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=8)
-@given(st.floats(0.2, 5))
+@pytest.mark.parametrize("factor", [0.2, 0.94, 1.06, math.pi])
 def test_a_study_that_is_k_times_slower_is_one_over_k_times_as_fast(factor: float) -> None:
-    assume(abs(factor - 1) > 0.05)
     tables = compared(slower(factor)).tables
     times = tables["compared_times"]
     assert times["ratio"].to_numpy() == pytest.approx(1 / factor)
