@@ -8,6 +8,7 @@ in `audit`, and held to their own tests there.
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -311,10 +312,14 @@ def test_no_test_is_named_for_a_sentence_that_is_no_more() -> None:
 def test_a_named_test_exists(test: str) -> None:
     file, _, name = test.partition("::")
     function, _, case = name.rstrip("]").partition("[")
+    assert function in functions_of(file)
+    assert case in (HERE / file).read_text()
+
+
+@cache
+def functions_of(file: str) -> set[str]:
     code = (HERE / file).read_text()
-    found = {node.name for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)}
-    assert function in found
-    assert case in code
+    return {node.name for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)}
 
 
 def test_a_figure_that_shows_everything_says_nothing() -> None:

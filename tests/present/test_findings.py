@@ -539,6 +539,7 @@ def test_finding_speaks_only_where_it_is_true(
     assert predicate(false, GPU) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("predicate", "true"), [case[:2] for case in CASES], ids=[case[0].__name__ for case in CASES])
 def test_every_finding_rests_on_rows_of_a_table_of_the_page(predicate: Predicate, true: Tables) -> None:
     found = predicate(true, GPU)

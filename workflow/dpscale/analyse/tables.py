@@ -102,8 +102,9 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "missing": [_missing_row(cell, collected) for cell in plan(study).all_cells if cell not in collected.records],
     }
     all_rows = {**with_derived(rows), **published_audits.rows(audits)}
-    # Whole numbers stay whole beside missing ones.
-    return {name: pd.DataFrame(all_rows[name], columns=COLUMNS[name]).convert_dtypes() for name in COLUMNS}
+    tables = {name: pd.DataFrame(all_rows[name], columns=COLUMNS[name]) for name in COLUMNS}
+    # Whole numbers stay whole beside missing ones. Most tables of a small study are empty, and nothing changes in them.
+    return {name: table if table.empty else table.convert_dtypes() for name, table in tables.items()}
 
 
 def expected_cells(study: Study) -> tuple[AnyCell, ...]:
