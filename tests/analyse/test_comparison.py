@@ -226,6 +226,7 @@ CHANGES = {
     "ddp_gradient_as_bucket_view": (("ddp", "gradient_as_bucket_view"), True),
     "ddp_broadcast_buffers": (("ddp", "broadcast_buffers"), False),
     "cuda_graph": (("cuda_graph",), True),
+    "cudnn_benchmark": (("cudnn_benchmark",), True),
     "images_on": (("images_on",), "device"),
     "ddp_gradient_dtype": (("ddp", "gradient_dtype"), "bfloat16"),
 }
