@@ -76,7 +76,9 @@ def _alone(batch: int, settings: TimingSettings, around: Around) -> dict[str, An
 
 def on_chip(record: dict[str, Any], matrix_flop_per_s: float, copy_bytes_per_s: float) -> dict[str, Any]:
     """The record with what its first GPU reached in a large matrix product and in a large copy."""
-    precision = {"bfloat16": "bfloat16", "float32": "tf32", "float32-strict": "float32"}[record["settings"]["precision"]]
+    precision = {"bfloat16": "bfloat16", "float32": "tf32", "float32-strict": "float32"}[
+        record["settings"]["precision"]
+    ]
     rates = {"matrix_flop_per_s": matrix_flop_per_s, "copy_bytes_per_s": copy_bytes_per_s}
     return {**record, "chip": {"precision": precision, **rates}}
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from dpscale.plan.cells import AnyCell, TimingCell, VariantCell
+from dpscale.plan.cells import AnyCell, StepCell, TimingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
@@ -65,16 +65,22 @@ def study(**changes: Any) -> Study:
 
 
 def step_s(variant: str, gpus: int, batch: int, run: int) -> float:
-    return STEP_MS[variant][gpus - 1][BATCHES.index(batch)] * 1e-3 * OF_RUN[run] * OF_CELL[(run + gpus) % 3 + 1]
+    return (
+        STEP_MS[variant][gpus - 1][BATCHES.index(batch)]
+        * 1e-3
+        * OF_RUN[run]
+        * OF_CELL[(run * gpus + list(STEP_MS).index(variant)) % 3 + 1]
+    )
 
 
-def record(cell: TimingCell | VariantCell, under: Study) -> dict[str, Any]:
+def record(cell: StepCell, under: Study) -> dict[str, Any]:
     """What a cell writes, on the server of its run."""
     name = cell.variant if isinstance(cell, VariantCell) else "base"
     settings = cell.settings if isinstance(cell, VariantCell) else under.settings
     batch = cell.configuration.batch_per_gpu
     seconds = step_s(name, cell.gpus, batch, cell.run)
     epoch_s = seconds * settings.epoch_images / cell.configuration.global_batch
+    assert isinstance(cell, TimingCell | VariantCell)
     found = timing_record(cell, settings, [epoch_s, epoch_s * 1.001])
     # Power grows with what a step does.
     for scope in found["scopes"].values():

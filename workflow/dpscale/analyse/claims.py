@@ -156,7 +156,9 @@ def _beside_base(row: Row) -> bool:
 
 
 def _scales_beside_base(row: Row) -> bool:
-    return _is_headline(row) and has_interval(row, "speedup", "base_speedup")
+    """Whether a variant is faster on one GPU, and its speedup and that of base are known."""
+    known = _is_headline(row) and has_interval(row, "speedup", "base_speedup", "alone_faster")
+    return known and bool(row["alone_faster_low"] > 1)
 
 
 def _is_prepared(row: Row) -> bool:
@@ -268,7 +270,7 @@ CLAIMS: Mapping[str, Claim] = {
         "variants",
         _scales_beside_base,
         lambda row: row["speedup_high"] < row["base_speedup_low"],
-        intervals=("speedup", "base_speedup"),
+        intervals=("speedup", "base_speedup", "alone_faster"),
     ),
     "communication weighs less in a variant": Claim(
         "variants", _scales_beside_base, lambda row: row["speedup_low"] > row["base_speedup_high"]

@@ -14,10 +14,11 @@ from dpscale.analyse.over_runs import over_runs, set_against, with_figures
 from dpscale.analyse.points import Point, PointKey, Points, Row, compare, points_of
 from dpscale.analyse.times import times_row
 from dpscale.formulas.statistics import INTERVAL, RESAMPLES, Estimate, derive_in_blocks
-from dpscale.plan.cells import AnyCell, TimingCell, VariantCell
+from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
+from dpscale.vocabulary.strategies import BASELINE
 
 T = TypeVar("T")
 
@@ -134,12 +135,25 @@ def _beside_base(variant: Variant, point: Point, base: Variant, key: PointKey, r
     faster, blocks = set_against(point, other, lambda own_s, before_s: before_s / own_s, "log", f"{name}, ratio")
     saved, _ = set_against(point, other, lambda own_s, before_s: before_s - own_s, "linear", f"{name}, saved")
     found = {"faster": faster, "saved_s": saved}
-    base_speedup = _speedup(base.points, other)
-    if base_speedup is not None:
-        found["base_speedup"] = base_speedup
+    if point.configuration.gpus > 1:
+        found |= _scaling_beside_base(variant, point, base, other)
     preparation = over_runs(point, lambda record: record.get("preparation_s"), "preparation")
     paying = {} if preparation is None else _paying(preparation, saved)
     return {**with_figures({"ranges": row.get("ranges")}, found), "faster_blocks": blocks, **paying}
+
+
+def _scaling_beside_base(variant: Variant, point: Point, base: Variant, other: Point) -> dict[str, Estimate]:
+    """The speedup of the study's own settings on as many GPUs, and how many times as fast one GPU is by the variant."""
+    base_speedup = _speedup(base.points, other)
+    found = {} if base_speedup is None else {"base_speedup": base_speedup}
+    alone = Configuration(BASELINE, 1, point.configuration.batch_per_gpu), point.scope, point.environment
+    ones = [some.points.get(alone) for some in (variant, base)]
+    if all(one is not None and one.epoch is not None for one in ones):
+        own, before = (one for one in ones if one is not None)
+        found["alone_faster"], _ = set_against(
+            own, before, lambda own_s, before_s: before_s / own_s, "log", f"{variant.name} alone beside base"
+        )
+    return found
 
 
 def _paying(preparation: Estimate, saved: Estimate) -> Row:
@@ -155,7 +169,9 @@ def _paying(preparation: Estimate, saved: Estimate) -> Row:
         # Of draws alone, what an epoch saves may be nothing: those never pay.
         epochs = np.divide(preparation.draws, saved.draws, where=saved.draws > 0, out=np.full(RESAMPLES, np.inf))
         ends = np.quantile(epochs, INTERVAL, method="inverted_cdf")
-        row |= {f"pays_from_epochs{end}": _rounded_up(value) for end, value in zip(("_low", "_high"), ends, strict=True)}
+        row |= {
+            f"pays_from_epochs{end}": _rounded_up(value) for end, value in zip(("_low", "_high"), ends, strict=True)
+        }
     return row
 
 

@@ -971,7 +971,9 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             ),
             *_interval(replace(SPEEDUP, label="Speedup over 1 {device}", definition="Over one GPU of the variant.")),
             *_interval(
-                Quantity("base_speedup", "Speedup of base", TIMES, "Of `base` on as many GPUs.", "Variants"), views=()
+                Quantity("base_speedup", "Speedup of base", TIMES, "Of `base` on as many GPUs.", "Variants"),
+                Quantity("alone_faster", "Faster on 1 {device}", TIMES, "Than `base` on one GPU.", "Variants"),
+                views=(),
             ),
             *_interval(
                 Quantity(
