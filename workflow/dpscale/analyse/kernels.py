@@ -64,7 +64,7 @@ def shares(profile: Mapping[str, Any]) -> dict[str, float]:
     busy = min(1.0, profile["busy_s"] / profile["step_s"])
     total_s = sum(spent.values())
     of_step = {kind: busy * seconds / total_s if total_s else 0.0 for kind, seconds in spent.items()}
-    return {**of_step, IDLE: 1 - sum(of_step.values())}
+    return {**of_step, IDLE: max(0.0, 1 - sum(of_step.values()))}
 
 
 def kernel_rows(variants: Iterable[Variant]) -> Iterator[Row]:

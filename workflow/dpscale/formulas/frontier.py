@@ -1,4 +1,4 @@
-"""Which of several trades of cost against gain are worth looking at: those that no other one beats (Pareto 1906)."""
+"""Which of several trades of cost against gain are worth looking at: those that no other one beats."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -149,7 +149,9 @@ def pareto_best_arms(tables: Tables, terms: Terms) -> Finding | None:
             f"{row['arm']} ({_accuracy(row)} in {words.measured(row['training_s'], SECONDS)}{_also_best(row, terms)})"
             for row in best
         ]
-        surely = f"; surely beaten are {words.listed([str(row['arm']) for row in beaten])}" if beaten else ""
+        surely = (
+            f"; beaten, by the intervals of both: {words.listed([str(row['arm']) for row in beaten])}" if beaten else ""
+        )
         where = terms.environment(best[0])
         parts.append(f"Pareto-best{where} by training time, from means over seeds: {'; '.join(named)}{surely}")
     arms_of = [str(row["arm"]) for row in words.rows(known)]

@@ -4,6 +4,7 @@ As in `charts`; headings name figures and where they were measured.
 """
 
 from collections.abc import Sequence
+from itertools import cycle
 
 import pandas as pd
 
@@ -181,11 +182,12 @@ def _bar(row: Row) -> Bar:
 
 def _lines(part: pd.DataFrame, x: str, y: str, label: str = "", first_style: int = 0) -> list[Series]:
     """A line for every variant, in the order of the study: that of base first."""
-    lines = []
-    for number, (variant, rows) in enumerate(part.groupby("variant", sort=False)):
-        colour = _BASE_COLOUR if variant == BASE else _LINE_COLOURS[(number - 1) % len(_LINE_COLOURS)]
-        lines.append(Series(f"{variant}{label}", colour, first_style + number, points(rows, x, y)))
-    return lines
+    groups = [(str(variant), rows) for variant, rows in part.groupby("variant", sort=False)]
+    colours = dict(zip((variant for variant, _ in groups if variant != BASE), cycle(_LINE_COLOURS), strict=False))
+    return [
+        Series(f"{variant}{label}", colours.get(variant, _BASE_COLOUR), style, points(rows, x, y))
+        for style, (variant, rows) in enumerate(groups, start=first_style)
+    ]
 
 
 def _place(key: Row, terms: Terms) -> str:

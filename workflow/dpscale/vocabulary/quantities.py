@@ -903,7 +903,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_plain(SEEDS),
             *_interval(
                 TEST_ACCURACY,
-                Quantity("training_s", "Training", SECONDS, "All epochs together, without tests.", "Frontier"),
+                Quantity("training_s", "Training time", SECONDS, "All epochs together, without tests.", "Frontier"),
                 replace(GPU_SECONDS, definition="The same times the devices.", section="Frontier"),
                 replace(ENERGY, definition="Of all epochs, by the GPUs' own counters.", section="Frontier"),
             ),
@@ -1060,9 +1060,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_interval(
                 replace(EPOCH, label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU."),
                 Quantity("other_epoch_s", "Epoch on more", SECONDS, "Of the other variant on N GPUs.", "Time"),
-                Quantity(
-                    "ratio", "1 {device} is as fast, times", TIMES, "Epoch on more over epoch on one.", "Variants"
-                ),
+                Quantity("ratio", "Times as fast on 1 {device}", TIMES, "Epoch on more over epoch on one.", "Variants"),
             ),
             *_plain(
                 _text(
