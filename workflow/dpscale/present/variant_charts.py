@@ -131,7 +131,7 @@ def _epoch_lines(part: pd.DataFrame) -> list[Series]:
     lines: list[Series] = []
     for strategy in others:
         both = pd.concat([alone, part[part["strategy"] == strategy]])
-        lines += _lines(both, "gpus", "epoch_s", f", {strategy}", first_style=len(lines))
+        lines = [*lines, *_lines(both, "gpus", "epoch_s", f", {strategy}", first_style=len(lines))]
     return lines
 
 
