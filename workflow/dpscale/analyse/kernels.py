@@ -26,8 +26,8 @@ IDLE = "idle"
 _PATTERNS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (
-        # Copies, casts, and cuDNN's changes of layout between NCHW and NHWC.
-        (COPY, r"^mem(cpy|set)\b|nchwtonhwc|nhwctonchw|copy_kernel|CatArrayBatchedCopy"),
+        # Copies, casts, and cuDNN's changes of layout between NCHW and NHWC, with padding or without.
+        (COPY, r"^mem(cpy|set)|nchwtonhwc|nhwctonchw|addpadding|copy_kernel|CatArrayBatchedCopy"),
         (ELEMENT_WISE, r"^triton_(poi|for)_"),
         (BATCH_NORM, r"batch_?norm|\bbn_(fw|bw)"),
         (OTHER, r"^triton_(?!tem_)"),
