@@ -17,9 +17,9 @@ from dpscale.measure.worker.epoch_timer import Step, training_step
 __all__ = ["dataset"]
 
 BATCH = 64
-# Relative error of a gradient, ||g - reference|| / ||reference||, by precision: in every layer bfloat16 rounds at
-# 2**-9, and TF32 at 2**-11.
-TOLERANCE = {"float32-strict": 1e-4, "float32": 2e-2, "bfloat16": 6e-2}
+# How far one result of a layer, or its gradient, can be off: bfloat16 keeps 8 bits, TF32 multiplies with 11, and
+# float32 adds up 2**16 products (64 images of 32 x 32 places) whose errors of 2**-24 add up like a random walk.
+ROUNDING = {"float32-strict": 2**-16, "float32": 2**-11, "bfloat16": 2**-8}
 FAST = ["--precision", "bfloat16", "--memory-format", "channels_last", "--compile", "default", "--cuda-graph", "True"]
 VARIANTS = {
     "bfloat16": FAST[:4],
@@ -41,43 +41,79 @@ def network_and_batch(precision: str, dtype: torch.dtype = torch.float32) -> tup
 
 
 def gradient(network: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    network.zero_grad()
     functional.cross_entropy(network(images), labels).backward()
     return torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None]).double()
+
+
+class Rounded(torch.autograd.Function):
+    """Values and gradients that are off by at most `error` of themselves, at random."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, error: float) -> Tensor:
+        ctx.error = error
+        return off(values, error)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return off(gradients[0], ctx.error), None
+
+
+def off(values: Tensor, error: float) -> Tensor:
+    return values * (1 + error * (2 * torch.rand_like(values) - 1))
+
+
+@pytest.fixture(scope="module")
+def reference() -> Tensor:
+    """The gradient in float64."""
+    return gradient(*network_and_batch("float32-strict", torch.float64))
+
+
+def error_of(found: Tensor, reference: Tensor) -> float:
+    return float((found - reference).norm() / reference.norm())
+
+
+def error_by_rounding(reference: Tensor, rounding: float) -> float:
+    """The error of a float64 gradient when every layer rounds: what this network makes of that."""
+    network, images, labels = network_and_batch("float32-strict", torch.float64)
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d | nn.BatchNorm2d | nn.Linear):
+            layer.register_forward_hook(lambda _layer, _inputs, output: Rounded.apply(output, rounding))
+    return error_of(gradient(network, images, labels), reference)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("precision", ROUNDING)
 def test_gradients_are_those_of_float64(
-    precision: str, layout: torch.memory_format, compiled: bool, monkeypatch: pytest.MonkeyPatch
+    reference: Tensor, precision: str, layout: torch.memory_format, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", precision != "float32-strict")
-    expected = gradient(*network_and_batch("float32-strict", torch.float64))
+    expected = error_by_rounding(reference, ROUNDING[precision])
     network, images, labels = network_and_batch(precision)
     network = network.to(memory_format=layout)
     if compiled:
         network.compile(dynamic=False)
-    error = (gradient(network, images.contiguous(memory_format=layout), labels) - expected).norm() / expected.norm()
-    print(f"{precision} {layout} compiled={compiled}: {float(error):.2e}")
-    assert error < TOLERANCE[precision]
+    error = error_of(gradient(network, images.contiguous(memory_format=layout), labels), reference)
+    print(f"{precision} {layout} compiled={compiled}: {error:.2e}, by rounding {expected:.2e}")
+    assert error < 1.5 * expected
 
 
 def trainer() -> tuple[nn.Module, Step]:
-    network = network_and_batch("float32-strict")[0]
+    network = network_and_batch("float32-strict", torch.float64)[0]
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
     return network, training_step(network, optimiser, gpu(), torch.contiguous_format)
 
 
 def weights(network: nn.Module) -> Tensor:
-    return torch.cat([p.detach().flatten() for p in network.parameters()]).double()
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
 
 
 @pytest.mark.gpu
-def test_a_captured_step_trains_as_the_step_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_captured_step_trains_as_the_step_does() -> None:
     """After as many steps the weights are the same, also where one batch is smaller and runs without the graph."""
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    _, images, labels = network_and_batch("float32-strict")
+    _, images, labels = network_and_batch("float32-strict", torch.float64)
     sizes = [BATCH, BATCH, BATCH // 2, BATCH]
     network, step = trainer()
     before = weights(network)
@@ -91,7 +127,7 @@ def test_a_captured_step_trains_as_the_step_does(monkeypatch: pytest.MonkeyPatch
         captured(images.flip(0)[:size], labels.flip(0)[:size])
     torch.cuda.synchronize()
     moved = (weights(network) - before).norm()
-    assert (weights(captured_network) - weights(network)).norm() < 0.02 * moved
+    assert (weights(captured_network) - weights(network)).norm() < 1e-6 * moved
 
 
 @pytest.mark.gpu

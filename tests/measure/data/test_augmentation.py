@@ -17,6 +17,7 @@ from dpscale.measure.data.augmentation import (
     DeviceEpochs,
     DeviceImages,
     normalised,
+    order_of_epoch,
     random_seed,
 )
 from dpscale.measure.data.batches import training_transforms
@@ -91,6 +92,14 @@ def test_no_two_trainings_epochs_or_streams_draw_from_one_seed() -> None:
     assert all(later - earlier >= SEEDS_APART for earlier, later in pairwise(ranges))
     assert ranges[0] > 2**15, "weights are drawn with the seed itself"
     assert ranges[-1] + SEEDS_APART <= 2**32, "torch's generator on the CPU takes no more bits"
+
+
+@given(st.integers(5, 60), st.integers(1, 5), st.integers(0, 2**31), st.integers(0, 3))
+def test_the_order_of_an_epoch_is_distributed_samplers(images: int, workers: int, seed: int, epoch: int) -> None:
+    for rank in range(workers):
+        sampler: DistributedSampler[int] = DistributedSampler(range(images), workers, rank, seed=seed)  # type: ignore[arg-type]
+        sampler.set_epoch(epoch)
+        assert order_of_epoch(images, rank, workers, seed + epoch).tolist() == list(sampler)
 
 
 def test_crops_do_not_repeat_what_the_order_was_drawn_with() -> None:

@@ -58,7 +58,7 @@ _ONE_PROCESS = "threads of one process drive all its GPUs, with new copies of th
 
 def _needs_own_process(settings: StepSettings) -> str | None:
     """The setting that asks for a process per GPU, if one does."""
-    if isinstance(settings, TimingSettings) and settings.cuda_graph:
+    if settings.cuda_graph:
         return "cuda_graph"
     return "compile" if settings.compile != "none" else None
 
@@ -212,10 +212,10 @@ def contradiction(settings: NetworkSettings) -> tuple[str, str] | None:
     """What keeps these settings from being measured, if anything does: the setting, and what is wrong with it."""
     if settings.network == "torchvision_resnet18" and settings.width != 64:
         return "width", "torchvision_resnet18 has width 64 and no other"
-    if isinstance(settings, TimingSettings) and settings.device == "cpu":
+    if isinstance(settings, StepSettings) and settings.device == "cpu":
         if settings.cuda_graph:
             return "cuda_graph", "a CUDA graph needs CUDA GPUs"
-        if settings.images_on == "device":
+        if isinstance(settings, TimingSettings) and settings.images_on == "device":
             return "images_on", "on a CPU there is no memory but the host's"
     if isinstance(settings, TrainingSettings):
         return next(arm_contradictions(settings), None)

@@ -19,7 +19,7 @@ from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Timi
 from dpscale.plan.study import Study
 from dpscale.records.files import Record, read_record
 from dpscale.records.progress import CellState
-from dpscale.schemas.settings import TimingSettings, variant_settings
+from dpscale.schemas.settings import TimingSettings, hashable, variant_settings
 
 SAME = "jobs of the same configuration in this study"
 UNKNOWN = "nothing like it was measured"
@@ -64,7 +64,7 @@ class Job:
             labels["gpus"],
             labels.get("batch_per_gpu", 1),
             settings.get("epochs", 1),
-            tuple(settings.get(name, default) for name, default in _PACE.items()),
+            tuple(hashable(settings.get(name, default)) for name, default in _PACE.items()),
         )
 
     def distance(self, other: "Job") -> float:

@@ -69,7 +69,7 @@ class NetworkSettings:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """The settings in a record; what it does not name has its default. Lists become tuples."""
-        return cls(**{name: _hashable(values[name]) for name in cls.names() if name in values})
+        return cls(**{name: hashable(values[name]) for name in cls.names() if name in values})
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -153,6 +153,21 @@ class StepSettings(CollectivesSettings):
         variant_may_set=True,
         enum=["none", "default", "max-autotune"],
     )
+    cuda_graph: bool = setting(
+        "cuda_graph",
+        "Is a whole step (forward, backward, allreduce, update) captured once in a CUDA graph and replayed. A smaller "
+        "last step of an epoch runs without it. An arm of the training needs fused_optimiser for it.",
+        False,
+        arm_may_set=True,
+        variant_may_set=True,
+    )
+    cudnn_benchmark: bool = setting(
+        "cudnn_benchmark",
+        "Does cuDNN choose the algorithms of convolutions by trying them out, in the first steps.",
+        False,
+        arm_may_set=True,
+        variant_may_set=True,
+    )
     learning_rate: float = setting(
         "optimiser.learning_rate", "Learning rate.", 0.1, arm_may_set=True, exclusiveMinimum=0
     )
@@ -207,6 +222,7 @@ class TimingSettings(StepSettings):
         "What the clock contains. compute is copy, forward, backward and update, with the epoch's batches already in "
         "(pinned) host memory; end_to_end adds the DataLoader.",
         ("compute", "end_to_end"),
+        variant_may_set=True,
         minItems=1,
         items={"enum": ["compute", "end_to_end"]},
     )
@@ -232,13 +248,6 @@ class TimingSettings(StepSettings):
         "DataLoader processes of every training process.",
         2,
         minimum=0,
-        variant_may_set=True,
-    )
-    cuda_graph: bool = setting(
-        "cuda_graph",
-        "Is a whole step (forward, backward, allreduce, update) captured once in a CUDA graph and replayed. A smaller "
-        "last step of an epoch runs without it.",
-        False,
         variant_may_set=True,
     )
     images_on: str = setting(
@@ -437,7 +446,7 @@ def _value_at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     return values
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -60,8 +60,9 @@ def flop_per_image(network: nn.Module) -> tuple[int, int]:
 
 
 def traffic_elements_per_image(network: nn.Module) -> int:
-    """Elements that a training step reads or writes per image when it goes layer by layer, with activation functions and
-    additions done where a layer beside them reads or writes anyway.
+    """Elements that a training step reads or writes per image when it goes layer by layer.
+
+    Activation functions and additions are done where a layer beside them reads or writes anyway, and cost nothing.
 
     A convolution or linear layer with input x and output y reads x and writes y; backward it reads y's gradient twice
     (for x and for the weights) and x once, and writes x's gradient. The images need no gradient. A batch-norm reads its

@@ -37,12 +37,14 @@ class Exchange:
 
 
 def _ddp(network: nn.Module, devices: Devices, exchange: Exchange) -> nn.Module:
+    # Named only where it is not torch's default: newer versions warn of the name.
+    without_buffers: dict[str, Any] = {} if exchange.broadcast_buffers else {"broadcast_buffers": False}
     parallel = DistributedDataParallel(
         network,
         device_ids=list(devices) or None,
         bucket_cap_mb=exchange.bucket_mb or None,
         gradient_as_bucket_view=exchange.gradient_as_bucket_view,
-        broadcast_buffers=exchange.broadcast_buffers,
+        **without_buffers,
     )
     if exchange.gradient_dtype == "bfloat16":
         parallel.register_comm_hook(None, bf16_compress_hook)

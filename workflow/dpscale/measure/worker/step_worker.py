@@ -8,8 +8,9 @@ from torch import nn
 from torch.optim import Optimizer
 
 from dpscale.measure.data.batches import Batch, preloaded_batches
+from dpscale.measure.data.dataset import IMAGE_SIZE
 from dpscale.measure.model.parallel import Exchange, parallelise
-from dpscale.measure.model.resnet import build_network, network_size
+from dpscale.measure.model.resnet import CLASSES, build_network, network_size
 from dpscale.measure.worker.base import Worker
 from dpscale.plan.cells import Configuration
 from dpscale.schemas.settings import StepSettings
@@ -46,7 +47,7 @@ class StepWorker(Worker):
         # Torch's defaults, said aloud: variables of the environment can change what is left unsaid.
         torch.backends.cudnn.allow_tf32 = self.settings.precision != "float32-strict"
         torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.benchmark = self.settings.cudnn_benchmark
         if self.settings.compile != "none":
             # By default a function that was compiled for eight shapes or networks runs uncompiled, without a word.
             torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
@@ -98,10 +99,15 @@ class StepWorker(Worker):
         network = network.to(self.device).to(memory_format=self.memory_format)
         if settings.compile != "none":
             # In place, before a strategy wraps it. DDP then has torch split the graph at its buckets, so that
-            # allreduces still overlap with the backward pass. Every shape is compiled for itself, also that of the
-            # last step of an epoch.
+            # allreduces still overlap with the backward pass. Every shape is compiled for itself.
             network.compile(mode=COMPILE_MODES[settings.compile], dynamic=False)
         return network
+
+    def made_up_batch(self, batch: int) -> Batch:
+        """`batch` images and labels on this rank's first device, to compile and capture with."""
+        images = torch.randn((batch, 3, IMAGE_SIZE, IMAGE_SIZE), device=self.device)
+        labels = torch.randint(0, CLASSES, (batch,), device=self.device)
+        return images.contiguous(memory_format=self.memory_format), labels
 
     def preloaded(self) -> list[Batch]:
         """This rank's batches of an epoch, already in (pinned) host memory."""

@@ -18,7 +18,6 @@ from torch.optim import Optimizer
 from dpscale.measure.data.arrays import TRAIN_ARRAYS
 from dpscale.measure.data.augmentation import DeviceEpochs, DeviceImages
 from dpscale.measure.data.batches import Batch, LoadedEpochs, images_per_rank, preloaded_batches
-from dpscale.measure.data.dataset import IMAGE_SIZE
 from dpscale.measure.model.parallel import bucket_bytes
 from dpscale.measure.ranks import gather
 from dpscale.measure.worker.captured_step import CapturedStep
@@ -163,24 +162,20 @@ class TimingWorker(StepWorker):
             return Ready(network, step, 0.0)
         self.phase = f"{team.name}preparation"
         start = time.perf_counter()
-        shapes = self._batches_of_every_size(team)
-        for images, labels in shapes:
-            step(images, labels)
+        images, labels = self.made_up_batch(team.batch)
+        if self.settings.compile != "none":
+            torch.compiler.set_stance("default")
+        step(images, labels)
+        if self.settings.compile != "none":
+            # An epoch's last step, where it is smaller, is not worth another compilation.
+            torch.compiler.set_stance("eager_on_recompile")
         if stream is not None:
-            step = CapturedStep(step, *shapes[0], self.device, stream)
+            step = CapturedStep(step, images, labels, self.device, stream)
         for device in team.devices:
             torch.cuda.synchronize(device)
         preparation_s = max(gather(time.perf_counter() - start, team.workers))
         self.report(f"{self.phase}: {preparation_s:.1f} s (compiled, captured)")
         return Ready(network, step, preparation_s)
-
-    def _batches_of_every_size(self, team: Team) -> list[Batch]:
-        """A full batch, and one as large as the epoch's last where that is smaller."""
-        last = images_per_rank(self.settings.epoch_images, team.workers) % team.batch
-        sizes = [team.batch, last] if last else [team.batch]
-        images = torch.randn((team.batch, 3, IMAGE_SIZE, IMAGE_SIZE), device=self.device)
-        labels = torch.randint(0, 10, (team.batch,), device=self.device)
-        return [(images[:size].contiguous(memory_format=self.memory_format), labels[:size]) for size in sizes]
 
     def _time(self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], into: dict[str, Any]) -> None:
         """Warm up and time every scope; one that `is_warm` needs a few steps for it, and any other whole epochs."""
