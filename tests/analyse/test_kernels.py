@@ -121,6 +121,7 @@ def test_the_table_has_a_row_per_variant_and_batch_on_one_gpu() -> None:
     parts = [f"{kind}_share" for kind in (*CLASSES, IDLE)]
     assert table[parts].sum(axis=1).tolist() == pytest.approx([1.0] * len(table))
     rows = table.set_index(["variant", "batch_per_gpu"])
+    assert rows.loc[("base", 2048), "busy_s"] == pytest.approx(86.8e-3 * 0.998, rel=2e-3)
     assert rows.loc[("base", 2048), "copy_share"] == pytest.approx(0.18 * 0.998 / 1.01, rel=1e-3)
     assert rows.loc[("cuda_graph", 32), "idle_share"] == pytest.approx(1 - 0.998 / 1.002, abs=1e-3)
 

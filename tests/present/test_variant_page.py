@@ -71,6 +71,7 @@ def test_colours_of_the_ladder_tell_base_and_the_fastest() -> None:
         ([BASE, SLOW], "Batch 128: 7.68 ms with base"),
         ([SLOW], "Batch 128: 10.2 ms with bf16, the fastest"),
         ([{**BASE, "full_steps_per_epoch": 9}], "No epoch has 10 full steps"),
+        ([{**BASE, "scope": "end_to_end"}], "Batch 128, end-to-end scope: 7.68 ms with base"),
     ],
 )
 def test_the_ladders_heading_names_base_and_the_fastest(rows: list[dict[str, Any]], heading: str) -> None:

@@ -84,7 +84,8 @@ def _figures(records: Sequence[Record], label: str) -> Row:
     of_step = {run: shares(profile) for run, profile in by_run.items()}
     slows = {run_name(record): slows_by for record in records if (slows_by := _slows_by(record)) is not None}
     found: dict[str, Estimate] = {
-        "step_s": estimate_of_blocks({run: profile["step_s"] for run, profile in by_run.items()}, f"profiled {label}")
+        name: estimate_of_blocks({run: profile[name] for run, profile in by_run.items()}, f"{name} {label}", "linear")
+        for name in ("step_s", "busy_s")
     }
     for kind in (*CLASSES, IDLE):
         values = {run: parts[kind] for run, parts in of_step.items()}

@@ -154,8 +154,8 @@ def _described(line: Series, unit: str, anywhere: bool) -> str:
     ends = [first] if first is last else [first, last]
     parts_of_line = []
     for point in ends:
-        x = words.figure(point.x, 3) if anywhere else f"{point.x:,.0f}"
-        parts_of_line.append(f"{f'{words.figure(point.y, 3)} {unit}'.rstrip()} at {x}")
+        where = words.figure(point.x, 3) if anywhere else f"{point.x:,.0f}"
+        parts_of_line.append(f"{f'{words.figure(point.y, 3)} {unit}'.rstrip()} at {where}")
     if line.end:
         x, word = line.end
         parts_of_line.append(f"{word} at {x:,.0f}")

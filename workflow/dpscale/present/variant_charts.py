@@ -58,7 +58,7 @@ def _fastest_step(part: pd.DataFrame, terms: Terms) -> str:
     named = [f"{_step(row)} with {BASE}" for row in words.rows(measured[measured["variant"] == BASE])]
     if fastest["variant"] != BASE or not named:
         named.append(f"{_step(fastest)} with {fastest['variant']}, the fastest")
-    return f"Batch {int(fastest['batch_per_gpu']):,}: {', '.join(named)}"
+    return f"{_batch(fastest)}: {', '.join(named)}"
 
 
 def _step(row: Row) -> str:
@@ -148,7 +148,7 @@ def _shortest_epochs(part: pd.DataFrame, terms: Terms) -> str:
         ends = [extreme(some, "epoch_s", largest=False) for some in (here[here["variant"] == BASE], here) if len(some)]
         times = dict.fromkeys(f"{words.measured(row['epoch_s'], EPOCH.unit)} with {row['variant']}" for row in ends)
         named.append(f"{terms.count(gpus)}: {', '.join(times)}")
-    return f"Batch {int(measured['batch_per_gpu'].iloc[0]):,}. {'; '.join(named)}"
+    return f"{_batch(words.rows(measured)[0])}. {'; '.join(named)}"
 
 
 def kernels(table: pd.DataFrame, terms: Terms) -> Figure:
@@ -188,6 +188,12 @@ def _lines(part: pd.DataFrame, x: str, y: str, label: str = "", first_style: int
         Series(f"{variant}{label}", colours.get(variant, _BASE_COLOUR), style, points(rows, x, y))
         for style, (variant, rows) in enumerate(groups, start=first_style)
     ]
+
+
+def _batch(row: Row) -> str:
+    """`Batch 2,048`, and the scope where that is not compute."""
+    scope = "" if row["scope"] == "compute" else f", {words.scope(row['scope'])}"
+    return f"Batch {int(row['batch_per_gpu']):,}{scope}"
 
 
 def _place(key: Row, terms: Terms) -> str:

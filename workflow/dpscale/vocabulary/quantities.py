@@ -1075,7 +1075,16 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
         "kernels": (
             *_plain(VARIANT),
             *_on_disk(*_POINT, ENVIRONMENT, RUNS, RANGES),
-            *_interval(replace(STEP, label="Step, profiled", definition="The step while it was profiled.")),
+            *_interval(
+                replace(STEP, label="Step, profiled", definition="The step while it was profiled."),
+                Quantity(
+                    "busy_s",
+                    "Busy",
+                    MILLISECONDS,
+                    "Of that step, the time in which the device did anything.",
+                    "Variants",
+                ),
+            ),
             *_plain(
                 Quantity(
                     "profiler_slows_by",
