@@ -43,7 +43,5 @@ DISTORTED, ARTEFACT = "distorts", "artefact"
 PAYS, NEVER = "yes", "never"
 HOLDS, DOES_NOT = "holds", "does not"
 BEST, BEATEN = "best", "beaten"
-# What the study's own settings are called beside its variants.
-BASE = "base"
 # Whether more devices are worth it.
 WORTH_IT, NOT_WORTH_IT, UNDECIDED = "worth it", "not", "undecided"

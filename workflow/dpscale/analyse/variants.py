@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpscale.analyse.chip import against_the_chip
-from dpscale.analyse.columns import BASE, NEVER, PAYS, UNDECIDED
+from dpscale.analyse.columns import NEVER, PAYS, UNDECIDED
 from dpscale.analyse.over_runs import over_runs, set_against, with_figures
 from dpscale.analyse.points import Point, PointKey, Points, Row, compare, points_of
 from dpscale.analyse.times import times_row
 from dpscale.formulas.statistics import INTERVAL, RESAMPLES, Estimate, derive_in_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
-from dpscale.plan.study import Study
+from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.vocabulary.strategies import BASELINE

@@ -8,7 +8,7 @@ from itertools import cycle
 
 import pandas as pd
 
-from dpscale.analyse.columns import BASE
+from dpscale.plan.study import BASE
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
 from dpscale.present.figure import Figure, figure, figure_of_bars, figure_of_waterfalls, parts, points

@@ -5,7 +5,8 @@ As in `findings`.
 
 from collections.abc import Sequence
 
-from dpscale.analyse.columns import BASE, DOES_NOT, HOLDS, UNDECIDED
+from dpscale.analyse.columns import DOES_NOT, HOLDS, UNDECIDED
+from dpscale.plan.study import BASE
 from dpscale.present import words
 from dpscale.present.finding import (
     Finding,
