@@ -54,6 +54,21 @@ def test_workers_that_share_statistics_train_as_one_does(dataset: Path, tmp_path
     assert apart["epochs"][0]["batch_norm"]["kept"] == [0]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "gpus"), [("single", 1), pytest.param("ddp", ALL, marks=pytest.mark.gpu(2))], ids=["single", "ddp"]
+)
+def test_a_training_in_a_graph_is_the_same_training(dataset: Path, tmp_path: Path, strategy: str, gpus: int) -> None:
+    """The rate rises from zero: one that was frozen in the graph would show in the first steps."""
+    more = "--epochs 2 --learning-rate 0.05 --warmup-epochs 1 --precision float32-strict --fused-optimiser true"
+    eager = train(dataset, tmp_path / "eager.json", strategy, gpus, 96, more)
+    graph = train(dataset, tmp_path / "graph.json", strategy, gpus, 96, f"{more} --cuda-graph true")
+    print([record["step_loss"][:FIRST_STEPS] for record in (eager, graph)])
+    print([[epoch["epoch_s"] for epoch in record["epochs"]] for record in (eager, graph)])
+    assert graph["step_loss"][:FIRST_STEPS] == pytest.approx(eager["step_loss"][:FIRST_STEPS], rel=TOLERANCE)
+    assert graph["step_loss"][-1] == pytest.approx(eager["step_loss"][-1], rel=0.05)
+    assert len(graph["step_loss"]) == len(eager["step_loss"])
+
+
 @pytest.mark.gpu(2)
 def test_dataparallel_keeps_the_statistics_of_its_first_replica_alone(dataset: Path, tmp_path: Path) -> None:
     record = train(dataset, tmp_path / "dp.json", "dp", ALL, 64, "--epochs 2")

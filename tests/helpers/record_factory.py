@@ -12,6 +12,7 @@ from dpscale.plan.cells import (
     Configuration,
     TimingCell,
     TrainingCell,
+    VariantCell,
 )
 from dpscale.records.files import write_record
 from dpscale.records.versions import VERSIONS
@@ -35,7 +36,7 @@ Around = tuple[list[float], list[float]] | None
 
 
 def timing_record(
-    cell: TimingCell,
+    cell: TimingCell | VariantCell,
     settings: TimingSettings,
     epoch_s: list[float] | None,
     alone: Mapping[int, Around] | None = None,
@@ -50,12 +51,7 @@ def timing_record(
         "kind": "timing",
         "measurement_version": VERSIONS["timing"].current,
         "status": "oom" if epoch_s is None else "ok",
-        "cell": {
-            "strategy": configuration.strategy,
-            "gpus": configuration.gpus,
-            "batch_per_gpu": configuration.batch_per_gpu,
-            "run": cell.run,
-        },
+        "cell": cell.coordinates,
         "settings": settings.to_json(),
         "dataset": _dataset(settings),
         **_where_and_when(cell.run, gpus),
@@ -76,6 +72,21 @@ def _alone(batch: int, settings: TimingSettings, around: Around) -> dict[str, An
         for scope in settings.scopes
     }  # fmt: skip
     return {"batch_per_gpu": batch, "status": "oom" if around is None else "ok", "scopes": scopes}
+
+
+def on_chip(record: dict[str, Any], matrix_flop_per_s: float, copy_bytes_per_s: float) -> dict[str, Any]:
+    """The record with what its first GPU reached in a large matrix product and in a large copy."""
+    precision = {"bfloat16": "bfloat16", "float32": "tf32", "float32-strict": "float32"}[
+        record["settings"]["precision"]
+    ]
+    rates = {"matrix_flop_per_s": matrix_flop_per_s, "copy_bytes_per_s": copy_bytes_per_s}
+    return {**record, "chip": {"precision": precision, **rates}}
+
+
+def profiled(record: dict[str, Any], step_s: float, busy_s: float, kernels: Mapping[str, float]) -> dict[str, Any]:
+    """The record with a profile of its step: seconds per step by the names of kernels."""
+    found = [{"name": name, "calls": 1.0, "total_s": seconds} for name, seconds in kernels.items()]
+    return {**record, "profile": {"steps": 10, "step_s": step_s, "busy_s": busy_s, "kernels": found}}
 
 
 def older_timing_record(cell: TimingCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:

@@ -140,6 +140,20 @@ def test_arms_that_cannot_be_trained_here_are_listed_with_the_reason() -> None:
         ({"tuned": {"trials": 9, "chosen_on": "luck"}}, "training.arms.a.tuned.chosen_on: "),
         ({"batch_growth_factor": 4}, "training.arms.a.batch_growth_factor: the batch never grows"),
         ({"strategy": "dp", "sync_batch_norm": True}, "training.arms.a.sync_batch_norm: dp has no process group"),
+        ({"cuda_graph": True}, "training.arms.a.cuda_graph: needs fused_optimiser"),
+        ({"cuda_graph": True, "optimiser": "lars"}, "training.arms.a.cuda_graph: needs fused_optimiser"),
+        (
+            {"cuda_graph": True, "fused_optimiser": True, "sync_batch_norm": True},
+            "training.arms.a.cuda_graph: does not go with sync_batch_norm",
+        ),
+        (
+            {"compile": "default", "batch_growth_epochs": [2]},
+            "training.arms.a.compile: is for one batch: it does not go with batch_growth_epochs",
+        ),
+        (
+            {"optimiser": "lamb", "momentum": 0, "fused_optimiser": True},
+            "arms.a.fused_optimiser: torch has no fused lamb",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_one_line_with_arm_and_key(arm: dict[str, Any], message: str) -> None:

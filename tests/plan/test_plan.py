@@ -196,3 +196,42 @@ def test_a_file_that_is_no_study(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("")
     with pytest.raises(StudyError, match="required property"):
         Study.read(tmp_path / "empty.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"compile": "default"}, "compile does not go with DataParallel"),
+        ({"cuda_graph": True, "communication": {"runs": 0}}, "cuda_graph does not go with DataParallel"),
+    ],
+)
+def test_what_needs_a_process_per_gpu_leaves_dataparallel_out_with_a_reason(
+    changes: dict[str, Any], reason: str
+) -> None:
+    planned = plan(Study({"study": "s", "gpus": [1, 2], "batch_per_gpu": [32], **changes}))
+    assert {configuration.strategy for configuration in planned.configurations} == {"single", "ddp"}
+    (left_out,) = planned.not_run
+    assert (left_out.configuration, left_out.state) == (Configuration("dp", 2, 32), "not available")
+    assert left_out.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cuda_graph": True}, "cuda_graph: a captured step cannot be taken apart; set communication.runs to 0"),
+        ({"images_on": "device"}, "images_on: steps are taken apart with images on the host; set communication.runs"),
+        ({"ddp": {"gradient_dtype": "bfloat16"}}, "ddp.gradient_dtype: steps are taken apart with float32"),
+        ({"cuda_graph": True, "device": "cpu"}, "cuda_graph: a CUDA graph needs CUDA GPUs"),
+        ({"images_on": "device", "device": "cpu"}, "images_on: on a CPU there is no memory but the host's"),
+        (
+            {"training": {"arms": {"a": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128, "optimiser": "lars",
+                                         "fused_optimiser": True}}}},
+            "training.arms.a.fused_optimiser: torch has no fused lars",
+        ),
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_sense_together_are_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        Study({"study": "s", **changes})
+    assert f"study: {message}" in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -20,6 +20,7 @@ from page_tables import (
     tables,
     times_row,
 )
+from test_variant_findings import VARIANT_CASES
 
 from dpscale.present import communication_findings, findings, training_findings
 from dpscale.present.finding import Finding, Predicate
@@ -402,6 +403,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         ],
         tables(training_evidence=[{**evidence_row("single", 0), "statistics_kept": None}]),
     ),
+    *VARIANT_CASES,
 ]
 
 

@@ -9,7 +9,14 @@ import click
 
 from dpscale import __version__
 from dpscale.errors import DpscaleError
-from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
+from dpscale.plan.cells import (
+    CollectivesCell,
+    CommunicationCell,
+    Configuration,
+    TimingCell,
+    TrainingCell,
+    VariantCell,
+)
 from dpscale.plan.study import Study
 from dpscale.records.failures import DATASET_MADE, RECORD_WRITTEN
 from dpscale.schemas.settings import (
@@ -179,6 +186,7 @@ ending_options = _with(
     is_flag=True,
     help="Time the plain module at the global batch too, where it fits: the baseline of strong scaling.",
 )
+@click.option("--variant", help="The study's name for these settings, where they are a variant's.")
 @ending_options
 @setting_options(TimingSettings)
 def time(
@@ -188,6 +196,7 @@ def time(
     run: int,
     dataset: Path,
     baseline_at_global_batch: bool,
+    variant: str | None,
     timeout_s: float,
     end_with_parent: bool,
     out: Path,
@@ -201,9 +210,9 @@ def time(
     from dpscale.measure.launch.cells import time_cell
     from dpscale.measure.launch.job import Run
 
-    cell = TimingCell(Configuration(strategy, gpus, batch_per_gpu), run)
-    run_of_cell = Run(timeout_s, end_with_parent, out)
-    record = time_cell(cell, TimingSettings.from_json(settings), dataset, baseline_at_global_batch, run_of_cell)
+    point, values = Configuration(strategy, gpus, batch_per_gpu), TimingSettings.from_json(settings)
+    cell = TimingCell(point, run) if variant is None else VariantCell(point, run, variant, values)
+    record = time_cell(cell, values, dataset, baseline_at_global_batch, Run(timeout_s, end_with_parent, out))
     for scope, result in record["scopes"].items():
         click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
     _print_written(record, out)

@@ -54,6 +54,7 @@ MANIFEST = RESULTS / DATASET_MANIFEST
 NETWORK = RESULTS / NETWORK_FACTS
 DATASET = MANIFEST.parent
 TIMING_RECORD = f"{RESULTS}/{cells.TIMING_PATH}.json"
+VARIANT_RECORD = f"{RESULTS}/{cells.VARIANT_PATH}.json"
 COMMUNICATION_RECORD = f"{RESULTS}/{cells.COMMUNICATION_PATH}.json"
 COLLECTIVES_RECORD = f"{RESULTS}/{cells.COLLECTIVES_PATH}.json"
 TRAINING_RECORD = f"{RESULTS}/{cells.TRAINING_PATH}.json"
@@ -121,6 +122,10 @@ def configuration(wildcards):
     return Configuration(wildcards.strategy, int(wildcards.gpus), int(wildcards.batch_per_gpu))
 
 
+def settings_of(wildcards):
+    return STUDY.variants[wildcards.variant].settings
+
+
 def is_in_strong_series(wildcards):
     return configuration(wildcards).global_batch in STUDY["strong_scaling_global_batch"]
 
@@ -154,6 +159,7 @@ wildcard_constraints:
     gpus=r"\d+",
     batch_per_gpu=r"\d+",
     run=r"\d+",
+    variant="[a-z0-9][a-z0-9_+-]*",
     arm="[a-z0-9][a-z0-9_-]*",
     seed=r"\d+",
 

@@ -25,3 +25,28 @@ rule time:
         "exec {params.prefix}dpscale time --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
         " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} --dataset {params.folder:q} {params.strong} {params.settings} --timeout-s {resources.timeout_s}"
         " --out {output:q} > {log} 2>&1"
+
+
+# The same, under the settings of a variant.
+rule time_variant:
+    input:
+        only_to_measure(MANIFEST, VARIANT_RECORD),
+    output:
+        VARIANT_RECORD,
+    log:
+        f"{RESULTS}/logs/{cells.VARIANT_PATH}.log",
+    priority: lambda wildcards: STUDY["runs"] - int(wildcards.run)
+    resources:
+        **CELL_JOB,
+        cpus_per_task=lambda wildcards: cluster.cpus(settings_of(wildcards), configuration(wildcards)),
+        mem_mb=lambda wildcards, attempt: cluster.memory_mb(settings_of(wildcards), configuration(wildcards), attempt),
+    params:
+        prefix=CLUSTER.command_prefix,
+        settings=lambda wildcards: settings_of(wildcards).options(),
+        folder=DATASET,
+        measurement_version=VERSIONS["timing"].current,
+    shell:
+        "exec {params.prefix}dpscale time --end-with-parent --variant {wildcards.variant} --strategy {wildcards.strategy}"
+        " --gpus {wildcards.gpus} --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run}"
+        " --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s}"
+        " --out {output:q} > {log} 2>&1"

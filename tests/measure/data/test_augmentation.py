@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DistributedSampler
 
-from dpscale.measure.data.augmentation import SEEDS_APART, STREAMS, Crops, DeviceImages, normalised, random_seed
+from dpscale.measure.data.augmentation import (
+    SEEDS_APART,
+    STREAMS,
+    Crops,
+    DeviceEpochs,
+    DeviceImages,
+    normalised,
+    order_of_epoch,
+    random_seed,
+)
 from dpscale.measure.data.batches import training_transforms
 
 CPU = torch.device("cpu")
@@ -85,6 +94,14 @@ def test_no_two_trainings_epochs_or_streams_draw_from_one_seed() -> None:
     assert ranges[-1] + SEEDS_APART <= 2**32, "torch's generator on the CPU takes no more bits"
 
 
+@given(st.integers(5, 60), st.integers(1, 5), st.integers(0, 2**31), st.integers(0, 3))
+def test_the_order_of_an_epoch_is_distributed_samplers(images: int, workers: int, seed: int, epoch: int) -> None:
+    for rank in range(workers):
+        sampler: DistributedSampler[int] = DistributedSampler(range(images), workers, rank, seed=seed)  # type: ignore[arg-type]
+        sampler.set_epoch(epoch)
+        assert order_of_epoch(images, rank, workers, seed + epoch).tolist() == list(sampler)
+
+
 def test_crops_do_not_repeat_what_the_order_was_drawn_with() -> None:
     sampler: DistributedSampler[int] = DistributedSampler(range(IMAGES), 1, 0, seed=random_seed(1, "order"))  # type: ignore[arg-type]
     first_draws = torch.Generator().manual_seed(random_seed(1, "order"))
@@ -104,3 +121,31 @@ def test_images_come_in_the_layout_asked_for(pixels: np.ndarray, memory_format: 
     out = normalised(device_images(pixels).plain(slice(0, 5)), memory_format)
     assert out.is_contiguous(memory_format=memory_format)
     assert out.dtype == torch.float32
+
+
+@pytest.mark.parametrize("together", [1, 10, 1000])
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_epochs_on_a_device_are_samplers_shares_cut_and_normalised(
+    pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, workers: int, together: int
+) -> None:
+    """However many images are prepared at once, and whichever the rank: an image has one crop per epoch."""
+    monkeypatch.setattr("dpscale.measure.data.augmentation.PREPARED_TOGETHER", together)
+    images = device_images(pixels)
+    layout = torch.channels_last
+    ranks = [DeviceEpochs(images, rank, workers, 4, layout, seed=3) for rank in range(workers)]
+    orders = []
+    for epoch in range(2):
+        crops = Crops.draw(IMAGES, 3, epoch, CPU)
+        seen: list[int] = []
+        for epochs in ranks:
+            batches = list(epochs)
+            assert len(batches) == len(epochs)
+            assert [len(labels) for _, labels in batches[:-1]] == [4] * (len(batches) - 1)
+            for found, labels in batches:
+                assert found.is_contiguous(memory_format=layout)
+                assert torch.equal(found, normalised(images.cut(labels, crops), layout))
+                seen += labels.tolist()
+        assert set(seen) == set(range(IMAGES))
+        assert len(seen) == -(-IMAGES // workers) * workers
+        orders.append(seen)
+    assert orders[0] != orders[1]

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from command_line import must
+from dpscale.measure.model.facts import traffic_elements_per_image
 from dpscale.records.files import read_record
 
 
@@ -29,3 +31,13 @@ def test_gradients_are_ready_in_order(tmp_path: Path) -> None:
     shares = [bucket["ready_share"] for bucket in read_record("network", tmp_path / "network.json")["ddp_buckets"]]
     assert shares == sorted(shares)
     assert shares[-1] == 1
+
+
+def test_traffic_is_counted_layer_by_layer() -> None:
+    """A convolution of the images (no gradient), a batch-norm, a second convolution, and a linear layer, by hand."""
+    network = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Conv2d(4, 2, 1), nn.Flatten(), nn.Linear(2048, 10)
+    )
+    images, first, second = 3 * 32 * 32, 4 * 32 * 32, 2 * 32 * 32
+    expected = 2 * (images + first) + 8 * first + 3 * (first + second) + 3 * (second + 10)
+    assert traffic_elements_per_image(network) == expected

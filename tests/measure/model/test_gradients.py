@@ -10,12 +10,19 @@ from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
 from torch.nn import functional
 
-from dpscale.measure.model.parallel import parallelise
+from dpscale.measure.model.parallel import Exchange, parallelise
 from dpscale.measure.model.resnet import build_network
 
 BATCH = 24
 # Relative error of a gradient, ||g - reference|| / ||reference||. TF32 convolutions round at about 3e-4 a product.
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-2}
+# Ways to exchange the same gradients. Rounded to bfloat16, each is at most 2**-8 of itself off before the sum.
+EXCHANGES = {
+    "torch's own": (Exchange(), 1e-10),
+    "small buckets": (Exchange(bucket_mb=0.25), 1e-10),
+    "views": (Exchange(gradient_as_bucket_view=True, broadcast_buffers=False), 1e-10),
+    "bfloat16": (Exchange(gradient_dtype="bfloat16"), 2.0**-7),
+}
 
 
 def network_and_batch(dtype: torch.dtype, device: torch.device) -> tuple[nn.Module, Tensor, Tensor]:
@@ -54,6 +61,10 @@ def ddp_rank(rank: int, workers: int, on_gpu: bool, folder: str) -> None:
         network, images, labels = network_and_batch(dtype, device)
         parallel = parallelise(network, "ddp", [device] if on_gpu else [])
         torch.save(gradient(parallel, images[rank::workers], labels[rank::workers]), f"{folder}/{dtype}-{rank}")
+    for name, (exchange, _) in EXCHANGES.items():
+        network, images, labels = network_and_batch(torch.float64, device)
+        parallel = parallelise(network, "ddp", [device] if on_gpu else [], exchange)
+        torch.save(gradient(parallel, images[rank::workers], labels[rank::workers]), f"{folder}/{name}-{rank}")
     dist.destroy_process_group()
 
 
@@ -68,6 +79,11 @@ def test_ddp_computes_the_gradient_of_single(tmp_path: Path, workers: int | None
         for rank in range(workers):
             found = torch.load(tmp_path / f"{dtype}-{rank}", weights_only=True)
             assert relative_error(found) < tolerance
+    for name, (_, tolerance) in EXCHANGES.items():
+        errors = [relative_error(torch.load(tmp_path / f"{name}-{rank}", weights_only=True)) for rank in range(workers)]
+        assert max(errors) < tolerance
+        # What is exchanged in bfloat16 is rounded to it.
+        assert (name == "bfloat16") == (min(errors) > 1e-4)
 
 
 @pytest.mark.gpu

@@ -254,7 +254,7 @@ def test_warm_up_leaves_no_trace_in_any_figure(
 
     warm = once("warm")
     with monkeypatch.context() as patch:
-        patch.setattr(Trained, "restore", lambda *_: None)
+        patch.setattr(Trained, "take_back", lambda *_: None)
         assert figures(once("kept"))["step_loss"] != figures(warm)["step_loss"], "steps before the clock train"
     monkeypatch.setattr(TrainingWorker, "_warm_up", lambda *_: None)
     cold = once("cold")

@@ -4,9 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
-import numpy as np
 import pandas as pd
 
 from dpscale.analyse import environments
@@ -22,21 +21,22 @@ from dpscale.analyse.communication_tables import (
 )
 from dpscale.analyse.derived import with_derived
 from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
-from dpscale.analyse.peaks import mfu, peak_flop_s, peak_source
-from dpscale.analyse.points import Comparison, Point, Points, Row, compare, figures, points_of, why_missing
+from dpscale.analyse.frontier import frontier_rows
+from dpscale.analyse.kernels import kernel_rows
+from dpscale.analyse.one_gpu import one_gpu_rows
+from dpscale.analyse.points import Row, compare, points_of, why_missing
 from dpscale.analyse.published_scaling import published_scaling_rows
-from dpscale.analyse.runs import block_rows, component_rows, outlier_words, run_rows
+from dpscale.analyse.runs import block_rows, component_rows, run_rows
+from dpscale.analyse.times import series, speedup_row, times_row
 from dpscale.analyse.training_tables import evidence_rows, results_of, summary_rows, training_rows
+from dpscale.analyse.variants import variant_rows, variants_of
 from dpscale.audit import tables as published_audits
-from dpscale.formulas import scaling
-from dpscale.formulas.statistics import Estimate, derive_in_blocks, repeatability
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import batches_per_gpu, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
-from dpscale.vocabulary.strategies import strategy
 
 # Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
 _CONTROLS = re.compile(
@@ -66,8 +66,8 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     letters = environments.environment_letters(collected.records)
     points = points_of(study, collected, letters)
     measured = Measurements.of(collected, letters)
-    weak = list(_series(points, set(batches_per_gpu(study["batch_per_gpu"], study.epoch_images)), weak=True))
-    strong = list(_series(points, set(study["strong_scaling_global_batch"]), weak=False))
+    weak = list(series(points, set(batches_per_gpu(study["batch_per_gpu"], study.epoch_images)), weak=True))
+    strong = list(series(points, set(study["strong_scaling_global_batch"]), weak=False))
     inferred = [
         compare(points, point, point.configuration.batch_per_gpu)
         for point in points.values()
@@ -76,11 +76,15 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     estimated = [(compared, estimates(compared, measured)) for compared in inferred]
     grounds = list(bases(points, measured))
     trained = results_of(study, collected, letters)
+    variants = variants_of(study, collected, letters, points)
     rows: dict[str, Iterable[Row]] = {
-        "times": [_times_row(study, point, collected.network) for point in points.values()],
+        "times": [times_row(study, point, collected.network) for point in points.values()],
+        "variants": variant_rows(variants, collected.network),
+        "one_gpu": one_gpu_rows(variants),
+        "kernels": kernel_rows(variants),
         "speedup": [
-            *(_speedup_row("weak", compared) for compared in weak),
-            *(_speedup_row("strong", compared) for compared in strong),
+            *(speedup_row("weak", compared) for compared in weak),
+            *(speedup_row("strong", compared) for compared in strong),
         ],
         "communication": [communication_row(compared, found, measured) for compared, found in estimated],
         "bandwidth": [bandwidth_row(study, compared, found, measured) for compared, found in estimated],
@@ -95,6 +99,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "training": training_rows(trained),
         "training_summary": summary_rows(study, collected, trained),
         "training_evidence": evidence_rows(trained),
+        "frontier": frontier_rows(trained),
         "runs": run_rows(points.values(), collected.records),
         "blocks": [*block_rows("weak", weak), *block_rows("strong", strong)],
         "variance_components": component_rows(points.values(), collected.records),
@@ -123,102 +128,6 @@ def _missing_row(cell: AnyCell, collected: Collected) -> Row:
         "status": status,
         "reason": reason,
         "log": collected.failures[cell].log if cell in collected.failures else None,
-    }
-
-
-def _times_row(study: Study, point: Point, network: Record | None) -> Row:
-    row = {**point.keys, "status": point.status, "reason": point.reason, "runs": len(point.records), "n": point.n}
-    if point.epoch is None or point.step is None:
-        return row
-    results = point.results
-    images_per_s = derive_in_blocks(
-        lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch, scale="log"
-    )
-    work = _mfu(study, point, images_per_s, network)
-    found = {"epoch_s": point.epoch, "step_s": point.step, "images_per_s": images_per_s, **work.figures}
-    return {
-        **row,
-        **figures(found),
-        "repeatability": repeatability([result["epoch_s"] for result in results]),
-        "outliers": outlier_words(point.epoch),
-        "first_timed_epoch_s": float(np.median([result["epoch_s"][0] for result in results])),
-        "loader_processes": _loader_processes(point),
-        "steps_per_epoch": results[0]["steps_per_epoch"],
-        "full_steps_per_epoch": point.full_steps,
-        "peak_memory_bytes": max(
-            (peak for result in results for peak in result["peak_memory_bytes"] or []), default=None
-        ),
-        "energy_j": _median([energy for result in results for energy in result["energy_j"] or []]),
-        **work.facts,
-    }
-
-
-def _loader_processes(point: Point) -> int:
-    """DataLoader processes of all training processes together. Version 1 of the record does not say how many: every
-    training process had as many as its setting."""
-    recorded = point.results[0].get("loader_processes")
-    if recorded is not None:
-        return int(recorded)
-    if point.scope == "compute":
-        return 0
-    configuration = point.configuration
-    return strategy(configuration.strategy).processes(configuration.gpus) * int(
-        point.measured[0]["settings"]["loader_workers"]
-    )
-
-
-class _Work(NamedTuple):
-    """What MFU rests on, and MFU where the peak is known."""
-
-    facts: Row
-    figures: Mapping[str, Estimate]
-
-
-def _mfu(study: Study, point: Point, images_per_s: Estimate, network: Record | None) -> _Work:
-    """Work done over work that the GPUs could do at most; without a peak where the GPU's is not known."""
-    if network is None:
-        return _Work({}, {})
-    flop = network["flop_per_image"]["forward_backward"]
-    model = point.records[0]["hardware"]["device_model"]
-    peak = peak_flop_s(model, study["precision"])
-    if peak is None:
-        return _Work({"flop_per_image": flop, "peak_source": "unknown"}, {})
-    facts = {"flop_per_image": flop, "peak_flop_s": peak, "peak_source": peak_source(model)}
-    gpus = point.configuration.gpus
-    found = derive_in_blocks(lambda rate: mfu(flop, rate, gpus, peak), images_per_s, scale="log")
-    return _Work(facts, {"mfu": found})
-
-
-def _series(points: Points, batches: set[int], weak: bool) -> Iterator[Comparison]:
-    """The points of the weak series of these batches per GPU, or of the strong series of these global batches."""
-    for point in points.values():
-        configuration = point.configuration
-        batch = configuration.batch_per_gpu if weak else configuration.global_batch
-        if configuration.gpus > 1 and batch in batches:
-            yield compare(points, point, batch)
-
-
-def _speedup_row(series: str, compared: Comparison) -> Row:
-    row = {**compared.row, "scaling": series}
-    if not compared.blocks:
-        return row
-    gpus, speedup = compared.point.configuration.gpus, compared.speedup
-    found = {
-        "speedup": speedup,
-        "efficiency": derive_in_blocks(lambda value: scaling.efficiency(value, gpus), speedup, scale="log"),
-    }
-    if series == "weak":
-        found["speedup_from_steps"] = compared.over_blocks(
-            lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s),
-            "speedup from steps",
-            "log",
-        )
-    return {
-        **row,
-        "baseline_n": sum(block.baseline_n for block in compared.blocks),
-        "epoch_s": compared.over_blocks(lambda block: block.parallel.epoch_s, "epoch", "log").value,
-        "baseline_epoch_s": compared.over_blocks(lambda block: block.baseline.epoch_s, "baseline", "log").value,
-        **figures(found),
     }
 
 
@@ -284,7 +193,3 @@ def _stolen_share(record: Record, epochs: Iterable[Mapping[str, Any]]) -> float 
     """The most that a hypervisor took away in an epoch, over the cores that the cell was given."""
     stolen = [epoch["host"]["stolen_cores"] for epoch in epochs if epoch["host"]]
     return max(stolen) / record["hardware"]["cpu_cores"] if stolen else None
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return float(np.median(values)) if values else None

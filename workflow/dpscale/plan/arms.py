@@ -32,6 +32,7 @@ def arm_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
     yield from _schedule_contradictions(arm)
     yield from _optimiser_contradictions(arm)
     yield from _growth_contradictions(arm)
+    yield from _preparation_contradictions(arm)
     if arm.sync_batch_norm and not row.has_process_per_gpu:
         yield "sync_batch_norm", f"{arm.strategy} has no process group to share statistics in: it needs ddp"
     yield from _idle_keys(arm)
@@ -51,6 +52,8 @@ def _schedule_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]
 def _optimiser_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
     if arm.optimiser == "lamb" and arm.momentum:
         yield "momentum", "lamb has none: its moments are Adam's"
+    if arm.optimiser in ("lars", "lamb") and arm.fused_optimiser:
+        yield "fused_optimiser", f"torch has no fused {arm.optimiser}"
     if arm.optimiser == "nesterov" and not arm.momentum:
         yield "momentum", "nesterov needs one above 0"
 
@@ -65,6 +68,16 @@ def _growth_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
             "batch_growth_epochs",
             f"grows the global batch to {arm.last_global_batch}, past the dataset's {arm.training_images} images",
         )
+
+
+def _preparation_contradictions(arm: TrainingSettings) -> Iterator[tuple[str, str]]:
+    if arm.cuda_graph and not arm.fused_optimiser:
+        yield "cuda_graph", "needs fused_optimiser: only there can the learning rate change within a graph"
+    if arm.cuda_graph and arm.sync_batch_norm:
+        yield "cuda_graph", "does not go with sync_batch_norm"
+    for key in ("compile", "cuda_graph"):
+        if arm.batch_growth_epochs and getattr(arm, key) != arm.default_of(key):
+            yield key, "is for one batch: it does not go with batch_growth_epochs"
 
 
 def _idle_keys(arm: TrainingSettings) -> Iterator[tuple[str, str]]:

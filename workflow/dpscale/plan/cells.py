@@ -11,6 +11,7 @@ from dpscale.vocabulary.strategies import strategy
 
 # Where a record (.json) and its log (.log) stand, relative to the study's results and to its logs.
 TIMING_PATH = "cells/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
+VARIANT_PATH = "variants/{variant}/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
 COMMUNICATION_PATH = "communication/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"
 COLLECTIVES_PATH = "collectives/gpus-{gpus}/run-{run}"
 TRAINING_PATH = "training/{arm}/seed-{seed}"
@@ -44,9 +45,22 @@ class Configuration:
             return "not available", f"{self.strategy} does not go with {self.gpus} GPUs: it has {row.gpus_allowed}"
         if row.needs_cuda and settings.device == "cpu":
             return "not available", f"{row.label} needs CUDA GPUs; it is not emulated on a CPU"
+        if row.is_parallel and not row.has_process_per_gpu and (lacking := _needs_own_process(settings)):
+            return "not available", f"{lacking} does not go with {row.label}: {_ONE_PROCESS}"
         if self.global_batch > settings.epoch_images:
             return "capped", f"global batch {self.global_batch} > {settings.epoch_images} images: no full step"
         return None
+
+
+# Why DataParallel cannot have what needs a process per GPU.
+_ONE_PROCESS = "threads of one process drive all its GPUs, with new copies of the network in every step"
+
+
+def _needs_own_process(settings: StepSettings) -> str | None:
+    """The setting that asks for a process per GPU, if one does."""
+    if settings.cuda_graph:
+        return "cuda_graph"
+    return "compile" if settings.compile != "none" else None
 
 
 class Cell(ABC):
@@ -111,6 +125,26 @@ class TimingCell(StepCell):
     kind = "timing"
     rule = "time"
     path_pattern = TIMING_PATH
+
+
+@dataclass(frozen=True)
+class VariantCell(StepCell):
+    """One job that times epochs of a configuration under the settings of a variant."""
+
+    kind = "timing"
+    rule = "time_variant"
+    path_pattern = VARIANT_PATH
+
+    variant: str
+    settings: TimingSettings
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        return {**super().coordinates, "variant": self.variant}
+
+    def settings_under(self, study: TimingSettings) -> TimingSettings:
+        """The variant holds what it takes of the study."""
+        return self.settings
 
 
 class CommunicationCell(StepCell):
@@ -178,6 +212,11 @@ def contradiction(settings: NetworkSettings) -> tuple[str, str] | None:
     """What keeps these settings from being measured, if anything does: the setting, and what is wrong with it."""
     if settings.network == "torchvision_resnet18" and settings.width != 64:
         return "width", "torchvision_resnet18 has width 64 and no other"
+    if isinstance(settings, StepSettings) and settings.device == "cpu":
+        if settings.cuda_graph:
+            return "cuda_graph", "a CUDA graph needs CUDA GPUs"
+        if isinstance(settings, TimingSettings) and settings.images_on == "device":
+            return "images_on", "on a CPU there is no memory but the host's"
     if isinstance(settings, TrainingSettings):
         return next(arm_contradictions(settings), None)
     return None

@@ -13,6 +13,7 @@ from dpscale.plan.cells import (
     Configuration,
     TimingCell,
     TrainingCell,
+    VariantCell,
 )
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import StepSettings, TrainingSettings
@@ -45,12 +46,13 @@ class Plan:
     not_run: tuple[NotRun, ...]
     communication: tuple[CommunicationCell, ...] = ()
     collectives: tuple[CollectivesCell, ...] = ()
+    variants: tuple[VariantCell, ...] = ()
     training: tuple[TrainingCell, ...] = ()
     arms_not_run: tuple[ArmNotRun, ...] = ()
 
     @property
     def all_cells(self) -> tuple[AnyCell, ...]:
-        return (*self.timing, *self.communication, *self.collectives, *self.training)
+        return (*self.timing, *self.communication, *self.collectives, *self.variants, *self.training)
 
     @cached_property
     def configurations(self) -> tuple[Configuration, ...]:
@@ -87,6 +89,7 @@ def plan(study: Study) -> Plan:
         tuple(not_run),
         tuple(CommunicationCell(configuration, run) for run in repeats for configuration in parallel),
         tuple(CollectivesCell(gpus, run) for run in repeats for gpus in sorted({point.gpus for point in parallel})),
+        tuple(_variant_cells(study)),
         tuple(
             TrainingCell(name, seed, study.arms[name])
             for seed in range(1, max(seeds.values(), default=0) + 1)
@@ -95,6 +98,16 @@ def plan(study: Study) -> Plan:
         ),
         tuple(ArmNotRun(name, *obstacle) for name, obstacle in arm_obstacles.items() if obstacle),
     )
+
+
+def _variant_cells(study: Study) -> Iterator[VariantCell]:
+    """Run 1 of every variant before run 2 of any."""
+    cells = [
+        VariantCell(cell.configuration, cell.run, name, variant.settings)
+        for name, variant in study.variants.items()
+        for cell in plan(variant).timing
+    ]
+    yield from sorted(cells, key=lambda cell: cell.run)
 
 
 def runnable_plan(study: Study) -> Plan:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpscale.errors import StudyError
 from dpscale.plan.cells import contradiction
-from dpscale.schemas.settings import TimingSettings, TrainingSettings
+from dpscale.schemas.settings import TimingSettings, TrainingSettings, variant_settings
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
 from dpscale.vocabulary.strategies import STRATEGIES, strategy
 
@@ -17,6 +17,15 @@ STUDY_FILE = "study.json"
 DATASET_MANIFEST = "dataset/manifest.json"
 NETWORK_FACTS = "network.json"
 MISSING_TABLE = "tables/missing.csv"
+# What the study's own settings are called beside its variants.
+BASE = "base"
+
+# Steps are taken apart as torch runs them by default. What a timing cell's step has beyond that, no rung would explain.
+_NOT_TAKEN_APART = {
+    "cuda_graph": "a captured step cannot be taken apart",
+    "images_on": "steps are taken apart with images on the host",
+    "ddp_gradient_dtype": "steps are taken apart with float32 gradients",
+}
 
 
 class Study:
@@ -68,6 +77,30 @@ class Study:
             name: TrainingSettings.of_arm(self.values, arm) for name, arm in self.values["training"]["arms"].items()
         }
 
+    @cached_property
+    def variants(self) -> dict[str, "Study"]:
+        """Every variant by name as a study of its own: timing cells alone, under its settings."""
+        return {name: self._variant(name, changes) for name, changes in self.values["variants"].items()}
+
+    def _variant(self, name: str, changes: Mapping[str, Any]) -> "Study":
+        """Raises StudyError where its settings make no sense together."""
+        values: dict[str, Any] = json.loads(json.dumps(self.values))
+        nothing_else = {"variants": {}, "training": {"arms": {}}, "communication": {"runs": 0}, "published": []}
+        values |= {"strong_scaling_global_batch": [], **nothing_else}
+        for key, value in changes.items():
+            *groups, last = self.settings.path_of(key) if key in variant_settings() else (key,)
+            place = values
+            for group in groups:
+                place = place[group]
+            place[last] = value
+        # What the variant leaves out is the study's, as far as it goes with what it names.
+        if "strategies" not in changes:
+            values["strategies"] = [row for row in self["strategies"] if any(map(strategy(row).allows, values["gpus"]))]
+        if "gpus" not in changes:
+            rows = [strategy(row) for row in values["strategies"]]
+            values["gpus"] = [gpus for gpus in self["gpus"] if any(row.allows(gpus) for row in rows)]
+        return Study(values, f"{self.source}: variants.{name}")
+
     def on_any_machine(self) -> "Study":
         """The same study without the limit of this machine's GPUs."""
         return Study({**self.values, "gpus_available": None}, self.source)
@@ -98,6 +131,16 @@ def _contradictions(study: Study) -> Iterator[str]:
                 yield f"strong_scaling_global_batch: {global_batch} does not divide by {gpus} GPUs"
     if found := contradiction(study.settings):
         yield f"{'.'.join(study.settings.path_of(found[0]))}: {found[1]}"
+    if study["communication"]["runs"]:
+        for name, why in _NOT_TAKEN_APART.items():
+            if getattr(study.settings, name) != study.settings.default_of(name):
+                key = ".".join(study.settings.path_of(name))
+                yield f"{key}: {why}; set communication.runs to 0"
+    for name, variant in study.variants.items():
+        if name == BASE:
+            yield f"variants.{name}: is what tables call the study's own settings; choose another name"
+        if variant.settings == study.settings:
+            yield f"variants.{name}: its settings are the study's own"
     for name, arm in study.arms.items():
         if found := contradiction(arm):
             yield f"training.arms.{name}.{': '.join(found)}"

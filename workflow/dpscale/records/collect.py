@@ -35,7 +35,11 @@ def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_t
 
 
 def _unequal(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    return [f"{key} is {found[key]}, the study says {wanted[key]}" for key in wanted if found[key] != wanted[key]]
+    return [
+        f"{key} is {found.get(key, 'not there')}, the study says {wanted[key]}"
+        for key in wanted
+        if key not in found or found[key] != wanted[key]
+    ]
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,20 @@ from statistics import median
 from typing import Any
 
 from dpscale.errors import RecordError
-from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell, TrainingCell
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.files import Record, read_record
 from dpscale.records.progress import CellState
+from dpscale.schemas.settings import TimingSettings, hashable, variant_settings
 
 SAME = "jobs of the same configuration in this study"
 UNKNOWN = "nothing like it was measured"
 
-_KINDS: Sequence[type[AnyCell]] = (TimingCell, CommunicationCell, CollectivesCell, TrainingCell)
+_KINDS: Sequence[type[AnyCell]] = (TimingCell, VariantCell, CommunicationCell, CollectivesCell, TrainingCell)
 # What must be equal for the cost of one cell to say something of another's.
 _ALIKE = ("device", "network", "width", "epoch_images")
+# What makes steps faster or slower, but leaves them of the same order. A record that does not name one has its default.
+_PACE = {name: TimingSettings.default_of(name) for name in variant_settings()}
 
 
 def gpu_seconds(cell: AnyCell, record: Record) -> float:
@@ -41,7 +44,7 @@ def _seconds(record: Record) -> float:
 @dataclass(frozen=True)
 class Job:
     """What decides how long a job takes: its kind, what it must share with another to be compared (`alike`), how many
-    GPUs and images it has, and its epochs, where it trains."""
+    GPUs and images it has, its epochs, where it trains, and settings that change its `pace`."""
 
     kind: str
     alike: tuple[Any, ...]
@@ -49,6 +52,7 @@ class Job:
     gpus: int
     batch_per_gpu: int
     epochs: int
+    pace: tuple[Any, ...]
 
     @classmethod
     def of(cls, kind: str, labels: Mapping[str, Any], settings: Mapping[str, Any]) -> "Job":
@@ -60,14 +64,17 @@ class Job:
             labels["gpus"],
             labels.get("batch_per_gpu", 1),
             settings.get("epochs", 1),
+            tuple(hashable(settings.get(name, default)) for name, default in _PACE.items()),
         )
 
     def distance(self, other: "Job") -> float:
-        """How unlike another job is: doublings of GPUs and of the batch, where another strategy counts as four."""
+        """How unlike another job is: doublings of GPUs and of the batch, where another strategy counts as four, and
+        every setting that a variant may change as one."""
         if (self.kind, self.alike) != (other.kind, other.alike):
             return inf
         doublings = abs(log2(self.gpus / other.gpus)) + abs(log2(self.batch_per_gpu / other.batch_per_gpu))
-        return doublings + 4 * (self.strategy != other.strategy)
+        differing = sum(own != its for own, its in zip(self.pace, other.pace, strict=True))
+        return float(doublings + 4 * (self.strategy != other.strategy) + differing)
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,33 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from dpscale.vocabulary.strategies import STRATEGIES
 
-# Where the settings of an arm stand in the study file, below `training.arms.<arm>`.
+# Where the settings of an arm stand in the study file, below `training.arms.<arm>`, and those of a variant.
 ARM = ("training", "arms", "<arm>")
+VARIANT = ("variants", "<variant>")
 
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
-def setting(path: str, help: str, default: Any = MISSING, *, arm_may_set: bool = False, **limits: Any) -> Any:
+def setting(
+    path: str,
+    help: str,
+    default: Any = MISSING,
+    *,
+    arm_may_set: bool = False,
+    variant_may_set: bool = False,
+    **limits: Any,
+) -> Any:
     """A setting at the dotted `path` of the study file; `limits` are further keys of its JSON Schema.
 
-    An arm of the training `arm_may_set` its own value in place of the study's.
+    An arm of the training `arm_may_set` its own value in place of the study's, and so may a variant.
     """
-    place = {"path": tuple(path.split(".")), "help": help, "limits": limits, "arm_may_set": arm_may_set}
+    place = {
+        "path": tuple(path.split(".")),
+        "help": help,
+        "limits": limits,
+        "arm_may_set": arm_may_set,
+        "variant_may_set": variant_may_set,
+    }
     return field(metadata=place) if default is MISSING else field(default=default, metadata=place)
 
 
@@ -55,7 +70,7 @@ class NetworkSettings:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """The settings in a record; what it does not name has its default. Lists become tuples."""
-        return cls(**{name: _hashable(values[name]) for name in cls.names() if name in values})
+        return cls(**{name: hashable(values[name]) for name in cls.names() if name in values})
 
     @classmethod
     @cache
@@ -120,16 +135,76 @@ class StepSettings(CollectivesSettings):
         "float32 leaves TF32 convolutions as torch has them by default; float32-strict turns TF32 off; bfloat16 is "
         "autocast.",
         "float32",
+        arm_may_set=True,
+        variant_may_set=True,
         enum=["float32", "float32-strict", "bfloat16"],
     )
     memory_format: str = setting(
-        "memory_format", "Layout of images and weights.", "contiguous", enum=["contiguous", "channels_last"]
+        "memory_format",
+        "Layout of images and weights.",
+        "contiguous",
+        arm_may_set=True,
+        variant_may_set=True,
+        enum=["contiguous", "channels_last"],
+    )
+    compile: str = setting(
+        "compile",
+        "torch.compile of the network. max-autotune tries kernels out, and leaves CUDA graphs to cuda_graph.",
+        "none",
+        arm_may_set=True,
+        variant_may_set=True,
+        enum=["none", "default", "max-autotune"],
+    )
+    cuda_graph: bool = setting(
+        "cuda_graph",
+        "Is a whole step (forward, backward, allreduce, update) captured once in a CUDA graph and replayed. A smaller "
+        "last step of an epoch runs without it. An arm of the training needs fused_optimiser for it.",
+        False,
+        arm_may_set=True,
+        variant_may_set=True,
+    )
+    cudnn_benchmark: bool = setting(
+        "cudnn_benchmark",
+        "Does cuDNN choose the algorithms of convolutions by trying them out, in the first steps.",
+        False,
+        arm_may_set=True,
+        variant_may_set=True,
     )
     learning_rate: float = setting(
         "optimiser.learning_rate", "Learning rate.", 0.1, arm_may_set=True, exclusiveMinimum=0
     )
     momentum: float = setting("optimiser.momentum", "Momentum.", 0.9, arm_may_set=True, minimum=0, exclusiveMaximum=1)
     weight_decay: float = setting("optimiser.weight_decay", "Weight decay.", 0.0005, arm_may_set=True, minimum=0)
+    fused_optimiser: bool = setting(
+        "optimiser.fused",
+        "Does one kernel update all weights: torch's fused SGD.",
+        False,
+        arm_may_set=True,
+        variant_may_set=True,
+    )
+    ddp_bucket_mb: float = setting(
+        "ddp.bucket_mb",
+        "MiB of gradients that ddp reduces at once. 0 is torch's own layout: 1 MiB first, then 25. With 25 the first "
+        "bucket has 25 too.",
+        0,
+        arm_may_set=True,
+        variant_may_set=True,
+        minimum=0,
+    )
+    ddp_gradient_as_bucket_view: bool = setting(
+        "ddp.gradient_as_bucket_view",
+        "Do ddp's gradients lie in its buckets, uncopied.",
+        False,
+        arm_may_set=True,
+        variant_may_set=True,
+    )
+    ddp_broadcast_buffers: bool = setting(
+        "ddp.broadcast_buffers",
+        "Does ddp send rank 0's batch-norm statistics to all before every forward pass.",
+        True,
+        arm_may_set=True,
+        variant_may_set=True,
+    )
     dataset_source: str = setting(
         "dataset.source",
         "cifar10 is torchvision's; imagefolder has train/<class>/ and test/<class>/; synthetic is noise of the same "
@@ -149,6 +224,7 @@ class TimingSettings(StepSettings):
         "What the clock contains. compute is copy, forward, backward and update, with the epoch's batches already in "
         "(pinned) host memory; end_to_end adds the DataLoader.",
         ("compute", "end_to_end"),
+        variant_may_set=True,
         minItems=1,
         items={"enum": ["compute", "end_to_end"]},
     )
@@ -170,7 +246,26 @@ class TimingSettings(StepSettings):
         enum=["in_job", "own_cells"],
     )
     loader_workers: int = setting(
-        "dataset.loader_workers", "DataLoader processes of every training process.", 2, minimum=0
+        "dataset.loader_workers",
+        "DataLoader processes of every training process.",
+        2,
+        minimum=0,
+        variant_may_set=True,
+    )
+    images_on: str = setting(
+        "images_on",
+        "Where the images lie before a step. host: in pinned memory, copied inside the clock. device: in GPU memory; "
+        "end_to_end then augments them there, without a DataLoader.",
+        "host",
+        enum=["host", "device"],
+        variant_may_set=True,
+    )
+    ddp_gradient_dtype: str = setting(
+        "ddp.gradient_dtype",
+        "What ddp's allreduce adds up. bfloat16 halves the bytes, by torch's hook bf16_compress_hook.",
+        "float32",
+        enum=["float32", "bfloat16"],
+        variant_may_set=True,
     )
 
 
@@ -284,7 +379,21 @@ def study_settings_schemas() -> dict[tuple[str, ...], dict[str, Any]]:
     of_study = {
         settings.path_of(name): settings.schema_of(name) for settings in SETTINGS.values() for name in settings.names()
     }
-    return {**of_study, **{(*ARM, name): schema for name, schema in arm_schemas().items()}}
+    return {
+        **of_study,
+        **{(*ARM, name): schema for name, schema in arm_schemas().items()},
+        **{(*VARIANT, name): schema for name, schema in variant_schemas().items()},
+    }
+
+
+def variant_schemas() -> dict[str, dict[str, Any]]:
+    """The JSON Schema of every setting that a variant can have; one that it lacks is the study's."""
+    return {name: _instead_of_the_studys(TimingSettings, name) for name in variant_settings()}
+
+
+def variant_settings() -> list[str]:
+    """The settings that a variant can have of its own."""
+    return [name for name in TimingSettings.names() if _field(TimingSettings, name).metadata["variant_may_set"]]
 
 
 def arm_schemas() -> dict[str, dict[str, Any]]:
@@ -295,9 +404,15 @@ def arm_schemas() -> dict[str, dict[str, Any]]:
         if path[:-1] == ARM:
             found[name] = schema
         elif _field(TrainingSettings, name).metadata["arm_may_set"]:
-            instead = f"{schema['description']} Without it {'.'.join(path)}."
-            found[name] = {**_without_default(schema), "description": instead}
+            found[name] = _instead_of_the_studys(TrainingSettings, name)
     return found
+
+
+def _instead_of_the_studys(settings: type[NetworkSettings], name: str) -> dict[str, Any]:
+    """The schema of a setting that stands in place of the study's."""
+    schema = settings.schema_of(name)
+    instead = f"{schema['description']} Without it {'.'.join(settings.path_of(name))}."
+    return {**_without_default(schema), "description": instead}
 
 
 def required_of_arm() -> list[str]:
@@ -333,7 +448,7 @@ def _value_at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     return values
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 

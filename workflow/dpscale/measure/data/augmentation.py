@@ -1,5 +1,6 @@
 """The training transforms on the device, in batches: the same distribution as torchvision's per image, but fast."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from dpscale.measure.data.batches import normalise
+from dpscale.measure.data.batches import Batch, images_per_rank, normalise
 from dpscale.measure.data.dataset import IMAGE_SIZE
 
 PADDING = 4
@@ -16,6 +17,8 @@ PADDING = 4
 STREAMS = ("order", "crops")
 # Epochs per seed: more would use the random numbers of the next one.
 SEEDS_APART = 2**16
+# Images that are cut and normalised at once.
+PREPARED_TOGETHER = 2**14
 
 
 @dataclass(frozen=True)
@@ -42,18 +45,22 @@ class Crops:
 def random_seed(seed: int, what: str) -> int:
     """What `what`, one of STREAMS, is drawn with in the first epoch of a training with this seed; later ones add one.
 
-    torch's sampler adds the epoch itself. Seeds of trainings count from 1. Below 2**15 of them no two trainings, epochs
+    Seeds of trainings count from 1. Below 2**15 of them no two trainings, epochs
     or streams share a number, nor one with any training's weights: torch's generator on the CPU uses 32 bits of a seed.
     """
     return (seed * len(STREAMS) + STREAMS.index(what)) * SEEDS_APART
 
 
 class DeviceImages:
-    """Images and labels in a device's memory: 8 bits, (images, 40, 40, 3), padded with black for the crops."""
+    """Images and labels in a device's memory, padded with black for the crops: 8 bits per colour, (images, 40, 40).
+
+    The colours of a pixel are one number of 32 bits, so that a crop moves a third as many numbers.
+    """
 
     def __init__(self, images: NDArray[np.uint8], labels: NDArray[np.int64], device: torch.device):
-        around = (0, 0, PADDING, PADDING, PADDING, PADDING)
-        self.padded = functional.pad(torch.from_numpy(np.array(images)).to(device), around)
+        around = (0, 1, PADDING, PADDING, PADDING, PADDING)
+        padded = functional.pad(torch.from_numpy(np.array(images)).to(device), around)
+        self.padded = padded.view(torch.int32).squeeze(3)
         self.labels = torch.from_numpy(np.array(labels)).to(device)
 
     def __len__(self) -> int:
@@ -65,12 +72,65 @@ class DeviceImages:
         flipped = crops.flipped[chosen][:, None]
         rows = crops.rows[chosen][:, None] + places
         columns = crops.columns[chosen][:, None] + torch.where(flipped, IMAGE_SIZE - 1 - places, places)
-        return self.padded[chosen[:, None, None], rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+        return _colours(self.padded[chosen[:, None, None], rows[:, :, None], columns[:, None, :]])
 
     def plain(self, chosen: slice) -> Tensor:
         """The `chosen` images as they are, (chosen, 3, 32, 32) in 8 bits."""
         inside = slice(PADDING, PADDING + IMAGE_SIZE)
-        return self.padded[chosen, inside, inside].permute(0, 3, 1, 2)
+        return _colours(self.padded[chosen, inside, inside].contiguous())
+
+
+def _colours(pixels: Tensor) -> Tensor:
+    """Pixels of 32 bits, (images, 32, 32), as colours, (images, 3, 32, 32) in 8 bits."""
+    return pixels.view(torch.uint8).view(*pixels.shape, 4)[..., :3].permute(0, 3, 1, 2)
+
+
+def order_of_epoch(images: int, rank: int, workers: int, seed: int) -> Tensor:
+    """The images of a rank in an epoch that is shuffled with `seed`, in order, (images / workers,) rounded up.
+
+    As DistributedSampler draws and pads them, but without its lists, which hold the GPU up when an epoch starts.
+    """
+    order = torch.randperm(images, generator=torch.Generator().manual_seed(seed))
+    padding = -images % workers
+    return torch.cat([order, order[:padding]])[rank::workers]
+
+
+class DeviceEpochs:
+    """Epochs that are shuffled, cut and normalised in a device's memory, each anew; iterating it is one epoch.
+
+    Images are prepared many at a time, however small the batches: launches per batch would cost small ones dearly.
+    """
+
+    def __init__(
+        self,
+        images: DeviceImages,
+        rank: int,
+        workers: int,
+        batch: int,
+        memory_format: torch.memory_format,
+        seed: int,
+    ):
+        self.images = images
+        self.rank = rank
+        self.workers = workers
+        self.batch = batch
+        self.memory_format = memory_format
+        self.seed = seed
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return -(-images_per_rank(len(self.images), self.workers) // self.batch)
+
+    def __iter__(self) -> Iterator[Batch]:
+        order = order_of_epoch(len(self.images), self.rank, self.workers, random_seed(self.seed, "order") + self.epoch)
+        device = self.images.labels.device
+        crops = Crops.draw(len(self.images), self.seed, self.epoch, device)
+        self.epoch += 1
+        together = max(1, PREPARED_TOGETHER // self.batch) * self.batch
+        for chosen in order.to(device).split(together):
+            pixels = normalised(self.images.cut(chosen, crops), self.memory_format)
+            yield from zip(pixels.split(self.batch), self.images.labels[chosen].split(self.batch), strict=True)
 
 
 def normalised(pixels: Tensor, memory_format: torch.memory_format) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 from dpscale.errors import MeasurementError
 from dpscale.measure.data.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS
 from dpscale.measure.launch.job import Run, measure, measure_steps
-from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell
+from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.records.files import Record, read_record
 from dpscale.schemas.settings import CollectivesSettings, StepSettings, TimingSettings
 from dpscale.vocabulary.strategies import STRATEGIES
@@ -23,7 +23,7 @@ CHECKPOINT_SUFFIX = ".checkpoint"
 
 
 def time_cell(
-    cell: TimingCell, settings: TimingSettings, dataset: Path, baseline_at_global_batch: bool, run: Run
+    cell: TimingCell | VariantCell, settings: TimingSettings, dataset: Path, baseline_at_global_batch: bool, run: Run
 ) -> Record:
     """Measure `cell` on the images in the folder `dataset`, and write its record. With `baseline_at_global_batch` its
     baseline is timed at the global batch too.

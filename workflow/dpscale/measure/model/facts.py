@@ -34,6 +34,7 @@ def describe_network(settings: NetworkSettings, out: Path) -> Record:
         "tensors": sum(1 for _ in network.parameters()),
         "buffer_bytes": sum(buffer.numel() * buffer.element_size() for buffer in network.buffers()),
         "flop_per_image": {"forward": forward, "forward_backward": both},
+        "traffic_elements_per_image": traffic_elements_per_image(network),
         "dp_broadcast_bytes": [*_chunks(list(network.parameters())), *_chunks(list(network.buffers()))],
         "dp_reduce_bytes": _chunks(list(network.parameters())),
         "ddp_broadcast_bytes": _of_types(list(network.buffers())),
@@ -56,6 +57,34 @@ def flop_per_image(network: nn.Module) -> tuple[int, int]:
                 logits.sum().backward()
         counts.append(counter.get_total_flops() // 2)
     return counts[0], counts[1]
+
+
+def traffic_elements_per_image(network: nn.Module) -> int:
+    """Elements that a training step reads or writes per image when it goes layer by layer.
+
+    Activation functions and additions are done where a layer beside them reads or writes anyway, and cost nothing.
+
+    A convolution or linear layer with input x and output y reads x and writes y; backward it reads y's gradient twice
+    (for x and for the weights) and x once, and writes x's gradient. The images need no gradient. A batch-norm reads its
+    input twice (statistics, then values) and writes its output; backward it reads input and gradient twice, and writes
+    once. Weights are not counted here: their bytes do not grow with the batch.
+    """
+    elements = 0
+
+    def count(layer: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        nonlocal elements
+        x, y = inputs[0].numel(), output.numel()
+        if isinstance(layer, nn.BatchNorm2d):
+            elements += 3 * x + 5 * x
+        else:
+            elements += 2 * x + 2 * y + (x + y if inputs[0].requires_grad else 0)
+
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear | nn.BatchNorm2d)]
+    hooks = [layer.register_forward_hook(count) for layer in layers]
+    network(torch.zeros(2, *IMAGE))
+    for hook in hooks:
+        hook.remove()
+    return elements // 2
 
 
 def ddp_buckets(network: nn.Module) -> list[dict[str, float]]:

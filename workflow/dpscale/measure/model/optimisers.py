@@ -23,7 +23,13 @@ def build_optimiser(arm: TrainingSettings, groups: Iterable[dict[str, Any]]) -> 
         return Lamb(groups, arm.learning_rate)
     if arm.optimiser == "lars":
         return Lars(groups, arm.learning_rate, arm.momentum, arm.trust_coefficient)
-    return SGD(list(groups), lr=arm.learning_rate, momentum=arm.momentum, nesterov=arm.optimiser == "nesterov")
+    return SGD(
+        list(groups),
+        lr=arm.learning_rate,
+        momentum=arm.momentum,
+        nesterov=arm.optimiser == "nesterov",
+        fused=arm.fused_optimiser or None,
+    )
 
 
 class Lars(Optimizer):

@@ -2,24 +2,63 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from dpscale.errors import StrategyError
+from dpscale.schemas.settings import StepSettings, TimingSettings
 
 Devices = Sequence[torch.device]
 
-WRAPPERS: Mapping[str, Callable[[nn.Module, Devices], nn.Module]] = {
-    "single": lambda network, devices: network,
-    "dp": lambda network, devices: DataParallel(network, device_ids=list(devices)),
-    "ddp": lambda network, devices: DistributedDataParallel(network, device_ids=list(devices) or None),
+
+@dataclass(frozen=True)
+class Exchange:
+    """How ddp exchanges gradients and buffers; torch's defaults first. Other strategies take no notice of it."""
+
+    bucket_mb: float = 0
+    gradient_as_bucket_view: bool = False
+    broadcast_buffers: bool = True
+    gradient_dtype: str = "float32"
+
+    @classmethod
+    def of(cls, settings: StepSettings) -> "Exchange":
+        """Those of a cell. Only timing cells can choose the type of the gradients."""
+        return cls(
+            settings.ddp_bucket_mb,
+            settings.ddp_gradient_as_bucket_view,
+            settings.ddp_broadcast_buffers,
+            settings.ddp_gradient_dtype if isinstance(settings, TimingSettings) else cls.gradient_dtype,
+        )
+
+
+def _ddp(network: nn.Module, devices: Devices, exchange: Exchange) -> nn.Module:
+    # Named only where it is not torch's default: newer versions warn of the name.
+    without_buffers: dict[str, Any] = {} if exchange.broadcast_buffers else {"broadcast_buffers": False}
+    parallel = DistributedDataParallel(
+        network,
+        device_ids=list(devices) or None,
+        bucket_cap_mb=exchange.bucket_mb or None,
+        gradient_as_bucket_view=exchange.gradient_as_bucket_view,
+        **without_buffers,
+    )
+    if exchange.gradient_dtype == "bfloat16":
+        parallel.register_comm_hook(None, bf16_compress_hook)
+    return parallel
+
+
+WRAPPERS: Mapping[str, Callable[[nn.Module, Devices, Exchange], nn.Module]] = {
+    "single": lambda network, devices, exchange: network,
+    "dp": lambda network, devices, exchange: DataParallel(network, device_ids=list(devices)),
+    "ddp": _ddp,
 }
 
 
-def parallelise(network: nn.Module, strategy: str, devices: Devices) -> nn.Module:
+def parallelise(network: nn.Module, strategy: str, devices: Devices, exchange: Exchange | None = None) -> nn.Module:
     """`network`, which lies on the first of this process's `devices`, as `strategy` trains it.
 
     A strategy with a process per GPU needs an initialised process group. On a CPU `devices` is empty. Raises
@@ -27,7 +66,7 @@ def parallelise(network: nn.Module, strategy: str, devices: Devices) -> nn.Modul
     """
     if strategy not in WRAPPERS:
         raise StrategyError(f"{strategy} has no wrapper in {__name__}")
-    return WRAPPERS[strategy](network, devices)
+    return WRAPPERS[strategy](network, devices, exchange or Exchange())
 
 
 def bucket_bytes(network: DistributedDataParallel) -> list[int]:

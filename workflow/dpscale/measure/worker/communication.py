@@ -21,13 +21,13 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn import functional
 from torch.nn.parallel import DataParallel, DistributedDataParallel, comm
 from torch.optim import Optimizer
-from torch.profiler import ProfilerActivity, profile
 
 from dpscale.errors import StrategyError
 from dpscale.measure.data.batches import Batch
 from dpscale.measure.model.parallel import PersistentReplicas, bucket_bytes
 from dpscale.measure.ranks import gather, slowest
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
+from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.trace import Mark, device_times, read_kernels
 
@@ -286,13 +286,8 @@ class CommunicationWorker(StepWorker):
         self, number: int, timer: EpochTimer, followed: Variant, marks: "_PhaseMarks", steps: int
     ) -> dict[str, Any]:
         marks.clear()
-        # Only the work of the devices and what launched it. Recording every operator of the host would slow the host
-        # down, and on fast GPUs the time of the host is of interest.
-        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-            result = self._time_block(timer, followed, steps)
         path = self.folder / f"trace-{self.rank}.json"
-        profiler.export_chrome_trace(str(path))
-        trace = json.loads(path.read_text())
+        result, trace = traced(lambda: self._time_block(timer, followed, steps), path)
         if self.traces and number == PROFILED_BLOCKS:
             _keep(path, f"{self.traces}.rank-{self.rank}.trace.json.gz")
         kernels = read_kernels(trace, marks.marks)

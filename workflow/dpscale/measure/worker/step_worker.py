@@ -8,14 +8,18 @@ from torch import nn
 from torch.optim import Optimizer
 
 from dpscale.measure.data.batches import Batch, preloaded_batches
-from dpscale.measure.model.parallel import parallelise
-from dpscale.measure.model.resnet import build_network, network_size
+from dpscale.measure.data.dataset import IMAGE_SIZE
+from dpscale.measure.model.parallel import Exchange, parallelise
+from dpscale.measure.model.resnet import CLASSES, build_network, network_size
 from dpscale.measure.worker.base import Worker
 from dpscale.plan.cells import Configuration
 from dpscale.schemas.settings import StepSettings
 from dpscale.vocabulary.strategies import strategy
 
 MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+# torch's own max-autotune would also put parts of the step in CUDA graphs, which is a setting of its own here.
+RECOMPILE_LIMIT = 64
+COMPILE_MODES = {"default": "default", "max-autotune": "max-autotune-no-cudagraphs"}
 
 
 class StepWorker(Worker):
@@ -43,7 +47,11 @@ class StepWorker(Worker):
         # Torch's defaults, said aloud: variables of the environment can change what is left unsaid.
         torch.backends.cudnn.allow_tf32 = self.settings.precision != "float32-strict"
         torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.benchmark = self.settings.cudnn_benchmark
+        if self.settings.compile != "none":
+            # By default a function that was compiled for eight shapes or networks runs uncompiled, without a word.
+            torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
+            torch._dynamo.config.fail_on_recompile_limit_hit = True
         super().prepare()
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:
@@ -59,8 +67,12 @@ class StepWorker(Worker):
 
     def build(self) -> tuple[nn.Module, Optimizer]:
         """The network as its strategy trains it, on this rank's devices, and its optimiser."""
-        parallel = parallelise(self.build_network(), self.configuration.strategy, self.devices)
+        parallel = self.parallelised(self.build_network())
         return parallel, self.optimiser_of(parallel)
+
+    def parallelised(self, network: nn.Module) -> nn.Module:
+        """The plain `network` as the cell's strategy trains it."""
+        return parallelise(network, self.configuration.strategy, self.devices, Exchange.of(self.settings))
 
     def build_alone(self) -> tuple[nn.Module, Optimizer]:
         """The plain network on this rank's first device, and its optimiser."""
@@ -75,6 +87,7 @@ class StepWorker(Worker):
             lr=settings.learning_rate,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
+            fused=settings.fused_optimiser or None,
         )
 
     def build_network(self) -> nn.Module:
@@ -83,7 +96,18 @@ class StepWorker(Worker):
         settings = self.settings
         network = build_network(settings.network, settings.width, settings.precision)
         self.network = network_size(network)
-        return network.to(self.device).to(memory_format=self.memory_format)
+        network = network.to(self.device).to(memory_format=self.memory_format)
+        if settings.compile != "none":
+            # In place, before a strategy wraps it. DDP then has torch split the graph at its buckets, so that
+            # allreduces still overlap with the backward pass. Every shape is compiled for itself.
+            network.compile(mode=COMPILE_MODES[settings.compile], dynamic=False)
+        return network
+
+    def made_up_batch(self, batch: int) -> Batch:
+        """`batch` images and labels on this rank's first device, to compile and capture with."""
+        images = torch.randn((batch, 3, IMAGE_SIZE, IMAGE_SIZE), device=self.device)
+        labels = torch.randint(0, CLASSES, (batch,), device=self.device)
+        return images.contiguous(memory_format=self.memory_format), labels
 
     def preloaded(self) -> list[Batch]:
         """This rank's batches of an epoch, already in (pinned) host memory."""

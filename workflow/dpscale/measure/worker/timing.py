@@ -2,9 +2,11 @@
 
 import gc
 import math
+import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,17 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from dpscale.measure.data.batches import LoadedEpochs, images_per_rank, preloaded_batches
+from dpscale.measure.data.arrays import TRAIN_ARRAYS
+from dpscale.measure.data.augmentation import DeviceEpochs, DeviceImages
+from dpscale.measure.data.batches import Batch, LoadedEpochs, images_per_rank, preloaded_batches
 from dpscale.measure.model.parallel import bucket_bytes
 from dpscale.measure.ranks import gather
+from dpscale.measure.worker.captured_step import CapturedStep
+from dpscale.measure.worker.chip import chip_rates
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
+from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
+from dpscale.measure.worker.trace import kernel_totals
 from dpscale.measure.worker.watcher import Watcher
 from dpscale.schemas.settings import TimingSettings
 from dpscale.vocabulary.strategies import strategy
@@ -25,6 +33,7 @@ from dpscale.vocabulary.strategies import strategy
 QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
 # Once a baseline's first epoch has warmed process and GPU, it only has to take its memory and start its loader again.
 WARM_UP_STEPS_AGAIN = 10
+PROFILED_STEPS = 10
 
 Epoch = dict[str, Any]
 
@@ -44,6 +53,15 @@ class Team:
     build: Callable[[], tuple[nn.Module, Optimizer]]
 
 
+@dataclass
+class Ready:
+    """What a team trains, built, compiled and captured; and how long that took beyond the first steps themselves."""
+
+    network: nn.Module
+    step: Step
+    preparation_s: float
+
+
 class TimingWorker(StepWorker):
     """Times every scope of the cell between two halves of its own baseline.
 
@@ -60,7 +78,10 @@ class TimingWorker(StepWorker):
         self.scopes: dict[str, Any] = {}
         self.alone: list[dict[str, Any]] | None = None
         self.epochs_total_s = 0.0
+        self.preparation_s: float | None = None
         self.bucket_bytes: list[int] | None = None
+        self.profile: dict[str, Any] | None = None
+        self.chip: dict[str, Any] | None = None
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
             batches = [self.configuration.batch_per_gpu]
             if job["baseline_at_global_batch"]:
@@ -72,17 +93,31 @@ class TimingWorker(StepWorker):
         if self.rank == 0:
             self.watcher = Watcher(self.folder, self.sensors, self.gpu_uuids, self.worker_pids)
         whole = Team("", self.rank, self.workers, self.batch, self.devices, self.build)
+        # A graph with NCCL's collectives in it has to be the first that a process captures: after the graph of a plain
+        # network its replay ended in an illegal memory access (torch 2.11).
+        ready = self._ready(whole) if self.settings.cuda_graph else None
         self._time_alone("before")
-        self._time(whole, self.settings.timed_epochs, [False for _ in self.settings.scopes], self.scopes)
+        ready = ready or self._ready(whole)
+        self.preparation_s = ready.preparation_s if self._is_prepared else None
+        self._time(whole, ready, self.settings.timed_epochs, [False for _ in self.settings.scopes], self.scopes)
+        if self.on_gpu and whole.workers == len(whole.devices) == 1:
+            self.profile = self._profile(ready, self._batches(whole, "compute"))
+        del ready
         self._give_memory_back()
         self._time_alone("after")
+        if self.on_gpu and self.rank == 0:
+            self.phase = "timing what the GPU reaches at best"
+            self.chip = chip_rates(self.device, self.settings.precision)
 
     def results(self, finished: bool) -> dict[str, Any]:
         return {
             "epochs_total_s": self.epochs_total_s if finished else None,
+            "preparation_s": self.preparation_s,
             "scopes": self.scopes,
             "alone": self.alone,
             "ddp_bucket_bytes": self.bucket_bytes,
+            "profile": self.profile,
+            "chip": self.chip,
         }
 
     def _time_alone(self, when: str) -> None:
@@ -100,7 +135,7 @@ class TimingWorker(StepWorker):
         warm = [when == "after", *(True for _ in self.settings.scopes[1:])]
         timed: dict[str, Any] = {}
         try:
-            self._time(team, math.ceil(self.settings.timed_epochs / 2), warm, timed)
+            self._time(team, self._ready(team), math.ceil(self.settings.timed_epochs / 2), warm, timed)
         except Exception as error:
             if batch == self.configuration.batch_per_gpu or self.outcome_of(error) is None:
                 raise
@@ -111,11 +146,40 @@ class TimingWorker(StepWorker):
         for scope, result in timed.items():
             baseline["scopes"].setdefault(scope, {})[when] = result
 
-    def _time(self, team: Team, epochs: int, is_warm: Sequence[bool], into: dict[str, Any]) -> None:
-        """Warm up and time every scope; one that `is_warm` needs a few steps for it, and any other whole epochs."""
+    @property
+    def _is_prepared(self) -> bool:
+        """Whether something is compiled or captured before the first epoch."""
+        return self.settings.compile != "none" or self.settings.cuda_graph
+
+    def _ready(self, team: Team) -> Ready:
+        """Build what a team trains; compile and capture it where settings ask for that, before any clock."""
         self.phase = f"{team.name}setup"
-        network, optimiser = team.build()
+        stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
+        with torch.cuda.stream(stream) if stream else nullcontext():
+            network, optimiser = team.build()
         step = training_step(network, optimiser, self.device, self.memory_format)
+        if not self._is_prepared:
+            return Ready(network, step, 0.0)
+        self.phase = f"{team.name}preparation"
+        start = time.perf_counter()
+        images, labels = self.made_up_batch(team.batch)
+        if self.settings.compile != "none":
+            torch.compiler.set_stance("default")
+        step(images, labels)
+        if self.settings.compile != "none":
+            # An epoch's last step, where it is smaller, is not worth another compilation.
+            torch.compiler.set_stance("eager_on_recompile")
+        if stream is not None:
+            step = CapturedStep(step, images, labels, self.device, stream)
+        for device in team.devices:
+            torch.cuda.synchronize(device)
+        preparation_s = max(gather(time.perf_counter() - start, team.workers))
+        self.report(f"{self.phase}: {preparation_s:.1f} s (compiled, captured)")
+        return Ready(network, step, preparation_s)
+
+    def _time(self, team: Team, ready: Ready, epochs: int, is_warm: Sequence[bool], into: dict[str, Any]) -> None:
+        """Warm up and time every scope; one that `is_warm` needs a few steps for it, and any other whole epochs."""
+        network, step = ready.network, ready.step
         timer = EpochTimer(team.devices, team.workers)
         for scope, warm in zip(self.settings.scopes, is_warm, strict=True):
             self.phase = f"loading the dataset for {team.name}{scope}"
@@ -129,8 +193,14 @@ class TimingWorker(StepWorker):
     def _batches(self, team: Team, scope: str) -> Any:
         """The batches of one epoch of `scope` on this rank. Their length is the number of steps."""
         images = self.dataset, team.rank, team.workers, team.batch
+        on_device = self.settings.images_on == "device"
         if scope == "compute":
-            return preloaded_batches(*images, self.on_gpu, self.memory_format)
+            batches = preloaded_batches(*images, self.on_gpu, self.memory_format)
+            return [tuple(part.to(self.device) for part in batch) for batch in batches] if on_device else batches
+        if on_device:
+            pixels, labels = (np.load(self.dataset / name) for name in TRAIN_ARRAYS)
+            decoded = DeviceImages(pixels, labels, self.device)
+            return DeviceEpochs(decoded, team.rank, team.workers, team.batch, self.memory_format, self.seed)
         return LoadedEpochs(*images, self.settings.loader_workers, self.on_gpu)
 
     def _warm_up(self, team: Team, scope: str, timer: EpochTimer, step: Step, batches: Any, epochs: int) -> None:
@@ -160,9 +230,13 @@ class TimingWorker(StepWorker):
             "images_per_epoch": images_per_rank(self.settings.epoch_images, team.workers) * team.workers,
             "peak_memory_bytes": self._peak_memory(team),
             "energy_j": None if None in energy_j else energy_j,
-            "loader_processes": self.settings.loader_workers * team.workers if scope == "end_to_end" else 0,
+            "loader_processes": self._loader_processes(team, scope),
             "watched": [epoch["watched"] for epoch in epochs],
         }
+
+    def _loader_processes(self, team: Team, scope: str) -> int:
+        loads = scope == "end_to_end" and self.settings.images_on == "host"
+        return self.settings.loader_workers * team.workers if loads else 0
 
     def _watched_epoch(self, timer: EpochTimer, step: Step, batches: Any) -> Epoch:
         """An epoch with the energy that the cell's GPUs used in it, and what they and the host did; on rank 0."""
@@ -198,6 +272,26 @@ class TimingWorker(StepWorker):
         if team.workers > 1:
             peaks = gather(peaks[0], team.workers)
         return [int(peak) for peak in peaks]
+
+    def _profile(self, ready: Ready, batches: Sequence[Batch]) -> dict[str, Any]:
+        """What the GPU does in a step, kernel by kernel: a witness, after all clocks. Full steps only."""
+        self.phase = "profiling"
+        full = list(islice(cycle(batch for batch in batches if len(batch[0]) == self.batch), PROFILED_STEPS))
+        timer = EpochTimer(self.devices, 1)
+        path = self.folder / "trace.json"
+        # The first time is not counted: the profiler starts up on the device while it runs.
+        for _ in range(2):
+            result, trace = traced(lambda: timer.time(ready.step, full, len(full)), path)
+        busy_s, kernels = kernel_totals(trace)
+        return {
+            "steps": len(full),
+            "step_s": result["epoch_s"] / len(full),
+            "busy_s": busy_s / len(full),
+            "kernels": [
+                {"name": kernel["name"], **{what: kernel[what] / len(full) for what in ("calls", "total_s")}}
+                for kernel in kernels
+            ],
+        }
 
     def _give_memory_back(self) -> None:
         """What the network of one team held is free again for the next."""

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +15,22 @@ from torch.nn import functional
 from torch.nn.parallel import DataParallel
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from torch.utils.data import DistributedSampler
 
 from dpscale.measure.data.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
-from dpscale.measure.data.augmentation import STREAMS, Crops, DeviceImages, normalised, random_seed
+from dpscale.measure.data.augmentation import (
+    STREAMS,
+    Crops,
+    DeviceImages,
+    normalised,
+    order_of_epoch,
+    random_seed,
+)
 from dpscale.measure.data.batches import Batch, images_per_rank
 from dpscale.measure.data.validation_split import checksum, split_images
 from dpscale.measure.model.optimisers import build_optimiser
-from dpscale.measure.model.parallel import parallelise
 from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
 from dpscale.measure.ranks import gather_lists
+from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step
 from dpscale.measure.worker.evidence import (
@@ -46,13 +52,19 @@ LOSS_DIGITS = 5
 WARM_UP_STEPS = 10
 
 
+# A batch's forward pass, backward pass and update of the weights; returns the logits and the loss of every image.
+Update = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
 @dataclass
 class Trained:
-    """What an arm trains: the plain network, the network as its strategy wraps it, its optimiser, and its average."""
+    """What an arm trains: the plain network, the network as its strategy wraps it, its optimiser, how a batch updates
+    them, and the network's average."""
 
     plain: nn.Module
     network: nn.Module
     optimiser: Optimizer
+    update: Update
     average: AveragedModel | None
 
     @property
@@ -68,6 +80,21 @@ class Trained:
         self.optimiser.load_state_dict(state["optimiser"])
         if self.average is not None:
             self.average.load_state_dict(state["average"])
+
+    def take_back(self, state: dict[str, Any]) -> None:
+        """Put everything back to an earlier `state` in place: a CUDA graph reads and writes these very tensors."""
+        self.plain.load_state_dict(state["network"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        parameters = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
+        for number, parameter in enumerate(parameters):
+            before = state["optimiser"]["state"].get(number, {})
+            for name, value in self.optimiser.state[parameter].items():
+                if isinstance(value, Tensor):
+                    # Momentum that did not exist yet is as good as zero.
+                    value.copy_(before[name]) if name in before else value.zero_()
+                else:
+                    self.optimiser.state[parameter][name] = before.get(name, 0)
 
 
 class Figures:
@@ -108,6 +135,7 @@ class TrainingWorker(StepWorker):
         self.warm_up_s: list[float] = []
         self.validation_checksum: int | None = None
         self.order: Tensor | None = None  # of the last epoch, on this rank
+        self._stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
 
     def results(self, finished: bool) -> dict[str, Any]:
         return {
@@ -133,7 +161,12 @@ class TrainingWorker(StepWorker):
         timer = EpochTimer(self.devices, self.workers)
         if self._goes_on:
             self.phase = "warm-up"
+            if self._stream is not None:
+                self._capture(trained, self._stream)
             self._warm_up(timer, trained, images["training"])
+            if self.settings.compile != "none":
+                # Tests have batches of their own, and the average's weights: they are not worth compiling for.
+                torch.compiler.set_stance("eager_on_recompile")
         while self._goes_on:
             epoch = len(self.epochs)
             self.phase = f"epoch {epoch + 1}"
@@ -173,8 +206,9 @@ class TrainingWorker(StepWorker):
         named = list(plain.named_parameters())
         groups = parameter_groups(self.settings, named, {name: parameter.dim() for name, parameter in named})
         optimiser = build_optimiser(self.settings, groups)
-        network = parallelise(plain, self.configuration.strategy, self.devices)
-        trained = Trained(plain, network, optimiser, average)
+        with torch.cuda.stream(self._stream) if self._stream else nullcontext():
+            network = self.parallelised(plain)
+        trained = Trained(plain, network, optimiser, self._update(network, optimiser), average)
         saved = checkpoint.read(self.device)
         if saved is not None:
             trained.restore(saved)
@@ -205,6 +239,14 @@ class TrainingWorker(StepWorker):
             "warm_up_s": self.warm_up_s,
         }
 
+    def _capture(self, trained: Trained, stream: torch.cuda.Stream) -> None:
+        """Put the update of a full batch in a CUDA graph, and take back what the steps for that changed."""
+        before = copy.deepcopy(trained.state())
+        for group in trained.optimiser.param_groups:
+            group["lr"] = torch.tensor(float(group["lr"]), device=self.device)  # which the graph reads in every step
+        trained.update = CapturedStep(trained.update, *self.made_up_batch(self.batch), self.device, stream)
+        trained.take_back(before)
+
     def _warm_up(self, timer: EpochTimer, trained: Trained, training: DeviceImages) -> None:
         """Run the next epoch's first steps and its last, which may be smaller, and take back all that they changed.
 
@@ -218,7 +260,7 @@ class TrainingWorker(StepWorker):
         state = copy.deepcopy(trained.state())
         with torch.random.fork_rng(self.devices):
             timed = timer.time(step, self._batches(training, epoch, batch, only=numbers), len(numbers))
-        trained.restore(state)
+        trained.take_back(state)
         trained.optimiser.zero_grad()
         self.order = order_before
         self.warm_up_s = [*self.warm_up_s, timed["epoch_s"]]
@@ -278,35 +320,40 @@ class TrainingWorker(StepWorker):
 
     def _order_of(self, epoch: int) -> Tensor:
         """The images that this rank takes in an epoch, in order, padded as DistributedSampler does."""
-        images: Any = range(self.settings.training_images)
-        sampler: DistributedSampler[Any] = DistributedSampler(
-            images, self.workers, self.rank if self.workers > 1 else 0, seed=random_seed(self.seed, "order")
-        )
-        if self.settings.set_epoch:
-            sampler.set_epoch(epoch)
-        return torch.tensor(list(sampler))
+        seed = random_seed(self.seed, "order") + (epoch if self.settings.set_epoch else 0)
+        return order_of_epoch(self.settings.training_images, self.rank, self.workers, seed)
 
-    def _step(
-        self, trained: Trained, figures: Figures, replicas: list[Statistics], epoch: int, steps: int, batch: int
-    ) -> Step:
-        """The step of an epoch: forward, backward, update, all by the arm's recipe. Waits for nothing."""
-        arm, network, optimiser = self.settings, trained.network, trained.optimiser
-        numbers = iter(range(steps))
-        real = self._real_images(self.rank)
+    def _update(self, network: nn.Module, optimiser: Optimizer) -> Update:
+        """Forward, backward, update, all by the arm's recipe. Waits for nothing."""
+        arm = self.settings
 
-        def step(images: Tensor, labels: Tensor) -> None:
-            number = next(numbers)
-            for group in optimiser.param_groups:
-                group["lr"] = rate_of_step(arm, epoch, number, steps) * group["rate_factor"]
+        def update(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
             optimiser.zero_grad()
-            replicas_end = isinstance(network, DataParallel) and number == steps - 1
-            with replicas_statistics(trained.plain, replicas) if replicas_end else nullcontext():
-                logits = network(images)
+            logits = network(images)
             losses = functional.cross_entropy(logits, labels, reduction="none", label_smoothing=arm.label_smoothing)
             losses.mean().backward()
             if arm.gradient_clipping:
                 nn.utils.clip_grad_norm_(network.parameters(), arm.gradient_clipping)
             optimiser.step()
+            return logits, losses
+
+        return update
+
+    def _step(
+        self, trained: Trained, figures: Figures, replicas: list[Statistics], epoch: int, steps: int, batch: int
+    ) -> Step:
+        """The step of an epoch: the update at its learning rate, and the sums of its figures. Waits for nothing."""
+        arm = self.settings
+        numbers = iter(range(steps))
+        real = self._real_images(self.rank)
+
+        def step(images: Tensor, labels: Tensor) -> None:
+            number = next(numbers)
+            for group in trained.optimiser.param_groups:
+                _set_rate(group, rate_of_step(arm, epoch, number, steps) * group["rate_factor"])
+            replicas_end = isinstance(trained.network, DataParallel) and number == steps - 1
+            with replicas_statistics(trained.plain, replicas) if replicas_end else nullcontext():
+                logits, losses = trained.update(images, labels)
             if trained.average is not None:
                 trained.average.update_parameters(trained.plain)
             figures.add(logits, labels, losses, min(batch, real - number * batch), arm.label_smoothing > 0)
@@ -384,6 +431,13 @@ class TrainingWorker(StepWorker):
                 f"epoch {last['epoch']} of {self.settings.epochs}: {last['epoch_s']:.3f} s, training loss "
                 f"{last['training_loss']:.4f}, training accuracy {last['training_accuracy']:.4f}{tested}"
             )
+
+
+def _set_rate(group: dict[str, Any], rate: float) -> None:
+    if isinstance(group["lr"], Tensor):  # within reach of a CUDA graph
+        group["lr"].fill_(rate)
+    else:
+        group["lr"] = rate
 
 
 def _zero_residual_branches(network: nn.Module) -> None:

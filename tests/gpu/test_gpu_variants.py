@@ -1,0 +1,164 @@
+"""Settings that use a GPU better, on real GPUs: the same mathematics, and whole cells."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_gpu_cells import dataset, time_cell
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dpscale.measure.model.resnet import build_network
+from dpscale.measure.worker.captured_step import STEPS_BEFORE, CapturedStep
+from dpscale.measure.worker.epoch_timer import Step, training_step
+
+__all__ = ["dataset"]
+
+BATCH = 64
+# How far one result of a layer, or its gradient, can be off: bfloat16 keeps 8 bits, TF32 multiplies with 11, and
+# float32 adds up 2**16 products (64 images of 32 x 32 places) whose errors of 2**-24 add up like a random walk.
+ROUNDING = {"float32-strict": 2**-16, "float32": 2**-11, "bfloat16": 2**-8}
+FAST = ["--precision", "bfloat16", "--memory-format", "channels_last", "--compile", "default", "--cuda-graph", "True"]
+VARIANTS = {
+    "bfloat16": FAST[:4],
+    "compiled": FAST[:6],
+    "graph": FAST,
+    "on device": [*FAST, "--images-on", "device", "--fused-optimiser", "True"],
+}
+
+
+def gpu() -> torch.device:
+    return torch.device("cuda", 0)
+
+
+def network_and_batch(precision: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Tensor, Tensor]:
+    torch.manual_seed(0)
+    network = build_network("cifar_resnet18", 64, precision).to(gpu(), dtype)
+    images = torch.randn(BATCH, 3, 32, 32, dtype=torch.float64).to(gpu(), dtype)
+    return network, images, torch.randint(0, 10, (BATCH,)).to(gpu())
+
+
+def gradient(network: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    network.zero_grad()
+    functional.cross_entropy(network(images), labels).backward()
+    return torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None]).double()
+
+
+class Rounded(torch.autograd.Function):
+    """Values and gradients that are off by at most `error` of themselves, at random."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, error: float) -> Tensor:
+        ctx.error = error
+        return off(values, error)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return off(gradients[0], ctx.error), None
+
+
+def off(values: Tensor, error: float) -> Tensor:
+    return values * (1 + error * (2 * torch.rand_like(values) - 1))
+
+
+@pytest.fixture(scope="module")
+def reference() -> Tensor:
+    """The gradient in float64."""
+    return gradient(*network_and_batch("float32-strict", torch.float64))
+
+
+def error_of(found: Tensor, reference: Tensor) -> float:
+    return float((found - reference).norm() / reference.norm())
+
+
+def error_by_rounding(reference: Tensor, rounding: float) -> float:
+    """The error of a float64 gradient when every layer rounds: what this network makes of that."""
+    network, images, labels = network_and_batch("float32-strict", torch.float64)
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d | nn.BatchNorm2d | nn.Linear):
+            layer.register_forward_hook(lambda _layer, _inputs, output: Rounded.apply(output, rounding))
+    return error_of(gradient(network, images, labels), reference)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("precision", ROUNDING)
+def test_gradients_are_those_of_float64(
+    reference: Tensor, precision: str, layout: torch.memory_format, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", precision != "float32-strict")
+    expected = error_by_rounding(reference, ROUNDING[precision])
+    network, images, labels = network_and_batch(precision)
+    network = network.to(memory_format=layout)
+    if compiled:
+        network.compile(dynamic=False)
+    error = error_of(gradient(network, images.contiguous(memory_format=layout), labels), reference)
+    print(f"{precision} {layout} compiled={compiled}: {error:.2e}, by rounding {expected:.2e}")
+    assert error < 1.5 * expected
+
+
+def trainer() -> tuple[nn.Module, Step]:
+    network = network_and_batch("float32-strict", torch.float64)[0]
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
+    return network, training_step(network, optimiser, gpu(), torch.contiguous_format)
+
+
+def weights(network: nn.Module) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+
+@pytest.mark.gpu
+def test_a_captured_step_trains_as_the_step_does() -> None:
+    """After as many steps the weights are the same, also where one batch is smaller and runs without the graph."""
+    _, images, labels = network_and_batch("float32-strict", torch.float64)
+    sizes = [BATCH, BATCH, BATCH // 2, BATCH]
+    network, step = trainer()
+    before = weights(network)
+    for _ in range(STEPS_BEFORE):
+        step(images, labels)
+    for size in sizes:
+        step(images.flip(0)[:size], labels.flip(0)[:size])
+    captured_network, eager = trainer()
+    captured = CapturedStep(eager, images, labels, gpu(), torch.cuda.Stream(gpu()))
+    for size in sizes:
+        captured(images.flip(0)[:size], labels.flip(0)[:size])
+    torch.cuda.synchronize()
+    moved = (weights(network) - before).norm()
+    assert (weights(captured_network) - weights(network)).norm() < 1e-6 * moved
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("strategy", ["single", pytest.param("ddp", marks=pytest.mark.gpu(2))])
+def test_a_cell_of_every_variant(tmp_path: Path, dataset: Path, strategy: str, variant: str) -> None:
+    gpus = 1 if strategy == "single" else torch.cuda.device_count()
+    out = tmp_path / "record.json"
+    done = time_cell(dataset, out, strategy, gpus, 96, "--variant", "this", *VARIANTS[variant])
+    assert done.returncode == 0, done.stderr
+    record: dict[str, Any] = json.loads(out.read_text())
+    assert (record["status"], record["cell"]["variant"]) == ("ok", "this")
+    assert (record["preparation_s"] is None) == (variant == "bfloat16")
+    assert record["chip"]["matrix_flop_per_s"] > 1e12
+    if strategy == "single":
+        seen = record["profile"]
+        assert 0 < seen["busy_s"] <= 1.02 * seen["step_s"]
+        assert sum(kernel["total_s"] for kernel in seen["kernels"]) >= 0.99 * seen["busy_s"]
+    loads = record["scopes"]["end_to_end"]["loader_processes"]
+    assert loads == (0 if variant == "on device" else 2 * gpus)
+    step_s = {scope: result["step_s_quantiles"]["median"] for scope, result in record["scopes"].items()}
+    alone = [
+        half["step_s_median"][0]
+        for baseline in record["alone"] or ()
+        for half in baseline["scopes"]["compute"].values()
+    ]
+    print(strategy, variant, record["preparation_s"], step_s, alone, record["chip"])
+
+
+@pytest.mark.gpu(2)
+def test_dataparallel_is_refused_what_needs_a_process_per_gpu(tmp_path: Path, dataset: Path) -> None:
+    done = time_cell(dataset, tmp_path / "record.json", "dp", 2, 32, "--cuda-graph", "True")
+    assert done.returncode != 0
+    assert "cuda_graph does not go with DataParallel" in done.stderr

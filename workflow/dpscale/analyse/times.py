@@ -1,0 +1,116 @@
+"""Epoch times, throughput, MFU and speedup of the points of a study."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dpscale.analyse.peaks import mfu, peak_flop_s, peak_source
+from dpscale.analyse.points import Comparison, Point, Points, Row, compare, figures
+from dpscale.analyse.runs import outlier_words
+from dpscale.formulas import scaling
+from dpscale.formulas.statistics import Estimate, derive_in_blocks, repeatability
+from dpscale.plan.study import Study
+from dpscale.records.files import Record
+from dpscale.vocabulary.strategies import strategy
+
+
+def times_row(study: Study, point: Point, network: Record | None) -> Row:
+    """Epoch and step of a point, and what follows from them alone."""
+    row = {**point.keys, "status": point.status, "reason": point.reason, "runs": len(point.records), "n": point.n}
+    if point.epoch is None or point.step is None:
+        return row
+    results = point.results
+    images_per_s = derive_in_blocks(
+        lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch, scale="log"
+    )
+    work = _mfu(study, point, images_per_s, network)
+    found = {"epoch_s": point.epoch, "step_s": point.step, "images_per_s": images_per_s, **work.figures}
+    return {
+        **row,
+        **figures(found),
+        "repeatability": repeatability([result["epoch_s"] for result in results]),
+        "outliers": outlier_words(point.epoch),
+        "first_timed_epoch_s": float(np.median([result["epoch_s"][0] for result in results])),
+        "loader_processes": _loader_processes(point),
+        "steps_per_epoch": results[0]["steps_per_epoch"],
+        "full_steps_per_epoch": point.full_steps,
+        "peak_memory_bytes": max(
+            (peak for result in results for peak in result["peak_memory_bytes"] or []), default=None
+        ),
+        "energy_j": _median([energy for result in results for energy in result["energy_j"] or []]),
+        **work.facts,
+    }
+
+
+def _loader_processes(point: Point) -> int:
+    """DataLoader processes of all training processes together. Version 1 of the record does not say how many: every
+    training process had as many as its setting."""
+    recorded = point.results[0].get("loader_processes")
+    if recorded is not None:
+        return int(recorded)
+    if point.scope == "compute":
+        return 0
+    configuration = point.configuration
+    processes = strategy(configuration.strategy).processes(configuration.gpus)
+    return processes * int(point.measured[0]["settings"]["loader_workers"])
+
+
+class _Work(NamedTuple):
+    """What MFU rests on, and MFU where the peak is known."""
+
+    facts: Row
+    figures: Mapping[str, Estimate]
+
+
+def _mfu(study: Study, point: Point, images_per_s: Estimate, network: Record | None) -> _Work:
+    """Work done over work that the GPUs could do at most; without a peak where the GPU's is not known."""
+    if network is None:
+        return _Work({}, {})
+    flop = network["flop_per_image"]["forward_backward"]
+    model = point.records[0]["hardware"]["device_model"]
+    peak = peak_flop_s(model, study["precision"])
+    if peak is None:
+        return _Work({"flop_per_image": flop, "peak_source": "unknown"}, {})
+    facts = {"flop_per_image": flop, "peak_flop_s": peak, "peak_source": peak_source(model)}
+    gpus = point.configuration.gpus
+    found = derive_in_blocks(lambda rate: mfu(flop, rate, gpus, peak), images_per_s, scale="log")
+    return _Work(facts, {"mfu": found})
+
+
+def series(points: Points, batches: set[int], weak: bool) -> Iterator[Comparison]:
+    """The points of the weak series of these batches per GPU, or of the strong series of these global batches."""
+    for point in points.values():
+        configuration = point.configuration
+        batch = configuration.batch_per_gpu if weak else configuration.global_batch
+        if configuration.gpus > 1 and batch in batches:
+            yield compare(points, point, batch)
+
+
+def speedup_row(series: str, compared: Comparison) -> Row:
+    """Speedup and efficiency of a point in a `series`, `weak` or `strong`, over one GPU."""
+    row = {**compared.row, "scaling": series}
+    if not compared.blocks:
+        return row
+    gpus, speedup = compared.point.configuration.gpus, compared.speedup
+    found = {
+        "speedup": speedup,
+        "efficiency": derive_in_blocks(lambda value: scaling.efficiency(value, gpus), speedup, scale="log"),
+    }
+    if series == "weak":
+        found["speedup_from_steps"] = compared.over_blocks(
+            lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s),
+            "speedup from steps",
+            "log",
+        )
+    return {
+        **row,
+        "baseline_n": sum(block.baseline_n for block in compared.blocks),
+        "epoch_s": compared.over_blocks(lambda block: block.parallel.epoch_s, "epoch", "log").value,
+        "baseline_epoch_s": compared.over_blocks(lambda block: block.baseline.epoch_s, "baseline", "log").value,
+        **figures(found),
+    }
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return float(np.median(values)) if values else None
