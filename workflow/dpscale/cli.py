@@ -30,6 +30,7 @@ from dpscale.schemas.validation import load_schema
 from dpscale.vocabulary.strategies import STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
+    from dpscale.audit.histories import Axis
     from dpscale.export.runs import Run
     from dpscale.records.collect import Collected
 
@@ -414,6 +415,53 @@ def audit(published: tuple[Path, ...], out: Path) -> None:
         path = out / Path(AUDIT_PATH.format(id=study.id)).name
         write_record("audit", path, record)
         click.echo(f"{summarise(record)}\n{RECORD_WRITTEN}{path}\n")
+
+
+@main.command("import")
+@click.option(
+    "--run",
+    "runs",
+    type=(click.IntRange(min=1), click.IntRange(min=1), FILE),
+    multiple=True,
+    required=True,
+    metavar="BATCH GPUS FILE",
+    help="Batch per GPU, GPUs, and the CSV file of the run's history; FILE::NAME for one of several runs in a file.",
+)
+@click.option(
+    "--axis",
+    type=click.Choice(["step", "epoch"]),
+    required=True,
+    help="What the numbers in the files count: training steps, or epochs.",
+)
+@click.option("--images", type=click.IntRange(min=1), required=True, help="Training images in an epoch.")
+@click.option("--parameters", type=click.IntRange(min=1), help="Parameters of the network, for bandwidths.")
+@click.option("--title", required=True, help="What the study is, in one line.")
+@click.option("--out", type=FILE, required=True, help="The file to write, <id>.yaml.")
+def import_histories(
+    runs: tuple[tuple[int, int, Path], ...], axis: "Axis", images: int, parameters: int | None, title: str, out: Path
+) -> None:
+    """Turn run histories of experiment trackers into a published-study file for `dpscale audit`.
+
+    \b
+        dpscale import --axis epoch --images 50000 --title "Our runs" --out ours.yaml \\
+            --run 128 1 one-gpu.csv --run 128 4 four-gpus.csv
+        dpscale audit ours.yaml --out /tmp/audit
+
+    A history is a CSV file with a time stamp per step or epoch: what TensorBoard, MLflow and Weights & Biases download
+    from a chart, or the history of a W&B run. The epoch time is the median time from one epoch's end to the next, so
+    evaluation and checkpoints count. The first epoch has no start in most histories, and is left out. Files may be of
+    several repeats: their epoch times are averaged. docs/exports.md says where each tracker has the download.
+    """
+    from dpscale.audit.histories import epoch_times, named, published_file
+    from dpscale.audit.published import Place, Published
+    from dpscale.records.files import write_text
+
+    found = [epoch_times(named(file, axis), Place(batch, gpus), images, axis) for batch, gpus, file in runs]
+    write_text(out, published_file(out.stem, title, images, parameters, found))
+    study = Published.read(out)
+    for place, epoch_s in study.epoch_s.items():
+        click.echo(f"batch {place.batch_per_gpu} per GPU on {place.gpus} GPUs: {epoch_s} s per epoch")
+    click.echo(f"published study: {out}")
 
 
 @main.command()

@@ -42,7 +42,7 @@ def _write(run: Run, place: Path) -> None:
     )
     for row in _history(run, tracked):
         tracked.log(row)
-    tracked.summary.update(run.figures)
+    tracked.summary.update(dict(run.figures))
     if run.files:
         artifact = wandb.Artifact(f"{run.study}-tables-and-page", type="results")
         for file in run.files:
