@@ -12,25 +12,47 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow import MlflowClient
 
 from command_line import dpscale
 from exported_study import Measured, figures
+
+# MLflow takes seconds to load, starts a process then, and takes longer to make a store. So it is loaded within the
+# tests, and they share one store.
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 SHORT = "training/short/seed-1"
 START_S = 300
 
 
+def client_of(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri)
+
+
 @pytest.fixture(scope="module")
-def store(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> str:
+def exported(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a local store that the study was exported to. No test changes it."""
     place = tmp_path_factory.mktemp("store")
-    measured.export("--to", "mlflow", "--out", place)
+    printed = measured.export("--to", "mlflow", "--out", place)
+    assert f"mlflow ui --backend-store-uri {uri_of(place)}" in printed
+    return place
+
+
+@pytest.fixture
+def store(exported: Path, tmp_path: Path) -> str:
+    """A copy of that store."""
+    shutil.copytree(exported, tmp_path / "store")
+    return uri_of(tmp_path / "store")
+
+
+def uri_of(place: Path) -> str:
     return f"sqlite:///{place}/mlflow.db"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server of its own."""
+    """The address of a server of its own, with a store that is empty."""
     place = tmp_path_factory.mktemp("server")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -63,7 +85,7 @@ def wait_for(address: str, process: "subprocess.Popen[bytes]", log: Path) -> Non
 
 def read(uri: str) -> dict[str, Any]:
     """Every run of the study by its name."""
-    client = MlflowClient(uri)
+    client = client_of(uri)
     experiment = client.get_experiment_by_name("small")
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
@@ -73,7 +95,7 @@ def read(uri: str) -> dict[str, Any]:
 
 
 def check_numbers(measured: Measured, uri: str) -> None:
-    client, runs = MlflowClient(uri), read(uri)
+    client, runs = client_of(uri), read(uri)
     assert set(runs) == measured.keys
     for key in measured.keys - {"study"}:
         expected = figures(measured, key)
@@ -113,17 +135,15 @@ def test_a_second_export_leaves_the_runs_as_they_are(measured: Measured, store: 
     assert {name: run.info.run_id for name, run in read(store).items()} == before
 
 
-def test_what_has_changed_since_is_replaced(measured: Measured, tmp_path: Path) -> None:
+def test_what_has_changed_since_is_replaced(measured: Measured, store: str, tmp_path: Path) -> None:
     shutil.copytree(measured.folder, tmp_path / "copy")
     copy = Measured(tmp_path / "copy", measured.study)
-    copy.export("--to", "mlflow", "--out", tmp_path)
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
-    before = read(uri)
+    before = read(store)
     key = "cells/ddp/gpus-2/batch-512/run-2"
     (copy.results / f"{key}.json").unlink()
     copy.rewrite_tables()
-    copy.export("--to", "mlflow", "--uri", uri)
-    after = read(uri)
+    copy.export("--to", "mlflow", "--uri", store)
+    after = read(store)
     assert set(after) == set(before), "what a record is gone of is not deleted in the tracker"
     same = {name for name in before if after[name].info.run_id == before[name].info.run_id}
     assert SHORT in same
@@ -141,8 +161,6 @@ def test_a_server_that_is_not_there_is_told_in_one_line(measured: Measured) -> N
     assert done.stderr.splitlines()[-1].startswith(f"Error: {uri}: MLflow: ")
 
 
-@pytest.mark.processes
-@pytest.mark.slow
 def test_numbers_on_a_real_server_are_those_of_the_csv_files(measured: Measured, server: str) -> None:
     printed = measured.export("--to", "mlflow", "--uri", server)
     assert f"{len(measured.keys)} runs: {server}" in printed

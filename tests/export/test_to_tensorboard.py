@@ -1,13 +1,11 @@
 """Event files, read back with TensorBoard's own reader."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.plugins.hparams import metadata as hparams
 
-from dpscale.export.to_tensorboard import EVENT_FILE
 from exported_study import Measured, figures
 
 SHORT = "training/short/seed-1"
@@ -21,13 +19,17 @@ def place(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def read(folder: Path) -> EventAccumulator:
+def read(folder: Path) -> Any:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     found = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
     found.Reload()
     return found
 
 
 def test_every_run_is_a_folder_with_one_file(measured: Measured, place: Path) -> None:
+    from dpscale.export.to_tensorboard import EVENT_FILE
+
     files = {str(path.relative_to(place).parent): path.name for path in place.rglob("*") if path.is_file()}
     assert files == dict.fromkeys(measured.keys, EVENT_FILE)
 
@@ -52,6 +54,8 @@ def test_a_training_has_its_history(measured: Measured, place: Path) -> None:
 
 
 def test_settings_stand_as_text_and_as_hyperparameters(place: Path) -> None:
+    from tensorboard.plugins.hparams import metadata as hparams
+
     found = read(place / SHORT)
     text = found.Tensors("settings")[0].tensor_proto.string_val[0].decode()
     assert "| arm | short |" in text
