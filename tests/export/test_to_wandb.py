@@ -5,6 +5,7 @@ import socket
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,11 @@ def place(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def records_of(file: Path) -> Iterator[Any]:
-    from wandb.proto.wandb_internal_pb2 import Record
-    from wandb.sdk.internal.datastore import DataStore
-
-    store = DataStore()
+    messages: Any = import_module("wandb.proto.wandb_internal_pb2")
+    store: Any = import_module("wandb.sdk.internal.datastore").DataStore()
     store.open_for_scan(str(file))
     while (data := store.scan_data()) is not None:
-        record = Record()
+        record = messages.Record()
         record.ParseFromString(data)
         yield record
 

@@ -104,7 +104,7 @@ def outcome(state: CellState) -> str:
     """What a cell that has ended gave, in a few words: its epoch time, or why there is none."""
     if state.record is None:
         return state.reason
-    if state.record["oom"]:
+    if state.record["status"] == "oom":
         return "out of memory"
     return ", ".join(_figures(state.record))
 
