@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpscale.audit.histories import epoch_times, named
+from dpscale.audit.published import Place
 from exported_study import Measured, figures
 
 SHORT = "training/short/seed-1"
@@ -64,6 +66,16 @@ def test_settings_stand_as_text_and_as_hyperparameters(place: Path) -> None:
     assert start.hparams["batch_per_gpu"].number_value == 512
     assert start.hparams["set_epoch"].bool_value is True
     assert start.hparams["optimiser"].string_value == "sgd"
+
+
+def test_what_was_exported_can_be_imported_again(measured: Measured, place: Path, tmp_path: Path) -> None:
+    """As TensorBoard's own download has it: the epoch times are those of the record."""
+    key = "cells/ddp/gpus-2/batch-512/run-1"
+    rows = [f"{event.wall_time},{event.step},{event.value}" for event in read(place / key).Scalars("compute/epoch_s")]
+    (tmp_path / "chart.csv").write_text("\n".join(["Wall time,Step,Value", *rows]))
+    found = epoch_times(named(tmp_path / "chart.csv", "epoch"), Place(512, 2), 50_000, "epoch")
+    timed = measured.record(key)["scopes"]["compute"]["epoch_s"]
+    assert found.epoch_s == pytest.approx(timed[1:], abs=1e-5)
 
 
 def test_a_second_export_changes_nothing(measured: Measured, place: Path) -> None:
