@@ -2,19 +2,26 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
 
+import pandas as pd
 import pytest
 
 from dpscale.analyse.tables import expected_cells, read_table
+from dpscale.errors import ExportError
 from dpscale.export.runs import Run, runs_of
 from dpscale.records.collect import collect
 from exported_study import TABLES, Measured, figures
 
 
-def exported(measured: Measured) -> dict[str, Run]:
+def tables_of(measured: Measured) -> dict[str, pd.DataFrame]:
+    return {name: read_table(measured.results / f"tables/{name}.csv") for name in TABLES}
+
+
+def exported(measured: Measured, tables: Mapping[str, pd.DataFrame] | None = None) -> dict[str, Run]:
     collected = collect(measured.results, expected_cells(measured.study), measured.study.settings)
-    tables = {name: read_table(measured.results / f"tables/{name}.csv") for name in TABLES}
-    return {run.key: run for run in runs_of(measured.study, collected, tables, [measured.page])}
+    found = runs_of(measured.study, collected, tables or tables_of(measured), [measured.page])
+    return {run.key: run for run in found}
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +47,38 @@ def test_figures_are_of_the_run_and_of_no_other(runs: dict[str, Run]) -> None:
     first, second = (runs[f"cells/ddp/gpus-2/batch-512/run-{run}"].figures for run in (1, 2))
     assert first["runs/compute/epoch_s"] != second["runs/compute/epoch_s"]
     assert first["times/compute/epoch_s"] == second["times/compute/epoch_s"]
+
+
+def test_figures_are_of_the_environment_of_the_run(measured: Measured, runs: dict[str, Run]) -> None:
+    tables = tables_of(measured)
+    elsewhere = tables["times"].assign(environment="B", epoch_s=99.0)
+    both = exported(measured, {**tables, "times": pd.concat([tables["times"], elsewhere])})
+    assert both == runs
+    of_b = tables["records"].assign(environment="B")
+    moved = exported(measured, {**tables, "records": of_b, "times": elsewhere})
+    assert moved["cells/ddp/gpus-2/batch-512/run-1"].figures["times/compute/epoch_s"] == 99.0
+
+
+def test_tables_of_other_records_are_refused(measured: Measured) -> None:
+    tables = tables_of(measured)
+    key = "cells/ddp/gpus-2/batch-512/run-1"
+    is_own = tables["records"]["path"] == f"{key}.json"
+    without = tables["records"][~is_own]
+    later = tables["records"].assign(
+        started_at=tables["records"]["started_at"].mask(is_own, "2027-01-01T00:00:00+00:00")
+    )
+    for records in (without, later):
+        with pytest.raises(ExportError, match=f"the tables are not of these records: {key}.json differs"):
+            exported(measured, {**tables, "records": records})
+
+
+def test_ten_thousand_rows_are_no_hurdle(measured: Measured, runs: dict[str, Run]) -> None:
+    """Rows are looked up, not searched for every run."""
+    tables = tables_of(measured)
+    others = [tables["runs"].assign(run=run) for run in range(100, 1000)]
+    many = {**tables, "runs": pd.concat([tables["runs"], *others])}
+    assert len(many["runs"]) > 10_000
+    assert exported(measured, many) == runs
 
 
 def test_a_timing_cell_has_its_epochs(measured: Measured, runs: dict[str, Run]) -> None:

@@ -66,6 +66,9 @@ def test_settings_stand_as_text_and_as_hyperparameters(place: Path) -> None:
     assert start.hparams["batch_per_gpu"].number_value == 512
     assert start.hparams["set_epoch"].bool_value is True
     assert start.hparams["optimiser"].string_value == "sgd"
+    assert hparams.SESSION_START_INFO_TAG not in read(place / "study").Tags()["tensors"]
+    study = read(place / "study").Tensors("settings")[0].tensor_proto.string_val[0].decode()
+    assert "| dataset.source | synthetic |" in study
 
 
 def test_what_was_exported_can_be_imported_again(measured: Measured, place: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate, chain, repeat
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from dpscale.errors import ExportError
 from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
@@ -83,9 +84,13 @@ def runs_of(
     study: Study, collected: Collected, tables: Mapping[str, pd.DataFrame], files: Sequence[Path]
 ) -> Iterator[Run]:
     """A run per timing cell, per cell of a variant and per training that has a record; then one of the study, which
-    has the `files`: its tables and its page."""
-    rows: dict[str, list[Row]] = {name: table.to_dict("records") for name, table in tables.items()}  # type: ignore[misc]
-    environments = {row["path"]: row["environment"] for row in rows["records"]}
+    has the `files`: its tables and its page.
+
+    Raises ExportError where the tables were made from other records.
+    """
+    _refuse_other_tables(collected, tables["records"])
+    found = {name: _Table(table) for name, table in tables.items()}
+    environments = dict(zip(tables["records"]["path"], tables["records"]["environment"], strict=True))
     cells = [cell for cell in collected.records if type(cell) in _TABLES_OF]
     for cell in cells:
         record = collected.records[cell]
@@ -98,11 +103,20 @@ def runs_of(
             _seconds(record["finished_at"]),
             _config(cell, record, labels),
             tuple(_training_curves(record) if isinstance(cell, TrainingCell) else _timing_curves(record)),
-            dict(_figures(labels, {name: rows[name] for name in _TABLES_OF[type(cell)]})),
-            (),
+            dict(_figures(labels, {name: found[name] for name in _TABLES_OF[type(cell)]})),
         )
     if cells:
         yield _of_study(study, [collected.records[cell] for cell in cells], files)
+
+
+def _refuse_other_tables(collected: Collected, table: pd.DataFrame) -> None:
+    """A record's start tells it from that of an earlier measurement of its cell."""
+    known = set(zip(table["path"], table["started_at"], strict=True))
+    for cell, record in collected.records.items():
+        if (cell.path, record["started_at"]) not in known:
+            raise ExportError(
+                f"the tables are not of these records: {cell.path} differs. Make them with: dpscale tables"
+            )
 
 
 def _of_study(study: Study, records: Sequence[Record], files: Sequence[Path]) -> Run:
@@ -180,24 +194,32 @@ def _curve(name: str, axis: str, clock_s: Iterable[float], values: Iterable[floa
         yield Curve(name, axis, points)
 
 
-def _figures(labels: Mapping[str, Any], tables: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, float]]:
+class _Table:
+    """A table whose rows are found by their labels, however many they are."""
+
+    def __init__(self, table: pd.DataFrame):
+        self._rows: list[Row] = table.to_dict("records")  # type: ignore[assignment]
+        self._columns = set(table.columns)
+        self._indices: dict[tuple[str, ...], dict[tuple[Any, ...], list[Row]]] = {}
+
+    def rows_of(self, labels: Mapping[str, Any]) -> Sequence[Row]:
+        """The rows that have all those of these labels that the table has columns for."""
+        names = tuple(name for name in labels if name in self._columns)
+        if names not in self._indices:
+            index = self._indices[names] = {}
+            for row in self._rows:
+                index.setdefault(tuple(row[name] for name in names), []).append(row)
+        return self._indices[names].get(tuple(labels[name] for name in names), ())
+
+
+def _figures(labels: Mapping[str, Any], tables: Mapping[str, _Table]) -> Iterator[tuple[str, float]]:
     """Every number that these tables have of the cell, by a name such as `speedup/compute/weak/efficiency`."""
-    is_of_cell = _matcher(labels)
-    for table, rows in tables.items():
-        for row in filter(is_of_cell, rows):
-            place = [table, *(row[name] for name in _NAMING if name in row)]
+    for name, table in tables.items():
+        for row in table.rows_of(labels):
+            place = [name, *(row[part] for part in _NAMING if part in row)]
             for column, value in row.items():
                 if column not in labels and _is_number(value):
                     yield "/".join([*place, column]), float(value)
-
-
-def _matcher(labels: Mapping[str, Any]) -> Callable[[Row], bool]:
-    """Whether a row is of the cell with these labels: all those that its table has are equal."""
-
-    def matches(row: Row) -> bool:
-        return all(row[name] == value for name, value in labels.items() if name in row)
-
-    return matches
 
 
 def _is_number(value: Any) -> bool:

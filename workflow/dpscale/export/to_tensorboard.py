@@ -44,14 +44,15 @@ def _file(run: Run) -> bytes:
 
 def _events(run: Run) -> Iterator[Event]:
     yield Event(wall_time=run.started_s, file_version=_FORMAT)
-    yield _event(run.started_s, _session_start(run))
     yield _event(run.started_s, _text("settings", _as_markdown(run.config)))
+    if run.kind != "study":  # its settings would be columns of every other run
+        yield _event(run.started_s, _session_start(run))
+        yield _event(run.finished_s, _session_end(run))
     for curve in run.curves:
         for number, clock_s, value in curve.points:
             yield _event(clock_s, Summary.Value(tag=curve.name, simple_value=value), number)
     for name, value in run.figures.items():
         yield _event(run.finished_s, Summary.Value(tag=name, simple_value=value))
-    yield _event(run.finished_s, _session_end(run))
 
 
 def _event(clock_s: float, value: Summary.Value, step: int = 0) -> Event:
