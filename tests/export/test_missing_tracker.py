@@ -55,20 +55,27 @@ def test_without_tables_there_is_nothing_to_export(measured: Measured, tmp_path:
 
 
 @pytest.mark.processes
-def test_no_other_command_loads_a_tracker(measured: Measured) -> None:
-    """Nor does one tracker load another, or torch."""
+def test_no_other_command_loads_a_tracker(measured: Measured, tmp_path: Path) -> None:
+    """Nor does one tracker load another, or torch; to watch and to import need no pandas."""
     code = (
         "import json, sys; from click.testing import CliRunner; from dpscale.cli import main;"
         "done = CliRunner().invoke(main, json.loads(sys.argv[1]), catch_exceptions=False);"
         "assert done.exit_code == 0, done.output;"
-        "print(json.dumps([n for n in ('wandb', 'mlflow', 'tensorboard', 'torch') if n in sys.modules]))"
+        "print(json.dumps([n for n in ('wandb', 'mlflow', 'tensorboard', 'torch', 'pandas') if n in sys.modules]))"
+    )
+    (tmp_path / "one.csv").write_text("Wall time,Step,Value\n10.00,1,0\n12.50,2,0\n")
+    history = ["--axis", "epoch", "--images", "10", "--title", "t", "--run", "1", "1", str(tmp_path / "one.csv")]
+    commands = (
+        ["watch", "study.json", "--once"],
+        ["import", *history, "--out", str(tmp_path / "t.yaml")],
+        ["export", "study.json", "--to", "tensorboard", "--out", str(tmp_path / "events")],
     )
     loaded = {}
-    for command in (["watch", "study.json", "--once"], ["export", "study.json", "--to", "tensorboard"]):
+    for command in commands:
         words = [sys.executable, "-c", code, json.dumps(command)]
         done = subprocess.run(words, capture_output=True, text=True, cwd=measured.folder, check=True)
         loaded[command[0]] = json.loads(done.stdout.splitlines()[-1])
-    assert loaded == {"watch": [], "export": ["tensorboard"]}
+    assert loaded == {"watch": [], "import": [], "export": ["tensorboard", "pandas"]}
 
 
 def test_the_choices_are_the_extras(root: Path) -> None:

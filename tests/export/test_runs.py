@@ -64,9 +64,8 @@ def test_tables_of_other_records_are_refused(measured: Measured) -> None:
     key = "cells/ddp/gpus-2/batch-512/run-1"
     is_own = tables["records"]["path"] == f"{key}.json"
     without = tables["records"][~is_own]
-    later = tables["records"].assign(
-        started_at=tables["records"]["started_at"].mask(is_own, "2027-01-01T00:00:00+00:00")
-    )
+    started_at = tables["records"]["started_at"].mask(is_own, "2027-01-01T00:00:00+00:00")
+    later = tables["records"].assign(started_at=started_at)
     for records in (without, later):
         with pytest.raises(ExportError, match=f"the tables are not of these records: {key}.json differs"):
             exported(measured, {**tables, "records": records})

@@ -114,9 +114,8 @@ def _refuse_other_tables(collected: Collected, table: pd.DataFrame) -> None:
     known = set(zip(table["path"], table["started_at"], strict=True))
     for cell, record in collected.records.items():
         if (cell.path, record["started_at"]) not in known:
-            raise ExportError(
-                f"the tables are not of these records: {cell.path} differs. Make them with: dpscale tables"
-            )
+            differs = f"the tables are not of these records: {cell.path} differs"
+            raise ExportError(f"{differs}. Make them again with: dpscale tables")
 
 
 def _of_study(study: Study, records: Sequence[Record], files: Sequence[Path]) -> Run:
