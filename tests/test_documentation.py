@@ -23,6 +23,7 @@ DOCUMENTS = (
     "docs/method.md",
     "docs/architecture.md",
     "docs/cluster.md",
+    "docs/exports.md",
     "results/recorded/README.md",
 )
 # Folders and files at the root that a path in a document may begin with.

@@ -17,13 +17,17 @@ FLOORS = (
     ("records",),
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
     ("analyse", "measure.data", "measure.model"),
-    ("present", "measure.worker"),
+    ("present", "export", "measure.worker"),
     ("measure.launch",),
     ("cli",),
     ("__main__",),
 )
 # Rooms of one floor that have nothing to do with each other: what is measured and what is made of it meet in records.
-APART = (("measure", "audit"), ("measure", "analyse"), ("measure", "present"), ("scheduler", "audit"))
+APART = (
+    *(("measure", room) for room in ("audit", "analyse", "present", "export")),
+    ("scheduler", "audit"),
+    ("present", "export"),
+)
 
 
 def modules(package: Path) -> Mapping[str, Path]:

@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 
 # What uses private parts of a package must not meet a version that it was not tried with.
-PRIVATE_PARTS = ("snakemake", "snakemake-executor-plugin-slurm")
+PRIVATE_PARTS = ("snakemake", "snakemake-executor-plugin-slurm", "wandb")
 
 
 @pytest.fixture(scope="module")

@@ -133,4 +133,5 @@ def test_tables_and_audits_are_made_without_torch(root: Path, clean: Path, tmp_p
 
 def test_a_command_that_measures_names_the_extra_it_lacks(clean: Path, tmp_path: Path) -> None:
     printed = run(clean, "dpscale", "network", "--out", str(tmp_path / "network.json"), code=1)
-    assert printed == "Error: this command needs torch, which the extra dpscale[measure] brings\n"
+    extra = "dpscale[measure]"
+    assert printed == f"Error: this command needs torch, which the extra {extra} brings: pip install '{extra}'\n"

@@ -31,13 +31,18 @@ from dpscale.schemas.validation import load_schema
 from dpscale.vocabulary.strategies import STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
+    from dpscale.audit.histories import Axis
+    from dpscale.export.runs import Run
     from dpscale.records.collect import Collected
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
-# What pyproject.toml requires for measuring alone.
-OF_EXTRA_MEASURE = ("torch", "torchvision", "PIL", "pynvml")
+# What pyproject.toml requires for some commands alone: modules, and the extra that brings each.
+EXTRAS = {
+    **dict.fromkeys(("torch", "torchvision", "PIL", "pynvml"), "measure"),
+    **{tracker: tracker for tracker in ("wandb", "mlflow", "tensorboard")},
+}
 
 
 def _schema_node(*path: str) -> dict[str, Any]:
@@ -57,9 +62,10 @@ class OneLineErrors(click.Group):
         except DpscaleError as error:
             raise click.ClickException(str(error)) from error
         except ModuleNotFoundError as error:
-            if error.name not in OF_EXTRA_MEASURE:
+            if error.name not in EXTRAS:
                 raise
-            lacking = f"this command needs {error.name}, which the extra dpscale[measure] brings"
+            extra = f"dpscale[{EXTRAS[error.name]}]"
+            lacking = f"this command needs {error.name}, which the extra {extra} brings: pip install '{extra}'"
             raise click.ClickException(lacking) from error
 
 
@@ -358,6 +364,44 @@ def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None
 
 
 @main.command()
+@click.argument("study_file", metavar="STUDY", type=FILE)
+@click.option("--results", type=FOLDER, show_default="results/<study>", help="Folder that holds the study's records.")
+@click.option("--once", is_flag=True, help="Print how far the study is, and end.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    help="Seconds between two looks at the records.",
+)
+def watch(study_file: Path, results: Path | None, once: bool, every: float) -> None:
+    """Follow a run of a STUDY from another terminal: a line per cell as it ends, with its epoch time.
+
+    \b
+        dpscale watch config/mine.yaml
+        dpscale watch config/mine.yaml --once
+
+    The first line says how many cells are done, running, failed and waiting, the GPU-hours spent, and about how long
+    the rest will take with as many cells at once as run now. It ends when no cell runs or waits. It reads records and
+    logs alone, so it follows a run on a cluster too, from any machine that sees the folder. Needs no GPU and no torch.
+
+    A cell counts as running from the start of its log until the log ends or is older than cell_timeout_s.
+    """
+    from time import sleep
+
+    from dpscale.records.watch import Watch
+
+    study = Study.read(study_file)
+    watched = Watch(study, results or study.results, sorted(Path("results").glob("recorded*")))
+    click.echo(watched.standing())
+    for line in watched.under_way():
+        click.echo(line)
+    while not once and not watched.is_over:
+        sleep(every)
+        for line in watched.look():
+            click.echo(line)
+
+
+@main.command()
 @click.argument("published", type=FILE, nargs=-1, required=True)
 @click.option("--out", type=FOLDER, required=True, help="Folder to write <id>.json to, one per study.")
 def audit(published: tuple[Path, ...], out: Path) -> None:
@@ -375,6 +419,53 @@ def audit(published: tuple[Path, ...], out: Path) -> None:
         path = out / Path(AUDIT_PATH.format(id=study.id)).name
         write_record("audit", path, record)
         click.echo(f"{summarise(record)}\n{RECORD_WRITTEN}{path}\n")
+
+
+@main.command("import")
+@click.option(
+    "--run",
+    "runs",
+    type=(click.IntRange(min=1), click.IntRange(min=1), FILE),
+    multiple=True,
+    required=True,
+    metavar="BATCH GPUS FILE",
+    help="Batch per GPU, GPUs, and the CSV file of the run's history; FILE::NAME for one of several runs in a file.",
+)
+@click.option(
+    "--axis",
+    type=click.Choice(["step", "epoch"]),
+    required=True,
+    help="What the numbers in the files count: training steps, or epochs.",
+)
+@click.option("--images", type=click.IntRange(min=1), required=True, help="Training images in an epoch.")
+@click.option("--parameters", type=click.IntRange(min=1), help="Parameters of the network, for bandwidths.")
+@click.option("--title", required=True, help="What the study is, in one line.")
+@click.option("--out", type=FILE, required=True, help="The file to write, <id>.yaml.")
+def import_histories(
+    runs: tuple[tuple[int, int, Path], ...], axis: "Axis", images: int, parameters: int | None, title: str, out: Path
+) -> None:
+    """Turn run histories of experiment trackers into a published-study file for `dpscale audit`.
+
+    \b
+        dpscale import --axis epoch --images 50000 --title "Our runs" --out ours.yaml \\
+            --run 128 1 one-gpu.csv --run 128 4 four-gpus.csv
+        dpscale audit ours.yaml --out /tmp/audit
+
+    A history is a CSV file with a time stamp per step or epoch: what TensorBoard, MLflow and Weights & Biases download
+    from a chart, or the history of a W&B run. The epoch time is the median time from one epoch's end to the next, so
+    evaluation and checkpoints count. The first epoch has no start in most histories, and is left out. Files may be of
+    several repeats: their epoch times are averaged. docs/exports.md says where each tracker has the download.
+    """
+    from dpscale.audit.histories import epoch_times, named, published_file
+    from dpscale.audit.published import Place, Published
+    from dpscale.records.files import write_text
+
+    found = [epoch_times(named(file, axis), Place(batch, gpus), images, axis) for batch, gpus, file in runs]
+    write_text(out, published_file(out.stem, title, images, parameters, found))
+    study = Published.read(out)
+    for place, epoch_s in study.epoch_s.items():
+        click.echo(f"batch {place.batch_per_gpu} per GPU on {place.gpus} GPUs: {epoch_s} s per epoch")
+    click.echo(f"published study: {out}")
 
 
 @main.command()
@@ -495,6 +586,71 @@ def _names(studies: Sequence[Study]) -> list[str]:
     """The studies' names, numbered where they are the same."""
     names = [study.name for study in studies]
     return names if len(set(names)) == len(names) else [f"{name} ({n})" for n, name in enumerate(names, 1)]
+
+
+@main.command("export")
+@click.argument("study_file", metavar="STUDY", type=FILE)
+@click.option("--to", "tracker", type=click.Choice(["wandb", "mlflow", "tensorboard"]), required=True)
+@click.option(
+    "--results", type=FOLDER, show_default="results/<study>", help="Folder of the study's records and tables/."
+)
+@click.option(
+    "--out", type=FOLDER, show_default="<results>/exports/<tracker>", help="Folder to write to. Not with --uri."
+)
+@click.option("--uri", help="MLflow alone: address of a tracking server, or of another store, in place of a folder.")
+def export_study(study_file: Path, tracker: str, results: Path | None, out: Path | None, uri: str | None) -> None:
+    """Give a measured STUDY to an experiment tracker: Weights & Biases, MLflow or TensorBoard.
+
+    \b
+        dpscale export config/mine.yaml --to wandb          # offline; send it later with: wandb sync
+        dpscale export config/mine.yaml --to mlflow --uri http://127.0.0.1:5000
+        dpscale export config/mine.yaml --to tensorboard --out /tmp/events
+
+    There is one run per timing cell, per cell of a variant and per training: settings, the history of its epochs (of a
+    training also of its steps), and the figures that the tables say of it. One more run, `study`, holds the tables and
+    the page as files; TensorBoard keeps no files.
+
+    A second export doubles nothing: the same record is the same run. Each tracker is an extra of the package, for
+    example pip install 'dpscale[wandb]'. docs/exports.md has more. Needs no GPU and no torch.
+    """
+    if uri is not None and (tracker != "mlflow" or out is not None):
+        raise click.UsageError("--uri goes with --to mlflow, and without --out")
+    export = _exporter(tracker, uri)  # before reading: what is not installed is said at once
+
+    from dpscale.export.runs import runs_of
+
+    study = Study.read(study_file)
+    folder = results or study.results
+    tables = sorted((folder / "tables").glob("*.csv"))
+    files = [*tables, study.page] if study.page.exists() else tables
+    runs = list(runs_of(study, _collect(study, folder), _read_tables(folder / "tables"), files))
+    if not runs:
+        raise DpscaleError(f"{folder}: no records of timing cells or trainings there")
+    place = out or folder / "exports" / tracker
+    look = export(runs, place)
+    click.echo(f"{len(runs)} runs: {uri or place}\n{look}")
+    if not study.page.exists():
+        click.echo(f"without the page: {study.page} is not there", err=True)
+
+
+def _exporter(tracker: str, uri: str | None) -> Callable[[Sequence["Run"], Path], str]:
+    """What writes runs to a tracker, and says how to look at them."""
+    if tracker == "wandb":
+        from dpscale.export import to_wandb
+
+        return to_wandb.export
+    if tracker == "tensorboard":
+        from dpscale.export import to_tensorboard
+
+        return to_tensorboard.export
+    from dpscale.export import to_mlflow
+
+    def to_store(runs: Sequence["Run"], place: Path) -> str:
+        if uri is not None:
+            return to_mlflow.export(runs, uri)
+        return to_mlflow.export(runs, to_mlflow.local_store(place), place / "artefacts")
+
+    return to_store
 
 
 @main.command()

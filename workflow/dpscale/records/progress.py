@@ -1,6 +1,6 @@
 """How far a study is: the state of each of its cells. Free of torch, and quick."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,8 +35,13 @@ class CellState:
 
 def cell_states(study: Study, planned: Plan, results: Path) -> Iterator[CellState]:
     """The state of every cell of the plan, under the folder `results`. Reads every record once."""
+    return states_of(study, planned.all_cells, results)
+
+
+def states_of(study: Study, cells: Iterable[AnyCell], results: Path) -> Iterator[CellState]:
+    """The state of each of these cells, under the folder `results`."""
     without_dataset = find_dataset_failure(results)
-    for cell, record, problem in examine(results, planned.all_cells, study.settings, older_too=True):
+    for cell, record, problem in examine(results, cells, study.settings, older_too=True):
         if record is not None:
             current, measured = VERSIONS[cell.kind].current, record["measurement_version"]
             older = f"measured by version {measured}, this dpscale measures {current}"

@@ -1,0 +1,84 @@
+"""Trackers are extras: what is not installed is named in one line, and nothing else asks for it."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import dpscale.export
+from command_line import dpscale as call
+from dpscale.cli import main
+from exported_study import Measured
+
+TRACKERS = ("wandb", "mlflow", "tensorboard")
+
+
+class NotInstalled:
+    """Finds every module but those of one package, as where that is not installed."""
+
+    def __init__(self, package: str):
+        self._package = package
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name.partition(".")[0] == self._package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+@pytest.mark.parametrize("tracker", TRACKERS)
+def test_a_tracker_that_is_not_installed_is_named_with_its_extra(
+    measured: Measured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tracker: str
+) -> None:
+    monkeypatch.delitem(sys.modules, f"dpscale.export.to_{tracker}", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == tracker]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(dpscale.export, f"to_{tracker}", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [NotInstalled(tracker), *sys.meta_path])
+    done = call("export", "study.json", "--to", tracker, "--out", tmp_path, folder=measured.folder)
+    extra = f"dpscale[{tracker}]"
+    expected = f"Error: this command needs {tracker}, which the extra {extra} brings: pip install '{extra}'\n"
+    assert (done.returncode, done.stderr) == (1, expected)
+
+
+def test_an_address_goes_with_mlflow_alone(measured: Measured) -> None:
+    done = call("export", "study.json", "--to", "wandb", "--uri", "http://127.0.0.1:1", folder=measured.folder)
+    assert done.returncode == 2
+    assert "--uri goes with --to mlflow" in done.stderr
+
+
+def test_without_tables_there_is_nothing_to_export(measured: Measured, tmp_path: Path) -> None:
+    done = call("export", "study.json", "--to", "tensorboard", "--results", tmp_path, folder=measured.folder)
+    assert done.returncode == 1
+    assert "no tables there" in done.stderr
+
+
+@pytest.mark.processes
+def test_no_other_command_loads_a_tracker(measured: Measured, tmp_path: Path) -> None:
+    """Nor does one tracker load another, or torch; to watch and to import need no pandas."""
+    code = (
+        "import json, sys; from click.testing import CliRunner; from dpscale.cli import main;"
+        "done = CliRunner().invoke(main, json.loads(sys.argv[1]), catch_exceptions=False);"
+        "assert done.exit_code == 0, done.output;"
+        "print(json.dumps([n for n in ('wandb', 'mlflow', 'tensorboard', 'torch', 'pandas') if n in sys.modules]))"
+    )
+    (tmp_path / "one.csv").write_text("Wall time,Step,Value\n10.00,1,0\n12.50,2,0\n")
+    history = ["--axis", "epoch", "--images", "10", "--title", "t", "--run", "1", "1", str(tmp_path / "one.csv")]
+    commands = (
+        ["watch", "study.json", "--once"],
+        ["import", *history, "--out", str(tmp_path / "t.yaml")],
+        ["export", "study.json", "--to", "tensorboard", "--out", str(tmp_path / "events")],
+    )
+    loaded = {}
+    for command in commands:
+        words = [sys.executable, "-c", code, json.dumps(command)]
+        done = subprocess.run(words, capture_output=True, text=True, cwd=measured.folder, check=True)
+        loaded[command[0]] = json.loads(done.stdout.splitlines()[-1])
+    assert loaded == {"watch": [], "import": [], "export": ["tensorboard", "pandas"]}
+
+
+def test_the_choices_are_the_extras(root: Path) -> None:
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (option,) = [option for option in main.commands["export"].params if option.name == "tracker"]
+    assert set(TRACKERS) == set(option.type.choices) <= set(extras)  # type: ignore[attr-defined]

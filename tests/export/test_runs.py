@@ -1,0 +1,154 @@
+"""Records and tables as plain runs: one per cell, with the numbers of the CSV files."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+
+import pandas as pd
+import pytest
+
+from dpscale.analyse.tables import expected_cells, read_table
+from dpscale.errors import ExportError
+from dpscale.export.runs import Run, runs_of
+from dpscale.records.collect import collect
+from exported_study import TABLES, Measured, figures
+
+
+def tables_of(measured: Measured) -> dict[str, pd.DataFrame]:
+    return {name: read_table(measured.results / f"tables/{name}.csv") for name in TABLES}
+
+
+def exported(measured: Measured, tables: Mapping[str, pd.DataFrame] | None = None) -> dict[str, Run]:
+    collected = collect(measured.results, expected_cells(measured.study), measured.study.settings)
+    found = runs_of(measured.study, collected, tables or tables_of(measured), [measured.page])
+    return {run.key: run for run in found}
+
+
+@pytest.fixture(scope="module")
+def runs(measured: Measured) -> dict[str, Run]:
+    return exported(measured)
+
+
+def test_there_is_a_run_per_cell_and_one_of_the_study(measured: Measured, runs: dict[str, Run]) -> None:
+    assert set(runs) == measured.keys
+    assert Counter(run.kind for run in runs.values()) == {"timing": 8, "variant": 1, "training": 3, "study": 1}
+
+
+def test_figures_are_all_the_numbers_of_the_csv_files(measured: Measured, runs: dict[str, Run]) -> None:
+    for key in measured.keys - {"study"}:
+        assert runs[key].figures == figures(measured, key), key
+    of_two = runs["cells/ddp/gpus-2/batch-512/run-1"].figures
+    assert {"runs/compute/epoch_s", "speedup/end_to_end/weak/efficiency", "records/gpu_s"} <= set(of_two)
+    assert "training_summary/test_accuracy" in runs["training/short/seed-1"].figures
+    assert "variants/compute/faster" in runs["variants/half+graph/single/gpus-1/batch-512/run-1"].figures
+
+
+def test_figures_are_of_the_run_and_of_no_other(runs: dict[str, Run]) -> None:
+    first, second = (runs[f"cells/ddp/gpus-2/batch-512/run-{run}"].figures for run in (1, 2))
+    assert first["runs/compute/epoch_s"] != second["runs/compute/epoch_s"]
+    assert first["times/compute/epoch_s"] == second["times/compute/epoch_s"]
+
+
+def test_figures_are_of_the_environment_of_the_run(measured: Measured, runs: dict[str, Run]) -> None:
+    tables = tables_of(measured)
+    elsewhere = tables["times"].assign(environment="B", epoch_s=99.0)
+    both = exported(measured, {**tables, "times": pd.concat([tables["times"], elsewhere])})
+    assert both == runs
+    of_b = tables["records"].assign(environment="B")
+    moved = exported(measured, {**tables, "records": of_b, "times": elsewhere})
+    assert moved["cells/ddp/gpus-2/batch-512/run-1"].figures["times/compute/epoch_s"] == 99.0
+
+
+def test_tables_of_other_records_are_refused(measured: Measured) -> None:
+    tables = tables_of(measured)
+    key = "cells/ddp/gpus-2/batch-512/run-1"
+    is_own = tables["records"]["path"] == f"{key}.json"
+    without = tables["records"][~is_own]
+    started_at = tables["records"]["started_at"].mask(is_own, "2027-01-01T00:00:00+00:00")
+    later = tables["records"].assign(started_at=started_at)
+    for records in (without, later):
+        with pytest.raises(ExportError, match=f"the tables are not of these records: {key}.json differs"):
+            exported(measured, {**tables, "records": records})
+
+
+def test_ten_thousand_rows_are_no_hurdle(measured: Measured, runs: dict[str, Run]) -> None:
+    """Rows are looked up, not searched for every run."""
+    tables = tables_of(measured)
+    others = [tables["runs"].assign(run=run) for run in range(100, 1000)]
+    many = {**tables, "runs": pd.concat([tables["runs"], *others])}
+    assert len(many["runs"]) > 10_000
+    assert exported(measured, many) == runs
+
+
+def test_a_timing_cell_has_its_epochs(measured: Measured, runs: dict[str, Run]) -> None:
+    key = "cells/ddp/gpus-2/batch-512/run-1"
+    curve = next(curve for curve in runs[key].curves if curve.name == "end_to_end/epoch_s")
+    assert curve.axis == "epoch"
+    assert [point.number for point in curve.points] == [1, 2, 3]
+    assert [point.value for point in curve.points] == measured.record(key)["scopes"]["end_to_end"]["epoch_s"]
+
+
+def test_a_training_has_the_loss_of_every_step_and_the_figures_of_every_epoch(
+    measured: Measured, runs: dict[str, Run]
+) -> None:
+    record = measured.record("training/short/seed-1")
+    curves = {curve.name: curve for curve in runs["training/short/seed-1"].curves}
+    loss, accuracy = curves["training/step_loss"], curves["training/test_accuracy"]
+    assert [point.value for point in loss.points] == record["step_loss"]
+    assert [point.number for point in loss.points] == list(range(1, len(record["step_loss"]) + 1))
+    assert [point.value for point in accuracy.points] == [0.4, 0.6]
+    assert (loss.axis, accuracy.axis) == ("step", "epoch")
+
+
+def test_the_clock_is_that_of_the_training(measured: Measured, runs: dict[str, Run]) -> None:
+    record, run = measured.record("training/short/seed-1"), runs["training/short/seed-1"]
+    curves = {curve.name: curve for curve in run.curves}
+    epoch_s, steps = record["epochs"][0]["epoch_s"], record["epochs"][0]["steps"]
+    assert [point.clock_s - run.started_s for point in curves["training/epoch_s"].points] == pytest.approx(
+        [epoch_s, 2 * epoch_s]
+    )
+    loss = curves["training/step_loss"].points
+    assert loss[0].clock_s - run.started_s == pytest.approx(epoch_s / steps, abs=1e-6)
+    assert loss[steps - 1].clock_s == pytest.approx(curves["training/epoch_s"].points[0].clock_s)
+    assert loss[-1].clock_s == pytest.approx(curves["training/epoch_s"].points[-1].clock_s)
+
+
+def test_what_is_not_finite_has_no_point(runs: dict[str, Run]) -> None:
+    curves = {curve.name: curve for curve in runs["training/wild/seed-1"].curves}
+    assert len(curves["training/test_accuracy"].points) == 2
+    assert len(curves["training/epoch_s"].points) == 3
+    assert "training/validation_loss" not in curves
+
+
+def test_out_of_memory_is_a_run_without_epochs(runs: dict[str, Run]) -> None:
+    run = runs["cells/single/gpus-1/batch-8192/run-1"]
+    assert run.config["status"] == "oom"
+    assert run.curves == ()
+
+
+def test_the_config_holds_settings_hardware_and_software_and_nothing_private(runs: dict[str, Run]) -> None:
+    config = runs["variants/half+graph/single/gpus-1/batch-512/run-1"].config
+    assert (config["precision"], config["variant"], config["gpus"]) == ("bfloat16", "half+graph", 1)
+    assert (config["device_model"], config["torch"]) == ("NVIDIA H200", "2.11.0")
+    assert runs["study"].config["dataset.source"] == "synthetic"
+    assert not {"host", "command", "path"} & set(config)
+    assert "node1" not in config.values()
+
+
+def test_ids_tell_runs_apart_and_stay(measured: Measured, runs: dict[str, Run]) -> None:
+    ids = {key: run.id for key, run in runs.items()}
+    assert len(set(ids.values())) == len(ids)
+    assert {key: run.id for key, run in exported(measured).items()} == ids
+
+
+def test_a_cell_that_was_measured_again_is_another_run(runs: dict[str, Run]) -> None:
+    run = runs["training/short/seed-1"]
+    assert dataclasses.replace(run, started_s=run.started_s + 1).id != run.id
+    assert dataclasses.replace(run, figures={}).id == run.id
+    study = runs["study"]
+    assert dataclasses.replace(study, started_s=study.started_s + 1).id == study.id
+
+
+def test_the_study_has_the_files(measured: Measured, runs: dict[str, Run]) -> None:
+    assert runs["study"].files == (measured.page,)
+    assert not [key for key, run in runs.items() if run.files and key != "study"]

@@ -1,0 +1,169 @@
+"""Runs in MLflow, read back with its own client: from a local store, and from its real server."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import dpscale
+from exported_study import Measured, figures
+
+# MLflow takes seconds to load, starts a process then, and takes longer to make a store. So it is loaded within the
+# tests, and they share one store.
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
+
+SHORT = "training/short/seed-1"
+START_S = 300
+
+
+def client_of(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri)
+
+
+@pytest.fixture(scope="module")
+def exported(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a local store that the study was exported to. No test changes it."""
+    place = tmp_path_factory.mktemp("store")
+    printed = measured.export("--to", "mlflow", "--out", place)
+    assert f"mlflow ui --backend-store-uri {uri_of(place)}" in printed
+    return place
+
+
+@pytest.fixture
+def store(exported: Path, tmp_path: Path) -> str:
+    """A copy of that store."""
+    shutil.copytree(exported, tmp_path / "store")
+    return uri_of(tmp_path / "store")
+
+
+def uri_of(place: Path) -> str:
+    return f"sqlite:///{place}/mlflow.db"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server of its own, with a store that is empty."""
+    place = tmp_path_factory.mktemp("server")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    backend = ["--backend-store-uri", f"sqlite:///{place}/s.db", "--artifacts-destination", str(place / "artefacts")]
+    # The parts of the full MLflow that run jobs are not installed.
+    alone = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1", *backend]
+    with (place / "log").open("w") as log:
+        process = subprocess.Popen(command, env=alone, cwd=place, stdout=log, stderr=log)
+        try:
+            wait_for(f"http://127.0.0.1:{port}/health", process, place / "log")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def wait_for(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    latest = time.monotonic() + START_S
+    while time.monotonic() < latest:
+        assert process.poll() is None, log.read_text()
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.5)
+    pytest.fail(f"no answer after {START_S} s: {log.read_text()}")
+
+
+def read(uri: str) -> dict[str, Any]:
+    """Every run of the study by its name."""
+    client = client_of(uri)
+    experiment = client.get_experiment_by_name("small")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    found = {run.info.run_name: run for run in runs}
+    assert len(found) == len(runs), "no run twice"
+    return found
+
+
+def check_numbers(measured: Measured, uri: str) -> None:
+    client, runs = client_of(uri), read(uri)
+    assert set(runs) == measured.keys
+    for key in measured.keys - {"study"}:
+        expected = figures(measured, key)
+        assert {name: runs[key].data.metrics[name] for name in expected} == expected, key
+    record, number = measured.record(SHORT), runs[SHORT].info.run_id
+    losses = sorted(client.get_metric_history(number, "training/step_loss"), key=lambda metric: metric.step)
+    assert [metric.value for metric in losses] == record["step_loss"]
+    assert [metric.step for metric in losses] == list(range(1, len(losses) + 1))
+    accuracy = sorted(client.get_metric_history(number, "training/test_accuracy"), key=lambda metric: metric.step)
+    assert [(metric.step, metric.value) for metric in accuracy] == [(1, 0.4), (2, 0.6)]
+    apart_s = (accuracy[1].timestamp - accuracy[0].timestamp) / 1000
+    assert apart_s == pytest.approx(record["epochs"][1]["epoch_s"], abs=0.002)
+    assert {file.path for file in client.list_artifacts(runs["study"].info.run_id)} == {"tables", "small.html"}
+    tables = client.list_artifacts(runs["study"].info.run_id, "tables")
+    assert {"tables/speedup.csv", "tables/times.csv"} <= {file.path for file in tables}
+
+
+def test_numbers_in_a_local_store_are_those_of_the_csv_files(measured: Measured, store: str) -> None:
+    check_numbers(measured, store)
+
+
+def test_settings_are_parameters(store: str) -> None:
+    params = read(store)["variants/half+graph/single/gpus-1/batch-512/run-1"].data.params
+    assert (params["precision"], params["gpus"], params["variant"]) == ("bfloat16", "1", "half+graph")
+    assert read(store)["study"].data.params["variants.half 43 graph.precision"] == "bfloat16"
+
+
+def test_a_run_has_the_times_of_its_record(measured: Measured, store: str) -> None:
+    info = read(store)[SHORT].info
+    assert (info.end_time - info.start_time) == 60_000
+    assert info.status == "FINISHED"
+
+
+def test_a_second_export_leaves_the_runs_as_they_are(measured: Measured, store: str) -> None:
+    before = {name: run.info.run_id for name, run in read(store).items()}
+    measured.export("--to", "mlflow", "--uri", store)
+    assert {name: run.info.run_id for name, run in read(store).items()} == before
+
+
+def test_what_has_changed_since_is_replaced(measured: Measured, store: str, tmp_path: Path) -> None:
+    shutil.copytree(measured.folder, tmp_path / "copy")
+    copy = Measured(tmp_path / "copy", measured.study)
+    before = read(store)
+    key = "cells/ddp/gpus-2/batch-512/run-2"
+    (copy.results / f"{key}.json").unlink()
+    copy.rewrite_tables()
+    copy.export("--to", "mlflow", "--uri", store)
+    after = read(store)
+    assert set(after) == set(before), "what a record is gone of is not deleted in the tracker"
+    same = {name for name in before if after[name].info.run_id == before[name].info.run_id}
+    assert SHORT in same
+    changed = "cells/ddp/gpus-2/batch-512/run-1"
+    assert changed not in same
+    assert after[changed].data.metrics["times/compute/runs"] == 1
+
+
+def test_a_server_that_is_not_there_is_told_in_one_line(measured: Measured) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{free.getsockname()[1]}"
+        done = dpscale("export", "study.json", "--to", "mlflow", "--uri", uri, folder=measured.folder)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"Error: {uri}: MLflow: ")
+
+
+def test_numbers_on_a_real_server_are_those_of_the_csv_files(measured: Measured, server: str) -> None:
+    printed = measured.export("--to", "mlflow", "--uri", server)
+    assert f"{len(measured.keys)} runs: {server}" in printed
+    check_numbers(measured, server)
+    measured.export("--to", "mlflow", "--uri", server)
+    check_numbers(measured, server)

@@ -1,0 +1,87 @@
+"""Event files, read back with TensorBoard's own reader."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpscale.audit.histories import epoch_times, named
+from dpscale.audit.published import Place
+from exported_study import Measured, figures
+
+SHORT = "training/short/seed-1"
+
+
+@pytest.fixture(scope="module")
+def place(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("events")
+    printed = measured.export("--to", "tensorboard", "--out", place)
+    assert f"tensorboard --logdir {place}" in printed
+    return place
+
+
+def read(folder: Path) -> Any:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
+    found.Reload()
+    return found
+
+
+def test_every_run_is_a_folder_with_one_file(measured: Measured, place: Path) -> None:
+    from dpscale.export.to_tensorboard import EVENT_FILE
+
+    files = {str(path.relative_to(place).parent): path.name for path in place.rglob("*") if path.is_file()}
+    assert files == dict.fromkeys(measured.keys, EVENT_FILE)
+
+
+def test_figures_are_those_of_the_csv_files(measured: Measured, place: Path) -> None:
+    """TensorBoard keeps seven digits."""
+    for key in measured.keys - {"study"}:
+        found = read(place / key)
+        for name, value in figures(measured, key).items():
+            (event,) = found.Scalars(name)
+            assert event.value == np.float32(value), name
+
+
+def test_a_training_has_its_history(measured: Measured, place: Path) -> None:
+    record, found = measured.record(SHORT), read(place / SHORT)
+    losses = found.Scalars("training/step_loss")
+    assert [event.value for event in losses] == [np.float32(loss) for loss in record["step_loss"]]
+    assert [event.step for event in losses] == list(range(1, len(losses) + 1))
+    accuracy = found.Scalars("training/test_accuracy")
+    assert [event.value for event in accuracy] == [np.float32(value) for value in (0.4, 0.6)]
+    assert accuracy[1].wall_time - accuracy[0].wall_time == pytest.approx(record["epochs"][1]["epoch_s"])
+
+
+def test_settings_stand_as_text_and_as_hyperparameters(place: Path) -> None:
+    from tensorboard.plugins.hparams import metadata as hparams
+
+    found = read(place / SHORT)
+    text = found.Tensors("settings")[0].tensor_proto.string_val[0].decode()
+    assert "| arm | short |" in text
+    metadata = found.SummaryMetadata(hparams.SESSION_START_INFO_TAG)
+    start = hparams.parse_session_start_info_plugin_data(metadata.plugin_data.content)
+    assert start.hparams["batch_per_gpu"].number_value == 512
+    assert start.hparams["set_epoch"].bool_value is True
+    assert start.hparams["optimiser"].string_value == "sgd"
+    assert hparams.SESSION_START_INFO_TAG not in read(place / "study").Tags()["tensors"]
+    study = read(place / "study").Tensors("settings")[0].tensor_proto.string_val[0].decode()
+    assert "| dataset.source | synthetic |" in study
+
+
+def test_what_was_exported_can_be_imported_again(measured: Measured, place: Path, tmp_path: Path) -> None:
+    """As TensorBoard's own download has it: the epoch times are those of the record."""
+    key = "cells/ddp/gpus-2/batch-512/run-1"
+    rows = [f"{event.wall_time},{event.step},{event.value}" for event in read(place / key).Scalars("compute/epoch_s")]
+    (tmp_path / "chart.csv").write_text("\n".join(["Wall time,Step,Value", *rows]))
+    found = epoch_times(named(tmp_path / "chart.csv", "epoch"), Place(512, 2), 50_000, "epoch")
+    timed = measured.record(key)["scopes"]["compute"]["epoch_s"]
+    assert found.epoch_s == pytest.approx(timed[1:], abs=1e-5)
+
+
+def test_a_second_export_changes_nothing(measured: Measured, place: Path) -> None:
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    measured.export("--to", "tensorboard", "--out", place)
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before

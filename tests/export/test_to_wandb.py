@@ -1,0 +1,129 @@
+"""Offline runs of Weights & Biases, read back with its own reader of run files."""
+
+import json
+import socket
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exported_study import Measured, figures
+
+# It starts a process of its own.
+pytestmark = pytest.mark.processes
+
+SHORT = "training/short/seed-1"
+
+
+@pytest.fixture(scope="module")
+def place(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("offline")
+    printed = measured.export("--to", "wandb", "--out", place)
+    assert f"wandb sync {place}/wandb/offline-run-*" in printed
+    return place
+
+
+def records_of(file: Path) -> Iterator[Any]:
+    messages: Any = import_module("wandb.proto.wandb_internal_pb2")
+    store: Any = import_module("wandb.sdk.internal.datastore").DataStore()
+    store.open_for_scan(str(file))
+    while (data := store.scan_data()) is not None:
+        record = messages.Record()
+        record.ParseFromString(data)
+        yield record
+
+
+def read(place: Path) -> dict[str, Any]:
+    """What every run file holds, by the run's name."""
+    found = {}
+    for file in place.glob("wandb/offline-run-*/run-*.wandb"):
+        of_kind: dict[str, list[Any]] = defaultdict(list)
+        for record in records_of(file):
+            kind = record.WhichOneof("record_type")
+            of_kind[kind].append(getattr(record, kind))
+        found[of_kind["run"][0].display_name] = of_kind
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(place: Path) -> dict[str, Any]:
+    return read(place)
+
+
+def items(updates: Any) -> dict[str, Any]:
+    return {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in updates}
+
+
+def summary(run: Any) -> dict[str, Any]:
+    return {name: value for record in run["summary"] for name, value in items(record.update).items()}
+
+
+def history(run: Any) -> list[dict[str, Any]]:
+    return [items(record.item) for record in run["history"]]
+
+
+def test_every_run_is_there_once(measured: Measured, place: Path, runs: dict[str, Any]) -> None:
+    assert set(runs) == measured.keys
+    assert len(list(place.glob("wandb/offline-run-*"))) == len(measured.keys)
+    assert {run["run"][0].project for run in runs.values()} == {"small"}
+
+
+def test_figures_are_those_of_the_csv_files(measured: Measured, runs: dict[str, Any]) -> None:
+    for key in measured.keys - {"study"}:
+        said = summary(runs[key])
+        expected = figures(measured, key)
+        assert {name: said[name] for name in expected} == expected, key
+
+
+def test_a_training_has_its_history(measured: Measured, runs: dict[str, Any]) -> None:
+    record, rows = measured.record(SHORT), history(runs[SHORT])
+    losses = [row for row in rows if "training/step_loss" in row]
+    assert [row["training/step_loss"] for row in losses] == record["step_loss"]
+    assert [row["training/step"] for row in losses] == list(range(1, len(losses) + 1))
+    epochs = [row for row in rows if "training/test_accuracy" in row]
+    assert [(row["training/epoch"], row["training/test_accuracy"]) for row in epochs] == [(1, 0.4), (2, 0.6)]
+    assert epochs[1]["_timestamp"] - epochs[0]["_timestamp"] == pytest.approx(record["epochs"][1]["epoch_s"])
+    started_s = datetime.fromisoformat(record["started_at"]).timestamp()
+    assert epochs[0]["_timestamp"] == pytest.approx(started_s + record["epochs"][0]["epoch_s"])
+
+
+def test_charts_have_the_step_or_the_epoch_as_their_axis(runs: dict[str, Any]) -> None:
+    axes = {metric.name: metric.step_metric for metric in runs[SHORT]["metric"] if metric.step_metric}
+    assert axes["training/step_loss"] == "training/step"
+    assert axes["training/test_accuracy"] == "training/epoch"
+
+
+def test_a_timing_cell_has_its_epochs_and_settings(measured: Measured, runs: dict[str, Any]) -> None:
+    key = "cells/ddp/gpus-2/batch-512/run-1"
+    rows = [row for row in history(runs[key]) if "compute/epoch_s" in row]
+    assert [row["compute/epoch_s"] for row in rows] == measured.record(key)["scopes"]["compute"]["epoch_s"]
+    config = items(runs[key]["run"][0].config.update)
+    assert (config["strategy"], config["gpus"], config["precision"]) == ("ddp", 2, "float32")
+
+
+def test_tables_and_page_are_an_artefact(measured: Measured, runs: dict[str, Any]) -> None:
+    (artifact,) = runs["study"]["artifact"]
+    entries = {entry.path for entry in artifact.manifest.contents}
+    assert {"speedup.csv", "times.csv", "small.html"} <= entries
+
+
+def test_nothing_of_this_machine_is_written(place: Path, runs: dict[str, Any]) -> None:
+    for run in runs.values():
+        assert run["run"][0].host == "unknown"
+        assert not run["environment"]
+        assert not run["output_raw"]
+    assert not list(place.rglob("requirements.txt"))
+    whole = b"".join(file.read_bytes() for file in place.rglob("run-*.wandb"))
+    assert b"node1" not in whole
+    assert socket.gethostname().encode() not in whole
+
+
+def test_a_second_export_takes_the_place_of_the_first(measured: Measured, place: Path) -> None:
+    ids = {name: run["run"][0].run_id for name, run in read(place).items()}
+    measured.export("--to", "wandb", "--out", place)
+    assert {name: run["run"][0].run_id for name, run in read(place).items()} == ids
+    assert len(list(place.glob("wandb/offline-run-*"))) == len(ids)

@@ -1,0 +1,196 @@
+"""What `dpscale watch` prints while a study is measured."""
+
+import json
+import os
+import time
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from command_line import dpscale, must
+from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.cost import Costs
+from dpscale.records.watch import Watch, outcome
+from record_factory import collectives_record, communication_record, timing_record, training_record, write
+
+VALUES: dict[str, Any] = {
+    "study": "s", "strategies": ["single", "ddp"], "gpus": [1, 2], "batch_per_gpu": [32, 128], "runs": 1,
+    "baseline": "own_cells", "communication": {"runs": 0}, "dataset": {"source": "synthetic", "images": 50_000},
+    "training": {"seeds": 1, "arms": {"a": {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 64, "epochs": 2}}},
+}  # fmt: skip
+STUDY = Study(VALUES)
+CELLS = plan(STUDY).all_cells
+ONE, TRAINED = CELLS[0], CELLS[-1]
+
+
+def record_of(cell: AnyCell, oom: bool = False) -> dict[str, Any]:
+    """It took a minute."""
+    if isinstance(cell, TrainingCell):
+        return training_record(cell, [0.5, 0.71])
+    assert isinstance(cell, TimingCell)
+    return timing_record(cell, STUDY.settings, None if oom else [0.9, 1.2345, 1.3])
+
+
+def start(results: Path, cell: AnyCell, says: str = "", ago_s: float = 0.0) -> Path:
+    """What a shell leaves that begins a cell: its log."""
+    log = (results / "logs" / cell.path).with_suffix(".log")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(says)
+    os.utime(log, (time.time() - ago_s,) * 2)
+    return log
+
+
+def standing(results: Path) -> str:
+    return Watch(STUDY, results, []).standing()
+
+
+def test_a_study_that_has_not_begun_waits(tmp_path: Path) -> None:
+    assert standing(tmp_path) == "s: 0 done, 0 running, 0 failed, 5 waiting; 0 GPU-hours spent, time left unknown"
+
+
+def test_a_cell_runs_from_the_start_of_its_log(tmp_path: Path) -> None:
+    start(tmp_path, ONE)
+    assert "0 done, 1 running, 0 failed, 4 waiting" in standing(tmp_path)
+    start(tmp_path, ONE, says="warming up\n")
+    assert "0 done, 1 running, 0 failed, 4 waiting" in standing(tmp_path)
+    (line,) = Watch(STUDY, tmp_path, []).under_way()
+    assert line.endswith(f"  running  {ONE.path.removesuffix('.json')}")
+
+
+def test_a_cell_whose_log_is_older_than_its_time_allows_waits(tmp_path: Path) -> None:
+    start(tmp_path, ONE, says="warming up\n", ago_s=STUDY["cell_timeout_s"] + 1)
+    assert "0 done, 0 running, 0 failed, 5 waiting" in standing(tmp_path)
+
+
+def test_a_cell_that_failed_is_counted_and_named(tmp_path: Path) -> None:
+    start(tmp_path, ONE, says="Error: no such GPU\n")
+    watched = Watch(STUDY, tmp_path, [])
+    assert "0 done, 0 running, 1 failed, 4 waiting" in watched.standing()
+    assert list(watched.under_way()) == [f"{'':8}  failed   {ONE.path.removesuffix('.json')}  Error: no such GPU"]
+
+
+def test_what_was_spent_and_what_is_left_follow_from_the_records(tmp_path: Path) -> None:
+    """A record on two GPUs took a minute; so will the other cells of its kind. Of a training nothing is known."""
+    assert ONE.gpus == 2
+    write(tmp_path, ONE, record_of(ONE))
+    said = standing(tmp_path)
+    assert said == "s: 1 done, 0 running, 0 failed, 4 waiting; 0.0333 GPU-hours spent, at least 3 min left"
+    write(tmp_path, TRAINED, record_of(TRAINED))
+    assert standing(tmp_path).endswith("; 0.0667 GPU-hours spent, about 3 min left")
+    start(tmp_path, CELLS[1])
+    start(tmp_path, CELLS[2])
+    assert standing(tmp_path).endswith("about 2 min left"), "two at once"
+
+
+def test_the_time_left_is_that_of_the_costs(tmp_path: Path) -> None:
+    write(tmp_path, TRAINED, record_of(TRAINED))
+    write(tmp_path, ONE, record_of(ONE))
+    watched = Watch(STUDY, tmp_path, [])
+    costs = Costs(STUDY, watched._states.values(), [])
+    seconds = [(costs.of(cell).gpu_s or 0) / cell.gpus for cell in CELLS if cell not in (ONE, TRAINED)]
+    assert watched.standing().endswith(f"about {sum(seconds) / 60:.0f} min left")
+
+
+def test_a_line_per_cell_as_it_ends(tmp_path: Path) -> None:
+    watched = Watch(STUDY, tmp_path, [])
+    assert list(watched.look()) == []
+    start(tmp_path, ONE)
+    assert list(watched.look()) == [], "it runs"
+    write(tmp_path, ONE, record_of(ONE))
+    line, after = watched.look()
+    path = ONE.path.removesuffix(".json")
+    assert line.endswith(f"  done     {path}  compute 1.234 s per epoch, end_to_end 1.234 s per epoch")
+    assert after.startswith("s: 1 done, 0 running, 0 failed, 4 waiting;")
+    assert list(watched.look()) == [], "once"
+
+
+def test_a_cell_that_fails_says_why(tmp_path: Path) -> None:
+    watched = Watch(STUDY, tmp_path, [])
+    start(tmp_path, ONE, says="Error: no such GPU\n")
+    line, after = watched.look()
+    assert line.endswith("  Error: no such GPU")
+    assert "1 failed" in after
+
+
+def test_a_failed_cell_that_is_tried_again_and_ends_has_a_line(tmp_path: Path) -> None:
+    start(tmp_path, ONE, says="Error: no such GPU\n")
+    watched = Watch(STUDY, tmp_path, [])
+    write(tmp_path, ONE, record_of(ONE))
+    assert "  done     " in next(iter(watched.look()))
+
+
+def test_it_is_over_when_no_cell_runs_or_waits(tmp_path: Path) -> None:
+    for cell in CELLS[1:]:
+        write(tmp_path, cell, record_of(cell))
+    watched = Watch(STUDY, tmp_path, [])
+    assert not watched.is_over
+    start(tmp_path, ONE, says="Error: no such GPU\n")
+    list(watched.look())
+    assert watched.is_over
+    assert "left" not in watched.standing()
+
+
+def test_a_record_of_an_older_version_waits(tmp_path: Path) -> None:
+    write(tmp_path, ONE, {**record_of(ONE), "measurement_version": 1})
+    assert "0 done, 0 running, 0 failed, 5 waiting" in standing(tmp_path)
+
+
+def test_what_cells_gave() -> None:
+    from dpscale.records.progress import CellState
+
+    def of(cell: AnyCell, record: dict[str, Any]) -> str:
+        return outcome(CellState(cell, "done", "", record))
+
+    both = Study({**VALUES, "communication": {"runs": 1}})
+    cells = {cell.kind: cell for cell in plan(both).all_cells}
+    assert of(ONE, record_of(ONE, oom=True)) == "out of memory"
+    assert of(TRAINED, record_of(TRAINED)) == "2 s per epoch, test accuracy 0.7100"
+    assert isinstance(TRAINED, TrainingCell)
+    assert of(TRAINED, training_record(TRAINED, [0.5], diverged=True)) == "2 s per epoch, diverged"
+    collectives: Any = cells["collectives"]
+    assert of(collectives, collectives_record(collectives, both.settings)) == "took 60 s"
+    communication: Any = cells["communication"]
+    apart = communication_record(communication, both.settings, 0.01, 0.001, 0.001, 0.001)
+    assert of(communication, apart) == "took 60 s"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "study.json").write_text(json.dumps(VALUES))
+    return tmp_path
+
+
+def test_the_command_follows_a_run_to_its_end(project: Path) -> None:
+    results = project / "results/s"
+
+    def measure() -> None:
+        for cell in CELLS:
+            start(results, cell)
+            time.sleep(0.1)
+            write(results, cell, record_of(cell))
+
+    run = Thread(target=measure)
+    run.start()
+    lines = must("watch", "study.json", "--every", "0.02", folder=project).splitlines()
+    run.join()
+    ended = [line.split()[2] for line in lines if "  done     " in line]
+    assert sorted(ended) == sorted(cell.path.removesuffix(".json") for cell in CELLS)
+    assert lines[-1] == "s: 5 done, 0 running, 0 failed, 0 waiting; 0.133 GPU-hours spent"
+
+
+def test_once_prints_how_far_it_is_and_ends(project: Path) -> None:
+    start(project / "results/s", ONE)
+    first, running = must("watch", "study.json", "--once", folder=project).splitlines()
+    assert first.startswith("s: 0 done, 1 running, 0 failed, 4 waiting;")
+    assert "  running  cells/ddp/gpus-2/batch-32/run-1" in running
+
+
+def test_results_can_stand_elsewhere(project: Path) -> None:
+    write(project / "there", ONE, record_of(ONE))
+    printed = must("watch", "study.json", "--once", "--results", "there", folder=project)
+    assert printed.startswith("s: 1 done")
+    assert dpscale("watch", "none.json", "--once", folder=project).returncode == 1

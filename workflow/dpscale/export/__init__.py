@@ -1,0 +1,1 @@
+"""A study as runs of experiment trackers: Weights & Biases, MLflow, TensorBoard."""

@@ -1,0 +1,230 @@
+"""Records and tables as plain runs, which every tracker can hold. Pure: nothing is written, no tracker is loaded."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import accumulate, chain, repeat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from dpscale.errors import ExportError
+from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell, VariantCell
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected
+from dpscale.records.files import Record
+from dpscale.schemas.settings import SETTINGS
+
+Scalar = str | int | float | bool | None
+Row = Mapping[str, Any]
+
+# The tables whose figures belong to a cell, by its class. A row is the cell's where it has the same labels.
+_TABLES_OF: Mapping[type[AnyCell], Sequence[str]] = {
+    TimingCell: ("records", "runs", "times", "speedup", "communication", "bandwidth"),
+    VariantCell: ("records", "variants"),
+    TrainingCell: ("records", "training_summary"),
+}
+# Columns that tell rows of one configuration apart: they become part of a figure's name.
+_NAMING = ("scope", "scaling")
+# What a timing record has of every epoch of a scope, and what the tables call it.
+_OF_TIMED_EPOCHS = {"epoch_s": "epoch_s", "step_s_median": "step_s", "energy_j": "energy_j"}
+_OF_TRAINED_EPOCHS = (
+    "training_loss", "training_accuracy", "test_loss", "test_accuracy", "validation_loss", "validation_accuracy",
+    "learning_rate", "epoch_s", "images_per_s", "gpu_s", "energy_j",
+)  # fmt: skip
+
+
+class Point(NamedTuple):
+    """A value after a step or an epoch, by its number from 1, and the clock then, in seconds since 1970."""
+
+    number: int
+    clock_s: float
+    value: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A figure over the steps or the epochs of a run: `axis` is `step` or `epoch`."""
+
+    name: str
+    axis: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a tracker holds of a cell, or of the whole study.
+
+    `key` is the place of its record without the ending, or `study`. `config` has what it was measured under, `figures`
+    what the tables say of it, each named `<table>/<scope>/<column>`; `files` are to be kept with it.
+    """
+
+    study: str
+    key: str
+    kind: str
+    started_s: float
+    finished_s: float
+    config: Mapping[str, Scalar]
+    curves: tuple[Curve, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The same for the same record, whenever it is exported; another one where the cell was measured again."""
+        words = f"{self.study}/{self.key}" if self.kind == "study" else f"{self.study}/{self.key}@{self.started_s}"
+        return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def runs_of(
+    study: Study, collected: Collected, tables: Mapping[str, pd.DataFrame], files: Sequence[Path]
+) -> Iterator[Run]:
+    """A run per timing cell, per cell of a variant and per training that has a record; then one of the study, which
+    has the `files`: its tables and its page.
+
+    Raises ExportError where the tables were made from other records.
+    """
+    _refuse_other_tables(collected, tables["records"])
+    found = {name: _Table(table) for name, table in tables.items()}
+    environments = dict(zip(tables["records"]["path"], tables["records"]["environment"], strict=True))
+    cells = [cell for cell in collected.records if type(cell) in _TABLES_OF]
+    for cell in cells:
+        record = collected.records[cell]
+        labels = {**_labels(cell), "path": cell.path, "environment": environments.get(cell.path)}
+        yield Run(
+            study.name,
+            cell.path.removesuffix(".json"),
+            "variant" if isinstance(cell, VariantCell) else cell.kind,
+            _seconds(record["started_at"]),
+            _seconds(record["finished_at"]),
+            _config(cell, record, labels),
+            tuple(_training_curves(record) if isinstance(cell, TrainingCell) else _timing_curves(record)),
+            dict(_figures(labels, {name: found[name] for name in _TABLES_OF[type(cell)]})),
+        )
+    if cells:
+        yield _of_study(study, [collected.records[cell] for cell in cells], files)
+
+
+def _refuse_other_tables(collected: Collected, table: pd.DataFrame) -> None:
+    """A record's start tells it from that of an earlier measurement of its cell."""
+    known = set(zip(table["path"], table["started_at"], strict=True))
+    for cell, record in collected.records.items():
+        if (cell.path, record["started_at"]) not in known:
+            differs = f"the tables are not of these records: {cell.path} differs"
+            raise ExportError(f"{differs}. Make them again with: dpscale tables")
+
+
+def _of_study(study: Study, records: Sequence[Record], files: Sequence[Path]) -> Run:
+    started_s = min(_seconds(record["started_at"]) for record in records)
+    finished_s = max(_seconds(record["finished_at"]) for record in records)
+    return Run(study.name, "study", "study", started_s, finished_s, _flat(study.values), files=tuple(files))
+
+
+def _labels(cell: AnyCell) -> dict[str, Any]:
+    """What tells the cell from others, and its global batch."""
+    assert isinstance(cell, TimingCell | VariantCell | TrainingCell)
+    return {**cell.labels, "global_batch": cell.configuration.global_batch}
+
+
+def _config(cell: AnyCell, record: Record, labels: Mapping[str, Any]) -> dict[str, Scalar]:
+    """What the cell is, its settings, hardware and software. No host, no user, no path of this machine."""
+    settings = SETTINGS[cell.kind].from_json(record["settings"]).to_json()
+    return {
+        **_flat(settings),
+        **{name: value for name, value in labels.items() if name != "path"},
+        "kind": record["kind"],
+        "status": record["status"],
+        "measurement_version": record["measurement_version"],
+        "started_at": record["started_at"],
+        "git_commit": record["provenance"]["git_commit"],
+        **{name: record["hardware"][name] for name in ("device_model", "cpu_model")},
+        **record["software"],
+        **{f"dataset_{name}": record["dataset"][name] for name in ("source", "synthetic", "sha256")},
+    }
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
+    """Nested values under names such as `dataset.source`; a list is one line of JSON."""
+    flat: dict[str, Scalar] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = json.dumps(value) if isinstance(value, list) else value
+    return flat
+
+
+def _timing_curves(record: Record) -> Iterator[Curve]:
+    """What was timed of every epoch, by scope."""
+    for scope, timed in record["scopes"].items():
+        clock_s = [_seconds(record["started_at"]) + elapsed_s for elapsed_s in accumulate(timed["epoch_s"])]
+        for name, column in _OF_TIMED_EPOCHS.items():
+            yield from _curve(f"{scope}/{column}", "epoch", clock_s, timed.get(name) or ())
+
+
+def _training_curves(record: Record) -> Iterator[Curve]:
+    """The loss of every step, and the figures of every epoch. Of the clock of steps no more is known than that of their
+    epoch: its steps share its time equally."""
+    epochs, started_s = record["epochs"], _seconds(record["started_at"])
+    ends_s = [started_s + elapsed_s for elapsed_s in accumulate(epoch["epoch_s"] for epoch in epochs)]
+    begins_s = [started_s, *ends_s]
+    steps_s = [
+        begin_s + epoch["epoch_s"] * step / epoch["steps"]
+        for begin_s, epoch in zip(begins_s, epochs, strict=False)
+        for step in range(1, epoch["steps"] + 1)
+    ]
+    yield from _curve("training/step_loss", "step", chain(steps_s, repeat(begins_s[-1])), record["step_loss"])
+    for name in _OF_TRAINED_EPOCHS:
+        yield from _curve(f"training/{name}", "epoch", ends_s, [epoch.get(name) for epoch in epochs])
+
+
+def _curve(name: str, axis: str, clock_s: Iterable[float], values: Iterable[float | None]) -> Iterator[Curve]:
+    """The curve, without values that are not finite; none where no value is left."""
+    points = tuple(
+        Point(number, at_s, value)
+        for number, (at_s, value) in enumerate(zip(clock_s, values, strict=False), 1)
+        if value is not None
+    )
+    if points:
+        yield Curve(name, axis, points)
+
+
+class _Table:
+    """A table whose rows are found by their labels, however many they are."""
+
+    def __init__(self, table: pd.DataFrame):
+        self._rows: list[Row] = table.to_dict("records")  # type: ignore[assignment]
+        self._columns = set(table.columns)
+        self._indices: dict[tuple[str, ...], dict[tuple[Any, ...], list[Row]]] = {}
+
+    def rows_of(self, labels: Mapping[str, Any]) -> Sequence[Row]:
+        """The rows that have all those of these labels that the table has columns for."""
+        names = tuple(name for name in labels if name in self._columns)
+        if names not in self._indices:
+            index = self._indices[names] = {}
+            for row in self._rows:
+                index.setdefault(tuple(row[name] for name in names), []).append(row)
+        return self._indices[names].get(tuple(labels[name] for name in names), ())
+
+
+def _figures(labels: Mapping[str, Any], tables: Mapping[str, _Table]) -> Iterator[tuple[str, float]]:
+    """Every number that these tables have of the cell, by a name such as `speedup/compute/weak/efficiency`."""
+    for name, table in tables.items():
+        for row in table.rows_of(labels):
+            place = [name, *(row[part] for part in _NAMING if part in row)]
+            for column, value in row.items():
+                if column not in labels and _is_number(value):
+                    yield "/".join([*place, column]), float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _seconds(time: str) -> float:
+    """Seconds since 1970."""
+    return datetime.fromisoformat(time).timestamp()

@@ -1,0 +1,123 @@
+"""Runs in MLflow: in a local store, or on a tracking server. One experiment per study."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+# Before it is loaded: it would report its use over the network, and ask a server that is not there for minutes.
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param
+from mlflow.exceptions import MlflowException
+
+from dpscale.errors import ExportError
+from dpscale.export.runs import Run
+
+# What tells an exported run from others in its experiment, and whether it is still what would be exported.
+ID_TAG, CONTENT_TAG = "dpscale.id", "dpscale.content"
+# How many of them MLflow takes at once.
+_METRICS, _PARAMS, _RUNS = 1000, 100, 1000
+
+
+def local_store(place: Path) -> str:
+    """The address of a store in the folder `place`: a database and a folder of artefacts."""
+    place.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{(place / 'mlflow.db').resolve()}"
+
+
+def export(runs: Sequence[Run], uri: str, artefacts: Path | None = None) -> str:
+    """Write the runs to the store or server at `uri`, and say how to look at them.
+
+    Runs that are there already stay as they are; one that has changed since is replaced. `artefacts` is where a local
+    store keeps files; a server has a place of its own. Raises ExportError where the store does not answer.
+    """
+    try:
+        client = MlflowClient(uri)
+        experiment = _experiment(client, runs[0].study, artefacts)
+        known = _exported_before(client, experiment)
+        for run in runs:
+            content = _content(run)
+            before = known.get(run.id)
+            if before and before.data.tags.get(CONTENT_TAG) == content:
+                continue
+            if before:
+                client.delete_run(before.info.run_id)
+            _write(client, experiment, run, content)
+    except MlflowException as error:
+        raise ExportError(f"{uri}: MLflow: {str(error).splitlines()[0]}") from error
+    return f"Look at them: mlflow ui --backend-store-uri {uri}" if artefacts else f"Look at them: {uri}"
+
+
+def _experiment(client: MlflowClient, study: str, artefacts: Path | None) -> str:
+    """The experiment that is named as the study, made where it is missing."""
+    found = client.get_experiment_by_name(study)
+    if found is None:
+        location = str(artefacts.resolve()) if artefacts else None
+        return str(client.create_experiment(study, artifact_location=location))
+    if found.lifecycle_stage != "active":
+        raise ExportError(f"the experiment {study} was deleted in MLflow. Restore it there, or delete it for good")
+    return str(found.experiment_id)
+
+
+def _exported_before(client: MlflowClient, experiment: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    page = client.search_runs([experiment], max_results=_RUNS)
+    while True:
+        found |= {run.data.tags[ID_TAG]: run for run in page if ID_TAG in run.data.tags}
+        if not page.token:
+            return found
+        page = client.search_runs([experiment], max_results=_RUNS, page_token=page.token)
+
+
+def _content(run: Run) -> str:
+    """A checksum of all that is exported of the run."""
+    words = json.dumps({**asdict(run), "files": [file.name for file in run.files]}, sort_keys=True)
+    checksum = hashlib.sha256(words.encode())
+    for file in run.files:
+        checksum.update(file.read_bytes())
+    return checksum.hexdigest()
+
+
+def _write(client: MlflowClient, experiment: str, run: Run, content: str) -> None:
+    """The tag of its content comes last: a run that was interrupted is replaced by the next export."""
+    tags = {ID_TAG: run.id, "dpscale.kind": run.kind}
+    made = client.create_run(experiment, start_time=_milliseconds(run.started_s), tags=tags, run_name=run.key)
+    number = made.info.run_id
+    params = [Param(_name(name), "" if value is None else str(value)) for name, value in run.config.items()]
+    for part in _parts(params, _PARAMS):
+        client.log_batch(number, params=part)
+    for part in _parts(list(_metrics(run)), _METRICS):
+        client.log_batch(number, metrics=part)
+    for file in run.files:
+        client.log_artifact(number, str(file), "tables" if file.suffix == ".csv" else None)
+    client.set_tag(number, CONTENT_TAG, content)
+    client.set_terminated(number, "FINISHED", _milliseconds(run.finished_s))
+
+
+def _metrics(run: Run) -> Iterator[Metric]:
+    for curve in run.curves:
+        for number, clock_s, value in curve.points:
+            yield Metric(_name(curve.name), value, _milliseconds(clock_s), number)
+    for name, value in run.figures.items():
+        yield Metric(_name(name), value, _milliseconds(run.finished_s), 0)
+
+
+def _name(name: str) -> str:
+    """The name with the number of every character that MLflow does not take in one."""
+    return re.sub(r"[^\w./ :-]", lambda character: f" {ord(character[0])} ", name)
+
+
+def _parts(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
+
+
+def _milliseconds(clock_s: float) -> int:
+    return round(clock_s * 1000)

@@ -1,0 +1,94 @@
+"""Runs as TensorBoard's event files: one folder per run, one file in it.
+
+A file is written whole under a name that is always the same. So a second export replaces the first, and the same runs
+are the same bytes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboard.compat.proto.types_pb2 import DT_STRING
+from tensorboard.plugins.hparams import metadata as hparams
+from tensorboard.plugins.hparams.api_pb2 import STATUS_SUCCESS
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
+from tensorboard.plugins.text.metadata import create_summary_metadata as text_metadata
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from dpscale.export.runs import Run, Scalar
+from dpscale.records.files import write_bytes
+
+# TensorBoard looks for `tfevents` in the name.
+EVENT_FILE = "events.out.tfevents.dpscale"
+_FORMAT = "brain.Event:2"
+
+
+def export(runs: Sequence[Run], place: Path) -> str:
+    """Write the runs under the folder `place`, and say how to look at them."""
+    for run in runs:
+        write_bytes(place / run.key / EVENT_FILE, _file(run))
+    return f"Look at them: tensorboard --logdir {place}"
+
+
+def _file(run: Run) -> bytes:
+    content = BytesIO()
+    writer = RecordWriter(content)
+    for event in _events(run):
+        writer.write(event.SerializeToString())
+    return content.getvalue()
+
+
+def _events(run: Run) -> Iterator[Event]:
+    yield Event(wall_time=run.started_s, file_version=_FORMAT)
+    yield _event(run.started_s, _text("settings", _as_markdown(run.config)))
+    if run.kind != "study":  # its settings would be columns of every other run
+        yield _event(run.started_s, _session_start(run))
+        yield _event(run.finished_s, _session_end(run))
+    for curve in run.curves:
+        for number, clock_s, value in curve.points:
+            yield _event(clock_s, Summary.Value(tag=curve.name, simple_value=value), number)
+    for name, value in run.figures.items():
+        yield _event(run.finished_s, Summary.Value(tag=name, simple_value=value))
+
+
+def _event(clock_s: float, value: Summary.Value, step: int = 0) -> Event:
+    return Event(wall_time=clock_s, step=step, summary=Summary(value=[value]))
+
+
+def _session_start(run: Run) -> Summary.Value:
+    """The settings, for the table of TensorBoard's tab HParams."""
+    start = SessionStartInfo(start_time_secs=run.started_s, group_name=run.key)
+    for name, value in run.config.items():
+        if isinstance(value, bool):
+            start.hparams[name].bool_value = value
+        elif isinstance(value, int | float):
+            start.hparams[name].number_value = value
+        else:
+            start.hparams[name].string_value = value or ""
+    return _hparams(hparams.SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=start))
+
+
+def _session_end(run: Run) -> Summary.Value:
+    end = SessionEndInfo(status=STATUS_SUCCESS, end_time_secs=run.finished_s)
+    return _hparams(hparams.SESSION_END_INFO_TAG, HParamsPluginData(session_end_info=end))
+
+
+def _hparams(tag: str, data: HParamsPluginData) -> Summary.Value:
+    metadata = hparams.create_summary_metadata(data)
+    return Summary.Value(tag=tag, metadata=metadata, tensor=hparams.NULL_TENSOR)
+
+
+def _text(tag: str, markdown: str) -> Summary.Value:
+    metadata: SummaryMetadata = text_metadata(tag, "")
+    shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
+    tensor = TensorProto(dtype=DT_STRING, string_val=[markdown.encode()], tensor_shape=shape)
+    return Summary.Value(tag=tag, metadata=metadata, tensor=tensor)
+
+
+def _as_markdown(config: Mapping[str, Scalar]) -> str:
+    rows = [f"| {name} | {'' if value is None else value} |" for name, value in config.items()]
+    return "\n".join(["| setting | value |", "|---|---|", *rows])

@@ -1,0 +1,82 @@
+"""Runs as offline runs of Weights & Biases, to be sent with `wandb sync` later. Nothing here reaches a network."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+# Before it is loaded: it would report its own errors over the network.
+os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+
+import wandb
+
+from dpscale.export.runs import Run
+
+
+def export(runs: Sequence[Run], place: Path) -> str:
+    """Write the runs under the folder `place`, each in the place of an earlier export of it, and say how to send
+    them."""
+    place.mkdir(parents=True, exist_ok=True)
+    for run in runs:
+        _forget(run, place)
+        _write(run, place)
+    return f"Send them: wandb sync {place}/wandb/offline-run-*"
+
+
+def _forget(run: Run, place: Path) -> None:
+    """Remove what an earlier export wrote of this run: it has the time of the export in its name."""
+    for folder in (place / "wandb").glob(f"offline-run-*-{run.id}"):
+        shutil.rmtree(folder)
+
+
+def _write(run: Run, place: Path) -> None:
+    tracked = wandb.init(
+        project=run.study,
+        id=run.id,
+        name=run.key,
+        group=run.key.rpartition("/")[0] or None,
+        job_type=run.kind,
+        config=dict(run.config),
+        settings=_settings(place),
+        reinit="create_new",
+    )
+    for row in _history(run, tracked):
+        tracked.log(row)
+    tracked.summary.update(dict(run.figures))
+    if run.files:
+        artifact = wandb.Artifact(f"{run.study}-tables-and-page", type="results")
+        for file in run.files:
+            artifact.add_file(str(file))
+        tracked.log_artifact(artifact)
+    tracked.finish()
+
+
+def _history(run: Run, tracked: wandb.Run) -> Iterator[dict[str, float]]:
+    """A row for every step and every epoch, with all that is known of it. Charts have its number as their axis."""
+    rows: dict[tuple[str, int], dict[str, float]] = {}
+    for curve in run.curves:
+        axis = f"{curve.name.partition('/')[0]}/{curve.axis}"
+        tracked.define_metric(axis, hidden=True)
+        tracked.define_metric(curve.name, step_metric=axis)
+        for number, clock_s, value in curve.points:
+            rows.setdefault((axis, number), {axis: number, "_timestamp": clock_s})[curve.name] = value
+    yield from sorted(rows.values(), key=lambda row: row["_timestamp"])
+
+
+def _settings(place: Path) -> wandb.Settings:
+    """Offline, silent, and without anything of this machine: what was measured ran elsewhere, or earlier."""
+    return wandb.Settings(
+        mode="offline",
+        root_dir=str(place),
+        console="off",
+        silent=True,
+        host="unknown",
+        username="unknown",
+        disable_git=True,
+        disable_code=True,
+        save_code=False,
+        x_disable_machine_info=True,
+        x_disable_meta=True,
+        x_disable_stats=True,
+        x_save_requirements=False,
+    )
