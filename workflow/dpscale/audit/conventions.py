@@ -194,12 +194,6 @@ def _table_one(published: Published, place: Place) -> Interval | None:
     return _printed(published.epoch_s, Place(place.batch_per_gpu, 1))
 
 
-def _table_fewest(published: Published, place: Place) -> Interval | None:
-    """T of the fewest GPUs that are several."""
-    fewest = min((cell.gpus for cell in published.epoch_s if cell.gpus > 1), default=1)
-    return _printed(published.epoch_s, Place(place.batch_per_gpu, fewest)) if 1 < fewest < place.gpus else None
-
-
 def _sweep(published: Published, place: Place) -> Interval | None:
     time = published.batch_sweep_s.get(place.batch_per_gpu)
     return None if time is None else Interval.of(time)
@@ -213,8 +207,23 @@ def rebuilt_total(published: Published, place: Place) -> Interval | None:
 
 TABLE_ONE = Time("table", "T(1,b)", "T(1,b) of the same table", value=_table_one)
 SWEEP_ONE = Time("sweep", "Tsweep(b)", "the one-GPU batch sweep", 1, OTHER, value=_sweep)
-FEWEST = Time("fewest GPUs", "T(2,b)", "the fewest GPUs that are several, not one", 1, WRONG, value=_table_fewest)
 ONE_GPU_TIMES = (TABLE_ONE, SWEEP_ONE)
+
+
+@cache
+def base_of(gpus: int) -> Time:
+    """Several GPUs as the base of a speedup of more."""
+
+    def value(published: Published, place: Place) -> Interval | None:
+        return _printed(published.epoch_s, Place(place.batch_per_gpu, gpus)) if place.gpus > gpus else None
+
+    return Time(f"base of {gpus}", f"T({gpus},b)", f"speedup over {gpus} GPUs, not over one", 1, WRONG, value=value)
+
+
+def fewest_gpus(published: Published) -> int:
+    """The fewest GPUs that are several of its times."""
+    return min((place.gpus for place in published.epoch_s if place.gpus > 1), default=2)
+
 
 TABLE_TOTAL = Time(
     "total", "T(N,b)", "the total T(N,b)", value=lambda published, place: _printed(published.epoch_s, place)
@@ -307,7 +316,9 @@ ALL_STEPS = Factor(
     "all steps", "ceil(D/(N*b))", "all ceil(D/(N*b)) steps",
     value=lambda published, place: math.ceil(published.steps(place)),
 )  # fmt: skip
-ONE_STEP = Factor("one step", "1", "one step", 1, WRONG, value=lambda published, place: 1)
+ONE_STEP = Factor(
+    "one step", "1", "the bytes of one step over the time of an epoch", 1, WRONG, value=lambda published, place: 1
+)
 STEPS = (
     ALL_STEPS,
     ONE_STEP,
@@ -340,8 +351,17 @@ VOLUMES = (
     RING,
     RING_TOTAL,
     Factor("once", "1", "the gradients once", 1, OTHER, value=lambda published, place: 1),
-    Factor("half of N", "N/2", "a factor of N/2", 2, OTHER, value=lambda published, place: place.gpus / 2),
-    Factor("log of N", "log2(N)", "a factor of log2 N", 2, OTHER, value=lambda published, place: math.log2(place.gpus)),
+    Factor(
+        "half of N", "N/2", "a factor of N/2, not 2(N-1)/N", 2, OTHER, value=lambda published, place: place.gpus / 2
+    ),
+    Factor(
+        "log of N",
+        "log2(N)",
+        "a factor of log2 N, not 2(N-1)/N",
+        2,
+        OTHER,
+        value=lambda published, place: math.log2(place.gpus),
+    ),
 )
 UNITS = {"GB/s": 1e9, "MB/s": 1e6, "GiB/s": 2.0**30, "MiB/s": 2.0**20}
 _POWERS = {"GB/s": "10^9", "MB/s": "10^6", "GiB/s": "2^30", "MiB/s": "2^20"}
@@ -376,14 +396,17 @@ def is_rate(choice: Choice) -> bool:
 
 def space(quantity: str, published: Published) -> Space:
     """All conventions of a quantity. The study gives its own clocks, numbers of parameters, and unit."""
-    made: dict[str, Callable[[Published], Space]] = {
-        "bandwidth": _bandwidths,
-        "compute_s": lambda study: Space(_computes(study), _as_constants(SECONDS_AS)),
-        "communication_s": lambda study: Space(_with_swapped(study), _as_constants(SECONDS_AS)),
-        "images_per_s": lambda study: Space(_throughputs(study), _as_constants([])),
-        "utilisation_percent": lambda study: Space([_as_it_is(BANDWIDTH_COLUMN)], _as_constants([])),
-    }
-    return made.get(quantity, lambda study: Space(_speedups(study), _as_constants([PERCENT])))(published)
+    if quantity == "bandwidth":
+        return _bandwidths(published)
+    if quantity == "compute_s":
+        return Space(_computes(published), _as_constants(SECONDS_AS))
+    if quantity == "communication_s":
+        return Space(_with_swapped(published), _as_constants(SECONDS_AS))
+    if quantity == "images_per_s":
+        return Space(_throughputs(published), _as_constants([]))
+    if quantity == "utilisation_percent":
+        return Space([_as_it_is(BANDWIDTH_COLUMN)], _as_constants([]))
+    return Space(_speedups(published), _as_constants([PERCENT]))
 
 
 def conventions(quantity: str, published: Published) -> list[Convention]:
@@ -418,9 +441,8 @@ def _pairs(published: Published, one_gpu_times: Sequence[Time]) -> Iterator[tupl
 
 
 def _speedups(published: Published) -> list[Form]:
-    return [
-        _speedup(ratio, *pair) for pair in _pairs(published, (*ONE_GPU_TIMES, FEWEST)) for ratio in RATIOS
-    ]  # the base of two GPUs, too
+    bases = (*ONE_GPU_TIMES, base_of(fewest_gpus(published)))
+    return [_speedup(ratio, *pair) for pair in _pairs(published, bases) for ratio in RATIOS]
 
 
 def _speedup(ratio: Ratio, choices: tuple[Choice, ...], one_gpu: Time, total: Time) -> Form:
@@ -447,9 +469,7 @@ _THROUGHPUTS: tuple[tuple[Choice, Callable[[int], float]], ...] = (
 )
 
 
-def _throughput(
-    choice: Choice, factor: Callable[[int], float], total: Time, choices: tuple[Choice, ...]
-) -> Form:
+def _throughput(choice: Choice, factor: Callable[[int], float], total: Time, choices: tuple[Choice, ...]) -> Form:
     def value(published: Published, place: Place) -> Interval | None:
         seconds = total.value(published, place)
         return published.dataset_images * factor(place.gpus) / seconds if seconds else None
@@ -462,10 +482,7 @@ def _computes(published: Published) -> list[Form]:
     clocks = _clocks(published)
     times = [*ONE_GPU_TIMES, *(clock.total for clock in clocks)]
     found = [_compute(time, share) for time, share in product(times, SHARES)]
-    found += [
-        _compute(clock.one_gpu, share, clock.total)
-        for clock, share in product(clocks[1:], SHARES)
-    ]
+    found += [_compute(clock.one_gpu, share, clock.total) for clock, share in product(clocks[1:], SHARES)]
     found += [_difference(clock.total, _as_it_is(COMMUNICATION_COLUMN)) for clock in clocks]
     swapped = (_difference(TABLE_TOTAL, _compute(one_gpu, DIVIDED)) for one_gpu in ONE_GPU_TIMES)
     return found + [_with(SWAPPED_COLUMNS, form) for form in swapped]
@@ -573,7 +590,9 @@ def _numbers_of_parameters(trained: int | None, quoted: int | None) -> list[Numb
     """Every number of parameters once, with the names of all networks that have it: equal ones are one convention."""
     names: dict[int, list[str]] = {}
     whole = [(network.parameters, network.name) for network in networks()]
-    parts = [(network.weights, f"{network.name}, weights of convolutions and classifier alone") for network in networks()]
+    parts = [
+        (network.weights, f"{network.name}, weights of convolutions and classifier alone") for network in networks()
+    ]
     parts += [(network.parameters - network.first, f"{network.name} without its first layer") for network in networks()]
     for number, name in ((trained, "trained"), (quoted, "as quoted"), *whole, *parts):
         if number:

@@ -1,8 +1,10 @@
 """Single faults: why a cell is not what the convention of its column gives, and times that are likely misprinted."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
+from itertools import pairwise
 
 from dpscale.audit.conventions import Convention
 from dpscale.audit.published import Place, Published
@@ -12,8 +14,8 @@ from dpscale.formulas.interval import Interval
 
 # An explanation is only offered where an unrelated number would suit it less often than this.
 _BY_CHANCE = 0.1
-# Of a printed time, the other values that are tried reach this far to either side.
-_FARTHEST_TIME = 100.0
+# What a printed time is multiplied by to look for the one that was meant, from a hundredth to a hundred times.
+_FACTORS = [10 ** (step / 15) for step in range(-30, 31)]
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def _rounded_before(found: Found, place: Place) -> Fault | None:
     refined = found.refined
     if not refined or place not in refined.agreeing:
         return None
-    return Fault("rounded before use", f"{refined.convention.formula} gives it")
+    words = next(choice.sentence for choice in refined.convention.choices if choice.name.startswith("rounded to"))
+    return Fault("rounded before use", f"{words} give it")
 
 
 def _cut(number: Decimal, value: Interval) -> Fault | None:
@@ -108,9 +111,7 @@ def _with_times_of(published: Published, place: Place, other: Place) -> Publishe
     def moved(table: Mapping[Place, Decimal]) -> dict[Place, Decimal]:
         return {**table, **{at: table[there] for at, there in ones.items() if there in table}}
 
-    columns = {
-        name: moved(table) if name.endswith("_s") else table for name, table in published.quantities.items()
-    }
+    columns = {name: moved(table) if name.endswith("_s") else table for name, table in published.quantities.items()}
     sweep = dict(published.batch_sweep_s)
     if other[0] in sweep:
         sweep[place[0]] = sweep[other[0]]
@@ -134,8 +135,10 @@ def _misprinted(number: Decimal, value: Interval) -> Fault | None:
     apart = [at for at, (one, other) in enumerate(zip(printed, right, strict=True)) if one != other]
     if len(apart) == 1:
         return Fault("misprint", f"one digit of {right} is another")
-    if len(apart) == 2 and apart[1] - apart[0] == 1 and printed[apart[0]] + printed[apart[1]] == (
-        right[apart[1]] + right[apart[0]]
+    if (
+        len(apart) == 2
+        and apart[1] - apart[0] == 1
+        and printed[apart[0]] + printed[apart[1]] == (right[apart[1]] + right[apart[0]])
     ):
         return Fault("misprint", f"two digits of {right} are exchanged")
     return None
@@ -213,41 +216,31 @@ def _band(published: Published, place: Place, fit: Fit, cell: Place) -> tuple[fl
 
     def apart(factor: float) -> float:
         value = _value(_with_time(published, place, factor), fit.convention, cell)
-        return float("nan") if value is None else value.value - printed.value
+        return math.nan if value is None else value.value - printed.value
 
-    crossing = _zero(apart)
-    if crossing is None:
+    found = _zero(apart)
+    if found is None:
         return None
-    slope = abs(apart(crossing * 1.001) - apart(crossing * 0.999)) / (0.002 * crossing)
-    other = fit.convention.value(published, cell)
-    own = (other.high - other.low) / 2 if other else 0.0
-    half = ((printed.high - printed.low) / 2 + own) / slope if slope else 0.0
-    return crossing - half, crossing + half
+    slope = abs(apart(found * 1.001) - apart(found * 0.999)) / (0.002 * found)
+    value = fit.convention.value(published, cell)
+    known_to = (value.high - value.low) / 2 if value else 0.0
+    half = ((printed.high - printed.low) / 2 + known_to) / slope if slope else 0.0
+    return found - half, found + half
 
 
-def _zero(apart: object) -> float | None:
-    """Where a function of a factor changes its sign, near 1 first."""
-    assert callable(apart)
-    factors = sorted(
-        [_FARTHEST_TIME ** (step / 60) for step in range(-60, 61)], key=lambda factor: abs(factor - 1)
-    )
-    del factors
-    grid = [_FARTHEST_TIME ** (step / 60) for step in range(-60, 61)]
-    values = [apart(factor) for factor in grid]
-    for low, high, first, last in zip(grid, grid[1:], values, values[1:], strict=False):
-        if first * last <= 0:
-            return _bisected(apart, low, high, first)
+def _zero(function: Callable[[float], float]) -> float | None:
+    """A factor at which a function of it changes its sign. None where there is none within reach."""
+    for low, high in pairwise(_FACTORS):
+        if function(low) * function(high) <= 0:
+            return _bisected(function, low, high)
     return None
 
 
-def _bisected(apart: object, low: float, high: float, first: float) -> float:
-    assert callable(apart)
+def _bisected(function: Callable[[float], float], low: float, high: float) -> float:
+    sign = function(low)
     for _ in range(40):
         middle = (low + high) / 2
-        if first * apart(middle) > 0:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if sign * function(middle) > 0 else (low, middle)
     return (low + high) / 2
 
 

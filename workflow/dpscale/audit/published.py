@@ -55,7 +55,8 @@ class Published:
     """A study as published. Numbers are decimals with the digits that were printed; times are seconds.
 
     `sha256` is the checksum of its file: an audit names what it is of. `batch` says what the batches of its tables are:
-    of one GPU, or of all GPUs together, or unstated. `other_clocks` are further sets of epoch times, by name.
+    of one GPU, or of all GPUs together, or unstated. `other_clocks` are further sets of epoch times, by name. `assumed`
+    says in words what was not given.
     """
 
     id: str
@@ -83,6 +84,7 @@ class Published:
     precision: str | None = None
     links: Sequence[str] = ()
     flop_per_image: float | None = None
+    assumed: Sequence[str] = ()
 
     @classmethod
     def read(cls, path: Path) -> "Published":

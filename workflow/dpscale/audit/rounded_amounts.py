@@ -18,6 +18,9 @@ from dpscale.formulas.interval import Interval
 
 # Times further away from docs/method.md than this are left out, and constants: rounding is one more assumption.
 _FARTHEST_TIME, _FARTHEST_CONSTANT = 1, 3
+_COST = 2
+# So many different amounts are told; more would be a table.
+_SHOWN = 4
 
 ONE = Constant((), 1.0)
 
@@ -29,10 +32,13 @@ class Rounding:
     digits: int
     is_significant: bool
 
-    @property
-    def choice(self) -> Choice:
+    def choice(self, amounts: Sequence[float] = ()) -> Choice:
+        """The choice to round so, with what the amounts became."""
         kind = "significant digits" if self.is_significant else "decimals"
-        return Choice(f"rounded to {self}", "", f"bytes rounded to {self.digits} {kind} before use", 2, OTHER)
+        became = f" ({', '.join(f'{amount:g}' for amount in amounts)})" if 0 < len(amounts) <= _SHOWN else ""
+        return Choice(
+            f"rounded to {self}", "", f"bytes rounded to {self.digits} {kind} before use{became}", _COST, OTHER
+        )
 
     def __str__(self) -> str:
         return f"{self.digits} {'digits' if self.is_significant else 'decimals'}"
@@ -53,7 +59,7 @@ ROUNDINGS = (
 
 @dataclass(frozen=True)
 class Candidate:
-    """A convention with rounded bytes: what it explains less what it assumes, in decades, and how many are as simple."""
+    """A convention with rounded bytes; what it explains less what it assumes, in decades; how many are as simple."""
 
     convention: Convention
     score: float
@@ -85,7 +91,7 @@ def best(
     top: tuple[float, int, Rounding, int] = (-math.inf, 0, ROUNDINGS[0], 0)
     for rounding, number in product(ROUNDINGS, near):
         found = _agreement(rounding.of(whole), [end[number] for end in times], printed)
-        score = worth(found) - per_step * (costs + rounding.choice.cost + space.times[number].cost)
+        score = worth(found) - per_step * (costs + _COST + space.times[number].cost)
         at = int(score.argmax())
         top = max(top, (float(score[at]), at, rounding, number), key=lambda entry: entry[0])
     if not near or not math.isfinite(top[0]):
@@ -94,7 +100,8 @@ def best(
     amount, constant = chosen[at]
     cost = costs[at] + space.times[number].cost
     as_simple = sum(int((costs + space.times[other].cost <= cost).sum()) for other in near) * len(ROUNDINGS)
-    return Candidate(_convention(amount, constant, rounding, space.times[number]), score_of_top, as_simple)
+    became = sorted({float(data) for data in rounding.of(whole[at])})
+    return Candidate(_convention(amount, constant, rounding, space.times[number], became), score_of_top, as_simple)
 
 
 def _agreement(
@@ -109,7 +116,9 @@ def _agreement(
     return agrees
 
 
-def _convention(amount: Amount, constant: Constant, rounding: Rounding, time: Form) -> Convention:
+def _convention(
+    amount: Amount, constant: Constant, rounding: Rounding, time: Form, became: Sequence[float]
+) -> Convention:
     def value(published: Published, place: Place) -> Interval | None:
         seconds = time.value(published, place)
         if seconds is None:
@@ -119,5 +128,5 @@ def _convention(amount: Amount, constant: Constant, rounding: Rounding, time: Fo
 
     parts = [part for part in (amount.first, constant.factors, amount.last) if part != "1"]
     formula = f"round({' * '.join(parts)}{constant.unit}, {rounding}) / ({time.formula})"
-    choices = (*amount.choices, *constant.choices, rounding.choice, *time.choices)
+    choices = (*amount.choices, *constant.choices, rounding.choice(became), *time.choices)
     return Convention.of(Form(choices, formula, value), ONE)

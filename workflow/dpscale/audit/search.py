@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpscale.audit import rounded_amounts
-from dpscale.audit.conventions import METHOD, OTHER, WRONG, Amount, Choice, Constant, Convention, Form, Space, space
+from dpscale.audit.conventions import OTHER, WRONG, Amount, Choice, Convention, Form, Space, space
 from dpscale.audit.published import Place, Printed, Published
 from dpscale.formulas.interval import Interval
 
@@ -130,8 +130,13 @@ class Fit:
 
     @property
     def differences(self) -> list[str]:
-        """What is not as docs/method.md defines it, in words; how figures were printed is part of that."""
-        return [*self.convention.differences, *([self.printing.sentence] if self.printing.kind != METHOD else [])]
+        """What is not as docs/method.md defines it, in words. Digits that were cut are no other definition."""
+        return [*self.convention.differences, *([self.printing.sentence] if self.printing.kind == WRONG else [])]
+
+    @property
+    def mistakes(self) -> list[str]:
+        """What of it no definition would call right, in words."""
+        return [*self.convention.mistakes, *([self.printing.sentence] if self.printing.kind == WRONG else [])]
 
 
 @dataclass(frozen=True)
@@ -171,7 +176,8 @@ class Found:
     - `reproduced except`: every cell but a few;
     - `too few cells`: as either, but some convention would fit unrelated numbers as well too often to tell;
     - `up to a constant`: a form gives all cells but for one factor, `factor`, that no convention of the space has;
-    - `not reproduced`: none does; `best` is the one whose largest error is smallest;
+    - `not reproduced`: none does; `best` is the one whose largest error is smallest, and `chance` that numbers which are
+      unrelated would come as close;
     - `not checkable`: no convention can be worked out: the times are not printed. There is no `best`.
 
     `rivals` describes the first of the `others`. `refined` gives more cells than the best, with bytes that were rounded
@@ -222,7 +228,7 @@ def search(published: Published, quantity: str) -> Found:
     if refined and not _is_most(fit, cells):
         (fit, chance), others, refined = refined, [], None
     if not _is_most(fit, cells):
-        return search_of.up_to_a_constant() or search_of.not_reproduced(chance)
+        return search_of.up_to_a_constant() or search_of.not_reproduced()
     complete = len(fit.agreeing) == len(cells)
     rivals = [_rival(fit, other, published) for other in others[:_RIVALS_DESCRIBED]]
     verdict = "reproduced" if complete else "reproduced except"
@@ -265,31 +271,29 @@ class Grid:
     def of(cls, conventions: Space, published: Published, places: Sequence[Place]) -> "Grid":
         """Every form in every cell."""
         if not conventions.amounts:
-            return cls(places, *_table_of(conventions.forms, published, places))
+            value, low, high = _table_of(conventions.forms, published, places)
+            return cls(places, value, low, high)
         amounts = _amounts(conventions.amounts, published, places)
         times = _table_of(conventions.times, published, places)
-        return cls(places, *_over(amounts, times), times)
+        value, low, high = _over(amounts, times)
+        return cls(places, value, low, high, times)
 
     @property
     def checkable(self) -> list[Place]:
         """Cells in which some form can be worked out."""
-        known = ~np.isnan(self.value).all(axis=0)
-        return [place for place, is_known in zip(self.places, known, strict=True) if is_known]
+        known = np.flatnonzero(~np.isnan(self.value).all(axis=0))
+        return [self.places[number] for number in known]
 
 
 def _table_of(forms: Sequence[Form], published: Published, places: Sequence[Place]) -> list[NDArray[np.float64]]:
     """Value, low end and high end of forms (rows) in cells (columns)."""
     values = [_value(form.value, published, place) for form in forms for place in places]
-    found = [
-        [math.nan] * 3 if value is None else [value.value, value.low, value.high] for value in values
-    ]
+    found = [[math.nan] * 3 if value is None else [value.value, value.low, value.high] for value in values]
     array = np.array(found).reshape(len(forms), len(places), 3)
     return [array[:, :, end] for end in range(3)]
 
 
-def _amounts(
-    amounts: Sequence[Amount], published: Published, places: Sequence[Place]
-) -> NDArray[np.float64]:
+def _amounts(amounts: Sequence[Amount], published: Published, places: Sequence[Place]) -> NDArray[np.float64]:
     return np.array([[amount.value(published, place) for place in places] for amount in amounts], float)
 
 
@@ -319,9 +323,7 @@ Candidate = tuple[int, int, int]
 class _Search:
     """All conventions beside the printed figures of one quantity, as arrays of printing, constant and form."""
 
-    def __init__(
-        self, published: Published, quantity: str, table: Printed, conventions: Space, grid: Grid
-    ) -> None:
+    def __init__(self, published: Published, quantity: str, table: Printed, conventions: Space, grid: Grid) -> None:
         self.published, self.quantity, self.table = published, quantity, table
         self.space, self.forms, self.constants = conventions, conventions.forms, conventions.constants
         self.grid = grid
@@ -330,12 +332,12 @@ class _Search:
         self.readings = [printing.reads(table) for printing in self.printings]
         self.is_several = np.array([place.gpus > 1 for place in grid.places])
         self.workable = ~np.isnan(grid.value).all(axis=1)
-        costs = (
-            [printing.cost for printing in self.printings],
-            [constant.cost for constant in self.constants],
-            [form.cost for form in self.forms],
+        # By printing, constant and form, as all arrays of candidates.
+        self.costs: NDArray[np.int64] = (
+            np.array([printing.cost for printing in self.printings])[:, None, None]
+            + np.array([constant.cost for constant in self.constants])[None, :, None]
+            + np.array([form.cost for form in self.forms])[None, None, :]
         )
-        self.costs = sum(np.array(cost).reshape([-1 if axis == n else 1 for n in range(3)]) for axis, cost in enumerate(costs))
 
     @property
     def tried(self) -> int:
@@ -406,8 +408,11 @@ class _Search:
         values = {place: value for place in reading if (value := _value(convention.value, self.published, place))}
         return Fit(convention, reading, values, self.printings[printing])
 
-    def not_reproduced(self, chance: float) -> Found:
-        """The closest: the one whose largest error is smallest, of those that are not far-fetched."""
+    def not_reproduced(self) -> Found:
+        """The closest: the one whose largest error is smallest, of those that are not far-fetched.
+
+        Its chance is that unrelated numbers would come as close in all cells.
+        """
         printed = np.array([float(self.table[place]) for place in self.grid.places])
         error = np.full((len(self.constants), len(self.forms)), math.inf)
         cells = [place in self.grid.checkable for place in self.grid.places]
@@ -419,6 +424,9 @@ class _Search:
         error[(self.costs[0] > _FARTHEST_CLOSEST) | ~self.workable] = math.inf
         constant_at, form_at = np.unravel_index(int(error.argmin()), error.shape)
         closest = self.fit(0, int(constant_at), int(form_at))
+        simpler = int(((self.costs[0] <= closest.convention.cost) & self.workable).sum())
+        several = sum(place.gpus > 1 for place in closest.values)
+        chance = min(1.0, simpler * min(1.0, 2 * math.log10(1 + closest.error(closest.worst))) ** several)
         return Found(self.quantity, "not reproduced", closest, (), self.grid.checkable, self.tried, chance)
 
     def up_to_a_constant(self) -> Found | None:
@@ -431,9 +439,7 @@ class _Search:
         if chance >= CHANCE_LIMIT:
             return None
         fit = self.fit(0, 0, number)
-        return Found(
-            self.quantity, "up to a constant", fit, (), self.grid.checkable, self.tried, chance, factor=factor
-        )
+        return Found(self.quantity, "up to a constant", fit, (), self.grid.checkable, self.tried, chance, factor=factor)
 
     def _factor(self, number: int) -> tuple[int, Interval, float] | None:
         """The factor of a form that suits all checkable cells, and the chance of that: one cell sets it, the others
@@ -484,12 +490,11 @@ def _tells(printed: Bands) -> NDArray[np.float64]:
     low, high = (np.abs(end) for end in printed)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = -np.log10(np.abs(np.log10(np.maximum(low, high) / np.minimum(low, high))))
-    return np.clip(np.nan_to_num(found, nan=0, posinf=0, neginf=0), 0, _DECADES_PER_CELL)
+    known: NDArray[np.float64] = np.clip(np.nan_to_num(found, nan=0, posinf=0, neginf=0), 0, _DECADES_PER_CELL)
+    return known
 
 
-def _meet(
-    grid: Grid, constant: float, low: NDArray[np.float64], high: NDArray[np.float64]
-) -> NDArray[np.bool_]:
+def _meet(grid: Grid, constant: float, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether the interval of a form times a constant and that of the printed number have a number in common."""
     slack = 1e-9 * np.maximum(np.abs(grid.value) * constant, np.abs(low))
     return (grid.low * constant <= high + slack) & (low <= grid.high * constant + slack)
