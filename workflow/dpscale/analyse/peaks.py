@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from dpscale.formulas.scaling import Number
-from dpscale.vocabulary.chips import TABLE, entries
+from dpscale.vocabulary.chips import entries
 
 TERA = 1e12
 

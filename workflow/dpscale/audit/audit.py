@@ -28,7 +28,7 @@ def audit(published: Published, references: Iterable[Reference] = (), studies: S
     `references` are one-GPU times of others and `studies` what others published, to set its times beside.
     """
     found = {quantity: search(published, quantity) for quantity in published.quantities}
-    if "bandwidth" in found and GLOBAL_STEPS in found["bandwidth"].choices:
+    if "bandwidth" in found and set(GLOBAL_STEPS) & set(found["bandwidth"].choices):
         published = replace(published, batch=GLOBAL)
     times = basis(published, found)
     doubtful = list(doubtful_times(published, found))
@@ -54,7 +54,7 @@ def audit(published: Published, references: Iterable[Reference] = (), studies: S
         "times": _times(published),
         "gpus_per_node": published.gpus_per_node,
         "training_times": [{**place._asdict(), "printed": str(time)} for place, time in published.training_s.items()],
-        "quantities": [_quantity(outcome, published) for outcome in found.values()],
+        "quantities": [_quantity(quantity, found, published) for quantity in found],
         "corrected": [_corrected(figure) for figure in corrected(published, times, clock, doubtful)],
         "warnings": [_warning(doubt) for doubt in warnings],
         "remarks": [
@@ -88,9 +88,10 @@ def _times(published: Published) -> list[Record]:
     ]
 
 
-def _quantity(found: Found, published: Published) -> Record:
-    best, printed = found.best, published.quantities[found.quantity]
-    faults = explain(published, found.quantity, found)
+def _quantity(quantity: str, all_found: Mapping[str, Found], published: Published) -> Record:
+    found = all_found[quantity]
+    best, printed = found.best, published.quantities[quantity]
+    faults = explain(published, quantity, all_found)
     return {
         "quantity": found.quantity,
         "verdict": found.verdict,

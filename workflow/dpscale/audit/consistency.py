@@ -23,7 +23,7 @@ from dpscale.audit.conventions import (
     other_clock,
     rebuilt_total,
 )
-from dpscale.audit.faults import Fault, doubtful_times, explain
+from dpscale.audit.faults import HARMLESS, Fault, doubtful_times, explain
 from dpscale.audit.published import AnyPlace, Place, Published
 from dpscale.audit.search import Found
 from dpscale.audit.words import NAMES, gpus_words, listed, number, place_words, unlike
@@ -137,7 +137,7 @@ def loader_bound(published: Published, found: Mapping[str, Found]) -> Iterator[D
                 if max(first, last) / min(first, last) <= _ALIKE and falls < _FALLS_TO:
                     detail = (
                         f"the clock {name} stays at {number(first)} and {number(last)} s on {few} and {many} GPUs, "
-                        f"where the clock {other} falls to {falls * 100:.0f} %: what the other lacks decides, such as loading"
+                        f"where the clock {other} falls to {falls * 100:.0f} %: it is bound by what only it holds"
                     )
                     yield Doubt("bound by loading, not by GPUs", "epoch_s", ends[1], detail, LOOK)
 
@@ -275,7 +275,7 @@ def cells_apart(published: Published, found: Mapping[str, Found]) -> Iterator[Do
     for quantity, outcome in found.items():
         if not outcome.is_found or not outcome.best:
             continue
-        reasons = explain(published, quantity, outcome)
+        reasons = explain(published, quantity, found)
         for place in outcome.exceptions:
             if (quantity, place) in doubtful or place not in outcome.best.values:
                 continue
@@ -291,7 +291,7 @@ def cells_apart(published: Published, found: Mapping[str, Found]) -> Iterator[Do
 
 
 def _is_harmless(reason: Fault | None) -> bool:
-    return reason is not None and reason.kind in ("cut", "rounded before use")
+    return reason is not None and reason.kind in HARMLESS
 
 
 def times_that_figures_contradict(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:

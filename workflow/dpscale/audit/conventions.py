@@ -161,15 +161,20 @@ class Space:
     """All conventions of a quantity: every form with every constant.
 
     Bandwidths are amounts over times: forms are then `amounts` times `times`, in that order, each worked out once.
+    `circular` are forms that go through a printed column which may itself have been derived from this one: with compute
+    the rest of communication, and communication the rest of compute, both would always fit. They count only where no
+    other form does.
     """
 
     forms: Sequence[Form]
     constants: Sequence[Constant]
     amounts: Sequence["Amount"] = ()
     times: Sequence[Form] = ()
+    circular: Sequence[Form] = ()
 
     def conventions(self) -> Iterator[Convention]:
-        return (Convention.of(form, constant) for form, constant in product(self.forms, self.constants))
+        forms = (*self.forms, *self.circular)
+        return (Convention.of(form, constant) for form, constant in product(forms, self.constants))
 
 
 @dataclass(frozen=True)
@@ -242,6 +247,13 @@ COMMUNICATION_COLUMN = Time(
     "printed", "M(N,b)", "the communication time as printed", 1, value=_column("communication_s")
 )
 BANDWIDTH_COLUMN = Time("bandwidth as printed", "W(N,b)", "the bandwidth as printed", 1, value=_column("bandwidth"))
+# The choices that go through a printed column, by its quantity.
+PRINTED_COLUMNS = {
+    "compute_s": (COMPUTE_COLUMN, COLUMN_TOTAL),
+    "communication_s": (COMMUNICATION_COLUMN,),
+    "bandwidth": (BANDWIDTH_COLUMN,),
+    "speedup": (REBUILT_TOTAL,),
+}
 
 
 @dataclass(frozen=True)
@@ -332,14 +344,26 @@ STEPS = (
     ),
 )  # fmt: skip
 # With the batch of one GPU these are N times too many. Where nobody says what the batch is, they say that it is global.
-ONE_GPU_STEPS = Factor(
-    "one-GPU steps", "ceil(D/b)", "ceil(D/b) steps", 1, WRONG,
-    value=lambda published, place: math.ceil(published.dataset_images / place.batch_per_gpu),
-)  # fmt: skip
-GLOBAL_STEPS = Factor(
-    "steps of a global batch", "ceil(D/b)", "ceil(D/b) steps, the batch being that of all GPUs", 1,
-    value=lambda published, place: math.ceil(published.dataset_images / place.batch_per_gpu),
-)  # fmt: skip
+_GLOBAL_STEPS: tuple[tuple[str, str, str, Callable[[float], float], int], ...] = (
+    ("all steps", "ceil(D/b)", "ceil(D/b) steps", math.ceil, 1),
+    ("fractions", "D/b", "D/b steps with their fraction", float, 2),
+    ("full steps", "floor(D/b)", "floor(D/b) steps", math.floor, 3),
+)
+
+
+def _steps_of_one_batch(kind: str, words: str) -> tuple[Factor, ...]:
+    """Steps of an epoch in which each has the batch of the table."""
+    return tuple(
+        Factor(
+            f"{name} of the batch", formula, f"{sentence}{words}", cost, kind,
+            value=lambda published, place, of=of: of(published.dataset_images / place.batch_per_gpu),  # type: ignore[misc]
+        )
+        for name, formula, sentence, of, cost in _GLOBAL_STEPS
+    )  # fmt: skip
+
+
+ONE_GPU_STEPS = _steps_of_one_batch(WRONG, "")
+GLOBAL_STEPS = _steps_of_one_batch(METHOD, ", the batch being that of all GPUs")
 RING = Factor(
     "ring", "2(N-1)/N", "what a GPU of a ring sends", value=lambda published, place: ring_allreduce_bytes(place.gpus, 1)
 )
@@ -399,9 +423,11 @@ def space(quantity: str, published: Published) -> Space:
     if quantity == "bandwidth":
         return _bandwidths(published)
     if quantity == "compute_s":
-        return Space(_computes(published), _as_constants(SECONDS_AS))
+        rest = [_difference(clock.total, _as_it_is(COMMUNICATION_COLUMN)) for clock in _clocks(published)]
+        return Space(_computes(published), _as_constants(SECONDS_AS), circular=rest)
     if quantity == "communication_s":
-        return Space(_with_swapped(published), _as_constants(SECONDS_AS))
+        rest = [_difference(clock.total, _as_it_is(COMPUTE_COLUMN)) for clock in _clocks(published)]
+        return Space(_with_swapped(published), _as_constants(SECONDS_AS), circular=rest)
     if quantity == "images_per_s":
         return Space(_throughputs(published), _as_constants([]))
     if quantity == "utilisation_percent":
@@ -478,12 +504,11 @@ def _throughput(choice: Choice, factor: Callable[[int], float], total: Time, cho
 
 
 def _computes(published: Published) -> list[Form]:
-    """A time, over N or not; or what is left of the total; or the communication time, in the wrong column."""
+    """A time, over N or not; or the communication time, in the wrong column."""
     clocks = _clocks(published)
     times = [*ONE_GPU_TIMES, *(clock.total for clock in clocks)]
     found = [_compute(time, share) for time, share in product(times, SHARES)]
     found += [_compute(clock.one_gpu, share, clock.total) for clock, share in product(clocks[1:], SHARES)]
-    found += [_difference(clock.total, _as_it_is(COMMUNICATION_COLUMN)) for clock in clocks]
     swapped = (_difference(TABLE_TOTAL, _compute(one_gpu, DIVIDED)) for one_gpu in ONE_GPU_TIMES)
     return found + [_with(SWAPPED_COLUMNS, form) for form in swapped]
 
@@ -499,17 +524,12 @@ def _compute(time: Time, share: Share, clock: Time | None = None) -> Form:
 def _communications(published: Published) -> list[Form]:
     """A total minus what counts as compute, both of one clock, or of two."""
     inferred = [_compute(one_gpu, share) for one_gpu, share in product(ONE_GPU_TIMES, SHARES)]
-    printed = _as_it_is(COMPUTE_COLUMN)
-    found = [
-        _difference(total, compute)
-        for total, compute in product(TOTALS, (*inferred, printed))
-        if total.formula != compute.formula
-    ]
+    found = [_difference(total, compute) for total, compute in product(TOTALS, inferred)]
+    found.append(_difference(REBUILT_TOTAL, _as_it_is(COMPUTE_COLUMN)))
     clocks = _clocks(published)
     for clock, other in product(clocks, clocks):
         if clock is other and clock is not TABLE_CLOCK:
-            computes = (*(_compute(clock.one_gpu, share) for share in SHARES), printed)
-            found += [_difference(clock.total, compute) for compute in computes]
+            found += [_difference(clock.total, _compute(clock.one_gpu, share)) for share in SHARES]
         elif clock is not other:
             found.append(_with(MIXED, _difference(other.total, _compute(clock.one_gpu, DIVIDED))))
     return found
@@ -539,7 +559,8 @@ def _as_it_is(time: Time) -> Form:
 
 def _bandwidths(published: Published) -> Space:
     whole = [_as_it_is(time) for time in (COMMUNICATION_COLUMN, *(clock.total for clock in _clocks(published)))]
-    times = [*_communications(published), *whole, _as_it_is(COLUMN_TOTAL)]
+    rest = [_difference(clock.total, _as_it_is(COMPUTE_COLUMN)) for clock in _clocks(published)]
+    times = [*_communications(published), *rest, *whole, _as_it_is(COLUMN_TOTAL)]
     amounts = [_amount(chosen) for chosen in product(VOLUMES, steps_of(published))]
     forms = [_bandwidth(amount, time) for amount, time in product(amounts, times)]
     label = published.bandwidth_unit or "GB/s"
@@ -551,8 +572,9 @@ def steps_of(published: Published) -> tuple[Factor, ...]:
     """The numbers of steps in question. A batch of all GPUs together has but one number."""
     if published.batch == GLOBAL:
         return STEPS
-    one_gpu = GLOBAL_STEPS if published.batch == UNSTATED else ONE_GPU_STEPS
-    return (STEPS[0], one_gpu, *STEPS[1:])
+    if published.batch == UNSTATED:
+        return (*STEPS, *GLOBAL_STEPS)
+    return (*STEPS, ONE_GPU_STEPS[0])
 
 
 def _amount(chosen: tuple[Factor, ...]) -> Amount:

@@ -6,14 +6,18 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import pairwise
 
-from dpscale.audit.conventions import Convention
+from dpscale.audit.conventions import PRINTED_COLUMNS, Convention
 from dpscale.audit.published import Place, Published
 from dpscale.audit.search import Fit, Found, cut
-from dpscale.audit.words import place_words
+from dpscale.audit.words import NAMES, place_words
 from dpscale.formulas.interval import Interval
 
 # An explanation is only offered where an unrelated number would suit it less often than this.
 _BY_CHANCE = 0.1
+# Kinds of reasons that are no fault of the cell itself.
+CUT, ROUNDED_BEFORE, DISPUTED, FOLLOWS = "cut", "rounded before use", "disputed", "follows"
+HARMLESS = (CUT, ROUNDED_BEFORE, DISPUTED, FOLLOWS)
+
 # What a printed time is multiplied by to look for the one that was meant, from a hundredth to a hundred times.
 _FACTORS = [10 ** (step / 15) for step in range(-30, 31)]
 
@@ -26,17 +30,21 @@ class Fault:
     clause: str
 
 
-def explain(published: Published, quantity: str, found: Found) -> dict[Place, Fault]:
+def explain(published: Published, quantity: str, found: Mapping[str, Found]) -> dict[Place, Fault]:
     """A likely reason for cells that the convention of their column does not give; others have none."""
-    if not found.best or not found.is_found:
+    outcome = found[quantity]
+    if not outcome.best or not outcome.is_found:
         return {}
-    reasons = {place: _reason(published, quantity, found, place) for place in found.exceptions}
+    reasons = {place: _reason(published, quantity, found, place) for place in outcome.exceptions}
     return {place: reason for place, reason in reasons.items() if reason}
 
 
-def _reason(published: Published, quantity: str, found: Found, place: Place) -> Fault | None:
+def _reason(published: Published, quantity: str, all_found: Mapping[str, Found], place: Place) -> Fault | None:
+    found = all_found[quantity]
     fit = found.best
     assert fit
+    if source := _spoilt_source(fit, all_found, place):
+        return source
     if place not in fit.values:
         return None
     table, value = published.quantities[quantity], fit.values[place]
@@ -51,6 +59,15 @@ def _reason(published: Published, quantity: str, found: Found, place: Place) -> 
     ):
         if reason:
             return reason
+    return Fault(DISPUTED, "another convention that fits as well gives it") if place in found.disputed else None
+
+
+def _spoilt_source(fit: Fit, found: Mapping[str, Found], place: Place) -> Fault | None:
+    """A printed column that the convention goes through has in this cell not what its own convention gives."""
+    for quantity, columns in PRINTED_COLUMNS.items():
+        through = any(column in fit.convention.choices for column in columns)
+        if through and quantity in found and found[quantity].is_found and place in found[quantity].exceptions:
+            return Fault(FOLLOWS, f"it follows from the {NAMES[quantity]} printed there, which is apart itself")
     return None
 
 
@@ -59,12 +76,12 @@ def _rounded_before(found: Found, place: Place) -> Fault | None:
     if not refined or place not in refined.agreeing:
         return None
     words = next(choice.sentence for choice in refined.convention.choices if choice.name.startswith("rounded to"))
-    return Fault("rounded before use", f"{words} give it")
+    return Fault(ROUNDED_BEFORE, f"{words} give it")
 
 
 def _cut(number: Decimal, value: Interval) -> Fault | None:
     """1.87 for 1.878."""
-    return Fault("cut", "cut, not rounded") if cut(number).meets(value) and number else None
+    return Fault(CUT, "cut, not rounded") if cut(number).meets(value) and number else None
 
 
 def _clipped(number: Decimal, value: Interval) -> Fault | None:

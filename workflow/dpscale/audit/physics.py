@@ -48,11 +48,10 @@ def above_the_peak(published: Published) -> Iterator[Doubt]:
             f"{printed} s is {rate.value:,.0f} images/s and {number(tflop_s.value)} TFLOP/s; the {unit} peak of "
             f"{gpus_words(place.gpus)} ({chip.name}) is {number(place.gpus * peak)}"
         )
-        clock = "; their clock does not wait for the GPU" if published.synchronised is False else ""
         if share.low > 1:
-            yield Doubt("time that the GPU cannot reach", quantity, place, f"{detail}{clock}", IMPOSSIBLE)
+            yield Doubt("time that the GPU cannot reach", quantity, place, detail, IMPOSSIBLE)
         else:
-            shown = f"{detail}, {share.value * 100:.0f} % of it{clock}"
+            shown = f"{detail}, {share.value * 100:.0f} % of it"
             yield Doubt("time close to the GPU's peak", quantity, place, shown, LOOK)
 
 

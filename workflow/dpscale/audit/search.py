@@ -10,7 +10,7 @@ gives counts as many decades as its digits tell, and every step away from docs/m
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, reduce
 from itertools import combinations
@@ -60,7 +60,7 @@ def cut(number: Decimal) -> Interval:
 
 ROUNDED = Printing("rounded", "", "rounded", reads=_rounded)
 CUT = Printing(
-    "cut", "", "digits cut, not rounded", 2, OTHER,
+    "cut", "", "digits cut, not rounded", 3, OTHER,
     reads=lambda printed: {place: cut(number) for place, number in printed.items()},
 )  # fmt: skip
 
@@ -144,13 +144,15 @@ class Rival:
     """Another convention that reproduces as many cells, and the cells in which it differs from the best one.
 
     `unprinted` are cells where times are known, the figure was not printed, and the two certainly differ. Among the
-    printed cells they differ most in `place`, by the fraction `difference`, which the rounding hides.
+    printed cells they differ most in `place`, by the fraction `difference`, which the rounding hides. `printing` is how
+    its figures would have been printed.
     """
 
     convention: Convention
     unprinted: Sequence[Place]
     place: Place
     difference: float
+    printing: Printing = ROUNDED
 
 
 @dataclass(frozen=True)
@@ -176,12 +178,12 @@ class Found:
     - `reproduced except`: every cell but a few;
     - `too few cells`: as either, but some convention would fit unrelated numbers as well too often to tell;
     - `up to a constant`: a form gives all cells but for one factor, `factor`, that no convention of the space has;
-    - `not reproduced`: none does; `best` is the one whose largest error is smallest, and `chance` that numbers which are
-      unrelated would come as close;
+    - `not reproduced`: none does; `best` is the one whose largest error is smallest, and `chance` that unrelated
+      numbers would come as close;
     - `not checkable`: no convention can be worked out: the times are not printed. There is no `best`.
 
-    `rivals` describes the first of the `others`. `refined` gives more cells than the best, with bytes that were rounded
-    before use.
+    `disputed` are exceptions of the best that one of the others gives; `rivals` describes the first of the others.
+    `refined` gives more cells than the best, with bytes that were rounded before use.
     """
 
     quantity: str
@@ -195,6 +197,7 @@ class Found:
     others: Sequence[Convention] = ()
     factor: Interval | None = None
     refined: Fit | None = None
+    disputed: frozenset[Place] = frozenset()
 
     @property
     def is_found(self) -> bool:
@@ -214,8 +217,37 @@ class Found:
 
 def search(published: Published, quantity: str) -> Found:
     """Try every convention on the printed figures of one quantity."""
-    table = published.quantities[quantity]
+    if quantity == "bandwidth":
+        published = _in_seconds(published)
     conventions = space(quantity, published)
+    found = _searched(published, quantity, conventions)
+    if found.is_found or found.verdict == "too few cells" or not conventions.circular:
+        return found
+    through = _searched(published, quantity, Space(conventions.circular, conventions.constants))
+    return through if through.is_found else found
+
+
+def _in_seconds(published: Published) -> Published:
+    """The study with its printed times in seconds, where they were found to be milliseconds or minutes."""
+    scaled = {}
+    for name in ("compute_s", "communication_s"):
+        best = found.best if name in published.quantities and (found := search(published, name)).is_found else None
+        if best and best.convention.constant.value != 1:
+            factor = best.convention.constant.value
+            scaled[name] = {place: _scaled(number, 1 / factor) for place, number in published.quantities[name].items()}
+    return replace(published, quantities={**published.quantities, **scaled}) if scaled else published
+
+
+def _scaled(number: Decimal, factor: float) -> Decimal:
+    """A printed number times a factor, known no better than it was."""
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int)
+    coarse = exponent + math.ceil(math.log10(factor) - 1e-9)
+    return (number * Decimal(factor)).quantize(Decimal((0, (1,), coarse)))
+
+
+def _searched(published: Published, quantity: str, conventions: Space) -> Found:
+    table = published.quantities[quantity]
     places = sorted(table)
     grid = Grid.of(conventions, published, places)
     cells = grid.checkable
@@ -239,6 +271,7 @@ def search(published: Published, quantity: str) -> Found:
     return Found(
         quantity, verdict, fit, rivals, cells, search_of.tried, chance, scale, conventions_of_others,
         refined=refined[0] if refined else None,
+        disputed=frozenset(place for other in others for place in other.agreeing) - fit.agreeing,
     )  # fmt: skip
 
 
@@ -282,7 +315,7 @@ class Grid:
     def checkable(self) -> list[Place]:
         """Cells in which some form can be worked out."""
         known = np.flatnonzero(~np.isnan(self.value).all(axis=0))
-        return [self.places[number] for number in known]
+        return [self.places[int(number)] for number in known]
 
 
 def _table_of(forms: Sequence[Form], published: Published, places: Sequence[Place]) -> list[NDArray[np.float64]]:
@@ -377,9 +410,10 @@ class _Search:
         best: Candidate = max(top, key=lambda at: self.fit(*at).exact)  # type: ignore[assignment]
         fit = self.fit(*best)
         as_many = (several >= several[best]) & (every >= every[best]) & self.workable
-        as_many[[p for p in range(len(self.printings)) if p != best[0]]] = False
-        as_many[best] = False
-        found = sorted((tuple(map(int, at)) for at in np.argwhere(as_many)), key=lambda at: self.costs[at])
+        as_many[:, best[1], best[2]] = False
+        candidates = (tuple(map(int, at)) for at in np.argwhere(as_many))
+        ordered = sorted(candidates, key=lambda at: (self.costs[at], at[0]))
+        found = list({at[1:]: at for at in reversed(ordered)}.values())[::-1]
         simpler = int(((self.costs <= self.costs[best]) & self.workable).sum())
         chance = min(1.0, simpler * at_least(fit.supporting, fit.chances))
         return fit, [self.fit(*at) for at in found], chance
@@ -515,7 +549,7 @@ def _rival(best: Fit, other: Fit, published: Published) -> Rival:
     shared = sorted(best.values.keys() & other.values.keys())
     differences = {place: _difference(best.values[place].value, other.values[place].value) for place in shared}
     place = max(shared, key=lambda place: differences[place])
-    return Rival(other.convention, apart, place, differences[place])
+    return Rival(other.convention, apart, place, differences[place], other.printing)
 
 
 def _values(

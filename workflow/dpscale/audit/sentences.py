@@ -143,6 +143,8 @@ def _certainty(found: Found) -> str:
 def _rival(rival: Rival, best: Fit) -> str:
     """How another convention differs from the best one, and which cell would decide between them."""
     other = [choice.sentence for choice in rival.convention.choices if choice not in best.convention.choices]
+    if rival.printing is not best.printing:
+        other.append(rival.printing.sentence)
     if rival.unprinted:
         decided_by = f"{place_words(rival.unprinted[0])} would tell, which was not printed"
     elif rival.difference:
