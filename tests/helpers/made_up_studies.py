@@ -221,6 +221,8 @@ def _contains(found: Found, truth: Convention, times: Convention, study: Publish
     """Whether the truth is among the conventions found, or one that gives the same numbers in every cell."""
     if not found.best or found.verdict == "not reproduced":
         return False
+    if found.verdict == "up to a constant":
+        return found.best.convention.form.choices == truth.form.choices
     candidates = [found.best.convention, *found.others]
     if any(candidate.choices == truth.choices for candidate in candidates):
         return True

@@ -352,7 +352,7 @@ def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None
     "--beside",
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
-    help="Published files, and folders of results, whose one-GPU times these are set beside. Can be given several times.",
+    help="Published file, or folder of results, to compare one-GPU times with. Can be given several times.",
 )
 def audit(published: tuple[Path, ...], out: Path | None, pages: Path | None, beside: tuple[Path, ...]) -> None:
     """Find which conventions give PUBLISHED figures, what the figures should be, and which of them cannot be.

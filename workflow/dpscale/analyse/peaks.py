@@ -1,4 +1,4 @@
-"""Peak arithmetic of GPUs, dense, from the vendor's data sheets in `vocabulary/chips.yaml`, and what share of it was used."""
+"""Peak arithmetic of GPUs, dense, from the data sheets in `vocabulary/chips.yaml`, and what share of it was used."""
 
 from functools import cache
 from typing import Any

@@ -10,7 +10,8 @@ OUT_OF_MEMORY = "out of memory"
 # Spaces that separate groups of digits, narrow ones too.
 _SPACES = r"[ \u00a0\u2007\u2009\u202f'’]"
 _MISSING = ("", "-", "–", "—", "n/a", "na", "nan", "none", "null", "/", "…", "...", "?", "x", "tbd")
-_SUFFIX = r"\s*(?:x|×|%|s|ms|min|h|sec|[kmg]i?b/s|images/s|img/s)?"
+_UNITS = r"s|ms|min|h|sec|[kmgt]i?b(?:it)?/s|[kmgt]bps|images/s|img/s"
+_SUFFIX = rf"\s*(?:x|×|%|{_UNITS})?"
 
 
 def is_missing(cell: str) -> bool:
@@ -53,6 +54,12 @@ class Style:
         if self.decimal_comma:
             return text.replace(",", ".")
         raise ValueError(f"{cell} may be {text.replace(',', '.')} or {text.replace(',', '')}: write it without a comma")
+
+
+def unit_behind(cell: str) -> str:
+    """The unit behind a number, in small letters; nothing where there is none."""
+    found = re.fullmatch(rf".*\d\s*({_UNITS})", cell.strip().lower())
+    return found.group(1) if found else ""
 
 
 def style_of(cells: Iterable[str]) -> Style:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dpscale.audit.conventions import UNITS
-from dpscale.audit.numbers_as_written import OUT_OF_MEMORY, Style, is_missing, is_out_of_memory, style_of
+from dpscale.audit.numbers_as_written import OUT_OF_MEMORY, Style, is_missing, is_out_of_memory, style_of, unit_behind
 from dpscale.audit.published import GLOBAL, PER_GPU, QUANTITIES, UNSTATED, Place, Published
 from dpscale.errors import PublishedError
 from dpscale.vocabulary.chips import PRECISIONS, chip_named
@@ -66,6 +66,10 @@ class Head:
     quantity: str
     unit: str
     gpus: int | None
+
+    @property
+    def is_time(self) -> bool:
+        return self.quantity in ("epoch_s", "compute_s", "communication_s")
 
     @property
     def is_figure(self) -> bool:
@@ -155,20 +159,22 @@ def _markdown(lines: Sequence[str]) -> Iterator[Grid]:
     for at, line in enumerate(lines):
         if not _is_rule(line) or at == 0:
             continue
+        is_framed = lines[at - 1].strip().startswith("|")
         body = []
         for number, row in enumerate(lines[at + 1 :], at + 2):
             if "|" not in row:
                 break
-            body.append((number, _cells(row)))
-        yield _grid([(at, _cells(lines[at - 1])), *body])
+            body.append((number, _cells(row, is_framed)))
+        yield _grid([(at, _cells(lines[at - 1], is_framed)), *body])
 
 
 def _is_rule(line: str) -> bool:
     return "|" in line and bool(re.fullmatch(r"[\s|:\-]*-{2,}[\s|:\-]*", line))
 
 
-def _cells(line: str) -> list[str]:
-    inner = line.strip().removeprefix("|").removesuffix("|")
+def _cells(line: str, is_framed: bool) -> list[str]:
+    """The cells of a line. In a table without a frame, a bar in front has an empty cell before it."""
+    inner = line.strip().removeprefix("|").removesuffix("|") if is_framed else line
     return [re.sub(r"[*_`]", "", cell).strip() for cell in re.split(r"(?<!\\)\|", inner)]
 
 
@@ -209,7 +215,7 @@ class _Reader:
             self._refuse("no column says the number of GPUs, and no head does (such as `2 GPUs`)")
         if heads[batch_at].quantity == "global batch":
             self.batch = GLOBAL
-        self._units(heads)
+        self._check(heads)
         style = style_of(
             cell for _, row in grid.rows for at, cell in enumerate(row) if at < len(heads) and heads[at].is_figure
         )
@@ -295,7 +301,7 @@ class _Reader:
         """What a head means: its unit stands in brackets, after `in`, or at its end."""
         plain = " ".join(text.lower().split())
         gpus = re.search(r"(?<![\w.])(\d+)\s*(?:x\s*)?gpus?\b|\bn\s*=\s*(\d+)|gpus?\s*=\s*(\d+)", plain)
-        words = plain.replace(gpus.group(0), " ") if gpus else plain
+        words = (plain.replace(gpus.group(0), " ") if gpus else plain).replace("_", " ")
         quantity = next((name for pattern, name in _WORDS if re.search(pattern, words.strip())), "ignored")
         if gpus and not words.strip(" ,;:()[]"):
             quantity = "epoch_s"
@@ -312,8 +318,8 @@ class _Reader:
             self._refuse(f"columns {heads[at[0]].text} and {heads[at[1]].text} mean the same")
         return at[0] if at else None
 
-    def _units(self, heads: Sequence[Head]) -> None:
-        """Check the units of all columns, and note those that are not there."""
+    def _check(self, heads: Sequence[Head]) -> None:
+        """Refuse columns that mean the same, and note those that are not used."""
         seen: set[tuple[str, int | None]] = set()
         for head in heads:
             if head.quantity == "ignored" and head.text:
@@ -323,24 +329,34 @@ class _Reader:
             if (head.quantity, head.gpus) in seen:
                 self._refuse(f"column {head.text}: another column is {head.quantity} too")
             seen.add((head.quantity, head.gpus))
-            if head.quantity.endswith("_s") and head.quantity != "images_per_s":
-                if not head.unit:
-                    self._assume(f"{head.text} is in seconds")
-                elif head.unit not in (*_SECONDS, *_MILLISECONDS):
-                    self._refuse(f"column {head.text}: the unit {head.unit} is none of s, ms, min, h")
-            if head.quantity == "bandwidth":
-                self._bandwidth_unit(head)
 
-    def _bandwidth_unit(self, head: Head) -> None:
-        known = {unit.lower(): unit for unit in UNITS}
-        if head.unit and head.unit not in known:
-            self._refuse(f"column {head.text}: the unit {head.unit} is none of {', '.join(UNITS)}")
-        unit = known.get(head.unit, "GB/s")
-        if not head.unit:
+    def _unit_of(self, head: Head, cell: str, where: str) -> str:
+        """The unit of a number: that of its head, or of its own. Where none says it, the usual one is assumed."""
+        own = unit_behind(cell)
+        if head.unit and own and head.unit != own:
+            self._refuse(f"{where}: {cell} is not in the unit of its column, {head.unit}")
+        unit = head.unit or own
+        if head.quantity == "bandwidth":
+            return self._bandwidth_unit(head, unit, where)
+        if not head.is_time:
+            return unit
+        if not unit:
+            self._assume(f"{head.text} is in seconds")
+        elif unit not in (*_SECONDS, *_MILLISECONDS):
+            self._refuse(f"{where}: the unit {unit} is none of s, ms, min, h")
+        return unit or "s"
+
+    def _bandwidth_unit(self, head: Head, unit: str, where: str) -> str:
+        known = {name.lower(): name for name in UNITS}
+        if unit and unit not in known:
+            self._refuse(f"{where}: the unit {unit} is none of {', '.join(UNITS)}")
+        if not unit:
             self._assume(f"{head.text} is in GB/s")
-        if self.unit not in (None, unit):
-            self._refuse(f"column {head.text}: another column is in {self.unit}")
-        self.unit = unit
+        name = known.get(unit, "GB/s")
+        if self.unit not in (None, name):
+            self._refuse(f"{where}: is in {name}, another bandwidth in {self.unit}")
+        self.unit = name
+        return unit
 
     def _figure(self, head: Head, cell: str, row: int, place: Place, style: Style) -> None:
         """One number, in the unit of its quantity."""
@@ -355,8 +371,9 @@ class _Reader:
             number = style.number(cell)
         except ValueError as error:
             self._refuse(f"{where}: {error}")
-        if head.quantity.endswith("_s") and head.quantity != "images_per_s":
-            number = _in_seconds(number, head.unit or "s")
+        unit = self._unit_of(head, cell, where)
+        if head.is_time:
+            number = _in_seconds(number, unit)
         if "%" in cell and head.quantity != "utilisation_percent":
             number = number.scaleb(-2)
         if number <= 0 and not (head.quantity == "communication_s" or (head.quantity != "epoch_s" and number == 0)):
@@ -399,7 +416,7 @@ def _unit(head: str) -> str:
     """The unit of a head: in brackets, after `in` or a slash, or as its last word."""
     brackets = re.findall(r"[(\[]([^)\]]*)[)\]]", head)
     for inner in reversed(brackets):
-        text = inner.strip().removeprefix("in ")
+        text: str = inner.strip().removeprefix("in ")
         if re.fullmatch(r"[a-zµ]+(?:/s|ps|bit/s)?|%", text) and not re.fullmatch(r"n|b|gpus?|per gpu|\d+", text):
             return text
     known = "|".join(sorted([*_SECONDS, *_MILLISECONDS, *(unit.lower() for unit in UNITS)], key=len, reverse=True))

@@ -48,7 +48,7 @@ _HELP = {
     "bandwidth above any link": "Check the bytes, the time and the unit: no link can carry that.",
     "batch larger than the dataset": "Such a batch has no full step. What was timed is one smaller step.",
     "cell that its column's convention does not give": "Compute this cell again from the times.",
-    "a time that its figures contradict": "Compare this time with your log. The figures were computed from another one.",
+    "a time that its figures contradict": "Compare this time with your log: the figures were computed from another.",
     "figures of two clocks": "Figures of different clocks cannot be set against each other: use one clock for all.",
     "bound by loading, not by GPUs": (
         "The DataLoader is slower than the GPUs here. More loader workers may help; more GPUs do not."
@@ -210,9 +210,8 @@ def _rows(record: Record, columns: Sequence[Column]) -> list[tuple[int, int, lis
         if time["quantity"] == "epoch_s"
     }
     for quantity in record["quantities"]:
-        printed |= {
-            (quantity["quantity"], cell["batch_per_gpu"], cell["gpus"]): cell["printed"] for cell in quantity["cells"]
-        }
+        name = quantity["quantity"]
+        printed |= {(name, cell["batch_per_gpu"], cell["gpus"]): cell["printed"] for cell in quantity["cells"]}
     here = {
         (figure["quantity"], figure["batch_per_gpu"], figure["gpus"]): figure
         for figure in record["corrected"]
@@ -247,10 +246,6 @@ def _cell(
 def _shown(interval: Mapping[str, float]) -> str:
     """Three significant digits, fewer where rounding hides them."""
     value, half = interval["value"], (interval["high"] - interval["low"]) / 2
-    return (
-        f"{value:#.3g}".rstrip(".")
-        if abs(value) < 1000 and half < abs(value) / 20
-        else f"{value:.0f}"
-        if abs(value) >= 1000
-        else f"{value:.2g}"
-    )
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}".rstrip(".") if half < abs(value) / 20 else f"{value:.2g}"
