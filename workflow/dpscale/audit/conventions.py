@@ -561,7 +561,7 @@ def _bandwidths(published: Published) -> Space:
     whole = [_as_it_is(time) for time in (COMMUNICATION_COLUMN, *(clock.total for clock in _clocks(published)))]
     rest = [_difference(clock.total, _as_it_is(COMPUTE_COLUMN)) for clock in _clocks(published)]
     times = [*_communications(published), *rest, *whole, _as_it_is(COLUMN_TOTAL)]
-    amounts = [_amount(chosen) for chosen in product(VOLUMES, steps_of(published))]
+    amounts = _distinct(_amount(chosen) for chosen in product(VOLUMES, steps_of(published)))
     forms = [_bandwidth(amount, time) for amount, time in product(amounts, times)]
     label = published.bandwidth_unit or "GB/s"
     numbers = product(_parameters(published), ELEMENT_SIZES, rates(label))
@@ -585,13 +585,37 @@ def _amount(chosen: tuple[Factor, ...]) -> Amount:
     )  # fmt: skip
 
 
+# A study without figures, and cells in which amounts that are not the same differ.
+_PROBE = Published(
+    id="probe", title="", sha256="", year=None, dataset_images=50_000, parameters_trained=None, parameters_quoted=None,
+    batch_sweep_s={}, epoch_s={}, strong_scaling_epoch_s={}, quantities={}, bandwidth_unit=None, unmeasured=[],
+    training=[],
+)  # fmt: skip
+_PROBES = [Place(batch, gpus) for batch in (32, 129, 2048) for gpus in (2, 3, 8)]
+
+
+def _distinct(amounts: Iterable[Amount]) -> list[Amount]:
+    """Those that differ by more than a factor of 2, which half of the bytes is too; of equal ones the least far-fetched.
+
+    2(N-1) times D/(N*b) is 2(N-1)/N times D/b: where nobody says what b is, these are one.
+    """
+    found: dict[tuple[str, ...], Amount] = {}
+    for amount in sorted(amounts, key=lambda amount: sum(choice.cost for choice in amount.choices)):
+        values = [amount.value(_PROBE, place) for place in _PROBES]
+        same = [tuple(f"{value * factor:.9e}" for value in values) for factor in (1, 2, 0.5)]
+        if not any(key in found for key in same):
+            found[same[0]] = amount
+    return list(found.values())
+
+
 def _bandwidth(amount: Amount, time: Form) -> Form:
     def value(published: Published, place: Place) -> Interval | None:
         seconds = time.value(published, place)
         return None if seconds is None else amount.value(published, place) / seconds
 
     product_of = " * ".join(part for part in (amount.first, "{}", amount.last) if part != "1")
-    return Form((*amount.choices, *time.choices), f"{product_of} / ({time.formula})", value)
+    seconds = f"({time.formula})" if len(time.choices) > 1 else time.formula
+    return Form((*amount.choices, *time.choices), f"{product_of} / {seconds}", value)
 
 
 def _constant(parameters: Number, size: Number, rate: Number) -> Constant:

@@ -127,6 +127,7 @@ def _convention(
         return float(rounding.of(data)[0]) / seconds
 
     parts = [part for part in (amount.first, constant.factors, amount.last) if part != "1"]
-    formula = f"round({' * '.join(parts)}{constant.unit}, {rounding}) / ({time.formula})"
+    seconds = f"({time.formula})" if len(time.choices) > 1 else time.formula
+    formula = f"round({' * '.join(parts)}{constant.unit}, {rounding}) / {seconds}"
     choices = (*amount.choices, *constant.choices, rounding.choice(became), *time.choices)
     return Convention.of(Form(choices, formula, value), ONE)

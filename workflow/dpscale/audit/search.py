@@ -33,7 +33,7 @@ _WEIGHT_OF_ONE_GPU = 0.1
 # Where chance does as well with this probability, a cell that agrees says nothing.
 _TELLS_NOTHING = 0.5
 # Conventions further away than this are no candidate for the closest one, where none fits: they come close by chance.
-_FARTHEST_CLOSEST = 4
+_FARTHEST_CLOSEST = 5
 _RIVALS_DESCRIBED = 12
 
 Bands = tuple[NDArray[np.float64], NDArray[np.float64]]
