@@ -595,7 +595,8 @@ _PROBES = [Place(batch, gpus) for batch in (32, 129, 2048) for gpus in (2, 3, 8)
 
 
 def _distinct(amounts: Iterable[Amount]) -> list[Amount]:
-    """Those that differ by more than a factor of 2, which half of the bytes is too; of equal ones the least far-fetched.
+    """Those that differ by more than a factor of 2, which half of the bytes is too. Of equal ones, the one that costs
+    least.
 
     2(N-1) times D/(N*b) is 2(N-1)/N times D/b: where nobody says what b is, these are one.
     """
