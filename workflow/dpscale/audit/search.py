@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpscale.audit import rounded_amounts
-from dpscale.audit.conventions import OTHER, WRONG, Amount, Choice, Convention, Form, Space, space
+from dpscale.audit.conventions import OTHER, SWAPPED_COLUMNS, WRONG, Amount, Choice, Convention, Form, Space, space
 from dpscale.audit.published import Place, Printed, Published
 from dpscale.formulas.interval import Interval
 
@@ -218,7 +218,7 @@ class Found:
 def search(published: Published, quantity: str) -> Found:
     """Try every convention on the printed figures of one quantity."""
     if quantity == "bandwidth":
-        published = _in_seconds(published)
+        published = _as_meant(published)
     conventions = space(quantity, published)
     found = _searched(published, quantity, conventions)
     if found.is_found or found.verdict == "too few cells" or not conventions.circular:
@@ -227,15 +227,20 @@ def search(published: Published, quantity: str) -> Found:
     return through if through.is_found else found
 
 
-def _in_seconds(published: Published) -> Published:
-    """The study with its printed times in seconds, where they were found to be milliseconds or minutes."""
-    scaled = {}
+def _as_meant(published: Published) -> Published:
+    """The study with its printed times in seconds, where they were found to be milliseconds or minutes, and each in its
+    own column."""
+    columns = dict(published.quantities)
     for name in ("compute_s", "communication_s"):
-        best = found.best if name in published.quantities and (found := search(published, name)).is_found else None
+        best = found.best if name in columns and (found := search(published, name)).is_found else None
         if best and best.convention.constant.value != 1:
-            factor = best.convention.constant.value
-            scaled[name] = {place: _scaled(number, 1 / factor) for place, number in published.quantities[name].items()}
-    return replace(published, quantities={**published.quantities, **scaled}) if scaled else published
+            factor = 1 / best.convention.constant.value
+            columns[name] = {place: _scaled(number, factor) for place, number in published.quantities[name].items()}
+        if best and SWAPPED_COLUMNS in best.convention.choices:
+            del columns[name]
+            other = ({"compute_s", "communication_s"} - {name}).pop()
+            columns.setdefault(other, published.quantities[name])
+    return replace(published, quantities=columns)
 
 
 def _scaled(number: Decimal, factor: float) -> Decimal:
