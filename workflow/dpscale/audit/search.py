@@ -231,16 +231,16 @@ def _as_meant(published: Published) -> Published:
     """The study with its printed times in seconds, where they were found to be milliseconds or minutes, and each in its
     own column."""
     columns = dict(published.quantities)
-    for name in ("compute_s", "communication_s"):
-        best = found.best if name in columns and (found := search(published, name)).is_found else None
-        if best and best.convention.constant.value != 1:
+    meant: dict[str, Printed] = {}
+    for name, other in (("compute_s", "communication_s"), ("communication_s", "compute_s")):
+        table = columns.pop(name, None)
+        best = found.best if table and (found := search(published, name)).is_found else None
+        if table and best and best.convention.constant.value != 1:
             factor = 1 / best.convention.constant.value
-            columns[name] = {place: _scaled(number, factor) for place, number in published.quantities[name].items()}
-        if best and SWAPPED_COLUMNS in best.convention.choices:
-            del columns[name]
-            other = ({"compute_s", "communication_s"} - {name}).pop()
-            columns.setdefault(other, published.quantities[name])
-    return replace(published, quantities=columns)
+            table = {place: _scaled(number, factor) for place, number in table.items()}
+        if table:
+            meant.setdefault(other if best and SWAPPED_COLUMNS in best.convention.choices else name, table)
+    return replace(published, quantities={**columns, **meant})
 
 
 def _scaled(number: Decimal, factor: float) -> Decimal:
