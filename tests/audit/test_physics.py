@@ -1,6 +1,7 @@
 """What no machine can do, with figures that call for it and figures that do not."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from published_factory import published
 EPOCH_S = {(128, 1): "17.20", (128, 2): "9.00"}
 
 
-def study(one_gpu_s: str = "17.20", **changes: object) -> Published:
+def study(one_gpu_s: str = "17.20", **changes: Any) -> Published:
     return published({**EPOCH_S, (128, 1): one_gpu_s}, {}, **{"gpu": "RTX 8000", **changes})
 
 
@@ -62,7 +63,7 @@ def test_a_time_against_the_peak(one_gpu_s: str, severity: str | None) -> None:
         ({"flop_per_image": 1e9}, False),
     ],
 )
-def test_the_peak_is_that_of_the_gpu_and_the_precision(changes: dict[str, object], is_impossible: bool) -> None:
+def test_the_peak_is_that_of_the_gpu_and_the_precision(changes: dict[str, Any], is_impossible: bool) -> None:
     doubts = above_the_peak(study("8.00", **changes))
     assert any(doubt.severity == IMPOSSIBLE for doubt in doubts) == is_impossible
 

@@ -322,9 +322,9 @@ def test_study_i_has_the_times_of_study_a(audits: dict[str, Any]) -> None:
     assert details(record, "N*T(1,b)/T(N,b) reported as speedup")[128, 4] == "3.97 is 0.994, slower than one GPU"
     apart = details(record, "two one-GPU times differ")
     assert {place: detail.split(", ", 1)[1] for place, detail in apart.items()} == {
-        (32, 1): "1.67 times apart, with 0 and 2 loader workers",
-        (128, 1): "2.46 times apart, with 0 and 2 loader workers",
-        (512, 1): "1.96 times apart, with 0 and 2 loader workers",
+        (32, 1): "1.67 times apart, with 0 and 2 processes that load",
+        (128, 1): "2.46 times apart, with 0 and 2 processes that load",
+        (512, 1): "1.96 times apart, with 0 and 2 processes that load",
     }
     assert set(details(record, "times of another study").values()) == {"9 times are those of study-a, digit for digit"}
 

@@ -179,7 +179,7 @@ def outcome(made: MadeUp) -> Outcome:
     followed = _doubted(made)
     for quantity, convention in made.truth.items():
         result = found[quantity]
-        if not _contains(result, convention, made.truth["communication_s"], study, of_truth):
+        if not _contains(result, convention, made, of_truth):
             missed.append(f"{quantity}: {convention.formula}; {result.verdict}: {_formula(result)}")
             if result.is_found and result.best and result.best.differences:
                 wrong.append(missed[-1])
@@ -217,7 +217,7 @@ def _formula(found: Found) -> str:
     return found.best.convention.formula if found.best else "nothing"
 
 
-def _contains(found: Found, truth: Convention, times: Convention, study: Published, of_truth: Published) -> bool:
+def _contains(found: Found, truth: Convention, made: MadeUp, of_truth: Published) -> bool:
     """Whether the truth is among the conventions found, or one that gives the same numbers in every cell."""
     if not found.best or found.verdict == "not reproduced":
         return False
@@ -227,23 +227,24 @@ def _contains(found: Found, truth: Convention, times: Convention, study: Publish
     if any(candidate.choices == truth.choices for candidate in candidates):
         return True
     # The printed column is the same times, but for a misprint in what they were derived from.
-    if any(_through_the_column(candidate, truth, times) for candidate in candidates):
+    if any(_through_the_column(candidate, truth, made) for candidate in candidates):
         return True
     wanted = _values(truth, of_truth, found)
     return any(
         all(math.isclose(one, other, rel_tol=1e-6) for one, other in zip(wanted, values, strict=True))
         for candidate in candidates
-        if len(values := _values(candidate, study, found)) == len(wanted)
+        if len(values := _values(candidate, made.study, found)) == len(wanted)
     )
 
 
-def _through_the_column(candidate: Convention, truth: Convention, times: Convention) -> bool:
+def _through_the_column(candidate: Convention, truth: Convention, made: MadeUp) -> bool:
     """Whether a candidate is the truth with a column as printed in place of what that column is."""
-    time = times.form.choices
-    if truth.form.choices[-len(time) :] != time:
-        return False
-    rest = truth.choices[: -len(time)]
-    return candidate.choices in [(*rest, COMMUNICATION_COLUMN), (*rest, time[0], COMPUTE_COLUMN)]
+    for quantity, column in (("communication_s", COMMUNICATION_COLUMN), ("compute_s", COMPUTE_COLUMN)):
+        replaced = made.truth[quantity].form.choices
+        through = (*truth.choices[: -len(replaced)], column)
+        if truth.choices[-len(replaced) :] == replaced and candidate.choices == through:
+            return True
+    return False
 
 
 def _values(convention: Convention, study: Published, found: Found) -> list[float]:

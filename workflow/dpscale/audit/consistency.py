@@ -208,7 +208,7 @@ def one_gpu_times_apart(published: Published, found: Mapping[str, Found]) -> Ite
         times = max(table, swept) / min(table, swept)
         if times > _SAME_TIME:
             loaded = (
-                f", with {workers['epoch_s']} and {workers['batch_sweep_s']} loader workers"
+                f", with {workers['epoch_s']} and {workers['batch_sweep_s']} processes that load"
                 if {"epoch_s", "batch_sweep_s"} <= workers.keys()
                 else ""
             )

@@ -5,7 +5,8 @@ digit, meets the interval of what was printed. Figures may have been printed in 
 the columns of two numbers of GPUs exchanged. Every convention is tried with every way of printing.
 
 Among conventions, the one is best that explains the most digits for the least that it has to assume: each cell that it
-gives counts as many decades as its digits tell, and every step away from docs/method.md takes some off.
+gives counts as many decades as its digits tell, and every step away from docs/method.md takes some off. Where one that
+nobody could object to gives as many cells, that one is taken.
 """
 
 import math
@@ -19,7 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpscale.audit import rounded_amounts
-from dpscale.audit.conventions import OTHER, SWAPPED_COLUMNS, WRONG, Amount, Choice, Convention, Form, Space, space
+from dpscale.audit.conventions import (
+    METHOD,
+    OTHER,
+    SWAPPED_COLUMNS,
+    WRONG,
+    Amount,
+    Choice,
+    Convention,
+    Form,
+    Space,
+    space,
+)
 from dpscale.audit.published import Place, Printed, Published
 from dpscale.formulas.interval import Interval
 
@@ -30,6 +42,8 @@ CHANCE_LIMIT = 0.01
 _DECADES_PER_STEP, _DECADES_PER_CELL = 0.5, 4.0
 # One GPU beside itself proves nothing, but a cell of it may decide between two conventions.
 _WEIGHT_OF_ONE_GPU = 0.1
+_BLAME = {METHOD: 0, OTHER: 1, WRONG: 2}
+_NEARLY = 0.8
 # Where chance does as well with this probability, a cell that agrees says nothing.
 _TELLS_NOTHING = 0.5
 # Conventions further away than this are no candidate for the closest one, where none fits: they come close by chance.
@@ -370,12 +384,17 @@ class _Search:
         self.readings = [printing.reads(table) for printing in self.printings]
         self.is_several = np.array([place.gpus > 1 for place in grid.places])
         self.workable = ~np.isnan(grid.value).all(axis=1)
-        # By printing, constant and form, as all arrays of candidates.
-        self.costs: NDArray[np.int64] = (
-            np.array([printing.cost for printing in self.printings])[:, None, None]
-            + np.array([constant.cost for constant in self.constants])[None, :, None]
-            + np.array([form.cost for form in self.forms])[None, None, :]
+        self.costs = self._sums(lambda choices: sum(choice.cost for choice in choices))
+        self.blames = self._sums(lambda choices: sum(_BLAME[choice.kind] for choice in choices))
+
+    def _sums(self, of: Callable[[tuple[Choice, ...]], int]) -> NDArray[np.int64]:
+        """What the choices of every candidate add up to, by printing, constant and form as all arrays of candidates."""
+        found: NDArray[np.int64] = (
+            np.array([of((printing,)) for printing in self.printings])[:, None, None]
+            + np.array([of(constant.choices) for constant in self.constants])[None, :, None]
+            + np.array([of(form.choices) for form in self.forms])[None, None, :]
         )
+        return found
 
     @property
     def tried(self) -> int:
@@ -411,10 +430,15 @@ class _Search:
         """The best fit, the others that reproduce as many cells, and the chance of the best."""
         decades, several, every = self.agreement
         score = np.where(self.workable, decades - _DECADES_PER_STEP * self.costs, -math.inf)
-        top = [tuple(map(int, at)) for at in np.argwhere(score >= score.max() - 1e-9)]
+        first = np.unravel_index(int(score.argmax()), score.shape)
+        as_many = (several >= several[first]) & (every >= every[first]) & self.workable
+        # Nobody is blamed where something blameless gives as many cells, and tells nearly as much.
+        telling = as_many & (decades >= _NEARLY * decades[first])
+        least = telling & (self.blames == self.blames[telling].min())
+        top_score = score[least].max()
+        top = [tuple(map(int, at)) for at in np.argwhere(least & (score >= top_score - 1e-9))]
         best: Candidate = max(top, key=lambda at: self.fit(*at).exact)  # type: ignore[assignment]
         fit = self.fit(*best)
-        as_many = (several >= several[best]) & (every >= every[best]) & self.workable
         as_many[:, best[1], best[2]] = False
         candidates = (tuple(map(int, at)) for at in np.argwhere(as_many))
         ordered = sorted(candidates, key=lambda at: (self.costs[at], at[0]))

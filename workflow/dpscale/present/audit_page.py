@@ -190,7 +190,7 @@ def _columns(record: Record) -> list[Column]:
         name = quantity["quantity"]
         unit = f", {record['bandwidth_unit']}" if name == "bandwidth" else ""
         found.append(Column(f"{_NAMES[name]}{unit}, printed", name, is_printed=True))
-        if name in corrected:
+        if _CORRECTED_BY.get(name, name) in corrected:
             here = ", GB/s" if name == "bandwidth" else ""
             found.append(Column(f"{_NAMES[name]}{here}, as defined here", name, is_printed=False))
     printed = {quantity["quantity"] for quantity in record["quantities"]}
