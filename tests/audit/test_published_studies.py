@@ -337,6 +337,8 @@ def test_study_j_divides_by_a_link_that_is_none(audits: dict[str, Any]) -> None:
         (512, 4): "1.94 is 3.83",
     }
     assert "over a link of 0.900 GB/s, in all 6 cells" in quantity(record, "utilisation_percent")["sentence"]
+    one_step = details(record, "bandwidth is not what it is called")
+    assert set(one_step.values()) == {"the bytes of one step over the time of an epoch"}
     of_link = details(record, "utilisation of a link that is none")
     known = "no link of the A40 carries that (NVLink: 56.25 and PCIe 4.0 x16: 31.5 GB/s)"
     assert of_link[32, 2].startswith(f"taken against 0.900 GB/s; {known}")

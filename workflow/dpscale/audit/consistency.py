@@ -23,6 +23,7 @@ from dpscale.audit.conventions import (
     other_clock,
     rebuilt_total,
 )
+from dpscale.audit.conventions import WRONG as CHOICE_WRONG
 from dpscale.audit.faults import HARMLESS, Fault, doubtful_times, explain
 from dpscale.audit.published import AnyPlace, Place, Published
 from dpscale.audit.search import Found
@@ -162,22 +163,27 @@ def parts_against_total(published: Published, found: Mapping[str, Found]) -> Ite
             source = "T(N,b)" if printed else "T(1,b)/speedup"
             shown, sum_of_parts = unlike(total, parts)
             check = f"{source} is not compute plus communication"
-            yield Doubt(check, "communication_s", place, f"{shown} against {sum_of_parts} s")
+            severity = LOOK if _of_compute(found) else WRONG
+            yield Doubt(check, "communication_s", place, f"{shown} against {sum_of_parts} s", severity)
 
 
 def compute_is_the_total(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
     """The printed compute column, where it is that of the totals, or where communication is that minus a share of one
     GPU's time."""
+    if detail := _of_compute(found):
+        for place, _ in _several_gpus(published, "compute_s"):
+            yield Doubt("the compute column is the total", "compute_s", place, detail)
+
+
+def _of_compute(found: Mapping[str, Found]) -> str:
+    """Why the compute column is taken for the total; nothing where it is not."""
     communication, compute = found.get("communication_s"), found.get("compute_s")
     if communication and communication.best and COLUMN_TOTAL in communication.choices:
         formula = communication.best.convention.formula
-        detail = f"the printed communication is {formula}, with C(N,b) the printed compute"
-    elif compute and {TABLE_TOTAL, WHOLE} <= set(compute.choices):
-        detail = "the printed compute is T(N,b), communication included"
-    else:
-        return
-    for place, _ in _several_gpus(published, "compute_s"):
-        yield Doubt("the compute column is the total", "compute_s", place, detail)
+        return f"the printed communication is {formula}, with C(N,b) the printed compute"
+    if compute and {TABLE_TOTAL, WHOLE} <= set(compute.choices):
+        return "the printed compute is T(N,b), communication included"
+    return ""
 
 
 def two_sets_of_times(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
@@ -269,6 +275,18 @@ def label_against_unit(published: Published, found: Mapping[str, Found]) -> Iter
                 yield Doubt("unit is not that of the label", "bandwidth", place, detail)
 
 
+def mistakes_of_conventions(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
+    """What no definition would call right in a convention found, but for what has a check of its own name."""
+    told = (TIMES_N, ELEMENTS, base_of(fewest_gpus(published)))
+    for quantity, outcome in found.items():
+        chosen = [choice for choice in outcome.choices if choice.kind == CHOICE_WRONG and choice not in told]
+        mistakes = [choice.sentence for choice in chosen if not is_rate(choice)]
+        if outcome.best and outcome.is_found and outcome.best.printing.kind == CHOICE_WRONG:
+            mistakes.append(outcome.best.printing.sentence)
+        for place, _ in _several_gpus(published, quantity) if mistakes else []:
+            yield Doubt(f"{NAMES[quantity]} is not what it is called", quantity, place, "; ".join(mistakes))
+
+
 def cells_apart(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
     """Cells that the convention of their column does not give, with what may have happened to each."""
     doubtful = {figure for time in doubtful_times(published, found) for figure in time.figures}
@@ -346,6 +364,7 @@ CHECKS: tuple[Check, ...] = (
     larger_than_the_dataset,
     above_any_link,
     label_against_unit,
+    mistakes_of_conventions,
     cells_apart,
     times_that_figures_contradict,
     clocks_apart,

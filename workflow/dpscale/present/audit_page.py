@@ -168,6 +168,8 @@ def _checks(record: Record) -> list[Check]:
 def _help(check: str) -> str:
     if check.startswith("speedup over"):
         return "Speedup is over one GPU. Say so where it is over several."
+    if check.endswith("is not what it is called"):
+        return "Compute it again as the definitions below say, or call it what it is."
     return _HELP.get(check, "")
 
 
