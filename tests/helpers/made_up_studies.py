@@ -6,14 +6,25 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from random import Random
 
-from dpscale.audit.conventions import COMMUNICATION_COLUMN, COMPUTE_COLUMN, METHOD, Convention, space
+from dpscale.audit.conventions import COMMUNICATION_COLUMN, COMPUTE_COLUMN, METHOD, WRONG, Convention, space
 from dpscale.audit.faults import HARMLESS, doubtful_times, explain
 from dpscale.audit.published import GLOBAL, PER_GPU, UNSTATED, Place, Published
+from dpscale.audit.rounded_amounts import Rounding, of_rounded_bytes
 from dpscale.audit.search import Found, search
 
 BATCHES, GPUS = (32, 128, 512), (2, 4)
 PLACES = [Place(batch, gpus) for batch in BATCHES for gpus in GPUS]
-FAULTS = ("none", "typo in a figure", "typo in a time", "copied cell", "two clocks", "cut digits", "global batch")
+FAULTS = (
+    "none",
+    "typo in a figure",
+    "typo in a time",
+    "copied cell",
+    "two clocks",
+    "cut digits",
+    "global batch",
+    "exchanged columns",
+    "rounded bytes",
+)
 # Later ones may be derived from the printed columns of earlier ones.
 DERIVED = ("speedup", "compute_s", "communication_s", "bandwidth")
 IMAGES = 50_000
@@ -51,6 +62,8 @@ def made_up(random: Random, fault: str) -> MadeUp:
     for quantity in DERIVED:
         study = replace(study, quantities=quantities)
         truth[quantity] = _convention(random, study, quantity, quantity == odd, clock)
+        if fault == "rounded bytes" and quantity == "bandwidth":
+            truth[quantity] = _of_rounded_bytes(random, study)
         rounding = ROUND_DOWN if fault == "cut digits" and quantity == odd else ROUND_HALF_UP
         quantities = {**quantities, quantity: _printed(random, study, truth[quantity], rounding)}
     study = replace(study, quantities=quantities)
@@ -95,6 +108,15 @@ def _convention(random: Random, study: Published, quantity: str, is_odd: bool, c
             return convention
 
 
+def _of_rounded_bytes(random: Random, study: Published) -> Convention:
+    """The bytes of one step, of all steps, or of a quoted network, rounded to 2 or 3 digits before use."""
+    found = space("bandwidth", study)
+    amount = random.choice([amount for amount in found.amounts if sum(choice.cost for choice in amount.choices) <= 1])
+    constant = random.choice([constant for constant in found.constants if constant.cost <= 2])
+    rounding = Rounding(random.choice((2, 3)), is_significant=True)
+    return of_rounded_bytes(amount, constant, rounding, found.times[0])
+
+
 def is_printable(convention: Convention, study: Published) -> bool:
     """Whether every cell has a value above zero that is known to three digits or more."""
     found = 0
@@ -136,6 +158,9 @@ def _with_fault(random: Random, made: MadeUp, odd: str) -> MadeUp:
     elif made.fault == "copied cell":
         near = [other for other in table if other != place and (other[0] == place[0] or other[1] == place[1])]
         table[place] = table[random.choice(near)]
+    elif made.fault == "exchanged columns":
+        exchanged = {Place(place.batch_per_gpu, 6 - place.gpus): number for place, number in table.items()}
+        return replace(made, study=replace(study, quantities={**study.quantities, quantity: exchanged}))
     elif made.fault == "typo in a time":
         place = random.choice(sorted(study.epoch_s))
         time = _misprinted(random, study.epoch_s[place])
@@ -185,7 +210,8 @@ def outcome(made: MadeUp) -> Outcome:
                 wrong.append(missed[-1])
         elif result.is_found and result.best:
             is_method = all(choice.kind == METHOD for choice in convention.choices)
-            if is_method and result.best.differences:
+            is_exchanged = made.fault == "exchanged columns" or result.best.printing.kind != WRONG
+            if is_method and (result.best.convention.differences or not is_exchanged):
                 wrong.append(f"{quantity}: as defined, called {_formula(result)}")
             reasons = explain(study, quantity, found)
             named = [

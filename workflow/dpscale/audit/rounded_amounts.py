@@ -101,7 +101,8 @@ def best(
     cost = costs[at] + space.times[number].cost
     as_simple = sum(int((costs + space.times[other].cost <= cost).sum()) for other in near) * len(ROUNDINGS)
     became = sorted({float(data) for data in rounding.of(whole[at])})
-    return Candidate(_convention(amount, constant, rounding, space.times[number], became), score_of_top, as_simple)
+    convention = of_rounded_bytes(amount, constant, rounding, space.times[number], became)
+    return Candidate(convention, score_of_top, as_simple)
 
 
 def _agreement(
@@ -116,9 +117,11 @@ def _agreement(
     return agrees
 
 
-def _convention(
-    amount: Amount, constant: Constant, rounding: Rounding, time: Form, became: Sequence[float]
+def of_rounded_bytes(
+    amount: Amount, constant: Constant, rounding: Rounding, time: Form, became: Sequence[float] = ()
 ) -> Convention:
+    """A bandwidth whose amount is rounded before it is divided by a time; `became` is what rounding makes of it."""
+
     def value(published: Published, place: Place) -> Interval | None:
         seconds = time.value(published, place)
         if seconds is None:

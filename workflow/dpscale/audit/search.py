@@ -49,6 +49,8 @@ _TELLS_NOTHING = 0.5
 # Conventions further away than this are no candidate for the closest one, where none fits: they come close by chance.
 _FARTHEST_CLOSEST = 5
 _RIVALS_DESCRIBED = 12
+# One cell sets an unknown factor; fewer than two others do not test it.
+_FEWEST_OF_A_FACTOR = 3
 
 Bands = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -276,7 +278,7 @@ def _searched(published: Published, quantity: str, conventions: Space) -> Found:
     search_of = _Search(published, quantity, table, conventions, grid)
     fit, others, chance = search_of.best()
     refined = search_of.with_rounded_bytes(fit)
-    if refined and not _is_most(fit, cells):
+    if refined and not (_is_most(fit, cells) and _same_but_rounded(fit, refined[0])):
         (fit, chance), others, refined = refined, [], None
     if not _is_most(fit, cells):
         return search_of.up_to_a_constant() or search_of.not_reproduced()
@@ -292,6 +294,11 @@ def _searched(published: Published, quantity: str, conventions: Space) -> Found:
         refined=refined[0] if refined else None,
         disputed=frozenset(place for other in others for place in other.agreeing) - fit.agreeing,
     )  # fmt: skip
+
+
+def _same_but_rounded(fit: Fit, refined: Fit) -> bool:
+    """Whether the two are one convention, but for bytes that were rounded before use."""
+    return set(fit.convention.choices) < set(refined.convention.choices)
 
 
 def _is_most(fit: Fit, cells: Sequence[Place]) -> bool:
@@ -493,34 +500,31 @@ class _Search:
         return Found(self.quantity, "not reproduced", closest, (), self.grid.checkable, self.tried, chance)
 
     def up_to_a_constant(self) -> Found | None:
-        """The form that gives all cells but for one factor that they share, where chance would not do that."""
-        candidates = [found for number in range(len(self.forms)) if (found := self._factor(number))]
-        if not candidates:
+        """The form that gives all cells but for one factor that they share, where chance would not do that.
+
+        One cell sets the factor, the others test it: the one whose digits tell least sets it.
+        """
+        several = np.array([place.gpus > 1 and place in self.grid.checkable for place in self.grid.places])
+        low, high = (end[several] for end in self.printed[0])
+        if several.sum() < _FEWEST_OF_A_FACTOR or (low <= 0).any():
             return None
-        number, factor, chance = min(candidates, key=lambda found: (self.forms[found[0]].cost, found[2]))
-        chance *= sum(form.cost <= self.forms[number].cost for form in self.forms)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            lows, highs = low / self.grid.high[:, several], high / self.grid.low[:, several]
+            least, most = lows.max(axis=1), highs.min(axis=1)
+            decades = np.sort(np.log10(highs / lows), axis=1)[:, :-1]
+        suits = (least <= most) & (self.grid.low[:, several] > 0).all(axis=1)
+        if not suits.any():
+            return None
+        costs = np.array([form.cost for form in self.forms])
+        chances = np.minimum(1, 2 * decades).prod(axis=1)
+        number = min(np.flatnonzero(suits), key=lambda form: (costs[form], chances[form]))
+        chance = float(chances[number]) * int((costs <= costs[number]).sum())
         if chance >= CHANCE_LIMIT:
             return None
-        fit = self.fit(0, 0, number)
+        ends = float(least[number]), float(most[number])
+        factor = Interval(sum(ends) / 2, *ends)
+        fit = self.fit(0, 0, int(number))
         return Found(self.quantity, "up to a constant", fit, (), self.grid.checkable, self.tried, chance, factor=factor)
-
-    def _factor(self, number: int) -> tuple[int, Interval, float] | None:
-        """The factor of a form that suits all checkable cells, and the chance of that: one cell sets it, the others
-        test it."""
-        fit = self.fit(0, 0, number)
-        several = [place for place in fit.values if place.gpus > 1]
-        if len(fit.values) < len(self.grid.checkable) or len(several) < 3:
-            return None
-        if any(fit.values[place].low <= 0 or fit.printed[place].low <= 0 for place in several):
-            return None
-        ratios = [fit.printed[place] / fit.values[place] for place in several]
-        low, high = max(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
-        if low > high:
-            return None
-        base = self.constants[0].value
-        factor = Interval((low + high) / 2 * base, low * base, high * base)
-        decades = sorted(math.log10(ratio.high / ratio.low) for ratio in ratios)
-        return number, factor, math.prod(min(1.0, 2 * decade) for decade in decades[:-1])
 
     def scale(self, best: Fit) -> Scale | None:
         """Of the best convention: None where none of its cells with several GPUs is other than zero for certain."""
