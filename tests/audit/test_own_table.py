@@ -61,7 +61,7 @@ def test_missing_cells_are_no_numbers() -> None:
 
 
 def test_out_of_memory_is_said() -> None:
-    study = read("out-of-memory.md")
+    study = read("out-of-memory.markdown")
     assert [tuple(cell.values()) for cell in study.unmeasured] == [
         (8192, 1, "out of memory"),
         (8192, 2, "out of memory"),
@@ -71,7 +71,7 @@ def test_out_of_memory_is_said() -> None:
 
 
 def test_a_dash_is_a_missing_cell_and_an_empty_batch_is_that_above() -> None:
-    study = read("dashes.md")
+    study = read("dashes.markdown")
     assert shown(study, "epoch_s") == {
         (32, 1): "38", (32, 2): "67", (32, 4): "121", (128, 1): "16", (128, 2): "18", (128, 4): "30",
     }  # fmt: skip
@@ -93,7 +93,7 @@ def test_thin_spaces() -> None:
 
 
 def test_units_in_cells_and_a_global_batch() -> None:
-    study = read("units-in-cells.md")
+    study = read("units-in-cells.markdown")
     assert study.batch == GLOBAL
     assert shown(study, "bandwidth") == {(128, 2): "4.88", (128, 4): "10.7"}
     assert not any("seconds" in assumed for assumed in study.assumed)
