@@ -252,6 +252,10 @@ def _contains(found: Found, truth: Convention, made: MadeUp, of_truth: Published
     candidates = [found.best.convention, *found.others]
     if any(candidate.choices == truth.choices for candidate in candidates):
         return True
+    # Rounding that no printed digit shows makes no other convention.
+    without = tuple(choice for choice in truth.choices if not choice.name.startswith("rounded to"))
+    if any(set(candidate.choices) == set(without) for candidate in candidates):
+        return True
     # The printed column is the same times, but for a misprint in what they were derived from.
     if any(_through_the_column(candidate, truth, made) for candidate in candidates):
         return True

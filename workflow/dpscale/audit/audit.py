@@ -115,7 +115,7 @@ def _quantity(quantity: str, all_found: Mapping[str, Found], published: Publishe
             }
             for rival in found.rivals
         ],
-        "conventions_fitting": 1 + len(found.others) if best and found.verdict in FITS else 0,
+        "conventions_fitting": found.fitting if found.verdict in FITS else 0,
         "factor": _interval(found.factor),
         "faults": [{**place._asdict(), **asdict(fault)} for place, fault in faults.items()],
         "cells": [_cell(place, number, best) for place, number in printed.items()],

@@ -49,6 +49,8 @@ _TELLS_NOTHING = 0.5
 # Conventions further away than this are no candidate for the closest one, where none fits: they come close by chance.
 _FARTHEST_CLOSEST = 5
 _RIVALS_DESCRIBED = 12
+# Rough figures have thousands of conventions that fit as well; no reader wants more of them than this.
+_OTHERS_KEPT, _EQUALS_COMPARED = 5_000, 50
 # One cell sets an unknown factor; fewer than two others do not test it.
 _FEWEST_OF_A_FACTOR = 3
 
@@ -198,7 +200,8 @@ class Found:
       numbers would come as close;
     - `not checkable`: no convention can be worked out: the times are not printed. There is no `best`.
 
-    `disputed` are exceptions of the best that one of the others gives; `rivals` describes the first of the others.
+    `fitting` counts the best and all others, of which `others` holds the simplest. `disputed` are exceptions of the
+    best that one of the others gives; `rivals` describes the first of the others.
     `refined` gives more cells than the best, with bytes that were rounded before use.
     """
 
@@ -212,6 +215,7 @@ class Found:
     scale: Scale | None = None
     others: Sequence[Convention] = ()
     factor: Interval | None = None
+    fitting: int = 0
     refined: Fit | None = None
     disputed: frozenset[Place] = frozenset()
 
@@ -276,23 +280,24 @@ def _searched(published: Published, quantity: str, conventions: Space) -> Found:
     if not cells or (not independent and any(place.gpus > 1 for place in places)):
         return Found(quantity, "not checkable", None, (), [], 0, 1.0)
     search_of = _Search(published, quantity, table, conventions, grid)
-    fit, others, chance = search_of.best()
-    refined = search_of.with_rounded_bytes(fit)
+    top = search_of.best()
+    fit, chance, others = top.fit, top.chance, top.others
+    refined = search_of.with_rounded_bytes(top)
     if refined and not (_is_most(fit, cells) and _same_but_rounded(fit, refined[0])):
-        (fit, chance), others, refined = refined, [], None
+        (fit, chance), others, refined = refined, _NONE, None
     if not _is_most(fit, cells):
         return search_of.up_to_a_constant() or search_of.not_reproduced()
     complete = len(fit.agreeing) == len(cells)
-    rivals = [_rival(fit, other, published) for other in others[:_RIVALS_DESCRIBED]]
     verdict = "reproduced" if complete else "reproduced except"
     if chance >= CHANCE_LIMIT:
         verdict = "too few cells"
-    scale = search_of.scale(fit)
-    conventions_of_others = [other.convention for other in others]
+    rivals = [_rival(fit, search_of.fit(*at), published) for at in others[:_RIVALS_DESCRIBED]]
     return Found(
-        quantity, verdict, fit, rivals, cells, search_of.tried, chance, scale, conventions_of_others,
+        quantity, verdict, fit, rivals, cells, search_of.tried, chance, search_of.scale(fit),
+        others=[search_of.convention(constant, form) for _, constant, form in others[:_OTHERS_KEPT]],
+        fitting=1 + len(others),
         refined=refined[0] if refined else None,
-        disputed=frozenset(place for other in others for place in other.agreeing) - fit.agreeing,
+        disputed=frozenset() if complete or not len(others) else search_of.given_by(others) - fit.agreeing,
     )  # fmt: skip
 
 
@@ -377,6 +382,21 @@ def _value(value: Callable[[Published, Place], Interval | None], published: Publ
 
 # A candidate: which printing, constant and form.
 Candidate = tuple[int, int, int]
+_NONE: NDArray[np.int64] = np.zeros((0, 3), int)
+
+
+def _candidate(at: NDArray[np.int64]) -> Candidate:
+    return int(at[0]), int(at[1]), int(at[2])
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The best fit, its chance and score, and the other candidates that reproduce as many cells, one per row."""
+
+    fit: Fit
+    chance: float
+    score: float
+    others: NDArray[np.int64]
 
 
 class _Search:
@@ -433,8 +453,8 @@ class _Search:
                     every[p, c] = agrees.sum(axis=1)
         return decades, several, every
 
-    def best(self) -> tuple[Fit, list[Fit], float]:
-        """The best fit, the others that reproduce as many cells, and the chance of the best."""
+    def best(self) -> "_Best":
+        """The best candidate, and the others that reproduce as many cells, the simplest first."""
         decades, several, every = self.agreement
         score = np.where(self.workable, decades - _DECADES_PER_STEP * self.costs, -math.inf)
         first = np.unravel_index(int(score.argmax()), score.shape)
@@ -442,36 +462,49 @@ class _Search:
         # Nobody is blamed where something blameless gives as many cells, and tells nearly as much.
         telling = as_many & (decades >= _NEARLY * decades[first])
         least = telling & (self.blames == self.blames[telling].min())
-        top_score = score[least].max()
-        top = [tuple(map(int, at)) for at in np.argwhere(least & (score >= top_score - 1e-9))]
-        best: Candidate = max(top, key=lambda at: self.fit(*at).exact)  # type: ignore[assignment]
+        equal = np.argwhere(least & (score >= score[least].max() - 1e-9))[:_EQUALS_COMPARED]
+        best = max((_candidate(at) for at in equal), key=lambda at: self.fit(*at).exact)
         fit = self.fit(*best)
+        # Of a convention that fits in several ways of printing, the first is enough.
+        as_many[1:] &= ~as_many[:-1].cumsum(axis=0).astype(bool)
         as_many[:, best[1], best[2]] = False
-        candidates = (tuple(map(int, at)) for at in np.argwhere(as_many))
-        ordered = sorted(candidates, key=lambda at: (self.costs[at], at[0]))
-        found = list({at[1:]: at for at in reversed(ordered)}.values())[::-1]
+        found = np.argwhere(as_many)
+        others = found[np.argsort(self.costs[as_many], kind="stable")]
         simpler = int(((self.costs <= self.costs[best]) & self.workable).sum())
         chance = min(1.0, simpler * at_least(fit.supporting, fit.chances))
-        return fit, [self.fit(*at) for at in found], chance
+        return _Best(fit, chance, float(score[best]), others)
 
-    def with_rounded_bytes(self, best: Fit) -> tuple[Fit, float] | None:
-        """A bandwidth whose bytes were rounded before use that gives more cells than the best fit, and its chance."""
-        if not self.space.times or len(best.agreeing) == len(self.grid.checkable):
+    def given_by(self, candidates: NDArray[np.int64]) -> frozenset[Place]:
+        """The cells that one candidate or more reproduces."""
+        given = np.zeros(len(self.grid.places), bool)
+        for printing, constant in {(int(at[0]), int(at[1])) for at in candidates}:
+            forms = candidates[(candidates[:, 0] == printing) & (candidates[:, 1] == constant), 2]
+            agrees = _meet(self.grid, self.constants[constant].value, *self.printed[printing])
+            given |= agrees[forms].any(axis=0)
+        return frozenset(self.grid.places[int(number)] for number in np.flatnonzero(given))
+
+    def with_rounded_bytes(self, best: "_Best") -> tuple[Fit, float] | None:
+        """A bandwidth whose bytes were rounded before use that explains more than the best, and its chance."""
+        if not self.space.times or len(best.fit.agreeing) == len(self.grid.checkable):
             return None
         tells = _tells(self.printed[0]) * self.is_several
         rounded = rounded_amounts.best(
             self.space, self.published, self.grid.places, self.grid.times, self.printed[0],
             lambda agrees: (agrees * tells).sum(axis=1), _DECADES_PER_STEP,
         )  # fmt: skip
-        if rounded is None:
+        if rounded is None or rounded.score <= best.score:
             return None
         fit = self._fit_of(rounded.convention, 0)
         chance = min(1.0, rounded.as_simple * at_least(fit.supporting, fit.chances))
-        return (fit, chance) if fit.supporting > best.supporting and chance < CHANCE_LIMIT else None
+        return (fit, chance) if fit.supporting > best.fit.supporting and chance < CHANCE_LIMIT else None
+
+    def convention(self, constant: int, form: int) -> Convention:
+        """The convention of a candidate."""
+        return Convention.of(self.forms[form], self.constants[constant])
 
     def fit(self, printing: int, constant: int, form: int) -> Fit:
         """A candidate, worked out."""
-        return self._fit_of(Convention.of(self.forms[form], self.constants[constant]), printing)
+        return self._fit_of(self.convention(constant, form), printing)
 
     def _fit_of(self, convention: Convention, printing: int) -> Fit:
         reading = self.readings[printing]

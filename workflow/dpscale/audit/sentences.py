@@ -112,10 +112,12 @@ def _support(found: Found, printed: Printed, faults: Mapping[Place, Fault]) -> s
     exceptions = [_miss(found.best, place, printed, faults.get(place)) for place in found.exceptions]
     but = f", but not {listed(exceptions)}" if exceptions else ""
     but += _cut_cells(found.best, printed)
-    if not found.others:
+    if found.fitting == 1:
         return f"it alone of {found.tried:,} conventions tried gives {cells}{but}"
-    others = "does another" if len(found.others) == 1 else f"do {len(found.others):,} others"
-    shown = listed([_rival(rival, found.best) for rival in found.rivals], 2)
+    others = "does another" if found.fitting == 2 else f"do {found.fitting - 1:,} others"
+    rivals = [_rival(rival, found.best) for rival in found.rivals[:2]]
+    more = [f"{found.fitting - 3:,} more"] if found.fitting > 3 else []
+    shown = listed([*rivals, *more])
     return f"it gives {cells}{but}, and so {others} of {found.tried:,} tried, {shown}"
 
 
