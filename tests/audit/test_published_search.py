@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dpscale.audit.conventions import Convention, Space, conventions, space
+from dpscale.audit.conventions import Convention, Space, space
 from dpscale.audit.published import QUANTITIES, UNSTATED, Place, Published
 from dpscale.audit.search import CHANCE_LIMIT, Grid, at_least, search
 from dpscale.audit.sentences import sentence
@@ -46,7 +46,9 @@ def derived(
     data: st.DataObject, study: Published, quantity: str, digits: int | None = None
 ) -> tuple[Published, Convention]:
     """The study with one quantity derived by some convention from times as they were before rounding, and printed."""
-    usable = st.sampled_from(conventions(quantity, study)).filter(lambda candidate: _worked_out(candidate, study))
+    known = space(quantity, study)
+    forms, constants = st.sampled_from([*known.forms, *known.circular]), st.sampled_from(known.constants)
+    usable = st.builds(Convention.of, forms, constants).filter(lambda candidate: _worked_out(candidate, study))
     convention = data.draw(usable)
     table = {}
     for place, value in _worked_out(convention, study).items():

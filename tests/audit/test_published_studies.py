@@ -99,7 +99,7 @@ def test_the_record_is_what_its_schema_says(audits: dict[str, Any], name: str) -
         ("study-h", "communication_s", "reproduced", "T(N,b) - T(1,b)/N"),
         (
             "study-h", "bandwidth", "reproduced",
-            "round(2(N-1)/N * 11689512 * 4 bytes / 2^30, 2 digits) / (T(N,b) - T(1,b)/N)",
+            "round(2(N-1)/N * 11689512 * 4 bytes / 2^30, 2 digits) / M(N,b)",
         ),
         ("study-i", "speedup", "reproduced", "N * T(1,b) / T(N,b)"),
         ("study-j", "speedup", "reproduced", "T(2,b) / T(N,b)"),

@@ -5,7 +5,7 @@ rounded in a few ways, over those times that authors are likely to divide by.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -52,8 +52,8 @@ class Rounding:
 
 
 ROUNDINGS = (
-    *(Rounding(digits, is_significant=True) for digits in (2, 3, 4)),
-    *(Rounding(digits, is_significant=False) for digits in (0, 1, 2, 3)),
+    *(Rounding(digits, is_significant=True) for digits in (2, 3)),
+    *(Rounding(digits, is_significant=False) for digits in (0, 1)),
 )
 
 
@@ -72,13 +72,14 @@ def best(
     places: Sequence[Place],
     times: Sequence[NDArray[np.float64]],
     printed: tuple[NDArray[np.float64], NDArray[np.float64]],
-    worth: Callable[[NDArray[np.bool_]], NDArray[np.float64]],
+    worth: NDArray[np.float64],
     per_step: float,
 ) -> Candidate | None:
     """The convention with rounded bytes that explains most.
 
     `times` are value, low end and high end of the space's times in the cells `places`; `printed` the ends of what was
-    printed there; `worth` tells what agreeing cells explain, in decades, and `per_step` what an assumption takes off.
+    printed there; `worth` is what an agreeing cell (columns) explains with each time (rows), in decades, and `per_step`
+    what an assumption takes off.
     """
     near = [number for number, time in enumerate(space.times) if time.cost <= _FARTHEST_TIME]
     constants = [constant for constant in space.constants if constant.cost <= _FARTHEST_CONSTANT]
@@ -91,7 +92,7 @@ def best(
     top: tuple[float, int, Rounding, int] = (-math.inf, 0, ROUNDINGS[0], 0)
     for rounding, number in product(ROUNDINGS, near):
         found = _agreement(rounding.of(whole), [end[number] for end in times], printed)
-        score = worth(found) - per_step * (costs + _COST + space.times[number].cost)
+        score = (found * worth[number]).sum(axis=1) - per_step * (costs + _COST + space.times[number].cost)
         at = int(score.argmax())
         top = max(top, (float(score[at]), at, rounding, number), key=lambda entry: entry[0])
     if not near or not math.isfinite(top[0]):

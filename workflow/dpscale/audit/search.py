@@ -438,19 +438,14 @@ class _Search:
         """By printing, constant and form: decades explained, and cells that agree, with several GPUs and in all."""
         shape = (len(self.printings), len(self.constants), len(self.forms))
         decades, several, every = np.zeros(shape), np.zeros(shape, int), np.zeros(shape, int)
-        tells = _tells(self.printed[0]) * np.where(self.is_several, 1, _WEIGHT_OF_ONE_GPU)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            width = np.log10(np.abs(self.grid.high / self.grid.low))
-            for p, (low, high) in enumerate(self.printed):
-                half = (high - low) / 2
-                middle = np.abs((high + low) / 2)
-                known = -np.log10(np.clip(np.abs(width) + np.log10((middle + half) / np.abs(middle - half)), 1e-9, 1))
-                explains = np.where(np.isnan(known), 0, np.minimum(known, tells))
-                for c, constant in enumerate(self.constants):
-                    agrees = _meet(self.grid, constant.value, low, high)
-                    decades[p, c] = (agrees * explains).sum(axis=1)
-                    several[p, c] = (agrees & self.is_several).sum(axis=1)
-                    every[p, c] = agrees.sum(axis=1)
+        weights = np.where(self.is_several, 1, _WEIGHT_OF_ONE_GPU)
+        for p, (low, high) in enumerate(self.printed):
+            explains = _explained(self.grid.low, self.grid.high, (low, high)) * weights
+            for c, constant in enumerate(self.constants):
+                agrees = _meet(self.grid, constant.value, low, high)
+                decades[p, c] = (agrees * explains).sum(axis=1)
+                several[p, c] = (agrees & self.is_several).sum(axis=1)
+                every[p, c] = agrees.sum(axis=1)
         return decades, several, every
 
     def best(self) -> "_Best":
@@ -487,11 +482,10 @@ class _Search:
         """A bandwidth whose bytes were rounded before use that explains more than the best, and its chance."""
         if not self.space.times or len(best.fit.agreeing) == len(self.grid.checkable):
             return None
-        tells = _tells(self.printed[0]) * self.is_several
+        worth = _explained(self.grid.times[1], self.grid.times[2], self.printed[0]) * self.is_several
         rounded = rounded_amounts.best(
-            self.space, self.published, self.grid.places, self.grid.times, self.printed[0],
-            lambda agrees: (agrees * tells).sum(axis=1), _DECADES_PER_STEP,
-        )  # fmt: skip
+            self.space, self.published, self.grid.places, self.grid.times, self.printed[0], worth, _DECADES_PER_STEP
+        )
         if rounded is None or rounded.score <= best.score:
             return None
         fit = self._fit_of(rounded.convention, 0)
@@ -585,12 +579,13 @@ def _ends(reading: Mapping[Place, Interval], places: Sequence[Place]) -> Bands:
     return np.array([interval.low for interval in found]), np.array([interval.high for interval in found])
 
 
-def _tells(printed: Bands) -> NDArray[np.float64]:
-    """Decades that the digits of each number tell; those of zeros tell nothing."""
-    low, high = (np.abs(end) for end in printed)
+def _explained(low: NDArray[np.float64], high: NDArray[np.float64], printed: Bands) -> NDArray[np.float64]:
+    """Decades that a cell (columns) tells where it agrees with a form (rows) known from `low` to `high`: as many as the
+    digits of both, together, leave. Zeros tell nothing, and so does what may be zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = -np.log10(np.abs(np.log10(np.maximum(low, high) / np.minimum(low, high))))
-    known: NDArray[np.float64] = np.clip(np.nan_to_num(found, nan=0, posinf=0, neginf=0), 0, _DECADES_PER_CELL)
+        width = np.abs(np.log10(np.abs(high / low))) + np.abs(np.log10(np.abs(printed[1] / printed[0])))
+        found = -np.log10(np.clip(width, 10**-_DECADES_PER_CELL, 1))
+    known: NDArray[np.float64] = np.nan_to_num(found, nan=0, posinf=0, neginf=0)
     return known
 
 

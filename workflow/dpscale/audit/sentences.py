@@ -76,10 +76,11 @@ def summary(record: Mapping[str, Any]) -> str:
     """A record of an audit in a few lines for the terminal."""
     lines = [f"{record['id']}: {record['title']}"]
     for quantity in record["quantities"]:
-        formula = quantity["convention"]["formula"] if quantity["convention"] else "-"
+        # What is 4 bytes stands in the record; a line has to fit a terminal.
+        formula = quantity["convention"]["formula"].replace(" bytes", "") if quantity["convention"] else "-"
         formula = f"closest: {formula}" if quantity["verdict"] == "not reproduced" else formula
         cells = f"{quantity['supporting_cells']} of {quantity['independent_cells']} cells"
-        lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:17}  {cells:>12}  {formula}")
+        lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:17} {cells:>13}  {formula}")
     if times := record.get("training_times"):
         gpus = ", ".join(str(time["gpus"]) for time in times)
         lines.append(f"  times of a whole training on {gpus} GPUs: laws of scaling are scored on them")
