@@ -1,5 +1,6 @@
 """What no machine can do, with figures that call for it and figures that do not."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,7 @@ def references(*seconds: float, gpu: str = "RTX 8000", batch: int = 128) -> list
         (references(35.0, 36.0), True),
         (references(8.0, 8.5), True),
         (references(35.0), False),
+        ([replace(references(35.0)[0], is_measured=True)], True),
         (references(17.3, 36.0), False),
         (references(20.0, 30.0), False),
         (references(35.0, 36.0, gpu="A40"), False),

@@ -363,7 +363,7 @@ def audit(published: tuple[Path, ...], out: Path | None, pages: Path | None, bes
         dpscale audit table.csv --page /tmp/audit
         dpscale audit config/published/*.yaml --out /tmp/audit
 
-    The exit status is 1 where a figure of a CSV or Markdown table is impossible or wrong, so a script can check it; 2
+    The exit status is 1 where a figure of a CSV or Markdown table is impossible or wrong, so a script can check it, and
     where a file cannot be read. Both formats are explained in config/README.md. Needs no GPU and no torch.
     """
     from dpscale.audit.audit import audit as audited

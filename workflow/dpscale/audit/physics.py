@@ -91,7 +91,8 @@ def _beside(link_gb_s: Interval) -> str:
 
 @dataclass(frozen=True)
 class Reference:
-    """A one-GPU epoch time that somebody else took, with what it depends on. `source` is a study or a record."""
+    """A one-GPU epoch time that somebody else took, with what it depends on. `source` is a study, or the folder of a
+    study that was measured here."""
 
     source: str
     gpu: str
@@ -100,6 +101,7 @@ class Reference:
     precision: str
     batch: int
     seconds: float
+    is_measured: bool = False
 
 
 def references_of(published: Published) -> Iterator[Reference]:
@@ -131,7 +133,7 @@ def references_of_records(results: Path) -> Iterator[Reference]:
             yield Reference(
                 f"{results.name}, measured", chip.name, record["network"]["parameters"],
                 record["settings"]["epoch_images"], record["settings"]["precision"], record["cell"]["batch_per_gpu"],
-                median(scope["epoch_s"]),
+                median(scope["epoch_s"]), is_measured=True,
             )  # fmt: skip
 
 
@@ -142,7 +144,8 @@ def times_beside_others(published: Published, references: Iterable[Reference]) -
         alike = [other for other in others if _same_work(other, time)]
         sources = list(dict.fromkeys(other.source for other in alike))
         ratios = [other.seconds / time.seconds for other in alike]
-        if len(sources) < 2 or not (min(ratios) > STANDS_OUT or max(ratios) < 1 / STANDS_OUT):
+        known_well = len(sources) > 1 or any(other.is_measured for other in alike)
+        if not known_well or not (min(ratios) > STANDS_OUT or max(ratios) < 1 / STANDS_OUT):
             continue
         ends = [number(end(other.seconds for other in alike)) for end in (min, max)]
         detail = (
