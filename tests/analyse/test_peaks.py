@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from dpscale.analyse.peaks import TABLE, UNITS, mfu, peak_flop_s, peak_source
+from dpscale.analyse.peaks import UNITS, mfu, peak_flop_s, peak_source
+from dpscale.vocabulary.chips import TABLE
 
 ENTRIES = yaml.safe_load(TABLE.read_text())
 MODELS = [model for entry in ENTRIES for model in entry["models"]]

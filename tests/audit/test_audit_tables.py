@@ -38,7 +38,11 @@ def test_a_row_says_all_of_a_cell(tables: dict[str, pd.DataFrame]) -> None:
     assert cell["recomputed_low"] < cell["recomputed"] < cell["recomputed_high"]
     assert cell["recomputed"] == pytest.approx(0.005865, abs=1e-6)
     assert cell["corrected"] == pytest.approx(0.5903, abs=1e-4)
-    assert cell["warnings"] == "unit is not that of the label"
+    assert cell["warnings"].split("; ") == [
+        "unit is not that of the label",
+        "bandwidth is not what it is called",
+        "cell that its column's convention does not give",
+    ]
 
 
 def test_no_cell_is_there_twice(tables: dict[str, pd.DataFrame]) -> None:

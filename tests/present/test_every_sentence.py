@@ -29,6 +29,7 @@ WORDS_OF_A_SENTENCE = 3
 # They name what stands in a table, a chart or a column, for whatever data.
 NAMES = {
     "assignment": {"_times_and_speedup", "_computation_and_communication", "_bandwidth", "_large_batches"},
+    "audit_page": {"_columns"},
     "charts": {"epoch_time", "speedup", "bus_bandwidth"},
     "communication_charts": {"ladders", "steps", "estimates", "held_out", "forecast"},
     "comparison_charts": {"speeds", "epoch_times"},
@@ -64,6 +65,14 @@ VERDICT = "test_verdict.py::test_verdict"
 # By module and function, the tests with data that make it false.
 FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
     "assignment": {"_by_batch": ("test_assignment.py::test_long_tables_are_cut_with_a_count",)},
+    "audit_page": {
+        "answer": (
+            "test_audit_page.py::test_a_clean_table_has_nothing_to_look_at",
+            "test_audit_page.py::test_figures_are_counted_by_the_worst_that_is_said_of_them",
+        ),
+        "_help": ("test_audit_page.py::test_every_check_of_a_published_study_has_its_help",),
+        "_details": ("test_audit_page.py::test_a_page_says_what_was_printed_and_what_it_is",),
+    },
     "cautions": {
         **dict.fromkeys(
             (
@@ -185,6 +194,8 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "_commit": ("test_render.py::test_header_says_what_where_when_and_by_which_code",),
     },
     "published": {
+        "_cautions": ("test_published_blocks.py::test_a_caution_names_what_follows_from_a_doubtful_time",),
+        "_details": ("test_published_blocks.py::test_many_cells_of_a_warning_are_cut_with_a_count",),
         "_strong_speedups": ("test_published_blocks.py::test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row",),
     },
     "summary": {

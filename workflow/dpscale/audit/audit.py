@@ -1,25 +1,45 @@
 """The audit of a published study: search, checks and corrected figures, as one record."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from decimal import Decimal
 from typing import Any
 
 from dpscale import __version__
-from dpscale.audit.consistency import doubts
-from dpscale.audit.corrected import UNITS, Corrected, basis, corrected
-from dpscale.audit.published import Place, Published
+from dpscale.audit.consistency import LOOK, Doubt, doubts
+from dpscale.audit.conventions import GLOBAL_STEPS
+from dpscale.audit.corrected import UNITS, Corrected, basis, clock_of, corrected
+from dpscale.audit.faults import doubtful_times, explain
+from dpscale.audit.physics import Reference, above_the_peak, link_of_utilisation, same_times, times_beside_others
+from dpscale.audit.published import GLOBAL, Place, Published
 from dpscale.audit.search import Fit, Found, search
 from dpscale.audit.sentences import remarks, sentence
 from dpscale.formulas.interval import Interval
 
 Record = dict[str, Any]
 
+# Verdicts where a convention fits, whether or not that is evidence.
+FITS = ("reproduced", "reproduced except", "too few cells")
 
-def audit(published: Published) -> Record:
-    """What `audit.schema.yaml` describes: every quantity's convention, the corrected figures, and warnings; pure."""
+
+def audit(published: Published, references: Iterable[Reference] = (), studies: Sequence[Published] = ()) -> Record:
+    """What `audit.schema.yaml` describes: every quantity's convention, the corrected figures, and warnings; pure.
+
+    `references` are one-GPU times of others and `studies` what others published, to set its times beside.
+    """
     found = {quantity: search(published, quantity) for quantity in published.quantities}
-    times = basis(found)
+    if "bandwidth" in found and set(GLOBAL_STEPS) & set(found["bandwidth"].choices):
+        published = replace(published, batch=GLOBAL)
+    times = basis(published, found)
+    doubtful = list(doubtful_times(published, found))
+    clock = clock_of(published, found.get("speedup"))
+    warnings = [
+        *doubts(published, found),
+        *above_the_peak(published),
+        *link_of_utilisation(published, found),
+        *times_beside_others(published, references),
+        *same_times(published, studies),
+    ]
     return {
         "kind": "audit",
         "dpscale_version": __version__,
@@ -30,15 +50,13 @@ def audit(published: Published) -> Record:
         "parameters_trained": published.parameters_trained,
         "bandwidth_unit": published.bandwidth_unit,
         "communication_from": times.formula,
+        "batch": published.batch,
         "times": _times(published),
         "gpus_per_node": published.gpus_per_node,
         "training_times": [{**place._asdict(), "printed": str(time)} for place, time in published.training_s.items()],
-        "quantities": [_quantity(outcome, published.quantities[quantity]) for quantity, outcome in found.items()],
-        "corrected": [_corrected(figure) for figure in corrected(published, times)],
-        "warnings": [
-            {"check": doubt.check, "quantity": doubt.quantity, **doubt.place._asdict(), "detail": doubt.detail}
-            for doubt in doubts(published, found)
-        ],
+        "quantities": [_quantity(quantity, found, published) for quantity in found],
+        "corrected": [_corrected(figure) for figure in corrected(published, times, clock, doubtful)],
+        "warnings": [_warning(doubt) for doubt in warnings],
         "remarks": [
             {"quantity": quantity, "verdict": verdict, "sentence": text}
             for quantity, verdict, text in remarks(published, times)
@@ -48,19 +66,37 @@ def audit(published: Published) -> Record:
     }
 
 
+def is_faulty(record: Record) -> bool:
+    """Whether a figure is impossible or wrong; what is only worth a look is neither."""
+    mistakes = any(quantity["convention"] and quantity["convention"]["mistakes"] for quantity in record["quantities"])
+    return mistakes or any(warning["severity"] != LOOK for warning in record["warnings"])
+
+
+def _warning(doubt: Doubt) -> Record:
+    return {
+        "check": doubt.check,
+        "severity": doubt.severity,
+        "quantity": doubt.quantity,
+        **doubt.place._asdict(),
+        "detail": doubt.detail,
+    }
+
+
 def _times(published: Published) -> list[Record]:
     return [
         {"quantity": quantity, **place._asdict(), "printed": str(time)} for quantity, place, time in published.times
     ]
 
 
-def _quantity(found: Found, printed: Mapping[Place, Decimal]) -> Record:
-    best = found.best
+def _quantity(quantity: str, all_found: Mapping[str, Found], published: Published) -> Record:
+    found = all_found[quantity]
+    best, printed = found.best, published.quantities[quantity]
+    faults = explain(published, quantity, all_found)
     return {
         "quantity": found.quantity,
         "verdict": found.verdict,
-        "sentence": sentence(found, printed),
-        "convention": _convention(best) if best else None,
+        "sentence": sentence(found, printed, published, faults),
+        "convention": _convention(best, found) if best else None,
         "conventions_tried": found.tried,
         "chance": found.chance,
         "scale": asdict(found.scale) if found.scale else None,
@@ -79,17 +115,21 @@ def _quantity(found: Found, printed: Mapping[Place, Decimal]) -> Record:
             }
             for rival in found.rivals
         ],
+        "conventions_fitting": found.fitting if found.verdict in FITS else 0,
+        "factor": _interval(found.factor),
+        "faults": [{**place._asdict(), **asdict(fault)} for place, fault in faults.items()],
         "cells": [_cell(place, number, best) for place, number in printed.items()],
     }
 
 
-def _convention(fit: Fit) -> Record:
+def _convention(fit: Fit, found: Found) -> Record:
     convention = fit.convention
     return {
         "name": convention.name,
         "formula": convention.formula,
         "sentence": convention.sentence,
-        "differences": convention.differences,
+        "differences": fit.differences,
+        "mistakes": fit.mistakes if found.is_found else [],
     }
 
 
@@ -110,6 +150,7 @@ def _corrected(figure: Corrected) -> Record:
         "corrected": _interval(figure.value),
         "unit": UNITS[figure.quantity],
         "reason": figure.reason,
+        "caution": figure.caution,
     }
 
 

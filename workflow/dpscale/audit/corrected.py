@@ -1,12 +1,25 @@
 """The figures that the definitions of docs/method.md give for published times, with their rounding as an interval."""
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dpscale.audit.conventions import COLUMN_TOTAL, DIVIDED, SWEEP_ONE, TABLE_ONE, TABLE_TOTAL, Time
+from dpscale.audit.conventions import (
+    COLUMN_TOTAL,
+    DIVIDED,
+    SWEEP_ONE,
+    TABLE_CLOCK,
+    TABLE_ONE,
+    TABLE_TOTAL,
+    Clock,
+    Time,
+    other_clock,
+)
+from dpscale.audit.faults import DoubtfulTime
 from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import Found
+from dpscale.audit.words import listed
 from dpscale.formulas import scaling
 from dpscale.formulas.interval import Interval
 
@@ -28,12 +41,14 @@ class NotRecomputableError(Exception):
 
 @dataclass(frozen=True)
 class Corrected:
-    """A figure in a cell. `value` is None where it cannot be recomputed; the reason then says why."""
+    """A figure in a cell. `value` is None where it cannot be recomputed; the reason then says why. `caution` says why a
+    value may be wrong: it follows from a time that is doubtful."""
 
     quantity: str
     place: AnyPlace
     value: Interval | None
     reason: str
+    caution: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,7 +66,13 @@ class Basis:
 TABLE = Basis(TABLE_TOTAL, TABLE_ONE)
 
 
-def basis(found: Mapping[str, Found]) -> Basis:
+def clock_of(published: Published, outcome: Found | None) -> Clock:
+    """The set of epoch times that a quantity follows, as its convention says; that of the table otherwise."""
+    clocks = [other_clock(name) for name in published.other_clocks]
+    return next((clock for clock in clocks if outcome and clock.total in outcome.choices), TABLE_CLOCK)
+
+
+def basis(published: Published, found: Mapping[str, Found]) -> Basis:
     """The times of the table; or, where the authors subtracted from another set of totals, that set.
 
     Their printed compute column can be such a set: minus a one-GPU time over N it is the formula of docs/method.md, on
@@ -60,15 +81,21 @@ def basis(found: Mapping[str, Found]) -> Basis:
     chosen = found["communication_s"].choices if "communication_s" in found else ()
     if COLUMN_TOTAL in chosen and DIVIDED in chosen:
         return Basis(COLUMN_TOTAL, SWEEP_ONE if SWEEP_ONE in chosen else TABLE_ONE)
-    return TABLE
+    clock = clock_of(published, found.get("communication_s"))
+    return TABLE if clock is TABLE_CLOCK else Basis(clock.total, clock.one_gpu)
 
 
-def corrected(published: Published, times: Basis) -> Iterator[Corrected]:
-    """Every figure of every cell with several GPUs, and strong speedup where its times were printed."""
+def corrected(
+    published: Published, times: Basis, clock: Clock = TABLE_CLOCK, doubtful: Sequence[DoubtfulTime] = ()
+) -> Iterator[Corrected]:
+    """Every figure of every cell with several GPUs, and strong speedup where its times were printed.
+
+    Speedups are those of `clock`. Figures that follow from `doubtful` times have a caution.
+    """
     formulas: dict[str, Callable[[Place], Interval]] = {
-        "speedup": lambda place: speedup(published, place),
-        "efficiency": lambda place: scaling.efficiency(speedup(published, place), place.gpus),
-        "images_per_s": lambda place: published.dataset_images / _seconds(TABLE_TOTAL, published, place),
+        "speedup": lambda place: speedup(published, place, clock),
+        "efficiency": lambda place: scaling.efficiency(speedup(published, place, clock), place.gpus),
+        "images_per_s": lambda place: published.dataset_images / _seconds(clock.total, published, place),
         "compute_s": lambda place: scaling.compute_s(_seconds(times.one_gpu, published, place), place.gpus),
         "communication_s": lambda place: communication_s(published, times, place),
         "bandwidth": lambda place: bandwidth_gb_s(published, times, place),
@@ -76,14 +103,26 @@ def corrected(published: Published, times: Basis) -> Iterator[Corrected]:
     for quantity, formula in formulas.items():
         for place in published.places:
             if place.gpus > 1:
-                yield _attempt(quantity, place, partial(formula, place))
+                yield _attempt(quantity, place, partial(formula, place), _caution(quantity, place, doubtful))
     for strong in published.strong_scaling_epoch_s:
         yield _attempt("speedup_strong", strong, partial(_strong_speedup, published, strong))
 
 
-def speedup(published: Published, place: Place) -> Interval:
+def _caution(quantity: str, place: Place, doubtful: Sequence[DoubtfulTime]) -> str:
+    """The doubtful times that a figure follows from, in words."""
+    followed = [
+        time
+        for time in doubtful
+        if (time.place == place and quantity != "compute_s")
+        or (time.place == Place(place.batch_per_gpu, 1) and quantity != "images_per_s")
+    ]
+    times = listed([f"T({time.place.gpus},b) of {time.printed} s" for time in followed]) if followed else ""
+    return f"follows from {times}, which other figures contradict" if times else ""
+
+
+def speedup(published: Published, place: Place, clock: Clock = TABLE_CLOCK) -> Interval:
     """T(1,b) / T(N,b). Raises NotRecomputableError."""
-    return scaling.speedup(_seconds(TABLE_ONE, published, place), _seconds(TABLE_TOTAL, published, place))
+    return scaling.speedup(_seconds(clock.one_gpu, published, place), _seconds(clock.total, published, place))
 
 
 def communication_s(published: Published, times: Basis, place: Place) -> Interval:
@@ -103,7 +142,7 @@ def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval
             "certain"
         )
     volume = scaling.ring_allreduce_bytes(place.gpus, 4 * published.parameters_trained)
-    steps = scaling.steps_per_epoch(published.dataset_images, place.gpus, place.batch_per_gpu)
+    steps = math.ceil(published.steps(place))
     return scaling.bandwidth_gb_s(volume, steps, seconds)
 
 
@@ -113,15 +152,15 @@ def _strong_speedup(published: Published, place: StrongPlace) -> Interval:
     return scaling.speedup(one_gpu_s, Interval.of(published.strong_scaling_epoch_s[place]))
 
 
-def _attempt(quantity: str, place: AnyPlace, formula: Callable[[], Interval]) -> Corrected:
+def _attempt(quantity: str, place: AnyPlace, formula: Callable[[], Interval], caution: str = "") -> Corrected:
     try:
-        return Corrected(quantity, place, formula(), "")
+        return Corrected(quantity, place, formula(), "", caution)
     except NotRecomputableError as missing:
         return Corrected(quantity, place, None, str(missing))
 
 
 def _seconds(time: Time, published: Published, place: Place) -> Interval:
-    if place.global_batch > published.dataset_images:
+    if published.global_batch(place) > published.dataset_images:
         raise NotRecomputableError(f"capped: N*b > {published.dataset_images} images, no full step")
     seconds = time.value(published, place)
     if seconds is None:

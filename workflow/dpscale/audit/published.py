@@ -12,9 +12,16 @@ import yaml
 from dpscale.errors import PublishedError, RecordError
 from dpscale.records.files import Record, read_record
 from dpscale.schemas.validation import read_yaml, violations
+from dpscale.vocabulary.chips import TABLE, Chip, chip_named
 
 # What authors derive from their times, in the order in which one follows from the other.
-QUANTITIES = ("speedup", "speedup_alternative", "compute_s", "communication_s", "bandwidth")
+QUANTITIES = (
+    *("speedup", "speedup_alternative", "images_per_s", "compute_s", "communication_s", "bandwidth"),
+    "utilisation_percent",
+)
+
+# What the batches of a study's tables are: images of one GPU or of all of them per step; or nobody says.
+PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
 
 # Where the audit of a study stands, relative to the results.
 AUDIT_PATH = "audit/{id}.json"
@@ -47,7 +54,9 @@ Printed = Mapping[Place, Decimal]
 class Published:
     """A study as published. Numbers are decimals with the digits that were printed; times are seconds.
 
-    `sha256` is the checksum of its file: an audit names what it is of.
+    `sha256` is the checksum of its file: an audit names what it is of. `batch` says what the batches of its tables are:
+    of one GPU, or of all GPUs together, or unstated. `other_clocks` are further sets of epoch times, by name. `assumed`
+    says in words what was not given.
     """
 
     id: str
@@ -66,6 +75,16 @@ class Published:
     training: Sequence[Mapping[str, Any]]
     training_s: Printed = field(default_factory=dict)
     gpus_per_node: int | None = None
+    batch: str = UNSTATED
+    clock: str | None = None
+    other_clocks: Mapping[str, Printed] = field(default_factory=dict)
+    synchronised: bool | None = None
+    loader_workers: Mapping[str, int] = field(default_factory=dict)
+    gpu: str | None = None
+    precision: str | None = None
+    links: Sequence[str] = ()
+    flop_per_image: float | None = None
+    assumed: Sequence[str] = ()
 
     @classmethod
     def read(cls, path: Path) -> "Published":
@@ -91,6 +110,15 @@ class Published:
             },
             training_s=_table(values.get("training_s", {})),
             gpus_per_node=values.get("gpus_per_node"),
+            batch=values.get("batch", PER_GPU),
+            clock=values.get("clock"),
+            other_clocks={name: _table(table) for name, table in values.get("other_clocks", {}).items()},
+            synchronised=values.get("synchronised"),
+            loader_workers=values.get("loader_workers", {}),
+            gpu=values.get("gpu"),
+            precision=values.get("precision"),
+            links=values.get("links", []),
+            flop_per_image=_number(values.get("flop_per_image")),
             quantities={name: _table(printed[name]) for name in QUANTITIES if name in printed},
             bandwidth_unit=bandwidth.get("unit"),
             unmeasured=values.get("unmeasured", []),
@@ -101,8 +129,30 @@ class Published:
     def times(self) -> Iterator[tuple[str, AnyPlace, Decimal]]:
         """Every epoch time: the name of its table, its cell, and the seconds."""
         yield from (("epoch_s", *cell) for cell in self.epoch_s.items())
+        for name, table in self.other_clocks.items():
+            yield from ((f"epoch_s, {name}", *cell) for cell in table.items())
         yield from (("batch_sweep_s", Place(batch, 1), time) for batch, time in self.batch_sweep_s.items())
         yield from (("strong_scaling_epoch_s", *cell) for cell in self.strong_scaling_epoch_s.items())
+
+    def global_batch(self, place: AnyPlace) -> int:
+        """Images per step over all GPUs."""
+        if isinstance(place, StrongPlace) or self.batch != GLOBAL:
+            return place.global_batch
+        return place.batch_per_gpu
+
+    def steps(self, place: Place) -> float:
+        """Full steps in an epoch, with the fraction that a last partial one is."""
+        return self.dataset_images / self.global_batch(place)
+
+    @property
+    def batch_words(self) -> str:
+        """What a batch of its tables is called."""
+        return {PER_GPU: "batch", GLOBAL: "global batch", UNSTATED: "batch"}[self.batch]
+
+    @property
+    def chip(self) -> Chip | None:
+        """The GPU, where it is named and known."""
+        return chip_named(self.gpu) if self.gpu else None
 
     @property
     def places(self) -> list[Place]:
@@ -176,6 +226,10 @@ def _with_text_keys(values: Any) -> Any:
     return [_with_text_keys(value) for value in values] if isinstance(values, list) else values
 
 
+def _number(printed: Decimal | int | None) -> float | None:
+    return None if printed is None else float(printed)
+
+
 def _table(rows: Mapping[str, Any]) -> Printed:
     return {
         Place(int(batch), int(gpus)): Decimal(number)
@@ -186,17 +240,19 @@ def _table(rows: Mapping[str, Any]) -> Printed:
 
 
 def _contradictions(values: Mapping[str, Any]) -> list[str]:
-    """What the schema cannot express: every figure needs times of its batch, and a global batch divides by its GPUs."""
+    """What the schema cannot express: every figure needs times of its batch, a GPU has a data sheet, and a global batch
+    divides by its GPUs."""
     without_times = [
         f"published.{name}.{batch}: epoch_s has no times at batch {batch}"
         for name in QUANTITIES
         for batch in values.get("published", {}).get(name, {})
         if batch != "unit" and batch not in values["epoch_s"]
     ]
+    unknown = [f"gpu: {gpu} is not in {TABLE.name}" for gpu in [values.get("gpu")] if gpu and not chip_named(gpu)]
     uneven = [
         f"strong_scaling_epoch_s.{batch}.{gpus}: a global batch of {batch} does not divide by {gpus} GPUs"
         for batch, row in values.get("strong_scaling_epoch_s", {}).items()
         for gpus in row
         if int(batch) % int(gpus)
     ]
-    return without_times + uneven
+    return without_times + unknown + uneven

@@ -1,36 +1,50 @@
 """What was found, in one sentence per quantity, made from the outcome."""
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpscale.audit.corrected import TABLE, Basis
+from dpscale.audit.corrected import TABLE, Basis, clock_of
+from dpscale.audit.faults import Fault
 from dpscale.audit.published import Place, Printed, Published
-from dpscale.audit.search import CHANCE_LIMIT, Fit, Found, Rival
+from dpscale.audit.search import CHANCE_LIMIT, CUT, Fit, Found, Rival
+from dpscale.audit.words import NAMES, listed, number, place_words, unlike
+from dpscale.formulas.interval import Interval
 
-NAMES = {
-    "speedup": "speedup",
-    "speedup_alternative": "alternative speedup",
-    "compute_s": "compute time",
-    "communication_s": "communication time",
-    "bandwidth": "bandwidth",
+# Where the closest convention misses no cell by more than this, it is said to be near: the formula may be right, and
+# its inputs those of another run.
+_NEAR = 0.15
+# Factors that a constant may be, in words.
+_KNOWN_FACTORS = {
+    **{f"10^{power}": 10.0**power for power in (-9, -6, -3, -2, -1, 1, 2, 3, 6, 9)},
+    **{f"2^{power}": 2.0**power for power in (-30, -20, -10, -3, -2, -1, 1, 2, 3, 10, 20, 30)},
+    "60": 60.0,
+    "1/60": 1 / 60,
+    "3600": 3600.0,
+    "1/3600": 1 / 3600,
+    "3": 3.0,
+    "1/3": 1 / 3,
 }
-_SHOWN = 3
 
 
-def sentence(found: Found, printed: Printed) -> str:
-    """The outcome for a quantity: the convention, how much supports it, and what else would fit."""
+def sentence(
+    found: Found, printed: Printed, published: Published | None = None, faults: Mapping[Place, Fault] | None = None
+) -> str:
+    """The outcome for a quantity: the convention, how much supports it, and what else would fit.
+
+    `published` adds which clock it follows; `faults` what may have happened to single cells.
+    """
     name = NAMES[found.quantity]
     if found.best is None:
         return f"The {name} cannot be checked: the times that it would follow from were not printed."
+    if found.verdict == "up to a constant":
+        return _of_a_link(found, published) if found.quantity == "utilisation_percent" else _up_to_a_constant(found)
     if found.verdict == "not reproduced":
-        return (
-            f"No convention of the {found.tried:,} tried gives the {name}. The closest, "
-            f"{found.best.convention.formula}, is furthest off at {_miss(found.best, found.best.worst, printed)}."
-        )
+        return _not_reproduced(found, printed)
     return (
-        f"The {name} is {found.best.convention.formula}, {_against_method(found.best)}: "
-        f"{_support(found, printed)}; {_certainty(found)}."
+        f"The {name} is {found.best.convention.formula}{_clock(found, published)}, {_against_method(found.best)}: "
+        f"{_support(found, printed, faults or {})}; {_certainty(found)}."
     )
 
 
@@ -42,6 +56,14 @@ def remarks(published: Published, times: Basis) -> Iterator[tuple[str, str, str]
             "authors subtracted; those of their table are another measurement."
         )
         yield "communication_s", "from other times", text
+    if published.synchronised is False:
+        text = (
+            "Their clock does not wait until the GPUs are done. It measures how fast work is handed to them, which can "
+            "be much less than the time of the work."
+        )
+        yield "epoch_s", "not synchronised", text
+    if published.assumed:
+        yield "epoch_s", "assumed", f"Not given, and assumed: {'; '.join(published.assumed)}."
     for cell in published.unmeasured:
         place = Place(cell["batch_per_gpu"], cell["gpus"])
         yield "epoch_s", "not measured", f"There is no time at {place_words(place)}: {cell['why']}."
@@ -54,40 +76,58 @@ def summary(record: Mapping[str, Any]) -> str:
     """A record of an audit in a few lines for the terminal."""
     lines = [f"{record['id']}: {record['title']}"]
     for quantity in record["quantities"]:
-        formula = quantity["convention"]["formula"] if quantity["convention"] else "-"
+        # What is 4 bytes stands in the record; a line has to fit a terminal.
+        formula = quantity["convention"]["formula"].replace(" bytes", "") if quantity["convention"] else "-"
         formula = f"closest: {formula}" if quantity["verdict"] == "not reproduced" else formula
         cells = f"{quantity['supporting_cells']} of {quantity['independent_cells']} cells"
-        lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:17}  {cells:>12}  {formula}")
+        lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:17} {cells:>13}  {formula}")
     if times := record.get("training_times"):
         gpus = ", ".join(str(time["gpus"]) for time in times)
         lines.append(f"  times of a whole training on {gpus} GPUs: laws of scaling are scored on them")
-    counts = Counter(warning["check"] for warning in record["warnings"])
-    return "\n".join([*lines, *(f"  warning: {check} ({number})" for check, number in counts.items())])
+    counts = Counter((warning["severity"], warning["check"]) for warning in record["warnings"])
+    names = {"impossible": "impossible", "wrong": "warning", "look": "look at"}
+    return "\n".join(
+        [*lines, *(f"  {names[severity]}: {check} ({number})" for (severity, check), number in counts.items())]
+    )
 
 
-def place_words(place: Place) -> str:
-    """`batch 32 on 2 GPUs`."""
-    return f"batch {place.batch_per_gpu:,} on {place.gpus} GPU{'s' if place.gpus > 1 else ''}"
+def _clock(found: Found, published: Published | None) -> str:
+    """` of the clock loading`, where the study has several."""
+    if published is None or not published.other_clocks:
+        return ""
+    followed = clock_of(published, found)
+    known = [name for name in published.other_clocks if f"T{name}(N,b)" == followed.total.formula]
+    return f", of the clock {known[0] if known else published.clock or 'of the table'}"
 
 
 def _against_method(fit: Fit) -> str:
-    differences = fit.convention.differences
-    return f"not as defined here ({'; '.join(differences)})" if differences else "as defined here"
+    return f"not as defined here ({'; '.join(fit.differences)})" if fit.differences else "as defined here"
 
 
-def _support(found: Found, printed: Printed) -> str:
+def _support(found: Found, printed: Printed, faults: Mapping[Place, Fault]) -> str:
     """How many cells the convention gives, whether others do too, and which it does not give."""
     assert found.best
     several = sum(place.gpus > 1 for place in found.cells)
     part = "all" if several == found.best.supporting else f"{found.best.supporting} of"
-    cells = f"{part} {several} cells with several GPUs"
-    exceptions = [_miss(found.best, place, printed) for place in found.exceptions]
-    but = f", but not {_listed(exceptions)}" if exceptions else ""
-    if not found.rivals:
+    cells = f"{part} {several} cells with several GPUs" if several else "cells of one GPU alone"
+    exceptions = [_miss(found.best, place, printed, faults.get(place)) for place in found.exceptions]
+    but = f", but not {listed(exceptions)}" if exceptions else ""
+    but += _cut_cells(found.best, printed)
+    if found.fitting == 1:
         return f"it alone of {found.tried:,} conventions tried gives {cells}{but}"
-    others = "does another" if len(found.rivals) == 1 else f"do {len(found.rivals):,} others"
-    shown = _listed([_rival(rival, found.best) for rival in found.rivals])
+    others = "does another" if found.fitting == 2 else f"do {found.fitting - 1:,} others"
+    rivals = [_rival(rival, found.best) for rival in found.rivals[:2]]
+    more = [f"{found.fitting - 3:,} more"] if found.fitting > 3 else []
+    shown = listed([*rivals, *more])
     return f"it gives {cells}{but}, and so {others} of {found.tried:,} tried, {shown}"
+
+
+def _cut_cells(fit: Fit, printed: Printed) -> str:
+    """The cells that show that digits were cut: rounding would have printed others."""
+    if fit.printing is not CUT:
+        return ""
+    shows = [place for place in sorted(fit.agreeing) if not Interval.of(printed[place]).meets(fit.values[place])]
+    return f" (cut, not rounded: {listed([_miss(fit, place, printed, None) for place in shows])})"
 
 
 def _certainty(found: Found) -> str:
@@ -106,6 +146,8 @@ def _certainty(found: Found) -> str:
 def _rival(rival: Rival, best: Fit) -> str:
     """How another convention differs from the best one, and which cell would decide between them."""
     other = [choice.sentence for choice in rival.convention.choices if choice not in best.convention.choices]
+    if rival.printing is not best.printing:
+        other.append(rival.printing.sentence)
     if rival.unprinted:
         decided_by = f"{place_words(rival.unprinted[0])} would tell, which was not printed"
     elif rival.difference:
@@ -113,17 +155,52 @@ def _rival(rival: Rival, best: Fit) -> str:
         decided_by = f"{apart} apart at most, at {place_words(rival.place)}"
     else:
         decided_by = "the same in every cell here"
-    return f"with {', '.join(other)} ({decided_by})"
+    return f"with {', '.join(other) or 'fewer assumptions'} ({decided_by})"
 
 
-def _miss(fit: Fit, place: Place, printed: Printed) -> str:
+def _miss(fit: Fit, place: Place, printed: Printed, fault: Fault | None) -> str:
     where = f"{place_words(place)} (printed {printed[place]}"
     if place not in fit.values:
         return f"{where}, it gives nothing there)"
-    return f"{where}, it gives {fit.values[place].value:.4g})"
+    because = f": {fault.clause}" if fault else ""
+    return f"{where}, it gives {unlike(fit.values[place], fit.printed[place], 4)[0]}{because})"
 
 
-def _listed(items: Sequence[str]) -> str:
-    more = [f"{len(items) - _SHOWN:,} more"] if len(items) > _SHOWN else []
-    *first, last = [*items[:_SHOWN], *more]
-    return f"{', '.join(first)} and {last}" if first else last
+def _not_reproduced(found: Found, printed: Printed) -> str:
+    fit = found.best
+    assert fit
+    furthest = fit.error(fit.worst)
+    first = f"No convention of the {found.tried:,} tried gives the {NAMES[found.quantity]}."
+    if furthest >= _NEAR or found.chance >= CHANCE_LIMIT:
+        return (
+            f"{first} The closest, {fit.convention.formula}, is furthest off at {_miss(fit, fit.worst, printed, None)}."
+        )
+    return (
+        f"{first} The closest, {fit.convention.formula} ({'; '.join(fit.differences) or 'as defined here'}), is within "
+        f"{math.ceil(furthest * 100)} % in every cell, as where its inputs were of another run than those printed; it "
+        f"is furthest off at {_miss(fit, fit.worst, printed, None)}."
+    )
+
+
+def _of_a_link(found: Found, published: Published | None) -> str:
+    """Percent over bandwidth is 100 over the bandwidth of a link, in the unit of the printed one."""
+    assert found.factor
+    link, unit = 100 / found.factor, (published.bandwidth_unit if published else None) or "GB/s"
+    several = sum(place.gpus > 1 for place in found.cells)
+    return (
+        f"The utilisation is the bandwidth as printed over a link of {number(link.value)} {unit}, in all {several} "
+        f"cells with several GPUs; {_certainty(found)}."
+    )
+
+
+def _up_to_a_constant(found: Found) -> str:
+    assert found.best and found.factor
+    factor, several = found.factor, sum(place.gpus > 1 for place in found.cells)
+    same = [name for name, value in _KNOWN_FACTORS.items() if factor.low <= value <= factor.high]
+    equals = f", which is {same[0]}" if same else ""
+    formula = found.best.convention.form.formula.replace("{} * ", "").replace(" * {}", "").replace("{}", "1")
+    return (
+        f"The {NAMES[found.quantity]} is one factor, {number(factor.value, 4)}{equals}, times {formula} "
+        f"in all {several} cells with several GPUs; the factor is that of no convention of the {found.tried:,} tried; "
+        f"{_certainty(found)}."
+    )

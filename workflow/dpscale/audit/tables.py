@@ -12,23 +12,26 @@ COLUMNS: dict[str, list[str]] = {
     "audit": [
         "study", *KEYS, "published", "published_unit", "verdict", "convention",
         "recomputed", "recomputed_low", "recomputed_high", "agrees",
-        "corrected", "corrected_low", "corrected_high", "unit", "reason", "warnings",
+        "corrected", "corrected_low", "corrected_high", "unit", "reason", "caution", "warnings",
     ],
     "audit_findings": [
         "study", "title", "quantity", "verdict", "convention", "supporting_cells", "independent_cells",
         "conventions_tried", "conventions_fitting", "chance", "scale_chance", "sentence",
     ],
-    "audit_warnings": ["study", "check", *KEYS, "detail"],
+    "audit_warnings": ["study", "check", "severity", *KEYS, "detail"],
 }  # fmt: skip
 
 # `published` keeps the digits that were printed.
 TEXT_COLUMNS = (
-    *("published", "published_unit", "verdict", "convention", "unit", "reason", "warnings"),
-    *("title", "sentence", "check", "detail"),
+    *("published", "published_unit", "verdict", "convention", "unit", "reason", "caution", "warnings"),
+    *("title", "sentence", "check", "severity", "detail"),
 )
 
 # The corrected quantity beside a published one of another name.
 CORRECTED_BY = {"speedup_alternative": "speedup"}
+
+# Units of what authors print, but for bandwidths, which have that of their label.
+UNITS = {"compute_s": "s", "communication_s": "s", "images_per_s": "images/s", "utilisation_percent": "%"}
 
 Key = tuple[Any, ...]
 
@@ -55,7 +58,7 @@ def _cells(audit: Mapping[str, Any]) -> Iterator[Row]:
         for cell in quantity["cells"]:
             printed[_key({"quantity": name, **cell})] = {
                 "published": cell["printed"],
-                "published_unit": audit["bandwidth_unit"] if name == "bandwidth" else "s" if name[-2:] == "_s" else "",
+                "published_unit": audit["bandwidth_unit"] if name == "bandwidth" else UNITS.get(name, ""),
                 "verdict": quantity["verdict"],
                 "convention": quantity["convention"]["formula"] if quantity["convention"] else None,
                 "agrees": cell["agrees"],
@@ -69,7 +72,7 @@ def _cells(audit: Mapping[str, Any]) -> Iterator[Row]:
             **dict(zip(KEYS, key, strict=True)),
             **printed.get(key, {}),
             **(_columns("corrected", figure["corrected"]) if figure else {}),
-            **({"unit": figure["unit"], "reason": figure["reason"]} if figure else {}),
+            **({name: figure[name] for name in ("unit", "reason", "caution")} if figure else {}),
             "warnings": "; ".join(warnings[key]),
         }
 
@@ -77,13 +80,11 @@ def _cells(audit: Mapping[str, Any]) -> Iterator[Row]:
 def _findings(audit: Mapping[str, Any]) -> Iterator[Row]:
     study = {"study": audit["id"], "title": audit["title"]}
     for quantity in audit["quantities"]:
-        found = quantity["verdict"] in ("reproduced", "reproduced except", "too few cells")
         yield {
             **study,
             **{name: quantity[name] for name in COLUMNS["audit_findings"] if name in quantity},
             "convention": quantity["convention"]["formula"] if quantity["convention"] else None,
             "scale_chance": quantity["scale"]["chance"] if quantity["scale"] else None,
-            "conventions_fitting": 1 + len(quantity["rivals"]) if found else 0,
         }
     for remark in audit["remarks"]:
         yield {**study, **remark}

@@ -1,7 +1,7 @@
 """Other people's figures: a block a study, with what was found, what does not agree, and both tables side by side."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -22,7 +22,15 @@ _QUANTITIES: Mapping[str, Quantity] = {
     "communication_s": quantities.COMMUNICATION,
     "compute_s": quantity("compute_s", "communication"),
     "efficiency": quantities.EFFICIENCY,
+    "images_per_s": quantities.THROUGHPUT,
+    "utilisation_percent": replace(quantity("utilisation"), column="utilisation_percent", label="Utilisation"),
 }
+# A quantity that is shown only where somebody printed it.
+_ONLY_PUBLISHED = ("images_per_s",)
+# Worst first.
+_SEVERITIES = ("impossible", "wrong", "look")
+# So many cells of a warning are told; the others are in the table.
+_CELLS_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -65,17 +73,27 @@ def _block(tables: Tables, study: str, findings: pd.DataFrame) -> Block:
         id=study,
         title=str(findings["title"].iloc[0]),
         findings=[Finding(words.capitalised(row["verdict"]), row["sentence"]) for row in words.rows(findings)],
-        warnings=[
-            Warned(words.capitalised(str(check)), _details(group))
-            for check, group in warnings.groupby("check", sort=False)
-        ],
+        warnings=_warned(warnings),
         view=_view(study, cells),
-        notes=[*_strong_speedups(cells), *_not_recomputable(cells)],
+        notes=[*_strong_speedups(cells), *_not_recomputable(cells), *_cautions(cells)],
     )
 
 
 def _of(table: pd.DataFrame, study: str) -> pd.DataFrame:
     return table[table["study"] == study]
+
+
+def _warned(warnings: pd.DataFrame) -> list[Warned]:
+    """What does not agree, the worst first, each with what it means."""
+    known = warnings.assign(severity=warnings["severity"].fillna(""))
+    found = []
+    for key, group in known.groupby(["severity", "check"], sort=False):
+        severity, check = map(str, key)
+        found.append(
+            (severity, Warned(words.capitalised(f"{severity}: {check}" if severity else check), _details(group)))
+        )
+    order = (*_SEVERITIES, "")
+    return [warned for _, warned in sorted(found, key=lambda entry: order.index(entry[0]))]
 
 
 def _details(warnings: pd.DataFrame) -> str:
@@ -84,7 +102,8 @@ def _details(warnings: pd.DataFrame) -> str:
     for detail, group in warnings.groupby("detail", sort=False):
         places = [_place(row) for row in words.rows(group)]
         details.append(f"{places[0]}: {detail}" if len(places) == 1 else f"{detail} ({len(places)} cells)")
-    return "; ".join(details)
+    more = [f"and {len(details) - _CELLS_SHOWN} more cells"] if len(details) > _CELLS_SHOWN else []
+    return "; ".join([*details[:_CELLS_SHOWN], *more])
 
 
 def _place(row: Row) -> str:
@@ -119,6 +138,17 @@ def _not_recomputable(cells: pd.DataFrame) -> list[str]:
     ]
 
 
+def _cautions(cells: pd.DataFrame) -> list[str]:
+    """A sentence for every time that may be wrong, with what follows from it."""
+    headings = {name: shown.label.lower() for name, shown in _QUANTITIES.items()}
+    doubtful = cells[cells["caution"].notna() & cells["quantity"].isin(headings)]
+    return [
+        f"Caution: {words.listed([headings[name] for name in dict.fromkeys(group['quantity'])])} {caution!s}."
+        for caution, group in doubtful.groupby("caution", sort=False)
+        if caution
+    ]
+
+
 def _view(study: str, cells: pd.DataFrame) -> View:
     """One row a cell with several GPUs, published and corrected side by side."""
     known = {(row["quantity"], row["batch_per_gpu"], row["gpus"]): row for row in words.rows(cells)}
@@ -132,7 +162,9 @@ def _view(study: str, cells: pd.DataFrame) -> View:
         if of_it["published"].notna().any():
             unit = f"labelled {of_it['published_unit'].dropna().iloc[0]}" if name == "bandwidth" else shown.unit.shown
             columns.append(_published_column(known, name, f"{shown.label}, published, {unit}"))
-        if name != "speedup_alternative" and len(of_it):
+        is_known = of_it["corrected"].notna().any() or of_it["reason"].notna().any()
+        is_wanted = name not in _ONLY_PUBLISHED or of_it["published"].notna().any()
+        if name != "speedup_alternative" and is_known and is_wanted:
             columns.append(_corrected_column(known, name, shown))
     rows = [[column.cell(place) for column in columns] for place in _places(cells)]
     return View(f"audit-{study}", "audit", f"{study}, as published and as defined here", columns, rows, 0, None)

@@ -1,0 +1,83 @@
+"""Numbers as people write them."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.audit.numbers_as_written import Style, is_missing, is_out_of_memory, style_of, unit_behind
+
+NEITHER, COMMA, POINT = Style(None), Style(decimal_comma=True), Style(decimal_comma=False)
+
+
+@pytest.mark.parametrize(
+    ("style", "cell", "number"),
+    [
+        (NEITHER, "1.40", "1.40"),
+        (NEITHER, "1,40", "1.40"),
+        (NEITHER, "1.234,5", "1234.5"),
+        (NEITHER, "1,234.5", "1234.5"),
+        (NEITHER, "1 234.5", "1234.5"),
+        (NEITHER, "1\u202f234,5", "1234.5"),
+        (NEITHER, "1'234'567", "1234567"),
+        (NEITHER, "1,234,567", "1234567"),
+        (COMMA, "1,234", "1.234"),
+        (POINT, "1,234", "1234"),
+        (NEITHER, "−0.5", "-0.5"),
+        (NEITHER, "1.87x", "1.87"),
+        (NEITHER, "1.87 ×", "1.87"),
+        (NEITHER, "87 %", "87"),
+        (NEITHER, "12.5 s", "12.5"),
+        (NEITHER, "4.3 GiB/s", "4.3"),
+        (NEITHER, "1.8e-3", "0.0018"),
+        (NEITHER, ".5", "0.5"),
+    ],
+)
+def test_a_number_keeps_its_digits(style: Style, cell: str, number: str) -> None:
+    found = style.number(cell)
+    assert found == Decimal(number)
+    assert found.as_tuple().exponent == Decimal(number).as_tuple().exponent
+
+
+@pytest.mark.parametrize("cell", ["1,234", "1.2.3", "12 5", "fast", "1/2", "±1", "1.2 ± 0.1", "0x10", "5 parsec"])
+def test_what_is_no_number_or_may_be_two(cell: str) -> None:
+    with pytest.raises(ValueError, match=r"not a number|may be"):
+        NEITHER.number(cell)
+
+
+@pytest.mark.parametrize(
+    ("cells", "style"),
+    [
+        (["1,5", "2,25"], COMMA),
+        (["1.5", "1,234"], POINT),
+        (["1,234", "2,345"], NEITHER),
+        (["12", "-"], NEITHER),
+        (["1,5", "2.5"], NEITHER),
+    ],
+)
+def test_how_a_table_writes_numbers(cells: list[str], style: Style) -> None:
+    assert style_of(cells) == style
+
+
+@given(st.decimals(min_value="0.001", max_value=999, places=4))
+def test_a_decimal_comma_is_a_decimal_point(number: Decimal) -> None:
+    assert COMMA.number(str(number).replace(".", ",")) == POINT.number(str(number)) == number
+
+
+@pytest.mark.parametrize("cell", ["", "-", "–", "n/a", " NaN ", "…"])
+def test_missing(cell: str) -> None:
+    assert is_missing(cell)
+
+
+@pytest.mark.parametrize("cell", ["OOM", "out of memory", "CUDA out of memory", "Out-of-memory error"])
+def test_out_of_memory(cell: str) -> None:
+    assert is_out_of_memory(cell)
+    assert not is_missing(cell)
+
+
+@pytest.mark.parametrize(
+    ("cell", "unit"), [("12.5 s", "s"), ("4GB/s", "gb/s"), ("12.5", ""), ("1.87x", ""), ("3 ms", "ms")]
+)
+def test_the_unit_behind_a_number(cell: str, unit: str) -> None:
+    assert unit_behind(cell) == unit

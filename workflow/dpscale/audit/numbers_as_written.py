@@ -1,0 +1,76 @@
+"""Numbers as people write them: decimal commas, groups of three digits, units and signs behind them."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+OUT_OF_MEMORY = "out of memory"
+
+# Spaces that separate groups of digits, narrow ones too.
+_SPACES = r"[ \u00a0\u2007\u2009\u202f'’]"
+_MISSING = ("", "-", "–", "—", "n/a", "na", "nan", "none", "null", "/", "…", "...", "?", "x", "tbd")
+_UNITS = r"s|ms|min|h|sec|[kmgt]i?b(?:it)?/s|[kmgt]bps|images/s|img/s"
+_SUFFIX = rf"\s*(?:x|×|%|{_UNITS})?"
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell says that there is no number."""
+    return cell.strip().lower() in _MISSING
+
+
+def is_out_of_memory(cell: str) -> bool:
+    """Whether a cell says that memory was too small."""
+    return bool(re.fullmatch(r"(cuda\s*)?(oom|out[ -]of[ -]memory)( error)?", cell.strip().lower()))
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the marks in the numbers of a table mean. None where no number shows it."""
+
+    decimal_comma: bool | None
+
+    def number(self, cell: str) -> Decimal:
+        """The number in a cell, with its digits. Raises ValueError with what is wrong with it."""
+        plain = _without_suffix(cell)
+        grouped = re.fullmatch(rf"[+-]?\d{{1,3}}(?:{_SPACES}\d{{3}})+(?:[.,]\d+)?", plain)
+        text = re.sub(_SPACES, "", plain) if grouped else plain
+        if "," in text and "." in text:
+            mark = "," if text.rfind(",") > text.rfind(".") else "."
+            text = text.replace("." if mark == "," else ",", "").replace(mark, ".")
+        elif "," in text:
+            text = self._comma(text, cell)
+        elif text.count(".") > 1 and re.fullmatch(r"[+-]?\d{1,3}(\.\d{3})+", text):
+            text = text.replace(".", "")
+        if not re.fullmatch(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", text):
+            raise ValueError(f"{cell} is not a number")
+        return Decimal(text)
+
+    def _comma(self, text: str, cell: str) -> str:
+        if not re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+", text):
+            return text.replace(",", ".")
+        if text.count(",") > 1 or self.decimal_comma is False:
+            return text.replace(",", "")
+        if self.decimal_comma:
+            return text.replace(",", ".")
+        raise ValueError(f"{cell} may be {text.replace(',', '.')} or {text.replace(',', '')}: write it without a comma")
+
+
+def unit_behind(cell: str) -> str:
+    """The unit behind a number, in small letters; nothing where there is none."""
+    found = re.fullmatch(rf".*\d\s*({_UNITS})", cell.strip().lower())
+    return found.group(1) if found else ""
+
+
+def style_of(cells: Iterable[str]) -> Style:
+    """How the numbers of a table are written. Where commas are both, each number has to show what its own is."""
+    plain = [_without_suffix(cell) for cell in cells if not is_missing(cell)]
+    commas = any(re.fullmatch(r"[+-]?\d+,(\d{1,2}|\d{4,})", text) or re.search(r"\.\d{3},\d", text) for text in plain)
+    points = any(re.fullmatch(r"[+-]?\d+\.\d+", text) or re.search(r",\d{3}\.\d", text) for text in plain)
+    return Style(None if commas == points else commas)
+
+
+def _without_suffix(cell: str) -> str:
+    text = cell.strip().replace("−", "-").replace("\u2212", "-").lower()
+    found = re.fullmatch(rf"(.*?\d){_SUFFIX}", text)
+    return (found.group(1) if found else text).strip()

@@ -1,0 +1,49 @@
+"""Numbers and cells in words, as sentences and warnings of an audit write them."""
+
+from collections.abc import Sequence
+
+from dpscale.audit.published import AnyPlace, StrongPlace
+from dpscale.formulas.interval import Interval
+
+NAMES = {
+    "speedup": "speedup",
+    "speedup_alternative": "alternative speedup",
+    "images_per_s": "throughput",
+    "compute_s": "compute time",
+    "communication_s": "communication time",
+    "bandwidth": "bandwidth",
+    "utilisation_percent": "utilisation",
+}
+_SHOWN = 3
+
+
+def place_words(place: AnyPlace) -> str:
+    """`batch 32 on 2 GPUs`."""
+    name, batch = ("global batch", place[0]) if isinstance(place, StrongPlace) else ("batch", place[0])
+    return f"{name} {batch:,} on {gpus_words(place.gpus)}"
+
+
+def gpus_words(gpus: int) -> str:
+    """`1 GPU`, `2 GPUs`."""
+    return f"{gpus} GPU{'s' if gpus > 1 else ''}"
+
+
+def listed(items: Sequence[str], shown: int = _SHOWN) -> str:
+    """`a, b and c`, or `a, b, c and 5 more`."""
+    more = [f"{len(items) - shown:,} more"] if len(items) > shown else []
+    *first, last = [*items[:shown], *more]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def number(value: float, digits: int = 3) -> str:
+    """So many significant digits, and at least those before the point."""
+    return f"{value:#.{digits}g}".rstrip(".") if abs(value) < 10**digits else f"{value:.0f}"
+
+
+def unlike(one: Interval, other: Interval, least: int = 3) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ, and so many at least."""
+    for digits in range(least, 12):
+        shown = number(one.value, digits), number(other.value, digits)
+        if shown[0] != shown[1]:
+            break
+    return shown

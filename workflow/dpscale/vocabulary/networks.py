@@ -1,0 +1,37 @@
+"""Networks that published figures are about: their numbers of parameters, and the work for an image."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+TABLE = Path(__file__).with_name("networks.yaml")
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network. `first`, `norm` and `biases` are parts of its trainable parameters; FLOP are forward and backward."""
+
+    name: str
+    parameters: int
+    first: int
+    norm: int
+    biases: int
+    flop_per_image: float | None = None
+
+    @property
+    def weights(self) -> int:
+        """Weights of convolutions and of the classifier: no batch normalisation, no biases."""
+        return self.parameters - self.norm - self.biases
+
+
+@cache
+def networks() -> list[Network]:
+    """All networks of the table."""
+    return [Network(**entry) for entry in yaml.safe_load(TABLE.read_text())]
+
+
+def network_of(parameters: int | None) -> Network | None:
+    """The network with so many trainable parameters. None where the table has none."""
+    return next((network for network in networks() if network.parameters == parameters), None)
