@@ -221,11 +221,14 @@ CHANGES = {
     "ddp_broadcast_buffers": (("ddp", "broadcast_buffers"), False),
     "cuda_graph": (("cuda_graph",), True),
     "images_on": (("images_on",), "device"),
+    "cudnn_benchmark": (("cudnn_benchmark",), True),
     "ddp_gradient_dtype": (("ddp", "gradient_dtype"), "bfloat16"),
 }
 
 # Changes that no study can have together.
 TOGETHER_REFUSED = ({"network", "width"}, {"device", "cuda_graph"}, {"device", "images_on"})
+# A change that no study with arms can have without the other one.
+NEEDS = {"cuda_graph": "fused_optimiser"}
 
 
 def with_changes(names: Iterable[str]) -> Study:
@@ -251,6 +254,7 @@ def test_every_setting_that_differs_and_may_not_is_named_with_both_values(
     tables: Mapping[str, pd.DataFrame], changed: set[str], may_differ: set[str]
 ) -> None:
     assume(not any(pair <= changed for pair in TOGETHER_REFUSED))
+    assume(all(needed in changed for name, needed in NEEDS.items() if name in changed))
     first, second = Side("a", study(), tables), Side("b", with_changes(changed), tables)
     refused = changed - may_differ
     if not refused:

@@ -3,7 +3,7 @@
 The first study is what the second is held against.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,21 @@ from dpscale.analyse.claims import is_range
 from dpscale.analyse.environments import joined
 from dpscale.analyse.training_tables import FIGURES
 from dpscale.errors import ComparisonError
-from dpscale.formulas.statistics import INTERVAL, Bounded, bounded_difference, bounded_ratio, welch_difference
+from dpscale.formulas.statistics import (
+    INTERVAL,
+    Bounded,
+    SmallSample,
+    bounded_difference,
+    bounded_ratio,
+    ratio_of_blocks,
+    welch_difference,
+)
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import NetworkSettings
 from dpscale.vocabulary.quantities import ESTIMATES_OF_STEP, SOFTWARE
 
 Tables = Mapping[str, pd.DataFrame]
+Row = Mapping[Any, Any]
 
 SIDES = ("first", "second")
 # What is said of a figure that one study alone has, in place of a status.
@@ -204,8 +213,9 @@ def as_written(value: Any) -> str:
 def _tables_of_both(first: Tables, second: Tables) -> dict[str, pd.DataFrame]:
     """The tables of SUBJECTS, and `compared_environments`, from all tables of two studies, each of one environment.
 
-    A row is a figure that at least one of the studies has. Ratios and differences have 95 % intervals from both
-    figures' own (`bounded_ratio`, `bounded_difference`), those of arms Welch's over seeds.
+    A row is a figure that at least one of the studies has. Ratios of times have Welch's 95 % intervals over runs,
+    differences of arms over seeds. Other ratios and differences have intervals from both figures' own
+    (`bounded_ratio`, `bounded_difference`).
     """
     compared = {name: _compared(subject, first, second) for name, subject in SUBJECTS.items()}
     return {
@@ -219,7 +229,8 @@ def _compared(subject: Subject, first: Tables, second: Tables) -> pd.DataFrame:
     parts = [_side_by_side(subject, quantity, first, second) for quantity in subject.quantities]
     rows = pd.concat(parts, ignore_index=True)
     both = Bounded(*_figures(rows, "first")), Bounded(*_figures(rows, "second"))
-    effect = _over_seeds(rows, first, second) if subject.table == "training_summary" else _effect(subject, *both)
+    over_samples = _OVER_SAMPLES.get(subject.table)
+    effect = over_samples(rows, first, second) if over_samples else _effect(subject, *both)
     column = subject.column
     rows = rows.assign(**{column: effect.value, f"{column}_low": effect.low, f"{column}_high": effect.high})
     return rows.assign(outcome=_outcomes(subject, effect))
@@ -277,23 +288,50 @@ def _figures(rows: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _effect(subject: Subject, first: Bounded, second: Bounded) -> Bounded:
-    if subject.effect == "speed":
-        return bounded_ratio(first, second)
     return (bounded_ratio if subject.effect == "ratio" else bounded_difference)(second, first)
+
+
+def _over_runs(rows: pd.DataFrame, first: Tables, second: Tables) -> Bounded:
+    """The first study's time over the second's, with Welch's interval over the runs of both; runs are blocks."""
+    of_runs = [_times_of_runs(tables) for tables in (first, second)]
+    return _of_samples(
+        rows,
+        lambda row: [runs[tuple(row[key] for key in _POINT)][row["quantity"]].to_numpy(float) for runs in of_runs],
+        ratio_of_blocks,
+    )
+
+
+def _times_of_runs(tables: Tables) -> dict[tuple[Any, ...], pd.DataFrame]:
+    """The runs of every configuration in every scope."""
+    return {tuple(point): runs for point, runs in tables["runs"].groupby(list(_POINT))}
 
 
 def _over_seeds(rows: pd.DataFrame, first: Tables, second: Tables) -> Bounded:
     """Welch's difference of the figures after the last epoch; none unless every seed of both arms came to its end."""
-    of_seeds = [_last_epochs(tables) for tables in (first, second)]
+    of_seeds = [_last_epochs(tables) for tables in (second, first)]
+    return _of_samples(
+        rows,
+        lambda row: [seeds[seeds["arm"] == row["arm"]][row["quantity"]].to_numpy(float) for seeds in of_seeds],
+        welch_difference,
+    )
+
+
+def _of_samples(
+    rows: pd.DataFrame, samples: Callable[[Row], Sequence[Any]], effect: Callable[[Any, Any], SmallSample]
+) -> Bounded:
+    """The effect of every row's two samples; none where one study lacks the figure."""
     found = []
     for row in rows.to_dict("records"):
         if any(pd.isna(row[side]) for side in SIDES):
             found.append((np.nan,) * 3)
             continue
-        of_first, of_second = (seeds[seeds["arm"] == row["arm"]][row["quantity"]].to_numpy(float) for seeds in of_seeds)
-        sample = welch_difference(of_second, of_first)
+        sample = effect(*samples(row))
         found.append((sample.value, sample.low, sample.high))
     return Bounded(*np.array(found, dtype=float).reshape(-1, 3).T)
+
+
+# Effects from what was measured, run by run or seed by seed; those of other tables come from the intervals of both.
+_OVER_SAMPLES = {"times": _over_runs, "training_summary": _over_seeds}
 
 
 def _last_epochs(tables: Tables) -> pd.DataFrame:
