@@ -256,7 +256,7 @@ def ratio_of_blocks(values: Sequence[float], others: Sequence[float]) -> SmallSa
     The two sets of blocks are independent and may differ in number and spread. Without BLOCKS_FOR_INTERVAL blocks on
     each side there is no interval: its ends are NaN. All values are above zero.
     """
-    logarithms = welch_difference(np.log(values), np.log(others))
+    logarithms = welch_difference(np.log(values).tolist(), np.log(others).tolist())
     ends = (logarithms.low, logarithms.high)
     if min(len(values), len(others)) < BLOCKS_FOR_INTERVAL:
         ends = (math.nan, math.nan)
