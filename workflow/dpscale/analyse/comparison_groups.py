@@ -42,7 +42,7 @@ def compared_groups(first: Tables, second: Tables, name: str, tolerance: float |
         row = dict(_row(of_first.get(key), of_second.get(key)))
         judged = {"tolerance": tolerance, "beyond_tolerance": _judged(row, tolerance)}
         rows.append({"study": name, **dict(zip(GROUP, key, strict=True)), **row, **judged})
-    return pd.DataFrame(rows, columns=GROUP_COLUMNS)
+    return pd.DataFrame(rows, columns=GROUP_COLUMNS).convert_dtypes()
 
 
 def _groups(tables: Tables) -> dict[tuple[Any, ...], Runs]:

@@ -57,7 +57,7 @@ def overview(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance:
     groups = [compared_groups(first.tables, side.tables, side.name, tolerance) for side in others]
     tables = {
         "compared_studies": pd.DataFrame(list(map(_study_row, sides))),
-        "compared_figures": pd.DataFrame(list(_figure_rows(sides)), columns=FIGURE_COLUMNS),
+        "compared_figures": pd.DataFrame(list(_figure_rows(sides)), columns=FIGURE_COLUMNS).convert_dtypes(),
         "compared_groups": pd.concat([group for group in groups if len(group)] or groups[:1], ignore_index=True),
         "compared_records": records_of(sides),
     }

@@ -24,12 +24,13 @@ _OF_ENVIRONMENT = ("device_model", *SOFTWARE)
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answers, one sentence per scope; what is slower than is tolerated, where somebody asked; which groups are not
-    compared; a tally of the epochs of every scope, and of every other kind of figure; how many claims chance alone
-    would make."""
+    """The answers, one sentence per scope; what is slower than is tolerated, where somebody asked; which groups show no
+    difference, and which are not compared; a tally of the epochs of every scope, and of every other kind of figure;
+    how many claims chance alone would make."""
 
     answers: Sequence[str]
     guard: Sequence[str]
+    without_difference: Sequence[str]
     not_compared: Sequence[str]
     sentences: Sequence[str]
     others: Sequence[str]
@@ -101,7 +102,6 @@ def render(compared: Compared) -> str:
         warnings=warnings(compared),
         same_environment=_same_environment(compared),
         views=Views(compared, terms),
-        at_batches=comparison_groups.at_batches(compared.tables["compared_groups"], epochs, terms),
         changes=comparison_charts.changes(compared, epochs, terms),
         speeds=comparison_charts.speeds(epochs, compared, terms),
         epoch_times=comparison_charts.epoch_times(epochs, compared, terms),
@@ -146,6 +146,7 @@ def verdict(compared: Compared) -> Verdict:
     return Verdict(
         answers=comparison_groups.answers(groups, terms, pair),
         guard=comparison_groups.guard(groups, terms, compared.first.name),
+        without_difference=comparison_groups.without_difference(groups, terms, pair, epochs),
         not_compared=comparison_groups.not_compared(groups, terms, pair),
         sentences=sentences,
         others=[sentence for sentence in others if sentence],

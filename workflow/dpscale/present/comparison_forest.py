@@ -24,7 +24,7 @@ _ROWS_DRAWN = 60
 # Where groups are more, the first ones are drawn.
 _GROUPS_DRAWN = 20
 # Intervals are cut where they reach so many times as far beyond the marks as these are apart.
-_REACH = 1.5
+_REACH = 3.0
 # The least that an axis spans, in percent.
 _LEAST_SPAN = 2.0
 _MARGIN = 0.05

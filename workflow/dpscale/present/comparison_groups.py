@@ -95,20 +95,27 @@ def tally(groups: pd.DataFrame) -> str:
     return f"{outcomes.count(SLOWER)} of {number} {SLOWER}, {outcomes.count(FASTER)} {FASTER}"
 
 
-def at_batches(groups: pd.DataFrame, epochs: pd.DataFrame, terms: Terms) -> list[str]:
-    """A sentence for every group that shows no difference, while its intervals at some batches do."""
+def without_difference(groups: pd.DataFrame, terms: Terms, pair: Pair, epochs: pd.DataFrame | None = None) -> list[str]:
+    """A sentence for every group that shows no difference: between what the change lies, or why that is not known.
+
+    And at which batches, of the epoch times `epochs`, a difference is shown.
+    """
     found = []
     for row in words.rows(words.in_order(groups[groups["outcome"] == NO_DIFFERENCE])):
-        at = epochs[(epochs[list(GROUP)] == pd.Series({name: row[name] for name in GROUP})).all(axis="columns")]
-        apart = [
-            f"{outcome} at batch {words.listed([words.whole(batch) for batch in sorted(batches)])}"
-            for outcome in (SLOWER, FASTER)
-            if len(batches := at[at["outcome"] == outcome]["batch_per_gpu"])
-        ]
-        if apart:
-            where = f"{words.capitalised(words.scope(row['scope']))}, {group(row, terms)}"
-            found.append(f"{where}: {NO_DIFFERENCE} over all batches, but {', '.join(apart)}.")
+        apart = [] if epochs is None else _apart(row, epochs)
+        but = f", but {', '.join(apart)}" if apart else ""
+        found.append(f"{words.capitalised(words.scope(row['scope']))}, {sentence(row, terms, pair)}{but}.")
     return found
+
+
+def _apart(row: Row, epochs: pd.DataFrame) -> list[str]:
+    """`slower at batch 32, 128`: the batches of a group that show a difference of their own."""
+    of_group = epochs[(epochs[list(GROUP)] == pd.Series({name: row[name] for name in GROUP})).all(axis="columns")]
+    return [
+        f"{outcome} at batch {words.listed([words.whole(batch) for batch in sorted(batches)])}"
+        for outcome in (SLOWER, FASTER)
+        if len(batches := of_group[of_group["outcome"] == outcome]["batch_per_gpu"])
+    ]
 
 
 def not_compared(groups: pd.DataFrame, terms: Terms, pair: Pair) -> list[str]:
@@ -122,7 +129,8 @@ def not_compared(groups: pd.DataFrame, terms: Terms, pair: Pair) -> list[str]:
 
 def guard(groups: pd.DataFrame, terms: Terms, first: str) -> list[str]:
     """Which groups are slower by more than is tolerated, and of which it is undecided; nothing where nobody asked."""
-    asked = [row for row in words.rows(words.in_order(groups)) if words.is_known(row["tolerance"])]
+    ordered = (part for _, part in words.in_order(groups).groupby("study", sort=False))
+    asked = [row for part in ordered for row in words.rows(part) if words.is_known(row["tolerance"])]
     if not asked:
         return []
     limit = f"{PERCENT.of(asked[0]['tolerance']):g} %"

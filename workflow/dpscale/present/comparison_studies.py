@@ -30,7 +30,7 @@ def render(studies: Overview) -> str:
         names=[side.name for side in studies.sides],
         answers=_answers(studies, terms),
         guard=comparison_groups.guard(groups, terms, studies.first.name),
-        not_compared=_not_compared(studies, terms),
+        details=_details(studies, terms),
         warnings=warnings(studies),
         point=point(studies, terms),
         figures=figures(studies, terms),
@@ -64,11 +64,15 @@ def _answers(studies: Overview, terms: Terms) -> list[str]:
     ]
 
 
-def _not_compared(studies: Overview, terms: Terms) -> list[str]:
+def _details(studies: Overview, terms: Terms) -> list[str]:
+    """Of every study, the groups that show no difference from the first one, and those that are not compared."""
     return [
         f"{pair.second} against {pair.first}: {sentence}"
         for groups, pair in _against_first(studies)
-        for sentence in comparison_groups.not_compared(groups, terms, pair)
+        for sentence in (
+            *comparison_groups.without_difference(groups, terms, pair),
+            *comparison_groups.not_compared(groups, terms, pair),
+        )
     ]
 
 

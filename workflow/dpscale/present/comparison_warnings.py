@@ -1,12 +1,26 @@
 """What a reader must know of studies before comparing them: what all of them share is said once."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
-from dpscale.analyse.comparison import Differing, Side, as_written
+from dpscale.analyse.comparison import SIDES, Differing, Side, as_written
 from dpscale.present import cautions, words
 from dpscale.present.words import Row, Terms
+
+# Warnings that differ in numbers alone are one.
+_NUMBER = re.compile(r"\d[\d.,]*")
+
+
+@dataclass(frozen=True)
+class _Warning:
+    """What is so in a study, and what that means; "" where nothing is said of that."""
+
+    study: str
+    what: str
+    meaning: str
 
 
 def terms_of(sides: Sequence[Side]) -> Terms:
@@ -27,13 +41,13 @@ def settings_that_differ(differing: Iterable[Differing], first: str, second: str
 
 def of_sides(sides: Sequence[Side], records: pd.DataFrame) -> list[str]:
     """The warnings of all studies, each with whom it is about. `records` is the table `compared_records`."""
-    found: dict[str, dict[str, list[str]]] = {}
+    alike: dict[str, list[_Warning]] = {}
     for side, row in zip(sides, words.rows(records), strict=True):
         terms = Terms.of(side.study.values, side.tables)
         for warning in (*_of_records(row), *cautions.of_records(side.tables, terms)):
-            what, _, meaning = warning.partition(". ")
-            found.setdefault(meaning or warning, {}).setdefault(what, []).append(side.name)
-    return [_said_once(meaning, by_study, len(sides)) for meaning, by_study in found.items()]
+            what, _, meaning = warning.removesuffix(".").partition(". ")
+            alike.setdefault(_NUMBER.sub("", what), []).append(_Warning(side.name, what, meaning))
+    return [_said_once(warnings, len(sides)) for warnings in alike.values()]
 
 
 def _of_records(row: Row) -> Iterator[str]:
@@ -48,15 +62,25 @@ def _of_records(row: Row) -> Iterator[str]:
         yield f"Records found and not used: {row['not_used']:,}. They are damaged, or of other settings."
 
 
-def _said_once(meaning: str, by_study: dict[str, list[str]], studies: int) -> str:
-    """`a: 3 of 5 records; b: 1 of 9 records. What that means.`: what holds of several studies is explained once."""
-    parts = [f"{_named(names, studies)}: {what.removesuffix('.')}" for what, names in by_study.items()]
-    explained = "" if meaning.removesuffix(".") in {what.removesuffix(".") for what in by_study} else f" {meaning}"
-    return f"{'; '.join(parts)}.{explained}"
+def _said_once(warnings: Sequence[_Warning], studies: int) -> str:
+    """`a: 3 of 5 records; b: 1 of 9 records. What that means.`: what holds of several studies stands there once."""
+    what = _by_study([(warning.study, warning.what) for warning in warnings], studies)
+    meanings = [(warning.study, warning.meaning) for warning in warnings if warning.meaning]
+    if len({meaning for _, meaning in meanings}) == 1:
+        return f"{what}. {meanings[0][1]}."
+    return f"{what}. {_by_study(meanings, studies)}." if meanings else f"{what}."
+
+
+def _by_study(sentences: Iterable[tuple[str, str]], studies: int) -> str:
+    """`a and b: one sentence; c: another`."""
+    said_of: dict[str, list[str]] = {}
+    for study, sentence in sentences:
+        said_of.setdefault(sentence, []).append(study)
+    return "; ".join(f"{_named(names, studies)}: {sentence}" for sentence, names in said_of.items())
 
 
 def _named(names: Sequence[str], studies: int) -> str:
     if len(names) == studies:
-        return "Both studies" if studies == len(("first", "second")) else "All studies"
+        return "Both studies" if studies == len(SIDES) else "All studies"
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
