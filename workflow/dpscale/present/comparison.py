@@ -162,8 +162,7 @@ def _outcomes(outcomes: pd.DataFrame, headline: _Headline) -> dict[str, Row]:
 
 def warnings(compared: Compared) -> list[str]:
     """Settings that differ because they may, and what a reader must know of how each study was measured."""
-    first, second = compared.sides
-    differing = list(settings_that_differ(compared.differing, first.name, second.name))
+    differing = settings_that_differ(compared.first.name, {compared.second.name: compared.differing})
     images = _property(compared, "dataset_sha256")
     if images[0] != images[1]:
         differing.append("The images have different checksums: arms were not trained on the very same ones.")

@@ -176,8 +176,10 @@ def _by_how_much(row: Row) -> str:
 
 def _numbers(row: Row) -> Sequence[str]:
     """Change, low and high in percent, as they are written; the change alone where there is no interval."""
+    if not _has_interval(row):
+        return [words.in_unit(row["change"], PERCENT, 2)]
     value, ends = words.estimate(row, "change", PERCENT).split(" [", 1)
-    return [value, *ends.removesuffix("]").split(", ")] if _has_interval(row) else [value]
+    return [value, *ends.removesuffix("]").split(", ")]
 
 
 def _directed(percent: str) -> str:

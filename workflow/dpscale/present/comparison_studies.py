@@ -49,10 +49,7 @@ def summary(studies: Overview) -> list[str]:
 
 def warnings(studies: Overview) -> list[str]:
     """Settings that differ because they may, and what a reader must know of how each study was measured."""
-    first = studies.first.name
-    differing = [
-        sentence for name, found in studies.differing.items() for sentence in settings_that_differ(found, first, name)
-    ]
+    differing = settings_that_differ(studies.first.name, studies.differing)
     return [*differing, *of_sides(studies.sides, studies.tables["compared_records"])]
 
 
@@ -106,7 +103,7 @@ class _Figure:
 def figures(studies: Overview, terms: Terms) -> View:
     """One row per study: its machine, and its figures at the point that all have."""
     rows = words.rows(studies.tables["compared_figures"])
-    columns = [text("Study", "study"), text(terms.device, "device_model"), _most(terms)]
+    columns = [text("Study", "study"), text(terms.device, "device_model"), text("Hosts", "hosts"), _most(terms)]
     for wanted in _wanted(rows):
         columns.append(Column(_heading(wanted, rows, terms), _cell(wanted, rows)))
     columns += [text("Started, UTC", "first_started_at"), Column("Records", lambda row: words.whole(row["records"]))]

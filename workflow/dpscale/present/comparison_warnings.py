@@ -1,7 +1,7 @@
 """What a reader must know of studies before comparing them: what all of them share is said once."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -30,13 +30,18 @@ def terms_of(sides: Sequence[Side]) -> Terms:
     return Terms(device, several_environments=False, synthetic=any(terms.synthetic for terms in all_terms))
 
 
-def settings_that_differ(differing: Iterable[Differing], first: str, second: str) -> Iterator[str]:
-    """A sentence for every setting that two studies do not share."""
-    for setting in differing:
-        yield (
-            f"Settings differ, as was asked for: {setting.name} is {as_written(setting.first)} in {first} and "
-            f"{as_written(setting.second)} in {second}."
-        )
+def settings_that_differ(first: str, differing: Mapping[str, Iterable[Differing]]) -> list[str]:
+    """A sentence with every setting that studies do not share with the first one; none where they share all."""
+    others: dict[tuple[str, str, str], list[str]] = {}
+    for study, settings in differing.items():
+        for setting in settings:
+            values = as_written(setting.first), as_written(setting.second)
+            others.setdefault((setting.name, *values), []).append(study)
+    named = [
+        f"{name} is {of_first} in {first} and {of_others} in {_and(studies)}"
+        for (name, of_first, of_others), studies in others.items()
+    ]
+    return [f"Settings differ, as was asked for: {'; '.join(named)}."] if named else []
 
 
 def of_sides(sides: Sequence[Side], records: pd.DataFrame) -> list[str]:
@@ -82,5 +87,9 @@ def _by_study(sentences: Iterable[tuple[str, str]], studies: int) -> str:
 def _named(names: Sequence[str], studies: int) -> str:
     if len(names) == studies:
         return "Both studies" if studies == len(SIDES) else "All studies"
+    return _and(names)
+
+
+def _and(names: Sequence[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
