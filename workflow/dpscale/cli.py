@@ -445,7 +445,9 @@ def share(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 @main.command()
-@click.argument("study_files", metavar="FIRST SECOND [MORE]...", type=FILE, nargs=-1, required=True)
+@click.argument(
+    "study_files", metavar="FIRST SECOND [MORE]...", type=click.Path(path_type=Path), nargs=-1, required=True
+)
 @click.option(
     "--results",
     type=FOLDER,
@@ -509,6 +511,8 @@ def compare(
     from dpscale.present.comparison_groups import is_beyond
     from dpscale.records.files import write_text
 
+    for folder in filter(Path.is_dir, study_files):
+        raise click.UsageError(f"{folder} is a folder, no study file. Folders of records follow --results, one each")
     if len(study_files) < _STUDIES_COMPARED:
         raise click.UsageError("name two studies or more")
     if results and len(results) != len(study_files):
