@@ -12,7 +12,6 @@ from dpscale.errors import ComparisonError
 from dpscale.plan.cells import AnyCell
 from two_studies import Change, records, slower, study
 
-
 SMALL = study(batch_per_gpu=[128], communication={"runs": 0}, training={})
 
 
@@ -75,5 +74,6 @@ def test_only_the_records_that_are_there_are_compared() -> None:
     lacking = named("before")
     for cell in [cell for cell in lacking.collected.records if cell.coordinates.get("strategy") == "dp"]:
         del lacking.collected.records[cell]
-    groups = compare(*sides([lacking, named("after", measured_again)])).tables["compared_groups"]
+    first, second = sides([lacking, named("after", measured_again)])
+    groups = compare(first, second).tables["compared_groups"]
     assert set(groups[groups["strategy"] == "dp"]["status"]) == {ONLY_SECOND}

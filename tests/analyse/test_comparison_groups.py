@@ -178,8 +178,8 @@ def test_of_one_batch_the_pooled_change_is_the_batch_s_own() -> None:
     times = times[(times["quantity"] == "epoch_s") & (times["batch_per_gpu"] == 128) & times["change"].notna()]
     for row in times.to_dict("records"):
         groups = tables["compared_groups"]
-        same = groups[[*(groups[name] == row[name] for name in ("strategy", "gpus", "scope"))][0]]
-        (group,) = same[(same["gpus"] == row["gpus"]) & (same["scope"] == row["scope"])].to_dict("records")
+        same = groups[["strategy", "gpus", "scope"]] == pd.Series({k: row[k] for k in ("strategy", "gpus", "scope")})
+        (group,) = groups[same.all(axis="columns")].to_dict("records")
         assert [row[f"change{end}"] for end in ("", "_low", "_high")] == pytest.approx(
             [group[f"change{end}"] for end in ("", "_low", "_high")]
         )

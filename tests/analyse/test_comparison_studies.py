@@ -72,9 +72,7 @@ def one_row(table: pd.DataFrame) -> dict[Any, Any]:
     return dict(row)
 
 
-def test_every_study_is_held_against_the_first_one_as_two_studies_are(
-    found: Overview, three: Sequence[Side]
-) -> None:
+def test_every_study_is_held_against_the_first_one_as_two_studies_are(found: Overview, three: Sequence[Side]) -> None:
     groups = found.tables["compared_groups"]
     for other in three[1:]:
         of_two = compare(three[0], other, (), 0.05).tables["compared_groups"]

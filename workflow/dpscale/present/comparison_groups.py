@@ -23,7 +23,7 @@ from dpscale.present.words import MINUS, Row, Terms
 from dpscale.vocabulary.quantities import PERCENT
 
 # Groups that the verdict names.
-_GROUPS_NAMED = 4
+_GROUPS_NAMED = 6
 _FEW_RUNS = {1: "one run", 2: "two runs"}
 
 
