@@ -87,7 +87,10 @@ def test_a_limit_is_a_second_line() -> None:
 
 def test_intervals_beyond_reach_end_at_the_edge_and_are_named() -> None:
     wide = [Mark("32", 10.0, -90.0, 1e6)]
-    figure, _ = drawn(group("ddp on 4 GPUs", 10, 8, 12, wide), group("dp on 2 GPUs", 10, -95.0, 1e9))
+    figure, chart = drawn(group("ddp on 4 GPUs", 10, 8, 12, wide), group("dp on 2 GPUs", 10, -95.0, 1e9))
+    plot, bars = 266, [path.get("d", "") for path in chart.iter(f"{SVG}path") if "stroke" in path.attrib]
+    assert sum(f"l{plot},0" in bar for bar in bars) == 3, "the axis, the batch's bar and one of the pooled ones"
+    assert not [bar for bar in bars if re.search(r"M-|l\d{4}", bar)]
     assert figure.not_drawn == [
         "place: intervals reach beyond the axis: ddp on 4 GPUs at 32, dp on 2 GPUs, pooled."
     ]  # fmt: skip

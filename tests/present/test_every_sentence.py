@@ -119,16 +119,16 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "comparison_groups": {
-        "told": ("test_comparison_groups.py::test_a_group_is_told_as_it_is",),
-        "_why_not": ("test_comparison_groups.py::test_without_a_common_group_nothing_is_compared",),
-        "answers": ("test_comparison_groups.py::test_where_nothing_differs_no_one_is_named",),
+        "told": ("test_comparison_sentences.py::test_a_group_is_told_as_it_is",),
+        "_why_not": ("test_comparison_sentences.py::test_without_a_common_group_nothing_is_compared",),
+        "answers": ("test_comparison_sentences.py::test_where_nothing_differs_no_one_is_named",),
         "_answer": (
-            "test_comparison_groups.py::test_where_nothing_differs_no_one_is_named",
-            "test_comparison_groups.py::test_without_an_interval_nothing_is_known",
+            "test_comparison_sentences.py::test_where_nothing_differs_no_one_is_named",
+            "test_comparison_sentences.py::test_without_an_interval_nothing_is_known",
         ),
         "guard": (
-            "test_comparison_groups.py::test_where_all_is_within_what_is_tolerated_nothing_is_undecided",
-            "test_comparison_groups.py::test_where_nobody_asked_nothing_is_said_to_be_tolerated",
+            "test_comparison_sentences.py::test_where_all_is_within_what_is_tolerated_nothing_is_undecided",
+            "test_comparison_sentences.py::test_where_nobody_asked_nothing_is_said_to_be_tolerated",
         ),
     },
     "comparison_studies": {
