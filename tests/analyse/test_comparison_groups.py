@@ -198,8 +198,17 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
             for batch in (32, 128, 512, 2048)
         }
 
-    held = 0
+    held = held_by_batch = 0
     for _ in range(studies):
-        row = only_row(made(1.0), made(1 + truth))
+        first, second = made(1.0), made(1 + truth)
+        row = only_row(first, second)
         held += row["change_low"] <= truth <= row["change_high"]
-    assert 0.92 <= held / studies <= 0.98
+        by_batch = ratio_of_blocks(*(per_batch(runs) for runs in (second, first)))
+        held_by_batch += by_batch.low <= 1 + truth <= by_batch.high
+    assert held / studies == pytest.approx(0.96, abs=0.005)
+    assert held_by_batch / studies == pytest.approx(0.63, abs=0.005)
+
+
+def per_batch(runs: Runs) -> list[float]:
+    """Every run at every batch, over what its batch takes without a server."""
+    return [epoch_s * batch for batch, of_batch in runs.items() for epoch_s in of_batch if epoch_s is not None]

@@ -118,6 +118,6 @@ def test_a_warning_of_all_studies_is_said_once_and_one_of_some_with_their_names(
 
 def test_groups_without_a_difference_and_those_not_compared_are_listed() -> None:
     text = text_of(three(None, small(gpus=[1, 2])))
-    assert "last against first: Compute scope, ddp on 2 GPUs: no difference shown [" in text
-    assert "last against first: Not compared, first alone has them: ddp on 4 GPUs (compute scope)" in text
-    assert "h100 against first: Compute scope" not in text
+    assert "last against first Compute scope, single on 1 GPU: no difference shown [" in text
+    assert "Not compared, first alone has them: dp on 4 GPUs (compute scope), ddp on 4 GPUs (compute scope)." in text
+    assert "h100 against first Compute scope" not in text

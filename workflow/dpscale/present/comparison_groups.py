@@ -121,7 +121,7 @@ def _apart(row: Row, epochs: pd.DataFrame) -> list[str]:
 def not_compared(groups: pd.DataFrame, terms: Terms, pair: Pair) -> list[str]:
     """A sentence for every reason why groups are not compared, with these groups."""
     by_reason: dict[str, list[str]] = {}
-    for row in words.rows(groups[groups["status"] != "ok"]):
+    for row in words.rows(words.in_order(groups[groups["status"] != "ok"])):
         named = f"{group(row, terms)} ({words.scope(row['scope'])})"
         by_reason.setdefault(_why_not(row["status"], pair), []).append(named)
     return [f"Not compared, {reason}: {words.listed(named)}." for reason, named in by_reason.items()]

@@ -61,16 +61,15 @@ def _answers(studies: Overview, terms: Terms) -> list[str]:
     ]
 
 
-def _details(studies: Overview, terms: Terms) -> list[str]:
-    """Of every study, the groups that show no difference from the first one, and those that are not compared."""
-    return [
-        f"{pair.second} against {pair.first}: {sentence}"
-        for groups, pair in _against_first(studies)
-        for sentence in (
+def _details(studies: Overview, terms: Terms) -> dict[str, list[str]]:
+    """Of every study against the first one, the groups that show no difference, and those that are not compared."""
+    return {
+        f"{pair.second} against {pair.first}": [
             *comparison_groups.without_difference(groups, terms, pair),
             *comparison_groups.not_compared(groups, terms, pair),
-        )
-    ]
+        ]
+        for groups, pair in _against_first(studies)
+    }
 
 
 def _against_first(studies: Overview) -> list[tuple[pd.DataFrame, Pair]]:
