@@ -74,7 +74,16 @@ ALIKE = {
 @pytest.mark.parametrize("change", APART.values(), ids=APART)
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_what_can_change_a_number_tells_records_apart(change: Change, gpus: int) -> None:
-    assert letters(timing(gpus, 1), timing(gpus, 2, change=change)) == ["A", "B"]
+    without_effect = gpus == 1 and change is APART["NCCL's variables"]
+    assert letters(timing(gpus, 1), timing(gpus, 2, change=change)) == ["A", "A" if without_effect else "B"]
+
+
+def test_one_gpu_joins_the_environment_of_its_machine_whatever_nccl_is_told() -> None:
+    """As links: of two that are like it otherwise, the one that has its GPU, or the first."""
+    ring = timing(2, 2, NVLINK, change=APART["NCCL's variables"])
+    assert letters(timing(2, 1, NVLINK), ring, timing(1, 1, change=APART["NCCL's variables"])) == ["A", "B", "A"]
+    cell, record = timing(1, 1)
+    assert letters(timing(2, 1, NVLINK), ring, (cell, on_gpus(record, "GPU-2-1"))) == ["A", "B", "B"]
 
 
 @pytest.mark.parametrize("change", ALIKE.values(), ids=ALIKE)
@@ -117,7 +126,7 @@ def test_collectives_move_no_images_and_join_what_is_like_them_otherwise() -> No
 
 
 def test_the_table_says_what_they_are() -> None:
-    records = dict([timing(1, 1), timing(2, 2, NVLINK, change=APART["NCCL's variables"])])
+    records = dict([timing(2, 1), timing(2, 2, NVLINK, change=APART["NCCL's variables"])])
     table = {row["environment"]: row for row in rows(records, environment_letters(records))}
     assert [table[letter]["variables"] for letter in "AB"] == [None, "NCCL_ALGO=Ring"]
     assert table["B"]["links"] == "18 links of NVLink 4.0 through a switch"

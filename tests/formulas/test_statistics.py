@@ -23,7 +23,7 @@ from dpscale.formulas.statistics import (
 )
 
 seconds = st.floats(0.01, 1000, allow_nan=False)
-blocks = st.dictionaries(st.text(min_size=1, max_size=3), seconds, min_size=1, max_size=6)
+blocks = st.dictionaries(st.text("abcdef", min_size=1, max_size=3), seconds, min_size=1, max_size=6)
 BLOCKS = (3, 4, 6, 10)
 COVERED, FALSELY_RESOLVABLE = 0.93, 0.035
 # Of 2,000 studies the share that is covered has a standard error of 0.49 % where the truth is 95 %, and of 0.67 % where
@@ -157,7 +157,7 @@ def by_block(values: NDArray[np.float64]) -> dict[str, float]:
 
 
 def paired(study: Study, formula: Callable[[float, float], float], scale: str) -> Estimate:
-    single, n = (estimate_of_blocks(by_block(values), "x") for values in study)
+    single, n = (Estimate(math.nan, None, by_block(values)) for values in study)  # nothing but their blocks is read
     return derive_in_blocks(formula, single, n, scale=scale)  # type: ignore[arg-type]
 
 

@@ -74,6 +74,21 @@ def _alone(batch: int, settings: TimingSettings, around: Around) -> dict[str, An
     return {"batch_per_gpu": batch, "status": "oom" if around is None else "ok", "scopes": scopes}
 
 
+def on_chip(record: dict[str, Any], matrix_flop_per_s: float, copy_bytes_per_s: float) -> dict[str, Any]:
+    """The record with what its first GPU reached in a large matrix product and in a large copy."""
+    precision = {"bfloat16": "bfloat16", "float32": "tf32", "float32-strict": "float32"}[
+        record["settings"]["precision"]
+    ]
+    rates = {"matrix_flop_per_s": matrix_flop_per_s, "copy_bytes_per_s": copy_bytes_per_s}
+    return {**record, "chip": {"precision": precision, **rates}}
+
+
+def profiled(record: dict[str, Any], step_s: float, busy_s: float, kernels: Mapping[str, float]) -> dict[str, Any]:
+    """The record with a profile of its step: seconds per step by the names of kernels."""
+    found = [{"name": name, "calls": 1.0, "total_s": seconds} for name, seconds in kernels.items()]
+    return {**record, "profile": {"steps": 10, "step_s": step_s, "busy_s": busy_s, "kernels": found}}
+
+
 def older_timing_record(cell: TimingCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
     """The same as version 1 of the measurement wrote it: without a baseline of its own, nothing seen in the clock."""
     record = timing_record(cell, settings, epoch_s)

@@ -1,6 +1,6 @@
 """Two studies to compare, made of records of which it is known how they differ."""
 
-import copy
+import pickle
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -44,7 +44,7 @@ def side(name: str = "one", change: Change | None = None, of: Study | None = Non
     wanted = of or study()
     if not change and not of:
         return Side(name, wanted, _unchanged_tables())
-    collected = copy.deepcopy(records(wanted))
+    collected: Collected = pickle.loads(pickle.dumps(records(wanted)))  # a deep copy, in a fifth of the time
     for cell, record in collected.records.items():
         if change:
             change(cell, record)

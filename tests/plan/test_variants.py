@@ -67,6 +67,7 @@ def test_only_timing_is_measured_under_a_variant() -> None:
     ("variants", "message"),
     [
         ({"same": {"precision": "float32"}}, "study: variants.same: its settings are the study's own"),
+        ({"base": {"precision": "bfloat16"}}, "study: variants.base: is what tables call the study's own settings"),
         ({"fast": {"learning_rate": 1}}, "variants.fast"),
         ({"Fast": {"compile": "default"}}, "variants"),
         ({"fast": {"compile": "often"}}, "variants.fast.compile"),

@@ -41,19 +41,18 @@ def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def from_csv(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """These rows and no others, as they come back from a CSV file."""
-    return _from_csv(name, rows) if rows else _empty(name).copy()
+    """These rows and no others, as they come back from a CSV file.
+
+    Tests share many tables, most of them empty: each is read once. Pandas copies what is written to such a copy.
+    """
+    key = name, repr(rows)
+    if key not in _READ:
+        frame = pd.DataFrame(rows, columns=COLUMNS[name])
+        _READ[key] = read_table(io.StringIO(frame.to_csv(index=False)))
+    return _READ[key].copy(deep=False)
 
 
-def _from_csv(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=COLUMNS[name])
-    return read_table(io.StringIO(frame.to_csv(index=False)))
-
-
-@cache
-def _empty(name: str) -> pd.DataFrame:
-    """Most tables of a test are empty: they are read once."""
-    return _from_csv(name, [])
+_READ: dict[tuple[str, str], pd.DataFrame] = {}
 
 
 def around(name: str, value: float, spread: float = 0.01) -> dict[str, float]:

@@ -8,6 +8,7 @@ in `audit`, and held to their own tests there.
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,15 @@ NAMES = {
     "findings": {"_in_place_of_baseline"},
     "published": {"_view"},
     "summary": {"_epoch"},
-    "training_charts": {"_curves"},
+    "training_charts": {"_curves", "_frontier"},
     "training_findings": {"_arm"},
+    "variant_charts": {"steps", "speedups", "epochs", "kernels"},
+    "variant_views": {"variants", "costs", "limits", "one_gpu", "kernels"},
     "verdict": {"_at"},
     "views": {
         "times", "scopes", "communication", "estimates", "bandwidth", "ladder", "steps", "phases", "bus_bandwidth",
         "collectives", "laws", "published_scaling", "allreduce_models", "held_out", "forecast", "critical_batch",
-        "training_summary", "training", "training_evidence", "environments", "records", "rejected",
+        "training_summary", "training", "training_evidence", "environments", "records", "rejected", "frontier",
     },
     "words": {"point"},
 }  # fmt: skip
@@ -57,6 +60,7 @@ SPEAKS = "test_findings.py::test_finding_speaks_only_where_it_is_true"
 SOUND = "test_cautions.py::test_sound_data_need_no_caution"
 FEW_STEPS = "test_findings.py::test_epochs_of_few_steps_are_no_headline"
 WITNESS = "test_findings.py::test_a_profiler_that_changes_the_step_is_no_witness"
+OF_VARIANTS = "test_variant_findings.py::test_a_finding_speaks_only_where_it_is_true"
 VERDICT = "test_verdict.py::test_verdict"
 
 # By module and function, the tests with data that make it false.
@@ -189,6 +193,11 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "bandwidth": ("test_headings.py::test_bandwidth_sets_the_best_step_beside_the_links",),
         "held_out": ("test_headings.py::test_prediction_is_as_good_as_its_worst",),
         "forecast": ("test_headings.py::test_forecast_names_its_band_at_both_ends",),
+        "parts_of_step": ("test_headings.py::test_step_names_its_largest_part_at_both_ends",),
+        "frontier": (
+            "test_variant_page.py::test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best",
+            "test_variant_page.py::test_one_best_arm_is_no_range",
+        ),
         "training": (
             "test_headings.py::test_training_names_the_best_arm_and_the_baseline",
             "test_headings.py::test_arms_that_diverged_end_nowhere",
@@ -232,6 +241,10 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             "test_findings.py::test_an_arm_is_more_accurate_than_the_baseline_only_beyond_its_interval",
         ),
         "best_at_a_batch": (f"{SPEAKS}[best_at_a_batch]",),
+        "pareto_best_arms": (
+            f"{OF_VARIANTS}[pareto_best_arms]",
+            "test_variant_findings.py::test_noise_has_no_frontier",
+        ),
         "_recovery": ("test_findings.py::test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number",),
         "_search_of": ("test_findings.py::test_tuned_against_untuned_is_said_and_equals_are_not_called_so",),
         "order_without_set_epoch": (f"{SPEAKS}[order_without_set_epoch]",),
@@ -243,6 +256,22 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "_kept": (
             "test_findings.py::test_statistics_that_are_not_the_same_workers_in_every_epoch_are_not_called_one_workers",
         ),
+    },
+    "variant_charts": {
+        "_fastest_step": ("test_variant_page.py::test_the_ladders_heading_names_base_and_the_fastest",),
+    },
+    "variant_findings": {
+        **{
+            name: (f"{OF_VARIANTS}[{name}]", f"test_variant_findings.py::test_few_steps_carry_no_finding[{name}]")
+            for name in (
+                "fastest_on_one", "one_as_fast_as_more", "slower_variants", "communication_weighs_more",
+                "preparation_pays", "preparation_never_pays", "nearest_to_the_limit",
+            )
+        },
+        "profiling_distorts": (f"{OF_VARIANTS}[profiling_distorts]",),
+        "_faster_at": (f"{OF_VARIANTS}[fastest_on_one]",),
+        "_one_beside": ("test_variant_findings.py::test_one_gpu_is_as_fast_as_more_only_where_it_is",),
+        "_epochs": (f"{OF_VARIANTS}[one_as_fast_as_more]",),
     },
     "verdict": {
         "verdict": ("test_verdict.py::test_workers_are_no_gpus", f"{VERDICT}[at every batch]"),
@@ -335,10 +364,14 @@ def test_no_test_is_named_for_a_sentence_that_is_no_more() -> None:
 def test_a_named_test_exists(test: str) -> None:
     file, _, name = test.partition("::")
     function, _, case = name.rstrip("]").partition("[")
+    assert function in functions_of(file)
+    assert case in (HERE / file).read_text()
+
+
+@cache
+def functions_of(file: str) -> set[str]:
     code = (HERE / file).read_text()
-    found = {node.name for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)}
-    assert function in found
-    assert case in code
+    return {node.name for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)}
 
 
 def test_a_figure_that_shows_everything_says_nothing() -> None:

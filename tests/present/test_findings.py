@@ -20,6 +20,7 @@ from page_tables import (
     tables,
     times_row,
 )
+from test_variant_findings import VARIANT_CASES
 
 from dpscale.present import communication_findings, findings, training_findings
 from dpscale.present.finding import Finding, Predicate
@@ -402,6 +403,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         ],
         tables(training_evidence=[{**evidence_row("single", 0), "statistics_kept": None}]),
     ),
+    *VARIANT_CASES,
 ]
 
 
@@ -539,6 +541,7 @@ def test_finding_speaks_only_where_it_is_true(
     assert predicate(false, GPU) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("predicate", "true"), [case[:2] for case in CASES], ids=[case[0].__name__ for case in CASES])
 def test_every_finding_rests_on_rows_of_a_table_of_the_page(predicate: Predicate, true: Tables) -> None:
     found = predicate(true, GPU)

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from variant_tables import with_variants
 
 from dpscale.analyse import blocks, claims, derived, estimators, forecast
+from dpscale.analyse.claims import CLAIMS
 from dpscale.analyse.tables import build_tables, expected_cells, read_table
 from dpscale.audit.audit import audit
 from dpscale.audit.published import read_all
@@ -124,20 +126,35 @@ def not_found(text: str, known: Iterable[float]) -> list[str]:
     return missing
 
 
-@pytest.fixture(scope="module", params=["recorded", "recorded-h100-2"])
+VARIANTS = "recorded with variants"
+
+
+@pytest.fixture(scope="module", params=["recorded", "recorded-h100-2", VARIANTS])
 def recorded(
     root: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Study, dict[str, pd.DataFrame]]:
     """A study that was recorded, and its tables as they are read back from their files: records of version 1 without a
-    ladder, and of version 2 with one."""
-    study = Study.read(root / f"config/{request.param}.yaml")
-    results = root / "results" / request.param
-    if request.param != "recorded":
+    ladder, and of version 2 with one; and the first with variants that are made for the test."""
+    name = request.param.removesuffix(" with variants")
+    study = Study.read(root / f"config/{name}.yaml")
+    results = root / "results" / name
+    if name != "recorded":
         results = with_ladders(study, results, tmp_path_factory.mktemp("results"))
     collected = collect(results, expected_cells(study), study.settings)
     audits = [audit(published) for published in read_all([root / path for path in study["published"]]).values()]
     tables = build_tables(study, collected, audits)
-    return study, {name: read_table(io.StringIO(table.to_csv(index=False))) for name, table in tables.items()}
+    read = {name: read_table(io.StringIO(table.to_csv(index=False))) for name, table in tables.items()}
+    return study, beside_variants(read) if request.param == VARIANTS else read
+
+
+def beside_variants(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The tables, with those of variants and what is counted of them from another study."""
+    others = with_variants()
+    counts = [table["counts"].set_index("what") for table in (tables, others)]
+    of_variants = [what for what, claim in CLAIMS.items() if claim.table in ("variants", "one_gpu", "kernels")]
+    counts[0].loc[of_variants] = counts[1].loc[of_variants]
+    made = {name: others[name] for name in ("variants", "one_gpu", "kernels")}
+    return {**tables, **made, "counts": counts[0].reset_index()}
 
 
 def with_ladders(study: Study, results: Path, folder: Path) -> Path:
@@ -226,3 +243,9 @@ def test_the_ladder_is_on_the_page_of_records_that_have_one(
     assert (" that a step loses by the ladder, against 1 GPU alone, " in written.text) == bool(
         len(recorded[1]["ladder"])
     )
+
+
+def test_the_section_on_variants_is_on_the_page_of_a_study_that_has_them(
+    recorded: tuple[Study, dict[str, pd.DataFrame]], written: Written
+) -> None:
+    assert ("One GPU, used well" in written.text) == bool(len(recorded[1]["variants"]))

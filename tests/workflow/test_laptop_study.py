@@ -58,7 +58,7 @@ def test_make_report_measures_the_laptop_study_and_then_nothing(
     assert re.search(r"^ddp +2 +8 +ok +[\d.]+ ", laptop_report, re.MULTILINE)
     assert "not available" in laptop_report
     records = sorted(results.glob("*/**/run-*.json"))
-    assert len(records) == 3 + 1 + 1, "timing, collectives, communication"
+    assert len(records) == 3 + 1 + 1 + 1, "timing, a variant, collectives, communication"
     trainings = sorted(results.glob("training/*/seed-*.json"))
     assert len(trainings) == 2, "arms, seeds"
     assert not list(results.glob("training/**/*.checkpoint"))
@@ -66,6 +66,7 @@ def test_make_report_measures_the_laptop_study_and_then_nothing(
     for state in ("ok", "capped", "not available"):
         assert f">{state}<" in html
     assert "Large batches" in html
+    assert "One worker, used well" in html
     assert "This page is partial" not in html
     stamps = {path: path.stat().st_mtime_ns for path in [*records, *trainings, page]}
     assert "Nothing to be done" in laptop.make("report")

@@ -41,5 +41,6 @@ def test_the_graph_can_be_drawn(clone: Clone) -> None:
     command = [sys.executable, "-m", "snakemake", "--dag", "--cores", "1", "--configfile", "config/laptop.yaml"]
     graph = clone.run(*command)
     assert graph.startswith("digraph")
-    assert graph.count('label = "time') == 10
+    assert graph.count('label = "time\\n') == 10
+    assert graph.count('label = "time_variant') == 2
     assert graph.rstrip().endswith("}")

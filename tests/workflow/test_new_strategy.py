@@ -28,7 +28,9 @@ ROW = """    Strategy(
         colour=("#A0447F", "#E39CC9"),
     ),
 """
-WRAPPER = '    "twin": lambda network, devices: DistributedDataParallel(network, device_ids=list(devices) or None),\n'
+WRAPPER = (
+    '    "twin": lambda network, devices, _: DistributedDataParallel(network, device_ids=list(devices) or None),\n'
+)
 RUNG = '    "twin": {"training": CommunicationWorker.whole_step},\n'
 
 CELL = [

@@ -1,5 +1,6 @@
 """The command line: one command per rule. Each loads only what it needs, so that all of them start at once."""
 
+import gc
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -75,6 +76,9 @@ def main() -> None:
     Snakemake calls these commands, one per rule. You can call each of them by hand in the same way. To see the
     command of any cell: snakemake -n -p
     """
+    # Ten thousand records are millions of objects that are all needed until the end. With its default thresholds the
+    # garbage collector would visit them again and again.
+    gc.set_threshold(50_000, 50, 50)
 
 
 @main.command()

@@ -11,8 +11,6 @@ import pytest
 import torch
 from PIL import Image
 from torch.utils.data import DistributedSampler
-from torchvision import transforms
-from torchvision.datasets import CIFAR10
 
 from dpscale.errors import DatasetError
 from dpscale.measure.data.arrays import ARRAYS, EPOCH_ARRAYS, read_manifest, verify_dataset
@@ -78,6 +76,8 @@ def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(synthetic: Pa
 
 
 def test_preloaded_batches_are_what_torchvision_makes_of_the_images(synthetic: Path) -> None:
+    from torchvision import transforms
+
     normal = transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
     pixels = np.load(synthetic / "epoch_images.npy").transpose(0, 2, 3, 1)
     expected = torch.stack([normal(Image.fromarray(image)) for image in pixels])
@@ -154,7 +154,9 @@ def test_a_bad_image_folder_is_one_line_and_leaves_no_dataset(image_folder: Path
 @pytest.fixture
 def cifar10(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """CIFAR-10's own file layout with few images, and torchvision told their checksums."""
-    folder = tmp_path / "data" / CIFAR10.base_folder
+    from torchvision.datasets import CIFAR10  # takes seconds, and every process of the tests reads this module
+
+    folder = tmp_path / "data/cifar-10-batches-py"
     folder.mkdir(parents=True)
     generator = np.random.default_rng(0)
 
@@ -181,7 +183,7 @@ def test_cifar10_through_torchvision(cifar10: Path, tmp_path: Path) -> None:
 
 
 def test_tampered_cifar10_is_refused(cifar10: Path, tmp_path: Path) -> None:
-    path = cifar10 / CIFAR10.base_folder / "data_batch_3"
+    path = cifar10 / "cifar-10-batches-py/data_batch_3"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(DatasetError, match=r"missing or its checksum is wrong, and dataset\.download is false"):
         make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")

@@ -98,6 +98,15 @@ def blocks_of(
     return [*blocks, *paired], {**without, **{run_name(record): reason for record in alone}}
 
 
+def blocks_of_cells(records: Sequence[Record], others: Sequence[Record], scope: str) -> list[Block]:
+    """The blocks of two sets of records, whatever settings each has: `others` stand as their baseline.
+
+    A record is set against the other one of the same run on one of its GPUs, or, where there is none, against the one
+    nearest in time there. Records that have none there are left out.
+    """
+    return _paired(records, [other for other in others if scope in other["scopes"]], scope)[0]
+
+
 def _block_in_job(record: Record, around: Mapping[str, Any], scope: str) -> Block:
     before, after = (Timed.of(around[end]) for end in ("before", "after"))
     return Block(

@@ -11,7 +11,17 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from dpscale.analyse.columns import HELD_OUT, NOT_RESOLVABLE, WHOLE_STEP, WORTH_IT
+from dpscale.analyse.columns import (
+    DISTORTED,
+    DOES_NOT,
+    HELD_OUT,
+    HOLDS,
+    NEVER,
+    NOT_RESOLVABLE,
+    PAYS,
+    WHOLE_STEP,
+    WORTH_IT,
+)
 from dpscale.formulas.statistics import INTERVAL
 
 Row = Mapping[str, Any]
@@ -141,6 +151,25 @@ def _remedied(row: Row) -> bool:
     return has_interval(row, "test_accuracy_gain")
 
 
+def _beside_base(row: Row) -> bool:
+    return _is_headline(row) and has_interval(row, "faster")
+
+
+def _scales_beside_base(row: Row) -> bool:
+    """Whether a variant is faster on one GPU, and its speedup and that of base are known."""
+    known = _is_headline(row) and has_interval(row, "speedup", "base_speedup", "alone_faster")
+    return known and bool(row["alone_faster_low"] > 1)
+
+
+def _is_prepared(row: Row) -> bool:
+    """Whether a variant is prepared before the clock, and an interval says what that saves."""
+    return _is_headline(row) and has_text(row.get("pays")) and has_interval(row, "saved_s")
+
+
+def _one_beside_more(row: Row) -> bool:
+    return _is_headline(row) and has_interval(row, "ratio")
+
+
 def _every(row: Row) -> bool:
     return True
 
@@ -235,6 +264,26 @@ CLAIMS: Mapping[str, Claim] = {
     ),
     "the forecast is off": Claim("forecast", _scored, lambda row: not is_true(row["within_tolerance"])),
     "the forecast beats no model": Claim("forecast", _scored, lambda row: row.get("beats_unchanged") == "yes"),
+    "a variant is faster": Claim("variants", _beside_base, lambda row: row["faster_low"] > 1, intervals=("faster",)),
+    "a variant is slower": Claim("variants", _beside_base, lambda row: row["faster_high"] < 1),
+    "communication weighs more in a variant": Claim(
+        "variants",
+        _scales_beside_base,
+        lambda row: row["speedup_high"] < row["base_speedup_low"],
+        intervals=("speedup", "base_speedup", "alone_faster"),
+    ),
+    "communication weighs less in a variant": Claim(
+        "variants", _scales_beside_base, lambda row: row["speedup_low"] > row["base_speedup_high"]
+    ),
+    "preparation pays": Claim("variants", _is_prepared, lambda row: row["pays"] == PAYS, intervals=("saved_s",)),
+    "preparation never pays": Claim("variants", _is_prepared, lambda row: row["pays"] == NEVER),
+    "one GPU is as fast as more": Claim(
+        "one_gpu", _one_beside_more, lambda row: row["as_fast"] == HOLDS, intervals=("ratio",)
+    ),
+    "one GPU is not as fast as more": Claim("one_gpu", _one_beside_more, lambda row: row["as_fast"] == DOES_NOT),
+    "profiling a variant distorts": Claim(
+        "kernels", lambda row: has_text(row.get("profiler")), lambda row: row["profiler"] == DISTORTED
+    ),
     "a remedy helps": Claim(
         "training_summary",
         _remedied,

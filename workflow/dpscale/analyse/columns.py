@@ -22,6 +22,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
         *("measurement_versions", "older_measurements", "variables", "ranges", "outliers"),
         *("block", "baseline", "has_drifted", "is_outlier", "profiler", "rung", "adds"),
         *("is_headline", "worth", "slowed_by"),
+        *("variant", "other_variant", "is_fastest", "pays", "as_fast", "by_time", "by_gpu_s", "by_energy"),
         *("arm", "remedies", "without_remedies", "tuned_on", "recovered_status", "jobs", "first", "last"),
         *published_audits.TEXT_COLUMNS,
     ),
@@ -37,5 +38,10 @@ HELD_OUT, EXTRAPOLATED, SCENARIO = "held out", "extrapolated", "scenario"
 NOT_MEASURED = (EXTRAPOLATED, SCENARIO)
 NOT_RESOLVABLE = "not resolvable"
 DISTORTED, ARTEFACT = "distorts", "artefact"
+# Whether what is prepared before the clock pays; whether one device is as fast as several; whether a trade of time
+# against accuracy is beaten by another.
+PAYS, NEVER = "yes", "never"
+HOLDS, DOES_NOT = "holds", "does not"
+BEST, BEATEN = "best", "beaten"
 # Whether more devices are worth it.
 WORTH_IT, NOT_WORTH_IT, UNDECIDED = "worth it", "not", "undecided"

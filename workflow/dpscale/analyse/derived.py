@@ -117,6 +117,8 @@ _COLUMNS: Mapping[str, Values] = {
     "communication": _of_communication,
     "bandwidth": _headline,
     "steps": _of_steps,
+    "variants": _headline,
+    "one_gpu": _headline,
 }
 
 

@@ -5,7 +5,7 @@ variables that steer it, the same images, and, of every kind, one version of the
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,24 +18,29 @@ from dpscale.vocabulary.quantities import SOFTWARE
 # NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
 NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 # Variables that change what libraries do, and so numbers: all of NCCL's, and the one that takes TF32 away or forces it.
-_STEERING = ("NCCL_", "NVIDIA_TF32_OVERRIDE")
+_NCCL = "NCCL_"
+_STEERING = (_NCCL, "NVIDIA_TF32_OVERRIDE")
 
 Description = tuple[str, ...]
 
 
 @dataclass
 class _Environment:
-    """Records that may be pooled. `images` is their checksum; `links` the types between so many GPUs."""
+    """Records that may be pooled. `images` is their checksum, `nccl` are the variables of NCCL, and `links` the types
+    between so many GPUs."""
 
     description: Description
     images: str | None
+    nccl: str | None
     links: dict[int, frozenset[str]] = field(default_factory=dict)
     places: set[str] = field(default_factory=set)
     cells: list[AnyCell] = field(default_factory=list)
 
     def admits(self, record: Record, description: Description) -> bool:
-        """Whether a record is like these in all that both have. Collectives move no images, one GPU has no links."""
+        """Whether a record is like these in all that both have. Collectives move no images, one GPU has no links and
+        no use for NCCL."""
         alike = self.description == description and _images(record) in (None, self.images)
+        alike = alike and (None in (self.nccl, _nccl(record)) or self.nccl == _nccl(record))
         return alike and self._links_agree(len(record["hardware"]["gpus"]), _links(record))
 
     def _links_agree(self, gpus: int, links: frozenset[str]) -> bool:
@@ -50,6 +55,7 @@ class _Environment:
     def add(self, cell: AnyCell, record: Record) -> None:
         self.cells.append(cell)
         self.places.update(places(record))
+        self.nccl = _nccl(record) if self.nccl is None else self.nccl
         if links := _links(record):
             self.links.setdefault(len(record["hardware"]["gpus"]), links)
 
@@ -64,10 +70,10 @@ def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]
     environments: list[_Environment] = []
     for cell, record in sorted(records.items(), key=lambda item: (_lacks(item[1]), item[1]["started_at"])):
         older = "" if record["measurement_version"] == newest[record["kind"]] else str(record["measurement_version"])
-        description = (*(str(value) for value in _describe(record).values()), older)
+        description = (*(str(value) for value in _describe(record, _without_nccl(record)).values()), older)
         alike = [known for known in environments if known.admits(record, description)]
         if not alike:
-            alike = [_Environment(description, _images(record))]
+            alike = [_Environment(description, _images(record), _nccl(record))]
             environments += alike
         own = set(places(record))
         next((known for known in alike if known.places & own), alike[0]).add(cell, record)
@@ -79,9 +85,9 @@ def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]
     return {cell: _letter(number) for number, environment in enumerate(environments) for cell in environment.cells}
 
 
-def _lacks(record: Record) -> tuple[bool, bool]:
+def _lacks(record: Record) -> tuple[bool, bool, bool]:
     """Records with most properties come first, so that others find the environments that these make."""
-    return "dataset" not in record, not _links(record)
+    return "dataset" not in record, _nccl(record) is None, not _links(record)
 
 
 def _images(record: Record) -> str | None:
@@ -111,7 +117,7 @@ def rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> l
         {
             "environment": letter,
             "dataset_sha256": next((images for record in group if (images := _images(record))), None),
-            **_describe(group[0]),
+            **_describe(group[0], _steering(group[0])),
             "links": joined(_describe_link(link) for record in group for link in record["hardware"]["links"]),
             "hosts": joined(record["hardware"]["host"] for record in group),
             "records": len(group),
@@ -135,16 +141,30 @@ def joined(texts: Iterable[str | None]) -> str | None:
     return "; ".join(sorted({text for text in texts if text})) or None
 
 
-def _describe(record: Record) -> dict[str, str | None]:
+def _describe(record: Record, variables: Sequence[str]) -> dict[str, str | None]:
     """What records of one environment share, in the columns of the table; but for images and links."""
-    variables = record["provenance"]["environment"]
-    steering = [f"{name}={value}" for name, value in sorted(variables.items()) if name.startswith(_STEERING)]
     return {
         "device_model": record["hardware"]["device_model"],
         "cpu_model": record["hardware"]["cpu_model"],
         **{name: record["software"][name] for name in SOFTWARE},
-        "variables": "; ".join(steering) or None,
+        "variables": "; ".join(variables) or None,
     }
+
+
+def _steering(record: Record) -> list[str]:
+    variables = record["provenance"]["environment"]
+    return [f"{name}={value}" for name, value in sorted(variables.items()) if name.startswith(_STEERING)]
+
+
+def _without_nccl(record: Record) -> list[str]:
+    return [variable for variable in _steering(record) if not variable.startswith(_NCCL)]
+
+
+def _nccl(record: Record) -> str | None:
+    """NCCL's variables; None on one GPU, where it has nothing to do."""
+    if len(record["hardware"]["gpus"]) == 1:
+        return None
+    return "; ".join(variable for variable in _steering(record) if variable.startswith(_NCCL))
 
 
 def _letter(number: int) -> str:

@@ -21,12 +21,15 @@ from dpscale.analyse.communication_tables import (
 )
 from dpscale.analyse.derived import with_derived
 from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
+from dpscale.analyse.frontier import frontier_rows
+from dpscale.analyse.kernels import kernel_rows
+from dpscale.analyse.one_gpu import one_gpu_rows
 from dpscale.analyse.points import Row, compare, points_of, why_missing
 from dpscale.analyse.published_scaling import published_scaling_rows
 from dpscale.analyse.runs import block_rows, component_rows, run_rows
 from dpscale.analyse.times import series, speedup_row, times_row
 from dpscale.analyse.training_tables import evidence_rows, results_of, summary_rows, training_rows
-from dpscale.analyse.variants import variant_rows
+from dpscale.analyse.variants import variant_rows, variants_of
 from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import batches_per_gpu, plan
@@ -73,9 +76,12 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     estimated = [(compared, estimates(compared, measured)) for compared in inferred]
     grounds = list(bases(points, measured))
     trained = results_of(study, collected, letters)
+    variants = variants_of(study, collected, letters, points)
     rows: dict[str, Iterable[Row]] = {
         "times": [times_row(study, point, collected.network) for point in points.values()],
-        "variants": variant_rows(study, collected, letters, points),
+        "variants": variant_rows(variants, collected.network),
+        "one_gpu": one_gpu_rows(variants),
+        "kernels": kernel_rows(variants),
         "speedup": [
             *(speedup_row("weak", compared) for compared in weak),
             *(speedup_row("strong", compared) for compared in strong),
@@ -93,6 +99,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "training": training_rows(trained),
         "training_summary": summary_rows(study, collected, trained),
         "training_evidence": evidence_rows(trained),
+        "frontier": frontier_rows(trained),
         "runs": run_rows(points.values(), collected.records),
         "blocks": [*block_rows("weak", weak), *block_rows("strong", strong)],
         "variance_components": component_rows(points.values(), collected.records),
@@ -102,8 +109,9 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "missing": [_missing_row(cell, collected) for cell in plan(study).all_cells if cell not in collected.records],
     }
     all_rows = {**with_derived(rows), **published_audits.rows(audits)}
-    # Whole numbers stay whole beside missing ones.
-    return {name: pd.DataFrame(all_rows[name], columns=COLUMNS[name]).convert_dtypes() for name in COLUMNS}
+    tables = {name: pd.DataFrame(all_rows[name], columns=COLUMNS[name]) for name in COLUMNS}
+    # Whole numbers stay whole beside missing ones. Most tables of a small study are empty, and nothing changes in them.
+    return {name: table if table.empty else table.convert_dtypes() for name, table in tables.items()}
 
 
 def expected_cells(study: Study) -> tuple[AnyCell, ...]:

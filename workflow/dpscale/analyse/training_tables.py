@@ -168,7 +168,7 @@ def _summary_row(study: Study, result: ArmResults, results: Results, missing: Se
     if not result.is_complete:
         return row
     for figure in FIGURES:
-        row |= _columns(figure, mean_with_t_interval(result.last(figure)))
+        row |= columns_of(figure, mean_with_t_interval(result.last(figure)))
     if len(result.records) > 1:
         row["test_accuracy_spread"] = float(np.std(result.last("test_accuracy"), ddof=1))
     return {**row, **_to_target(result, study["training"]["target_accuracy"]), **_comparisons(study, result, results)}
@@ -183,19 +183,19 @@ def _comparisons(study: Study, result: ArmResults, results: Results) -> Row:
     if baseline is not None:
         row["difference_pairs"] = len(result.pairs_with(baseline))
         for figure in ("training_loss", "training_accuracy", "test_accuracy"):
-            row |= _columns(f"{figure}_difference", difference_of_arms(result, baseline, figure))
+            row |= columns_of(f"{figure}_difference", difference_of_arms(result, baseline, figure))
     plain = _without_remedies(study, result, results)
     if plain is None or not plain.is_complete:
         return row
     row |= {
         "without_remedies": plain.arm,
         "gain_pairs": len(result.pairs_with(plain)),
-        **_columns("test_accuracy_gain", difference_of_arms(result, plain, "test_accuracy")),
-        **_columns("training_loss_change", difference_of_arms(result, plain, "training_loss")),
+        **columns_of("test_accuracy_gain", difference_of_arms(result, plain, "test_accuracy")),
+        **columns_of("training_loss_change", difference_of_arms(result, plain, "training_loss")),
     }
     if baseline is not None and baseline.arm != plain.arm:
         recovered = _recovered(result, plain, baseline)
-        row |= _columns("recovered", recovered)
+        row |= columns_of("recovered", recovered)
         row["recovered_status"] = NOT_RESOLVABLE if math.isnan(recovered.value) else "ok"
     return row
 
@@ -273,13 +273,14 @@ def _costs(result: ArmResults) -> Row:
         row["epoch_s"] = float(np.median([epoch["epoch_s"] for epoch in epochs]))
         row["images_per_s"] = float(np.median([epoch["images_per_s"] for epoch in epochs]))
     if result.finished:
-        row["gpu_s"] = float(np.mean([_sum(record, "gpu_s") for record in result.finished]))
-        energies_j = [_sum(record, "energy_j") for record in result.finished]
+        row["gpu_s"] = float(np.mean([sum_over_epochs(record, "gpu_s") for record in result.finished]))
+        energies_j = [sum_over_epochs(record, "energy_j") for record in result.finished]
         row["energy_j"] = None if None in energies_j else float(np.mean([energy or 0 for energy in energies_j]))
     return row
 
 
-def _sum(record: Record, name: str) -> float | None:
+def sum_over_epochs(record: Record, name: str) -> float | None:
+    """A figure of all epochs of a training together; None where an epoch lacks it."""
     values = [epoch[name] for epoch in record["epochs"]]
     return None if None in values else float(sum(values))
 
@@ -295,5 +296,6 @@ def _place(arm: str, settings: TrainingSettings) -> Row:
     }
 
 
-def _columns(name: str, sample: SmallSample) -> Row:
+def columns_of(name: str, sample: SmallSample) -> Row:
+    """A figure and its interval as columns of a table."""
     return {name: sample.value, f"{name}_low": sample.low, f"{name}_high": sample.high}

@@ -1,43 +1,71 @@
 """The same GPUs, used otherwise: every variant of a study beside the study's own settings."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from dpscale.analyse.points import Point, PointKey, Points, Row, compare, figures, points_of
+import numpy as np
+
+from dpscale.analyse.chip import against_the_chip
+from dpscale.analyse.columns import NEVER, PAYS, UNDECIDED
+from dpscale.analyse.over_runs import over_runs, set_against, with_figures
+from dpscale.analyse.points import Point, PointKey, Points, Row, compare, points_of
 from dpscale.analyse.times import times_row
-from dpscale.formulas.statistics import Estimate, derive
-from dpscale.plan.cells import AnyCell, TimingCell, VariantCell
-from dpscale.plan.study import Study
+from dpscale.formulas.statistics import INTERVAL, RESAMPLES, Estimate, derive_in_blocks
+from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
+from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
+from dpscale.records.files import Record
+from dpscale.vocabulary.strategies import BASELINE
 
 T = TypeVar("T")
 
-# What the study's own settings are called beside its variants.
-BASE = "base"
+
+@dataclass(frozen=True)
+class Variant:
+    """Points under settings of their own: the study's (`base`) or those of one of its variants."""
+
+    name: str
+    study: Study
+    points: Points
 
 
-def variant_rows(
-    study: Study, collected: Collected, environments: Mapping[AnyCell, str], base: Points
-) -> Iterator[Row]:
-    """A row per point of every variant, after one per point of the study itself that a variant was measured at.
+def variants_of(study: Study, collected: Collected, environments: Mapping[AnyCell, str], base: Points) -> list[Variant]:
+    """The study's own settings where its variants were measured, then its variants in their order. Empty where it has
+    none."""
+    found = [Variant(name, own, _points(name, own, collected, environments)) for name, own in study.variants.items()]
+    places = {_place(point) for variant in found for point in variant.points.values()}
+    own_settings = {key: point for key, point in base.items() if _place(point) in places}
+    return [Variant(BASE, study, own_settings), *found] if found else []
 
-    Speedup is over one GPU of the same variant; `faster` is over the study's own settings on as many GPUs. None where
-    the study has no variants.
-    """
-    found = {name: _points(name, own, collected, environments) for name, own in study.variants.items()}
-    places = {_place(point) for points in found.values() for point in points.values()}
-    for point in base.values():
-        if _place(point) in places:
-            yield {"variant": BASE, **_row(study, base, point, collected)}
-    for name, points in found.items():
-        for key, point in points.items():
-            yield {
-                "variant": name,
-                **_row(study.variants[name], points, point, collected),
-                **_beside_base(point, base.get(key)),
-            }
+
+def variant_rows(variants: Sequence[Variant], network: Record | None) -> Iterator[Row]:
+    """A row per point of every variant."""
+    fastest = fastest_of(variants)
+    for variant in variants:
+        for key, point in variant.points.items():
+            row = _row(variant, point, network)
+            if variant.name != BASE:
+                row |= _beside_base(variant, point, variants[0], key, row)
+            is_fastest = None if point.epoch is None else fastest[where(point)].name == variant.name
+            yield {"variant": variant.name, **row, "is_fastest": is_fastest}
+
+
+def fastest_of(variants: Sequence[Variant]) -> dict[tuple[Any, ...], Variant]:
+    """The variant with the shortest mean epoch, the study's own settings among them, by `where` a point is."""
+    times: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
+    for number, variant in enumerate(variants):
+        for point in variant.points.values():
+            if point.epoch is not None:
+                times.setdefault(where(point), []).append((point.epoch.value, number))
+    return {here: variants[min(found)[1]] for here, found in times.items()}
+
+
+def where(point: Point) -> tuple[Any, ...]:
+    """What points of different variants have in common that can be compared."""
+    return point.configuration, point.scope, point.environment
 
 
 def _place(point: Point) -> tuple[object, str]:
@@ -67,24 +95,86 @@ def _of_cells(cells: Mapping[AnyCell, AnyCell], some: Mapping[AnyCell, T]) -> di
     return {cells[cell]: value for cell, value in some.items() if cell in cells}
 
 
-def _row(study: Study, points: Points, point: Point, collected: Collected) -> Row:
-    row = times_row(study, point, collected.network)
-    compared = compare(points, point, point.configuration.batch_per_gpu) if point.configuration.gpus > 1 else None
-    speedup = figures({"speedup": compared.speedup}) if compared and compared.blocks else {}
-    prepared = [record["preparation_s"] for record in point.records if record.get("preparation_s") is not None]
-    return {**row, **speedup, "preparation_s": median(prepared) if prepared else None}
+def _row(variant: Variant, point: Point, network: Record | None) -> Row:
+    """What a point's own records say, and its speedup over one GPU of the same variant."""
+    row = times_row(variant.study, point, network)
+    if point.epoch is None:
+        return row
+    gpus = point.configuration.gpus
+    found = {"gpu_s": derive_in_blocks(lambda epoch_s: gpus * epoch_s, point.epoch, scale="log")}
+    figures_of_runs = {
+        "energy_j": over_runs(point, lambda record: _energy_j(record, point.scope), "energy"),
+        "preparation_s": over_runs(point, lambda record: record.get("preparation_s"), "preparation"),
+        "speedup": _speedup(variant.points, point),
+    }
+    found |= {name: figure for name, figure in figures_of_runs.items() if figure is not None}
+    return with_figures(row, {**found, **against_the_chip(variant.study, point, network)})
 
 
-def _beside_base(point: Point, base: Point | None) -> Row:
-    """How many times as fast as the study's own settings; and after how many epochs the preparation has paid."""
-    if point.epoch is None or base is None or base.epoch is None:
+def _energy_j(record: Record, scope: str) -> float | None:
+    """The median of a run's epochs; None where no counter tells."""
+    energies = record["scopes"][scope]["energy_j"]
+    return median(energies) if energies else None
+
+
+def _speedup(points: Points, point: Point) -> Estimate | None:
+    """Over one GPU of the same variant; None without such a baseline, and for one GPU itself."""
+    if point.configuration.gpus == 1:
+        return None
+    compared = compare(points, point, point.configuration.batch_per_gpu)
+    return compared.speedup if compared.blocks else None
+
+
+def _beside_base(variant: Variant, point: Point, base: Variant, key: PointKey, row: Row) -> Row:
+    """How many times as fast as the study's own settings on as many GPUs, what an epoch saves, and from which epoch on
+    the preparation has paid. Of the runs of both that used one GPU, where there are any."""
+    other = base.points.get(key)
+    if point.epoch is None or other is None or other.epoch is None:
         return {}
-    faster = derive(lambda own, before: before / own, point.epoch, base.epoch)
-    prepared = [record["preparation_s"] for record in point.records if record.get("preparation_s") is not None]
-    saved_s = base.epoch.value - point.epoch.value
-    pays = {"pays_from_epochs": median(prepared) / saved_s} if prepared and saved_s > 0 else {}
-    return {**_columns(faster), **pays}
+    name = f"{variant.name} beside base"
+    faster, blocks = set_against(point, other, lambda own_s, before_s: before_s / own_s, "log", f"{name}, ratio")
+    saved, _ = set_against(point, other, lambda own_s, before_s: before_s - own_s, "linear", f"{name}, saved")
+    found = {"faster": faster, "saved_s": saved}
+    if point.configuration.gpus > 1:
+        found |= _scaling_beside_base(variant, point, base, other)
+    preparation = over_runs(point, lambda record: record.get("preparation_s"), "preparation")
+    paying = {} if preparation is None else _paying(preparation, saved)
+    return {**with_figures({"ranges": row.get("ranges")}, found), "faster_blocks": blocks, **paying}
 
 
-def _columns(faster: Estimate) -> Row:
-    return {name: value for name, value in figures({"faster": faster}).items() if name != "ranges"}
+def _scaling_beside_base(variant: Variant, point: Point, base: Variant, other: Point) -> dict[str, Estimate]:
+    """The speedup of the study's own settings on as many GPUs, and how many times as fast one GPU is by the variant."""
+    base_speedup = _speedup(base.points, other)
+    found = {} if base_speedup is None else {"base_speedup": base_speedup}
+    alone = Configuration(BASELINE, 1, point.configuration.batch_per_gpu), point.scope, point.environment
+    ones = [some.points.get(alone) for some in (variant, base)]
+    if all(one is not None and one.epoch is not None for one in ones):
+        own, before = (one for one in ones if one is not None)
+        found["alone_faster"], _ = set_against(
+            own, before, lambda own_s, before_s: before_s / own_s, "log", f"{variant.name} alone beside base"
+        )
+    return found
+
+
+def _paying(preparation: Estimate, saved: Estimate) -> Row:
+    """Whether what an epoch saves pays for the preparation, and from which epoch on, rounded up; its interval
+    where it surely pays."""
+    low, high = saved.interval
+    row: Row = {"pays": UNDECIDED}
+    if saved.spread == "interval" and (low > 0 or high <= 0):
+        row["pays"] = PAYS if low > 0 else NEVER
+    if saved.value > 0:
+        row["pays_from_epochs"] = _rounded_up(preparation.value / saved.value)
+    if row["pays"] == PAYS and preparation.draws is not None and saved.draws is not None:
+        # Of draws alone, what an epoch saves may be nothing: those never pay.
+        epochs = np.divide(preparation.draws, saved.draws, where=saved.draws > 0, out=np.full(RESAMPLES, np.inf))
+        ends = np.quantile(epochs, INTERVAL, method="inverted_cdf")
+        row |= {
+            f"pays_from_epochs{end}": _rounded_up(value) for end, value in zip(("_low", "_high"), ends, strict=True)
+        }
+    return row
+
+
+def _rounded_up(epochs: float) -> int:
+    """Whole epochs; what a whole number is off by in the computer's arithmetic makes no epoch more."""
+    return math.ceil(epochs * (1 - 1e-9))

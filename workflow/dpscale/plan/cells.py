@@ -1,7 +1,7 @@
 """The cells of a study: a job and its record each, and where the record stands. Pure, and free of torch."""
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -116,7 +116,7 @@ class StepCell(Cell):
 
     @property
     def coordinates(self) -> dict[str, Any]:
-        return {**asdict(self.configuration), "run": self.run}
+        return {**vars(self.configuration), "run": self.run}
 
 
 class TimingCell(StepCell):
@@ -198,7 +198,7 @@ class TrainingCell(Cell):
 
     @property
     def labels(self) -> dict[str, Any]:
-        return {**self.coordinates, **asdict(self.configuration)}
+        return {**self.coordinates, **vars(self.configuration)}
 
     def settings_under(self, study: TimingSettings) -> TrainingSettings:
         """The arm holds what it takes of the study."""

@@ -17,6 +17,8 @@ STUDY_FILE = "study.json"
 DATASET_MANIFEST = "dataset/manifest.json"
 NETWORK_FACTS = "network.json"
 MISSING_TABLE = "tables/missing.csv"
+# What the study's own settings are called beside its variants.
+BASE = "base"
 
 # Steps are taken apart as torch runs them by default. What a timing cell's step has beyond that, no rung would explain.
 _NOT_TAKEN_APART = {
@@ -135,6 +137,8 @@ def _contradictions(study: Study) -> Iterator[str]:
                 key = ".".join(study.settings.path_of(name))
                 yield f"{key}: {why}; set communication.runs to 0"
     for name, variant in study.variants.items():
+        if name == BASE:
+            yield f"variants.{name}: is what tables call the study's own settings; choose another name"
         if variant.settings == study.settings:
             yield f"variants.{name}: its settings are the study's own"
     for name, arm in study.arms.items():

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import altair as alt
 
 from dpscale.present import words
-from dpscale.present.panel import HEIGHT, INK, LABEL_X, QUIET, TEXT_SIZE, WIDTH, over, svg_of
+from dpscale.present.panel import HEIGHT, INK, LABEL_X, QUIET, RIGHT, TEXT_SIZE, WIDTH, over, svg_of
 from dpscale.present.words import Row
 
 _LEGEND_HEIGHT = 26
+_LEGEND_ROW = 17
 _SWATCH = 12
 _LETTER_WIDTH = 6.8
 _AROUND_TEXT = 8
@@ -61,14 +62,14 @@ class Bars:
 def draw(panel: Bars) -> str:
     """The panel as the SVG that vl-convert makes of it."""
     x = alt.X("x:Q").title(panel.x_title).scale(domain=[0, _WHOLE], nice=False).axis(values=[0, 25, 50, 75, 100])
+    legend = _legend(panel.bars[0].parts)
     y = (
         alt.Y("bar:N", sort=None, title=panel.y_title)
-        .scale(range=[_LEGEND_HEIGHT, HEIGHT], paddingInner=0.25, paddingOuter=0.1)
+        .scale(range=[_LEGEND_HEIGHT + _LEGEND_ROW * (len(legend) - 1), HEIGHT], paddingInner=0.25, paddingOuter=0.1)
         .axis(grid=False, ticks=False)
     )
     fill, stroke = alt.Fill("fill:N", scale=None), alt.Stroke("stroke:N", scale=None)
     text = alt.Color("colour:N", scale=None)
-    legend = _legend(panel.bars[0].parts)
     totals = [{"bar": bar.label, "label": bar.total} for bar in panel.bars]
     layers = [
         over(_segments(panel)).mark_bar(strokeWidth=1).encode(x, y, x2=alt.X2("end:Q"), fill=fill, stroke=stroke),
@@ -78,13 +79,17 @@ def draw(panel: Bars) -> str:
         over(totals)
         .mark_text(align="left", baseline="middle", fontSize=TEXT_SIZE, color=INK)
         .encode(y, x=alt.XValue(LABEL_X), text=alt.Text("label:N")),
-        over(legend)
-        .mark_bar(size=_SWATCH, strokeWidth=1)
-        .encode(x, x2=alt.X2("end:Q"), y=alt.YValue(_SWATCH / 2), fill=fill, stroke=stroke),
-        over(legend)
-        .mark_text(align="left", baseline="middle", dx=_AROUND_TEXT / 2, fontSize=TEXT_SIZE, color=INK)
-        .encode(alt.X("end:Q"), y=alt.YValue(_SWATCH / 2), text=alt.Text("name:N")),
     ]
+    for number, row in enumerate(legend):
+        middle = alt.YValue(_SWATCH / 2 + _LEGEND_ROW * number)
+        layers += [
+            over(row)
+            .mark_bar(size=_SWATCH, strokeWidth=1)
+            .encode(x, x2=alt.X2("end:Q"), y=middle, fill=fill, stroke=stroke),
+            over(row)
+            .mark_text(align="left", baseline="middle", dx=_AROUND_TEXT / 2, fontSize=TEXT_SIZE, color=INK)
+            .encode(alt.X("end:Q"), y=middle, text=alt.Text("name:N")),
+        ]
     return svg_of(layers)
 
 
@@ -122,12 +127,16 @@ def _names(panel: Bars) -> list[Row]:
     return names
 
 
-def _legend(parts: Sequence[Part]) -> list[Row]:
-    """A square of every part's look, in their order, with room for its name after it."""
-    squares: list[Row] = []
+def _legend(parts: Sequence[Part]) -> list[list[Row]]:
+    """A square of every part's look, in their order, with room for its name after it, in as many rows as it takes."""
+    rows: list[list[Row]] = [[]]
     left = 0.0
     for part in parts:
+        width = _SWATCH + _LETTER_WIDTH * len(part.name) + 2 * _AROUND_TEXT
+        if rows[-1] and left + width > WIDTH + RIGHT:
+            rows.append([])
+            left = 0.0
         end = left + _SWATCH
-        squares.append({"name": part.name, "x": left / WIDTH * _WHOLE, "end": end / WIDTH * _WHOLE, **_look(part)})
-        left = end + _LETTER_WIDTH * len(part.name) + 2 * _AROUND_TEXT
-    return squares
+        rows[-1].append({"name": part.name, "x": left / WIDTH * _WHOLE, "end": end / WIDTH * _WHOLE, **_look(part)})
+        left += width
+    return rows

@@ -19,7 +19,8 @@ def csv_link(name: str, table: pd.DataFrame) -> str | None:
         return None
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        csv = table.convert_dtypes().to_csv(index=False, float_format="%.5g")
+        whole = table if table.empty else table.convert_dtypes()
+        csv = whole.to_csv(index=False, float_format="%.5g")
         archive.writestr(zipfile.ZipInfo(f"{name}.csv"), csv, zipfile.ZIP_DEFLATED, 9)
     link = f"data:application/zip;base64,{base64.b64encode(packed.getvalue()).decode()}"
     return link if len(link) <= _LINK_CHARACTERS else None

@@ -146,13 +146,16 @@ def _evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
 
 def _described_lines(panel: Panel) -> str:
     """What the panel shows, in words: the two ends of every line, and what ended it."""
-    return " ".join(_described(line, panel.unit) for line in panel.series)
+    return " ".join(_described(line, panel.unit, panel.anywhere) for line in panel.series)
 
 
-def _described(line: Series, unit: str) -> str:
+def _described(line: Series, unit: str, anywhere: bool) -> str:
     first, last = line.points[0], line.points[-1]
     ends = [first] if first is last else [first, last]
-    parts_of_line = [f"{f'{words.figure(point.y, 3)} {unit}'.rstrip()} at {point.x:,.0f}" for point in ends]
+    parts_of_line = []
+    for point in ends:
+        where = words.figure(point.x, 3) if anywhere else f"{point.x:,.0f}"
+        parts_of_line.append(f"{f'{words.figure(point.y, 3)} {unit}'.rstrip()} at {where}")
     if line.end:
         x, word = line.end
         parts_of_line.append(f"{word} at {x:,.0f}")

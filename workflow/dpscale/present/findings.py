@@ -44,12 +44,14 @@ from dpscale.present.training_findings import (
     divergence,
     large_batch_costs,
     order_without_set_epoch,
+    pareto_best_arms,
     recipe_on_more_devices,
     remedies_that_harm,
     remedies_that_help,
     remedies_within_the_spread,
     statistics_of_workers,
 )
+from dpscale.present.variant_findings import VARIANT_FINDINGS
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import SPEEDUP, quantity
 
@@ -318,6 +320,7 @@ FINDINGS: tuple[Predicate, ...] = (
     two_ways_disagree,
     faster_than_ideal,
     memory_ends,
+    *VARIANT_FINDINGS,
     subtraction_is_not_communication,
     estimates_agree,
     communication_is_waiting,
@@ -332,6 +335,7 @@ FINDINGS: tuple[Predicate, ...] = (
     recipe_on_more_devices,
     against_the_baseline,
     best_at_a_batch,
+    pareto_best_arms,
     remedies_that_help,
     remedies_within_the_spread,
     remedies_that_harm,

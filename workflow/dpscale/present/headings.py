@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
-from dpscale.analyse.columns import SCENARIO
+from dpscale.analyse.columns import BEST, SCENARIO
 from dpscale.analyse.derived import HEADLINE_STEPS, estimates_of
 from dpscale.present import words
 from dpscale.present.finding import extreme, headline, percent, with_unit
 from dpscale.present.words import Row, Terms
-from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, KIB, MILLISECONDS, SPEEDUP, Quantity
+from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, KIB, MILLISECONDS, SPEEDUP, TEST_ACCURACY, Quantity
 
-_NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
+NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
 
 
 def epoch_time(part: pd.DataFrame, terms: Terms) -> str:
     """`Shortest epoch: 0.545 s, dp on 4 GPUs at batch 8,192; on 1 GPU 2.13 s`."""
     measured = headline(words.ok(part))
     if measured.empty:
-        return _NO_HEADLINE
+        return NO_HEADLINE
     shortest = extreme(measured, "epoch_s", largest=False)
     heading = f"Shortest epoch: {words.measured(shortest['epoch_s'], EPOCH.unit)}, {_point(shortest, terms)}"
     alone = measured[measured["gpus"] == 1]
@@ -36,7 +36,7 @@ def speedup(measured: pd.DataFrame, scaling: str, terms: Terms) -> str:
     """`ddp on 4 GPUs: 3.95× at batch 8,192, 0.39× at 32`: the best and the worst on the most GPUs."""
     shown = headline(measured)
     if shown.empty:
-        return _NO_HEADLINE
+        return NO_HEADLINE
     largest = shown[shown["gpus"] == shown["gpus"].max()]
     best, worst = (extreme(largest, "speedup", largest=is_best) for is_best in (True, False))
     batch, name = ("batch_per_gpu", "batch") if scaling == "weak" else ("global_batch", "global batch")
@@ -50,11 +50,14 @@ def step(part: pd.DataFrame, names: Mapping[str, str], terms: Terms) -> str:
 
     `names` are those of the columns of shares.
     """
+    return parts_of_step(part, names, _configuration(words.rows(part)[0], terms))
+
+
+def parts_of_step(part: pd.DataFrame, names: Mapping[str, str], of: str) -> str:
+    """The same `of` what a part of the table is of."""
     ordered = words.rows(part.sort_values("batch_per_gpu"))
     first, last = ordered[0], ordered[-1]
-    heading = (
-        f"{_configuration(first, terms)}: at batch {int(first['batch_per_gpu']):,} {_largest(first, names)} of a step"
-    )
+    heading = f"{of}: at batch {int(first['batch_per_gpu']):,} {_largest(first, names)} of a step"
     if first is last:
         return heading
     return f"{heading}, at {int(last['batch_per_gpu']):,} {_largest(last, names)}"
@@ -161,6 +164,17 @@ def training(part: pd.DataFrame, baseline: str | None, drawn: Quantity) -> str:
     if base is not None:
         parts.append(f"the baseline {baseline} at {words.measured(base, drawn.unit)}")
     return f"{drawn.label}: {'; '.join(parts) or 'a seed of every arm diverged'}"
+
+
+def frontier(part: pd.DataFrame, cost: Quantity, verdict: str, terms: Terms) -> str:
+    """`Pareto-best: from b2048-lars, 54.2 % for 10.2 s, to b128, 71.3 % for 14.4 s`: the two ends, by means."""
+    best = words.rows(part[part[verdict] == BEST].sort_values(cost.column))
+    ends = [
+        f"{row['arm']}, {words.measured(row[TEST_ACCURACY.column], TEST_ACCURACY.unit)} for "
+        f"{words.measured(row[cost.column], cost.unit)}{'' if cost.unit.shown else f' {terms.label(cost)}'}"
+        for row in (best[0], best[-1])
+    ]
+    return f"Pareto-best: {ends[0]}" if len(best) == 1 else f"Pareto-best: from {ends[0]}, to {ends[1]}"
 
 
 def _end(curve: pd.DataFrame, drawn: Quantity) -> float | None:

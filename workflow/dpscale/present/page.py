@@ -5,7 +5,18 @@ from typing import Any
 
 from dpscale.analyse.claims import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.derived import WORTH
-from dpscale.present import assignment, charts, communication_charts, coverage, published, training_charts, views, words
+from dpscale.present import (
+    assignment,
+    charts,
+    communication_charts,
+    coverage,
+    published,
+    training_charts,
+    variant_charts,
+    variant_views,
+    views,
+    words,
+)
 from dpscale.present.cautions import cautions
 from dpscale.present.communication_findings import profiler_left_out
 from dpscale.present.downloads import csv_link
@@ -13,6 +24,7 @@ from dpscale.present.environment_facts import environment_facts
 from dpscale.present.finding import count
 from dpscale.present.findings import findings
 from dpscale.present.html import fill
+from dpscale.present.variant_findings import communication_weighs_more
 from dpscale.present.verdict import verdict
 from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT
@@ -81,7 +93,19 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         test_accuracy=training_charts.test_accuracy(tables["training_curves"], study["training"]["baseline"], terms),
         training_summary=views.training_summary(tables["training_summary"], terms),
         training=views.training(tables["training_curves"], tables["training"], terms),
+        frontier=training_charts.frontier(tables["frontier"], terms),
+        arms_by_cost=views.frontier(tables["frontier"], terms),
         training_evidence=views.training_evidence(tables["training_evidence"], terms),
+        variants=variant_views.variants(tables["variants"], terms),
+        variant_steps=variant_charts.steps(tables["variants"], terms),
+        variant_limits=variant_views.limits(tables["variants"], terms),
+        variant_speedups=variant_charts.speedups(tables["variants"], terms),
+        kernels=variant_views.kernels(tables["kernels"], terms),
+        kernel_shares=variant_charts.kernels(tables["kernels"], terms),
+        variant_epochs=variant_charts.epochs(tables["variants"], terms),
+        variant_costs=variant_views.costs(tables["variants"], terms),
+        one_gpu=variant_views.one_gpu(tables["one_gpu"], terms),
+        weighs_more=communication_weighs_more(tables, terms),
         environments=views.environments(tables["environments"], terms),
         records=views.records(tables["origins"], tables["records"], terms),
         rejected=views.rejected(tables["rejected"], terms),

@@ -15,7 +15,8 @@ from dpscale.present.words import Row
 
 # Pixels. The space around the plot is fixed, so that all panels of a page have one size.
 WIDTH, HEIGHT = 300, 270
-_AROUND = {"left": 60, "right": 108, "top": 8, "bottom": 42}
+RIGHT = 108
+_AROUND = {"left": 60, "right": RIGHT, "top": 8, "bottom": 42}
 LABEL_X = WIDTH + 14
 _LABEL_GAP = 14
 _LANE_HEIGHT = 18
@@ -55,7 +56,8 @@ class Point:
 class Series:
     """A line of at least one point. `style` numbers marker and dashes; `end` is (x, word) where it stops.
 
-    `aside` moves it by so many pixels to the right, where several lines stand at one x.
+    `aside` moves it by so many pixels to the right, where several lines stand at one x. Points that are not `joined`
+    have no line.
     """
 
     label: str
@@ -64,6 +66,7 @@ class Series:
     points: Sequence[Point]
     end: tuple[float, str] | None = None
     aside: float = 0
+    joined: bool = True
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,8 @@ class Panel:
     """What one panel shows: `heading` is what to take away from it, `place` what it is of, `quantity` what it draws.
 
     `unit` is that of the points' y. Axes are logarithmic unless said to be linear; intervals are
-    bars, and bands where both axes are linear or nothing is measured, as from the x `forecast_from` on.
+    bars, and bands where both axes are linear or nothing is measured, as from the x `forecast_from` on. Ticks of x are
+    at the points, unless these lie `anywhere`.
     """
 
     heading: str
@@ -96,6 +100,7 @@ class Panel:
     linear_x: bool = False
     linear_y: bool = False
     forecast_from: float | None = None
+    anywhere: bool = False
 
     @property
     def subtitle(self) -> str:
@@ -161,7 +166,11 @@ class Frame:
         if any(panel.linear_x for panel in panels):
             x_axis = Axis(*_with_margin(xs), WIDTH, ticks, linear=True)
         else:
-            x_axis = Axis(*_at_least_doubling(xs), WIDTH, ticks)
+            low, high = _at_least_doubling(xs)
+            round_ticks = _round_numbers(low, high, doubling=False)
+            if any(panel.anywhere for panel in panels):
+                ticks = round_ticks if len(round_ticks) > 2 else _even_numbers(low, high)
+            x_axis = Axis(low, high, WIDTH, ticks)
         if any(panel.linear_y for panel in panels):
             low, high = _with_margin(y for y in (*ys, *ends) if words.is_known(y))
             y_axis = Axis(low, low + (high - low) * above, HEIGHT, _even_numbers(low, high), linear=True)
@@ -187,7 +196,9 @@ def draw(panel: Panel, frame: Frame) -> str:
     y = _axis(alt.Y("y:Q"), panel.y_title, frame.y, _Y_TICK_GAP)
     colour = alt.Color("colour:N", scale=None)
     marks = [
-        (point, _mark(line, _moved(point.x, line, frame), point.y)) for line in panel.series for point in line.points
+        (line, point, _mark(line, _moved(point.x, line, frame), point.y))
+        for line in panel.series
+        for point in line.points
     ]
     labels = _labels(panel, frame)
     layers = [
@@ -196,14 +207,15 @@ def draw(panel: Panel, frame: Frame) -> str:
         .mark_rule(color=QUIET, strokeWidth=0.6, strokeDash=[1, 2])
         .encode(x, y, x2=alt.X2Value(LABEL_X - 3), y2=alt.Y2("label_y:Q")),
         *_spreads(panel, frame, x, colour),
-        over([mark for _, mark in marks])
+        over([mark for line, _, mark in marks if line.joined])
         .mark_line(strokeWidth=1.8)
         .encode(x, y, detail=_LINE, color=colour, strokeDash=alt.StrokeDash("dash:N", scale=None)),
-        over([mark for point, mark in marks if point.marked] + _lane_markers(panel, frame))
+        over([mark for _, point, mark in marks if point.marked] + _lane_markers(panel, frame))
         .mark_point(filled=True, size=42, opacity=1)
         .encode(x, y, color=colour, shape=alt.Shape("marker:N", scale=None)),
+        # A name that is too long for its room ends in an ellipsis; the description has all of it.
         over(labels)
-        .mark_text(align="left", baseline="middle", fontSize=TEXT_SIZE)
+        .mark_text(align="left", baseline="middle", fontSize=TEXT_SIZE, limit=WIDTH + RIGHT - LABEL_X)
         .encode(alt.Y("label_y:Q"), x=alt.XValue(LABEL_X), text=alt.Text("label:N"), color=colour),
     ]
     return svg_of(layers)

@@ -1,17 +1,20 @@
-"""The figures of training: loss and accuracy after every epoch, on linear axes. Colour says the arm."""
+"""The figures of training: loss and accuracy after every epoch, and accuracy against cost. Colour says the arm."""
 
 from itertools import cycle
 
 import pandas as pd
 
+from dpscale.analyse.columns import BEST
 from dpscale.present import headings, words
-from dpscale.present.figure import Figure, figure, points
+from dpscale.present.figure import Figure, figure, parts, point, points
 from dpscale.present.panel import Panel, Series
 from dpscale.present.words import Terms
-from dpscale.vocabulary.quantities import EPOCH_NUMBER, TEST_ACCURACY, TRAINING_LOSS, Quantity
+from dpscale.vocabulary.quantities import EPOCH_NUMBER, TEST_ACCURACY, TRAINING_LOSS, Quantity, quantity
 
 _ARM_COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "currentColor")
 _BASELINE_COLOUR = "var(--quiet)"
+# What an arm costs, and the column that says how it stands by that.
+_COSTS = {"training_s": "by_time", "gpu_s": "by_gpu_s", "energy_j": "by_energy"}
 
 
 def training_loss(curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Figure:
@@ -48,6 +51,53 @@ def _curves(name: str, drawn: Quantity, curves: pd.DataFrame, baseline: str | No
             )
         )
     return figure(name, panels)
+
+
+def frontier(table: pd.DataFrame, terms: Terms) -> Figure:
+    """Test accuracy in % after the training against what it costs: seconds, GPU-seconds and joules, a panel for each
+    and for every environment."""
+    figures = [_frontier(table, cost, verdict, terms) for cost, verdict in _COSTS.items()]
+    return Figure(
+        [chart for drawn in figures for chart in drawn.charts],
+        [sentence for drawn in figures for sentence in drawn.not_drawn],
+    )
+
+
+def _frontier(table: pd.DataFrame, cost: str, verdict: str, terms: Terms) -> Figure:
+    """Costs have axes of their own: they are different quantities."""
+    drawn = quantity(cost, "frontier")
+    panels = []
+    known = table.dropna(subset=[cost]).assign(status="ok")
+    for key, part in parts(known, ["environment"]):
+        panels.append(
+            Panel(
+                heading=headings.frontier(part, drawn, verdict, terms),
+                place=f"All arms{terms.environment(key)}",
+                quantity=(
+                    f"{TEST_ACCURACY.label} in {TEST_ACCURACY.unit.shown} after the training against "
+                    f"{terms.heading_of(drawn)} (logarithmic); names are those of the Pareto-best, bars are 95 % "
+                    "intervals"
+                ),
+                x_title=terms.heading_of(drawn),
+                y_title=TEST_ACCURACY.heading,
+                unit=TEST_ACCURACY.unit.shown,
+                series=_frontier_series(part, cost, verdict),
+                linear_y=True,
+                anywhere=True,
+            )
+        )
+    return figure(f"frontier-{verdict.removeprefix('by_').replace('_', '-')}", panels)
+
+
+def _frontier_series(part: pd.DataFrame, cost: str, verdict: str) -> list[Series]:
+    """A point for every Pareto-best arm with its name, and one for every other arm."""
+    is_best = part[verdict] == BEST
+    others = points(part[~is_best], cost, TEST_ACCURACY.column, TEST_ACCURACY.unit)
+    series = [Series("other arms", _BASELINE_COLOUR, len(part), others, joined=False)] if others else []
+    for style, row in enumerate(words.rows(part[is_best].sort_values(cost))):
+        best = [point(row, cost, TEST_ACCURACY.column, TEST_ACCURACY.unit)]
+        series.append(Series(str(row["arm"]), "var(--ddp)", style, best, joined=False))
+    return series
 
 
 def _arm_series(part: pd.DataFrame, baseline: str | None, drawn: Quantity) -> list[Series]:

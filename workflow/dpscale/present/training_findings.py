@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dpscale.analyse.columns import NOT_RESOLVABLE
+from dpscale.analyse.columns import BEATEN, BEST, NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.finding import Finding, asked, count, extreme, holding, percent, with_interval, with_unit
 from dpscale.present.words import Row, Tables, Terms
-from dpscale.vocabulary.quantities import POINTS
+from dpscale.vocabulary.quantities import POINTS, SECONDS
 
 
 def large_batch_costs(tables: Tables, terms: Terms) -> Finding | None:
@@ -134,6 +134,35 @@ def against_the_baseline(tables: Tables, terms: Terms) -> Finding | None:
 def _above_or_level(row: Row) -> str:
     above = row["test_accuracy_difference_low"] > 0
     return "more accurate beyond the seeds' spread" if above else "no difference with these seeds"
+
+
+def pareto_best_arms(tables: Tables, terms: Terms) -> Finding | None:
+    """The arms that no other one beats in seconds and test accuracy, and those that one surely beats."""
+    known = tables["frontier"].dropna(subset=["training_s"])
+    if terms.synthetic or len(known) < 2:
+        return None
+    parts = []
+    for _, arms in known.groupby("environment"):
+        best = words.rows(arms[arms["by_time"] == BEST].sort_values("training_s"))
+        beaten = words.rows(arms[arms["by_time"] == BEATEN].sort_values("training_s"))
+        named = [
+            f"{row['arm']} ({_accuracy(row)} in {words.measured(row['training_s'], SECONDS)}{_also_best(row, terms)})"
+            for row in best
+        ]
+        surely = (
+            f"; beaten, by the intervals of both: {words.listed([str(row['arm']) for row in beaten])}" if beaten else ""
+        )
+        where = terms.environment(best[0])
+        parts.append(f"Pareto-best{where} by training time, from means over seeds: {'; '.join(named)}{surely}")
+    arms_of = [str(row["arm"]) for row in words.rows(known)]
+    return Finding(f"{'. '.join(parts)}.", "frontier", len(known), arms_of)
+
+
+def _also_best(row: Row, terms: Terms) -> str:
+    """`, also by GPU-seconds and by energy`."""
+    also = {"by_gpu_s": f"by {terms.device}-seconds", "by_energy": "by energy"}
+    named = [name for column, name in also.items() if row[column] == BEST]
+    return f"; also {' and '.join(named)}" if named else ""
 
 
 def best_at_a_batch(tables: Tables, terms: Terms) -> Finding | None:

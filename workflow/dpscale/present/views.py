@@ -21,13 +21,13 @@ def times(table: pd.DataFrame, terms: Terms) -> View:
         "times",
         "Times of every configuration",
         table,
-        [*_keys(table, terms), *shown_columns("times", terms, cells={"mfu": _mfu})],
+        [*keys(table, terms), *shown_columns("times", terms, cells={"mfu": mfu})],
     )
 
 
 def speedup(table: pd.DataFrame, terms: Terms) -> View:
     scaling, *figures = shown_columns("speedup", terms, first=["scaling"])
-    columns = [scaling, *_keys(table, terms), *figures]
+    columns = [scaling, *keys(table, terms), *figures]
     return view_of("speedup", f"Speedup over 1 {terms.device}", table, columns)
 
 
@@ -38,7 +38,7 @@ def scopes(table: pd.DataFrame, terms: Terms) -> View:
 
 
 def communication(table: pd.DataFrame, terms: Terms) -> View:
-    columns = [*_keys(table, terms), *shown_columns("communication", terms)]
+    columns = [*keys(table, terms), *shown_columns("communication", terms)]
     return view_of("communication", "Communication time, inferred by subtraction (E1)", table, columns)
 
 
@@ -57,7 +57,7 @@ def estimates(table: pd.DataFrame, terms: Terms) -> View:
 def bandwidth(table: pd.DataFrame, terms: Terms) -> View:
     first = ["allreduce_bytes_per_step", "root_link_bytes_per_step"]
     cells = {quantities.BANDWIDTH.column: words.bandwidth}
-    columns = [*_keys(table, terms), *shown_columns("bandwidth", terms, first=first, cells=cells)]
+    columns = [*keys(table, terms), *shown_columns("bandwidth", terms, first=first, cells=cells)]
     return view_of("bandwidth", "Bandwidth, inferred from the communication time, and measured", table, columns)
 
 
@@ -220,6 +220,11 @@ def training(curves: pd.DataFrame, epochs: pd.DataFrame, terms: Terms) -> View:
     return view_of("training", caption, curves, columns, source="training", whole=epochs)
 
 
+def frontier(table: pd.DataFrame, terms: Terms) -> View:
+    caption = "What every arm's training costs and what it ends with; brackets are 95 % t intervals over seeds"
+    return view_of("frontier", caption, table, [*_arm(table, terms), *shown_columns("frontier", terms)])
+
+
 def training_evidence(table: pd.DataFrame, terms: Terms) -> View:
     """The last epoch of every arm's first seed; the others are in the table on disk."""
     first = table[table["seed"] == table.groupby(["arm", "environment"])["seed"].transform("min")]
@@ -261,7 +266,7 @@ def _of_scope(table: pd.DataFrame) -> str:
     return f", {words.scope(table['scope'].iloc[0])}" if len(table) else ""
 
 
-def _keys(table: pd.DataFrame, terms: Terms) -> list[Column]:
+def keys(table: pd.DataFrame, terms: Terms) -> list[Column]:
     """What tells configurations apart, and their state."""
     return [*point(table, terms), column_of(quantities.STATUS, terms, _state)]
 
@@ -293,7 +298,7 @@ def _status_with_reason(row: Row) -> str:
     return f"{word}: {reason}" if words.is_known(reason) else word
 
 
-def _mfu(row: Row) -> str:
+def mfu(row: Row) -> str:
     """Work was counted, but the GPU's peak is not in the table: unknown, which is not the same as not counted."""
     if row["peak_source"] == "unknown":
         return "unknown"

@@ -1,4 +1,7 @@
-"""One panel of a waterfall: how a time grows from a first bar to a last one. What is drawn is the charts' business."""
+"""One panel of bars with their text above them: a waterfall, or times that all begin at zero.
+
+What is drawn is the charts' business.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

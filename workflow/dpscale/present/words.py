@@ -219,6 +219,8 @@ def _fixed(value: float, decimals: int) -> str:
 
 def in_order(table: pd.DataFrame) -> pd.DataFrame:
     """The table sorted as people read it: scope, then strategy, GPUs and batch. Raises StrategyError."""
+    if table.empty:
+        return table
     columns = [name for name in ("scope", "scaling", *POINT_COLUMNS, "environment") if name in table]
     return table.sort_values(
         columns, key=lambda column: column.map(rank) if column.name == "strategy" else column, kind="stable"

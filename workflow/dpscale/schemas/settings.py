@@ -9,6 +9,7 @@ measured before the setting existed, and has its default.
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from functools import cache
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from dpscale.vocabulary.strategies import STRATEGIES
@@ -72,6 +73,7 @@ class NetworkSettings:
         return cls(**{name: hashable(values[name]) for name in cls.names() if name in values})
 
     @classmethod
+    @cache
     def names(cls) -> tuple[str, ...]:
         return tuple(item.name for item in fields(cls))
 

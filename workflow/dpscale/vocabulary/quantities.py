@@ -41,6 +41,9 @@ GB_PER_S = Unit("GB/s", "GB/s")
 IMAGES = Unit("images", "images")
 IMAGES_PER_S = Unit("images/s", "images/s")
 JOULES = Unit("J", "J")
+EPOCHS = Unit("epochs", "epochs")
+TFLOP_PER_S = Unit("FLOP/s", "TFLOP/s", 1e-12)
+TB_PER_S = Unit("bytes/s", "TB/s", 1e-12)
 UTC = Unit("UTC", "UTC")
 
 Kind = Literal["figure", "count", "text"]
@@ -214,6 +217,27 @@ ERROR = Quantity(
     "Forecast", digits=2,
 )  # fmt: skip
 EPOCH_OF_ARM = Quantity("epoch_s", "Epoch time", SECONDS, "Time of a training epoch.", "Training")
+VARIANT = _text("variant", "Variant", "The study's name for the settings; `base` are its own.", "Variants")
+MFU = Quantity(
+    "mfu", "MFU", PERCENT, "FLOP of an image times images/s, over N times the GPU's peak.", "Utilisation and MFU"
+)
+MFU_MEASURED = Quantity(
+    "mfu_measured", "MFU, of the measured product", PERCENT,
+    "The same, over N times what a large matrix product reaches on that GPU.", "Utilisation and MFU",
+)  # fmt: skip
+FASTER = Quantity("faster", "Faster than base", TIMES, "Epoch time of `base` on as many GPUs over its own.", "Variants")
+# The parts of a profiled step, by the columns of their shares.
+KERNEL_SHARES = tuple(
+    Quantity(f"{kind}_share", label, PERCENT, definition, "Variants", short=short, digits=3)
+    for kind, label, short, definition in (
+        ("convolution", "Convolution", "convolution", "Convolutions and matrix products."),
+        ("batch_norm", "Batch-norm", "batch-norm", "Kernels of batch-norm, and reductions that hold some of it."),
+        ("element_wise", "Element-wise", "element-wise", "Kernels that work point by point, and the optimiser's."),
+        ("copy", "Copies", "copies", "Copies, casts and changes of layout."),
+        ("other", "Other", "other", "All other kernels."),
+        ("idle", "Idle", "idle", "Nothing runs on the device."),
+    )
+)
 
 # Communication of a step, estimated in five ways.
 E1 = Quantity(
@@ -326,13 +350,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 _text("peak_source", "Source of the peak", "The data sheet, or `unknown`.", "Utilisation and MFU"),
             ),
             *_interval(
-                Quantity(
-                    "mfu",
-                    "MFU",
-                    PERCENT,
-                    "FLOP of an image times images/s, over N times the GPU's peak.",
-                    "Utilisation and MFU",
-                )
+                MFU,
             ),
             *_on_disk(
                 Quantity(
@@ -342,39 +360,6 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "High less low of the epoch time, over it.",
                     "Statistics",
                 )
-            ),
-        ),
-        "variants": (
-            *_plain(_text("variant", "Variant", "The study's name for the settings; `base` are its own.", "Variants")),
-            *_on_disk(*_KEYS, STATUS, REASON, RUNS, N, RANGES),
-            *_interval(EPOCH, STEP, THROUGHPUT),
-            *_on_disk(FULL_STEPS, STEPS_PER_EPOCH),
-            *_plain(
-                Quantity("peak_memory_bytes", "Peak memory", GB, "Most bytes that torch had allocated.", "Time"),
-                replace(ENERGY, unit=Unit("J", "J per epoch")),
-            ),
-            *_interval(
-                Quantity("mfu", "MFU", PERCENT, "Of the peak of the variant's precision.", "Utilisation and MFU"),
-                replace(SPEEDUP, definition="Over one GPU of the same variant."),
-                Quantity(
-                    "faster",
-                    "Faster than base",
-                    TIMES,
-                    "Epoch time of `base` on as many GPUs over its own.",
-                    "Variants",
-                ),
-            ),
-            *_plain(
-                Quantity(
-                    "preparation_s", "Preparation", SECONDS, "To compile and to capture, before any clock.", "Variants"
-                ),
-                Quantity(
-                    "pays_from_epochs",
-                    "Pays from",
-                    Unit("epochs", "epochs"),
-                    "Preparation over the time that an epoch saves against `base`.",
-                    "Variants",
-                ),
             ),
         ),
         "speedup": (
@@ -913,6 +898,32 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_on_disk(THROUGHPUT),
             *_plain(GPU_SECONDS, ENERGY),
         ),
+        "frontier": (
+            *_on_disk(*_ARM_KEYS),
+            *_plain(SEEDS),
+            *_interval(
+                TEST_ACCURACY,
+                Quantity("training_s", "Training time", SECONDS, "All epochs together, without tests.", "Frontier"),
+                replace(GPU_SECONDS, definition="The same times the devices.", section="Frontier"),
+                replace(ENERGY, definition="Of all epochs, by the GPUs' own counters.", section="Frontier"),
+            ),
+            *_plain(
+                *(
+                    _text(
+                        column,
+                        label,
+                        "`best`: no arm has means at least as good in cost and accuracy. `beaten`: another one costs "
+                        "less and ends higher, by the intervals of both. `undecided`: neither.",
+                        "Frontier",
+                    )
+                    for column, label in (
+                        ("by_time", "By seconds"),
+                        ("by_gpu_s", "By {device}-seconds"),
+                        ("by_energy", "By energy"),
+                    )
+                )
+            ),
+        ),
         "training_evidence": (
             *_on_disk(*_ARM_KEYS),
             *_plain(SET_EPOCH, SYNC_BATCH_NORM),
@@ -937,6 +948,160 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     digits=3,
                 ),
             ),
+        ),
+        "variants": (
+            *_plain(VARIANT, views=("variants", "variant_costs", "variant_limits")),
+            *_on_disk(*_KEYS, STATUS, REASON, RUNS, N, RANGES),
+            *_on_disk(FULL_STEPS, STEPS_PER_EPOCH, IS_HEADLINE),
+            *_interval(STEP),
+            *_interval(THROUGHPUT, views=("variants", "variant_limits")),
+            *_interval(
+                replace(MFU, label="MFU, of the data sheet", definition="Of the peak of the variant's precision."),
+                MFU_MEASURED,
+            ),
+            *_interval(FASTER),
+            *_on_disk(
+                _count(
+                    "faster_blocks",
+                    "Blocks beside base",
+                    "Runs of both on one GPU that the comparison with `base` is the mean of; 0: independent times.",
+                    "Statistics",
+                ),
+                _text("is_fastest", "Fastest", "Whether its mean epoch is the shortest of all variants.", "Variants"),
+            ),
+            *_interval(replace(SPEEDUP, label="Speedup over 1 {device}", definition="Over one GPU of the variant.")),
+            *_interval(
+                Quantity("base_speedup", "Speedup of base", TIMES, "Of `base` on as many GPUs.", "Variants"),
+                Quantity("alone_faster", "Faster on 1 {device}", TIMES, "Than `base` on one GPU.", "Variants"),
+                views=(),
+            ),
+            *_interval(
+                Quantity(
+                    "preparation_s", "Preparation", SECONDS, "To compile and capture, before any clock.", "Variants"
+                )
+            ),
+            *_interval(
+                Quantity("saved_s", "Saved", SECONDS, "Of an epoch, against `base`.", "Variants"),
+                views=(),
+            ),
+            *_interval(
+                _count(
+                    "pays_from_epochs",
+                    "Preparation pays from",
+                    "Preparation over what an epoch saves against `base`, rounded up.",
+                    "Variants",
+                    EPOCHS,
+                )
+            ),
+            *_on_disk(
+                _text(
+                    "pays",
+                    "Pays",
+                    "`yes`: an epoch saves time against `base`, by its interval. `never`: it saves none. `undecided`: "
+                    "the interval holds zero, or there is none.",
+                    "Variants",
+                )
+            ),
+            *_interval(EPOCH, GPU_SECONDS, replace(ENERGY, unit=Unit("J", "J per epoch")), views=("variant_costs",)),
+            *_plain(
+                Quantity("peak_memory_bytes", "Peak memory", GB, "Most bytes that torch had allocated.", "Time"),
+                views=("variant_costs",),
+            ),
+            *_interval(
+                Quantity(
+                    "matrix_flop_per_s",
+                    "Matrix product",
+                    TFLOP_PER_S,
+                    "FLOP/s of a large one, on the cell's first GPU, in the variant's precision.",
+                    "Limit of a GPU",
+                ),
+                Quantity(
+                    "copy_bytes_per_s",
+                    "Copy",
+                    TB_PER_S,
+                    "Bytes read and written by a large copy in that GPU's memory.",
+                    "Limit of a GPU",
+                ),
+                Quantity(
+                    "limit_images_per_s",
+                    "Limit, memory after compute",
+                    IMAGES_PER_S,
+                    "Of all GPUs, without communication: 1 / (compute + memory).",
+                    "Limit of a GPU",
+                ),
+                Quantity("limit_share", "Reached of it", PERCENT, "Throughput over this limit.", "Limit of a GPU"),
+                Quantity(
+                    "overlapped_limit_images_per_s",
+                    "Limit, both at a time",
+                    IMAGES_PER_S,
+                    "Of all GPUs, without communication: 1 / max(compute, memory).",
+                    "Limit of a GPU",
+                ),
+                Quantity(
+                    "overlapped_limit_share",
+                    "Reached of that",
+                    PERCENT,
+                    "Throughput over that limit.",
+                    "Limit of a GPU",
+                ),
+                views=("variant_limits",),
+            ),
+            *_on_disk(
+                Quantity("flop_per_image", "FLOP of an image", PLAIN, "Forward and backward.", "Utilisation and MFU"),
+                Quantity("peak_flop_s", "Peak FLOP/s", PLAIN, "Of one GPU, dense.", "Utilisation and MFU"),
+                _text("peak_source", "Source of the peak", "The data sheet, or `unknown`.", "Utilisation and MFU"),
+            ),
+        ),
+        "one_gpu": (
+            *_plain(replace(VARIANT, label="Variant on 1 {device}", definition="The fastest there at this batch.")),
+            *_on_disk(*_KEYS, FULL_STEPS, IS_HEADLINE),
+            *_on_disk(replace(VARIANT, column="other_variant", label="Variant on more")),
+            *_on_disk(replace(BLOCKS, definition="Runs of both on one GPU; 0: independent times."), RANGES),
+            *_interval(
+                replace(EPOCH, label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU."),
+                Quantity("other_epoch_s", "Epoch on more", SECONDS, "Of the other variant on N GPUs.", "Time"),
+                Quantity("ratio", "Times as fast on 1 {device}", TIMES, "Epoch on more over epoch on one.", "Variants"),
+            ),
+            *_plain(
+                _text(
+                    "as_fast",
+                    "As fast",
+                    "`holds`: the interval of the ratio lies at or above 1. `does not`: below. `undecided`: 1 is in "
+                    "it, or there is none.",
+                    "Variants",
+                )
+            ),
+        ),
+        "kernels": (
+            *_plain(VARIANT),
+            *_on_disk(*_POINT, ENVIRONMENT, RUNS, RANGES),
+            *_interval(
+                replace(STEP, label="Step, profiled", definition="The step while it was profiled."),
+                Quantity(
+                    "busy_s",
+                    "Busy",
+                    MILLISECONDS,
+                    "Of that step, the time in which the device did anything.",
+                    "Variants",
+                ),
+            ),
+            *_plain(
+                Quantity(
+                    "profiler_slows_by",
+                    "Profiling adds",
+                    PERCENT,
+                    "Profiled step over the run's own step, less 1; the median of the runs.",
+                    "Variants",
+                    digits=3,
+                ),
+                _text(
+                    "profiler",
+                    "Profiler",
+                    "`ok`; `distorts`: the profiled step is more than 5 % longer than the unprofiled one.",
+                    "Variants",
+                ),
+            ),
+            *_interval(*KERNEL_SHARES),
         ),
         "environments": (
             *_plain(

@@ -1,0 +1,144 @@
+"""Classes of kernels, from names that torch's profiler gives on CUDA, and their shares of a profiled step."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import variant_study
+from dpscale.analyse.kernels import (
+    BATCH_NORM,
+    CLASSES,
+    CONVOLUTION,
+    COPY,
+    ELEMENT_WISE,
+    IDLE,
+    OTHER,
+    kernel_class,
+    shares,
+)
+from dpscale.analyse.tables import build_tables
+
+NAMES = {
+    # cuDNN, CUTLASS and cuBLAS.
+    "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64": CONVOLUTION,
+    "sm80_xmma_dgrad_implicit_gemm_indexed_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize64x64x64_stage4": CONVOLUTION,
+    "sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16_stage4": CONVOLUTION,
+    "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816fprop_optimized_bf16_256x64_32x4>": CONVOLUTION,
+    "void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, false, false, true>": CONVOLUTION,
+    "void cudnn::winograd_nonfused::winogradForwardOutput4x4<float, float>": CONVOLUTION,
+    "void cudnn::cnn::conv2d_grouped_direct_kernel<false, true, false, false, 0, 0>": CONVOLUTION,
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1": CONVOLUTION,
+    "ampere_sgemm_64x32_sliced1x4_tn": CONVOLUTION,
+    "sm90_xmma_wgrad_indexed_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize64x64x64": CONVOLUTION,
+    "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22Impli": CONVOLUTION,
+    "void precomputed_convolve_sgemm<__nv_bfloat16, 128, 6, 7, 3, 3, 5, 1, false>(int, int, int": CONVOLUTION,
+    "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64_16x6_tn_align4>": CONVOLUTION,
+    "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN": CONVOLUTION,
+    "triton_tem_fused_convolution_1": CONVOLUTION,
+    # Batch-norm, of cuDNN, of torch, and as a reduction of Inductor.
+    "void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>": BATCH_NORM,
+    "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>": BATCH_NORM,
+    "void cudnn::batchnorm_bwtr_nhwc_semiPersist<__half, float>": BATCH_NORM,
+    "void at::native::batch_norm_backward_reduce_channels_last_kernel<4, c10::BFloat16, float, float>": BATCH_NORM,
+    "void at::native::(anonymous namespace)::batch_norm_transform_input_channels_last_kernel": BATCH_NORM,
+    "triton_red_fused__native_batch_norm_legit_functional_0": BATCH_NORM,
+    "triton_red_fused__native_batch_norm_legit_functional_div_native_batch_norm_backward_threshold_0": BATCH_NORM,
+    "triton_per_fused__native_batch_norm_legit_functional_convolution_backward_5": BATCH_NORM,
+    # Element-wise, fused or not, and optimisers.
+    "triton_poi_fused__native_batch_norm_legit_functional_relu_4": ELEMENT_WISE,
+    "triton_poi_fused_convolution_backward_relu_threshold_7": ELEMENT_WISE,
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::arra": ELEMENT_WISE,
+    "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<at::native::": ELEMENT_WISE,
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)"
+    "::FusedOptimizerTensorListMetadata<3>": ELEMENT_WISE,
+    # Copies, casts and layouts.
+    "Memcpy HtoD (Pinned -> Device)": COPY,
+    "Memcpy DtoD (Device -> Device)": COPY,
+    "Memset (Device)": COPY,
+    "memset32": COPY,
+    "void nhwcAddPaddingKernel<__nv_bfloat16, __nv_bfloat16, float, true, (cudnnKernelDataType_t)0>": COPY,
+    "void cudnn::engines_precompiled::nchwToNhwcKernel<float, __half, float, false, true>": COPY,
+    "void cudnn::ops::nhwcToNchwKernel<__half, __half, float, true, false>": COPY,
+    "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)": COPY,
+    "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda(at::TensorIter": COPY,
+    # What is none of these.
+    "void at::native::(anonymous namespace)::avg_pool2d_backward_out_cuda_frame_nhwc<c10::BFloat16, float": OTHER,
+    "void cudnn::cnn::kern_precompute_indices<false>(int*, int, int, int, int, int)": OTHER,
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>>>": OTHER,
+    "void at::native::(anonymous namespace)::nll_loss_forward_reduce_cuda_kernel_2d<float, float, long>": OTHER,
+    "void (anonymous namespace)::softmax_warp_forward<float, float, float, 4, true, false>": OTHER,
+    "triton_per_fused_convolution_backward_sum_3": OTHER,
+    "void at::native::index_kernel_impl<at::native::convert_something>": OTHER,
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), NAMES.items())
+def test_a_name_says_the_class(name: str, expected: str) -> None:
+    assert kernel_class(name) == expected
+
+
+@given(st.text(max_size=60))
+def test_every_name_has_a_class(name: str) -> None:
+    assert kernel_class(name) in CLASSES
+
+
+def profile(step_s: float, busy_s: float, **seconds: float) -> dict[str, Any]:
+    named = {kind: next(name for name, of in NAMES.items() if of == kind) for kind in CLASSES}
+    kernels = [{"name": named[kind], "calls": 1, "total_s": spent} for kind, spent in seconds.items()]
+    return {"steps": 10, "step_s": step_s, "busy_s": busy_s, "kernels": kernels}
+
+
+def test_shares_are_of_the_step_and_idle_is_the_rest() -> None:
+    found = shares(profile(10e-3, 8e-3, convolution=5e-3, batch_norm=1e-3, element_wise=2e-3))
+    assert found == pytest.approx(
+        {"convolution": 0.5, "batch_norm": 0.1, "element_wise": 0.2, "copy": 0.0, "other": 0.0, IDLE: 0.2}
+    )
+
+
+def test_kernels_at_the_same_time_share_the_busy_time() -> None:
+    """A copy that lasts as long as the convolution under it makes the GPU no busier."""
+    found = shares(profile(10e-3, 5e-3, convolution=5e-3, copy=5e-3))
+    assert (found["convolution"], found["copy"], found[IDLE]) == pytest.approx((0.25, 0.25, 0.5))
+
+
+def test_a_step_without_kernels_is_idle() -> None:
+    assert shares(profile(10e-3, 0.0))[IDLE] == 1
+
+
+@given(st.floats(1e-6, 1), st.floats(0, 2), st.lists(st.floats(0, 1), min_size=5, max_size=5))
+def test_shares_add_up_to_one(step_s: float, busy_s: float, spent: list[float]) -> None:
+    found = shares(profile(step_s, busy_s, **dict(zip(CLASSES, spent, strict=True))))
+    assert sum(found.values()) == pytest.approx(1)
+    assert all(share >= 0 for share in found.values())
+
+
+def test_the_table_has_a_row_per_variant_and_batch_on_one_gpu() -> None:
+    table = build_tables(variant_study.study(), variant_study.collected())["kernels"]
+    assert len(table) == 5 * len(variant_study.BATCHES)
+    assert set(table["gpus"]) == {1}
+    parts = [f"{kind}_share" for kind in (*CLASSES, IDLE)]
+    assert table[parts].sum(axis=1).tolist() == pytest.approx([1.0] * len(table))
+    rows = table.set_index(["variant", "batch_per_gpu"])
+    assert rows.loc[("base", 2048), "busy_s"] == pytest.approx(86.8e-3 * 0.998, rel=2e-3)
+    assert rows.loc[("base", 2048), "copy_share"] == pytest.approx(0.18 * 0.998 / 1.01, rel=1e-3)
+    assert rows.loc[("cuda_graph", 32), "idle_share"] == pytest.approx(1 - 0.998 / 1.002, abs=1e-3)
+
+
+def test_a_profile_that_makes_the_step_longer_says_so() -> None:
+    rows = build_tables(variant_study.study(), variant_study.collected())["kernels"]
+    distorted = rows[rows["profiler_slows_by"] > 0.05]
+    assert set(distorted["profiler"]) == {"distorts"}
+    assert set(rows.drop(distorted.index)["profiler"]) == {"ok"}
+
+
+def test_records_without_a_profile_have_no_row() -> None:
+    measured = variant_study.collected()
+    without = {cell: {**record, "profile": None} for cell, record in measured.records.items()}
+    older = {
+        cell: {key: value for key, value in record.items() if key != "profile"} for cell, record in without.items()
+    }
+    for records in (without, older):
+        found = type(measured)(records, {}, {}, measured.network)
+        assert build_tables(variant_study.study(), found)["kernels"].empty

@@ -1,0 +1,35 @@
+"""The section on variants in a real browser: nothing overlaps, nothing is cut off, and axe finds nothing."""
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
+from variant_tables import with_variants
+
+import variant_study
+from dpscale.present.page import render
+from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
+
+
+@pytest.fixture(scope="module")
+def variants_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("variants") / "variants.html"
+    file.write_text(render(variant_study.study().values, with_variants()))
+    return file
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_section_can_be_read(browser: Browser, variants_file: Path, width: int, scheme: Scheme) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(variants_file.as_uri())
+    assert page.locator("#variants svg[role=img]").count() == 4 + 5 + 1 + 4
+    assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
+    assert page.evaluate(LABELS_THAT_OVERLAP) == []
+    page.evaluate(OPEN_ALL)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    found = Axe().run(page, context={"include": [["#variants"]]})
+    assert found.violations_count == 0, found.generate_report()
+    page.close()

@@ -1,0 +1,56 @@
+"""The limit of a GPU: by hand, and what has to hold whatever the rates."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.formulas import limits
+
+FLOP, PARAMETERS = 3_328_997_376, 11_173_962
+seconds = st.floats(1e-9, 1.0)
+batches = st.integers(1, 100_000)
+
+
+def test_times_and_bytes_by_hand() -> None:
+    assert limits.compute_s_per_image(3e9, 6e14) == pytest.approx(5e-6)
+    assert limits.traffic_bytes_per_step(1e6, 10, 2, 1000) == 1e6 * 10 * 2 + 8 * 4 * 1000
+    assert limits.memory_s_per_image(4e9, 100, 2e12) == pytest.approx(2e-5)
+    assert limits.limit_images_per_s(3e-6, 1e-6) == pytest.approx(250_000)
+    assert limits.overlapped_limit_images_per_s(3e-6, 1e-6) == pytest.approx(1 / 3e-6)
+
+
+def test_the_limits_of_an_h200_in_bfloat16() -> None:
+    """At 775 TFLOP/s and 4 TB/s, of a large batch of the reference network, whose step has 8.69 million elements."""
+    batch = 2048
+    step_bytes = limits.traffic_bytes_per_step(8_691_230, batch, limits.ELEMENT_BYTES["bfloat16"], PARAMETERS)
+    times = limits.compute_s_per_image(FLOP, 775e12), limits.memory_s_per_image(step_bytes, batch, 4e12)
+    assert times == pytest.approx((4.296e-6, 4.389e-6), rel=1e-3)
+    assert limits.limit_images_per_s(*times) == pytest.approx(115_000, rel=0.01)
+    assert limits.overlapped_limit_images_per_s(*times) == pytest.approx(228_000, rel=0.01)
+
+
+@given(seconds, seconds)
+def test_both_at_a_time_is_at_most_twice_as_fast(compute_s: float, memory_s: float) -> None:
+    after, together = (
+        formula(compute_s, memory_s) for formula in (limits.limit_images_per_s, limits.overlapped_limit_images_per_s)
+    )
+    assert after <= together * (1 + 1e-12)
+    assert together <= 2 * after * (1 + 1e-12)
+    assert together == pytest.approx(min(1 / compute_s, 1 / memory_s))
+
+
+@given(batches, batches, st.floats(1, 1e8), st.integers(0, 10**9))
+def test_a_larger_batch_shares_the_parameters_traffic(one: int, other: int, elements: float, parameters: int) -> None:
+    small, large = sorted((one, other))
+    of_small, of_large = (
+        limits.memory_s_per_image(limits.traffic_bytes_per_step(elements, batch, 4, parameters), batch, 1e12)
+        for batch in (small, large)
+    )
+    assert of_large <= of_small * (1 + 1e-12)
+    assert of_large >= elements * 4 / 1e12 * (1 - 1e-12)
+
+
+def test_the_method_counts_the_same_passes(root: Path) -> None:
+    assert f"{limits.PARAMETER_PASSES} passes over the parameters" in (root / "docs/method.md").read_text()

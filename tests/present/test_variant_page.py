@@ -1,0 +1,275 @@
+"""The section on variants, and accuracy against cost: what is drawn, what it says, and when it is there."""
+
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from page_tables import around, study, table, tables
+from variant_tables import (
+    BASE,
+    FAST,
+    NEVER,
+    PAYS,
+    SLOW,
+    beside,
+    frontier_row,
+    kernels_row,
+    of_variants,
+    variant_row,
+    with_variants,
+)
+
+import variant_study
+from dpscale.present import training_charts, variant_charts, variant_views, views
+from dpscale.present.page import render
+from dpscale.present.words import Terms
+from dpscale.vocabulary.quantities import KERNEL_SHARES
+
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
+WORKER = Terms(device="worker", several_environments=False, synthetic=False)
+SVG = "{http://www.w3.org/2000/svg}"
+NAMES = ["base", *variant_study.VARIANTS]
+HEADING = ">One GPU, used well</h2>"
+WEIGHS_MORE = "Faster compute makes communication weigh more"
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def description(svg: str) -> str:
+    return next(ElementTree.fromstring(svg).iter(f"{SVG}desc")).text or ""
+
+
+def page(**rows: Any) -> str:
+    return render(study(), tables(**rows))
+
+
+def test_the_ladder_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
+    charts = variant_charts.steps(with_variants()["variants"], GPU).charts
+    assert [chart.subtitle.split(" per GPU")[0] for chart in charts] == [
+        "Batch 32", "Batch 128", "Batch 512", "Batch 2,048",
+    ]  # fmt: skip
+    bars = description(charts[0].svg).rstrip(".").split("; ")
+    assert [bar.split(":")[0] for bar in bars] == NAMES
+    assert bars[0] == "base: 7.66 ms"
+    assert re.fullmatch(r"cuda_graph: 1\.34 ms, 5\.7\d+× \[5\.\d+, 5\.\d+\]", bars[3])
+    assert {"base: 7.66 ms"} <= set(texts(charts[0].svg))
+
+
+def test_colours_of_the_ladder_tell_base_and_the_fastest() -> None:
+    (chart,) = variant_charts.steps(of_variants(BASE, SLOW, FAST)["variants"], GPU).charts
+    fills = re.findall(r'fill="(var\(--\w+\))"', chart.svg)
+    assert fills == ["var(--quiet)", "var(--single)", "var(--ddp)"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "heading"),
+    [
+        ([BASE, SLOW, FAST], "Batch 128: 7.68 ms with base, 2.56 ms with graph, the fastest"),
+        ([BASE, SLOW], "Batch 128: 7.68 ms with base"),
+        ([SLOW], "Batch 128: 10.2 ms with bf16, the fastest"),
+        ([{**BASE, "full_steps_per_epoch": 9}], "No epoch has 10 full steps"),
+        ([{**BASE, "scope": "end_to_end"}], "Batch 128, end-to-end scope: 7.68 ms with base"),
+    ],
+)
+def test_the_ladders_heading_names_base_and_the_fastest(rows: list[dict[str, Any]], heading: str) -> None:
+    (chart,) = variant_charts.steps(of_variants(*rows)["variants"], GPU).charts
+    assert chart.title.replace("\u00a0", " ") == heading
+
+
+def test_more_gpus_are_no_part_of_the_ladder() -> None:
+    more = variant_row("graph", 1.0, strategy="ddp", gpus=2)
+    assert variant_charts.steps(of_variants(more)["variants"], GPU).charts == []
+
+
+def test_speedups_are_drawn_against_the_batch_with_a_line_a_variant() -> None:
+    (chart,) = variant_charts.speedups(with_variants()["variants"], GPU).charts
+    described = description(chart.svg)
+    assert [line.split(":")[0].strip() for line in described.rstrip(".").split(". ")] == NAMES
+    assert "base: 1.28 × at 32, 1.96 × at 2,048." in described
+    assert chart.title.startswith("ddp on 2 GPUs: from 0.8")
+    assert chart.title.endswith("to 1.96×, base at batch 2,048")
+    assert {"ideal", "1×"} <= set(texts(chart.svg))
+
+
+def test_a_single_speedup_has_no_range_and_few_steps_no_heading() -> None:
+    only = variant_row("graph", 1.0, strategy="ddp", gpus=2, speedup=1.5)
+    (chart,) = variant_charts.speedups(of_variants(only)["variants"], GPU).charts
+    assert chart.title == "ddp on 2 GPUs: 1.50×, graph at batch 128"
+    (chart,) = variant_charts.speedups(of_variants({**only, "full_steps_per_epoch": 9})["variants"], GPU).charts
+    assert chart.title == "No epoch has 10 full steps"
+
+
+def test_a_name_without_room_ends_in_an_ellipsis_and_is_whole_in_the_description() -> None:
+    (chart,) = variant_charts.speedups(with_variants()["variants"], GPU).charts
+    assert "channels_last_bf16" not in texts(chart.svg)
+    assert any(text.startswith("channels_") and text.endswith("…") for text in texts(chart.svg))
+    assert "channels_last_bf16: " in description(chart.svg)
+
+
+def test_epochs_are_drawn_against_the_number_of_gpus() -> None:
+    charts = variant_charts.epochs(with_variants()["variants"], GPU).charts
+    assert len(charts) == len(variant_study.BATCHES)
+    assert description(charts[0].svg).startswith("base: 12.0 s at 1, 9.38 s at 2. ")
+    title = charts[-1].title.replace("\u00a0", " ")
+    assert re.fullmatch(
+        r"Batch 2,048\. 1 GPU: 2\.12 s with base, 0\.515 s with images_on_device; "
+        r"2 GPUs: 1\.08 s with base, 0\.270 s with images_on_device",
+        title,
+    )
+
+
+def test_two_parallel_strategies_have_lines_of_their_own() -> None:
+    rows = [
+        BASE,
+        *(variant_row("base", seconds, strategy=name, gpus=2) for name, seconds in (("dp", 4.0), ("ddp", 2.0))),
+    ]
+    (chart,) = variant_charts.epochs(of_variants(*rows)["variants"], GPU).charts
+    assert description(chart.svg) == "base, dp: 3.00 s at 1, 4.00 s at 2. base, ddp: 3.00 s at 1, 2.00 s at 2."
+    (chart,) = variant_charts.epochs(of_variants(BASE)["variants"], GPU).charts
+    assert chart.title.replace("\u00a0", " ") == "Batch 128. 1 GPU: 3.00 s with base"
+    (chart,) = variant_charts.epochs(of_variants({**BASE, "full_steps_per_epoch": 9})["variants"], GPU).charts
+    assert chart.title == "No epoch has 10 full steps"
+
+
+def test_kernels_are_shares_of_the_profiled_step() -> None:
+    rows = [kernels_row(0.01, 32, convolution=0.25), kernels_row(0.01, 512, convolution=0.5, copy=0.25)]
+    (chart,) = variant_charts.kernels(table("kernels", rows), GPU).charts
+    assert description(chart.svg) == (
+        "32: convolution 25.0 %, batch-norm 0 %, element-wise 0 %, copies 0 %, other 0 %, idle 75.0 % of "
+        "10.0 ms. 512: convolution 50.0 %, batch-norm 0 %, element-wise 0 %, copies 25.0 %, other 0 %, idle "
+        "25.0 % of 10.0 ms."
+    )
+    assert chart.title.replace("\u00a0", " ") == (
+        "base: at batch 32 idle is 75.0 % of a step, at 512 convolution is 50.0 %"
+    )
+    assert {share.short for share in KERNEL_SHARES} <= set(texts(chart.svg))
+
+
+def test_a_legend_that_is_too_long_for_a_row_has_two() -> None:
+    (chart,) = variant_charts.kernels(table("kernels", [kernels_row(0.01, convolution=0.5)]), GPU).charts
+    places = {}
+    for group in ElementTree.fromstring(chart.svg).iter():
+        if group.tag == f"{SVG}text" and group.text in {share.short for share in KERNEL_SHARES}:
+            places[group.text] = float(group.get("x", "nan")), float(group.get("y", "nan"))
+    first, last = places["convolution"], places["idle"]
+    assert last[1] - first[1] == pytest.approx(17)
+    assert max(x for x, _ in places.values()) < 408 - 7 * len("copies")
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (PAYS, "15 [14, 16]"),
+        (NEVER, "never"),
+        ({**PAYS, "pays": "undecided"}, "undecided"),
+        (BASE, "–"),
+    ],
+)
+def test_from_how_many_epochs_preparation_pays(row: dict[str, Any], text: str) -> None:
+    view = variant_views.variants(of_variants(row)["variants"], GPU)
+    column = [column.heading for column in view.columns].index("Preparation pays from, epochs")
+    assert view.cells[0][column] == text
+
+
+def test_a_variant_without_a_record_has_its_state_in_the_table() -> None:
+    missing = {"variant": "graph", **{name: BASE[name] for name in ("strategy", "gpus", "batch_per_gpu", "scope")}}
+    view = variant_views.variants(of_variants(BASE, {**missing, "status": "failed", "reason": "x"})["variants"], GPU)
+    assert [row[4] for row in view.cells] == ["ok", "failed"]
+    assert len(variant_views.costs(of_variants(BASE, {**missing, "status": "failed"})["variants"], GPU).cells) == 1
+
+
+def test_a_study_without_variants_has_no_section() -> None:
+    assert HEADING not in page()
+    assert 'href="#variants"' not in page()
+    assert "define-variants" not in page()
+    shown = page(variants=[BASE, FAST])
+    assert HEADING in shown
+    assert 'href="#variants"' in shown
+    assert 'id="define-limit-of-a-gpu"' in shown
+
+
+def test_parts_of_the_section_are_where_there_is_something_to_show() -> None:
+    parts = (">What fills a step<", ">More GPUs with the same variant<", 'id="table-one_gpu"')
+    bare, full = page(variants=[BASE, FAST]), render(variant_study.study().values, with_variants())
+    assert [part for part in parts if part in bare] == []
+    assert [part for part in parts if part not in full] == []
+    for name in ("variants", "variant_limits", "variant_costs", "one_gpu", "kernels"):
+        assert f'<table id="table-{name}"' in full
+
+
+def test_communication_is_said_to_weigh_more_only_where_it_does() -> None:
+    known: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "faster": 2.0, "base_speedup": 1.8}
+    weighs: dict[str, Any] = {"alone_faster": 3.0, "speedup": 1.25}
+    for row, says in (
+        (weighs, True),
+        ({**weighs, "speedup": 1.8}, False),
+        ({**weighs, "speedup": 1.95}, False),
+        ({**weighs, "alone_faster": 1.0}, False),
+        ({**weighs, "alone_faster": 0.7}, False),
+    ):
+        shown = page(variants=[BASE, variant_row("graph", 0.8, **known, **row)])
+        assert (shown.count(WEIGHS_MORE) == 2) == says, row
+        assert (WEIGHS_MORE in shown) == says, row
+
+
+def test_workers_are_no_gpus() -> None:
+    view = variant_views.costs(of_variants(BASE)["variants"], WORKER)
+    assert view.caption == "Workers × variant: what an epoch costs"
+    assert "worker-seconds" in [column.heading for column in view.columns]
+    assert "One worker, used well" in render(study(device="cpu"), of_variants(BASE))
+
+
+def test_one_gpu_beside_more_names_both_variants() -> None:
+    view = variant_views.one_gpu(table("one_gpu", [beside(1.5, "holds", "bf16")]), GPU)
+    assert view.cells[0][:1] == ["graph"]
+    assert {"bf16", "holds", "ddp"} <= set(view.cells[0])
+
+
+def arms() -> list[dict[str, Any]]:
+    return [
+        frontier_row("quick", 0.6, 2.0, "best", **around("gpu_s", 8.0)),
+        frontier_row("good", 0.71, 8.0, "best"),
+        frontier_row("poor", 0.5, 3.0, "beaten"),
+    ]
+
+
+def test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best() -> None:
+    figure = training_charts.frontier(table("frontier", arms()), GPU)
+    assert [chart.title.replace("\u00a0", " ") for chart in figure.charts] == [
+        "Pareto-best: from quick, 60.0 % for 2.00 s, to good, 71.0 % for 8.00 s",
+        "Pareto-best: from quick, 60.0 % for 8.00 GPU-seconds, to good, 71.0 % for 32.0 GPU-seconds",
+        "Pareto-best: from quick, 60.0 % for 4,000 J, to good, 71.0 % for 16,000 J",
+    ]
+    first = figure.charts[0].svg
+    assert {"quick", "good", "other arms"} <= set(texts(first))
+    assert "poor" not in texts(first)
+    assert description(first) == "other arms: 50.0 % at 3.00. quick: 60.0 % at 2.00. good: 71.0 % at 8.00."
+
+
+def test_a_cost_by_which_nothing_was_judged_is_not_drawn() -> None:
+    """Without energy counters there is no energy."""
+    rows = [{**row, "energy_j": None, "by_energy": None} for row in arms()]
+    assert len(training_charts.frontier(table("frontier", rows), GPU).charts) == 2
+
+
+def test_one_best_arm_is_no_range() -> None:
+    rows = [frontier_row("good", 0.71, 2.0, "best"), frontier_row("poor", 0.5, 3.0, "beaten")]
+    assert training_charts.frontier(table("frontier", rows), GPU).charts[0].title.startswith("Pareto-best: good, 71.0")
+
+
+def test_points_that_belong_to_no_line_are_not_joined() -> None:
+    """Only the axes, leaders and intervals are lines then."""
+    chart = training_charts.frontier(table("frontier", arms()), GPU).charts[0]
+    assert 'stroke-width="1.8"' not in chart.svg
+
+
+def test_the_frontier_is_on_the_page_of_a_study_that_trained() -> None:
+    trained = {"arms": {"good": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}}
+    shown = render(study(training=trained), tables(frontier=arms()))
+    assert ">Accuracy against cost</h3>" in shown
+    assert '<table id="table-frontier"' in shown
+    assert ">Accuracy against cost</h3>" not in render(study(training=trained), tables())
+    assert len(views.frontier(table("frontier", arms()), GPU).cells) == 3

@@ -1,0 +1,97 @@
+"""Tables of a study with variants: all of one, and single rows for findings."""
+
+import io
+from functools import cache
+from typing import Any
+
+import pandas as pd
+from page_tables import IMAGES, around, key, tables
+
+import variant_study
+from dpscale.analyse.tables import build_tables, read_table
+from dpscale.present.words import Tables
+
+
+@cache
+def _all_tables() -> Tables:
+    built = build_tables(variant_study.study(), variant_study.collected())
+    return {name: read_table(io.StringIO(table.to_csv(index=False))) for name, table in built.items()}
+
+
+def with_variants() -> dict[str, pd.DataFrame]:
+    """As `dpscale tables` writes them, of records on two GPUs."""
+    return {name: table.copy() for name, table in _all_tables().items()}
+
+
+def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any) -> dict[str, Any]:
+    """A row of variants.csv: one GPU at batch 128 unless said otherwise; quantities by name are known to `spread`."""
+    where = {name: more.pop(name) for name in ("strategy", "gpus", "batch", "scope") if name in more}
+    place = key(**{"strategy": "single", "gpus": 1, "batch": 128, **where})
+    known = {name: more.pop(name) for name in list(more) if isinstance(more[name], float)}
+    row = {
+        "variant": variant, **place, "status": "ok", "runs": 3, "n": 6,
+        "full_steps_per_epoch": IMAGES // place["global_batch"], "is_fastest": False,
+        **around("epoch_s", epoch_s, spread), **around("step_s", epoch_s * place["global_batch"] / IMAGES, spread),
+        **around("images_per_s", IMAGES / epoch_s, spread),
+    }  # fmt: skip
+    for name, value in known.items():
+        row |= around(name, value, spread)
+    return {**row, **more}
+
+
+BASE = variant_row("base", 3.0)
+FAST = variant_row("graph", 1.0, faster=3.0, is_fastest=True)
+SLOW = variant_row("bf16", 4.0, faster=0.75)
+UNTOLD = variant_row("bf16", 3.0, spread=0.1, faster=1.01, is_fastest=True)
+# On two GPUs: how many times as fast as one, with the variant and with base.
+WEIGHED: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "faster": 2.0, "alone_faster": 3.0, "base_speedup": 1.8}
+HEAVY, LIGHT = (variant_row("graph", 0.8, **WEIGHED, speedup=speedup) for speedup in (1.25, 1.95))
+PREPARED: dict[str, Any] = {
+    "preparation_s": 30.0,
+    "faster": 3.0,
+    "pays_from_epochs_low": 14,
+    "pays_from_epochs_high": 16,
+}
+PAYS = variant_row("graph", 1.0, **PREPARED, saved_s=2.0, pays_from_epochs=15, pays="yes")
+NEVER = variant_row("compiled", 4.0, **{**PREPARED, "faster": 0.75}, saved_s=-1.0, pays="never")
+LIMIT = variant_row(
+    "graph", 1.0, limit_share=0.5, limit_images_per_s=1e5, overlapped_limit_share=0.25,
+    overlapped_limit_images_per_s=2e5, mfu_measured=0.25,
+)  # fmt: skip
+
+
+def beside(ratio: float, as_fast: str, other: str = "base", spread: float = 0.01, **more: Any) -> dict[str, Any]:
+    """A row of one_gpu.csv: one GPU with graph against ddp on two."""
+    place = key(**{"strategy": "ddp", "gpus": 2, "batch": 128, **more})
+    return {
+        "variant": "graph", "other_variant": other, **place, "full_steps_per_epoch": IMAGES // place["global_batch"],
+        "blocks": 3, **around("epoch_s", 1.0, spread), **around("other_epoch_s", ratio, spread),
+        **around("ratio", ratio, spread), "as_fast": as_fast,
+    }  # fmt: skip
+
+
+def kernels_row(slows_by: float, batch: int = 128, variant: str = "base", **shares: float) -> dict[str, Any]:
+    """A row of kernels.csv; what `shares` does not name is idle."""
+    place = {name: value for name, value in key("single", 1, batch).items() if name != "scope"}
+    known = {"convolution": 0.0, "batch_norm": 0.0, "element_wise": 0.0, "copy": 0.0, "other": 0.0, **shares}
+    row = {
+        "variant": variant, **place, "runs": 3, **around("step_s", 10e-3), **around("busy_s", 5e-3),
+        "profiler_slows_by": slows_by, "profiler": "distorts" if slows_by > 0.05 else "ok",
+    }  # fmt: skip
+    for name, share in {**known, "idle": 1 - sum(known.values())}.items():
+        row |= around(f"{name}_share", share)
+    return row
+
+
+def frontier_row(arm: str, accuracy: float, training_s: float, by_time: str, **more: Any) -> dict[str, Any]:
+    """A row of frontier.csv: ddp on 4 GPUs at batch 512."""
+    place = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "global_batch": 2048, "environment": "A"}
+    return {
+        "arm": arm, **place, "seeds": 3, **around("test_accuracy", accuracy), **around("training_s", training_s),
+        **around("gpu_s", 4 * training_s), **around("energy_j", 2000 * training_s), "by_time": by_time,
+        "by_gpu_s": by_time, "by_energy": by_time, **more,
+    }  # fmt: skip
+
+
+def of_variants(*rows: dict[str, Any], **others: list[dict[str, Any]]) -> Tables:
+    return tables(variants=list(rows), **others)
