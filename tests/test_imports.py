@@ -49,23 +49,21 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for cell in expected_cells(study):
         assert isinstance(cell, TimingCell)
         write(folder, cell, timing_record(cell, study.settings, [2.0 / cell.configuration.gpus, 2.1]))
+        for place, longer in (("again", 1.1), ("third", 1.2)):
+            epochs = [longer * 2.0 / cell.configuration.gpus, 2.3]
+            write(folder / place, cell, timing_record(cell, study.settings, epochs))
     return folder
 
 
 @pytest.mark.processes
 def test_tables_and_pages_load_no_torch(measured: Path) -> None:
     study, tables = ["--study", str(measured / "study.json")], str(measured / "tables")
+    results = ["--results", str(measured), "--results", str(measured / "again")]
     loaded = modules_after(
         ["tables", *study, "--results", str(measured), "--out", tables],
         ["report", *study, "--tables", tables, "--out", str(measured / "p.html")],
-        [
-            "compare",
-            *[str(measured / "study.json")] * 2,
-            "--results",
-            *[str(measured)] * 2,
-            "--out",
-            f"{tables}/c.html",
-        ],
+        ["compare", *[study[1]] * 2, *results, "--out", f"{tables}/c.html"],
+        ["compare", *[study[1]] * 3, *results, "--results", str(measured / "third"), "--out", f"{tables}/d.html"],
     )
     assert "pandas" in loaded
     assert not {"torch", "torchvision"} & loaded

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 from playwright.sync_api import Browser, sync_playwright
 
 from dpscale.analyse.comparison import compare
+from dpscale.analyse.comparison_studies import overview
 from dpscale.cli import main
 from dpscale.plan.cells import AnyCell
-from dpscale.present import comparison
+from dpscale.present import comparison, comparison_studies
 from shared import made_once
 from two_studies import side, slower, study
 
@@ -79,6 +80,16 @@ def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     other = side("a_study_with_a_very_long_name_" * 3, change, study(batch_per_gpu=[32, 128]))
     file = tmp_path_factory.mktemp("compared") / "compared.html"
     file.write_text(comparison.render(compare(side("before"), other)))
+    return file
+
+
+@pytest.fixture(scope="session")
+def compared_studies_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three studies, one with a name that fits nowhere."""
+    names = ("first", "second", "a_study_with_a_very_long_name_" * 3)
+    sides = [side(name, slower(1 + place / 4, "ddp")) for place, name in enumerate(names)]
+    file = tmp_path_factory.mktemp("compared") / "studies.html"
+    file.write_text(comparison_studies.render(overview(sides, (), 0.05)))
     return file
 
 

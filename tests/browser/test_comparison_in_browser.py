@@ -19,7 +19,7 @@ def test_page_asks_for_nothing_and_fits(
 ) -> None:
     with loaded_offline(browser, compared_file, width, scheme, scripts) as page:
         assert wider_than(page, width, "body, header, nav, section, figure, svg, h1, li, dd") == []
-        assert page.locator("svg[role=img]").count() == 1 + 5
+        assert page.locator("svg[role=img]").count() == 1 + 1 + 5
 
 
 def test_ids_are_unique_links_lead_somewhere_and_text_stays_in_its_chart(
@@ -38,3 +38,27 @@ def test_ids_are_unique_links_lead_somewhere_and_text_stays_in_its_chart(
     assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
     assert page.evaluate(LABELS_THAT_OVERLAP) == []
     page.close()
+
+
+LETTERS_IN_PIXELS = """
+() => [...document.querySelectorAll('.forest svg text')]
+  .map(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("file", ["compared_file", "compared_studies_file"])
+def test_forest_plots_can_be_read_at_every_width(
+    browser: Browser,
+    request: pytest.FixtureRequest,
+    file: str,
+    width: int,
+    scheme: Scheme,
+) -> None:
+    with loaded_offline(browser, request.getfixturevalue(file), width, scheme, scripts=False) as page:
+        letters = page.evaluate(LETTERS_IN_PIXELS)
+        assert letters
+        assert 11 <= min(letters) <= max(letters) <= 16
+        assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
+        assert page.evaluate(LABELS_THAT_OVERLAP) == []
+        assert wider_than(page, width, "body, header, nav, section, figure, svg, h1, li, dd") == []

@@ -1,11 +1,12 @@
 """The page of two studies: its sentences with data that make them true and data that make them false."""
 
+import re
 from typing import Any
 
 import pytest
 from test_render import assert_sound, visible
 
-from dpscale.analyse.comparison import compare
+from dpscale.analyse.comparison import Side, compare
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
 from dpscale.present.comparison import render, verdict, warnings
@@ -22,7 +23,7 @@ def verdict_text(change: Change | None = None, of: Study | None = None) -> str:
 
 def test_of_the_same_nothing_is_claimed() -> None:
     text = verdict_text()
-    assert text.startswith("after and before are not apart (compute scope)\n")
+    assert text.startswith("after against before, compute scope: no difference shown in 5 groups\n")
     assert "Epochs, compute scope: not apart beyond the intervals in 15 of 15, median 1.00×.\n" in text
     assert "Test accuracy: not apart beyond the intervals in 2 of 2." in text
     for word in ("faster", "slower", "higher", "lower", "longer", "shorter"):
@@ -31,7 +32,8 @@ def test_of_the_same_nothing_is_claimed() -> None:
 
 def test_what_is_faster_is_counted_and_the_most_of_it_named() -> None:
     text = verdict_text(slower(0.8, "ddp"))
-    assert text.startswith("after is faster than before in 6 and slower in 0 of 15 configurations (1.00× to 1.25× as")
+    assert text.startswith("after against before, compute scope: ddp on 2 GPUs: 20.00 % faster [19.98, 20.02]; ddp on")
+    assert "; no difference shown: single on 1 GPU, dp on 2 GPUs, dp on 4 GPUs\n" in text
     assert "faster in 6, not apart beyond the intervals in 9 of 15, median 1.00×. Highest: ddp on " in text
     assert "Lowest" not in text.splitlines()[1]
     assert "Speedup: higher in 6" in text
@@ -40,7 +42,8 @@ def test_what_is_faster_is_counted_and_the_most_of_it_named() -> None:
 
 def test_what_is_slower_is_slower() -> None:
     text = verdict_text(slower(1.25, "dp"))
-    assert text.startswith("after is faster than before in 0 and slower in 6 of 15 configurations (0.800× to 1.00× as")
+    assert text.startswith("after against before, compute scope: dp on 4 GPUs: 25.00 % slower [24.97, 25.03]; dp on")
+    assert "no difference shown: single on 1 GPU, ddp on 2 GPUs, ddp on 4 GPUs\n" in text
     assert "Speedup: lower in 6" in text
     assert "(E1): longer in 6" in text
 
@@ -51,7 +54,7 @@ def test_single_timings_carry_no_claim() -> None:
             scope |= {"epoch_s": scope["epoch_s"][:1], "step_s_median": scope["step_s_median"][:1]}
 
     text = verdict_text(once, study(runs=1))
-    assert text.startswith("Not known: no epoch time of both after and before has an interval\n")
+    assert text.startswith("after against before, compute scope: no difference shown, as no group has 3 runs in both\n")
     assert "no interval in 15 of 15" in text
 
 
@@ -79,6 +82,35 @@ def test_a_warning_says_which_study_it_is_about() -> None:
     found = warnings(compared(change))
     assert [sentence for sentence in found if sentence.startswith("after: Records from a dirty commit")]
     assert not [sentence for sentence in found if sentence.startswith("before")]
+
+
+def test_what_holds_of_both_studies_is_said_once() -> None:
+    def dirty(records: int) -> Change:
+        def change(cell: AnyCell, record: dict[str, Any]) -> None:
+            record["provenance"]["git_dirty"] = cell.coordinates.get("run", 0) <= records
+
+        return change
+
+    alike = warnings(compare(side("before", dirty(3)), side("after", dirty(3))))
+    assert sum(sentence.startswith("Both studies: Records from a dirty commit") for sentence in alike) == 1
+    assert sum("dirty" in sentence for sentence in alike) == 1
+    (counted,) = (
+        sentence
+        for sentence in warnings(compare(side("before", dirty(1)), side("after", dirty(2))))
+        if "dirty" in sentence
+    )
+    assert re.fullmatch(
+        r"before: Records from a dirty commit: \d+ of 93; after: Records from a dirty commit: \d+ of 93\. "
+        r"The code that ran is not exactly the commit named\.",
+        counted,
+    )
+
+
+def test_records_that_both_studies_have_are_a_warning() -> None:
+    left_out = Side("after", side().study, side("after", slower(1.1)).tables, same_records=7)
+    found = " ".join(warnings(compare(side("before"), left_out)))
+    assert "after: 7 records left out. Another study has the same files, and the same file in both is no" in found
+    assert "left out" not in " ".join(warnings(compared(slower(1.1))))
 
 
 @pytest.fixture(scope="module")

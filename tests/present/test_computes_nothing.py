@@ -17,6 +17,7 @@ FOLDER = Path(page_module.__file__).parent
 LAYOUT = {
     "bars.py": "pixels of bars and labels",
     "chart_files.py": "lines of text above a chart",
+    "comparison_forest.py": "ends of an axis, rows in pixels",
     "html.py": "paths of files",
     "figure.py": "which points are drawn, and how far beside each other",
     "panel.py": "axes, ticks, markers and labels in pixels",

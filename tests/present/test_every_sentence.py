@@ -32,8 +32,10 @@ NAMES = {
     "audit_page": {"_columns"},
     "charts": {"epoch_time", "speedup", "bus_bandwidth"},
     "communication_charts": {"ladders", "steps", "estimates", "held_out", "forecast"},
-    "comparison_charts": {"speeds", "epoch_times"},
+    "comparison_charts": {"speeds", "epoch_times", "_forests"},
+    "comparison_studies": {"_most"},
     "comparison_views": {
+        "groups_view",
         "step_times", "communication", "bandwidth", "collectives", "training", "only_in_one", "environments",
         "_times_as_fast", "_over", "_less",
     },
@@ -121,14 +123,36 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "comparison": {
         "warnings": ("test_comparison_page.py::test_of_the_same_nothing_is_claimed",),
-        "_rejected": ("test_comparison_page.py::test_of_the_same_nothing_is_claimed",),
-        "_answer": (
-            "test_comparison_page.py::test_of_the_same_nothing_is_claimed",
-            "test_comparison_page.py::test_single_timings_carry_no_claim",
-            "test_comparison_page.py::test_studies_of_different_batches_have_nothing_in_common",
-        ),
         "_tally": ("test_comparison_page.py::test_of_the_same_nothing_is_claimed",),
         "_described": ("test_comparison_page.py::test_page_names_both_what_differs_and_what_one_alone_has",),
+    },
+    "comparison_forest": {
+        "figure_of_forests": (
+            "test_comparison_forest.py::test_every_group_has_its_text_a_pooled_mark_and_its_batches",
+        ),
+    },
+    "comparison_groups": {
+        "told": ("test_comparison_sentences.py::test_a_group_is_told_as_it_is",),
+        "_why_not": ("test_comparison_sentences.py::test_without_a_common_group_nothing_is_compared",),
+        "answers": ("test_comparison_sentences.py::test_where_nothing_differs_no_one_is_named",),
+        "_answer": (
+            "test_comparison_sentences.py::test_where_nothing_differs_no_one_is_named",
+            "test_comparison_sentences.py::test_without_an_interval_nothing_is_known",
+        ),
+        "guard": (
+            "test_comparison_sentences.py::test_where_all_is_within_what_is_tolerated_nothing_is_undecided",
+            "test_comparison_sentences.py::test_where_nobody_asked_nothing_is_said_to_be_tolerated",
+        ),
+    },
+    "comparison_studies": {
+        "point": ("test_comparison_studies_page.py::test_without_a_point_in_common_it_says_so",),
+    },
+    "comparison_warnings": {
+        "settings_that_differ": (
+            "test_comparison_page.py::test_settings_that_may_differ_are_said_first",
+            "test_comparison_studies_page.py::test_a_setting_that_several_do_not_share_is_said_once",
+        ),
+        "_of_records": ("test_comparison_page.py::test_records_that_both_studies_have_are_a_warning",),
     },
     "coverage": {"_reason": ("test_render.py::test_a_result_can_have_a_reason_too",)},
     "figure": {

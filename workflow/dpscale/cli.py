@@ -1,6 +1,7 @@
 """The command line: one command per rule. Each loads only what it needs, so that all of them start at once."""
 
 import gc
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ from dpscale.schemas.validation import load_schema
 from dpscale.vocabulary.strategies import STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
+    from dpscale.analyse.comparison import Compared
+    from dpscale.analyse.comparison_studies import Overview
     from dpscale.audit.histories import Axis
     from dpscale.export.runs import Run
     from dpscale.records.collect import Collected
@@ -43,6 +46,8 @@ EXTRAS = {
     **dict.fromkeys(("torch", "torchvision", "PIL", "pynvml"), "measure"),
     **{tracker: tracker for tracker in ("wandb", "mlflow", "tensorboard")},
 }
+# More of them are an overview.
+_STUDIES_COMPARED = 2
 
 
 def _schema_node(*path: str) -> dict[str, Any]:
@@ -553,15 +558,30 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
     click.echo(f"page: {out}")
 
 
+def share(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """A share that is written in percent: 5% is 0.05."""
+    if value is None:
+        return None
+    number, sign, rest = value.partition("%")
+    try:
+        percent = float(number)
+    except ValueError:
+        percent = math.nan
+    if not sign or rest or not 0 <= percent < math.inf:
+        raise click.BadParameter(f"{value} is no share. Write it in percent, such as 5%", context, parameter)
+    return percent / 100
+
+
 @main.command()
-@click.argument("first", type=FILE)
-@click.argument("second", type=FILE)
+@click.argument(
+    "study_files", metavar="FIRST SECOND [MORE]...", type=click.Path(path_type=Path), nargs=-1, required=True
+)
 @click.option(
     "--results",
     type=FOLDER,
-    nargs=2,
+    multiple=True,
     show_default="results/<study> of each",
-    help="Folders of the records of FIRST and of SECOND.",
+    help="Folder of the records of a study. Given once per study, in their order.",
 )
 @click.option(
     "--differing",
@@ -571,48 +591,84 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
     metavar="SETTING",
     help="A setting that may differ, because it is what you compare. Can be given several times.",
 )
+@click.option(
+    "--fail-slower",
+    "tolerance",
+    callback=share,
+    metavar="PERCENT",
+    help="End with exit status 1 if a strategy on so many GPUs is slower by more than this, such as 5%, with its "
+    "whole 95 % interval.",
+)
 @click.option("--tables", "tables_folder", type=FOLDER, help="Folder to write the compared figures to, as CSV.")
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
+@click.pass_context
 def compare(
-    first: Path,
-    second: Path,
-    results: tuple[Path, Path] | None,
+    context: click.Context,
+    study_files: tuple[Path, ...],
+    results: tuple[Path, ...],
     may_differ: tuple[str, ...],
+    tolerance: float | None,
     tables_folder: Path | None,
     out: Path,
 ) -> None:
     """Compare SECOND with FIRST: two machines, or before and after a change. Writes one HTML page.
 
-    FIRST and SECOND are study files, as YAML or JSON, whose cells were measured. They can be the same file with the
-    records of two machines. Needs no GPU and no torch:
+    The studies are files, as YAML or JSON, whose cells were measured. They can be the same file with the records of
+    two machines. With MORE studies the page has one row per study, and each is compared with FIRST. Needs no GPU and
+    no torch:
 
     \b
         dpscale compare config/before.yaml config/after.yaml --out /tmp/compared.html
-        dpscale compare config/mine.yaml config/mine.yaml --results here/mine there/mine --out /tmp/c.html
+        dpscale compare config/mine.yaml config/mine.yaml --results here/mine --results there/mine --out /tmp/c.html
+        dpscale compare config/before.yaml config/after.yaml --fail-slower 5% --out /tmp/compared.html
 
     Studies that differ in a setting that can change a number are refused, and every such setting is named. Where you
     want to see that difference, name it: --differing precision --differing memory_format. Hardware and software may
-    differ between the studies. The records of one study must come from one environment.
+    differ between the studies. The records of one study must come from one environment. A record that stands in two
+    of the studies is left out: the same file in both is no evidence of a difference.
+
+    With --fail-slower, exit status 1 says that a strategy on so many GPUs became slower by more than that, over all
+    batches, beyond its 95 % interval. Where the interval holds that limit, or there is none, it is undecided: that is
+    said, and is no failure.
     """
-    from dpscale.analyse.comparison import Side, refuse_other_settings
     from dpscale.analyse.comparison import compare as compare_sides
-    from dpscale.analyse.tables import build_tables
-    from dpscale.present.comparison import render, verdict
+    from dpscale.analyse.comparison import refuse_other_settings
+    from dpscale.analyse.comparison_evidence import Named, sides
+    from dpscale.analyse.comparison_studies import overview
+    from dpscale.present import comparison, comparison_studies
+    from dpscale.present.comparison_groups import is_beyond
     from dpscale.records.files import write_text
 
-    studies = [Study.read(file) for file in (first, second)]
-    refuse_other_settings(studies[0], studies[1], may_differ)  # before reading any record
+    for folder in filter(Path.is_dir, study_files):
+        raise click.UsageError(f"{folder} is a folder, no study file. Folders of records follow --results, one each")
+    if len(study_files) < _STUDIES_COMPARED:
+        raise click.UsageError("name two studies or more")
+    if results and len(results) != len(study_files):
+        raise click.UsageError("give --results once per study, in their order, or not at all")
+    studies = [Study.read(file) for file in study_files]
+    for study in studies[1:]:
+        refuse_other_settings(studies[0], study, may_differ)  # before reading any record
     folders = results or [study.results for study in studies]
-    first_side, second_side = (
-        Side(name, study, build_tables(study, _collect(study, folder)))
+    measured = sides([
+        Named(name, study, _collect(study, folder))
         for name, study, folder in zip(_names(studies), studies, folders, strict=True)
-    )
-    compared = compare_sides(first_side, second_side, may_differ)
+    ])  # fmt: skip
+    found: Compared | Overview
+    if len(measured) == _STUDIES_COMPARED:
+        found = compare_sides(measured[0], measured[1], may_differ, tolerance)
+        page, sentences = comparison.render(found), comparison.summary(found)
+    else:
+        found = overview(measured, may_differ, tolerance)
+        page, sentences = comparison_studies.render(found), comparison_studies.summary(found)
     if tables_folder:
-        for name, table in compared.tables.items():
+        for name, table in found.tables.items():
             write_text(tables_folder / f"{name}.csv", table.to_csv(index=False))
-    write_text(out, render(compared))
-    click.echo(f"{verdict(compared).answer}\npage: {out}")
+    write_text(out, page)
+    for sentence in sentences:
+        click.echo(sentence)
+    click.echo(f"page: {out}")
+    if is_beyond(found.tables["compared_groups"]):
+        context.exit(1)
 
 
 def _names(studies: Sequence[Study]) -> list[str]:

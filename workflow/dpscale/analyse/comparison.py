@@ -3,7 +3,7 @@
 The first study is what the second is held against.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +11,25 @@ import numpy as np
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
+from dpscale.analyse.comparison_groups import compared_groups
 from dpscale.analyse.environments import joined
 from dpscale.analyse.training_tables import FIGURES
 from dpscale.errors import ComparisonError
-from dpscale.formulas.statistics import INTERVAL, Bounded, bounded_difference, bounded_ratio, welch_difference
+from dpscale.formulas.statistics import (
+    INTERVAL,
+    Bounded,
+    SmallSample,
+    bounded_difference,
+    bounded_ratio,
+    ratio_of_blocks,
+    welch_difference,
+)
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import NetworkSettings
 from dpscale.vocabulary.quantities import ESTIMATES_OF_STEP, SOFTWARE
 
 Tables = Mapping[str, pd.DataFrame]
+Row = Mapping[Any, Any]
 
 SIDES = ("first", "second")
 # What is said of a figure that one study alone has, in place of a status.
@@ -43,8 +53,9 @@ _POINT = ("strategy", "gpus", "batch_per_gpu", "global_batch", "scope")
 class Subject:
     """The figures of a table that are compared, in rows told apart by `keys`.
 
-    `effect` is `speed` (the first study's time over the second's), `ratio` (the second's figure over the first's) or
-    `difference` (the second's less the first's); `above` and `below` are the words for what it can come to.
+    `effect` is `speed` (the first study's time over the second's; its `change` is that of the time), `ratio` (the
+    second's figure over the first's) or `difference` (the second's less the first's); `above` and `below` are the words
+    for what it can come to.
     """
 
     table: str
@@ -84,19 +95,23 @@ SUBJECTS: dict[str, Subject] = {
 }  # fmt: skip
 
 # Of `compared_environments`: what can be the same in two studies, and what says when and how much was measured.
-_ENVIRONMENT = ("device_model", "cpu_model", "links", *SOFTWARE, "variables", "dataset_sha256")
+ENVIRONMENT = ("device_model", "cpu_model", "links", *SOFTWARE, "variables", "dataset_sha256")
 _ORIGIN = ("hosts", "measurement_versions", "gpu_uuids", "git_commits", "git_dirty")
 _EXTENT = ("records", "first_started_at", "last_finished_at")
-PROPERTIES = (*_ENVIRONMENT, *_ORIGIN, *_EXTENT)
+PROPERTIES = (*ENVIRONMENT, *_ORIGIN, *_EXTENT)
 
 
 @dataclass(frozen=True)
 class Side:
-    """A study under the name that it has beside the other one, and all its tables."""
+    """A study under the name that it has beside others, and all its tables.
+
+    These are made without its `same_records`, which another of the studies has too.
+    """
 
     name: str
     study: Study
     tables: Tables
+    same_records: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,16 +143,31 @@ class Compared:
         return self.first, self.second
 
 
-def compare(first: Side, second: Side, may_differ: Collection[str] = ()) -> Compared:
-    """Every figure of two studies side by side; pure.
+def compare(first: Side, second: Side, may_differ: Collection[str] = (), tolerance: float | None = None) -> Compared:
+    """Every figure of two studies side by side; pure. `tolerance` is the share by which a group may be slower.
 
     Raises ComparisonError where they differ in a setting that `may_differ` does not name, and where one of them has
     records of several environments, or none.
     """
     differing = refuse_other_settings(first.study, second.study, may_differ)
     for side in (first, second):
-        _refuse_several_environments(side)
-    return Compared(first, second, differing, _tables_of_both(first.tables, second.tables))
+        refuse_several_environments(side)
+    tables = {
+        "compared_groups": compared_groups(first.tables, second.tables, second.name, tolerance),
+        **_tables_of_both(first.tables, second.tables),
+        "compared_records": records_of((first, second)),
+    }
+    return Compared(first, second, differing, tables)
+
+
+def records_of(sides: Iterable[Side]) -> pd.DataFrame:
+    """How many records every study has, how many of its own are left out as others have them too, and how many were
+    not used for what is wrong with them."""
+    rows = [
+        (side.name, len(side.tables["records"]), side.same_records, len(side.tables["rejected"]) - side.same_records)
+        for side in sides
+    ]
+    return pd.DataFrame(rows, columns=["study", "records", "same_records", "not_used"])
 
 
 def refuse_other_settings(first: Study, second: Study, may_differ: Collection[str]) -> list[Differing]:
@@ -183,13 +213,13 @@ def _differing(first: NetworkSettings, second: NetworkSettings, arm: str | None)
             yield Differing(name, *values, arm)
 
 
-def _refuse_several_environments(side: Side) -> None:
+def refuse_several_environments(side: Side) -> None:
     """Raises ComparisonError unless the study's tables are of records of exactly one environment."""
     environments = side.tables["environments"]
     if environments.empty:
         raise ComparisonError(f"{side.name}: nothing was measured: no record was found. Name its folder with --results")
     if len(environments) > 1:
-        varying = [name for name in _ENVIRONMENT if environments[name].nunique(dropna=False) > 1]
+        varying = [name for name in ENVIRONMENT if environments[name].nunique(dropna=False) > 1]
         raise ComparisonError(
             f"{side.name}: its records are of {len(environments)} environments, which are never pooled; they differ in "
             f"{', '.join(varying)}. Name a folder with the records of one with --results"
@@ -204,8 +234,9 @@ def as_written(value: Any) -> str:
 def _tables_of_both(first: Tables, second: Tables) -> dict[str, pd.DataFrame]:
     """The tables of SUBJECTS, and `compared_environments`, from all tables of two studies, each of one environment.
 
-    A row is a figure that at least one of the studies has. Ratios and differences have 95 % intervals from both
-    figures' own (`bounded_ratio`, `bounded_difference`), those of arms Welch's over seeds.
+    A row is a figure that at least one of the studies has. Ratios of times have Welch's 95 % intervals over runs,
+    differences of arms over seeds. Other ratios and differences have intervals from both figures' own
+    (`bounded_ratio`, `bounded_difference`).
     """
     compared = {name: _compared(subject, first, second) for name, subject in SUBJECTS.items()}
     return {
@@ -219,9 +250,13 @@ def _compared(subject: Subject, first: Tables, second: Tables) -> pd.DataFrame:
     parts = [_side_by_side(subject, quantity, first, second) for quantity in subject.quantities]
     rows = pd.concat(parts, ignore_index=True)
     both = Bounded(*_figures(rows, "first")), Bounded(*_figures(rows, "second"))
-    effect = _over_seeds(rows, first, second) if subject.table == "training_summary" else _effect(subject, *both)
+    over_samples = _OVER_SAMPLES.get(subject.table)
+    effect = over_samples(rows, first, second) if over_samples else _effect(subject, *both)
     column = subject.column
     rows = rows.assign(**{column: effect.value, f"{column}_low": effect.low, f"{column}_high": effect.high})
+    if subject.effect == "speed":
+        change = Bounded(1 / effect.value, 1 / effect.high, 1 / effect.low).map(lambda ratio: ratio - 1)
+        rows = rows.assign(change=change.value, change_low=change.low, change_high=change.high)
     return rows.assign(outcome=_outcomes(subject, effect))
 
 
@@ -277,23 +312,50 @@ def _figures(rows: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _effect(subject: Subject, first: Bounded, second: Bounded) -> Bounded:
-    if subject.effect == "speed":
-        return bounded_ratio(first, second)
     return (bounded_ratio if subject.effect == "ratio" else bounded_difference)(second, first)
+
+
+def _over_runs(rows: pd.DataFrame, first: Tables, second: Tables) -> Bounded:
+    """The first study's time over the second's, with Welch's interval over the runs of both; runs are blocks."""
+    of_runs = [_times_of_runs(tables) for tables in (first, second)]
+    return _of_samples(
+        rows,
+        lambda row: [runs[tuple(row[key] for key in _POINT)][row["quantity"]].to_numpy(float) for runs in of_runs],
+        ratio_of_blocks,
+    )
+
+
+def _times_of_runs(tables: Tables) -> dict[tuple[Any, ...], pd.DataFrame]:
+    """The runs of every configuration in every scope."""
+    return {tuple(point): runs for point, runs in tables["runs"].groupby(list(_POINT))}
 
 
 def _over_seeds(rows: pd.DataFrame, first: Tables, second: Tables) -> Bounded:
     """Welch's difference of the figures after the last epoch; none unless every seed of both arms came to its end."""
-    of_seeds = [_last_epochs(tables) for tables in (first, second)]
+    of_seeds = [_last_epochs(tables) for tables in (second, first)]
+    return _of_samples(
+        rows,
+        lambda row: [seeds[seeds["arm"] == row["arm"]][row["quantity"]].to_numpy(float) for seeds in of_seeds],
+        welch_difference,
+    )
+
+
+def _of_samples(
+    rows: pd.DataFrame, samples: Callable[[Row], Sequence[Any]], effect: Callable[[Any, Any], SmallSample]
+) -> Bounded:
+    """The effect of every row's two samples; none where one study lacks the figure."""
     found = []
     for row in rows.to_dict("records"):
         if any(pd.isna(row[side]) for side in SIDES):
             found.append((np.nan,) * 3)
             continue
-        of_first, of_second = (seeds[seeds["arm"] == row["arm"]][row["quantity"]].to_numpy(float) for seeds in of_seeds)
-        sample = welch_difference(of_second, of_first)
+        sample = effect(*samples(row))
         found.append((sample.value, sample.low, sample.high))
     return Bounded(*np.array(found, dtype=float).reshape(-1, 3).T)
+
+
+# Effects from what was measured, run by run or seed by seed; those of other tables come from the intervals of both.
+_OVER_SAMPLES = {"times": _over_runs, "training_summary": _over_seeds}
 
 
 def _last_epochs(tables: Tables) -> pd.DataFrame:
@@ -317,7 +379,7 @@ def _outcomes(subject: Subject, effect: Bounded) -> Any:
 def _environments(first: Tables, second: Tables) -> pd.DataFrame:
     """A row for every property of where, by which code and when the studies were measured, and whether it differs:
     none where it always does."""
-    of_first, of_second = _properties(first), _properties(second)
+    of_first, of_second = properties_of(first), properties_of(second)
     rows = [
         (name, of_first[name], of_second[name], None if name in _EXTENT else of_first[name] != of_second[name])
         for name in PROPERTIES
@@ -325,11 +387,11 @@ def _environments(first: Tables, second: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["property", *SIDES, "differs"])
 
 
-def _properties(tables: Tables) -> dict[str, str | None]:
+def properties_of(tables: Tables) -> dict[str, str | None]:
     environment, records = tables["environments"].iloc[0], tables["records"]
     dirty = {str(value).lower() == "true" for value in records["git_dirty"].dropna()}
     found = {
-        **{name: environment[name] for name in (*_ENVIRONMENT, "hosts", "measurement_versions", "records")},
+        **{name: environment[name] for name in (*ENVIRONMENT, "hosts", "measurement_versions", "records")},
         "gpu_uuids": joined(uuid for uuids in records["gpu_uuids"].dropna() for uuid in uuids.split("; ")),
         "git_commits": joined(commit[:12] for commit in records["git_commit"].dropna()),
         "git_dirty": ("yes" if True in dirty else "no") if dirty else None,

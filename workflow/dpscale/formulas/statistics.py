@@ -250,6 +250,25 @@ def paired_difference(values: Sequence[float], others: Sequence[float]) -> Small
     return _small_sample(difference, lambda: scipy.stats.ttest_rel(values, others))
 
 
+def ratio_of_blocks(values: Sequence[float], others: Sequence[float]) -> SmallSample:
+    """Geometric mean of `values` over that of `others`, with Welch's 95 % interval of the logarithms (Welch 1947).
+
+    The two sets of blocks are independent and may differ in number and spread. Without BLOCKS_FOR_INTERVAL blocks on
+    each side there is no interval: its ends are NaN. All values are above zero.
+    """
+    logarithms = welch_difference(np.log(values).tolist(), np.log(others).tolist())
+    ends = (logarithms.low, logarithms.high)
+    if min(len(values), len(others)) < BLOCKS_FOR_INTERVAL:
+        ends = (math.nan, math.nan)
+    return SmallSample(math.exp(logarithms.value), *(_exp(end) for end in ends))
+
+
+def _exp(exponent: float) -> float:
+    """Infinite where it is larger than a number can be: the end of an interval of runs that differ vastly."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(exponent))
+
+
 def _small_sample(value: float, test: Callable[[], Any]) -> SmallSample:
     with warnings.catch_warnings():
         # Of a single value, whose interval is NaN, and of equal values, whose interval is the value itself.

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dpscale.analyse.comparison import ALL_SCOPES, NO_INTERVAL, NOT_APART, SIDES, SUBJECTS, Compared, Side, as_written
-from dpscale.present import cautions, comparison_charts, words
-from dpscale.present.comparison_charts import ratios
+from dpscale.analyse.comparison import ALL_SCOPES, NO_INTERVAL, NOT_APART, SIDES, SUBJECTS, Compared, as_written
+from dpscale.present import comparison_charts, comparison_groups, words
+from dpscale.present.comparison_groups import Pair
 from dpscale.present.comparison_views import Views, operation
-from dpscale.present.finding import count, extreme, place
+from dpscale.present.comparison_warnings import of_sides, settings_that_differ, terms_of
+from dpscale.present.finding import extreme, place
 from dpscale.present.html import fill
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary.quantities import MILLISECONDS, POINTS, SOFTWARE, TIMES
@@ -23,13 +24,22 @@ _OF_ENVIRONMENT = ("device_model", *SOFTWARE)
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in a few words; a sentence for the epochs of every scope, and one for every other kind of figure; how
-    many claims chance alone would make."""
+    """The answers, one sentence per scope; what is slower than is tolerated, where somebody asked; which groups show no
+    difference, and which are not compared; a tally of the epochs of every scope, and of every other kind of figure;
+    how many claims chance alone would make."""
 
-    answer: str
+    answers: Sequence[str]
+    guard: Sequence[str]
+    without_difference: Sequence[str]
+    not_compared: Sequence[str]
     sentences: Sequence[str]
     others: Sequence[str]
     by_chance: str
+
+    @property
+    def answer(self) -> str:
+        """Of the compute scope, or of the first there is."""
+        return self.answers[0]
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ _HEADLINES = (
 
 def render(compared: Compared) -> str:
     """The page as HTML. Pure, but for reading its own template."""
-    terms = _terms(compared)
+    terms = terms_of(compared.sides)
     epochs = _of(compared, _EPOCH)
     return fill(
         "comparison.html.j2",
@@ -92,14 +102,21 @@ def render(compared: Compared) -> str:
         warnings=warnings(compared),
         same_environment=_same_environment(compared),
         views=Views(compared, terms),
+        changes=comparison_charts.changes(compared, epochs, terms),
         speeds=comparison_charts.speeds(epochs, compared, terms),
         epoch_times=comparison_charts.epoch_times(epochs, compared, terms),
     )
 
 
+def summary(compared: Compared) -> list[str]:
+    """The sentences for a terminal: the answers, and what is slower than is tolerated."""
+    found = verdict(compared)
+    return [*found.answers, *found.guard]
+
+
 def verdict(compared: Compared) -> Verdict:
     """What the intervals say of the second study against the first."""
-    terms = _terms(compared)
+    terms = terms_of(compared.sides)
     epochs = _of(compared, _EPOCH)
     with_outcome = epochs.dropna(subset=["outcome"])
     outcomes = compared.tables["compared_outcomes"]
@@ -125,8 +142,15 @@ def verdict(compared: Compared) -> Verdict:
         )
         for headline in _HEADLINES
     ]
+    groups, pair = compared.tables["compared_groups"], Pair(compared.first.name, compared.second.name)
     return Verdict(
-        _answer(of_epochs, compared), sentences, [sentence for sentence in others if sentence], _by_chance(of_epochs)
+        answers=comparison_groups.answers(groups, terms, pair),
+        guard=comparison_groups.guard(groups, terms, compared.first.name),
+        without_difference=comparison_groups.without_difference(groups, terms, pair, epochs),
+        not_compared=comparison_groups.not_compared(groups, terms, pair),
+        sentences=sentences,
+        others=[sentence for sentence in others if sentence],
+        by_chance=_by_chance(of_epochs),
     )
 
 
@@ -138,59 +162,16 @@ def _outcomes(outcomes: pd.DataFrame, headline: _Headline) -> dict[str, Row]:
 
 def warnings(compared: Compared) -> list[str]:
     """Settings that differ because they may, and what a reader must know of how each study was measured."""
-    first, second = compared.sides
-    differing = [
-        f"Settings differ, as was asked for: {setting.name} is {as_written(setting.first)} in {first.name} and "
-        f"{as_written(setting.second)} in {second.name}."
-        for setting in compared.differing
-    ]
+    differing = settings_that_differ(compared.first.name, {compared.second.name: compared.differing})
     images = _property(compared, "dataset_sha256")
     if images[0] != images[1]:
         differing.append("The images have different checksums: arms were not trained on the very same ones.")
-    return [*differing, *_cautions(compared)]
-
-
-def _cautions(compared: Compared) -> list[str]:
-    """The cautions of both studies, each with whom it is about."""
-    about: dict[str, list[str]] = {}
-    for side in compared.sides:
-        terms = Terms.of(side.study.values, side.tables)
-        for sentence in (*_rejected(side), *cautions.of_records(side.tables, terms)):
-            about.setdefault(sentence, []).append(side.name)
-    return [f"{' and '.join(names)}: {sentence}" for sentence, names in about.items()]
-
-
-def _rejected(side: Side) -> list[str]:
-    number = count(side.tables, "a record is not used").number
-    return [f"Records found and not used: {number:,}. They are damaged, or of other settings."] if number else []
-
-
-def _terms(compared: Compared) -> Terms:
-    both = [Terms.of(side.study.values, side.tables) for side in compared.sides]
-    device = "worker" if "worker" in {terms.device for terms in both} else "GPU"
-    return Terms(device, several_environments=False, synthetic=any(terms.synthetic for terms in both))
+    return [*differing, *of_sides(compared.sides, compared.tables["compared_records"])]
 
 
 def _of(compared: Compared, headline: _Headline) -> pd.DataFrame:
     table = compared.tables[headline.subject]
     return table[table["quantity"] == headline.quantity]
-
-
-def _answer(of_epochs: Mapping[str, Row], compared: Compared) -> str:
-    """Of the compute scope, or of the first there is."""
-    first, second = (side.name for side in compared.sides)
-    if not of_epochs[ALL_SCOPES]["number"]:
-        return f"{second} and {first} have no epoch time in common"
-    scope = min(scope for scope in of_epochs if scope != ALL_SCOPES)
-    outcome = of_epochs[scope]
-    if outcome["above"] or outcome["below"]:
-        changes = f"faster than {first} in {outcome['above']:,} and slower in {outcome['below']:,}"
-        configurations = words.plural(outcome["number"], "configuration")
-        speeds = ratios(outcome["ratio_least"], outcome["ratio_most"])
-        return f"{second} is {changes} of {configurations} ({speeds} as fast, {words.scope(scope)})"
-    if outcome["no_interval"] == outcome["number"]:
-        return f"Not known: no epoch time of both {second} and {first} has an interval"
-    return f"{second} and {first} are not apart ({words.scope(scope)})"
 
 
 def _by_chance(of_epochs: Mapping[str, Row]) -> str:

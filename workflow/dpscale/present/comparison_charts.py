@@ -1,18 +1,72 @@
-"""The figures of two studies: how many times as fast the second one is, and the epoch times of both."""
+"""The figures of two studies: how much longer or shorter epochs became, pooled over batches and at each, and the epoch
+times of both."""
+
+from collections.abc import Iterator
+from math import nan
 
 import pandas as pd
 
 from dpscale.analyse.comparison import SIDES, Compared
 from dpscale.present import words
+from dpscale.present.comparison_forest import POOLED, Forest, Group, Mark, figure_of_forests
+from dpscale.present.comparison_groups import Pair, short, tally
 from dpscale.present.figure import Figure, figure, points
 from dpscale.present.finding import extreme
 from dpscale.present.panel import Panel, Point, Reference, Series
-from dpscale.present.words import Terms
-from dpscale.vocabulary.quantities import BATCH, EPOCH, TIMES
+from dpscale.present.words import Row, Terms
+from dpscale.vocabulary.quantities import BATCH, EPOCH, PERCENT, TIMES
 
 # Characters that fit beside a line.
 _LABEL_LENGTH = 14
 _COLOURS = ("var(--single)", "var(--dp)")
+
+
+def changes(compared: Compared, epochs: pd.DataFrame, terms: Terms) -> Figure:
+    """Change of the epoch time in % by strategy and GPUs, pooled over batches and at each batch: a plot per scope."""
+    pair = Pair(compared.first.name, compared.second.name)
+    return figure_of_forests("changes", list(_forests(compared.tables["compared_groups"], epochs, terms, pair)))
+
+
+def changes_of_studies(groups: pd.DataFrame, first: str, terms: Terms) -> Figure:
+    """The same of several studies against the first one, without batches: a plot per study and scope."""
+    forests = [
+        forest
+        for study, part in groups.groupby("study", sort=False)
+        for forest in _forests(part, None, terms, Pair(first, str(study)))
+    ]
+    return figure_of_forests("changes", forests)
+
+
+def _forests(groups: pd.DataFrame, epochs: pd.DataFrame | None, terms: Terms, pair: Pair) -> Iterator[Forest]:
+    for scope, part in groups[groups["status"] == "ok"].groupby("scope"):
+        limits = part["tolerance"].dropna()
+        of_batches = None if epochs is None else epochs[epochs["scope"] == scope].dropna(subset=["change"])
+        marks = "pooled over batches" if of_batches is None else "pooled over batches (diamonds) and at each (dots)"
+        yield Forest(
+            heading=words.capitalised(tally(part)),
+            place=f"{pair.second} against {pair.first}, {words.scope(str(scope))}",
+            quantity=f"Change of the epoch time in %, {marks}; bars are 95 % intervals",
+            x_title="Change of the epoch time, %; slower is to the right",
+            groups=[_group(row, of_batches, terms) for row in words.rows(words.in_order(part))],
+            limit=PERCENT.of(float(limits.iloc[0])) if len(limits) else None,
+        )
+
+
+def _group(row: Row, epochs: pd.DataFrame | None, terms: Terms) -> Group:
+    of_group = [] if epochs is None else words.rows(epochs.sort_values("batch_per_gpu"))
+    batches = [
+        _change(words.whole(at["batch_per_gpu"]), at)
+        for at in of_group
+        if (at["strategy"], at["gpus"]) == (row["strategy"], row["gpus"])
+    ]
+    return Group(short(row, terms), words.colour(row["strategy"]), _change(POOLED, row), batches)
+
+
+def _change(label: str, row: Row) -> Mark:
+    low, high = (row[f"change{end}"] for end in ("_low", "_high"))
+    return Mark(
+        label, PERCENT.of(row["change"]), *(PERCENT.of(end) if words.is_known(end) else nan for end in (low, high))
+    )
 
 
 def speeds(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figure:

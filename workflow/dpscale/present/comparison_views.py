@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from dpscale.analyse.comparison import SIDES, Compared
 from dpscale.present import words
-from dpscale.present.view import Column, View, column_of, point, view_of
+from dpscale.present.comparison_groups import Pair
+from dpscale.present.view import Column, View, column_of, point, text, view_of
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
-from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, MILLISECONDS, SPEEDUP, STEP, TIMES, Unit, quantity
+from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, MILLISECONDS, PERCENT, SPEEDUP, STEP, TIMES, Unit, quantity
 
 # What `compared_environments` says of all records of a study; its other properties are columns of `environments`.
 _PROPERTIES = {
@@ -29,6 +31,10 @@ class Views:
 
     compared: Compared
     terms: Terms
+
+    def groups(self) -> View:
+        pair = Pair(self.compared.first.name, self.compared.second.name)
+        return groups_view(self.compared.tables["compared_groups"], pair, self.terms)
 
     def epoch_times(self) -> View:
         table = self._of("compared_times", "epoch_s")
@@ -98,7 +104,7 @@ class Views:
     def environments(self) -> View:
         table = self.compared.tables["compared_environments"]
         columns = [
-            Column("Property", _property_name, is_number=False),
+            Column("Property", property_name, is_number=False),
             Column(self.compared.first.name, lambda row: _property(row, "first"), is_number=False),
             Column(self.compared.second.name, lambda row: _property(row, "second"), is_number=False),
             Column("Compared", lambda row: _DIFFERS[row["differs"]], is_number=False),
@@ -144,6 +150,26 @@ class Views:
         return view_of(name, caption, table, columns, source=source, whole=whole)
 
 
+def groups_view(groups: pd.DataFrame, pair: Pair, terms: Terms) -> View:
+    """The pooled changes of all groups that two studies, or several and the first, have."""
+    several = groups["study"].nunique() > 1
+    columns = [
+        *([text("Study", "study")] if several else []),
+        column_of(quantities.SCOPE, terms),
+        column_of(quantities.STRATEGY, terms),
+        column_of(quantities.GPUS, terms),
+        text("Batches", "batches"),
+        Column(f"Runs of {pair.first}", lambda row: words.whole(row["first_runs"])),
+        Column("Runs" if several else f"Runs of {pair.second}", lambda row: words.whole(row["second_runs"])),
+        Column("Change of the epoch time, %", lambda row: words.estimate(row, "change", PERCENT)),
+        text("Verdict", "outcome"),
+        text("Batches left out", "batches_left_out"),
+    ]
+    ordered = words.in_order(groups[groups["status"] == "ok"])
+    caption = "Change of the epoch time, pooled over batches"
+    return view_of("groups", caption, ordered, columns, source="compared_groups", whole=groups)
+
+
 _OUTCOME = Column("Beyond the intervals", lambda row: words.text(row["outcome"]), is_number=False)
 _QUANTITY = Column("Figure", lambda row: _quantity_name(row), is_number=False)
 
@@ -176,16 +202,22 @@ def _reasons(row: Row) -> str:
     return words.text("; ".join(filter(None, known)))
 
 
-def _property_name(row: Row) -> str:
+def property_name(row: Row) -> str:
+    """The heading of a property of `compared_environments`."""
     name = str(row["property"])
     return _PROPERTIES[name] if name in _PROPERTIES else quantity(name, "environments").heading
 
 
 def _property(row: Row, name: str) -> str:
-    text = words.text(row[name])
-    if row["property"] == "dataset_sha256":
+    return environment_text(str(row["property"]), row[name])
+
+
+def environment_text(name: str, value: Any) -> str:
+    """The property `name` of an environment as it is read: checksums and long lists are cut."""
+    text = words.text(value)
+    if name == "dataset_sha256":
         return text[:12]
-    if row["property"] == "gpu_uuids" and words.is_known(row[name]):
+    if name == "gpu_uuids" and words.is_known(value):
         uuids = text.split("; ")
         return f"{len(uuids)}: {words.listed([uuid[:12] for uuid in uuids], 4)}"
     return text
