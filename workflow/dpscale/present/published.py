@@ -1,7 +1,7 @@
 """Other people's figures: a block a study, with what was found, what does not agree, and both tables side by side."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -156,7 +156,9 @@ def _published_column(known: Known, quantity: str, heading: str) -> Column:
 
 
 def _corrected_column(known: Known, quantity: str, shown: Quantity) -> Column:
-    return Column(shown.heading, lambda place: _corrected(_at(known, quantity, place), shown.unit))
+    return Column(
+        shown.heading, lambda place: _corrected(_at(known, quantity, place), replace(shown.unit, decimals=None))
+    )
 
 
 def _published(row: Row | None) -> str:
