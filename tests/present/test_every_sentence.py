@@ -38,7 +38,7 @@ NAMES = {
         "_times_as_fast", "_over", "_less",
     },
     "coverage": {"_job"},
-    "environment_facts": {"_facts"},
+    "environment_facts": {"_facts", "setup"},
     "findings": {"_in_place_of_baseline"},
     "published": {"_view"},
     "summary": {"_epoch"},
@@ -80,7 +80,8 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             }.items()
         },
         **dict.fromkeys(
-            ("_speedup", "_price", "_mfu", "_efficiency"), ("test_what_to_do.py::test_tiles_leave_out_what_is_not_known",)
+            ("_speedup", "_price", "_mfu", "_efficiency"),
+            ("test_what_to_do.py::test_tiles_leave_out_what_is_not_known",),
         ),
         "_saving": ("test_what_to_do.py::test_a_saving_without_an_interval_says_so",),
         "_times": (

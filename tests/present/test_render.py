@@ -230,8 +230,26 @@ def test_on_a_cpu_there_are_workers_and_no_gpus() -> None:
         environments=[{**environment_row(), "device_model": "AMD EPYC 9654", "nccl": None, "driver": None}],
     )
     text = visible(render(study(device="cpu"), data))
-    assert "What more workers buy" in text and "Workers" in text and "ddp, 2 workers" in text
-    assert re.findall(r"\bGPUs?\b", text) == []
+    assert "What more workers buy" in text and "ddp, 2 workers" in text and "2 workers: time, s" in text
+    # Of GPUs it says only that these are none, and what GPUs add.
+    after = text.split("Set-up", 2)[2]
+    assert re.findall(r"\bGPUs?\b", after) == []
+
+
+def test_a_study_on_a_cpu_is_a_rehearsal_without_verdict_forecast_and_accuracy() -> None:
+    training = {"arms": ARMS, "baseline": "small"}
+    data = {**h200(), "training_summary": tables(training_summary=[arm_row("small", 0.7)])["training_summary"]}
+    rehearsal, real = (render(study(device=device, training=training), data) for device in ("cpu", "cuda"))
+    banner = "Rehearsal on a CPU: the pipeline works; these numbers say nothing about GPUs."
+    assert banner in rehearsal and banner not in real
+    assert_sound(rehearsal)
+    ids = re.findall(r'<section id="([^"]*)"', rehearsal)
+    assert ids == ["verdict", "environment", "times", "appendices"]
+    assert '<section id="verdict" class="rehearsal"' in rehearsal
+    assert "<pre>snakemake --profile slurm</pre>" in rehearsal
+    for said in ("worth it", "Forecast", "Test accuracy", 'class="tiles"', 'class="advice"'):
+        assert said in real, said
+        assert said not in re.sub(r'<div id="advice">.*?</div>|id="definitions">.*', "", rehearsal, flags=re.S), said
 
 
 def test_csv_link_holds_the_table(page: str) -> None:

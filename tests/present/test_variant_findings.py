@@ -47,8 +47,8 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         [
             "1 GPU with its fastest variant trains an epoch as fast as several GPUs at the same batch per GPU in 1 of "
             "3 comparisons and does not in 1; 1 comparison undecided.",
-            "Against base: graph on 1 GPU is as fast as ddp on 2 GPUs at batch 128, compute scope (1.50× [1.485, "
-            "1.515] at 128: 1.00 s against 1.50 s an epoch).",
+            "Against base: graph on 1 GPU is as fast as ddp on 2 GPUs at batch 128, compute scope (1.50× [1.49, "
+            "1.51] at 128: 1.00 s against 1.50 s an epoch).",
         ],
         of_variants(BASE, one_gpu=[{**beside(1.5, "undecided"), "ranges": "ratio"}]),
     ),

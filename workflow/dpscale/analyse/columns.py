@@ -18,7 +18,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
         *("environment", "status", "reason", "driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python"),
         *("git_commit", "job_id", "dataset_sha256", "log", "peak_source", "use", "algorithm"),
         *("beats_unchanged", "backward_from", "fitted_on_gpus"),
-        *("path", "host", "hosts", "device_model", "cpu_model", "links", "gpu_uuids", "throttle_reasons"),
+        *("path", "host", "hosts", "device_model", "cpu_model", "cpu_cores", "links", "gpu_uuids", "throttle_reasons"),
         *("measurement_versions", "older_measurements", "variables", "ranges", "outliers"),
         *("block", "baseline", "has_drifted", "is_outlier", "profiler", "rung", "adds"),
         *("is_headline", "worth", "slowed_by"),

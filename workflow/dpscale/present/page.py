@@ -11,6 +11,7 @@ from dpscale.present import (
     charts,
     communication_charts,
     coverage,
+    environment_facts,
     published,
     training_charts,
     variant_charts,
@@ -21,7 +22,6 @@ from dpscale.present import (
 from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.communication_findings import profiler_left_out
 from dpscale.present.downloads import csv_link
-from dpscale.present.environment_facts import environment_facts
 from dpscale.present.finding import count
 from dpscale.present.findings import findings, key_findings
 from dpscale.present.html import fill
@@ -29,11 +29,6 @@ from dpscale.present.variant_findings import communication_weighs_more
 from dpscale.present.verdict import verdict
 from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT
-
-_NETWORKS = {
-    "cifar_resnet18": "ResNet-18 for 32×32 images",
-    "torchvision_resnet18": "torchvision's ResNet-18",
-}
 
 
 def render(study: Mapping[str, Any], tables: Tables) -> str:
@@ -49,8 +44,10 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         "page.html.j2",
         study=study,
         terms=terms,
-        network=_network(study),
+        network=environment_facts.network(study),
         devices=_devices(study, tables, terms),
+        rehearsal=study["device"] == "cpu",
+        setup=environment_facts.setup(study, tables, terms),
         measured=_dates(tables),
         commit=_commit(tables),
         verdict=answer,
@@ -60,7 +57,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         target=words.measured(study["training"]["target_accuracy"], PERCENT, digits=2),
         cautions=cautions(study, tables),
         first_cautions=first_cautions(study, tables),
-        environment_facts=environment_facts(tables, terms),
+        environment_facts=environment_facts.environment_facts(tables, terms),
         findings=found,
         key_findings=key_findings(found),
         by_chance=_by_chance(tables),
@@ -133,11 +130,6 @@ def _by_chance(tables: Tables) -> str:
         f"Findings and verdict are chosen from {words.plural(looked_at, 'interval')} of 95 %: of 100 such intervals, "
         f"{MISSED_OF_100} would miss the true value by chance alone."
     )
-
-
-def _network(study: Mapping[str, Any]) -> str:
-    name, width = _NETWORKS[study["network"]["name"]], study["network"]["width"]
-    return name if width == 64 else f"{name}, width {width}"
 
 
 def _devices(study: Mapping[str, Any], tables: Tables, terms: Terms) -> str:

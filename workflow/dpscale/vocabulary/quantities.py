@@ -1124,6 +1124,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 RECORDS,
             ),
             *_on_disk(
+                _text("cpu_cores", "Cores", "Cores that a job may use."),
                 _text("measurement_versions", "Versions", "Versions of the clocked code, by kind of record."),
                 _text("older_measurements", "Older versions", "Those of them that are measured no more."),
             ),
