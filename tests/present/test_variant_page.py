@@ -23,6 +23,7 @@ from variant_tables import (
 import variant_study
 from dpscale.present import training_charts, variant_charts, variant_views, views
 from dpscale.present.page import render
+from dpscale.present.panel import RIGHT, WIDTH
 from dpscale.present.words import Terms
 from dpscale.vocabulary.quantities import KERNEL_SHARES
 
@@ -158,7 +159,7 @@ def test_a_legend_that_is_too_long_for_a_row_has_two() -> None:
             places[group.text] = float(group.get("x", "nan")), float(group.get("y", "nan"))
     first, last = places["convolution"], places["idle"]
     assert last[1] - first[1] == pytest.approx(17)
-    assert max(x for x, _ in places.values()) < 408 - 7 * len("copies")
+    assert max(x for x, _ in places.values()) < WIDTH + RIGHT - 7 * len("copies")
 
 
 @pytest.mark.parametrize(

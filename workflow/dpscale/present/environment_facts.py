@@ -60,8 +60,7 @@ def setup(study: Mapping[str, Any], tables: Tables, terms: Terms) -> list[Fact]:
         (
             "Clock",
             f"{words.plural(study['runs'], 'run')} per configuration, each of "
-            f"{words.plural(epochs['warmup'], 'epoch')} to warm up and at least {epochs['timed']:,} timed; "
-            f"baseline {str(study['baseline']).replace('_', ' ')}",
+            f"{words.plural(epochs['warmup'], 'epoch')} to warm up and at least {epochs['timed']:,} timed",
         ),
     ]
     return [Fact(name, value) for name, value in facts]
