@@ -13,8 +13,8 @@ import vl_convert
 from dpscale.present import words
 from dpscale.present.words import Row
 
-# Pixels. The space around the plot is fixed, so that all panels of a page have one size: that of a phone, where text is not
-# made smaller.
+# Pixels. The space around the plot is fixed, so that all panels of a page have one size: that of a phone, where text is
+# not made smaller.
 WIDTH, HEIGHT = 198, 240
 RIGHT = 104
 _AROUND = {"left": 56, "right": RIGHT, "top": 8, "bottom": 42}
