@@ -12,7 +12,7 @@ from page_tables import absent_row, environment_row, epoch_row, h200, tables, ti
 
 from dpscale.present import charts, training_charts
 from dpscale.present.figure import figure
-from dpscale.present.panel import HEIGHT, Frame, Panel, Point, Series, draw, spread
+from dpscale.present.panel import HEIGHT, LABEL_X, Frame, Panel, Point, Series, draw, spread
 from dpscale.present.words import Terms
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
@@ -70,7 +70,7 @@ def test_svg_has_neither_styles_nor_fixed_colours() -> None:
 
 def test_labels_of_a_panel_do_not_touch() -> None:
     for chart in charts.epoch_time(h200()["times"], GPU).charts:
-        places = re.findall(r'<text[^>]* x="(314)" y="([\d.]+)"', chart.svg)
+        places = re.findall(rf'<text[^>]* x="({LABEL_X})" y="([\d.]+)"', chart.svg)
         heights = sorted(float(y) for _, y in places)
         assert len(heights) == 7
         assert min(after - before for before, after in pairwise(heights)) > 13.8
