@@ -83,7 +83,7 @@ def test_the_range_of_two_runs_gives_no_interval(ranges: str) -> None:
 
 
 def loaded(compute_s: float, loaded_s: float) -> dict[str, Any]:
-    return row(scope=None, **known("epoch_s", compute_s), **known("end_to_end_epoch_s", loaded_s))
+    return row(**known("epoch_s", compute_s), **known("end_to_end_epoch_s", loaded_s))
 
 
 def test_loading_that_takes_time_is_a_problem_and_names_who_loads() -> None:
