@@ -1,5 +1,6 @@
 """The page in a real browser, from a file: offline, scripts on and off, light and dark, wide and narrow."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def test_page_asks_for_nothing_and_fits(
     with loaded_offline(browser, page_file, width, scheme, scripts) as page:
         # Of the elements only the tables' own containers may be wider than the window.
         assert wider_than(page, width, "body, header, nav, section, figure, svg") == []
-        assert page.locator("svg[role=img]").count() == 22
+        assert page.locator("svg[role=img]").count() == 16
 
 
 def test_what_is_too_wide_is_found(browser: Browser) -> None:
@@ -70,9 +71,77 @@ def test_text_of_charts_is_inside_and_apart(
 ) -> None:
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.goto(request.getfixturevalue(kind).as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
     assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
     assert page.evaluate(LABELS_THAT_OVERLAP) == []
     page.close()
+
+
+SMALL_TEXT = """
+() => [...document.querySelectorAll('svg text')].filter(text => {
+  const svg = text.closest('svg');
+  return 11 * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width < 10.99;
+}).map(text => text.textContent)
+"""
+
+
+@pytest.mark.parametrize("kind", ["page_file", "recorded_file"])
+def test_text_of_charts_is_11_px_or_more_on_a_phone(
+    browser: Browser, request: pytest.FixtureRequest, kind: str
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(request.getfixturevalue(kind).as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    assert page.evaluate(SMALL_TEXT) == []
+    page.set_viewport_size({"width": 320, "height": 900})
+    assert page.evaluate(SMALL_TEXT) != [], "what is too small is found"
+    page.close()
+
+
+def test_a_table_scrolls_under_its_first_column_on_a_phone(browser: Browser, page_file: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(page_file.as_uri())
+    table = page.locator(".scroll", has=page.locator("#table-1-ddp"))
+    cells = table.locator("tbody tr").first.locator("th, td")
+    first, second = cells.nth(0), cells.nth(1)
+    before = first.bounding_box(), second.bounding_box()
+    table.evaluate("scrolled => scrolled.scrollLeft = 60")
+    after = first.bounding_box(), second.bounding_box()
+    assert before[0] and before[1] and after[0] and after[1]
+    assert after[0]["x"] == before[0]["x"]
+    assert after[1]["x"] == before[1]["x"] - 60
+    page.close()
+
+
+def test_the_first_screen_has_answer_tiles_and_the_first_three_things_to_do(
+    browser: Browser, recorded_file: Path
+) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(recorded_file.as_uri())
+    for part in (".answer", ".tiles > div:nth-child(4)", ".advice li:nth-child(3)"):
+        box = page.locator(part).first.bounding_box()
+        assert box and box["y"] > 0 and box["y"] + box["height"] <= 800, part
+    page.close()
+
+
+@pytest.mark.slow
+def test_the_recorded_study_is_printed_on_14_pages_at_most(
+    browser: Browser, recorded_file: Path, tmp_path: Path
+) -> None:
+    page = browser.new_page()
+    page.goto(recorded_file.as_uri())
+    page.pdf(path=tmp_path / "short.pdf", prefer_css_page_size=True)
+    assert 5 < pages(tmp_path / "short.pdf") <= 14
+    # What a reader opens is printed, but for the appendices.
+    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    page.pdf(path=tmp_path / "long.pdf", prefer_css_page_size=True)
+    assert pages(tmp_path / "long.pdf") > pages(tmp_path / "short.pdf")
+    page.close()
+
+
+def pages(pdf: Path) -> int:
+    """How many pages a PDF has, by its own tree of them."""
+    return len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes()))
 
 
 @pytest.mark.slow

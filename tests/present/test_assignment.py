@@ -133,7 +133,7 @@ def test_latex_is_escaped() -> None:
 @pytest.mark.slow
 def test_copies_are_text_in_the_page() -> None:
     page = render(study(), h200())
-    assert page.count("<summary>As Markdown</summary>") == page.count("<summary>As LaTeX</summary>") == 6
+    assert page.count(", as Markdown</summary>") == page.count(", as LaTeX</summary>") == 6
     assert r"\begin{tabular}{lrrrrr}" in page
 
 

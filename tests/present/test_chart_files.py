@@ -40,7 +40,7 @@ def test_every_chart_of_the_page_is_a_file(page: str, tmp_path: Path) -> None:
     write_charts(page, tmp_path / "charts")
     names = {path.stem for path in (tmp_path / "charts").iterdir()}
     assert names == set(re.findall(r'<svg [^>]*aria-labelledby="([^"]*)-title"', page))
-    assert {"epoch-time-1", "speedup-weak-1"} <= names
+    assert {"epoch-time-1", "efficiency-1"} <= names
 
 
 def test_a_page_without_charts_leaves_an_empty_folder(tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_what_vega_lite_is_given_is_valid_by_its_schema(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(alt.LayerChart, "to_dict", check)
     page = render(study(strong_scaling_global_batch=[128, 2_048]), h200_with_steps())
-    assert len(checked) == len(charts_of(page)) > 20
-    assert set.union(*checked) == {"area", "bar", "line", "point", "rule", "text"}
+    assert len(checked) == len(charts_of(page)) > 12
+    assert set.union(*checked) == {"area", "bar", "line", "point", "rect", "rule", "text"}
     waterfall.draw(
         Waterfall("heading", "place", "quantity", "ms", [Stage("more", 0, 2, "red"), Stage("less", 2, 1, "red")])
     )
@@ -110,5 +110,5 @@ def test_the_same_tables_give_the_same_bytes(root: Path, tmp_path: Path) -> None
         subprocess.run([*command, *places], cwd=tmp_path, env=environment, check=True, stdout=subprocess.DEVNULL)
         files = sorted(path for path in (tmp_path / seed).rglob("*") if path.is_file())
         made.append({path.relative_to(tmp_path / seed): path.read_bytes() for path in files})
-    assert len(made[0]) > 5
+    assert len(made[0]) == 5
     assert made[0] == made[1]

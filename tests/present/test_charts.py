@@ -1,17 +1,18 @@
 """The figures: what is drawn, what is said of it, and that nothing covers anything."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from math import nan
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from page_tables import absent_row, environment_row, epoch_row, h200, speedup_row, tables, times_row
+from page_tables import absent_row, environment_row, epoch_row, h200, tables, times_row
 
 from dpscale.present import charts, training_charts
 from dpscale.present.figure import figure
-from dpscale.present.panel import HEIGHT, Panel, Point, Series, spread
+from dpscale.present.panel import HEIGHT, LABEL_X, Frame, Panel, Point, Series, draw, spread
 from dpscale.present.words import Terms
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
@@ -33,17 +34,20 @@ def test_epoch_time_has_a_panel_a_scope_and_a_label_a_line() -> None:
     assert "Epoch time in s" in figure.charts[0].subtitle
 
 
-def test_speedup_has_ideal_and_1x_lines() -> None:
-    figure = charts.speedup(h200()["speedup"], "weak", GPU)
-    assert [chart.subtitle.split(".")[0] for chart in figure.charts] == [
-        "dp, compute scope", "ddp, compute scope", "dp, end-to-end scope", "ddp, end-to-end scope",
-    ]  # fmt: skip
-    assert {"ideal", "1×", "b = 32", "b = 8,192"} <= set(texts(figure.charts[0].svg))
+def test_efficiency_has_a_panel_a_number_of_gpus_with_and_without_loading() -> None:
+    figure = charts.efficiency(h200()["speedup"], GPU)
+    assert [chart.subtitle.split(".")[0] for chart in figure.charts] == ["4 GPUs", "2 GPUs"]
+    assert {"100 %", "dp", "ddp", "dp, loading", "ddp, loading"} <= set(texts(figure.charts[0].svg))
 
 
-def test_strong_series_are_drawn_apart() -> None:
-    figure = charts.speedup(h200()["speedup"], "strong", GPU)
-    assert {"B = 128", "B = 2,048"} <= set(texts(figure.charts[0].svg))
+def test_the_area_in_which_more_gpus_are_not_worth_it_is_grey_from_zero_to_half() -> None:
+    line = Series("ddp", "var(--ddp)", 0, [Point(32, 70.0, nan, nan), Point(128, 90.0, nan, nan)])
+    plain = Panel("heading", "place", "quantity", "x", "y", "%", [line], linear_y=True)
+    assert 'opacity="0.15"' not in draw(plain, Frame.around([plain]))
+    shaded = replace(plain, shaded_below=50.0)
+    frame = Frame.around([shaded])
+    assert frame.y.low <= 0 and frame.y.high >= 50
+    assert draw(shaded, frame).count('opacity="0.15"') == 1
 
 
 def test_svg_is_a_named_image_with_its_numbers_in_words() -> None:
@@ -66,7 +70,7 @@ def test_svg_has_neither_styles_nor_fixed_colours() -> None:
 
 def test_labels_of_a_panel_do_not_touch() -> None:
     for chart in charts.epoch_time(h200()["times"], GPU).charts:
-        places = re.findall(r'<text[^>]* x="(314)" y="([\d.]+)"', chart.svg)
+        places = re.findall(rf'<text[^>]* x="({LABEL_X})" y="([\d.]+)"', chart.svg)
         heights = sorted(float(y) for _, y in places)
         assert len(heights) == 7
         assert min(after - before for before, after in pairwise(heights)) > 13.8
@@ -90,16 +94,16 @@ def test_one_point_without_interval_can_be_drawn() -> None:
 def test_nothing_measured_is_nothing_drawn() -> None:
     row = absent_row("missing", None, **place("single", 1, 32))
     assert charts.epoch_time(tables(times=[row])["times"], GPU).charts == []
-    assert charts.speedup(tables()["speedup"], "weak", GPU).charts == []
+    assert charts.efficiency(tables()["speedup"], GPU).charts == []
 
 
 def test_too_many_lines_are_thinned_and_said_to_be() -> None:
-    rows = [speedup_row(1.5, 2.0, **place("ddp", gpus, batch)) for gpus in (2, 4) for batch in range(1, 41)]
-    figure = charts.speedup(tables(speedup=rows)["speedup"], "weak", GPU)
-    labels = [text for text in texts(figure.charts[0].svg) if text.startswith("b = ")]
+    rows = [times_row(9 / gpus, **place("ddp", gpus, batch)) for gpus in range(1, 41) for batch in (32, 128)]
+    figure = charts.epoch_time(tables(times=rows)["times"], GPU)
+    labels = [text for text in texts(figure.charts[0].svg) if text.startswith("ddp × ")]
     assert len(labels) == 10
-    assert {"b = 1", "b = 40"} <= set(labels)
-    assert figure.not_drawn == ["ddp, compute scope: 20 of 80 points are drawn."]
+    assert {"ddp × 1", "ddp × 40"} <= set(labels)
+    assert figure.not_drawn == ["Compute scope: 20 of 80 points are drawn."]
 
 
 @pytest.mark.parametrize(

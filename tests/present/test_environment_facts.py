@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from page_tables import around, empty, environment_row, tables
+from page_tables import around, bandwidth_row, empty, environment_row, study, tables, times_row
 
-from dpscale.present.environment_facts import environment_facts
+from dpscale.present.environment_facts import environment_facts, setup
 from dpscale.present.words import Terms
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
@@ -48,3 +48,29 @@ def test_measurements_of_another_environment_are_not_taken() -> None:
 
 def test_nothing_measured_has_no_facts() -> None:
     assert environment_facts(empty(), GPU) == []
+
+
+def test_the_set_up_is_that_of_the_study() -> None:
+    place: dict[str, Any] = {"strategy": "ddp", "gpus": 4, "batch": 32}
+    timed = {**times_row(1.0, **place, scope="end_to_end"), "loader_processes": 8}
+    data = tables(bandwidth=[bandwidth_row(0.1, **place)], times=[timed])
+    facts = {fact.name: fact.value for fact in setup(study(precision="bfloat16"), data, GPU)}
+    assert facts["Network"] == "ResNet-18 for 32×32 images, K = 11,173,962 parameters"
+    assert facts["Precision"] == "bfloat16, contiguous"
+    assert facts["Optimiser"].startswith("SGD, learning rate 0.1, momentum 0.9, weight decay 0.0005")
+    assert facts["Loader"].endswith("per process; in total ddp on 4 GPUs 8")
+    assert "per configuration, each of 1 epoch to warm up" in facts["Clock"]
+
+
+def test_what_no_table_says_of_the_set_up_is_left_out() -> None:
+    facts = {fact.name: fact.value for fact in setup(study(), empty(), GPU)}
+    assert "parameters" not in facts["Network"]
+    assert "in total" not in facts["Loader"]
+
+
+def test_cores_and_variables_are_facts_where_they_are_known() -> None:
+    row = {**environment_row(), "cpu_cores": "64", "variables": "NCCL_NVLS_ENABLE=0"}
+    (found,) = environment_facts(tables(environments=[row]), GPU)
+    facts = {fact.name: fact.value for fact in found.facts}
+    assert facts["CPU"].endswith(", 64 cores")
+    assert facts["Variables"] == "NCCL_NVLS_ENABLE=0"

@@ -48,11 +48,13 @@ def test_shortest_epoch_stands_beside_that_of_one_device() -> None:
     assert headings.epoch_time(slower, WORKER) == "Shortest epoch: 2.13 s, single on 1 worker at batch 512"
 
 
-def test_speedup_names_best_and_worst_on_the_most_devices() -> None:
-    rows = [speedup_row(s, 2.0, **ddp(gpus, batch)) for s, gpus, batch in ((3.95, 4, 512), (0.39, 4, 32), (1.9, 2, 32))]
-    assert headings.speedup(table("speedup", rows), "weak", GPU) == "ddp on 4 GPUs: 3.95× at batch 512, 0.390× at 32"
-    assert headings.speedup(table("speedup", rows[2:]), "weak", GPU) == "ddp on 2 GPUs: 1.90× at batch 32"
-    assert headings.speedup(table("speedup", rows[:1]), "strong", GPU) == "ddp on 4 GPUs: 3.95× at global batch 2,048"
+def test_efficiency_names_the_best_and_the_same_with_loading() -> None:
+    loaded = {**ddp(4, 512), "scope": "end_to_end"}
+    rows = [speedup_row(s, 2.0, **where) for s, where in ((3.8, ddp(4, 512)), (0.4, ddp(4, 32)), (2.0, loaded))]
+    best = "ddp on 4 GPUs at batch 512: 95.0 %"
+    assert headings.efficiency(table("speedup", rows), GPU) == f"{best}, with loading 50.0 %"
+    assert headings.efficiency(table("speedup", rows[:2]), GPU) == best
+    assert headings.efficiency(table("speedup", rows[1:]), GPU) == "ddp on 4 GPUs at batch 32: 10.0 %"
 
 
 def test_step_names_its_largest_part_at_both_ends() -> None:
@@ -145,8 +147,8 @@ def test_epochs_of_few_steps_are_in_no_heading() -> None:
     assert headings.epoch_time(table("times", [long, short]), GPU).startswith("Shortest epoch: 0.900 s, ddp")
     assert headings.epoch_time(table("times", [short]), GPU) == "No epoch has 10 full steps"
     rows = [speedup_row(s, 2.0, **ddp(4, batch)) for s, batch in ((3.5, 512), (3.9, 2_048))]
-    assert headings.speedup(table("speedup", rows), "weak", GPU) == "ddp on 4 GPUs: 3.50× at batch 512"
-    assert headings.speedup(table("speedup", rows[1:]), "weak", GPU) == "No epoch has 10 full steps"
+    assert headings.efficiency(table("speedup", rows), GPU) == "ddp on 4 GPUs at batch 512: 87.5 %"
+    assert headings.efficiency(table("speedup", rows[1:]), GPU) == "No epoch has 10 full steps"
 
 
 def test_estimates_of_a_profiler_that_distorts_are_not_named() -> None:

@@ -220,7 +220,8 @@ def end_of_estimate(end: str, row: Mapping[str, Any], name: str, *others: Any, *
 def test_every_number_stands_in_a_table(recorded: tuple[Study, dict[str, pd.DataFrame]], written: Written) -> None:
     of_definitions = (value(number)[0] for number in numbers("".join(Text(TEMPLATE.read_text()).found)))
     assert len(set(numbers(written.text))) > 500
-    assert not_found(written.text, [*cells(recorded[1]), *of_definitions]) == []
+    of_settings = (value(number)[0] for number in numbers(re.sub(r"[^\d.]", " ", json.dumps(recorded[0].values))))
+    assert not_found(written.text, [*cells(recorded[1]), *of_definitions, *of_settings]) == []
 
 
 def test_every_number_is_a_cell_to_its_last_digit(

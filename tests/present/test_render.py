@@ -230,8 +230,26 @@ def test_on_a_cpu_there_are_workers_and_no_gpus() -> None:
         environments=[{**environment_row(), "device_model": "AMD EPYC 9654", "nccl": None, "driver": None}],
     )
     text = visible(render(study(device="cpu"), data))
-    assert "What more workers buy" in text and "Workers" in text and "ddp, 2 workers" in text
-    assert re.findall(r"\bGPUs?\b", text) == []
+    assert "What more workers buy" in text and "ddp, 2 workers" in text and "2 workers: time, s" in text
+    # Of GPUs it says only that these are none, and what GPUs add.
+    after = text.split("Set-up", 2)[2]
+    assert re.findall(r"\bGPUs?\b", after) == []
+
+
+def test_a_study_on_a_cpu_is_a_rehearsal_without_verdict_forecast_and_accuracy() -> None:
+    training = {"arms": ARMS, "baseline": "small"}
+    data = {**h200(), "training_summary": tables(training_summary=[arm_row("small", 0.7)])["training_summary"]}
+    rehearsal, real = (render(study(device=device, training=training), data) for device in ("cpu", "cuda"))
+    banner = "Rehearsal on a CPU: the pipeline works; these numbers say nothing about GPUs."
+    assert banner in rehearsal and banner not in real
+    assert_sound(rehearsal)
+    ids = re.findall(r'<section id="([^"]*)"', rehearsal)
+    assert ids == ["verdict", "environment", "times", "appendices"]
+    assert '<section id="verdict" class="rehearsal"' in rehearsal
+    assert "<pre>snakemake --profile slurm</pre>" in rehearsal
+    for said in ("worth it", "Forecast", "Test accuracy", 'class="tiles"', 'class="advice"'):
+        assert said in real, said
+        assert said not in re.sub(r'<div id="advice">.*?</div>|id="definitions">.*', "", rehearsal, flags=re.S), said
 
 
 def test_csv_link_holds_the_table(page: str) -> None:
@@ -317,19 +335,21 @@ def test_sections_without_data_say_so_in_one_line() -> None:
     page = render(study(), tables())
     empty_sections = {
         "verdict": "Not known yet.",
-        "scopes": "No configuration was measured in both scopes.",
+        "speedup": "No configuration was measured in both scopes.",
+        "times": "Nothing was measured on several GPUs",
         "communication": "Nothing was inferred or measured of communication.",
+        "estimates": "Communication was not estimated in other ways",
         "bandwidth": "No bandwidth was inferred or measured.",
+        "price": "No epoch was timed",
         "forecast": "There is no forecast",
         "training": "This study trains no arms",
-        "published": "No published study was audited.",
-        "assignment": "Nothing was measured on several GPUs",
-        "findings": "The data support no finding yet.",
     }
     for name, line in empty_sections.items():
         (section,) = re.findall(rf'<section id="{name}".*?</section>', page, re.S)
         assert line in section
         assert "<table" not in section
+    for line in ("No published study was audited.", "The data support no finding yet.", "Nothing that was measured"):
+        assert line in page
 
 
 def test_contents_name_every_section_in_order(page: str) -> None:
@@ -339,9 +359,8 @@ def test_contents_name_every_section_in_order(page: str) -> None:
         r'<section id="([^"]*)"(?: class="[^"]*")? aria-labelledby="\1-heading">\s*<h2[^>]*>([^<]*)</h2>', page
     )
     assert [name for name, _ in linked] == [
-        "verdict", "coverage", "warnings", "environment", "in-short", "epoch-time", "speedup", "scopes",
-        "communication", "bandwidth", "forecast", "training", "published", "assignment", "findings", "not-run",
-        "definitions", "provenance",
+        "verdict", "environment", "speedup", "times", "communication", "estimates", "bandwidth", "price", "training",
+        "forecast", "limits", "appendices",
     ]  # fmt: skip
 
 

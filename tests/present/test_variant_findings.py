@@ -35,7 +35,7 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         of_variants(BASE, SLOW, FAST, LATER),
         [
             "On 1 GPU, compared with base, the fastest variant is graph at batches 128, 512 (",
-            "3.000× [2.970, 3.030] as fast at 128, 2.56 ms a step, 2.000× [1.980, 2.020] as fast at 512",
+            "3.00× [2.97, 3.03] as fast at 128, 2.56 ms a step, 2.00× [1.98, 2.02] as fast at 512",
         ],
         of_variants(BASE, SLOW, UNTOLD),
     ),
@@ -47,8 +47,8 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         [
             "1 GPU with its fastest variant trains an epoch as fast as several GPUs at the same batch per GPU in 1 of "
             "3 comparisons and does not in 1; 1 comparison undecided.",
-            "Against base: graph on 1 GPU is as fast as ddp on 2 GPUs at batch 128, compute scope (1.500× [1.485, "
-            "1.515] at 128: 1.00 s against 1.50 s an epoch).",
+            "Against base: graph on 1 GPU is as fast as ddp on 2 GPUs at batch 128, compute scope (1.50× [1.49, "
+            "1.51] at 128: 1.00 s against 1.50 s an epoch).",
         ],
         of_variants(BASE, one_gpu=[{**beside(1.5, "undecided"), "ranges": "ratio"}]),
     ),
@@ -57,7 +57,7 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         of_variants(BASE, SLOW, FAST),
         [
             "in 1 of 2 comparisons; the slowest is bf16 with single on 1 GPU at batch 128",
-            "0.750× [0.743, 0.757] as fast",
+            "0.75× [0.74, 0.76] as fast",
         ],
         of_variants(BASE, FAST, UNTOLD),
     ),
@@ -66,8 +66,8 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         of_variants(BASE, HEAVY, {**LIGHT, "batch_per_gpu": 2048}),
         [
             "its speedup on several lies below that of base in 1 of 2 comparisons.",
-            "The least is 1.250× [1.238, 1.262] with graph, ddp on 2 GPUs at batch 128",
-            "where base has 1.800× [1.782, 1.818]. In 1 the speedup lies above it.",
+            "The least is 1.25× [1.24, 1.26] with graph, ddp on 2 GPUs at batch 128",
+            "where base has 1.80× [1.78, 1.82]. In 1 the speedup lies above it.",
         ],
         of_variants(BASE, LIGHT),
     ),
@@ -83,7 +83,7 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         variant_findings.preparation_never_pays,
         of_variants(BASE, PAYS, NEVER),
-        ["never pays in 1 of 2 comparisons", "compiled with single on 1 GPU", "prepared for 30.0 s and 0.750×"],
+        ["never pays in 1 of 2 comparisons", "compiled with single on 1 GPU", "prepared for 30.0 s and 0.75×"],
         of_variants(BASE, PAYS),
     ),
     (

@@ -68,56 +68,56 @@ CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
     "at every batch": (
         tables(speedup=speedups(3.2, 3.6, 3.9)),
         "worth",
-        "4 GPUs are worth it with ddp at batches 32 to 512 per GPU (compute scope)",
-        ["3.200× [3.168, 3.232] as fast as on 1 GPU at batch 32 per GPU", "3.900× [3.861, 3.939] at 512"],
+        "Yes: 4 GPUs are worth it with ddp at batches 32 to 512 per GPU, without loading",
+        ["3.20× [3.17, 3.23] as fast as on 1 GPU at batch 32 per GPU", "3.90× [3.86, 3.94] at 512"],
     ),
     "at the only batch": (
         tables(speedup=speedups(3.2)),
         "worth",
-        "4 GPUs are worth it with ddp at batch 32 per GPU (compute scope)",
-        ["An epoch is 3.200× [3.168, 3.232] as fast as on 1 GPU at batch 32 per GPU."],
+        "Yes: 4 GPUs are worth it with ddp at batch 32 per GPU, without loading",
+        ["An epoch is 3.20× [3.17, 3.23] as fast as on 1 GPU at batch 32 per GPU."],
     ),
     "undecided at one": (
         tables(speedup=[{**speedups(3.2)[0], "ranges": "speedup; efficiency"}, *speedups(1.0, 3.6, 3.9)[1:]]),
         "worth",
-        "4 GPUs are worth it with ddp at batches 128 and 512 per GPU (compute scope); 32: undecided",
-        ["but 3.200× [range of two runs: 3.168 to 3.232] at 32"],
+        "Yes: 4 GPUs are worth it with ddp at batches 128 and 512 per GPU, without loading; 32: undecided",
+        ["but 3.20× [range of two runs: 3.17 to 3.23] at 32"],
     ),
     "not at small ones, not shown at large ones": (
         tables(speedup=speedups(0.6, 0.8, 2.4, 3.8, 3.9)),
         "worth",
-        "4 GPUs are worth it with ddp at batch 512 per GPU (compute scope); 32 and 128: not worth it; 2,048 and 8,192: "
-        + NOT_SHOWN,
-        ["2.400× [2.376, 2.424] as fast", "but 0.800× [0.792, 0.808] at 128"],
+        "Yes: 4 GPUs are worth it with ddp at batch 512 per GPU, without loading; 32 and 128: not worth it; "
+        f"2,048 and 8,192: {NOT_SHOWN}",
+        ["2.40× [2.38, 2.42] as fast", "but 0.80× [0.79, 0.81] at 128"],
     ),
     "not shown at all": (
         tables(speedup=speedups(1.0, 1.0, 1.0, 3.8)[3:]),
         "unknown",
-        f"Not known: whether 4 GPUs are worth it with ddp (compute scope); 2,048: {NOT_SHOWN}",
+        f"Not known: whether 4 GPUs are worth it with ddp, without loading; 2,048: {NOT_SHOWN}",
         ["No epoch of a batch has 10 full steps"],
     ),
     "at some batches": (
         tables(speedup=speedups(3.2, 1.5, 3.8)),
         "worth",
-        "4 GPUs are worth it with ddp at batches 32 and 512 per GPU (compute scope); 128: not worth it",
-        ["3.800×"],
+        "Yes: 4 GPUs are worth it with ddp at batches 32 and 512 per GPU, without loading; 128: not worth it",
+        ["3.80×"],
     ),
     "no baseline between": (
         tables(speedup=[*speedups(3.2), GAP, *speedups(1.0, 1.0, 3.8)[2:]]),
         "worth",
-        "4 GPUs are worth it with ddp at batches 32 and 512 per GPU (compute scope); 128: no baseline",
+        "Yes: 4 GPUs are worth it with ddp at batches 32 and 512 per GPU, without loading; 128: no baseline",
         [],
     ),
     "faster, yet not worth it": (
         tables(speedup=speedups(0.9, 1.4, 1.9)),
         "not-worth",
-        "4 GPUs are not worth it with ddp at batches 32 to 512 per GPU (compute scope)",
-        ["The best of ddp on 4 GPUs is 1.900× [1.881, 1.919] the speed of 1 at batch 512", "efficiency of 47.5 %"],
+        "No: 4 GPUs are not worth it with ddp at batches 32 to 512 per GPU, without loading",
+        ["The best of ddp on 4 GPUs is 1.90× [1.88, 1.92] the speed of 1 at batch 512", "efficiency of 47.5 %"],
     ),
     "an interval that holds half": (
         tables(speedup=[*speedups(0.9), WIDE]),
         "unknown",
-        "Undecided: whether 4 GPUs are worth it with ddp at batch 128 per GPU (compute scope); 32: not worth it",
+        "Undecided: whether 4 GPUs are worth it with ddp at batch 128 per GPU, without loading; 32: not worth it",
         ["The best of ddp on 4 GPUs is 2.10× [1.97, 2.23]"],
     ),
     "no interval": (
@@ -125,26 +125,26 @@ CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
             records=[record_row(**place())], speedup=[{**speedups(3.2)[0], "speedup_low": None, "efficiency_low": None}]
         ),
         "unknown",
-        "Undecided: whether 4 GPUs are worth it with ddp at batch 32 per GPU (compute scope)",
-        ["3.200× [no interval]"],
+        "Undecided: whether 4 GPUs are worth it with ddp at batch 32 per GPU, without loading",
+        ["3.20× [no interval]"],
     ),
     "2 GPUs where 4 are too many": (
         tables(speedup=[*speedups(1.9, gpus=2), *speedups(1.5, gpus=4)]),
         "worth",
-        "2 GPUs are worth it with ddp at batch 32 per GPU (compute scope)",
-        ["1.900×"],
+        "Yes: 2 GPUs are worth it with ddp at batch 32 per GPU, without loading",
+        ["1.90×"],
     ),
     "two strategies": (
         tables(speedup=[*speedups(3.2, 3.8), *speedups(0.6, 3.0, strategy="dp")]),
         "worth",
-        "4 GPUs are worth it with ddp at batches 32 and 128 per GPU (compute scope)",
-        [" 4 GPUs are worth it with dp at batch 128 per GPU (compute scope); 32: not worth it."],
+        "Yes: 4 GPUs are worth it with ddp at batches 32 and 128 per GPU, without loading",
+        [" 4 GPUs are worth it with dp at batch 128 per GPU, without loading; 32: not worth it."],
     ),
     "a strategy that never pays": (
         tables(speedup=[*speedups(3.2, 3.8), *speedups(0.6, 0.9, strategy="dp")]),
         "worth",
-        "4 GPUs are worth it with ddp at batches 32 and 128 per GPU (compute scope)",
-        [" 4 GPUs are not worth it with dp at batches 32 and 128 per GPU (compute scope)."],
+        "Yes: 4 GPUs are worth it with ddp at batches 32 and 128 per GPU, without loading",
+        [" 4 GPUs are not worth it with dp at batches 32 and 128 per GPU, without loading."],
     ),
     "nothing measured": (empty(), "unknown", "Not known yet", ["Nothing has been measured"]),
     "no baseline": (
@@ -175,9 +175,9 @@ def test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads() -> 
         times=[loaded(2.0, 8), loaded(3.0, 2, strategy="single", gpus=1)],
     )
     found = verdict(data, GPU)
-    assert found.answer == "4 GPUs are worth it with ddp at batches 32 and 128 per GPU (compute scope)"
+    assert found.answer == "Yes: 4 GPUs are worth it with ddp at batches 32 and 128 per GPU, without loading"
     assert found.loading == (
-        "With loading: 4 GPUs are worth it with ddp at batch 128 per GPU (end-to-end scope); 32: not worth it. "
+        "4 GPUs are worth it with ddp at batch 128 per GPU, with loading; 32: not worth it. "
         "DataLoader processes in total: ddp 8, single 2."
     )
 
@@ -185,11 +185,9 @@ def test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads() -> 
 def test_strategies_that_are_compared_with_loading_alone_are_named_with_their_loader_processes() -> None:
     rows = [*speedups(3.2, scope="end_to_end"), *speedups(1.2, strategy="dp", scope="end_to_end")]
     found = verdict(tables(speedup=rows, times=[loaded(2.0, 8), loaded(2.0, 2, strategy="dp")]), GPU)
-    assert found.answer == "4 GPUs are worth it with ddp at batch 32 per GPU (end-to-end scope)"
-    assert (
-        "with dp at batch 32 per GPU (end-to-end scope). DataLoader processes in total: ddp 8, dp 2." in found.sentence
-    )
-    assert found.loading == "This is with loading in the clock; without loading nothing was measured."
+    assert found.answer == "Yes: 4 GPUs are worth it with ddp at batch 32 per GPU, with loading"
+    assert "with dp at batch 32 per GPU, with loading. DataLoader processes in total: ddp 8, dp 2." in found.sentence
+    assert found.loading == "Without loading nothing was measured."
 
 
 def test_loading_of_another_strategy_is_no_answer() -> None:
@@ -244,15 +242,13 @@ def test_where_nothing_is_lost_nothing_is_explained() -> None:
 def test_a_loader_that_takes_the_gain_is_named() -> None:
     slow, fast = speedups(1.1, scope="end_to_end"), speedups(3.19, scope="end_to_end")
     rest = verdict(tables(speedup=[*speedups(3.2), *slow]), GPU).rest
-    assert (
-        "Including data loading, the speedup at batch 32 is 1.100× [1.089, 1.111], not 3.200× [3.168, 3.232]." in rest
-    )
+    assert "Including data loading, the speedup at batch 32 is 1.10× [1.09, 1.11], not 3.20× [3.17, 3.23]." in rest
     assert "Including" not in verdict(tables(speedup=[*speedups(3.2), *fast]), GPU).rest
 
 
 def test_workers_are_no_gpus() -> None:
     found = verdict(tables(speedup=speedups(1.2, gpus=2)), WORKER)
-    assert found.answer == "2 workers are worth it with ddp at batch 32 per worker (compute scope)"
+    assert found.answer == "Yes: 2 workers are worth it with ddp at batch 32 per worker, without loading"
     assert "no measure of accelerators" in found.sentence
     assert "GPU" not in found.answer + found.sentence + found.rest
 
@@ -274,9 +270,24 @@ def test_environments_are_not_mixed() -> None:
 def test_reference_figures() -> None:
     found = verdict(h200(), GPU)
     assert found.answer == (
-        f"4 GPUs are worth it with ddp at batches 32 to 512 per GPU (compute scope); 2,048 and 8,192: {NOT_SHOWN}"
+        f"Yes: 4 GPUs are worth it with ddp at batches 32 to 512 per GPU, without loading; 2,048 and 8,192: {NOT_SHOWN}"
     )
     assert (
-        "4 GPUs are worth it with dp at batch 512 per GPU (compute scope); 32 and 128: not worth it" in found.sentence
+        "4 GPUs are worth it with dp at batch 512 per GPU, without loading; 32 and 128: not worth it" in found.sentence
     )
     assert "Including data loading, the speedup at batch 512 is" in found.rest
+
+
+def test_both_scopes_are_told_together_where_their_states_are_the_same() -> None:
+    both = [*speedups(3.2, 3.6), *speedups(2.8, 2.9, scope="end_to_end")]
+    found = verdict(tables(speedup=both), GPU)
+    assert found.answer == "Yes: 4 GPUs are worth it with ddp at batches 32 and 128 per GPU, with and without loading"
+    assert found.loading == ""
+    apart = [*speedups(3.2, 3.6), *speedups(1.2, 2.9, scope="end_to_end")]
+    found = verdict(tables(speedup=apart), GPU)
+    assert found.answer.endswith("per GPU, without loading")
+    assert found.loading.startswith(
+        "4 GPUs are worth it with ddp at batch 128 per GPU, with loading; 32: not worth it."
+    )
+    assert found.series is not None and found.series["strategy"] == "ddp"
+    assert verdict(empty(), GPU).series is None

@@ -7,7 +7,7 @@ import pytest
 from page_tables import h200
 
 from dpscale.present import words
-from dpscale.vocabulary.quantities import MILLISECONDS
+from dpscale.vocabulary.quantities import MILLISECONDS, MULTIPLES
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,19 @@ def test_figure(value: float | None, shown: str) -> None:
 )
 def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: float, high: float, shown: str) -> None:
     assert words.estimate({"t": value, "t_low": low, "t_high": high}, "t") == shown
+
+
+def test_every_multiple_has_two_decimals() -> None:
+    row = {"speedup": 3.92395, "speedup_low": 3.92380, "speedup_high": 3.92410, "ranges": None}
+    assert words.estimate(row, "speedup", MULTIPLES, with_unit=True) == "3.92× [3.92, 3.92]"
+    assert (
+        words.estimate({**row, "ranges": "speedup"}, "speedup", MULTIPLES) == "3.92 [range of two runs: 3.92 to 3.92]"
+    )
+    assert (
+        words.estimate({**row, "speedup_low": None, "blocks": 1}, "speedup", MULTIPLES) == "3.92 [no interval: one run]"
+    )
+    assert words.measured(0.3949, MULTIPLES) == "0.39×"
+    assert words.measured(None, MULTIPLES) == "–"
 
 
 def test_two_runs_have_a_range_and_one_has_nothing() -> None:

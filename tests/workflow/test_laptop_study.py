@@ -65,7 +65,7 @@ def test_make_report_measures_the_laptop_study_and_then_nothing(
     html = page.read_text()
     for state in ("ok", "capped", "not available"):
         assert f">{state}<" in html
-    assert "Large batches" in html
+    assert "Rehearsal on a CPU" in html
     assert "One worker, used well" in html
     assert "This page is partial" not in html
     stamps = {path: path.stat().st_mtime_ns for path in [*records, *trainings, page]}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
+from dpscale.analyse.advice import advice_rows, answer_rows
 from dpscale.analyse.claims import Row, count_rows, has_interval, has_text, is_known, is_range, is_true
 from dpscale.analyse.columns import ARTEFACT, DISTORTED, NOT_WORTH_IT, UNDECIDED, WHOLE_STEP, WORTH_IT
 from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
@@ -57,6 +58,9 @@ def _headline(row: Row) -> NewRow:
 
 def _of_times(row: Row) -> NewRow:
     found = _headline(row)
+    if row.get("status") == "ok":
+        known = (end for end in ENDS if is_known(row.get(f"epoch_s{end}")))
+        found |= {f"gpu_s{end}": row["gpus"] * row[f"epoch_s{end}"] for end in known}
     if has_interval(row, "epoch_s"):
         found["interval_width"] = (row["epoch_s_high"] - row["epoch_s_low"]) / row["epoch_s"]
     return found
@@ -284,6 +288,9 @@ _TABLES: Mapping[str, Callable[[Mapping[str, Sequence[Row]]], Iterator[NewRow]]]
     "costs": _costs,
     "origins": _origins,
     "absences": _absences,
+    # They ask tables above.
+    "answer": answer_rows,
+    "advice": advice_rows,
 }
 
 

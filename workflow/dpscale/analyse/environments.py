@@ -119,6 +119,7 @@ def rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> l
             "dataset_sha256": next((images for record in group if (images := _images(record))), None),
             **_describe(group[0], _steering(group[0])),
             "links": joined(_describe_link(link) for record in group for link in record["hardware"]["links"]),
+            "cpu_cores": joined(str(record["hardware"]["cpu_cores"]) for record in group),
             "hosts": joined(record["hardware"]["host"] for record in group),
             "records": len(group),
             "measurement_versions": joined(map(_version, group)),

@@ -16,6 +16,21 @@ from dpscale.vocabulary.quantities import SECONDS, SOFTWARE
 _HARDWARE = {"device_model": "device", "cpu_model": "CPU", "links": "links"}
 
 
+def first_cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:
+    """Those of the cautions that change what a number means, to be read before all others."""
+    terms = Terms.of(study, tables)
+    found = (
+        _synthetic(terms),
+        _no_records(tables),
+        _missing(tables),
+        _several_environments(tables, terms),
+        _single_run(tables),
+        _two_runs(tables),
+        _memorised(tables, terms),
+    )
+    return [sentence for sentence in found if sentence]
+
+
 def cautions(study: Mapping[str, Any], tables: Tables) -> list[str]:
     """The cautions that hold for these tables."""
     terms = Terms.of(study, tables)

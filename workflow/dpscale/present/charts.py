@@ -7,12 +7,13 @@ every line. Colours are CSS variables of the page, so that dark mode and print f
 import pandas as pd
 
 from dpscale.analyse.columns import NOT_RESOLVABLE
+from dpscale.analyse.derived import WORTH
 from dpscale.present import headings, words
 from dpscale.present.figure import Figure, beside, figure, parts, points
 from dpscale.present.panel import Panel, Reference, Series
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
-from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, KIB, SPEEDUP
+from dpscale.vocabulary.quantities import EFFICIENCY, EPOCH, GB_PER_S, KIB
 from dpscale.vocabulary.strategies import parallel_strategies
 
 _OPERATION_COLOURS = {
@@ -42,27 +43,53 @@ def epoch_time(times: pd.DataFrame, terms: Terms) -> Figure:
     return figure("epoch-time", panels)
 
 
-def speedup(table: pd.DataFrame, scaling: str, terms: Terms) -> Figure:
-    """Speedup against GPUs, `scaling` weak or strong: a panel for every scope, environment and strategy."""
-    quantity = f"{SPEEDUP.label} in {SPEEDUP.unit.shown} over 1 {terms.device} against number of {terms.devices}"
-    held = f"batch per {terms.device} (b)" if scaling == "weak" else "global batch (B)"
-    panels = []
-    for key, part in parts(table[table["scaling"] == scaling], ["scope", "environment", "strategy"]):
-        measured = words.ok(part)
-        most = float(measured["gpus"].max())
-        panels.append(
-            Panel(
-                heading=headings.speedup(measured, scaling, terms),
-                place=f"{key['strategy']}, {_place(key, terms)}",
-                quantity=f"{quantity}; one line for each {held} in images",
-                x_title=f"Number of {terms.devices}",
-                y_title=SPEEDUP.heading,
-                unit=SPEEDUP.unit.shown,
-                series=_speedup_series(measured, scaling),
-                references=(Reference("ideal", most, 1, most), Reference("1×", most, 1, 1)),
-            )
+def efficiency(table: pd.DataFrame, terms: Terms) -> Figure:
+    """Efficiency in % against batch, with and without loading: a panel for every number of GPUs and environment, the
+    most GPUs first."""
+    weak = table[table["scaling"] == "weak"]
+    panels = [
+        Panel(
+            heading=headings.efficiency(words.ok(part), terms),
+            place=words.capitalised(f"{terms.count(int(key['gpus']))}{terms.environment(key)}"),
+            quantity=(
+                f"Efficiency in % against batch per {terms.device} in images; one line for each strategy, without and "
+                "with loading"
+            ),
+            x_title=terms.heading_of(quantities.BATCH),
+            y_title=EFFICIENCY.heading,
+            unit=EFFICIENCY.unit.shown,
+            series=_efficiency_series(words.ok(part)),
+            references=(Reference("100 %", _last(part), _ALL, _ALL, _first(part)),),
+            linear_y=True,
+            shaded_below=EFFICIENCY.unit.of(WORTH),
         )
-    return figure(f"speedup-{scaling}", panels)
+        for key, part in parts(weak, ["gpus", "environment"])
+    ]
+    return figure("efficiency", list(reversed(panels)))
+
+
+_ALL = EFFICIENCY.unit.of(1)
+
+
+def _first(part: pd.DataFrame) -> float:
+    return float(words.ok(part)["batch_per_gpu"].min())
+
+
+def _last(part: pd.DataFrame) -> float:
+    return float(words.ok(part)["batch_per_gpu"].max())
+
+
+def _efficiency_series(part: pd.DataFrame) -> list[Series]:
+    """Solid lines without loading, dashes with it; colour says the strategy."""
+    return [
+        Series(
+            f"{strategy}{'' if scope == 'compute' else ', loading'}",
+            words.colour(str(strategy)),
+            0 if scope == "compute" else 1,
+            points(line, "batch_per_gpu", "efficiency", EFFICIENCY.unit),
+        )
+        for (strategy, scope), line in part.groupby(["strategy", "scope"], sort=False)
+    ]
 
 
 def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, terms: Terms) -> Figure:
@@ -143,16 +170,3 @@ def _time_series(part: pd.DataFrame) -> list[Series]:
         if measured:
             series.append(Series(f"{strategy} × {gpus}", words.colour(str(strategy)), styles[gpus], measured, end))
     return series
-
-
-def _speedup_series(part: pd.DataFrame, scaling: str) -> list[Series]:
-    name, symbol = ("batch_per_gpu", "b") if scaling == "weak" else ("global_batch", "B")
-    return [
-        Series(
-            label=f"{symbol} = {batch:,}",
-            colour=words.colour(line["strategy"].iloc[0]),
-            style=style,
-            points=points(line, "gpus", "speedup", SPEEDUP.unit),
-        )
-        for style, (batch, line) in enumerate(part.groupby(name))
-    ]

@@ -1,7 +1,8 @@
-"""The facts of every environment: what measured, and what its links were measured to carry."""
+"""The set-up: what was measured and how, and of every environment what measured and what its links carry."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -9,6 +10,11 @@ from dpscale.present import words
 from dpscale.present.finding import extreme
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import GB_PER_S, MIB
+
+_NETWORKS = {
+    "cifar_resnet18": "ResNet-18 for 32×32 images",
+    "torchvision_resnet18": "torchvision's ResNet-18",
+}
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,62 @@ class EnvironmentFacts:
 
     name: str
     facts: Sequence[Fact]
+
+
+def network(study: Mapping[str, Any]) -> str:
+    """`ResNet-18 for 32×32 images, width 8`."""
+    name, width = _NETWORKS[study["network"]["name"]], study["network"]["width"]
+    return name if width == 64 else f"{name}, width {width}"
+
+
+def setup(study: Mapping[str, Any], tables: Tables, terms: Terms) -> list[Fact]:
+    """What was measured and how, by the study's own settings; what was not recorded is left out."""
+    images, epochs, optimiser = study["dataset"], study["epochs"], study["optimiser"]
+    switches = [
+        f"compile {study['compile']}",
+        f"CUDA graph {_on_or_off(study['cuda_graph'])}",
+        f"cuDNN benchmark {_on_or_off(study['cudnn_benchmark'])}",
+        f"images on the {study['images_on']}",
+    ]
+    facts = [
+        ("Dataset", f"{images['source']}, {images['images']:,} images per epoch"),
+        ("Network", f"{network(study)}{_parameters(tables)}"),
+        ("Precision", f"{study['precision']}, {study['memory_format']}"),
+        (
+            "Optimiser",
+            f"SGD, learning rate {optimiser['learning_rate']}, momentum {optimiser['momentum']}, "
+            f"weight decay {optimiser['weight_decay']}, fused {_on_or_off(optimiser['fused'])}",
+        ),
+        ("Settings", ", ".join(switches)),
+        ("Loader", f"{words.plural(images['loader_workers'], 'worker')} per process{_loaders(tables, terms)}"),
+        (
+            "Clock",
+            f"{words.plural(study['runs'], 'run')} per configuration, each of "
+            f"{words.plural(epochs['warmup'], 'epoch')} to warm up and at least {epochs['timed']:,} timed",
+        ),
+    ]
+    return [Fact(name, value) for name, value in facts]
+
+
+def _parameters(tables: Tables) -> str:
+    """`, K = 11,173,962 parameters`, where a table has it."""
+    known = tables["bandwidth"].dropna(subset=["parameters"])
+    return "" if known.empty else f", K = {words.whole(words.rows(known)[0]['parameters'])} parameters"
+
+
+def _loaders(tables: Tables, terms: Terms) -> str:
+    """`; in total ddp on 4 GPUs 8, single on 1 GPU 2`: of the most devices of every strategy."""
+    known = words.ok(tables["times"]).dropna(subset=["loader_processes"])
+    known = known[known["scope"] == "end_to_end"]
+    totals = []
+    for strategy, rows in known.groupby("strategy"):
+        row = extreme(rows, "gpus", largest=True)
+        totals.append(f"{strategy} on {terms.count(int(row['gpus']))} {words.whole(row['loader_processes'])}")
+    return f"; in total {', '.join(totals)}" if totals else ""
+
+
+def _on_or_off(value: bool) -> str:
+    return "on" if value else "off"
 
 
 def environment_facts(tables: Tables, terms: Terms) -> list[EnvironmentFacts]:
@@ -41,8 +103,9 @@ def _facts(row: Row, tables: Tables, terms: Terms) -> EnvironmentFacts:
         ("Links", words.text(row["links"])),
         ("Copies from one to another", _peer_copies(copies, terms)),
         ("Allreduce, largest message", _allreduce(collectives, terms)),
-        ("CPU", words.text(row["cpu_model"])),
+        ("CPU", _cpu(row)),
         ("Software", _software(row)),
+        ("Variables", words.text(row["variables"])),
         ("Hosts", words.text(row["hosts"])),
         ("Older versions of the measurement", words.text(row["older_measurements"])),
     ]
@@ -76,6 +139,12 @@ def _allreduce(collectives: pd.DataFrame, terms: Terms) -> str:
 def _on_most(collectives: pd.DataFrame) -> pd.DataFrame:
     most: pd.DataFrame = collectives[collectives["gpus"] == collectives["gpus"].max()]
     return most
+
+
+def _cpu(row: Row) -> str:
+    """`Intel(R) Xeon(R) Processor, 64 cores`."""
+    cores = words.text(row["cpu_cores"])
+    return words.text(row["cpu_model"]) if cores == words.ABSENT else f"{words.text(row['cpu_model'])}, {cores} cores"
 
 
 def _software(row: Row) -> str:

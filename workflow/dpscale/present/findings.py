@@ -61,6 +61,23 @@ def findings(tables: Tables, terms: Terms) -> list[Finding]:
     return [found for predicate in FINDINGS if (found := predicate(tables, terms))]
 
 
+# The section of the page that a finding on a table stands in, beside its chart.
+_SECTIONS = {
+    "speedup": "speedup", "times": "times", "communication": "communication", "ladder": "communication",
+    "estimates": "estimates", "bandwidth": "bandwidth", "variants": "variants", "training_summary": "training",
+    "held_out": "forecast",
+}  # fmt: skip
+
+
+def key_findings(found: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """The first finding of every section; the others are in an appendix."""
+    first: dict[str, list[Finding]] = {}
+    for one in found:
+        if one.view in _SECTIONS:
+            first.setdefault(_SECTIONS[one.view], [one])
+    return first
+
+
 def largest_speedup(tables: Tables, terms: Terms) -> Finding | None:
     """Weak scaling: the best configuration whose interval lies above 1."""
     gains = with_interval(_scaling(tables, "weak"), "speedup")

@@ -6,10 +6,12 @@ from typing import Any
 from dpscale.analyse.claims import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.derived import WORTH
 from dpscale.present import (
+    advice,
     assignment,
     charts,
     communication_charts,
     coverage,
+    environment_facts,
     published,
     training_charts,
     variant_charts,
@@ -17,22 +19,16 @@ from dpscale.present import (
     views,
     words,
 )
-from dpscale.present.cautions import cautions
+from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.communication_findings import profiler_left_out
 from dpscale.present.downloads import csv_link
-from dpscale.present.environment_facts import environment_facts
 from dpscale.present.finding import count
-from dpscale.present.findings import findings
+from dpscale.present.findings import findings, key_findings
 from dpscale.present.html import fill
 from dpscale.present.variant_findings import communication_weighs_more
 from dpscale.present.verdict import verdict
 from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT
-
-_NETWORKS = {
-    "cifar_resnet18": "ResNet-18 for 32×32 images",
-    "torchvision_resnet18": "torchvision's ResNet-18",
-}
 
 
 def render(study: Mapping[str, Any], tables: Tables) -> str:
@@ -42,27 +38,36 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
     reading its own template.
     """
     terms = Terms.of(study, tables)
+    answer = verdict(tables, terms)
+    found = findings(tables, terms)
     return fill(
         "page.html.j2",
         study=study,
         terms=terms,
-        network=_network(study),
+        network=environment_facts.network(study),
         devices=_devices(study, tables, terms),
+        rehearsal=study["device"] == "cpu",
+        setup=environment_facts.setup(study, tables, terms),
         measured=_dates(tables),
         commit=_commit(tables),
-        verdict=verdict(tables, terms),
+        verdict=answer,
+        tiles=advice.tiles(tables, answer.series, terms),
+        advices=advice.advices(tables, answer.series, terms),
         worth=words.measured(WORTH, PERCENT, digits=2),
         target=words.measured(study["training"]["target_accuracy"], PERCENT, digits=2),
         cautions=cautions(study, tables),
-        environment_facts=environment_facts(tables, terms),
-        findings=findings(tables, terms),
+        first_cautions=first_cautions(study, tables),
+        environment_facts=environment_facts.environment_facts(tables, terms),
+        findings=found,
+        key_findings=key_findings(found),
         by_chance=_by_chance(tables),
         grid=coverage.grid(tables["times"], terms),
         absences=coverage.absences(tables["times"], tables["absences"], terms),
         missing_cells=coverage.missing_cells(tables["missing"], terms),
         epoch_time=charts.epoch_time(tables["times"], terms),
-        weak=charts.speedup(tables["speedup"], "weak", terms),
-        strong=charts.speedup(tables["speedup"], "strong", terms),
+        efficiency=charts.efficiency(tables["speedup"], terms),
+        strong=views.strong(tables["speedup"], terms),
+        price=views.price(tables["times"], terms),
         times=views.times(tables["times"], terms),
         speedup=views.speedup(tables["speedup"], terms),
         scopes=views.scopes(tables["scopes"], terms),
@@ -93,7 +98,8 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         test_accuracy=training_charts.test_accuracy(tables["training_curves"], study["training"]["baseline"], terms),
         training_summary=views.training_summary(tables["training_summary"], terms),
         training=views.training(tables["training_curves"], tables["training"], terms),
-        frontier=training_charts.frontier(tables["frontier"], terms),
+        frontier=training_charts.frontier(tables["frontier"], terms, ["training_s"]),
+        frontier_of_costs=training_charts.frontier(tables["frontier"], terms, ["gpu_s", "energy_j"]),
         arms_by_cost=views.frontier(tables["frontier"], terms),
         training_evidence=views.training_evidence(tables["training_evidence"], terms),
         variants=variant_views.variants(tables["variants"], terms),
@@ -101,7 +107,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         variant_limits=variant_views.limits(tables["variants"], terms),
         variant_speedups=variant_charts.speedups(tables["variants"], terms),
         kernels=variant_views.kernels(tables["kernels"], terms),
-        kernel_shares=variant_charts.kernels(tables["kernels"], terms),
+        kernel_shares=variant_charts.kernels(tables["kernels"], tables["variants"], terms),
         variant_epochs=variant_charts.epochs(tables["variants"], terms),
         variant_costs=variant_views.costs(tables["variants"], terms),
         one_gpu=variant_views.one_gpu(tables["one_gpu"], terms),
@@ -124,11 +130,6 @@ def _by_chance(tables: Tables) -> str:
         f"Findings and verdict are chosen from {words.plural(looked_at, 'interval')} of 95 %: of 100 such intervals, "
         f"{MISSED_OF_100} would miss the true value by chance alone."
     )
-
-
-def _network(study: Mapping[str, Any]) -> str:
-    name, width = _NETWORKS[study["network"]["name"]], study["network"]["width"]
-    return name if width == 64 else f"{name}, width {width}"
 
 
 def _devices(study: Mapping[str, Any], tables: Tables, terms: Terms) -> str:

@@ -13,10 +13,11 @@ import vl_convert
 from dpscale.present import words
 from dpscale.present.words import Row
 
-# Pixels. The space around the plot is fixed, so that all panels of a page have one size.
-WIDTH, HEIGHT = 300, 270
-RIGHT = 108
-_AROUND = {"left": 60, "right": RIGHT, "top": 8, "bottom": 42}
+# Pixels. The space around the plot is fixed, so that all panels of a page have one size: that of a phone, where text is
+# not made smaller.
+WIDTH, HEIGHT = 198, 240
+RIGHT = 104
+_AROUND = {"left": 56, "right": RIGHT, "top": 8, "bottom": 42}
 LABEL_X = WIDTH + 14
 _LABEL_GAP = 14
 _LANE_HEIGHT = 18
@@ -86,7 +87,7 @@ class Panel:
 
     `unit` is that of the points' y. Axes are logarithmic unless said to be linear; intervals are
     bars, and bands where both axes are linear or nothing is measured, as from the x `forecast_from` on. Ticks of x are
-    at the points, unless these lie `anywhere`.
+    at the points, unless these lie `anywhere`. From zero up to `shaded_below` the plot is grey.
     """
 
     heading: str
@@ -101,6 +102,7 @@ class Panel:
     linear_y: bool = False
     forecast_from: float | None = None
     anywhere: bool = False
+    shaded_below: float | None = None
 
     @property
     def subtitle(self) -> str:
@@ -159,6 +161,7 @@ class Frame:
         ys = [point.y for line in series for point in line.points]
         ys += [y for reference in references for y in (reference.left, reference.right)]
         ends = [end for line in series for point in line.points for end in (point.low, point.high)]
+        ys += [end for panel in panels if panel.shaded_below for end in (0.0, panel.shaded_below)]
         above = HEIGHT / (HEIGHT - len(lanes) * _LANE_HEIGHT)
         xs |= {reference.start for reference in references}
         # What stands aside of its x is no point of the axis.
@@ -202,6 +205,7 @@ def draw(panel: Panel, frame: Frame) -> str:
     ]
     labels = _labels(panel, frame)
     layers = [
+        *_shade(panel, frame, y),
         over(_reference_points(panel, frame)).mark_line(color=QUIET, strokeWidth=1).encode(x, y, detail=_LINE),
         over(labels)
         .mark_rule(color=QUIET, strokeWidth=0.6, strokeDash=[1, 2])
@@ -314,6 +318,16 @@ def _mark(line: Series, x: float, y: float) -> dict[str, Any]:
 
 def _moved(x: float, line: Series, frame: Frame) -> float:
     return frame.x.value(frame.x.pixel(x) + line.aside) if line.aside else x
+
+
+def _shade(panel: Panel, frame: Frame, y: Any) -> Iterator[Any]:
+    if panel.shaded_below:
+        area = [{"y": frame.y.low, "end": panel.shaded_below}]
+        yield (
+            over(area)
+            .mark_rect(color=QUIET, opacity=0.15)
+            .encode(y, y2=alt.Y2("end:Q"), x=alt.XValue(0), x2=alt.X2Value(WIDTH))
+        )
 
 
 def _spreads(panel: Panel, frame: Frame, x: Any, colour: Any) -> Iterator[Any]:

@@ -188,7 +188,9 @@ def _published_column(known: Known, quantity: str, heading: str) -> Column:
 
 
 def _corrected_column(known: Known, quantity: str, shown: Quantity) -> Column:
-    return Column(shown.heading, lambda place: _corrected(_at(known, quantity, place), shown.unit))
+    return Column(
+        shown.heading, lambda place: _corrected(_at(known, quantity, place), replace(shown.unit, decimals=None))
+    )
 
 
 def _published(row: Row | None) -> str:

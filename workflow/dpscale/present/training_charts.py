@@ -1,5 +1,6 @@
 """The figures of training: loss and accuracy after every epoch, and accuracy against cost. Colour says the arm."""
 
+from collections.abc import Sequence
 from itertools import cycle
 
 import pandas as pd
@@ -53,10 +54,10 @@ def _curves(name: str, drawn: Quantity, curves: pd.DataFrame, baseline: str | No
     return figure(name, panels)
 
 
-def frontier(table: pd.DataFrame, terms: Terms) -> Figure:
+def frontier(table: pd.DataFrame, terms: Terms, costs: Sequence[str] = tuple(_COSTS)) -> Figure:
     """Test accuracy in % after the training against what it costs: seconds, GPU-seconds and joules, a panel for each
-    and for every environment."""
-    figures = [_frontier(table, cost, verdict, terms) for cost, verdict in _COSTS.items()]
+    of the `costs` and for every environment."""
+    figures = [_frontier(table, cost, _COSTS[cost], terms) for cost in costs]
     return Figure(
         [chart for drawn in figures for chart in drawn.charts],
         [sentence for drawn in figures for sentence in drawn.not_drawn],

@@ -37,9 +37,15 @@ def steps(table: pd.DataFrame, terms: Terms) -> Figure:
             x_title=STEP.heading,
             stages=[_stage(row) for row in words.rows(words.ok(part))],
         )
-        for key, part in parts(table[table["strategy"] == BASELINE], _BATCH)
+        for key, part in parts(_first_scope(table[table["strategy"] == BASELINE]), _BATCH)
     ]
     return figure_of_waterfalls("variant-steps", panels)
+
+
+def _first_scope(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows without loading, where there are any; the others are in the table."""
+    first: pd.DataFrame = table[table["scope"] == min(table["scope"], default="")]
+    return first
 
 
 def _stage(row: Row) -> Stage:
@@ -117,7 +123,7 @@ def epochs(table: pd.DataFrame, terms: Terms) -> Figure:
             unit=EPOCH.unit.shown,
             series=_epoch_lines(words.ok(part)),
         )
-        for key, part in parts(table, _BATCH)
+        for key, part in parts(_first_scope(table), _BATCH)
     ]
     return figure("variant-epochs", panels)
 
@@ -151,8 +157,10 @@ def _shortest_epochs(part: pd.DataFrame, terms: Terms) -> str:
     return f"{_batch(words.rows(measured)[0])}. {'; '.join(named)}"
 
 
-def kernels(table: pd.DataFrame, terms: Terms) -> Figure:
-    """Parts of a profiled step in % of it, by batch: a panel for every variant and environment."""
+def kernels(table: pd.DataFrame, variants: pd.DataFrame, terms: Terms) -> Figure:
+    """Parts of a profiled step in % of it, by batch: a panel for the first variant and one for the fastest, for every
+    environment."""
+    table = table[table["variant"].isin([*table["variant"].head(1), *_fastest(variants)])]
     names = {share.column: share.short for share in KERNEL_SHARES}
     panels = [
         Bars(
@@ -169,6 +177,12 @@ def kernels(table: pd.DataFrame, terms: Terms) -> Figure:
         for key, part in parts(table.assign(status="ok"), ["environment", "variant"])
     ]
     return figure_of_bars("variant-kernels", panels)
+
+
+def _fastest(variants: pd.DataFrame) -> list[str]:
+    """The variant with the shortest epoch on one device, if any."""
+    alone = headline(words.ok(_first_scope(variants[variants["strategy"] == BASELINE])))
+    return [] if alone.empty else [str(extreme(alone, "epoch_s", largest=False)["variant"])]
 
 
 def _bar(row: Row) -> Bar:

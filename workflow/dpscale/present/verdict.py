@@ -31,7 +31,7 @@ class Verdict:
     """The answer in a few words, the sentence with its numbers, the answer with loading in the clock, and where the
     time goes as far as that was measured.
 
-    `kind` is `worth`, `not-worth` or `unknown`.
+    `kind` is `worth`, `not-worth` or `unknown`. `series` is a row of the strategy and devices that answer, if any.
     """
 
     kind: str
@@ -39,6 +39,7 @@ class Verdict:
     sentence: str
     loading: str
     rest: str
+    series: Row | None = None
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,14 @@ def verdict(tables: Tables, terms: Terms) -> Verdict:
     if terms.device == "worker":
         sentence += " Workers share the cores of one machine, so this is no measure of accelerators."
     rest = [_where_the_time_goes(tables, chosen, terms), _loader(tables, chosen)]
+    loaded = _with_loading(series, chosen)
     return Verdict(
         chosen.kind,
-        _answer(chosen, terms),
+        _whole_answer(chosen, loaded, terms),
         sentence,
-        _loading(series, chosen, tables, terms),
+        _loading(chosen, loaded, tables, terms),
         " ".join(filter(None, rest)),
+        chosen.any,
     )
 
 
@@ -135,22 +138,33 @@ def _why_unknown(tables: Tables, terms: Terms) -> str:
     return f"No configuration on several {terms.devices} was measured together with its baseline on 1 {terms.device}."
 
 
-def _answer(series: _Series, terms: Terms) -> str:
-    """`4 GPUs are worth it with ddp at batches 128 to 2,048 per GPU (compute scope); 32: undecided`."""
+def _whole_answer(chosen: _Series, loaded: _Series | None, terms: Terms) -> str:
+    """`Yes: 4 GPUs are worth it with ddp at batch 128 per GPU, with and without loading; 32: undecided`.
+
+    With and without loading are told together where every batch is in the same state.
+    """
+    states = _states(chosen)
+    first = "Yes: " if WORTH_IT in states else "No: " if UNDECIDED not in states and NOT_WORTH_IT in states else ""
+    same = loaded is not None and states == _states(loaded)
+    return f"{first}{_answer(chosen, terms, 'with and without loading' if same else '')}"
+
+
+def _answer(series: _Series, terms: Terms, how: str = "") -> str:
+    """`4 GPUs are worth it with ddp at batches 128 to 2,048 per GPU, without loading; 32: undecided`."""
     row = series.any
     whether = f"{terms.count(int(row['gpus']))} are worth it with {row['strategy']}"
     states = _states(series)
-    scope = f"({words.scope(row['scope'])})"
+    scope = how or ("with loading" if row["scope"] == _END_TO_END else "without loading")
     if WORTH_IT in states:
-        first = f"{whether} at {_at_batches(states.pop(WORTH_IT), series)} per {terms.device} {scope}"
+        first = f"{whether} at {_at_batches(states.pop(WORTH_IT), series)} per {terms.device}, {scope}"
     elif UNDECIDED in states:
         batches = _at_batches(states.pop(UNDECIDED), series)
-        first = f"Undecided: whether {whether} at {batches} per {terms.device} {scope}"
+        first = f"Undecided: whether {whether} at {batches} per {terms.device}, {scope}"
     elif NOT_WORTH_IT in states:
         batches = _at_batches(states.pop(NOT_WORTH_IT), series)
-        first = f"{whether.replace('are worth', 'are not worth')} at {batches} per {terms.device} {scope}"
+        first = f"{whether.replace('are worth', 'are not worth')} at {batches} per {terms.device}, {scope}"
     else:
-        first = f"Not known: whether {whether} {scope}"
+        first = f"Not known: whether {whether}, {scope}"
     return f"{first}{_also(states, series)}"
 
 
@@ -211,19 +225,28 @@ def _in_contrast(series: _Series, chosen: _Series, tables: Tables, terms: Terms)
     return f" {_answer(series, terms)}.{loaders}"
 
 
-def _loading(series: Sequence[_Series], chosen: _Series, tables: Tables, terms: Terms) -> str:
-    """The same answer with loading in the clock, with states of its own."""
+def _with_loading(series: Sequence[_Series], chosen: _Series) -> _Series | None:
+    """The series of the same strategy and devices with loading in the clock, beside one without it."""
     row = chosen.any
     if row["scope"] == _END_TO_END:
-        return "This is with loading in the clock; without loading nothing was measured."
-    loaded = [
-        line
-        for line in series
-        if line.any["scope"] == _END_TO_END and line.any["strategy"] == row["strategy"] and _is_rival(line.any, row)
-    ]
-    if not loaded:
+        return None
+    for line in series:
+        same = line.any["scope"] == _END_TO_END and line.any["strategy"] == row["strategy"]
+        if same and _is_rival(line.any, row):
+            return line
+    return None
+
+
+def _loading(chosen: _Series, loaded: _Series | None, tables: Tables, terms: Terms) -> str:
+    """The same answer with loading in the clock, with states of its own, and who loads."""
+    if chosen.any["scope"] == _END_TO_END:
+        return "Without loading nothing was measured."
+    if loaded is None:
         return "Loading was not measured."
-    return f"With loading: {_answer(loaded[0], terms)}.{_loader_processes(tables, [loaded[0].any])}"
+    loaders = _loader_processes(tables, [loaded.any])
+    if _states(chosen) == _states(loaded):
+        return loaders.strip()
+    return f"{words.capitalised(_answer(loaded, terms))}.{loaders}"
 
 
 def _loader_processes(tables: Tables, of: Sequence[Row]) -> str:

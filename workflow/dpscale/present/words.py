@@ -164,6 +164,8 @@ def estimate(row: Row, name: str, unit: Unit = PLAIN, with_unit: bool = False) -
         return ABSENT
     symbol = _symbol(unit) if with_unit else ""
     value = unit.of(row[name])
+    if unit.decimals is not None:
+        return _with_decimals(row, name, symbol, unit)
     ends = [row[f"{name}{end}"] for end in ("_low", "_high")]
     if not all(map(is_known, ends)):
         return f"{figure(value)}{symbol} [{_why_no_interval(row, name)}]"
@@ -176,6 +178,16 @@ def estimate(row: Row, name: str, unit: Unit = PLAIN, with_unit: bool = False) -
     if is_range(row, name):
         return f"{shown}{symbol} [range of two runs: {' to '.join(interval)}]"
     return f"{shown}{symbol} [{', '.join(interval)}]"
+
+
+def _with_decimals(row: Row, name: str, symbol: str, unit: Unit) -> str:
+    """`2.87× [2.86, 2.88]`: with the unit's own decimals."""
+    value, low, high = (in_unit(row[f"{name}{end}"], unit) for end in ("", "_low", "_high"))
+    if ABSENT in (low, high):
+        return f"{value}{symbol} [{_why_no_interval(row, name)}]"
+    if is_range(row, name):
+        return f"{value}{symbol} [range of two runs: {low} to {high}]"
+    return f"{value}{symbol} [{low}, {high}]"
 
 
 # Figures that are means over the blocks of their row, not over its runs.
@@ -195,11 +207,13 @@ def bandwidth(row: Row) -> str:
 
 def measured(value: Any, unit: Unit, digits: int = 3) -> str:
     """`26.3 ms`, `0.39×`: a table's number in its unit, or a dash where there is none."""
-    return f"{figure(unit.of(value), digits)}{_symbol(unit)}" if is_known(value) else ABSENT
+    return f"{in_unit(value, unit, digits)}{_symbol(unit)}" if is_known(value) else ABSENT
 
 
 def in_unit(value: Any, unit: Unit, digits: int = 4) -> str:
     """The same without its unit, for where a heading says it."""
+    if unit.decimals is not None and is_known(value):
+        return _fixed(unit.of(value), unit.decimals)
     return figure(unit.of(value), digits) if is_known(value) else ABSENT
 
 

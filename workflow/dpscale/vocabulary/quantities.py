@@ -19,6 +19,8 @@ class Unit:
     stored: str
     shown: str
     scale: float = 1.0
+    decimals: int | None = None
+    """Where all figures have as many; otherwise each has those that make sense."""
 
     def of(self, stored: float) -> float:
         """A table's number in the unit that people read."""
@@ -30,6 +32,8 @@ SECONDS = Unit("s", "s")
 MILLISECONDS = Unit("s", "ms", 1e3)
 MICROSECONDS = Unit("s", "µs", 1e6)
 TIMES = Unit("1", "×")
+# Of speedups and what is like them.
+MULTIPLES = Unit("1", "×", decimals=2)
 PERCENT = Unit("1", "%", 100.0)
 POINTS = Unit("1", "points", 100.0)
 BYTES = Unit("bytes", "bytes")
@@ -176,7 +180,7 @@ IS_HEADLINE = _text(
 )  # fmt: skip
 ENERGY = Quantity("energy_j", "Energy", JOULES, "Energy of all GPUs, by their own counters.", "Time")
 SPEEDUP = Quantity(
-    "speedup", "Speedup", TIMES, "T(1,b) / T(N,b) with b fixed (weak), T(1,B) / T(N,B/N) with B fixed (strong).",
+    "speedup", "Speedup", MULTIPLES, "T(1,b) / T(N,b) with b fixed (weak), T(1,B) / T(N,B/N) with B fixed (strong).",
     "Speedup",
 )  # fmt: skip
 EFFICIENCY = Quantity("efficiency", "Efficiency", PERCENT, "Speedup over the number of devices, S / N.", "Speedup")
@@ -225,7 +229,9 @@ MFU_MEASURED = Quantity(
     "mfu_measured", "MFU, of the measured product", PERCENT,
     "The same, over N times what a large matrix product reaches on that GPU.", "Utilisation and MFU",
 )  # fmt: skip
-FASTER = Quantity("faster", "Faster than base", TIMES, "Epoch time of `base` on as many GPUs over its own.", "Variants")
+FASTER = Quantity(
+    "faster", "Faster than base", MULTIPLES, "Epoch time of `base` on as many GPUs over its own.", "Variants"
+)
 # The parts of a profiled step, by the columns of their shares.
 KERNEL_SHARES = tuple(
     Quantity(f"{kind}_share", label, PERCENT, definition, "Variants", short=short, digits=3)
@@ -321,7 +327,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_on_disk(*_KEYS, STATUS, REASON),
             *_plain(RUNS, replace(N, label="Timed epochs")),
             *_on_disk(RANGES),
-            *_interval(EPOCH),
+            *_interval(EPOCH, views=("times", "price")),
+            *_interval(replace(GPU_SECONDS, definition="N·T(N,b)."), views=("price",)),
             *_on_disk(
                 REPEATABILITY,
                 _text(
@@ -335,23 +342,23 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_plain(
                 Quantity("first_timed_epoch_s", "First timed epoch", SECONDS, "Median of the runs' first ones.", "Time")
             ),
-            *_interval(STEP, THROUGHPUT),
+            *_interval(STEP),
+            *_interval(THROUGHPUT, views=("times", "price")),
             *_on_disk(FULL_STEPS, IS_HEADLINE),
+            *_plain(STEPS_PER_EPOCH),
             *_plain(
-                STEPS_PER_EPOCH,
                 Quantity(
                     "peak_memory_bytes", "Peak memory", GB, "Most bytes that torch had allocated on a device.", "Time"
                 ),
                 replace(ENERGY, unit=Unit("J", "J per epoch")),
+                views=("times", "price"),
             ),
             *_on_disk(
                 Quantity("flop_per_image", "FLOP of an image", PLAIN, "Forward and backward.", "Utilisation and MFU"),
                 Quantity("peak_flop_s", "Peak FLOP/s", PLAIN, "Of one GPU, dense.", "Utilisation and MFU"),
                 _text("peak_source", "Source of the peak", "The data sheet, or `unknown`.", "Utilisation and MFU"),
             ),
-            *_interval(
-                MFU,
-            ),
+            *_interval(MFU, views=("times", "price")),
             *_on_disk(
                 Quantity(
                     "interval_width",
@@ -368,10 +375,9 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_on_disk(STATUS, REASON, N, _count("baseline_n", "Timings on one", "Of the baseline.", "Statistics")),
             *_on_disk(FULL_STEPS, IS_HEADLINE, BLOCKS, WITHOUT_BASELINE, DRIFT, DRIFTED, RANGES),
             *_on_disk(EPOCH, Quantity("baseline_epoch_s", "Epoch time on one", SECONDS, "Of the baseline.", "Time")),
+            *_interval(SPEEDUP, EFFICIENCY, views=("speedup", "strong")),
             *_interval(
-                SPEEDUP,
-                EFFICIENCY,
-                Quantity("speedup_from_steps", "Speedup from steps", TIMES, "N·t(1,b) / t(N,b).", "Speedup"),
+                Quantity("speedup_from_steps", "Speedup from steps", MULTIPLES, "N·t(1,b) / t(N,b).", "Speedup")
             ),
             *_interval(
                 Quantity("efficiency_from_steps", "Efficiency from steps", PERCENT, "t(1,b) / t(N,b).", "Speedup"),
@@ -440,7 +446,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 Quantity(
                     "estimates_apart",
                     "Estimates apart",
-                    TIMES,
+                    MULTIPLES,
                     "Largest over smallest of the estimates above zero with their intervals.",
                     "Communication",
                 ),
@@ -971,8 +977,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             ),
             *_interval(replace(SPEEDUP, label="Speedup over 1 {device}", definition="Over one GPU of the variant.")),
             *_interval(
-                Quantity("base_speedup", "Speedup of base", TIMES, "Of `base` on as many GPUs.", "Variants"),
-                Quantity("alone_faster", "Faster on 1 {device}", TIMES, "Than `base` on one GPU.", "Variants"),
+                Quantity("base_speedup", "Speedup of base", MULTIPLES, "Of `base` on as many GPUs.", "Variants"),
+                Quantity("alone_faster", "Faster on 1 {device}", MULTIPLES, "Than `base` on one GPU.", "Variants"),
                 views=(),
             ),
             *_interval(
@@ -1060,7 +1066,9 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_interval(
                 replace(EPOCH, label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU."),
                 Quantity("other_epoch_s", "Epoch on more", SECONDS, "Of the other variant on N GPUs.", "Time"),
-                Quantity("ratio", "Times as fast on 1 {device}", TIMES, "Epoch on more over epoch on one.", "Variants"),
+                Quantity(
+                    "ratio", "Times as fast on 1 {device}", MULTIPLES, "Epoch on more over epoch on one.", "Variants"
+                ),
             ),
             *_plain(
                 _text(
@@ -1116,6 +1124,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 RECORDS,
             ),
             *_on_disk(
+                _text("cpu_cores", "Cores", "Cores that a job may use."),
                 _text("measurement_versions", "Versions", "Versions of the clocked code, by kind of record."),
                 _text("older_measurements", "Older versions", "Those of them that are measured no more."),
             ),
@@ -1253,10 +1262,14 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_interval(
                 replace(SPEEDUP, label="Speedup, compute"),
                 Quantity(
-                    "end_to_end_speedup", "Speedup, end-to-end", TIMES, "With the DataLoader in the clock.", "Speedup"
+                    "end_to_end_speedup",
+                    "Speedup, end-to-end",
+                    MULTIPLES,
+                    "With the DataLoader in the clock.",
+                    "Speedup",
                 ),
             ),
-            *_on_disk(Quantity("speedup_ratio", "Speedup hidden", TIMES, "Compute over end-to-end.", "Speedup")),
+            *_on_disk(Quantity("speedup_ratio", "Speedup hidden", MULTIPLES, "Compute over end-to-end.", "Speedup")),
         ),
         "strategy_pairs": (
             *_on_disk(
@@ -1277,7 +1290,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 Quantity("other_epoch_s", "Epoch time of the other", SECONDS, "T(N,b) of the other.", "Time"),
                 views=(),
             ),
-            *_on_disk(Quantity("ratio", "Times as fast", TIMES, "Epoch time of the other over this one.", "Time")),
+            *_on_disk(Quantity("ratio", "Times as fast", MULTIPLES, "Epoch time of the other over this one.", "Time")),
         ),
         "peer_copies": (
             *_on_disk(
@@ -1333,6 +1346,77 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
         "absences": (
             *_on_disk(
                 STATUS, REASON, _count("configurations", "Configurations", "That have no number for this reason.")
+            ),
+        ),
+        "answer": (
+            *_on_disk(*_KEYS, RANGES),
+            *_interval(
+                SPEEDUP,
+                Quantity(
+                    "end_to_end_speedup",
+                    "Speedup, end-to-end",
+                    MULTIPLES,
+                    "With the DataLoader in the clock.",
+                    "Speedup",
+                ),
+                EFFICIENCY,
+                Quantity(
+                    "gpu_s_over_one",
+                    "{device}-seconds of an epoch over those on 1 {device}",
+                    MULTIPLES,
+                    "N·T(N,b) / T(1,b), which is one over the efficiency.",
+                    "Speedup",
+                ),
+                MFU,
+                views=(),
+            ),
+            *_on_disk(
+                Quantity(
+                    "energy_over_one",
+                    "Energy of an epoch over that on 1 {device}",
+                    MULTIPLES,
+                    "By the GPUs' own counters.",
+                    "Time",
+                )
+            ),
+        ),
+        "advice": (
+            *_on_disk(
+                _text("problem", "Problem", "What could be done otherwise.", "Advice"),
+                STRATEGY,
+                GPUS,
+                BATCH,
+                replace(BATCH, column="used_batch_per_gpu", label="Batch that is used"),
+                SCOPE,
+                ENVIRONMENT,
+                _text("used", "Used", "The strategy, variant or arm that is used.", "Advice"),
+                _text("better", "Better", "The one to use in its place.", "Advice"),
+                _count("on_gpus", "{Devices} of the better one", "Where these are others.", "Advice"),
+                LOADER_PROCESSES,
+                RANGES,
+            ),
+            *_interval(
+                Quantity("used_s", "Time of what is used", SECONDS, "Of an epoch, or of a training.", "Advice"),
+                Quantity("better_s", "Time of the better one", SECONDS, "Of an epoch, or of a training.", "Advice"),
+                Quantity(
+                    "saving",
+                    "Saving",
+                    PERCENT,
+                    "1 less the better one's time, or device-seconds, over what is used.",
+                    "Advice",
+                    digits=2,
+                ),
+                views=(),
+            ),
+            *_on_disk(
+                _text("saves", "Saves", "What the saving is a part of.", "Advice"),
+                _text("evidence", "Evidence", "The table that the times are of.", "Advice"),
+                _text("without_remedies", "Without remedies", "The arm that has none and is the same.", "Training"),
+                replace(TEST_ACCURACY, column="without_accuracy", label="Its test accuracy"),
+                replace(TEST_ACCURACY, column="used_accuracy", label="Test accuracy of what is used"),
+                replace(TEST_ACCURACY, column="better_accuracy", label="Test accuracy of the better one"),
+                _count("tuned_trials", "Trials of the search", "Of the search that found the recipe.", "Training"),
+                _text("tuned_on", "Recipe chosen on", "Empty where no recipe was searched.", "Training"),
             ),
         ),
         "counts": (
