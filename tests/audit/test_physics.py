@@ -81,22 +81,27 @@ def test_work_per_image_is_given_or_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("percent", "is_none"),
+    ("percent", "named", "is_none"),
     [
-        (100 / 31.5, False),  # PCIe 4.0 x16
-        (100 / 56.25, False),  # NVLink
-        (100 / 0.9, True),
-        (100 / 45, True),
+        (100 / 31.5, [], False),  # PCIe 4.0 x16
+        (100 / 56.25, [], False),  # NVLink
+        (100 / 0.9, [], True),
+        (100 / 45, [], True),
+        (100 / 56.25, ["NVLink"], False),
+        # A link of the A40, but not the one that the study names.
+        (100 / 56.25, ["PCIe 4.0 x16"], True),
+        (100 / 12.5, ["100 Gbit/s Ethernet"], False),
+        (100 / 12.5, [], True),
     ],
 )
-def test_utilisation_of_a_link(percent: float, is_none: bool) -> None:
+def test_utilisation_of_a_link(percent: float, named: list[str], is_none: bool) -> None:
     bandwidth = {(32, 2): 1.234, (32, 4): 2.468, (128, 2): 3.579, (128, 4): 4.321}
     columns = {
         "bandwidth": {place: str(number) for place, number in bandwidth.items()},
         "utilisation_percent": {place: f"{number * percent:.4g}" for place, number in bandwidth.items()},
     }
     epoch_s = {(batch, gpus): f"{20 / gpus + 5:.2f}" for batch in (32, 128) for gpus in (1, 2, 4)}
-    of_a40 = published(epoch_s, columns, gpu="A40")
+    of_a40 = published(epoch_s, columns, gpu="A40", links=named)
     found = {"utilisation_percent": search(of_a40, "utilisation_percent")}
     assert found["utilisation_percent"].verdict == "up to a constant"
     assert bool(list(link_of_utilisation(of_a40, found))) == is_none

@@ -62,11 +62,11 @@ def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Ite
         return
     scale = UNITS[published.bandwidth_unit or "GB/s"] / UNITS["GB/s"]
     link_gb_s = 100 / outcome.factor * scale
-    names = _named_links(published)
+    names = _candidates(published)
     same = [link for link in names if link_gb_s.low * 0.99 <= link.gb_s <= link_gb_s.high * 1.01]
     if same:
         return
-    whose = f"of the {published.chip.name}" if published.chip else "in the table"
+    whose = _whose_links(published)
     known = listed([f"{link.name}: {link.gb_s:g}" for link in names], 4)
     beside = _beside(link_gb_s)
     for place in outcome.cells:
@@ -74,9 +74,16 @@ def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Ite
         yield Doubt("utilisation of a link that is none", "utilisation_percent", place, detail)
 
 
-def _named_links(published: Published) -> list[Link]:
-    """Links of the study's GPU, or all that are known."""
-    return published.chip.links if published.chip else links()
+def _candidates(published: Published) -> list[Link]:
+    """Links that the study names, or those of its GPU, or all that are known."""
+    return published.named_links or (published.chip.links if published.chip else links())
+
+
+def _whose_links(published: Published) -> str:
+    """Whose links the candidates are, in words."""
+    if published.named_links:
+        return "that the study names"
+    return f"of the {published.chip.name}" if published.chip else "in the table"
 
 
 def _beside(link_gb_s: Interval) -> str:
