@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import yaml
+
 from dpscale.audit.consistency import IMPOSSIBLE, LOOK, Doubt
 from dpscale.audit.conventions import UNITS
 from dpscale.audit.published import Place, Published
@@ -13,8 +15,10 @@ from dpscale.audit.search import Found
 from dpscale.audit.words import gpus_words, listed, number
 from dpscale.formulas.interval import Interval
 from dpscale.records.files import read_record
-from dpscale.vocabulary.chips import Link, chip_named, links
+from dpscale.vocabulary.chips import LINKS_TABLE, Link, chip_named, links
 from dpscale.vocabulary.networks import network_of
+
+RECORDED_TIMES = LINKS_TABLE.with_name("one_gpu_times.yaml")
 
 TERA = 1e12
 # What of a peak real networks hardly reach.
@@ -142,6 +146,14 @@ def references_of_records(results: Path) -> Iterator[Reference]:
                 record["settings"]["epoch_images"], record["settings"]["precision"], record["cell"]["batch_per_gpu"],
                 median(scope["epoch_s"]), is_measured=True,
             )  # fmt: skip
+
+
+def recorded_references() -> Iterator[Reference]:
+    """The one-GPU times of the recorded studies, from the table of them: no records are needed."""
+    for entry in yaml.safe_load(RECORDED_TIMES.read_text()):
+        work = {name: value for name, value in entry.items() if name not in ("source", "seconds")}
+        for seconds in entry["seconds"]:
+            yield Reference(**work, source=f"{entry['source']}, measured", seconds=seconds, is_measured=True)
 
 
 def times_beside_others(published: Published, references: Iterable[Reference]) -> Iterator[Doubt]:
