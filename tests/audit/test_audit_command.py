@@ -1,5 +1,6 @@
 """`dpscale audit` as it is called: its files, its summary, its errors and its time."""
 
+import html
 import json
 import resource
 import subprocess
@@ -8,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from dpscale.present.audit_page import render
 from dpscale.records.files import read_record
-from published_factory import written
+from published_factory import PARAMETERS, written
 
 pytestmark = pytest.mark.processes
 
@@ -27,6 +29,17 @@ def test_one_file_a_study_and_a_short_summary(root: Path, tmp_path: Path) -> Non
     assert "  speedup              reproduced         6 of 6 cells  N * T(1,b) / T(N,b)\n" in done.stdout
     assert "  warning: N*T(1,b)/T(N,b) reported as speedup (6)\n" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 130
+
+
+def test_times_are_compared_with_the_recorded_ones(tmp_path: Path) -> None:
+    """Ten hours per epoch, where a recorded study needs seconds."""
+    study = written(
+        tmp_path / "s.yaml", gpu="H200", networks_mentioned={"parameters_trained": PARAMETERS},
+        epoch_s={128: {1: 36000.0, 2: 18500.0}}, published={"speedup": {128: {2: 1.95}}},
+    )  # fmt: skip
+    done = dpscale("audit", study)
+    assert done.returncode == 0, done.stderr
+    assert "  look at: time unlike those of others on this GPU (1)\n" in done.stdout
 
 
 @pytest.mark.parametrize("letter", "abcdefghij")
@@ -60,3 +73,35 @@ def test_a_record_does_not_depend_on_when_it_was_made(tmp_path: Path) -> None:
         assert dpscale("audit", study, "--out", tmp_path / folder).returncode == 0
         records.append(json.loads((tmp_path / folder / "made-up.json").read_text()))
     assert records[0] == records[1]
+
+
+def test_pages_are_written_and_say_which_times_cannot_be(root: Path, tmp_path: Path) -> None:
+    """They are what `render` makes of the records: tests/present/test_validity.py has such pages checked."""
+    studies = [root / f"config/published/study-{letter}.yaml" for letter in "de"]
+    done = dpscale("audit", *studies, "--page", tmp_path / "pages", "--out", tmp_path / "records")
+    assert done.returncode == 0, done.stderr
+    pages = {path.name: path.read_text() for path in (tmp_path / "pages").iterdir()}
+    records = {path.stem: read_record("audit", path) for path in (tmp_path / "records").iterdir()}
+    assert pages == {f"{name}.html": render(record) for name, record in records.items()}
+    assert f"page: {tmp_path / 'pages/study-e.html'}\n" in done.stdout
+    assert not any("<script" in page or "javascript:" in page for page in pages.values())
+    text = html.unescape(pages["study-e.html"])
+    assert "12 figures are impossible" in text
+    assert "impossible</span> time that the GPU cannot reach" in text
+    # 50,000 images * 3.3290 GFLOP in 1.5882 s.
+    assert (
+        "batch 512 on 1 GPU: 1.5882 s is 31,482 images/s and 105 TFLOP/s; the float32 peak of 1 GPU (RTX 8000) is 16.3"
+    ) in text
+    assert "The clock was stopped before the GPU was done." in text
+    assert 'class="impossible"' in text
+    assert 'class="impossible"' not in pages["study-d.html"]
+
+
+@pytest.mark.parametrize("option", ["--page", "--out"])
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, option: str) -> None:
+    (tmp_path / "file").touch()
+    done = dpscale("audit", written(tmp_path / "s.yaml"), option, tmp_path / "file/folder")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {tmp_path / 'file/folder/made-up.'}")
+    assert "cannot be written: Not a directory" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
+from dpscale.audit.conventions import COMPUTE_COLUMN
 from dpscale.audit.search import search
-from made_up_studies import FAULTS, MadeUp, made_up, outcome, random_table
+from made_up_studies import FAULTS, MadeUp, Outcome, made_up, outcome, random_table
 
 STUDIES_OF_A_FAULT, TABLES = 6, 25
 
@@ -27,10 +28,20 @@ def test_conventions_are_found_and_nobody_is_accused_wrongly(fault: str) -> None
 def test_an_audit_that_is_told_another_truth_has_missed_it() -> None:
     """The comparison itself can fail."""
     made, other = studies("none")[:2]
-    swapped = MadeUp(made.study, {**made.truth, "speedup": made.truth["compute_s"]}, "none")
+    swapped = MadeUp(made.study, made.exact, {**made.truth, "speedup": made.truth["compute_s"]}, "none")
     assert outcome(made).missed == []
     assert any(missed.startswith("speedup") for missed in outcome(swapped).missed)
     assert other.truth.keys() == made.truth.keys()
+
+
+def test_a_convention_through_a_misprinted_column_is_that_through_what_the_column_was() -> None:
+    """The bandwidth was computed through the compute column before a cell of that was misprinted."""
+    made = made_up(Random("1 1201"), "typo in a figure")
+    truth, found = made.truth["bandwidth"], search(made.study, "bandwidth").best
+    assert [quantity for quantity, _ in made.cells] == ["compute_s"]
+    assert COMPUTE_COLUMN in truth.choices
+    assert found and COMPUTE_COLUMN not in found.convention.choices
+    assert outcome(made) == Outcome([], [])
 
 
 def test_random_tables_are_not_reproduced() -> None:

@@ -1,6 +1,8 @@
 """What no machine can do, with figures that call for it and figures that do not."""
 
-from dataclasses import replace
+import subprocess
+import sys
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +10,12 @@ import pytest
 
 from dpscale.audit.consistency import IMPOSSIBLE, LOOK, Doubt
 from dpscale.audit.physics import (
+    RECORDED_TIMES,
     Reference,
     above_the_peak,
     flop_per_image,
     link_of_utilisation,
+    recorded_references,
     references_of,
     references_of_records,
     same_times,
@@ -81,22 +85,27 @@ def test_work_per_image_is_given_or_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("percent", "is_none"),
+    ("percent", "named", "is_none"),
     [
-        (100 / 31.5, False),  # PCIe 4.0 x16
-        (100 / 56.25, False),  # NVLink
-        (100 / 0.9, True),
-        (100 / 45, True),
+        (100 / 31.5, [], False),  # PCIe 4.0 x16
+        (100 / 56.25, [], False),  # NVLink
+        (100 / 0.9, [], True),
+        (100 / 45, [], True),
+        (100 / 56.25, ["NVLink"], False),
+        # A link of the A40, but not the one that the study names.
+        (100 / 56.25, ["PCIe 4.0 x16"], True),
+        (100 / 12.5, ["100 Gbit/s Ethernet"], False),
+        (100 / 12.5, [], True),
     ],
 )
-def test_utilisation_of_a_link(percent: float, is_none: bool) -> None:
+def test_utilisation_of_a_link(percent: float, named: list[str], is_none: bool) -> None:
     bandwidth = {(32, 2): 1.234, (32, 4): 2.468, (128, 2): 3.579, (128, 4): 4.321}
     columns = {
         "bandwidth": {place: str(number) for place, number in bandwidth.items()},
         "utilisation_percent": {place: f"{number * percent:.4g}" for place, number in bandwidth.items()},
     }
     epoch_s = {(batch, gpus): f"{20 / gpus + 5:.2f}" for batch in (32, 128) for gpus in (1, 2, 4)}
-    of_a40 = published(epoch_s, columns, gpu="A40")
+    of_a40 = published(epoch_s, columns, gpu="A40", links=named)
     found = {"utilisation_percent": search(of_a40, "utilisation_percent")}
     assert found["utilisation_percent"].verdict == "up to a constant"
     assert bool(list(link_of_utilisation(of_a40, found))) == is_none
@@ -138,6 +147,30 @@ def test_our_own_records_are_references(root: Path) -> None:
     assert {time.batch for time in times} >= {32, 128, 512}
     # docs: 2.87 s without loading; with two loader workers an epoch takes longer.
     assert min(time.seconds for time in times if time.batch == 128) == pytest.approx(2.87, rel=0.1)
+
+
+@pytest.mark.processes
+def test_the_table_of_recorded_times_is_that_of_the_records(root: Path) -> None:
+    """Where it is not, bench/one_gpu_times.py says how to make it again."""
+    studies = dict.fromkeys(time.source.removesuffix(", measured") for time in recorded_references())
+    folders = [root / "results" / study for study in studies]
+    made = subprocess.run(
+        [sys.executable, root / "bench/one_gpu_times.py", *folders], capture_output=True, text=True, check=True
+    )
+    assert made.stdout == RECORDED_TIMES.read_text()
+    of_records = [
+        replace(time, seconds=round(time.seconds, 3)) for folder in folders for time in references_of_records(folder)
+    ]
+    assert sorted(recorded_references(), key=astuple) == sorted(of_records, key=astuple)
+
+
+@pytest.mark.parametrize(("times_as_long", "stands_out"), [(0.4, True), (1.0, False), (2.5, True)])
+def test_a_time_beside_the_recorded_ones(times_as_long: float, stands_out: bool) -> None:
+    known = [time.seconds for time in recorded_references() if (time.gpu, time.batch) == ("H200", 128)]
+    seconds = (min(known) if times_as_long < 1 else max(known)) * times_as_long
+    doubts = list(times_beside_others(study(f"{seconds:.3f}", gpu="H200"), recorded_references()))
+    assert [doubt.place for doubt in doubts] == ([Place(128, 1)] if stands_out else [])
+    assert all("recorded, measured" in doubt.detail for doubt in doubts)
 
 
 def test_times_that_another_study_has() -> None:

@@ -5,12 +5,14 @@ from decimal import Decimal
 import pytest
 
 from dpscale.audit import corrected
-from dpscale.audit.consistency import LINKS_GB_S, doubts
+from dpscale.audit.consistency import IMPOSSIBLE, LINKS_GB_S, doubts
 from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import search
+from dpscale.audit.sentences import remarks
 from published_factory import published
 
 EPOCH_S = {(32, 1): "40.00", (32, 2): "25.00", (128, 1): "30.00", (128, 2): "18.00"}
+FOUR_GPUS = {(batch, gpus): f"{batch / 8 + 100 / gpus:.2f}" for batch in (32, 128, 512) for gpus in (1, 2, 4)}
 
 
 def checks(study: Published) -> dict[tuple[str, AnyPlace], str]:
@@ -73,6 +75,47 @@ def test_a_bandwidth_above_any_link_of_its_year(year: int | None, unit: str, pri
     assert bool(named(study, "above any link")) == above
 
 
+@pytest.mark.parametrize(
+    ("links", "gpu", "printed", "above"),
+    [
+        # PCIe 3.0 with 16 lanes carries 15.75 GB/s in one direction.
+        (["PCIe 3.0 x16"], None, "15.76", True),
+        (["PCIe 3.0 x16"], None, "15.75", False),
+        (["PCIe 3.0 x16"], "RTX 8000", "15.80", True),
+        (["PCI Express Gen3"], "RTX 8000", "15.80", True),
+        # Of several links the fastest is meant.
+        (["10 Gbit/s Ethernet", "PCIe 3.0 x16"], None, "15.70", False),
+        (["10 Gigabit Ethernet"], None, "1.26", True),
+        (["NVLink 3.0"], "A40", "56.0", False),
+        (["PCIe"], "RTX 8000", "15.80", True),
+        (["PCIe"], None, "15.80", False),
+        # A link that is not known may carry anything.
+        (["a link of our own", "PCIe 3.0 x16"], None, "15.80", False),
+        ([], "RTX 8000", "15.80", False),
+    ],
+)
+def test_a_bandwidth_above_the_link_that_the_study_names(
+    links: list[str], gpu: str | None, printed: str, above: bool
+) -> None:
+    study = published(EPOCH_S, {"bandwidth": {(32, 2): printed}}, links=links, gpu=gpu)
+    found = {"bandwidth": search(study, "bandwidth")}
+    severities = [doubt.severity for doubt in doubts(study, found) if "link named" in doubt.check]
+    assert severities == ([IMPOSSIBLE] if above else [])
+    assert named(study, "above any link") == {}
+
+
+def test_what_no_link_of_the_gpu_carries_is_said_once() -> None:
+    study = published(EPOCH_S, {"bandwidth": {(32, 2): "60.0"}}, links=["NVLink"], gpu="A40")
+    assert list(named(study, "above any link")) == [Place(32, 2)]
+    assert named(study, "link named") == {}
+
+
+def test_a_link_that_is_not_known_is_said() -> None:
+    study = published(EPOCH_S, {"bandwidth": {(32, 2): "5.0"}}, links=["a link of our own", "PCIe 3.0 x16"])
+    said = [text for _, verdict, text in remarks(study, corrected.TABLE) if verdict == "not compared"]
+    assert said == ["Bandwidths are not compared with the links that they name. Not in links.yaml: a link of our own."]
+
+
 def test_a_large_global_batch_has_a_strong_speedup() -> None:
     """One GPU at 30,000 images a step has full steps; two GPUs share those 30,000."""
     strong = {StrongPlace(30_000, 2): Decimal("5.0")}
@@ -98,3 +141,34 @@ def test_a_missing_one_gpu_time_leaves_no_speedup_and_borrows_no_other() -> None
     study = published({(32, 2): "25.00"}, {"speedup": {(32, 2): "1.60"}}, batch_sweep_s={32: "40.00"})
     (figure,) = [cell for cell in corrected.corrected(study, corrected.TABLE) if cell.quantity == "speedup"]
     assert (figure.value, figure.reason) == (None, "T(1,b) was not printed")
+
+
+@pytest.mark.parametrize(("times_n", "is_wrong"), [(True, True), (False, False)])
+def test_a_throughput_is_images_over_time(times_n: bool, is_wrong: bool) -> None:
+    rates = {
+        (batch, gpus): f"{50_000 * (gpus if times_n else 1) / float(time):.2f}"
+        for (batch, gpus), time in FOUR_GPUS.items()
+    }
+    study = published(FOUR_GPUS, {"images_per_s": rates})
+    outcome = search(study, "images_per_s")
+    assert outcome.verdict == "reproduced"
+    assert outcome.best and outcome.best.convention.formula == f"{'N * ' if times_n else ''}D / T(N,b)"
+    several = {Place(*place) for place in FOUR_GPUS if place[1] > 1}
+    assert set(named(study, "throughput is not what it is called")) == (several if is_wrong else set())
+    if is_wrong:
+        assert set(named(study, "throughput").values()) == {"multiplied by the number of GPUs, which count twice then"}
+
+
+@pytest.mark.parametrize(
+    ("two_gpus_s", "detail"),
+    [
+        # Half of 40.00 s, known to 0.005 s; and 2 GPUs may be exactly twice as fast.
+        ("19.00", "105.3 % of 2 GPUs: that needs a cause, such as a slow T(1,b)"),
+        ("19.99", "100.1 % of 2 GPUs: that needs a cause, such as a slow T(1,b)"),
+        ("20.00", None),
+        ("25.00", None),
+    ],
+)
+def test_an_efficiency_above_one_needs_a_cause(two_gpus_s: str, detail: str | None) -> None:
+    study = published({(32, 1): "40.00", (32, 2): two_gpus_s}, {"speedup": {(32, 2): "2.0"}})
+    assert named(study, "efficiency above 100 %") == ({Place(32, 2): detail} if detail else {})

@@ -32,9 +32,13 @@ IMAGES = 50_000
 
 @dataclass
 class MadeUp:
-    """A study with the convention behind every quantity, the fault in it, and the cells that the fault is in."""
+    """A study with the convention behind every quantity, the fault in it, and the cells that the fault is in.
+
+    `exact` is the study before the fault, with figures that were not rounded.
+    """
 
     study: Published
+    exact: Published
     truth: Mapping[str, Convention]
     fault: str
     cells: set[tuple[str, Place]] = field(default_factory=set)
@@ -59,6 +63,7 @@ def made_up(random: Random, fault: str) -> MadeUp:
     truth: dict[str, Convention] = {}
     clock = "loading" if fault == "two clocks" else None
     quantities: dict[str, dict[Place, Decimal]] = {}
+    unrounded: dict[str, dict[Place, Decimal]] = {}
     for quantity in DERIVED:
         study = replace(study, quantities=quantities)
         truth[quantity] = _convention(random, study, quantity, quantity == odd, clock)
@@ -66,8 +71,10 @@ def made_up(random: Random, fault: str) -> MadeUp:
             truth[quantity] = _of_rounded_bytes(random, study)
         rounding = ROUND_DOWN if fault == "cut digits" and quantity == odd else ROUND_HALF_UP
         quantities = {**quantities, quantity: _printed(random, study, truth[quantity], rounding)}
+        unrounded = {**unrounded, quantity: _unrounded(replace(study, quantities=unrounded), truth[quantity])}
+    exact = replace(study, quantities=unrounded)
     study = replace(study, quantities=quantities)
-    made = MadeUp(_as_read(study, fault), truth, fault)
+    made = MadeUp(_as_read(study, fault), exact, truth, fault)
     return _with_fault(random, made, odd)
 
 
@@ -141,6 +148,10 @@ def _printed(random: Random, study: Published, convention: Convention, rounding:
     least = min(value.value for value in values.values())
     places = digits - 1 - math.floor(math.log10(least))
     return {place: decimals(value.value, places, rounding) for place, value in values.items()}
+
+
+def _unrounded(study: Published, convention: Convention) -> dict[Place, Decimal]:
+    return {place: Decimal(value.value) for place in PLACES if (value := convention.value(study, place))}
 
 
 def _as_read(study: Published, fault: str) -> Published:
@@ -259,11 +270,13 @@ def _contains(found: Found, truth: Convention, made: MadeUp, of_truth: Published
     # The printed column is the same times, but for a misprint in what they were derived from.
     if any(_through_the_column(candidate, truth, made) for candidate in candidates):
         return True
-    wanted = _values(truth, of_truth, found)
+    # Two conventions are the same where they give the same without rounding and without the fault.
+    wanted = _values(truth, replace(made.exact, batch=of_truth.batch), found)
+    as_read = replace(made.exact, batch=made.study.batch)
     return any(
         all(math.isclose(one, other, rel_tol=1e-6) for one, other in zip(wanted, values, strict=True))
         for candidate in candidates
-        if len(values := _values(candidate, made.study, found)) == len(wanted)
+        if len(values := _values(candidate, as_read, found)) == len(wanted) > 0
     )
 
 

@@ -431,14 +431,15 @@ def audit(published: tuple[Path, ...], out: Path | None, pages: Path | None, bes
     from dpscale.audit.audit import audit as audited
     from dpscale.audit.audit import is_faulty
     from dpscale.audit.own_table import is_table, read_studies
-    from dpscale.audit.physics import references_of, references_of_records
+    from dpscale.audit.physics import recorded_references, references_of, references_of_records
     from dpscale.audit.published import AUDIT_PATH, Published
     from dpscale.audit.sentences import summary as summarise
     from dpscale.records.files import write_record, write_text
 
     studies = read_studies(published)
     others = [Published.read(path) for path in beside if not path.is_dir()]
-    references = [time for study in (*studies.values(), *others) for time in references_of(study)]
+    references = [*recorded_references()]
+    references += [time for study in (*studies.values(), *others) for time in references_of(study)]
     references += [time for folder in beside if folder.is_dir() for time in references_of_records(folder)]
     faulty = False
     for path, study in studies.items():

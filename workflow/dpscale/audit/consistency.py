@@ -236,9 +236,22 @@ def above_any_link(published: Published, found: Mapping[str, Found]) -> Iterator
 
     Where it is that of all GPUs together, of one of them.
     """
+    limit, name = _fastest_link(published)
+    yield from _above(limit, name, "bandwidth above any link", published, found)
+
+
+def above_the_named_link(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
+    """Bandwidth above that of the fastest link that the authors name."""
+    link = max(published.named_links, key=lambda link: link.gb_s, default=None)
+    if link and link.gb_s < _fastest_link(published)[0]:
+        name = f"the link that the study names ({link.name})"
+        yield from _above(link.gb_s, name, "bandwidth above the link named", published, found)
+
+
+def _above(limit: float, name: str, check: str, published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
+    """Printed bandwidths above `limit`, in GB/s, which is what the link `name` carries."""
     if published.bandwidth_unit is None:
         return
-    limit, name = _fastest_link(published)
     together = RING_TOTAL in found["bandwidth"].choices if "bandwidth" in found else False
     for place, printed in _several_gpus(published, "bandwidth"):
         bandwidth_gb_s = Interval.of(printed) * (UNITS[published.bandwidth_unit] / UNITS["GB/s"])
@@ -247,7 +260,7 @@ def above_any_link(published: Published, found: Mapping[str, Found]) -> Iterator
         if bandwidth_gb_s.low > limit:
             of_all = f", {number(bandwidth_gb_s.value)} GB/s of each GPU" if together else ""
             detail = f"printed {printed} {published.bandwidth_unit}{of_all}; {name} carries {limit:g} GB/s"
-            yield Doubt("bandwidth above any link", "bandwidth", place, detail, IMPOSSIBLE)
+            yield Doubt(check, "bandwidth", place, detail, IMPOSSIBLE)
 
 
 def _fastest_link(published: Published) -> tuple[float, str]:
@@ -363,6 +376,7 @@ CHECKS: tuple[Check, ...] = (
     two_sets_of_times,
     larger_than_the_dataset,
     above_any_link,
+    above_the_named_link,
     label_against_unit,
     mistakes_of_conventions,
     cells_apart,

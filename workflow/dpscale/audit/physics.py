@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import yaml
+
 from dpscale.audit.consistency import IMPOSSIBLE, LOOK, Doubt
 from dpscale.audit.conventions import UNITS
 from dpscale.audit.published import Place, Published
@@ -13,8 +15,10 @@ from dpscale.audit.search import Found
 from dpscale.audit.words import gpus_words, listed, number
 from dpscale.formulas.interval import Interval
 from dpscale.records.files import read_record
-from dpscale.vocabulary.chips import Link, chip_named, links
+from dpscale.vocabulary.chips import LINKS_TABLE, Link, chip_named, links
 from dpscale.vocabulary.networks import network_of
+
+RECORDED_TIMES = LINKS_TABLE.with_name("one_gpu_times.yaml")
 
 TERA = 1e12
 # What of a peak real networks hardly reach.
@@ -62,11 +66,11 @@ def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Ite
         return
     scale = UNITS[published.bandwidth_unit or "GB/s"] / UNITS["GB/s"]
     link_gb_s = 100 / outcome.factor * scale
-    names = _named_links(published)
+    names = _candidates(published)
     same = [link for link in names if link_gb_s.low * 0.99 <= link.gb_s <= link_gb_s.high * 1.01]
     if same:
         return
-    whose = f"of the {published.chip.name}" if published.chip else "in the table"
+    whose = _whose_links(published)
     known = listed([f"{link.name}: {link.gb_s:g}" for link in names], 4)
     beside = _beside(link_gb_s)
     for place in outcome.cells:
@@ -74,9 +78,16 @@ def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Ite
         yield Doubt("utilisation of a link that is none", "utilisation_percent", place, detail)
 
 
-def _named_links(published: Published) -> list[Link]:
-    """Links of the study's GPU, or all that are known."""
-    return published.chip.links if published.chip else links()
+def _candidates(published: Published) -> list[Link]:
+    """Links that the study names, or those of its GPU, or all that are known."""
+    return published.named_links or (published.chip.links if published.chip else links())
+
+
+def _whose_links(published: Published) -> str:
+    """Whose links the candidates are, in words."""
+    if published.named_links:
+        return "that the study names"
+    return f"of the {published.chip.name}" if published.chip else "in the table"
 
 
 def _beside(link_gb_s: Interval) -> str:
@@ -135,6 +146,14 @@ def references_of_records(results: Path) -> Iterator[Reference]:
                 record["settings"]["epoch_images"], record["settings"]["precision"], record["cell"]["batch_per_gpu"],
                 median(scope["epoch_s"]), is_measured=True,
             )  # fmt: skip
+
+
+def recorded_references() -> Iterator[Reference]:
+    """The one-GPU times of the recorded studies, from the table of them: no records are needed."""
+    for entry in yaml.safe_load(RECORDED_TIMES.read_text()):
+        work = {name: value for name, value in entry.items() if name not in ("source", "seconds")}
+        for seconds in entry["seconds"]:
+            yield Reference(**work, source=f"{entry['source']}, measured", seconds=seconds, is_measured=True)
 
 
 def times_beside_others(published: Published, references: Iterable[Reference]) -> Iterator[Doubt]:

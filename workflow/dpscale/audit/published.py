@@ -12,7 +12,7 @@ import yaml
 from dpscale.errors import PublishedError, RecordError
 from dpscale.records.files import Record, read_record
 from dpscale.schemas.validation import read_yaml, violations
-from dpscale.vocabulary.chips import TABLE, Chip, chip_named
+from dpscale.vocabulary.chips import TABLE, Chip, Link, chip_named, link_named
 
 # What authors derive from their times, in the order in which one follows from the other.
 QUANTITIES = (
@@ -153,6 +153,17 @@ class Published:
     def chip(self) -> Chip | None:
         """The GPU, where it is named and known."""
         return chip_named(self.gpu) if self.gpu else None
+
+    @property
+    def unknown_links(self) -> list[str]:
+        """Links that the authors name and the table does not have."""
+        return [name for name in self.links if not link_named(name, self.chip)]
+
+    @property
+    def named_links(self) -> list[Link]:
+        """The links that the authors name; none where one of them is not known, which may be the fastest."""
+        found = [link_named(name, self.chip) for name in self.links]
+        return [] if self.unknown_links else [link for link in found if link]
 
     @property
     def places(self) -> list[Place]:

@@ -64,6 +64,9 @@ def remarks(published: Published, times: Basis) -> Iterator[tuple[str, str, str]
         yield "epoch_s", "not synchronised", text
     if published.assumed:
         yield "epoch_s", "assumed", f"Not given, and assumed: {'; '.join(published.assumed)}."
+    if unknown := published.unknown_links:
+        text = f"Bandwidths are not compared with the links that they name. Not in links.yaml: {listed(unknown)}."
+        yield "bandwidth", "not compared", text
     for cell in published.unmeasured:
         place = Place(cell["batch_per_gpu"], cell["gpus"])
         yield "epoch_s", "not measured", f"There is no time at {place_words(place)}: {cell['why']}."

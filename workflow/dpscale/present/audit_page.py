@@ -46,6 +46,9 @@ _HELP = {
         "Real networks seldom use more than 70 % of a GPU's peak. Check that the clock waits for the GPU."
     ),
     "bandwidth above any link": "Check the bytes, the time and the unit: no link can carry that.",
+    "bandwidth above the link named": (
+        "Check the bytes, the time and the unit, and whether it is the link that your GPUs used."
+    ),
     "batch larger than the dataset": "Such a batch has no full step. What was timed is one smaller step.",
     "cell that its column's convention does not give": "Compute this cell again from the times.",
     "a time that its figures contradict": "Compare this time with your log: the figures were computed from another.",

@@ -1,0 +1,47 @@
+"""The table of one-GPU epoch times that `dpscale audit` compares published ones with, from recorded results.
+
+    python bench/one_gpu_times.py results/recorded* > workflow/dpscale/vocabulary/one_gpu_times.yaml
+
+Reads timing records of one GPU, and measures nothing.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import astuple
+from itertools import groupby
+from pathlib import Path
+
+from dpscale.audit.physics import Reference, references_of_records
+
+HEAD = """\
+# One-GPU epoch times of recorded studies: medians in seconds, one per run and per scope, shortest first.
+# Made by bench/one_gpu_times.py; a test compares it with the records.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("results", nargs="+", type=Path)
+    print(table(parser.parse_args().results), end="")
+
+
+def table(folders: Sequence[Path]) -> str:
+    """The table in YAML, with a line per study, work and batch. Raises RecordError."""
+    times = sorted((time for folder in folders for time in references_of_records(folder)), key=astuple)
+    lines = [HEAD]
+    for work, found in groupby(times, key=_work):
+        seconds = ", ".join(f"{time.seconds:.3f}" for time in found)
+        lines.append(f"- {{{work}, seconds: [{seconds}]}}")
+    return "\n".join(lines) + "\n"
+
+
+def _work(time: Reference) -> str:
+    """What a time is of, as YAML's text."""
+    return (
+        f"source: {time.source.removesuffix(', measured')}, gpu: {time.gpu}, parameters: {time.parameters}, "
+        f"images: {time.images}, precision: {time.precision}, batch: {time.batch}"
+    )
+
+
+if __name__ == "__main__":
+    main()
