@@ -7,7 +7,7 @@ import zipfile
 import pandas as pd
 
 _ROWS_IN_LINK = 500
-_LINK_CHARACTERS = 12_000
+_LINK_CHARACTERS = 6_000
 
 
 def csv_link(name: str, table: pd.DataFrame) -> str | None:
