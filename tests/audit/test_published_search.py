@@ -1,6 +1,7 @@
 """The search: what was derived under a convention is found again, an altered cell is named, and chance is not sold."""
 
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -86,18 +87,16 @@ def test_a_convention_is_found_again_from_what_it_gave(quantity: str, totals: bo
     if quantity == "speedup" and not totals:
         return
 
-    # The same studies in every run: among others some are still missed, as bench/audit_made_up.py counts.
-    @settings(max_examples=EXAMPLES[quantity], deadline=None, derandomize=True)
+    @settings(max_examples=EXAMPLES[quantity], deadline=None)
     @given(st.data())
     def found_again(data: st.DataObject) -> None:
         study, convention = derived(data, data.draw(times(totals=totals)), quantity)
-        # Known weakness: a single cell, or cells that print as zero, are called "not reproduced", not "too few cells".
-        assume(len(study.quantities[quantity]) > 1 and all(study.quantities[quantity].values()))
         found = search(study, quantity)
         assert found.verdict in FOUND
         assert found.best and not found.exceptions
-        fitting = [found.best.convention, *(rival.convention for rival in found.rivals)]
-        assert convention.choices in [candidate.choices for candidate in fitting]
+        fitting = [found.best.convention, *found.others]
+        # Zeros fit thousands of conventions, of which the simplest are kept.
+        assert convention.choices in [one.choices for one in fitting] or found.fitting > len(fitting)
         assert sentence(found, study.quantities[quantity])
 
     found_again()
@@ -184,6 +183,20 @@ def test_a_fit_on_one_rough_cell_is_not_sold_as_found() -> None:
     assert found.verdict == "too few cells"
     assert found.rivals and found.chance > CHANCE_LIMIT
     assert "too little to call it found" in sentence(found, study.quantities["bandwidth"])
+
+
+def test_what_only_a_far_fetched_convention_gives_is_too_little_and_not_unexplained() -> None:
+    """Half of the bytes, sent by all GPUs together, over the total time: more assumptions than one cell carries."""
+    study = published({(2048, 1): "230.51", (2048, 4): "75.206"}, {"bandwidth": {(2048, 4): "12"}})
+    found = search(study, "bandwidth")
+    assert found.verdict == "too few cells"
+    assert found.best and not found.exceptions
+
+
+def test_agreement_with_what_is_roughly_known_is_no_evidence() -> None:
+    study = published({(32, 1): "25.86", (32, 2): "36.93"}, {"bandwidth": {(32, 2): "0.0018"}})
+    found = replace(search(study, "bandwidth"), chance=CHANCE_LIMIT / 2)
+    assert "only because what it gives is known so roughly" in sentence(found, study.quantities["bandwidth"])
 
 
 def test_a_constant_that_all_cells_share_is_known_no_better_than_they_are() -> None:

@@ -18,9 +18,6 @@ from dpscale.formulas.interval import Interval
 
 Record = dict[str, Any]
 
-# Verdicts where a convention fits, whether or not that is evidence.
-FITS = ("reproduced", "reproduced except", "too few cells")
-
 
 def audit(published: Published, references: Iterable[Reference] = (), studies: Sequence[Published] = ()) -> Record:
     """What `audit.schema.yaml` describes: every quantity's convention, the corrected figures, and warnings; pure.
@@ -115,7 +112,7 @@ def _quantity(quantity: str, all_found: Mapping[str, Found], published: Publishe
             }
             for rival in found.rivals
         ],
-        "conventions_fitting": found.fitting if found.verdict in FITS else 0,
+        "conventions_fitting": found.fitting if found.fits else 0,
         "factor": _interval(found.factor),
         "faults": [{**place._asdict(), **asdict(fault)} for place, fault in faults.items()],
         "cells": [_cell(place, number, best) for place, number in printed.items()],

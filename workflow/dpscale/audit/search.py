@@ -194,7 +194,8 @@ class Found:
 
     - `reproduced`: `best` gives every cell, and so do the `others`;
     - `reproduced except`: every cell but a few;
-    - `too few cells`: as either, but some convention would fit unrelated numbers as well too often to tell;
+    - `too few cells`: as either, but some convention would fit unrelated numbers as well too often to tell, or most
+      cells agree only because what it gives is known so roughly;
     - `up to a constant`: a form gives all cells but for one factor, `factor`, that no convention of the space has;
     - `not reproduced`: none does; `best` is the one whose largest error is smallest, and `chance` that unrelated
       numbers would come as close;
@@ -225,6 +226,11 @@ class Found:
         return self.verdict.startswith("reproduced")
 
     @property
+    def fits(self) -> bool:
+        """Whether some convention gives all cells or most, be they enough to tell or not."""
+        return self.is_found or self.verdict == "too few cells"
+
+    @property
     def choices(self) -> tuple[Choice, ...]:
         """Those of the convention, where it is known."""
         return self.best.convention.choices if self.best and self.is_found else ()
@@ -241,10 +247,10 @@ def search(published: Published, quantity: str) -> Found:
         published = _as_meant(published)
     conventions = space(quantity, published)
     found = _searched(published, quantity, conventions)
-    if found.is_found or found.verdict == "too few cells" or not conventions.circular:
+    if found.fits or not conventions.circular:
         return found
     through = _searched(published, quantity, Space(conventions.circular, conventions.constants))
-    return through if through.is_found else found
+    return through if through.fits else found
 
 
 def _as_meant(published: Published) -> Published:
@@ -276,20 +282,25 @@ def _searched(published: Published, quantity: str, conventions: Space) -> Found:
     places = sorted(table)
     grid = Grid.of(conventions, published, places)
     cells = grid.checkable
-    independent = sum(place.gpus > 1 for place in cells)
-    if not cells or (not independent and any(place.gpus > 1 for place in places)):
+    if not cells or (not _independent(cells) and any(place.gpus > 1 for place in places)):
         return Found(quantity, "not checkable", None, (), [], 0, 1.0)
     search_of = _Search(published, quantity, table, conventions, grid)
-    top = search_of.best()
+    top = search_of.best(search_of.workable)
     fit, chance, others = top.fit, top.chance, top.others
     refined = search_of.with_rounded_bytes(top)
     if refined and not (_is_most(fit, cells) and _same_but_rounded(fit, refined[0])):
         (fit, chance), others, refined = refined, _NONE, None
-    if not _is_most(fit, cells):
-        return search_of.up_to_a_constant() or search_of.not_reproduced()
+    most = _is_most(fit, cells)
+    if not most and (constant := search_of.up_to_a_constant()):
+        return constant
+    if not (most and _is_evident(fit, chance, cells)) and search_of.gives_all.any():
+        top, refined = search_of.best(search_of.gives_all), None
+        fit, chance, others = top.fit, top.chance, top.others
+    elif not most:
+        return search_of.not_reproduced()
     complete = len(fit.agreeing) == len(cells)
     verdict = "reproduced" if complete else "reproduced except"
-    if chance >= CHANCE_LIMIT:
+    if not _is_evident(fit, chance, cells):
         verdict = "too few cells"
     rivals = [_rival(fit, search_of.fit(*at), published) for at in others[:_RIVALS_DESCRIBED]]
     return Found(
@@ -307,11 +318,20 @@ def _same_but_rounded(fit: Fit, refined: Fit) -> bool:
 
 
 def _is_most(fit: Fit, cells: Sequence[Place]) -> bool:
-    """Whether a fit gives all cells, or most of those with several GPUs; by their digits, unless it is the method's."""
-    independent = sum(place.gpus > 1 for place in cells)
-    if fit.convention.cost > 0 and independent and 2 * fit.telling <= independent:
-        return False
-    return len(fit.agreeing) == len(cells) or 2 * fit.supporting > independent
+    """Whether a fit gives all cells, or most of those with several GPUs."""
+    return len(fit.agreeing) == len(cells) or 2 * fit.supporting > _independent(cells)
+
+
+def _is_evident(fit: Fit, chance: float, cells: Sequence[Place]) -> bool:
+    """Whether chance hardly does as well, and most cells with several GPUs agree by their digits, not because what the
+    convention gives is known so roughly. The method's own convention needs no such digits."""
+    independent = _independent(cells)
+    by_digits = fit.convention.cost == 0 or not independent or 2 * fit.telling > independent
+    return by_digits and chance < CHANCE_LIMIT
+
+
+def _independent(cells: Sequence[Place]) -> int:
+    return sum(place.gpus > 1 for place in cells)
 
 
 def at_least(wanted: int, chances: Iterable[float]) -> float:
@@ -410,7 +430,7 @@ class _Search:
         self.printings = [ROUNDED, CUT, *(exchanged(*pair) for pair in combinations(gpus, 2))]
         self.readings = [printing.reads(table) for printing in self.printings]
         self.is_several = np.array([place.gpus > 1 for place in grid.places])
-        self.workable = ~np.isnan(grid.value).all(axis=1)
+        self.workable = np.asarray(~np.isnan(grid.value).all(axis=1))
         self.costs = self._sums(lambda choices: sum(choice.cost for choice in choices))
         self.blames = self._sums(lambda choices: sum(_BLAME[choice.kind] for choice in choices))
 
@@ -448,10 +468,16 @@ class _Search:
                 every[p, c] = agrees.sum(axis=1)
         return decades, several, every
 
-    def best(self) -> "_Best":
-        """The best candidate, and the others that reproduce as many cells, the simplest first."""
+    @property
+    def gives_all(self) -> NDArray[np.bool_]:
+        """Which candidates give every cell that can be checked, however far-fetched they are."""
+        every: NDArray[np.bool_] = self.workable & (self.agreement[2] == len(self.grid.checkable))
+        return every
+
+    def best(self, among: NDArray[np.bool_]) -> "_Best":
+        """The best of one candidate or more, and others of all that reproduce as many cells, the simplest first."""
         decades, several, every = self.agreement
-        score = np.where(self.workable, decades - _DECADES_PER_STEP * self.costs, -math.inf)
+        score = np.where(among, decades - _DECADES_PER_STEP * self.costs, -math.inf)
         first = np.unravel_index(int(score.argmax()), score.shape)
         as_many = (several >= several[first]) & (every >= every[first]) & self.workable
         # Nobody is blamed where something blameless gives as many cells, and tells nearly as much.

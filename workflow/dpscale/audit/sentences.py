@@ -136,6 +136,8 @@ def _cut_cells(fit: Fit, printed: Printed) -> str:
 def _certainty(found: Found) -> str:
     """The guard against a fit by chance, in words."""
     often = f"in about {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else "less than once in a million"
+    if found.verdict == "too few cells" and found.chance < CHANCE_LIMIT:
+        return "too little to call it found, as most cells agree only because what it gives is known so roughly"
     if found.verdict == "too few cells":
         return f"too little to call it found, as chance alone would do as well {often}"
     if found.scale and found.scale.chance >= CHANCE_LIMIT:
