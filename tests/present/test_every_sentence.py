@@ -53,7 +53,7 @@ NAMES = {
     "views": {
         "times", "scopes", "communication", "estimates", "bandwidth", "ladder", "steps", "phases", "bus_bandwidth",
         "collectives", "laws", "published_scaling", "allreduce_models", "held_out", "forecast", "critical_batch",
-        "training_summary", "training", "training_evidence", "environments", "records", "rejected", "frontier",
+        "training_summary", "training", "training_evidence", "environments", "records", "rejected", "frontier", "twins",
         "strong", "price",
     },
     "words": {"point"},
@@ -280,6 +280,10 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "pareto_best_arms": (
             f"{OF_VARIANTS}[pareto_best_arms]",
             "test_variant_findings.py::test_noise_has_no_frontier",
+        ),
+        "fast_twins": (f"{OF_VARIANTS}[fast_twins]", "test_variant_findings.py::test_noise_has_no_twins"),
+        "_twin_verdict": (
+            "test_variant_findings.py::test_a_twin_is_more_or_less_accurate_only_beyond_its_interval",
         ),
         "_recovery": ("test_findings.py::test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number",),
         "_search_of": ("test_findings.py::test_tuned_against_untuned_is_said_and_equals_are_not_called_so",),

@@ -29,6 +29,13 @@ GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 
 LATER = {**FAST, "batch_per_gpu": 512, "faster": 2.0, "faster_low": 1.98, "faster_high": 2.02}
 
+TWIN = {
+    "arm": "b128-fast", "strategy": "single", "gpus": 1, "batch_per_gpu": 128, "global_batch": 128, "epochs": 5,
+    "environment": "A", "twin": "b128", "pairs": 5, "twin_accuracy_difference": -0.004,
+    "twin_accuracy_difference_low": -0.02, "twin_accuracy_difference_high": 0.012,
+    "twin_time_ratio": 0.25, "twin_time_ratio_low": 0.24, "twin_time_ratio_high": 0.26,
+}  # fmt: skip
+
 VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         variant_findings.fastest_on_one,
@@ -101,6 +108,15 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         of_variants(BASE, kernels=[kernels_row(0.08), kernels_row(0.25, 32), kernels_row(0.01, 512)]),
         ["in 2 of 3 profiles, by 25.0 % at most (base at batch 32)"],
         of_variants(BASE, kernels=[kernels_row(0.04)]),
+    ),
+    (
+        training_findings.fast_twins,
+        tables(twins=[TWIN]),
+        [
+            "b128-fast at global batch 128 ends \u22120.4 points [\u22122.0, 1.2] from b128, no difference with these ",
+            "seeds, in 0.250 [0.240, 0.260] of its time.",
+        ],
+        tables(twins=[{**TWIN, "twin_accuracy_difference_low": None}]),
     ),
     (
         training_findings.pareto_best_arms,
@@ -214,6 +230,20 @@ def test_noise_has_no_frontier() -> None:
     assert training_findings.pareto_best_arms(arms, GPU) is not None
     noise = Terms(device="GPU", several_environments=False, synthetic=True)
     assert training_findings.pareto_best_arms(arms, noise) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.001, 0.03, "higher beyond"), (-0.03, -0.001, "lower beyond"), (-0.001, 0.001, "no difference with")],
+)
+def test_a_twin_is_more_or_less_accurate_only_beyond_its_interval(low: float, high: float, verdict: str) -> None:
+    row = {**TWIN, "twin_accuracy_difference_low": low, "twin_accuracy_difference_high": high}
+    assert f", {verdict} th" in sentence_of(training_findings.fast_twins(tables(twins=[row]), GPU))
+
+
+def test_noise_has_no_twins() -> None:
+    noise = Terms(device="GPU", several_environments=False, synthetic=True)
+    assert training_findings.fast_twins(tables(twins=[TWIN]), noise) is None
 
 
 def test_energy_that_was_not_counted_is_not_named() -> None:

@@ -24,7 +24,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
         *("is_headline", "worth", "slowed_by"),
         *("variant", "other_variant", "is_fastest", "pays", "as_fast", "by_time", "by_gpu_s", "by_energy"),
         *("problem", "used", "better", "saves", "evidence"),
-        *("arm", "remedies", "without_remedies", "tuned_on", "recovered_status", "jobs", "first", "last"),
+        *("arm", "remedies", "faster_by", "without_remedies", "tuned_on", "recovered_status", "jobs", "first", "last"),
         *published_audits.TEXT_COLUMNS,
     ),
     str,

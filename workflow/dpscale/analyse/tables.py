@@ -29,6 +29,7 @@ from dpscale.analyse.published_scaling import published_scaling_rows
 from dpscale.analyse.runs import block_rows, component_rows, run_rows
 from dpscale.analyse.times import series, speedup_row, times_row
 from dpscale.analyse.training_tables import evidence_rows, results_of, summary_rows, training_rows
+from dpscale.analyse.twins import twin_rows
 from dpscale.analyse.variants import variant_rows, variants_of
 from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import AnyCell
@@ -100,6 +101,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "training_summary": summary_rows(study, collected, trained),
         "training_evidence": evidence_rows(trained),
         "frontier": frontier_rows(trained),
+        "twins": twin_rows(study, trained),
         "runs": run_rows(points.values(), collected.records),
         "blocks": [*block_rows("weak", weak), *block_rows("strong", strong)],
         "variance_components": component_rows(points.values(), collected.records),

@@ -18,13 +18,15 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
-from dpscale.schemas.settings import TrainingSettings, arm_schemas
+from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
 
 # What a recipe was chosen on, by the word of the study file.
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
 FIGURES = ("training_loss", "training_accuracy", "test_loss", "test_accuracy")
+# Settings that change how fast an arm trains and, but for rounding, nothing that it learns.
+OF_SPEED = tuple(sorted(set(variant_settings()) & set(TrainingSettings.names())))
 # What an arm is, before any remedy.
-PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images")
+PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images", *OF_SPEED)
 # Arms of these equal keys and of one seed share weights, order and crops.
 SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
 
@@ -230,17 +232,20 @@ def _recipe(study: Study, arm: str) -> Row:
     """What an arm changes, and how that was found: the trials of the search, and what it chose by."""
     tuned = study["training"]["arms"][arm].get("tuned")
     found = {"tuned_trials": tuned["trials"], "tuned_on": CHOSEN_ON[tuned["chosen_on"]]} if tuned else {}
-    return {"remedies": remedies_of(study, arm), **found}
+    return {"remedies": remedies_of(study, arm), "faster_by": _changed(study, arm, OF_SPEED), **found}
 
 
 def remedies_of(study: Study, arm: str) -> str:
+    """What an arm does for its accuracy that is not done by default."""
+    return _changed(study, arm, [key for key in arm_schemas() if key not in PLACE])
+
+
+def _changed(study: Study, arm: str, keys: Sequence[str]) -> str:
     """The keys of an arm that are not as they are by default, with their values: `warmup_epochs 1, optimiser lars`."""
     known = arm_schemas()
     given = study["training"]["arms"][arm]
     return ", ".join(
-        f"{key} {_as_written(given[key])}"
-        for key in known
-        if key not in PLACE and key in given and given[key] != known[key].get("default")
+        f"{key} {_as_written(given[key])}" for key in keys if key in given and given[key] != known[key].get("default")
     )
 
 

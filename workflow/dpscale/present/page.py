@@ -101,6 +101,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         frontier=training_charts.frontier(tables["frontier"], terms, ["training_s"]),
         frontier_of_costs=training_charts.frontier(tables["frontier"], terms, ["gpu_s", "energy_j"]),
         arms_by_cost=views.frontier(tables["frontier"], terms),
+        twins=views.twins(tables["twins"], terms),
         training_evidence=views.training_evidence(tables["training_evidence"], terms),
         variants=variant_views.variants(tables["variants"], terms),
         variant_steps=variant_charts.steps(tables["variants"], terms),

@@ -46,6 +46,28 @@ def large_batch_costs(tables: Tables, terms: Terms) -> Finding | None:
     return _of_arms(f"A larger batch without a remedy loses accuracy: {'; '.join(parts)}.", rows)
 
 
+def fast_twins(tables: Tables, terms: Terms) -> Finding | None:
+    """Whether a training with a faster step ends where its slow twin does, and what time it takes."""
+    twins = tables["twins"].dropna(subset=["twin_accuracy_difference_low"])
+    if terms.synthetic or twins.empty:
+        return None
+    rows = words.rows(twins.sort_values(["global_batch", "arm"]))
+    named = [
+        f"{_arm(row, terms)} ends {_points(row, 'twin_accuracy_difference')} from {row['twin']}, {_twin_verdict(row)}, "
+        f"in {words.estimate(row, 'twin_time_ratio')} of its time"
+        for row in rows
+    ]
+    sentence = f"The same training with a faster step, by the test accuracy of its seeds: {'; '.join(named)}."
+    return Finding(sentence, "twins", len(rows), [str(row["arm"]) for row in rows])
+
+
+def _twin_verdict(row: Row) -> str:
+    if row["twin_accuracy_difference_low"] > 0:
+        return "higher beyond the seeds' spread"
+    below = row["twin_accuracy_difference_high"] < 0
+    return "lower beyond the seeds' spread" if below else "no difference with these seeds"
+
+
 def recipe_on_more_devices(tables: Tables, terms: Terms) -> Finding | None:
     """Whether devices may be added at the baseline's batch per device with nothing else changed."""
     summary = words.ok(_on_photographs(tables, terms)).dropna(subset=["training_accuracy_difference_low"])

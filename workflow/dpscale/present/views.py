@@ -211,6 +211,7 @@ def training_summary(table: pd.DataFrame, terms: Terms) -> View:
     caption = "What every arm comes to after its last epoch; brackets are 95 % t intervals over seeds"
     order = [
         "remedies",
+        "faster_by",
         "tuned_trials",
         "tuned_on",
         "seeds",
@@ -239,6 +240,13 @@ def training(curves: pd.DataFrame, epochs: pd.DataFrame, terms: Terms) -> View:
 def frontier(table: pd.DataFrame, terms: Terms) -> View:
     caption = "What every arm's training costs and what it ends with; brackets are 95 % t intervals over seeds"
     return view_of("frontier", caption, table, [*_arm(table, terms), *shown_columns("frontier", terms)])
+
+
+def twins(table: pd.DataFrame, terms: Terms) -> View:
+    caption = (
+        "Trainings beside their twins that differ in settings of speed alone; brackets are 95 % intervals over seeds"
+    )
+    return view_of("twins", caption, table, [*_arm(table, terms), *shown_columns("twins", terms)])
 
 
 def training_evidence(table: pd.DataFrame, terms: Terms) -> View:

@@ -820,7 +820,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_on_disk(*_ARM_KEYS),
             *_plain(
                 _count("epochs", "Epochs", "Epochs of a training.", "Training"),
-                _text("remedies", "Remedies", "Settings that are not as they are by default.", "Training"),
+                _text("remedies", "Remedies", "Settings of learning that are not as they are by default.", "Training"),
+                _text("faster_by", "Faster by", "Settings of speed that are not as they are by default.", "Training"),
                 _count("tuned_trials", "Trials of the search", "Of the search that found the recipe.", "Training"),
                 _text("tuned_on", "Recipe chosen on", "Empty where no recipe was searched.", "Training"),
             ),
@@ -929,6 +930,27 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     )
                 )
             ),
+        ),
+        "twins": (
+            *_on_disk(*_ARM_KEYS),
+            *_plain(_text("twin", "Slow twin", "The arm that differs in settings of speed alone.", "Frontier")),
+            *_interval(
+                Quantity(
+                    "twin_accuracy_difference",
+                    "Test accuracy less that of the twin",
+                    POINTS,
+                    "Of means over seeds, after the last epoch.",
+                    "Frontier",
+                ),
+                Quantity(
+                    "twin_time_ratio",
+                    "Training time over that of the twin",
+                    PLAIN,
+                    "Of geometric means over seeds, all epochs together, without tests.",
+                    "Frontier",
+                ),
+            ),
+            *_plain(_count("pairs", "Pairs", "Seeds compared pair by pair; 0 is Welch's.", "Frontier")),
         ),
         "training_evidence": (
             *_on_disk(*_ARM_KEYS),
