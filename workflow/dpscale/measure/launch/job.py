@@ -161,7 +161,7 @@ def _git_state(folder: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run(["git", "--no-optional-locks", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
