@@ -84,6 +84,7 @@ def page(root: Path) -> str:
     return render(study(), audited(root, tables()))
 
 
+@pytest.mark.slow
 def test_every_study_is_a_block_with_its_sentences(page: str) -> None:
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert page.count("<article") == 10
@@ -94,6 +95,7 @@ def test_every_study_is_a_block_with_its_sentences(page: str) -> None:
     assert "1.457 [1.457, 1.458]" in text
 
 
+@pytest.mark.slow
 def test_all_blocks_have_one_csv(page: str) -> None:
     """As a link, or by its place where it is too large for a page."""
     cell = {**CELL, "quantity": "speedup", "published": "1.4"}
