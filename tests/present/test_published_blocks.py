@@ -142,6 +142,7 @@ def test_a_large_study_has_no_link_but_a_place_and_an_id_of_its_own() -> None:
     assert page.count('id="findings"') == 1
 
 
+@pytest.mark.slow
 def test_published_figures_are_not_labelled_as_synthetic(root: Path) -> None:
     page = render(study(dataset={"source": "synthetic"}), audited(root, tables()))
     (section,) = re.findall(r'id="published">.*?id="definitions">', page, re.S)

@@ -17,8 +17,8 @@ from dpscale.records.files import read_record
 Record = dict[str, Any]
 
 
-# More runs, seeds, batches, arms and large messages would take time, and show nothing else. A batch above the images has
-# no cell. Messages of 64 MiB: measure/worker/test_collectives.py.
+# More runs, seeds, batches, arms and large messages would take time, and show nothing else. A batch above the images
+# has no cell. A message of 64 MiB: measure/worker/test_collectives.py.
 LESS = {
     "config/laptop.yaml": {
         "runs: 2": "runs: 1",
