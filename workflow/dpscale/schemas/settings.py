@@ -78,6 +78,12 @@ class NetworkSettings:
         return tuple(item.name for item in fields(cls))
 
     @classmethod
+    @cache
+    def types(cls) -> Mapping[str, Any]:
+        """The type of every setting. Python works them out anew each time that it is asked."""
+        return get_type_hints(cls)
+
+    @classmethod
     def path_of(cls, name: str) -> tuple[str, ...]:
         """Where the setting `name` stands in the study file."""
         path: tuple[str, ...] = _field(cls, name).metadata["path"]
@@ -422,7 +428,7 @@ def required_of_arm() -> list[str]:
 
 def _schema(settings: type[NetworkSettings], name: str) -> dict[str, Any]:
     stated = _field(settings, name)
-    annotation = _annotations(settings)[name]
+    annotation = settings.types()[name]
     limits = dict(stated.metadata["limits"])
     if get_origin(annotation) is tuple:
         items = {"type": _JSON_TYPES[get_args(annotation)[0]], **limits.pop("items", {})}
@@ -432,12 +438,6 @@ def _schema(settings: type[NetworkSettings], name: str) -> dict[str, Any]:
     default = stated.default
     defaults = {} if default is MISSING else {"default": list(default) if isinstance(default, tuple) else default}
     return {**schema, **limits, **defaults, "description": stated.metadata["help"]}
-
-
-@cache
-def _annotations(settings: type[NetworkSettings]) -> Mapping[str, Any]:
-    """The types of all settings; Python evaluates their texts anew every time that it is asked."""
-    return get_type_hints(settings)
 
 
 def _field(settings: type[NetworkSettings], name: str) -> Field[Any]:
