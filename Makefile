@@ -66,10 +66,10 @@ example: $(READY)  ## Tables and page of the recorded study, without a GPU (20 s
 # What the page is opened in, and what its validator runs on. Where they cannot be installed, tests say what is missing.
 .PHONY: tools
 tools:
-	@if command -v chromium > /dev/null && command -v java > /dev/null; then exit; fi; \
+	@if command -v chromium-headless-shell > /dev/null && command -v java > /dev/null; then exit; fi; \
 	if [ $$(id -u) = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-			chromium fonts-dejavu default-jre-headless > /dev/null; \
+			chromium-headless-shell fonts-dejavu default-jre-headless > /dev/null; \
 	then echo "Installed Chromium and Java for the tests of the page"; \
 	else echo "Chromium or Java is missing, and only root can install them: tests of the page are skipped"; fi
 

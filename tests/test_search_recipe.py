@@ -147,7 +147,7 @@ def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, dataset: 
     first = read_trials(out)
     assert [record["global_batch"] for record in first] == [8, 8]
     assert_new(first)
-    late = search([8, 4], trials=2, minutes=-1, processes=2)
+    late = search([8, 4], trials=2, minutes=-1, processes=1)
     assert "The time is over: the same command goes on." in late
     assert "b8-tuned:" in late
     try_next((4, 0), dataset, out, until=time.time() - 1)  # one that was waiting when the time was over

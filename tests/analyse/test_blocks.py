@@ -203,6 +203,7 @@ def test_one_run_two_runs_and_more(runs: int, spread: str) -> None:
     assert claims.loc["bandwidth is not resolvable", "of"] == (1 if spread == "interval" else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("runs", "words"), [(1, "[no interval: one run]"), (2, "[range of two runs: ")])
 def test_the_page_says_what_stands_in_brackets(tmp_path: Path, runs: int, words: str) -> None:
     study = Study({**VALUES, "runs": runs})

@@ -36,6 +36,9 @@ from dpscale.records.collect import Collected
 from dpscale.schemas.settings import TimingSettings
 from two_studies import ACCURACIES, ARMS, compared, side, slower, study
 
+# Whole studies, again and again.
+pytestmark = pytest.mark.slow
+
 values = st.floats(0.01, 100)
 parts = st.floats(0, 0.9)
 bounded = st.builds(
@@ -105,7 +108,6 @@ def test_nothing_is_told_of_a_study_and_itself() -> None:
         assert set(table["outcome"]) == {NOT_APART}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.2, 0.94, 1.06, math.pi])
 def test_a_study_that_is_k_times_slower_is_one_over_k_times_as_fast(factor: float) -> None:
     tables = compared(slower(factor)).tables

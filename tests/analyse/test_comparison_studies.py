@@ -13,6 +13,9 @@ from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
 from two_studies import Change, side, slower, study
 
+# Whole studies, again and again.
+pytestmark = pytest.mark.slow
+
 
 def small(**changes: Any) -> Study:
     return study(**{"communication": {"runs": 0}, "training": {}, "batch_per_gpu": [128, 512], **changes})

@@ -236,6 +236,7 @@ def test_the_bandwidths_interval_is_that_of_the_communication_time(tmp_path: Pat
         assert found[f"bandwidth_gb_s_{bound}"] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"gpus_available": 1}, {"gpus_available": 0}, {"scopes": ["end_to_end"]}])
 def test_the_summary_of_a_machine_that_can_run_little(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Through the CSV files: a column without any entry must not turn into one of numbers."""
@@ -251,6 +252,7 @@ def test_the_summary_of_a_machine_that_can_run_little(tmp_path: Path, changes: d
     assert "<html" in render(study.values, back)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["null", "007", "1e3", "a,b", 'say "a"', "a\tb\nc", "\u05d0\u05d1"])
 def test_names_come_back_from_the_csv_as_they_were(tmp_path: Path, host: str) -> None:
     back = through_the_command(tmp_path, host)
@@ -258,10 +260,12 @@ def test_names_come_back_from_the_csv_as_they_were(tmp_path: Path, host: str) ->
     assert len(back["environments"]) == 1
 
 
+@pytest.mark.slow
 def test_a_carriage_return_ends_no_row(tmp_path: Path) -> None:
     assert set(through_the_command(tmp_path, "a\rb")["records"]["host"]) == {"a\nb"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("character", ["\x00", "\x1b", "\u202e", "\u2066", "\u200f", "\ufffe"])
 def test_a_control_character_is_named(tmp_path: Path, character: str) -> None:
     named = f"a[U+{ord(character):04X}]b"

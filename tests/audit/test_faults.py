@@ -14,6 +14,9 @@ from dpscale.audit.search import Found, search
 from dpscale.formulas.scaling import ring_allreduce_bytes
 from published_factory import PARAMETERS, published
 
+# Whole audits, again and again.
+pytestmark = pytest.mark.slow
+
 ONE_GPU_S = {32: "104.02", 128: "61.87", 512: "48.31"}
 TOTAL_S = {
     (32, 2): "71.34", (128, 2): "40.66", (512, 2): "29.41", (32, 4): "40.19", (128, 4): "22.93", (512, 4): "16.07",

@@ -11,6 +11,9 @@ from dpscale.audit.conventions import COMPUTE_COLUMN
 from dpscale.audit.search import search
 from made_up_studies import FAULTS, MadeUp, Outcome, made_up, outcome, random_table
 
+# Whole searches, again and again.
+pytestmark = pytest.mark.slow
+
 STUDIES_OF_A_FAULT, TABLES = 6, 25
 
 

@@ -42,8 +42,9 @@ def test_what_is_too_wide_is_found(browser: Browser) -> None:
     page.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def page(browser: Browser, page_file: Path, width: int) -> Iterator[Page]:
+    """No test changes it."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark")
     page.goto(page_file.as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
@@ -65,16 +66,20 @@ def test_ids_are_unique_and_references_resolve(page: Page) -> None:
     assert set(links) | set(labels) <= set(ids)
 
 
-@pytest.mark.parametrize("kind", ["page_file", "recorded_file"])
-def test_text_of_charts_is_inside_and_apart(
-    browser: Browser, request: pytest.FixtureRequest, kind: str, width: int
-) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 900})
-    page.goto(request.getfixturevalue(kind).as_uri())
+@pytest.fixture(scope="module", params=["page_file", "recorded_file"])
+def resized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page that is opened once, and then shown at every width."""
+    page = browser.new_page()
+    page.goto(request.getfixturevalue(request.param).as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
-    assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
-    assert page.evaluate(LABELS_THAT_OVERLAP) == []
+    yield page
     page.close()
+
+
+def test_text_of_charts_is_inside_and_apart(resized: Page, width: int) -> None:
+    resized.set_viewport_size({"width": width, "height": 900})
+    assert resized.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
+    assert resized.evaluate(LABELS_THAT_OVERLAP) == []
 
 
 SMALL_TEXT = """
@@ -85,17 +90,11 @@ SMALL_TEXT = """
 """
 
 
-@pytest.mark.parametrize("kind", ["page_file", "recorded_file"])
-def test_text_of_charts_is_11_px_or_more_on_a_phone(
-    browser: Browser, request: pytest.FixtureRequest, kind: str
-) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 900})
-    page.goto(request.getfixturevalue(kind).as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
-    assert page.evaluate(SMALL_TEXT) == []
-    page.set_viewport_size({"width": 320, "height": 900})
-    assert page.evaluate(SMALL_TEXT) != [], "what is too small is found"
-    page.close()
+def test_text_of_charts_is_11_px_or_more_on_a_phone(resized: Page) -> None:
+    resized.set_viewport_size({"width": 390, "height": 900})
+    assert resized.evaluate(SMALL_TEXT) == []
+    resized.set_viewport_size({"width": 320, "height": 900})
+    assert resized.evaluate(SMALL_TEXT) != [], "what is too small is found"
 
 
 def test_a_table_scrolls_under_its_first_column_on_a_phone(browser: Browser, page_file: Path) -> None:

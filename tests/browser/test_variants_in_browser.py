@@ -11,6 +11,8 @@ import variant_study
 from dpscale.present.page import render
 from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme
 
+# Not what passes: that is ten times as long.
+ONLY_VIOLATIONS = {"resultTypes": ["violations"], "selectors": False}
 OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 
 
@@ -30,6 +32,6 @@ def test_the_section_can_be_read(browser: Browser, variants_file: Path, width: i
     assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
     assert page.evaluate(LABELS_THAT_OVERLAP) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    found = Axe().run(page, context={"include": [["#variants"]]})
+    found = Axe().run(page, context={"include": [["#variants"]]}, options=ONLY_VIOLATIONS)
     assert found.violations_count == 0, found.generate_report()
     page.close()

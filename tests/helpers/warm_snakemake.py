@@ -3,7 +3,6 @@
 The process is of its own, with the arguments, folder and environment of the call, and ends as `snakemake` would.
 """
 
-import multiprocessing
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,14 +10,13 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import NamedTemporaryFile
 
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["snakemake.cli"])
+from warm import WARM
 
 
 def snakemake(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
     """What `snakemake ARGUMENTS` prints in `folder`, on both streams, and its exit code."""
     with NamedTemporaryFile("r") as printed:
-        process = _CONTEXT.Process(target=_main, args=(arguments, folder, dict(environment), printed.name))
+        process = WARM.Process(target=_main, args=(arguments, folder, dict(environment), printed.name))
         process.start()
         process.join()
         return CompletedProcess(arguments, process.exitcode or 0, printed.read())

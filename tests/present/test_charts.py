@@ -15,6 +15,9 @@ from dpscale.present.figure import figure
 from dpscale.present.panel import HEIGHT, LABEL_X, Frame, Panel, Point, Series, draw, spread
 from dpscale.present.words import Terms
 
+# To draw charts takes longest of all.
+pytestmark = pytest.mark.slow
+
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 SVG = "{http://www.w3.org/2000/svg}"
 

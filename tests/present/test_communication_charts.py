@@ -22,6 +22,9 @@ from dpscale.present.figure import Chart
 from dpscale.present.panel import WIDTH
 from dpscale.present.words import Terms
 
+# To draw charts takes longest of all.
+pytestmark = pytest.mark.slow
+
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 SVG = "{http://www.w3.org/2000/svg}"
 AT: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
@@ -160,7 +163,6 @@ def test_nothing_measured_is_nothing_drawn(name: str) -> None:
     assert (drawn.charts, drawn.not_drawn) == ([], [])
 
 
-@pytest.mark.slow
 def test_panels_beyond_the_eighth_are_named_in_one_sentence() -> None:
     rows = [estimates_row(ablation_step_s=-0.5, strategy="ddp", gpus=gpus, batch=32) for gpus in range(2, 30)]
     figure = communication_charts.estimates(table("communication", rows), GPU)

@@ -10,6 +10,9 @@ import pytest
 from dpscale.present.comparison_forest import POOLED, Forest, Group, Mark, figure_of_forests
 from dpscale.present.figure import Figure
 
+# To draw charts takes longest of all.
+pytestmark = pytest.mark.slow
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -84,6 +84,7 @@ def page(root: Path) -> str:
     return render(study(), audited(root, tables()))
 
 
+@pytest.mark.slow
 def test_every_study_is_a_block_with_its_sentences(page: str) -> None:
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert page.count("<article") == 10
@@ -94,6 +95,7 @@ def test_every_study_is_a_block_with_its_sentences(page: str) -> None:
     assert "1.457 [1.457, 1.458]" in text
 
 
+@pytest.mark.slow
 def test_all_blocks_have_one_csv(page: str) -> None:
     """As a link, or by its place where it is too large for a page."""
     cell = {**CELL, "quantity": "speedup", "published": "1.4"}
@@ -140,6 +142,7 @@ def test_a_large_study_has_no_link_but_a_place_and_an_id_of_its_own() -> None:
     assert page.count('id="findings"') == 1
 
 
+@pytest.mark.slow
 def test_published_figures_are_not_labelled_as_synthetic(root: Path) -> None:
     page = render(study(dataset={"source": "synthetic"}), audited(root, tables()))
     (section,) = re.findall(r'id="published">.*?id="definitions">', page, re.S)

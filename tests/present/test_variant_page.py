@@ -27,6 +27,9 @@ from dpscale.present.panel import RIGHT, WIDTH
 from dpscale.present.words import Terms
 from dpscale.vocabulary.quantities import KERNEL_SHARES
 
+# Whole pages and their charts.
+pytestmark = pytest.mark.slow
+
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 WORKER = Terms(device="worker", several_environments=False, synthetic=False)
 SVG = "{http://www.w3.org/2000/svg}"

@@ -121,6 +121,7 @@ def test_tiles_leave_out_what_is_not_known() -> None:
     assert tiles({"answer": from_csv("answer", [answer(gpus=2)])}, SERIES, GPU) == []
 
 
+@pytest.mark.slow
 def test_the_page_has_what_to_do_linked_to_its_evidence() -> None:
     page = render(study(), h200())
     (listed,) = [part.split("</ol>")[0] for part in page.split('<ol class="advice">')[1:]]

@@ -7,9 +7,10 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.multiprocessing.spawn import spawn
+from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional
 
+import warm  # noqa: F401  what it is forked from has loaded torch
 from dpscale.measure.model.parallel import Exchange, parallelise
 from dpscale.measure.model.resnet import build_network
 
@@ -74,7 +75,7 @@ def ddp_rank(rank: int, workers: int, on_gpu: bool, folder: str) -> None:
 )
 def test_ddp_computes_the_gradient_of_single(tmp_path: Path, workers: int | None, on_gpu: bool) -> None:
     workers = workers or torch.cuda.device_count()
-    spawn(ddp_rank, (workers, on_gpu, str(tmp_path)), nprocs=workers)
+    start_processes(ddp_rank, (workers, on_gpu, str(tmp_path)), nprocs=workers, start_method="forkserver")
     for dtype, tolerance in TOLERANCE.items():
         for rank in range(workers):
             found = torch.load(tmp_path / f"{dtype}-{rank}", weights_only=True)

@@ -15,11 +15,12 @@ from dpscale.measure.worker.collectives import HOLD_LIMIT_S, Collective, Collect
 from dpscale.records.files import read_record
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
+from warm_workers import warm_workers
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
-# Fewer sizes than a study has, and none as large as 64 MiB, which the laptop's study measures:
-# workflow/test_laptop_study.py.
+# Fewer sizes than a study has, and one collective alone at the largest that it has on a CPU.
 SIZES = (4 * 2**10, 128 * 2**10, 4 * 2**20)
+LARGEST = ("allreduce", 64 * 2**20)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,9 @@ def facts(network_facts: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def collectives(network_facts: Path) -> dict[str, Any]:
     out = network_facts.with_name("collectives.json")
-    with pytest.MonkeyPatch.context() as patch:
+    messages = cells.messages
+    with warm_workers(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "messages", lambda *of: [*messages(*of), LARGEST])
         patch.setitem(cells.LARGEST_BYTES, "cpu", SIZES[-1])
         patch.setattr(cells, "FACTOR", 32)
         assert must(*cell(network_facts), "--width", 4, "--out", out).splitlines()[-1] == f"record: {out}"
@@ -53,6 +56,7 @@ def test_collectives_of_every_size_the_network_needs(collectives: dict[str, Any]
     found = {(result["operation"], result["bytes"]) for result in collectives["collectives"]}
     for operation in OPERATIONS:
         assert set(SIZES) <= {size for name, size in found if name == operation}
+    assert LARGEST in found
     assert ("allreduce", facts["gradient_bytes"]) in found
     assert {("broadcast", size) for size in facts["dp_broadcast_bytes"]} <= found
     assert all(3 <= len(result["seconds"]) <= 10 for result in collectives["collectives"])
@@ -155,6 +159,7 @@ def test_a_collective_that_gives_a_wrong_result_is_an_error() -> None:
     with (
         signals_as_they_were(),
         helpers_for_workers(),
+        warm_workers(),
         Workers("wrong_collectives", job, 2, 0) as workers,
         pytest.raises(MeasurementError, match="allreduce of 4096 bytes gave a wrong result"),
     ):

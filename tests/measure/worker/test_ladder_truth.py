@@ -15,6 +15,7 @@ from dpscale.schemas.settings import StepSettings
 from injected_ladder import SLEEP_S
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
+from warm_workers import warm_workers
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -47,6 +48,7 @@ def measured(dataset: Path, folder: Path, *injections: tuple[str, int]) -> list[
     with (
         signals_as_they_were(),
         helpers_for_workers(),
+        warm_workers(),
         Workers("in_turn", {"jobs": jobs, "outcomes": str(folder)}, 2, 0) as workers,
     ):
         workers.outcome(300, end_with_parent=False)

@@ -22,6 +22,7 @@ from dpscale.plan.study import Study
 from dpscale.records.files import read_record
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
+from warm_workers import warm_workers
 from workers_here import WorkerHere, single_workers_here
 
 pytestmark = pytest.mark.processes
@@ -42,7 +43,7 @@ TIMES = ("epoch_s", "images_per_s", "gpu_s")
 
 @pytest.fixture(scope="module", autouse=True)
 def in_this_process() -> Iterator[None]:
-    with single_workers_here():
+    with single_workers_here(), warm_workers():
         yield
 
 

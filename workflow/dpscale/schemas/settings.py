@@ -78,6 +78,12 @@ class NetworkSettings:
         return tuple(item.name for item in fields(cls))
 
     @classmethod
+    @cache
+    def types(cls) -> Mapping[str, Any]:
+        """The type of every setting. Python works them out anew each time that it is asked."""
+        return get_type_hints(cls)
+
+    @classmethod
     def path_of(cls, name: str) -> tuple[str, ...]:
         """Where the setting `name` stands in the study file."""
         path: tuple[str, ...] = _field(cls, name).metadata["path"]
@@ -422,7 +428,7 @@ def required_of_arm() -> list[str]:
 
 def _schema(settings: type[NetworkSettings], name: str) -> dict[str, Any]:
     stated = _field(settings, name)
-    annotation = get_type_hints(settings)[name]
+    annotation = settings.types()[name]
     limits = dict(stated.metadata["limits"])
     if get_origin(annotation) is tuple:
         items = {"type": _JSON_TYPES[get_args(annotation)[0]], **limits.pop("items", {})}

@@ -161,7 +161,9 @@ def _git_state(folder: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    # Without its locks: a cell that is killed here would leave one behind, and nobody could commit any more.
+    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

@@ -1,0 +1,59 @@
+"""Workers of a cell that need not load torch: each is a process of its own with the job, rank, environment and session
+that the launcher gives it, and ends as `python -m dpscale.measure.worker` would.
+
+That command itself, and that workers end with their launcher: launch/test_workers.py, worker/test_timing_cells.py.
+"""
+
+import importlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dpscale.measure.launch import workers
+from warm import WARM
+
+
+class WarmWorker:
+    """What the launcher needs of `subprocess.Popen`."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], stdin: int, start_new_session: bool):
+        _, *module_of_python, module, job_file, rank = command
+        assert module_of_python == ["-m", "dpscale.measure.worker"]
+        assert start_new_session
+        self._process = WARM.Process(target=_work, args=(module, job_file, int(rank), dict(env)))
+        self._process.start()
+        while os.getpgid(self.pid) != self.pid:  # its session is what the launcher ends
+            time.sleep(0.001)
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self) -> None:
+        self._process.join()
+
+
+@contextmanager
+def warm_workers() -> Iterator[None]:
+    """The launcher starts workers that have loaded torch already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "subprocess", SimpleNamespace(Popen=WarmWorker, DEVNULL=subprocess.DEVNULL))
+        yield
+
+
+def _work(module: str, job_file: str, rank: int, environment: Mapping[str, str]) -> None:
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
+    importlib.import_module(module).WORKER(json.loads(Path(job_file).read_text()), rank).run()
