@@ -90,7 +90,7 @@ def opened(browser: Browser, file: Path, width: int, scheme: Scheme) -> Page:
     return page
 
 
-@pytest.fixture(scope="module", params=["recorded_file", "compared_file", "compared_studies_file"])
+@pytest.fixture(scope="module", params=["recorded_file", "published_file", "compared_file", "compared_studies_file"])
 def resized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page that is opened once, and then shown at every width in every scheme."""
     page = opened(browser, request.getfixturevalue(request.param), 1200, "light")

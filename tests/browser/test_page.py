@@ -35,6 +35,20 @@ def test_page_asks_for_nothing_and_fits(
         assert page.locator("svg[role=img]").count() == 16
 
 
+def test_other_peoples_figures_are_one_click_away_and_lead_back(
+    browser: Browser, recorded_file: Path, published_file: Path, width: int
+) -> None:
+    with loaded_offline(browser, published_file, width, "light", scripts=False) as page:
+        assert wider_than(page, width, "body, header, nav, article, li") == []
+    page = browser.new_page()
+    page.goto(recorded_file.as_uri())
+    page.get_by_role("link", name="Other people's figures").click()
+    assert page.url == published_file.as_uri()
+    page.get_by_role("link", name="definitions").first.click()
+    assert page.url == f"{recorded_file.as_uri()}#definitions"
+    page.close()
+
+
 def test_what_is_too_wide_is_found(browser: Browser) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 900})
     page.set_content("<p>narrow</p><p style='width: 500px'>wide</p><p hidden style='width: 500px'>hidden</p>")

@@ -30,7 +30,7 @@ from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.present import page as page_module
-from dpscale.present import words
+from dpscale.present import published_page, words
 from dpscale.present.page import render
 from dpscale.records.collect import collect
 from dpscale.vocabulary.quantities import KIB, MIB, PERCENT, TABLES
@@ -39,7 +39,8 @@ from record_factory import communication_record, write
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
 
-TEMPLATE = Path(page_module.__file__).parent / "template/page.html.j2"
+FOLDER = Path(page_module.__file__).parent / "template"
+TEMPLATES = [FOLDER / name for name in ("page.html.j2", "published.html.j2")]
 NUMBER = re.compile(r"[−+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[−+-]?\d+)?")
 # What a number stands beside: brackets, units that follow at once, the end of a sentence.
 AROUND = "()[]{}|;:,.%×*=&$"
@@ -205,6 +206,7 @@ def written(recorded: tuple[Study, dict[str, pd.DataFrame]]) -> Written:
         patch.setattr(words, "whole", watched(words.whole, first_argument))
         patch.setattr(words, "estimate", watched(words.estimate, *ends))
         page = render(recorded[0].values, recorded[1])
+        page += published_page.render(recorded[0].values, recorded[1], "page.html")
     text = " ".join("".join(Text(page).found).replace("\u00a0", " ").split())
     return Written(OF_THE_PAGE.sub(" ", text), found)
 
@@ -218,7 +220,9 @@ def end_of_estimate(end: str, row: Mapping[str, Any], name: str, *others: Any, *
 
 
 def test_every_number_stands_in_a_table(recorded: tuple[Study, dict[str, pd.DataFrame]], written: Written) -> None:
-    of_definitions = (value(number)[0] for number in numbers("".join(Text(TEMPLATE.read_text()).found)))
+    of_definitions = (
+        value(number)[0] for template in TEMPLATES for number in numbers("".join(Text(template.read_text()).found))
+    )
     assert len(set(numbers(written.text))) > 500
     of_settings = (value(number)[0] for number in numbers(re.sub(r"[^\d.]", " ", json.dumps(recorded[0].values))))
     assert not_found(written.text, [*cells(recorded[1]), *of_definitions, *of_settings]) == []

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pandas as pd
 import pytest
-from hostile_tables import BENIGN, HOSTILE, hostile_page
+from hostile_tables import BENIGN, HOSTILE, hostile_audit_page, hostile_page
 from page_tables import (
     absent_row,
     arm_row,
@@ -197,6 +197,10 @@ def test_text_of_others_is_text(kind: str, plain: str) -> None:
     assert read(page).open == []
     assert len(read(page).ids) == len(set(read(page).ids))
     assert " ".join(with_names(HOSTILE[kind]).split()) in visible(page)
+    published = hostile_audit_page(HOSTILE[kind])
+    assert Counter(read(published).tags) == Counter(read(hostile_audit_page(BENIGN)).tags)
+    assert read(published).open == []
+    assert " ".join(with_names(HOSTILE[kind]).split()) in visible(published)
 
 
 def test_characters_that_turn_text_round_or_are_not_seen_are_named() -> None:

@@ -12,7 +12,6 @@ from dpscale.present import (
     communication_charts,
     coverage,
     environment_facts,
-    published,
     training_charts,
     variant_charts,
     variant_views,
@@ -21,7 +20,6 @@ from dpscale.present import (
 )
 from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.communication_findings import profiler_left_out
-from dpscale.present.downloads import csv_link
 from dpscale.present.finding import count
 from dpscale.present.findings import findings, key_findings
 from dpscale.present.html import fill
@@ -31,11 +29,11 @@ from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT
 
 
-def render(study: Mapping[str, Any], tables: Tables) -> str:
+def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> str:
     """The page of a study as HTML.
 
-    `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files. Pure, but for
-    reading its own template.
+    `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files; `audit_page` is the
+    file name of the page of other people's figures, if there is one. Pure, but for reading its own template.
     """
     terms = Terms.of(study, tables)
     answer = verdict(tables, terms)
@@ -115,8 +113,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         environments=views.environments(tables["environments"], terms),
         records=views.records(tables["origins"], tables["records"], terms),
         rejected=views.rejected(tables["rejected"], terms),
-        published=published.blocks(tables),
-        audit_link=csv_link("audit", tables["audit"]),
+        audit_page=audit_page,
         sheets=assignment.sheets(tables, terms),
     )
 
