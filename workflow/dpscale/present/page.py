@@ -46,7 +46,7 @@ def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> st
         devices=_devices(study, tables, terms),
         rehearsal=study["device"] == "cpu",
         setup=environment_facts.setup(study, tables, terms),
-        measured=_dates(tables),
+        measured=environment_facts.dates(tables["records"]),
         commit=_commit(tables),
         verdict=answer,
         tiles=advice.tiles(tables, answer.series, terms),
@@ -136,15 +136,6 @@ def _devices(study: Mapping[str, Any], tables: Tables, terms: Terms) -> str:
     models = sorted(set(tables["environments"]["device_model"].dropna().astype(str)))
     count = terms.count(number) if number == 1 else f"up to {terms.count(number)}"
     return f"{count} ({words.listed(models)})" if models else count
-
-
-def _dates(tables: Tables) -> str:
-    """The days of the first and the last record, UTC."""
-    started, finished = (tables["records"][name].dropna().astype(str) for name in ("started_at", "finished_at"))
-    if started.empty or finished.empty:
-        return "nothing measured yet"
-    first, last = started.min()[:10], finished.max()[:10]
-    return f"measured {first}" if first == last else f"measured {first} to {last}"
 
 
 def _commit(tables: Tables) -> str:
