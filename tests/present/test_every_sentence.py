@@ -44,6 +44,7 @@ NAMES = {
     "coverage": {"_job"},
     "environment_facts": {"_facts", "setup"},
     "findings": {"_in_place_of_baseline"},
+    "general": {"general"},
     "published": {"_view"},
     "summary": {"_epoch"},
     "training_charts": {"_curves", "_frontier"},
@@ -55,9 +56,9 @@ NAMES = {
         "times", "scopes", "communication", "estimates", "bandwidth", "ladder", "steps", "phases", "bus_bandwidth",
         "collectives", "laws", "published_scaling", "allreduce_models", "held_out", "forecast", "critical_batch",
         "training_summary", "training", "training_evidence", "environments", "records", "rejected", "frontier",
-        "strong", "price",
+        "strong",
     },
-    "words": {"point"},
+    "words": {"brief", "point"},
 }  # fmt: skip
 
 SPEAKS = "test_findings.py::test_finding_speaks_only_where_it_is_true"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from dpscale.analyse.claims import has_interval, is_range
+from dpscale.analyse.claims import is_range
 from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.present import assignment_sentences, words
 from dpscale.present.environment_facts import dates
@@ -215,13 +215,8 @@ def _brackets(drawn: Sequence[_Drawn]) -> str:
 
 def _cell(row: Row, shown: Quantity) -> str:
     """The number, with its interval where the table has one; otherwise the state that is the reason for none."""
-    name = shown.column
-    if words.is_known(row[name]):
-        if is_range(row, name):
-            return words.estimate(row, name, shown.unit).replace("[range of two runs: ", "(").replace("]", ")")
-        if has_interval(row, name):
-            return words.estimate(row, name, shown.unit)
-        return words.in_unit(row[name], shown.unit)
+    if words.is_known(row[shown.column]):
+        return words.brief(row, shown.column, shown.unit)
     if shown is quantities.BANDWIDTH and words.is_known(row["bandwidth_gb_s_at_least"]):
         return f"{AT_LEAST} {words.figure(row['bandwidth_gb_s_at_least'], 3)}"
     return _NOT_MEASURED if row["status"] == "ok" else words.state(row["status"])

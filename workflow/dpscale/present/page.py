@@ -22,6 +22,7 @@ from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.communication_findings import profiler_left_out
 from dpscale.present.finding import count
 from dpscale.present.findings import findings, key_findings
+from dpscale.present.general import general
 from dpscale.present.html import fill
 from dpscale.present.variant_findings import communication_weighs_more
 from dpscale.present.verdict import verdict
@@ -65,7 +66,7 @@ def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> st
         epoch_time=charts.epoch_time(tables["times"], terms),
         efficiency=charts.efficiency(tables["speedup"], terms),
         strong=views.strong(tables["speedup"], terms),
-        price=views.price(tables["times"], terms),
+        general=general(tables["times"], tables["speedup"], terms),
         times=views.times(tables["times"], terms),
         speedup=views.speedup(tables["speedup"], terms),
         scopes=views.scopes(tables["scopes"], terms),
