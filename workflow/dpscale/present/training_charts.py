@@ -7,7 +7,7 @@ import pandas as pd
 
 from dpscale.analyse.columns import BEST
 from dpscale.present import headings, words
-from dpscale.present.figure import Figure, figure, parts, point, points
+from dpscale.present.figure import Figure, figure, parts, point, points, together
 from dpscale.present.panel import Panel, Series
 from dpscale.present.words import Terms
 from dpscale.vocabulary.quantities import EPOCH_NUMBER, TEST_ACCURACY, TRAINING_LOSS, Quantity, quantity
@@ -57,11 +57,7 @@ def _curves(name: str, drawn: Quantity, curves: pd.DataFrame, baseline: str | No
 def frontier(table: pd.DataFrame, terms: Terms, costs: Sequence[str] = tuple(_COSTS)) -> Figure:
     """Test accuracy in % after the training against what it costs: seconds, GPU-seconds and joules, a panel for each
     of the `costs` and for every environment."""
-    figures = [_frontier(table, cost, _COSTS[cost], terms) for cost in costs]
-    return Figure(
-        [chart for drawn in figures for chart in drawn.charts],
-        [sentence for drawn in figures for sentence in drawn.not_drawn],
-    )
+    return together([_frontier(table, cost, _COSTS[cost], terms) for cost in costs])
 
 
 def _frontier(table: pd.DataFrame, cost: str, verdict: str, terms: Terms) -> Figure:
