@@ -39,6 +39,7 @@ def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> st
     terms = Terms.of(study, tables)
     answer = verdict(tables, terms)
     found = findings(tables, terms)
+    baseline, target = study["training"]["baseline"], study["training"]["target_accuracy"]
     return fill(
         "page.html.j2",
         study=study,
@@ -53,7 +54,7 @@ def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> st
         tiles=advice.tiles(tables, answer.series, terms),
         advices=advice.advices(tables, answer.series, terms),
         worth=words.measured(WORTH, PERCENT, digits=2),
-        target=words.measured(study["training"]["target_accuracy"], PERCENT, digits=2),
+        target=words.measured(target, PERCENT, digits=2),
         cautions=cautions(study, tables),
         first_cautions=first_cautions(study, tables),
         environment_facts=environment_facts.environment_facts(tables, terms),
@@ -93,12 +94,14 @@ def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> st
         held_out=views.held_out(tables["forecast"], terms),
         forecast=views.forecast(tables["forecast"], terms),
         critical_batch=views.critical_batch(tables["critical_batch"], terms),
-        training_loss=training_charts.training_loss(tables["training_curves"], study["training"]["baseline"], terms),
-        test_accuracy=training_charts.test_accuracy(tables["training_curves"], study["training"]["baseline"], terms),
+        training_loss=training_charts.training_loss(tables["training_curves"], baseline, terms),
+        test_accuracy=training_charts.test_accuracy(
+            tables["training_curves"], tables["training"], baseline, target, terms
+        ),
         training_summary=views.training_summary(tables["training_summary"], terms),
         training=views.training(tables["training_curves"], tables["training"], terms),
-        frontier=training_charts.frontier(tables["frontier"], terms, ["training_s"]),
-        frontier_of_costs=training_charts.frontier(tables["frontier"], terms, ["gpu_s", "energy_j"]),
+        frontier=training_charts.frontier(tables["frontier"], target, terms, ["training_s"]),
+        frontier_of_costs=training_charts.frontier(tables["frontier"], target, terms, ["gpu_s", "energy_j"]),
         arms_by_cost=views.frontier(tables["frontier"], terms),
         training_evidence=views.training_evidence(tables["training_evidence"], terms),
         variants=variant_views.variants(tables["variants"], terms),

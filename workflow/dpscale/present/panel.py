@@ -89,7 +89,8 @@ class Panel:
 
     `unit` is that of the points' y. Axes are logarithmic unless said to be linear; intervals are
     bars, and bands where both axes are linear or nothing is measured, as from the x `forecast_from` on. Ticks of x are
-    at the points, unless these lie `anywhere`. From zero up to `shaded_below` the plot is grey.
+    at the points, unless these lie `anywhere`. From zero up to `shaded_below` the plot is grey. `dots` are small, at x
+    and y in a colour, without a label.
     """
 
     heading: str
@@ -105,6 +106,7 @@ class Panel:
     forecast_from: float | None = None
     anywhere: bool = False
     shaded_below: float | None = None
+    dots: Sequence[tuple[float, float, str]] = ()
 
     @property
     def subtitle(self) -> str:
@@ -219,6 +221,7 @@ def draw(panel: Panel, frame: Frame) -> str:
         over([mark for _, point, mark in marks if point.marked] + _lane_markers(panel, frame))
         .mark_point(filled=True, size=42, opacity=1)
         .encode(x, y, color=colour, shape=alt.Shape("marker:N", scale=None)),
+        *_dots(panel, x, y, colour),
         # A name that is too long for its room ends in an ellipsis; the description has all of it.
         over(labels)
         .mark_text(align="left", baseline="middle", fontSize=TEXT_SIZE, limit=WIDTH + RIGHT - LABEL_X)
@@ -344,6 +347,12 @@ def _shade(panel: Panel, frame: Frame, y: Any) -> Iterator[Any]:
             .mark_rect(color=QUIET, opacity=0.15)
             .encode(y, y2=alt.Y2("end:Q"), x=alt.XValue(0), x2=alt.X2Value(WIDTH))
         )
+
+
+def _dots(panel: Panel, x: Any, y: Any, colour: Any) -> Iterator[Any]:
+    if panel.dots:
+        places = [{"x": across, "y": up, "colour": name} for across, up, name in panel.dots]
+        yield over(places).mark_point(filled=False, size=14, strokeWidth=1, opacity=1).encode(x, y, color=colour)
 
 
 def _spreads(panel: Panel, frame: Frame, x: Any, colour: Any) -> Iterator[Any]:
