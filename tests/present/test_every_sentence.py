@@ -47,7 +47,7 @@ NAMES = {
     "general": {"general"},
     "published": {"_view"},
     "summary": {"_epoch"},
-    "training_charts": {"_curves", "_frontier"},
+    "training_charts": {"test_accuracy", "_curves", "_frontier"},
     "training_findings": {"_arm"},
     "variant_charts": {"steps", "speedups", "epochs", "kernels"},
     "variant_views": {"variants", "costs", "limits", "one_gpu", "kernels"},
@@ -331,6 +331,9 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "_fastest_step": ("test_variant_page.py::test_the_ladders_heading_names_base_and_the_fastest",),
     },
     "variant_findings": {
+        "beside_the_public_best": (
+            "test_variant_findings.py::test_the_most_images_per_second_stand_beside_the_public_best",
+        ),
         **{
             name: (f"{OF_VARIANTS}[{name}]", f"test_variant_findings.py::test_few_steps_carry_no_finding[{name}]")
             for name in (

@@ -24,7 +24,7 @@ from dpscale.present.finding import count
 from dpscale.present.findings import findings, key_findings
 from dpscale.present.general import general
 from dpscale.present.html import fill
-from dpscale.present.variant_findings import communication_weighs_more
+from dpscale.present.variant_findings import beside_the_public_best, communication_weighs_more
 from dpscale.present.verdict import verdict
 from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT
@@ -113,6 +113,7 @@ def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> st
         variant_epochs=variant_charts.epochs(tables["variants"], terms),
         variant_costs=variant_views.costs(tables["variants"], terms),
         one_gpu=variant_views.one_gpu(tables["one_gpu"], terms),
+        public_best=beside_the_public_best(tables, terms),
         weighs_more=communication_weighs_more(tables, terms),
         environments=views.environments(tables["environments"], terms),
         records=views.records(tables["origins"], tables["records"], terms),
