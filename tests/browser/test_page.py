@@ -163,6 +163,27 @@ def test_the_page_of_the_recorded_study_is_small(recorded_file: Path) -> None:
     assert recorded_file.stat().st_size < 400_000
 
 
+def test_a_term_shows_its_definition_on_hover_and_on_focus_without_scripts(
+    browser: Browser, recorded_file: Path, width: int
+) -> None:
+    with loaded_offline(browser, recorded_file, width, "light", scripts=False) as page:
+        terms = page.locator(".term")
+        assert terms.count() >= 8
+        for number in range(terms.count()):
+            term = terms.nth(number)
+            link, shown = term.locator("a"), term.locator("[role=tooltip]")
+            assert not shown.is_visible()
+            link.focus()
+            assert shown.is_visible() and len(shown.inner_text()) > 10
+            box = shown.bounding_box()
+            assert box and box["x"] >= 0 and box["x"] + box["width"] <= width
+            assert link.get_attribute("aria-describedby") == shown.get_attribute("id")
+            link.blur()
+            assert not shown.is_visible()
+        terms.first.locator("a").hover()
+        assert terms.first.locator("[role=tooltip]").is_visible()
+
+
 def test_dark_mode_is_dark(page: Page) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
     colours = page.evaluate("[...document.querySelectorAll('svg path')].map(path => getComputedStyle(path).stroke)")

@@ -27,7 +27,17 @@ from dpscale.present.html import fill
 from dpscale.present.variant_findings import beside_the_public_best, communication_weighs_more
 from dpscale.present.verdict import verdict
 from dpscale.present.words import Tables, Terms
-from dpscale.vocabulary.quantities import PERCENT
+from dpscale.vocabulary.quantities import BANDWIDTH, COMMUNICATION, EFFICIENCY, MFU, PERCENT, SCOPE, SPEEDUP
+
+# What shows beside a term, by the end of its anchor under Definitions.
+_DEFINITIONS = {
+    "speedup": SPEEDUP.definition,
+    "efficiency": EFFICIENCY.definition,
+    "communication-time": COMMUNICATION.definition,
+    "bandwidth": BANDWIDTH.definition,
+    "scopes": SCOPE.definition,
+    "mfu": MFU.definition,
+}
 
 
 def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> str:
@@ -44,6 +54,7 @@ def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> st
         "page.html.j2",
         study=study,
         terms=terms,
+        definitions=_DEFINITIONS,
         network=environment_facts.network(study),
         devices=_devices(study, tables, terms),
         rehearsal=study["device"] == "cpu",
