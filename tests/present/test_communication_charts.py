@@ -6,10 +6,12 @@ from xml.etree import ElementTree
 
 import pytest
 from page_tables import (
+    around,
     bandwidth_row,
     empty,
     estimates_row,
     extrapolated_row,
+    h200,
     h200_with_steps,
     held_out_row,
     speedup_row,
@@ -20,7 +22,7 @@ from page_tables import (
 from dpscale.present import charts, communication_charts, views
 from dpscale.present.figure import Chart
 from dpscale.present.panel import WIDTH
-from dpscale.present.words import Terms
+from dpscale.present.words import Terms, rows
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -226,6 +228,44 @@ def test_a_step_that_takes_no_longer_than_alone_has_no_largest_part() -> None:
     rows = [rung_row(0, 40, 40), rung_row(1, 0, 40), rung_row(2, 0, 40), rung_row(3, -1, 39, beyond_alone_s=-0.001)]
     (chart,) = communication_charts.ladders(table("ladder", rows), GPU).charts
     assert chart.title.replace("\u00a0", " ") == "dp on 2 GPUs at batch 32: 1.00 ms less than 1 GPU alone"
+
+
+def test_steps_on_more_devices_stand_beside_the_step_of_one() -> None:
+    data = h200()
+    figure = communication_charts.steps_beside_one(data["times"], data["communication"], GPU)
+    places = [chart.subtitle.split(".")[0] for chart in figure.charts]
+    assert places == ["Batch 32 per GPU", "Batch 128 per GPU", "Batch 512 per GPU"], "those with steps enough"
+    first = figure.charts[0]
+    compute = data["times"].query("scope == 'compute' & batch_per_gpu == 32")
+    steps = {(row["strategy"], row["gpus"]): 1e3 * row["step_s"] for row in rows(compute)}
+    assert first.title.replace("\u00a0", " ") == (
+        f"A step takes {steps['single', 1]:.2f} ms on 1 GPU, and {steps['dp', 4]:.1f} ms with dp on 4 GPUs"
+    )
+    assert [text.split(":")[0] for text in description(first.svg).rstrip(".").split("; ")] == [
+        "single on 1 GPU", "dp on 2 GPUs", "dp on 4 GPUs", "ddp on 2 GPUs", "ddp on 4 GPUs",
+    ]  # fmt: skip
+    assert f"ddp on 4 GPUs: {steps['ddp', 4]:.2f} ms" in description(first.svg)
+
+
+def test_what_a_step_is_longer_has_its_sign_and_its_interval() -> None:
+    data = h200()
+    ddp = (data["communication"]["strategy"] == "ddp") & (data["communication"]["batch_per_gpu"] == 32)
+    for more_s, text in ((0.002, ", +2.000 [1.980, 2.020]"), (-0.0005, ", −0.500 [−0.505, −0.495]")):
+        for end, value in around("communication_step_s", more_s).items():
+            data["communication"].loc[ddp, end] = value
+        shown = description(
+            communication_charts.steps_beside_one(data["times"], data["communication"], GPU).charts[0].svg
+        )
+        assert shown.count(text) == 2
+    data["communication"].loc[ddp, "communication_step_s"] = None
+    shown = description(communication_charts.steps_beside_one(data["times"], data["communication"], GPU).charts[0].svg)
+    assert re.search(r"ddp on 4 GPUs: [\d.]+ ms\.$", shown)
+
+
+def test_without_one_device_no_step_stands_beside_it() -> None:
+    data = h200()
+    several = data["times"][data["times"]["gpus"] > 1]
+    assert communication_charts.steps_beside_one(several, data["communication"], GPU).charts == []
 
 
 @pytest.mark.parametrize(("state", "is_drawn"), [("ok", True), ("distorts", False)])

@@ -33,7 +33,7 @@ NAMES = {
     "advice": {"_at"},
     "audit_page": {"_columns"},
     "charts": {"epoch_time", "efficiency", "bus_bandwidth"},
-    "communication_charts": {"ladders", "steps", "_estimates_of", "held_out", "forecast"},
+    "communication_charts": {"ladders", "steps_beside_one", "steps", "_estimates_of", "held_out", "forecast"},
     "comparison_charts": {"speeds", "epoch_times", "_forests"},
     "comparison_studies": {"_most"},
     "comparison_views": {
@@ -251,6 +251,10 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "efficiency": (
             "test_headings.py::test_efficiency_names_the_best_and_the_same_with_loading",
             "test_headings.py::test_epochs_of_few_steps_are_in_no_heading",
+        ),
+        "step_beside_one": (
+            "test_communication_charts.py::test_steps_on_more_devices_stand_beside_the_step_of_one",
+            "test_communication_charts.py::test_without_one_device_no_step_stands_beside_it",
         ),
         "step": ("test_headings.py::test_step_names_its_largest_part_at_both_ends",),
         "ladder": ("test_communication_charts.py::test_a_step_that_takes_no_longer_than_alone_has_no_largest_part",),

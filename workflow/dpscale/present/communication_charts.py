@@ -21,6 +21,7 @@ from dpscale.present.figure import (
     side_by_side,
     together,
 )
+from dpscale.present.finding import headline
 from dpscale.present.panel import Panel, Point, Reference, Series, between
 from dpscale.present.waterfall import Stage, Waterfall
 from dpscale.present.words import Row, Terms
@@ -103,6 +104,44 @@ def _stages(rungs: Sequence[Row], terms: Terms) -> list[Stage]:
         colour = words.colour(str(row["strategy"]) if stages else BASELINE)
         stages.append(Stage(f"{adds}: {', '.join(figures)}", start, end, colour))
     return stages
+
+
+def steps_beside_one(times: pd.DataFrame, communication: pd.DataFrame, terms: Terms) -> Figure:
+    """The step of one device and of every strategy on more, in ms: a panel for every batch and environment.
+
+    Where no ladder says what a step is made of, this says how much longer it is.
+    """
+    timed = headline(words.ok(times[times["scope"] == "compute"])).dropna(subset=["step_s"])
+    several = timed[timed["gpus"] > 1]
+    panels = []
+    for key, part in parts(timed, ["batch_per_gpu", "environment"]):
+        rows = words.rows(part)
+        more = communication[communication["batch_per_gpu"] == key["batch_per_gpu"]]
+        longer = {
+            (row["strategy"], row["gpus"]): row for row in words.rows(more[more["environment"] == key["environment"]])
+        }
+        if rows[0]["strategy"] == BASELINE and len(rows) > 1 and rows[-1]["gpus"] == several["gpus"].max():
+            panels.append(
+                Waterfall(
+                    heading=headings.step_beside_one(rows, terms),
+                    place=f"Batch {int(key['batch_per_gpu']):,} per {terms.device}{terms.environment(key)}",
+                    quantity=(
+                        "A full step in ms, without loading; behind the sign what it is longer than on 1 "
+                        f"{terms.device} (E1), with its 95 % interval, or in parentheses the range of two runs"
+                    ),
+                    x_title="Step, ms",
+                    stages=[_step_stage(row, longer.get((row["strategy"], row["gpus"])), terms) for row in rows],
+                )
+            )
+    return figure_of_waterfalls("step-beside-one", panels)
+
+
+def _step_stage(row: Row, longer: Row | None, terms: Terms) -> Stage:
+    text = f"{row['strategy']} on {terms.count(row['gpus'])}: {words.measured(row['step_s'], quantities.MILLISECONDS)}"
+    if longer is not None and words.is_known(longer[E1.column]):
+        sign = "+" if longer[E1.column] > 0 else ""
+        text += f", {sign}{words.brief(longer, E1.column, E1.unit)}"
+    return Stage(text, 0.0, quantities.MILLISECONDS.of(row["step_s"]), words.colour(str(row["strategy"])))
 
 
 def steps(table: pd.DataFrame, terms: Terms) -> Figure:

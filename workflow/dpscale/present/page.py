@@ -86,6 +86,7 @@ def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> st
         estimates=views.estimates(tables["communication"], terms),
         ladder=views.ladder(tables["ladder"], terms),
         ladders=communication_charts.ladders(tables["ladder"], terms),
+        steps_beside_one=communication_charts.steps_beside_one(tables["times"], tables["communication"], terms),
         steps=views.steps(tables["steps"], terms),
         profiler_left_out=profiler_left_out(tables),
         step_parts=communication_charts.steps(tables["steps"], terms),
