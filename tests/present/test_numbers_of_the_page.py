@@ -65,7 +65,7 @@ PUBLISHED = [public_best().images_per_s, PERCENT.of(public_best().mfu)]
 
 
 class Text(HTMLParser):
-    """The text of a page without its style, and of its charts only their descriptions: ticks of axes are no results."""
+    """The text of a page without its style and script, and of its charts only their descriptions: ticks of axes are no results."""
 
     def __init__(self, page: str):
         super().__init__()
@@ -74,11 +74,11 @@ class Text(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.hidden += tag in ("style", "text")
+        self.hidden += tag in ("style", "script", "text")
         self.found.append(" ")
 
     def handle_endtag(self, tag: str) -> None:
-        self.hidden -= tag in ("style", "text")
+        self.hidden -= tag in ("style", "script", "text")
         self.found.append(" ")
 
     def handle_data(self, data: str) -> None:
