@@ -65,7 +65,7 @@ PUBLISHED = [public_best().images_per_s, PERCENT.of(public_best().mfu)]
 
 
 class Text(HTMLParser):
-    """The text of a page without its style and script. Of charts only their descriptions: ticks of axes are no results."""
+    """The text of a page without style and script; of charts only descriptions, as ticks of axes are no results."""
 
     def __init__(self, page: str):
         super().__init__()
