@@ -63,15 +63,16 @@ example: $(READY)  ## Tables and page of the recorded study, without a GPU (20 s
 		--charts results/recorded/charts
 	@$(BIN)/dpscale summary --study config/recorded.yaml
 
-# What the page is opened in, and what its validator runs on. Where they cannot be installed, tests say what is missing.
+# What the page is opened in, what its validator runs on, and what sets its tables. Where they cannot be installed,
+# tests say what is missing.
 .PHONY: tools
 tools:
-	@if command -v chromium-headless-shell > /dev/null && command -v java > /dev/null; then exit; fi; \
+	@if command -v chromium-headless-shell > /dev/null && command -v java > /dev/null && command -v pdflatex > /dev/null; then exit; fi; \
 	if [ $$(id -u) = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-			chromium-headless-shell fonts-dejavu default-jre-headless > /dev/null; \
-	then echo "Installed Chromium and Java for the tests of the page"; \
-	else echo "Chromium or Java is missing, and only root can install them: tests of the page are skipped"; fi
+			chromium-headless-shell fonts-dejavu default-jre-headless texlive-latex-base > /dev/null; \
+	then echo "Installed Chromium, Java and LaTeX for the tests of the page"; \
+	else echo "Chromium, Java or LaTeX is missing, and only root can install them: tests of the page are skipped"; fi
 
 # Tests run in two processes, where a file of tests is never split: what is expensive is made once. Those that take
 # longest come first (tests/conftest.py).

@@ -32,5 +32,6 @@ rule all:
     default_target: True
     input:
         PAGE,
+        AUDIT_PAGE,
         CHARTS,
         TABLE_FILES,

@@ -54,6 +54,12 @@ def recorded_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "recorded", lambda folder: _make_recorded(root, folder)) / "recorded.html"
 
 
+@pytest.fixture(scope="session")
+def published_file(recorded_file: Path) -> Path:
+    """The page of other people's figures beside it."""
+    return recorded_file.with_stem("recorded-audit")
+
+
 def _make_recorded(root: Path, folder: Path) -> None:
     folder.mkdir()
     (folder / "config").symlink_to(root / "config")

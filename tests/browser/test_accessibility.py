@@ -28,7 +28,7 @@ LOOKS = """() => [...document.querySelectorAll('body, body *')].map(element => {
 })"""
 # A rule of the page's own style, as its policy lets no other one in.
 ADD_FAINT = """() => {
-  [...document.querySelectorAll('td')].find(cell => /^[a-z]+$/.test(cell.innerHTML)).id = 'faint';
+  [...document.querySelectorAll('td')].find(cell => /^[a-z0-9.]+$/.test(cell.innerHTML)).id = 'faint';
   document.styleSheets[0].insertRule('@media (prefers-color-scheme: dark) { #faint { color: #222; } }');
 }"""
 TAKE_FAINT_AWAY = """() => {
@@ -55,7 +55,7 @@ MARK_LOOKS = """looks => {
 OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 # What must be reached with the Tab key, marked so that it can be told.
 MARK_STOPS = """() => {
-  const stops = [...document.querySelectorAll('a[href], summary, [tabindex="0"]')]
+  const stops = [...document.querySelectorAll('a[href], summary, button, [tabindex="0"]')]
     .filter(element => element.checkVisibility() && element.getClientRects().length);
   stops.forEach((element, at) => element.dataset.stop = at);
   return stops.length;
@@ -90,7 +90,7 @@ def opened(browser: Browser, file: Path, width: int, scheme: Scheme) -> Page:
     return page
 
 
-@pytest.fixture(scope="module", params=["recorded_file", "compared_file", "compared_studies_file"])
+@pytest.fixture(scope="module", params=["recorded_file", "published_file", "compared_file", "compared_studies_file"])
 def resized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page that is opened once, and then shown at every width in every scheme."""
     page = opened(browser, request.getfixturevalue(request.param), 1200, "light")

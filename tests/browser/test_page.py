@@ -32,7 +32,21 @@ def test_page_asks_for_nothing_and_fits(
     with loaded_offline(browser, page_file, width, scheme, scripts) as page:
         # Of the elements only the tables' own containers may be wider than the window.
         assert wider_than(page, width, "body, header, nav, section, figure, svg") == []
-        assert page.locator("svg[role=img]").count() == 16
+        assert page.locator("svg[role=img]").count() == 19
+
+
+def test_other_peoples_figures_are_one_click_away_and_lead_back(
+    browser: Browser, recorded_file: Path, published_file: Path, width: int
+) -> None:
+    with loaded_offline(browser, published_file, width, "light", scripts=False) as page:
+        assert wider_than(page, width, "body, header, nav, article, li") == []
+    page = browser.new_page()
+    page.goto(recorded_file.as_uri())
+    page.get_by_role("link", name="Other people's figures").click()
+    assert page.url == published_file.as_uri()
+    page.get_by_role("link", name="definitions").first.click()
+    assert page.url == f"{recorded_file.as_uri()}#definitions"
+    page.close()
 
 
 def test_what_is_too_wide_is_found(browser: Browser) -> None:
@@ -100,8 +114,8 @@ def test_text_of_charts_is_11_px_or_more_on_a_phone(resized: Page) -> None:
 def test_a_table_scrolls_under_its_first_column_on_a_phone(browser: Browser, page_file: Path) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 900})
     page.goto(page_file.as_uri())
-    table = page.locator(".scroll", has=page.locator("#table-1-ddp"))
-    cells = table.locator("tbody tr").first.locator("th, td")
+    table = page.locator(".scroll", has=page.locator("#table-1"))
+    cells = table.locator("tbody tr").nth(1).locator("th, td")
     first, second = cells.nth(0), cells.nth(1)
     before = first.bounding_box(), second.bounding_box()
     table.evaluate("scrolled => scrolled.scrollLeft = 60")
@@ -146,6 +160,27 @@ def pages(pdf: Path) -> int:
 @pytest.mark.slow
 def test_the_page_of_the_recorded_study_is_small(recorded_file: Path) -> None:
     assert recorded_file.stat().st_size < 400_000
+
+
+def test_a_term_shows_its_definition_on_hover_and_on_focus_without_scripts(
+    browser: Browser, recorded_file: Path, width: int
+) -> None:
+    with loaded_offline(browser, recorded_file, width, "light", scripts=False) as page:
+        terms = page.locator(".term")
+        assert terms.count() >= 8
+        for number in range(terms.count()):
+            term = terms.nth(number)
+            link, shown = term.locator("a"), term.locator("[role=tooltip]")
+            assert not shown.is_visible()
+            link.focus()
+            assert shown.is_visible() and len(shown.inner_text()) > 10
+            box = shown.bounding_box()
+            assert box and box["x"] >= 0 and box["x"] + box["width"] <= width
+            assert link.get_attribute("aria-describedby") == shown.get_attribute("id")
+            link.blur()
+            assert not shown.is_visible()
+        terms.first.locator("a").hover()
+        assert terms.first.locator("[role=tooltip]").is_visible()
 
 
 def test_dark_mode_is_dark(page: Page) -> None:

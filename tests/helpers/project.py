@@ -139,6 +139,10 @@ class Project:
     def page(self) -> Path:
         return self.folder / "report/tiny.html"
 
+    @property
+    def audit_page(self) -> Path:
+        return self.folder / "report/tiny-audit.html"
+
     def page_is_partial(self) -> bool:
         return "This page is partial" in self.page.read_text()
 

@@ -21,7 +21,7 @@ from page_tables import (
 )
 
 from dpscale.analyse.tables import with_names
-from dpscale.present import words
+from dpscale.present import published_page, words
 from dpscale.present.page import render
 
 ROOT = Path(__file__).parents[2]
@@ -81,4 +81,10 @@ def hostile(text: str) -> tuple[Mapping[str, Any], dict[str, pd.DataFrame]]:
 @cache
 def hostile_page(text: str) -> str:
     """The page of that study. Many tests look at it."""
-    return render(*hostile(text))
+    return render(*hostile(text), "audit.html")
+
+
+@cache
+def hostile_audit_page(text: str) -> str:
+    """The page of other people's figures beside it."""
+    return published_page.render(*hostile(text), "page.html")

@@ -1,13 +1,18 @@
 """The assignment's tables: what stands where, and that their copies hold the same cells."""
 
+import csv
 import re
+from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
+from markdown_it import MarkdownIt
 from page_tables import absent_row, arm_row, around, empty, environment_row, h200, key, study, tables, times_row
 
-from dpscale.present.assignment import Sheet, sheets
+from dpscale.present.assignment import sheets
 from dpscale.present.page import render
+from dpscale.present.sheet import Group, Sheet
 from dpscale.present.words import Terms
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
@@ -16,7 +21,7 @@ EVIL = Sheet(
     r"100 % of $x_1$ & {y} # ~ ^ \input",
     "a | b\nc *d* `e` <b>",
     ["[x] | y", "a_b"],
-    [["*3 & 4 \\", "−1.5 – × 10⁹"], ["[0.1, 0.2]", "<script>"]],
+    [Group("g & h", [["*3 & 4 \\", "−1.5 – × 10⁹"]]), Group("*i*", [["[0.1, 0.2]", '<script>, "quoted"']])],
 )
 
 
@@ -24,42 +29,100 @@ def by_id(**data: Any) -> dict[str, Sheet]:
     return {sheet.id: sheet for sheet in sheets(tables(**data) if data else h200(), GPU)}
 
 
-def cells_of_markdown(text: str) -> list[list[str]]:
-    """The cells of a Markdown table, as a reader of Markdown has them."""
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-    return [[re.sub(r"\\([\\|*_`<>~])", r"\1", cell) for cell in row] for row in [rows[0], *rows[2:]]]
+def rows_of(sheet: Sheet, group: str) -> dict[str, list[str]]:
+    """The rows of a group by what stands in their first cell."""
+    (found,) = (each for each in sheet.groups if each.name == group)
+    return {row[0]: list(row[1:]) for row in found.rows}
+
+
+class Cells(HTMLParser):
+    """The rows of a table in HTML."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.inside = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.inside = True
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = self.inside and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.rows[-1][-1] += data
 
 
 def rows_of_latex(text: str) -> list[list[str]]:
     body = text[text.index(r"\hline") : text.rindex(r"\hline")]
-    return [re.split(r"(?<!\\)&", line) for line in body.splitlines() if line.endswith(r"\\")]
+    lines = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
+    return [re.split(r"(?<!\\)&", line) for line in lines]
 
 
-def test_every_strategy_has_its_tables() -> None:
+def test_all_strategies_stand_in_one_table() -> None:
     found = by_id()
-    assert list(found) == [f"table-{number}-{strategy}" for strategy in ("dp", "ddp") for number in (1, 2, 3)]
+    assert list(found) == ["table-1", "table-2", "table-3"]
+    assert [[group.name for group in sheet.groups] for sheet in found.values()] == [["dp", "ddp"]] * 3
 
 
 def test_time_and_speedup_stand_side_by_side() -> None:
-    sheet = by_id()["table-1-ddp"]
+    sheet = by_id()["table-1"]
     assert sheet.columns == [
         "Batch per GPU", "1 GPU: time, s", "2 GPUs: time, s", "2 GPUs: speedup, ×", "4 GPUs: time, s",
         "4 GPUs: speedup, ×",
     ]  # fmt: skip
-    rows = {row[0]: list(row[1:]) for row in sheet.rows}
+    rows = rows_of(sheet, "ddp")
     assert list(rows) == ["32", "128", "512", "2,048", "8,192", "32,768"]
     assert rows["32"][0].startswith("7.74") and rows["32"][4].startswith("3.07")
+    assert rows_of(sheet, "dp")["32"][4].startswith("0.58")
     assert rows["32,768"] == ["OOM", "capped", "capped", "capped", "capped"]
     assert "T(1,b) / T(N,b), ×, compute scope" in sheet.caption
 
 
 def test_communication_and_bandwidth_have_a_word_where_there_is_no_number() -> None:
     found = by_id()
-    assert found["table-2-ddp"].rows[1][1] == "1.435"
-    assert "not resolvable" in {cell for row in found["table-3-ddp"].rows for cell in row}
-    assert {cell for row in found["table-3-ddp"].rows for cell in row[2::2]} >= {"not measured", "not resolvable"}
-    assert found["table-3-ddp"].rows[-1][1:] == ["not planned"] * 4
+    assert rows_of(found["table-2"], "ddp")["128"][0] == "1.435"
+    rows = rows_of(found["table-3"], "ddp")
+    assert "not resolvable" in {cell for row in rows.values() for cell in row}
+    assert {cell for row in rows.values() for cell in row[1::2]} >= {"not measured", "not resolvable"}
+    assert rows["32,768"] == ["not planned"] * 4
+
+
+def test_ranges_of_two_runs_stand_in_parentheses_and_bounds_have_their_sign() -> None:
+    times = [
+        {**times_row(2.0, strategy="single", gpus=1, batch=32), "ranges": "epoch_s"},
+        {**times_row(1.1, strategy="ddp", gpus=2, batch=32), "epoch_s_low": None, "epoch_s_high": None},
+    ]
+    bound = {**key(strategy="ddp", gpus=2, batch=32), "status": "not resolvable", "bandwidth_gb_s_at_least": 23.456}
+    found = by_id(times=times, bandwidth=[bound])
+    assert rows_of(found["table-1"], "ddp")["32"][:2] == ["2.000 (1.980 to 2.020)", "1.100"]
+    assert "in parentheses ranges of two runs" in found["table-1"].caption
+    assert rows_of(found["table-3"], "ddp")["32"][0] == "≥ 23.5"
+    assert r"$\geq$ 23.5" in found["table-3"].latex
+    assert "parentheses" not in found["table-3"].caption
+
+
+def test_a_copy_says_what_measured_and_when() -> None:
+    found = by_id()
+    for sheet in found.values():
+        for form, text in sheet.copies:
+            assert "Measured 2025-11-19 to 2025-11-20 on NVIDIA H200." in text, form
+            assert "Synthetic" not in text
+            assert ("DataParallel runs no allreduce" in text) == (sheet.id == "table-3"), form
+    (synthetic, *_) = sheets(h200(), Terms(device="GPU", several_environments=False, synthetic=True))
+    assert all("Synthetic images. Measured" in text for _, text in synthetic.copies)
+
+
+def test_without_data_parallel_nothing_is_said_of_it() -> None:
+    times = [times_row(2.0, strategy="single", gpus=1, batch=32), times_row(1.1, strategy="ddp", gpus=2, batch=32)]
+    row = {**key(strategy="ddp", gpus=2, batch=32), "status": "not resolvable", "bandwidth_gb_s": None}
+    assert "DataParallel" not in by_id(times=times, bandwidth=[row])["table-3"].markdown
 
 
 def test_large_batches_stand_below_the_baseline_and_without_those_with_remedies() -> None:
@@ -70,9 +133,9 @@ def test_large_batches_stand_below_the_baseline_and_without_those_with_remedies(
     remedied = arm_row("warm", 0.7, remedies="warmup_epochs 1")
     found = by_id(training_summary=[plain, {**baseline, "is_baseline": True}, remedied, gone])
     (sheet,) = found.values()
-    assert sheet.id == "large-batches-ddp"
-    assert [row[0] for row in sheet.rows] == ["small", "large", "gone"]
-    assert sheet.rows[0][1:] == [
+    assert sheet.id == "large-batches"
+    assert [row[:2] for row in sheet.rows] == [["baseline: single", "small"], ["ddp", "large"], ["ddp", "gone"]]
+    assert sheet.rows[0][2:] == [
         "128", "1", "5", "3", "1.340 [1.327, 1.353]", "50.0 [49.5, 50.5]", "71.0 [70.3, 71.7]",
     ]  # fmt: skip
     assert sheet.rows[2][-1] == "diverged"
@@ -87,8 +150,8 @@ def test_environments_have_tables_of_their_own() -> None:
     ]
     data = tables(times=times, environments=[environment_row("A"), environment_row("B")])
     found = sheets(data, several)
-    assert [sheet.id for sheet in found] == ["table-1-ddp-a", "table-1-ddp-b"]
-    assert found[1].title == "Table 1: time and speedup, ddp in environment B"
+    assert [sheet.id for sheet in found] == ["table-1-a", "table-1-b"]
+    assert found[1].title == "Table 1: time and speedup in environment B"
 
 
 def test_one_gpu_alone_has_none() -> None:
@@ -107,19 +170,30 @@ def test_long_tables_are_cut_with_a_count() -> None:
     (sheet,) = sheets(tables(times=times), GPU)
     assert len(sheet.rows) == 24 and len(sheet.columns) == 1 + 6
     assert "The first of 100 batches and 19 numbers of GPUs" in sheet.caption
+    assert "The first of" not in by_id()["table-1"].caption
 
 
 @pytest.mark.parametrize("sheet", [EVIL, *sheets(h200(), GPU)], ids=lambda sheet: sheet.id)
-def test_markdown_holds_the_same_cells(sheet: Sheet) -> None:
-    assert cells_of_markdown(sheet.markdown) == [list(sheet.columns), *map(list, sheet.rows)]
-    assert len(sheet.markdown.splitlines()) == 2 + 2 + len(sheet.rows), "a line a row, below the caption"
+def test_markdown_is_rendered_with_the_same_cells(sheet: Sheet) -> None:
+    rendered = MarkdownIt("commonmark").enable("table").render(sheet.markdown)
+    assert Cells(rendered).rows == [sheet.headings, *map(list, sheet.rows)]
+    assert rendered.startswith("<p>") and rendered.count("<table>") == 1, "the caption, then the table"
+    assert re.findall(r"<(?!/?(?:p|table|thead|tbody|tr|th|td)\b)[^>]*>", rendered) == []
+
+
+@pytest.mark.parametrize("sheet", [EVIL, *sheets(h200(), GPU)], ids=lambda sheet: sheet.id)
+def test_csv_holds_the_same_cells_below_its_caption(sheet: Sheet) -> None:
+    caption, *lines = sheet.csv.splitlines()
+    assert caption == f"# {sheet.whole_caption}"
+    assert list(csv.reader(lines)) == [sheet.headings, *map(list, sheet.rows)]
+    assert unquote(sheet.csv_link.partition(",")[2]) == sheet.csv
 
 
 @pytest.mark.parametrize("sheet", [EVIL, *sheets(h200(), GPU)], ids=lambda sheet: sheet.id)
 def test_columns_of_latex_match(sheet: Sheet) -> None:
     (declared,) = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", sheet.latex)
     rows = rows_of_latex(sheet.latex)
-    assert len(rows) == 1 + len(sheet.rows)
+    assert len(rows) >= 1 + len(sheet.rows)
     assert {len(row) for row in rows} == {len(declared)} == {len(sheet.columns)}
 
 
@@ -127,14 +201,17 @@ def test_latex_is_escaped() -> None:
     text = EVIL.latex
     assert r"100 \% of \$x\_1\$ \& \{y\} \# \textasciitilde{} \textasciicircum{} \textbackslash{}input" in text
     assert "\n{}*3 \\& 4 \\textbackslash{} & $-$1.5 -- $\\times$ 10$^9$ \\\\\n" in text
-    assert "\n{}[0.1, 0.2] & \\textless{}script\\textgreater{} \\\\\n" in text
+    assert '\n{}[0.1, 0.2] & \\textless{}script\\textgreater{}, "quoted" \\\\\n' in text
+    assert r"\textit{g \& h}" in text
 
 
 @pytest.mark.slow
 def test_copies_are_text_in_the_page() -> None:
     page = render(study(), h200())
-    assert page.count(", as Markdown</summary>") == page.count(", as LaTeX</summary>") == 6
+    for form in ("Markdown", "LaTeX", "CSV"):
+        assert page.count(f'<summary>{form}<span class="unseen"> of Table ') == 3
     assert r"\begin{tabular}{lrrrrr}" in page
+    assert page.count('download="table-1.csv"') == 1
 
 
 def test_utilisation_is_in_percent() -> None:
@@ -142,11 +219,11 @@ def test_utilisation_is_in_percent() -> None:
     row = {**place, "status": "ok", **around("bandwidth_gb_s", 120.0), **around("utilisation", 0.5)}
     times = [times_row(2.0, strategy="single", gpus=1, batch=32), times_row(1.1, strategy="ddp", gpus=2, batch=32)]
     found = by_id(times=times, bandwidth=[row])
-    assert found["table-3-ddp"].rows == [["32", "120.0 [118.8, 121.2]", "50.0 [49.5, 50.5]"]]
+    assert found["table-3"].rows == [["ddp", "32", "120.0 [118.8, 121.2]", "50.0 [49.5, 50.5]"]]
 
 
 def test_a_table_stands_where_no_bandwidth_can_be_told() -> None:
     times = [times_row(2.0, strategy="single", gpus=1, batch=32), times_row(1.1, strategy="ddp", gpus=2, batch=32)]
     row = {**key(strategy="ddp", gpus=2, batch=32), "status": "not resolvable", "bandwidth_gb_s": None}
-    assert by_id(times=times, bandwidth=[row])["table-3-ddp"].rows == [["32", "not resolvable", "not resolvable"]]
-    assert "table-3-ddp" not in by_id(times=times, bandwidth=[{**row, "status": "not run"}])
+    assert by_id(times=times, bandwidth=[row])["table-3"].rows == [["ddp", "32", "not resolvable", "not resolvable"]]
+    assert "table-3" not in by_id(times=times, bandwidth=[{**row, "status": "not run"}])

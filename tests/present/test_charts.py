@@ -11,7 +11,7 @@ import pytest
 from page_tables import absent_row, environment_row, epoch_row, h200, tables, times_row
 
 from dpscale.present import charts, training_charts
-from dpscale.present.figure import figure
+from dpscale.present.figure import Figure, figure
 from dpscale.present.panel import HEIGHT, LABEL_X, Frame, Panel, Point, Series, draw, spread
 from dpscale.present.words import Terms
 
@@ -128,9 +128,38 @@ def curves(*more: dict[str, Any]) -> list[dict[str, Any]]:
     return [*rows, *(epoch_row("large", seed, epoch, seed / 10) for seed in (1, 2) for epoch in (1, 2)), *more]
 
 
+def accuracy(rows: list[dict[str, Any]], baseline: str | None = "small", target: float = 0.65) -> Figure:
+    made = tables(training=rows)
+    return training_charts.test_accuracy(made["training_curves"], made["training"], baseline, target, GPU)
+
+
+def test_a_dot_stands_for_every_seed_where_its_line_ends() -> None:
+    (chart,) = accuracy(curves()).charts
+    assert "a dot for each seed after the last epoch" in chart.subtitle
+    assert dots(chart.svg) == [2, 3]
+    fewer = [row for row in curves() if (row["arm"], row["seed"]) != ("small", 3)]
+    assert dots(accuracy(fewer).charts[0].svg) == [2, 2]
+
+
+def dots(svg: str) -> list[int]:
+    """How many open circles there are of each colour."""
+    circles = [path for path in ElementTree.fromstring(svg).iter(f"{SVG}path") if not path.get("fill")]
+    return sorted(len(re.findall("M[^M]*a", path.get("d", ""))) for path in circles if "a" in path.get("d", ""))
+
+
+def test_the_target_has_a_line_at_its_accuracy() -> None:
+    (chart,) = accuracy(curves()).charts
+    assert "target" in texts(chart.svg)
+    (loss,) = training_charts.training_loss(tables(training=curves())["training_curves"], "small", GPU).charts
+    assert "target" not in texts(loss.svg)
+    # The axis reaches so far that the target is on it.
+    assert "80" in texts(accuracy(curves(), target=0.95).charts[0].svg)
+    assert "80" not in texts(chart.svg)
+
+
 def test_curves_have_a_panel_a_global_batch_each_with_the_baseline() -> None:
     other = [epoch_row("huge", 1, epoch, 0.1, 2048) for epoch in (1, 2)]
-    figure = training_charts.test_accuracy(tables(training=curves(*other))["training_curves"], "small", GPU)
+    figure = accuracy(curves(*other))
     places = [chart.subtitle.split(".")[0] for chart in figure.charts]
     assert places == ["Global batch 2,048", "Global batch 8,192"]
     assert {"small", "large"} <= set(texts(figure.charts[0].svg))
@@ -152,17 +181,15 @@ def test_bands_hold_all_seeds() -> None:
 def test_a_line_ends_where_the_first_seed_diverged() -> None:
     wild = [epoch_row("wild", 1, 1, 0.2), epoch_row("wild", 1, 2, None)]
     wild += [epoch_row("wild", 2, epoch, 0.2) for epoch in (1, 2, 3)]
-    (chart,) = training_charts.test_accuracy(tables(training=curves(*wild))["training_curves"], "small", GPU).charts
+    (chart,) = accuracy(curves(*wild)).charts
     assert "wild: 20.0 % at 1, diverged at 2." in chart.svg
     assert "diverged" in texts(chart.svg)
 
 
 def test_arms_that_diverged_at_once_are_not_drawn() -> None:
     rows = [epoch_row("wild", 1, 1, None)]
-    assert "wild" not in str(
-        training_charts.test_accuracy(tables(training=curves(*rows))["training_curves"], "small", GPU)
-    )
-    assert training_charts.test_accuracy(tables(training=[])["training_curves"], None, GPU).charts == []
+    assert "wild" not in str(accuracy(curves(*rows)))
+    assert accuracy([], None).charts == []
 
 
 def bars(*points: Point) -> tuple[list[str], list[float]]:

@@ -6,10 +6,12 @@ from xml.etree import ElementTree
 
 import pytest
 from page_tables import (
+    around,
     bandwidth_row,
     empty,
     estimates_row,
     extrapolated_row,
+    h200,
     h200_with_steps,
     held_out_row,
     speedup_row,
@@ -20,7 +22,7 @@ from page_tables import (
 from dpscale.present import charts, communication_charts, views
 from dpscale.present.figure import Chart
 from dpscale.present.panel import WIDTH
-from dpscale.present.words import Terms
+from dpscale.present.words import Terms, rows
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
@@ -67,21 +69,38 @@ def test_estimates_stand_in_one_panel_a_configuration() -> None:
     figure = communication_charts.estimates(h200_with_steps()["communication"], GPU)
     places = [chart.subtitle.split(".")[0] for chart in figure.charts]
     assert places == ["dp on 2 GPUs", "dp on 4 GPUs", "ddp on 2 GPUs", "ddp on 4 GPUs"]
-    assert {"E1 subtraction", "E2 ablation", "E3 all", "E4 logger", "E5 alone"} <= set(texts(figure.charts[3].svg))
+    assert {"E1 subtraction", "E2 ablation", "E4 logger", "E5 alone", "zero"} <= set(texts(figure.charts[3].svg))
     assert "E2 ablation" not in texts(figure.charts[0].svg)
 
 
-def test_what_a_logarithmic_axis_cannot_show_is_said() -> None:
+def test_estimates_are_dots_beside_each_other_on_an_axis_with_zero() -> None:
     rows = [
-        estimates_row(0.1, ablation_step_s=-0.5, batch=32, **AT),
-        estimates_row(1.5, isolated_ms=None, ablation_step_s=0.2, batch=128, **AT),
+        estimates_row(0.1, ablation_step_s=-0.5, profiler_exposed_step_s=0.4, batch=batch, **AT) for batch in (32, 2048)
     ]
-    figure = communication_charts.estimates(table("communication", rows), GPU)
-    assert "E2 ablation: 0.200 ms at 128." in description(figure.charts[0].svg)
+    (chart,) = communication_charts.estimates(table("communication", rows), GPU).charts
+    assert "E2 ablation: −0.500 ms at 32, −0.500 ms at 2,048." in description(chart.svg)
+    assert {"0", "32", "2,048"} <= set(texts(chart.svg))
+    # No line joins the dots: of a colour there are intervals, upright, and filled marks.
+    assert re.findall(r'<path fill="none" stroke="var\(--dp\)"[^>]*stroke-width="1.8"', chart.svg) == []
+    drawn = ElementTree.fromstring(chart.svg)
+    places = {
+        path.get("fill"): [float(x) for x in re.findall(r"M(-?[\d.]+),", path.get("d", ""))]
+        for path in drawn.iter(f"{SVG}path")
+        if path.get("fill") in ("var(--dp)", "var(--single)", "var(--ddp)")
+    }
+    (left, _), (middle, _), (right, _) = (places[colour] for colour in ("var(--dp)", "var(--single)", "var(--ddp)"))
+    assert left < middle < right
+    assert all(0 < x < WIDTH for xs in places.values() for x in xs)
+
+
+def test_an_interval_that_reaches_far_is_cut_at_the_axis_and_said_to_be() -> None:
+    wide = {**estimates_row(0.1, ablation_step_s=0.2, batch=32, **AT), "ablation_step_s_high": 9.0}
+    figure = communication_charts.estimates(table("communication", [wide]), GPU)
     assert figure.not_drawn == [
-        "ddp on 4 GPUs: at or below zero and so not on a logarithmic axis: E2 ablation is −0.500 ms at batch 32.",
-        "ddp on 4 GPUs: intervals reach beyond the axis, and their bars its edge: E2 ablation at 128.",
+        "ddp on 4 GPUs: intervals reach beyond the axis, and their bars its edge: E2 ablation at 32."
     ]
+    near = estimates_row(0.1, ablation_step_s=0.2, batch=32, **AT)
+    assert communication_charts.estimates(table("communication", [near]), GPU).not_drawn == []
 
 
 def test_prediction_is_drawn_beside_no_prediction_at_all() -> None:
@@ -169,7 +188,6 @@ def test_panels_beyond_the_eighth_are_named_in_one_sentence() -> None:
     assert len(figure.charts) == 8
     assert figure.not_drawn[0].startswith("Not drawn: ddp on 10 GPUs, ddp on 11 GPUs, ")
     assert figure.not_drawn[0].endswith(" and 8 more.")
-    assert len([sentence for sentence in figure.not_drawn if "at or below zero" in sentence]) == 8
 
 
 def rung_row(order: int, part_ms: float, reached_ms: float, **more: Any) -> dict[str, Any]:
@@ -214,11 +232,49 @@ def test_a_step_that_takes_no_longer_than_alone_has_no_largest_part() -> None:
     assert chart.title.replace("\u00a0", " ") == "dp on 2 GPUs at batch 32: 1.00 ms less than 1 GPU alone"
 
 
+def test_steps_on_more_devices_stand_beside_the_step_of_one() -> None:
+    data = h200()
+    figure = communication_charts.steps_beside_one(data["times"], data["communication"], GPU)
+    places = [chart.subtitle.split(".")[0] for chart in figure.charts]
+    assert places == ["Batch 32 per GPU", "Batch 128 per GPU", "Batch 512 per GPU"], "those with steps enough"
+    first = figure.charts[0]
+    compute = data["times"].query("scope == 'compute' & batch_per_gpu == 32")
+    steps = {(row["strategy"], row["gpus"]): 1e3 * row["step_s"] for row in rows(compute)}
+    assert first.title.replace("\u00a0", " ") == (
+        f"A step takes {steps['single', 1]:.2f} ms on 1 GPU, and {steps['dp', 4]:.1f} ms with dp on 4 GPUs"
+    )
+    assert [text.split(":")[0] for text in description(first.svg).rstrip(".").split("; ")] == [
+        "single on 1 GPU", "dp on 2 GPUs", "dp on 4 GPUs", "ddp on 2 GPUs", "ddp on 4 GPUs",
+    ]  # fmt: skip
+    assert f"ddp on 4 GPUs: {steps['ddp', 4]:.2f} ms" in description(first.svg)
+
+
+def test_what_a_step_is_longer_has_its_sign_and_its_interval() -> None:
+    data = h200()
+    ddp = (data["communication"]["strategy"] == "ddp") & (data["communication"]["batch_per_gpu"] == 32)
+    for more_s, text in ((0.002, ", +2.000 [1.980, 2.020]"), (-0.0005, ", −0.500 [−0.505, −0.495]")):
+        for end, value in around("communication_step_s", more_s).items():
+            data["communication"].loc[ddp, end] = value
+        shown = description(
+            communication_charts.steps_beside_one(data["times"], data["communication"], GPU).charts[0].svg
+        )
+        assert shown.count(text) == 2
+    data["communication"].loc[ddp, "communication_step_s"] = None
+    shown = description(communication_charts.steps_beside_one(data["times"], data["communication"], GPU).charts[0].svg)
+    assert re.search(r"ddp on 4 GPUs: [\d.]+ ms\.$", shown)
+
+
+def test_without_one_device_no_step_stands_beside_it() -> None:
+    data = h200()
+    several = data["times"][data["times"]["gpus"] > 1]
+    assert communication_charts.steps_beside_one(several, data["communication"], GPU).charts == []
+
+
 @pytest.mark.parametrize(("state", "is_drawn"), [("ok", True), ("distorts", False)])
 def test_a_profiler_that_distorts_is_left_out(state: str, is_drawn: bool) -> None:
-    row = {**estimates_row(0.1, profiler_step_s=0.5, batch=32, **AT), "profiler": state}
+    row = {**estimates_row(0.1, profiler_exposed_step_s=0.5, batch=32, **AT), "profiler": state}
     figure = communication_charts.estimates(table("communication", [row]), GPU)
-    assert ("E3 all" in texts(figure.charts[0].svg)) == is_drawn
+    assert ("E3 exposed" in texts(figure.charts[0].svg)) == is_drawn
     step = {**step_row(3, 1, 0, 6, batch=32, **AT), "profiler": state}
     assert bool(communication_charts.steps(table("steps", [step]), GPU).charts) == is_drawn
     assert bool(views.steps(table("steps", [step]), GPU).cells) == is_drawn

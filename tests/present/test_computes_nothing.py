@@ -22,6 +22,7 @@ LAYOUT = {
     "html.py": "paths of files",
     "figure.py": "which points are drawn, and how far beside each other",
     "panel.py": "axes, ticks, markers and labels in pixels",
+    "sheet.py": "widths of columns in LaTeX",
     "svg.py": "coordinates in an SVG",
     "waterfall.py": "pixels of bars and texts",
     "view.py": "dashes at the end of a row",

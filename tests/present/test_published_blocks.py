@@ -1,4 +1,4 @@
-"""Other people's figures on the page: every sentence, number and warning comes from the tables."""
+"""Other people's figures on their page: every sentence, number and warning comes from the tables."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from page_tables import audited, study, tables
 
-from dpscale.present.page import render
+from dpscale.present import page as study_page
 from dpscale.present.published import Block, blocks
+from dpscale.present.published_page import render
 from dpscale.present.view import View
 
 CELL: dict[str, Any] = {"study": "made-up", "batch_per_gpu": 32, "gpus": 2}
@@ -76,12 +77,21 @@ def test_a_warning_that_many_cells_share_is_said_once() -> None:
 
 def test_without_published_studies_there_is_no_block() -> None:
     assert blocks(tables()) == []
-    assert "<article" not in render(study(), tables())
+    page = render(study(), tables(), "h200.html")
+    assert "<article" not in page and "No published study was audited." in page
+
+
+def test_the_page_of_the_study_keeps_a_line_with_the_link(root: Path) -> None:
+    data = audited(root, tables())
+    with_link, without = (study_page.render(study(), data, name) for name in ("h200-audit.html", ""))
+    assert '<a href="h200-audit.html">Other people\'s figures</a>' in with_link
+    assert "<article" not in with_link
+    assert "Other people's figures" not in without and "No published study was audited." in without
 
 
 @pytest.fixture(scope="module")
 def page(root: Path) -> str:
-    return render(study(), audited(root, tables()))
+    return render(study(), audited(root, tables()), "h200.html")
 
 
 @pytest.mark.slow
@@ -99,7 +109,7 @@ def test_every_study_is_a_block_with_its_sentences(page: str) -> None:
 def test_all_blocks_have_one_csv(page: str) -> None:
     """As a link, or by its place where it is too large for a page."""
     cell = {**CELL, "quantity": "speedup", "published": "1.4"}
-    small = render(study(), tables(audit=[cell], audit_findings=[FINDING]))
+    small = render(study(), tables(audit=[cell], audit_findings=[FINDING]), "h200.html")
     assert (small.count('download="audit.csv.zip"'), small.count("All studies are in")) == (1, 0)
     assert (page.count('download="audit.csv.zip"'), page.count("All studies are in")) == (0, 1)
 
@@ -136,17 +146,17 @@ def test_a_large_study_has_no_link_but_a_place_and_an_id_of_its_own() -> None:
         {**CELL, "study": "findings", "quantity": "speedup", "published": "1.4", "batch_per_gpu": n}
         for n in range(1, 600)
     ]
-    page = render(study(), tables(audit=cells, audit_findings=[{**FINDING, "study": "findings"}]))
+    page = render(study(), tables(audit=cells, audit_findings=[{**FINDING, "study": "findings"}]), "h200.html")
     assert "All studies are in <code>results/h200/tables/audit.csv</code>" in page
     assert 'href="None"' not in page
-    assert page.count('id="findings"') == 1
+    assert page.count('id="published-findings"') == 1
 
 
 @pytest.mark.slow
 def test_published_figures_are_not_labelled_as_synthetic(root: Path) -> None:
-    page = render(study(dataset={"source": "synthetic"}), audited(root, tables()))
-    (section,) = re.findall(r'id="published">.*?id="definitions">', page, re.S)
-    assert "Synthetic" not in section and "worker" not in section
+    page = render(study(dataset={"source": "synthetic"}), audited(root, tables()), "h200.html")
+    (shown,) = re.findall(r"<body>.*", page, re.S)
+    assert "Synthetic" not in shown and "worker" not in shown
 
 
 def test_text_from_files_is_escaped() -> None:
@@ -154,5 +164,5 @@ def test_text_from_files_is_escaped() -> None:
     finding = {**FINDING, "title": evil, "sentence": evil}
     warning = {**CELL, "check": evil, "quantity": "speedup", "detail": evil}
     cell = {**CELL, "quantity": "speedup", "published": evil, "reason": evil}
-    page = render(study(), tables(audit=[cell], audit_findings=[finding], audit_warnings=[warning]))
+    page = render(study(), tables(audit=[cell], audit_findings=[finding], audit_warnings=[warning]), "h200.html")
     assert "<script" not in page

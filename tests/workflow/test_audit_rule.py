@@ -29,7 +29,7 @@ def test_the_figures_are_on_the_page_and_nothing_is_made_twice(audited: Project)
     folder = audited.folder / "results/tiny"
     assert {path.stem for path in (folder / "audit").iterdir()} == {f"study-{letter}" for letter in "abcd"}
     assert "study-a,speedup,32,,2,1.40," in (folder / "tables/audit.csv").read_text()
-    assert "27.9 against 26.9 s" in audited.page.read_text()
+    assert "27.9 against 26.9 s" in audited.audit_page.read_text()
     assert audited.planned() == {}
     audited.change_study(published=FILES[:1])
     assert audited.planned().keys() == {"study", "tables", "report", "all"}
@@ -49,7 +49,7 @@ def test_another_version_of_a_file_or_of_the_code_is_audited_and_so_is_what_is_l
     audited.run()
     assert (
         "but not batch 32 on 2 GPUs (printed 1.41, it gives 1.400: one digit of 1.40 is another)"
-        in audited.page.read_text()
+        in audited.audit_page.read_text()
     )
     assert audited.planned() == {}
 
@@ -67,7 +67,7 @@ def test_a_partial_page_has_them_too(project: Project) -> None:
     project.change_study(published=FILES, runs=3)
     assert project.run("partial") == {"study": 1, "audit": 1, "partial": 1}
     assert project.page_is_partial()
-    assert "27.9 against 26.9 s" in project.page.read_text()
+    assert "27.9 against 26.9 s" in project.audit_page.read_text()
 
 
 def test_a_bad_file_stops_before_anything_runs(project: Project) -> None:

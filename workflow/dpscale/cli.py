@@ -547,13 +547,21 @@ def _collect(study: Study, results: Path) -> "Collected":
 @click.option("--out", type=FILE, required=True, help="The HTML page to write.")
 @click.option("--charts", "charts_folder", type=FOLDER, help="Folder to write the charts of the page to, as SVG files.")
 def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path | None) -> None:
-    """Render the page of a study from its tables: one HTML file that needs no other file."""
+    """Render the page of a study from its tables: one HTML file that needs no other file.
+
+    Where the study names figures that others published, their page stands beside it, as <page>-audit.html.
+    """
+    from dpscale.present import published_page
     from dpscale.present.chart_files import write_charts
     from dpscale.present.page import render
     from dpscale.records.files import write_text
 
-    page = render(Study.read(study_file).values, _read_tables(tables_folder))
+    study, tables = Study.read(study_file), _read_tables(tables_folder)
+    audit_page = study.audit_page(out)
+    page = render(study.values, tables, audit_page.name if audit_page else "")
     write_text(out, page)
+    if audit_page:
+        write_text(audit_page, published_page.render(study.values, tables, out.name))
     if charts_folder:
         write_charts(page, charts_folder)
     click.echo(f"page: {out}")

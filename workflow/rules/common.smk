@@ -64,6 +64,7 @@ CELL_RULES = {cell.rule for cell in PLAN.all_cells}
 AUDITS = [RESULTS / AUDIT_PATH.format(id=id) for id in PUBLISHED]
 TABLE_FILES = [RESULTS / f"tables/{name}.csv" for name in TABLES]
 PAGE = STUDY.page
+AUDIT_PAGE = STUDY.audit_page(PAGE) or []
 CHARTS = RESULTS / "charts"
 PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 

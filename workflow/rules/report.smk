@@ -8,6 +8,12 @@ rule report:
         code=code_of("vocabulary", "present"),
     output:
         page=report(PAGE, caption="../report/page.rst", category="Page", labels={"Page": STUDY.name}),
+        audit=report(
+            AUDIT_PAGE,
+            caption="../report/audit.rst",
+            category="Page",
+            labels={"Page": f"{STUDY.name}: other people's figures"},
+        ),
         charts=report(
             directory(CHARTS),
             patterns=["{chart}.svg"],

@@ -65,6 +65,10 @@ class Study:
         """The rendered page, relative to the project's folder."""
         return Path("report", f"{self.name}.html")
 
+    def audit_page(self, page: Path) -> Path | None:
+        """Where other people's figures stand, beside the study's `page`: `<study>-audit.html`. None without any."""
+        return page.with_stem(f"{page.stem}-audit") if self["published"] else None
+
     @property
     def epoch_images(self) -> int:
         """Images in an epoch, D."""

@@ -1,17 +1,19 @@
-"""The assignment's tables in their familiar form, one a strategy: to read, and to copy as Markdown and as LaTeX.
+"""The assignment's tables in their familiar form, all strategies in one table: to read, to copy and to hand in.
 
 Table 1: time and speedup. Table 2: computation and communication time. Table 3: bandwidth and its utilisation. And what
-large batches end at. Every table has one row a batch; a word stands where there is no number.
+large batches end at. Every table has one row per strategy and batch; a word stands where there is no number.
 """
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from dpscale.analyse.claims import is_range
 from dpscale.analyse.columns import NOT_RESOLVABLE
-from dpscale.present import words
+from dpscale.present import assignment_sentences, words
+from dpscale.present.environment_facts import dates
+from dpscale.present.sheet import AT_LEAST, Group, Sheet
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import TEST_ACCURACY, TRAINING_ACCURACY, TRAINING_LOSS, Quantity, quantity
@@ -22,77 +24,40 @@ _NUMBERS_SHOWN = 6
 _NOT_PLANNED, _NOT_MEASURED = "not planned", "not measured"
 _TIMED = ("times", "speedup", "communication", "bandwidth")
 _ENDS = (TRAINING_LOSS, TRAINING_ACCURACY, TEST_ACCURACY)
-_MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
-_LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    words.ABSENT: "--", words.MINUS: "$-$", "×": r"$\times$", "⁹": "$^9$",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table of text: all rows have as many cells as there are columns. The caption gives definitions and units."""
-
-    id: str
-    title: str
-    caption: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    @property
-    def markdown(self) -> str:
-        """A table as GitHub's Markdown has it, below its caption."""
-        ruler = [":---", *("---:" for _ in self.columns[1:])]
-        lines = [_markdown_row(self.columns), f"| {' | '.join(ruler)} |", *map(_markdown_row, self.rows)]
-        return f"{_markdown(f'{self.title}. {self.caption}')}\n\n" + "\n".join(lines) + "\n"
-
-    @property
-    def latex(self) -> str:
-        """A table that needs no package."""
-        return "\n".join([
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{_latex(f'{self.title}. {self.caption}')}}}",
-            rf"\begin{{tabular}}{{l{''.join('r' for _ in self.columns[1:])}}}",
-            r"\hline",
-            _latex_row(self.columns),
-            r"\hline",
-            *map(_latex_row, self.rows),
-            r"\hline",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ])  # fmt: skip
+# Of the strategies, this one has no allreduce, and the tables of an assignment give it the bandwidth of one.
+_WITHOUT_ALLREDUCE = "dp"
 
 
 def sheets(tables: Tables, terms: Terms) -> list[Sheet]:
-    """The tables of every strategy on several devices, in every environment."""
+    """The tables of every environment that has results on several devices."""
     found = []
-    for strategy, environment in _places(tables):
-        here = {name: _in(tables[name], environment) for name in (*_TIMED, "training_summary")}
+    for environment, strategies in _places(tables).items():
+        here = {name: _in(tables[name], environment) for name in (*_TIMED, "training_summary", "ladder")}
         made = (
-            _times_and_speedup(here, strategy, terms),
-            _computation_and_communication(here, strategy, terms),
-            _bandwidth(here, strategy, terms),
-            _large_batches(here["training_summary"], strategy, terms),
+            _times_and_speedup(here, strategies, terms),
+            _computation_and_communication(here, strategies, terms),
+            _bandwidth(here, strategies, terms),
+            _large_batches(here["training_summary"], strategies, terms),
         )
         where = terms.environment({"environment": environment})
-        suffix = f"{strategy}-{environment}".lower() if where else strategy
+        suffix = f"-{environment}".lower() if where else ""
+        note = _note(tables, environment, terms)
         found += [
-            replace(sheet, id=f"{sheet.id}-{suffix}", title=f"{sheet.title}, {strategy}{where}")
+            replace(sheet, id=f"{sheet.id}{suffix}", title=f"{sheet.title}{where}", note=note)
             for sheet in made
             if sheet
         ]
     return found
 
 
-def _places(tables: Tables) -> Iterator[tuple[str, str]]:
-    """Strategies with results on several devices, and the environments of these."""
+def _places(tables: Tables) -> dict[str, list[str]]:
+    """By environment, the strategies with results on several devices there."""
     times, trained = words.ok(words.in_order(tables["times"])), words.ok(tables["training_summary"])
     several = pd.concat([part[part["gpus"] > 1][["strategy", "environment"]] for part in (times, trained)])
+    places: dict[str, list[str]] = {}
     for row in words.rows(several.drop_duplicates()):
-        yield str(row["strategy"]), str(row["environment"])
+        places.setdefault(str(row["environment"]), []).append(str(row["strategy"]))
+    return places
 
 
 def _in(table: pd.DataFrame, environment: str) -> pd.DataFrame:
@@ -100,52 +65,76 @@ def _in(table: pd.DataFrame, environment: str) -> pd.DataFrame:
     return table[table["environment"].isna() | (table["environment"].astype(str) == environment)]
 
 
-def _times_and_speedup(here: Tables, strategy: str, terms: Terms) -> Sheet | None:
+def _note(tables: Tables, environment: str, terms: Terms) -> str:
+    """What measured, and when: a copy is read without its page."""
+    environments, records = (_in(tables[name], environment) for name in ("environments", "records"))
+    models = sorted(set(environments["device_model"].dropna().astype(str)))
+    synthetic = "Synthetic images. " if terms.synthetic else ""
+    on = f" on {words.listed(models)}" if models else ""
+    return f"{synthetic}{words.capitalised(dates(records))}{on}."
+
+
+def _times_and_speedup(here: Tables, strategies: Sequence[str], terms: Terms) -> Sheet | None:
     """Of the compute scope, or of the first there is."""
     scope = min(here["times"]["scope"], default="compute")
     times, speedup = (here[name][here[name]["scope"] == scope] for name in ("times", "speedup"))
-    weak = speedup[(speedup["scaling"] == "weak") & (speedup["strategy"] == strategy)]
+    weak = speedup[speedup["scaling"] == "weak"]
     return _by_batch(
         "table-1",
         "Table 1: time and speedup",
         f"Median epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {words.scope(scope)}",
         here["times"],
-        [
-            _Drawn("time", times[times["strategy"].isin([BASELINE, strategy])], quantities.EPOCH),
-            _Drawn("speedup", weak, quantities.SPEEDUP),
-        ],
+        {
+            strategy: [
+                _Drawn("time", times[times["strategy"].isin([BASELINE, strategy])], quantities.EPOCH),
+                _Drawn("speedup", weak[weak["strategy"] == strategy], quantities.SPEEDUP),
+            ]
+            for strategy in strategies
+        },
         terms,
+        assignment_sentences.of_speedup(here, scope, terms),
     )
 
 
-def _computation_and_communication(here: Tables, strategy: str, terms: Terms) -> Sheet | None:
-    communication = here["communication"][here["communication"]["strategy"] == strategy]
+def _computation_and_communication(here: Tables, strategies: Sequence[str], terms: Terms) -> Sheet | None:
+    communication = here["communication"]
+    parts = {strategy: communication[communication["strategy"] == strategy] for strategy in strategies}
     return _by_batch(
         "table-2",
         "Table 2: computation and communication time",
         "Of an epoch, inferred: computation T(1,b)/N, s, and communication T(N,b) − T(1,b)/N, s, compute scope",
         here["times"],
-        [
-            _Drawn("computation", communication, quantity("compute_s", "communication")),
-            _Drawn("communication", communication, quantities.COMMUNICATION),
-        ],
+        {
+            strategy: [
+                _Drawn("computation", part, quantity("compute_s", "communication")),
+                _Drawn("communication", part, quantities.COMMUNICATION),
+            ]
+            for strategy, part in parts.items()
+        },
         terms,
+        assignment_sentences.of_communication(here, terms),
     )
 
 
-def _bandwidth(here: Tables, strategy: str, terms: Terms) -> Sheet | None:
-    bandwidth = here["bandwidth"][here["bandwidth"]["strategy"] == strategy]
+def _bandwidth(here: Tables, strategies: Sequence[str], terms: Terms) -> Sheet | None:
+    bandwidth = here["bandwidth"]
+    parts = {strategy: bandwidth[bandwidth["strategy"] == strategy] for strategy in strategies}
     return _by_batch(
         "table-3",
         "Table 3: bandwidth utilisation",
         "Bytes of a ring allreduce over the communication time, GB/s (1 GB is 10⁹ bytes), and that over the measured "
         "bus bandwidth, %, compute scope",
         here["times"],
-        [
-            _Drawn("bandwidth", bandwidth, quantities.BANDWIDTH),
-            _Drawn("utilisation", bandwidth, quantity("utilisation")),
-        ],
+        {
+            strategy: [
+                _Drawn("bandwidth", part, quantities.BANDWIDTH),
+                _Drawn("utilisation", part, quantity("utilisation")),
+            ]
+            for strategy, part in parts.items()
+        },
         terms,
+        assignment_sentences.of_bandwidth(here, terms),
+        "DataParallel runs no allreduce: its figure is for comparison only" if _WITHOUT_ALLREDUCE in strategies else "",
     )
 
 
@@ -167,104 +156,96 @@ class _Drawn:
         """Whether any cell was measured; that it tells no bandwidth is a result too."""
         return bool(self.rows["status"].isin(["ok", NOT_RESOLVABLE]).any())
 
+    def cells(self, gpus: int) -> dict[int, str]:
+        """What stands in its column, by batch."""
+        rows = self.rows[self.rows["gpus"] == gpus]
+        return {row["batch_per_gpu"]: _cell(row, self.quantity) for row in words.rows(rows)}
+
 
 def _by_batch(
-    id: str, title: str, caption: str, times: pd.DataFrame, drawn: Sequence[_Drawn], terms: Terms
+    id: str,
+    title: str,
+    caption: str,
+    times: pd.DataFrame,
+    drawn: Mapping[str, Sequence[_Drawn]],
+    terms: Terms,
+    explanations: Sequence[str],
+    remark: str = "",
 ) -> Sheet | None:
-    """One row for every batch that one device was to be timed with, as the others are compared with it."""
+    """One row for every strategy and batch that one device was to be timed with, as the others are compared with it."""
     batches = sorted(set(times[times["strategy"] == BASELINE]["batch_per_gpu"]))
-    numbers = sorted({gpus for way in drawn for gpus in way.rows["gpus"]})
-    if not batches or not any(way.is_decided for way in drawn):
+    decided = {strategy: ways for strategy, ways in drawn.items() if any(way.is_decided for way in ways)}
+    if not batches or not decided:
         return None
-    columns = [
-        (f"{terms.count(gpus)}: {way.heading}", _cells(way, gpus))
+    measured = [way for ways in decided.values() for way in ways]
+    numbers = sorted({gpus for way in measured for gpus in way.rows["gpus"]})
+    columns = {
+        (gpus, way.name): f"{terms.count(gpus)}: {way.heading}"
         for gpus in numbers[:_NUMBERS_SHOWN]
-        for way in drawn
-        if gpus in set(way.rows["gpus"])
-    ]
+        for way in measured
+        if any(gpus in set(other.rows["gpus"]) for other in measured if other.name == way.name)
+    }
+    shown = batches[:_BATCHES_SHOWN]
+    groups = [Group(strategy, list(_rows(shown, ways, list(columns)))) for strategy, ways in decided.items()]
     left_out = ""
     if len(batches) > _BATCHES_SHOWN or len(numbers) > _NUMBERS_SHOWN:
         left_out = f". The first of {len(batches):,} batches and {len(numbers):,} numbers of {terms.devices}"
+    said = f"{caption}; {_brackets(measured)}{left_out}."
     return Sheet(
         id,
         title,
-        f"{caption}; 95 % intervals in brackets{left_out}.",
-        [f"Batch per {terms.device}", *(heading for heading, _ in columns)],
-        [
-            [f"{batch:,}", *(cells.get(batch, _NOT_PLANNED) for _, cells in columns)]
-            for batch in batches[:_BATCHES_SHOWN]
-        ],
+        f"{said} {remark}." if remark else said,
+        [f"Batch per {terms.device}", *columns.values()],
+        groups,
+        explanations=explanations,
     )
 
 
-def _cells(drawn: _Drawn, gpus: int) -> dict[int, str]:
-    """What stands in a quantity's column, by batch."""
-    rows = drawn.rows[drawn.rows["gpus"] == gpus]
-    return {row["batch_per_gpu"]: _cell(row, drawn.quantity) for row in words.rows(rows)}
+def _rows(batches: Sequence[int], ways: Sequence[_Drawn], columns: Sequence[tuple[int, str]]) -> Iterator[list[str]]:
+    cells = {(gpus, way.name): way.cells(gpus) for way in ways for gpus, name in columns if name == way.name}
+    for batch in batches:
+        yield [f"{batch:,}", *(cells[column].get(batch, _NOT_PLANNED) for column in columns)]
+
+
+def _brackets(drawn: Sequence[_Drawn]) -> str:
+    """What stands behind the numbers."""
+    has_range = any(is_range(row, way.quantity.column) for way in drawn for row in words.rows(way.rows))
+    return f"in brackets 95 % intervals{', in parentheses ranges of two runs' if has_range else ''}"
 
 
 def _cell(row: Row, shown: Quantity) -> str:
     """The number, with its interval where the table has one; otherwise the state that is the reason for none."""
     if words.is_known(row[shown.column]):
-        if f"{shown.column}_low" in row:
-            return words.estimate(row, shown.column, shown.unit)
-        return words.in_unit(row[shown.column], shown.unit)
+        return words.brief(row, shown.column, shown.unit)
     if shown is quantities.BANDWIDTH and words.is_known(row["bandwidth_gb_s_at_least"]):
-        return words.bandwidth(row)
+        return f"{AT_LEAST} {words.figure(row['bandwidth_gb_s_at_least'], 3)}"
     return _NOT_MEASURED if row["status"] == "ok" else words.state(row["status"])
 
 
-def _large_batches(summary: pd.DataFrame, strategy: str, terms: Terms) -> Sheet | None:
-    """The strategy's arms without remedies below the baseline."""
+def _large_batches(summary: pd.DataFrame, strategies: Sequence[str], terms: Terms) -> Sheet | None:
+    """The strategies' arms without remedies below the baseline."""
     is_baseline = pd.Series(words.is_true(summary["is_baseline"]), index=summary.index, dtype=bool)
     plain = summary["remedies"].isna() | (summary["remedies"] == "")
-    mine = summary[~is_baseline & plain & (summary["strategy"] == strategy)]
+    mine = summary[~is_baseline & plain & summary["strategy"].isin(strategies)].sort_values("global_batch")
     if words.ok(mine).empty:
         return None
+    groups = [Group(f"baseline: {name}", _arms(part)) for name, part in summary[is_baseline].groupby("strategy")]
+    groups += [
+        Group(strategy, _arms(part)) for strategy in strategies if len(part := mine[mine["strategy"] == strategy])
+    ]
     return Sheet(
         "large-batches",
         "Large batches",
         "Mean cross-entropy of training, accuracy of training and on the test images, %, after the epoch named; the "
         "baseline first; 95 % t intervals over seeds in brackets.",
-        [
-            "Arm",
-            "Global batch",
-            terms.heading,
-            "Epoch",
-            "Seeds",
-            *(end.heading for end in _ENDS),
-        ],
-        [
-            [
-                row["arm"],
-                words.whole(row["global_batch"]),
-                words.whole(row["gpus"]),
-                words.whole(row["epochs"]),
-                words.whole(row["seeds"]),
-                *(_cell(row, end) for end in _ENDS),
-            ]
-            for row in words.rows(pd.concat([summary[is_baseline], mine.sort_values("global_batch")]))
-        ],
+        ["Arm", "Global batch", terms.heading, "Epoch", "Seeds", *(end.heading for end in _ENDS)],
+        groups,
     )
 
 
-def _markdown(text: str) -> str:
-    return _MARKDOWN_SPECIAL.sub(r"\\\1", _one_line(text))
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(_markdown, cells))} |"
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in _one_line(text))
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    """After the end of a row, LaTeX would take a bracket or a star at the start of the next one for its distance."""
-    row = " & ".join(map(_latex, cells))
-    return rf"{'{}' if row.startswith(('[', '*')) else ''}{row} \\"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _arms(part: pd.DataFrame) -> list[list[str]]:
+    counts = ("global_batch", "gpus", "epochs", "seeds")
+    return [
+        [row["arm"], *(words.whole(row[name]) for name in counts), *(_cell(row, end) for end in _ENDS)]
+        for row in words.rows(part)
+    ]

@@ -11,7 +11,6 @@ from dpscale.analyse.forecast_tables import FORECAST
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
 from dpscale.present.figure import (
-    PANELS_DRAWN,
     Figure,
     figure,
     figure_of_bars,
@@ -19,8 +18,11 @@ from dpscale.present.figure import (
     parts,
     point,
     points,
+    side_by_side,
+    together,
 )
-from dpscale.present.panel import Panel, Point, Series, between
+from dpscale.present.finding import headline
+from dpscale.present.panel import Panel, Point, Reference, Series, between
 from dpscale.present.waterfall import Stage, Waterfall
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
@@ -52,15 +54,18 @@ _PART_COLOURS = {
     "idle_share": None,
 }
 _COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "currentColor")
+# One of each of the five ways: what of the communication is exposed, where a way tells that.
 _ESTIMATES = {
     E1: "currentColor",
     E2: "var(--dp)",
-    E3: "var(--single)",
     E3_EXPOSED: "var(--single)",
-    E3_LEAST: "var(--single)",
     E4_EXPOSED: "var(--caution)",
     E5: "var(--ddp)",
 }
+# In the table there are more; the heading names those that are furthest apart.
+_NAMED = (E1, E2, E3, E3_EXPOSED, E3_LEAST, E4_EXPOSED, E5)
+# Estimates that are left out where the profiler changes the step that it looks at.
+_OF_PROFILER = (E3, E3_EXPOSED, E3_LEAST)
 _GROUP = ["strategy", "gpus", "environment"]
 
 
@@ -101,6 +106,44 @@ def _stages(rungs: Sequence[Row], terms: Terms) -> list[Stage]:
     return stages
 
 
+def steps_beside_one(times: pd.DataFrame, communication: pd.DataFrame, terms: Terms) -> Figure:
+    """The step of one device and of every strategy on more, in ms: a panel for every batch and environment.
+
+    Where no ladder says what a step is made of, this says how much longer it is.
+    """
+    timed = headline(words.ok(times[times["scope"] == "compute"])).dropna(subset=["step_s"])
+    several = timed[timed["gpus"] > 1]
+    panels = []
+    for key, part in parts(timed, ["batch_per_gpu", "environment"]):
+        rows = words.rows(part)
+        more = communication[communication["batch_per_gpu"] == key["batch_per_gpu"]]
+        longer = {
+            (row["strategy"], row["gpus"]): row for row in words.rows(more[more["environment"] == key["environment"]])
+        }
+        if rows[0]["strategy"] == BASELINE and len(rows) > 1 and rows[-1]["gpus"] == several["gpus"].max():
+            panels.append(
+                Waterfall(
+                    heading=headings.step_beside_one(rows, terms),
+                    place=f"Batch {int(key['batch_per_gpu']):,} per {terms.device}{terms.environment(key)}",
+                    quantity=(
+                        "A full step in ms, without loading; behind the sign what it is longer than on 1 "
+                        f"{terms.device} (E1), with its 95 % interval, or in parentheses the range of two runs"
+                    ),
+                    x_title="Step, ms",
+                    stages=[_step_stage(row, longer.get((row["strategy"], row["gpus"])), terms) for row in rows],
+                )
+            )
+    return figure_of_waterfalls("step-beside-one", panels)
+
+
+def _step_stage(row: Row, longer: Row | None, terms: Terms) -> Stage:
+    text = f"{row['strategy']} on {terms.count(row['gpus'])}: {words.measured(row['step_s'], quantities.MILLISECONDS)}"
+    if longer is not None and words.is_known(longer[E1.column]):
+        sign = "+" if longer[E1.column] > 0 else ""
+        text += f", {sign}{words.brief(longer, E1.column, E1.unit)}"
+    return Stage(text, 0.0, quantities.MILLISECONDS.of(row["step_s"]), words.colour(str(row["strategy"])))
+
+
 def steps(table: pd.DataFrame, terms: Terms) -> Figure:
     """Parts of a step of the first device, in % of it, by batch: a panel for every strategy, GPUs and environment."""
     whole = table[(table["phase"] == WHOLE_STEP) & (table["device"] == 0)].dropna(subset=list(_PARTS))
@@ -133,51 +176,42 @@ def _bar(row: Row) -> Bar:
 
 
 def estimates(table: pd.DataFrame, terms: Terms) -> Figure:
-    """Communication of a step in ms against batch, by every estimate: a panel for every strategy, GPUs, environment."""
+    """Communication of a step in ms at every batch, by every estimate, as dots beside each other: a panel for every
+    strategy, GPUs and environment. Zero is on the axis; it is that of the strategy, as strategies differ by much."""
     measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all").assign(status="ok")
-    of_profiler = [
-        f"{estimate.column}{end}" for estimate in (E3, E3_EXPOSED, E3_LEAST) for end in ("", "_low", "_high")
-    ]
+    of_profiler = [f"{estimate.column}{end}" for estimate in _OF_PROFILER for end in ("", "_low", "_high")]
     measured.loc[measured["profiler"] == DISTORTED, of_profiler] = nan
-    panels: list[Panel] = []
-    not_drawn: list[str] = []
-    for key, part in parts(measured, _GROUP):
-        series = [
-            Series(drawn.short, colour, style, above)
-            for style, (drawn, colour) in enumerate(_ESTIMATES.items())
-            if (above := [place for place in points(part, "batch_per_gpu", drawn.column, drawn.unit) if place.y > 0])
+    figures = []
+    for strategy in dict.fromkeys(words.in_order(measured)["strategy"]):
+        panels = [
+            _estimates_of(part, _place(key, terms), terms)
+            for key, part in parts(measured[measured["strategy"] == strategy], _GROUP)
         ]
-        if series:
-            panels.append(
-                Panel(
-                    heading=headings.estimates(part, list(_ESTIMATES), terms),
-                    place=_place(key, terms),
-                    quantity=(
-                        f"Communication of a step in ms against batch per {terms.device} in images; one line for each "
-                        "estimate"
-                    ),
-                    x_title=terms.heading_of(quantities.BATCH),
-                    y_title=f"Communication of a step, {E1.unit.shown}",
-                    unit=E1.unit.shown,
-                    series=series,
-                )
-            )
-        if len(panels) <= PANELS_DRAWN:
-            not_drawn.extend(_below_zero(part, _place(key, terms)))
-    return figure("estimates", panels, not_drawn)
+        figures.append(figure(f"estimates-{strategy}", [panel for panel in panels if panel.series]))
+    return together(figures)
 
 
-def _below_zero(part: pd.DataFrame, place: str) -> list[str]:
-    """What an axis without zero cannot show, in words."""
-    values = []
-    for drawn in _ESTIMATES:
-        below = [
-            f"{words.measured(row[drawn.column], drawn.unit)} at batch {row['batch_per_gpu']:,}"
-            for row in words.rows(part.dropna(subset=[drawn.column]).sort_values("batch_per_gpu"))
-            if row[drawn.column] <= 0
-        ]
-        values += [f"{drawn.short} is {words.listed(below)}"] if below else []
-    return [f"{place}: at or below zero and so not on a logarithmic axis: {'; '.join(values)}."] if values else []
+def _estimates_of(part: pd.DataFrame, place: str, terms: Terms) -> Panel:
+    dots = [
+        Series(drawn.short, colour, style, found, joined=False)
+        for style, (drawn, colour) in enumerate(_ESTIMATES.items())
+        if (found := points(part, "batch_per_gpu", drawn.column, drawn.unit))
+    ]
+    batches = part["batch_per_gpu"].astype(float)
+    return Panel(
+        heading=headings.estimates(part, _NAMED, terms),
+        place=place,
+        quantity=(
+            f"Communication of a step in ms at each batch per {terms.device} in images, a dot for each estimate; bars "
+            "are 95 % intervals"
+        ),
+        x_title=terms.heading_of(quantities.BATCH),
+        y_title=f"Communication of a step, {E1.unit.shown}",
+        unit=E1.unit.shown,
+        series=side_by_side(dots),
+        references=(Reference("zero", batches.max(), 0, 0, start=batches.min()),),
+        linear_y=True,
+    )
 
 
 def held_out(table: pd.DataFrame, terms: Terms) -> Figure:

@@ -37,6 +37,15 @@ def network(study: Mapping[str, Any]) -> str:
     return name if width == 64 else f"{name}, width {width}"
 
 
+def dates(records: pd.DataFrame) -> str:
+    """The days of the first and the last record, UTC."""
+    started, finished = (records[name].dropna().astype(str) for name in ("started_at", "finished_at"))
+    if started.empty or finished.empty:
+        return "nothing measured yet"
+    first, last = started.min()[:10], finished.max()[:10]
+    return f"measured {first}" if first == last else f"measured {first} to {last}"
+
+
 def setup(study: Mapping[str, Any], tables: Tables, terms: Terms) -> list[Fact]:
     """What was measured and how, by the study's own settings; what was not recorded is left out."""
     images, epochs, optimiser = study["dataset"], study["epochs"], study["optimiser"]

@@ -12,7 +12,7 @@ import pandas as pd
 from dpscale.analyse.claims import is_range
 from dpscale.present import bars, waterfall, words
 from dpscale.present.bars import Bars
-from dpscale.present.panel import Frame, Panel, Point, Series, cut, draw
+from dpscale.present.panel import WIDTH, Frame, Panel, Point, Series, cut, draw
 from dpscale.present.svg import for_page
 from dpscale.present.waterfall import Waterfall
 from dpscale.present.words import Row
@@ -124,6 +124,22 @@ def beside(series: Sequence[Series], first_style: int) -> list[Series]:
         replace(line, style=first_style + place, aside=_GAP_BESIDE * (place - middle))
         for place, line in enumerate(series)
     ]
+
+
+def side_by_side(series: Sequence[Series]) -> list[Series]:
+    """Lines of dots over the same x, each a little beside the other, the middle one at its place."""
+    batches = {point.x for line in series for point in line.points}
+    gap = min(_GAP_BESIDE, WIDTH / max(1, len(batches) - 1) / (len(series) + 1))
+    middle = len(series) // 2
+    return [replace(line, aside=gap * (place - middle)) for place, line in enumerate(series)]
+
+
+def together(figures: Sequence[Figure]) -> Figure:
+    """One figure of several that do not share their axes."""
+    return Figure(
+        [chart for drawn in figures for chart in drawn.charts],
+        [sentence for drawn in figures for sentence in drawn.not_drawn],
+    )
 
 
 def _unbroken(heading: str) -> str:

@@ -81,6 +81,20 @@ def ladder(rungs: Sequence[Row], terms: Terms) -> str:
     return f"{heading}; the most is {words.measured(most['part_of_headline_s'], MILLISECONDS)}, {most['adds']}"
 
 
+def step_beside_one(rows: Sequence[Row], terms: Terms) -> str:
+    """`A step takes 5.54 ms on 1 GPU, and 36.7 ms with dp on 4 GPUs`: the longest on the most devices.
+
+    `rows` are of one batch, that of one device first.
+    """
+    alone, *others = rows
+    most = extreme([row for row in others if row["gpus"] == others[-1]["gpus"]], "step_s", largest=True)
+    steps = [words.measured(row["step_s"], MILLISECONDS) for row in (alone, most)]
+    return (
+        f"A step takes {steps[0]} on 1 {terms.device}, and {steps[1]} with {most['strategy']} on "
+        f"{terms.count(most['gpus'])}"
+    )
+
+
 def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> str:
     """`dp on 4 GPUs at batch 128: 0.436 ms (E5) to 26.3 ms (E1) a step`: where they are furthest apart.
 

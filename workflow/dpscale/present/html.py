@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from dpscale.present.view import BAR_LENGTHS
 from dpscale.vocabulary.strategies import STRATEGIES
 
 _TEMPLATES = Path(__file__).parent / "template"
@@ -22,18 +23,23 @@ _ENVIRONMENT = Environment(
 
 
 def fill(template: str, **values: Any) -> str:
-    """The page that a template makes of `values`, with the style of all pages. Pure, but for reading those files."""
-    style = Markup(style_of_pages())
-    return _ENVIRONMENT.get_template(template).render(style=style, style_hash=_csp_hash(f"\n{style}"), **values)
+    """The page that a template makes of `values`, with the style and the script of all pages.
+
+    Pure, but for reading those files.
+    """
+    style, script = Markup(style_of_pages()), Markup((_TEMPLATES / "page.js").read_text())
+    hashes = {"style_hash": _csp_hash(f"\n{style}"), "script_hash": _csp_hash(f"\n{script}")}
+    return _ENVIRONMENT.get_template(template).render(style=style, script=script, **hashes, **values)
 
 
 def style_of_pages() -> str:
-    """The style sheet, with the colours of strategies where its comments `strategies, light` and `dark` stand."""
+    """The style sheet, with the colours of strategies where its comments `strategies, light` and `dark` stand, and the
+    lengths of bars where `bars` stands."""
     style = (_TEMPLATES / "page.css").read_text()
     for place, scheme in enumerate(("light", "dark")):
         colours = " ".join(f"--{name}: {strategy.colour[place]};" for name, strategy in STRATEGIES.items())
         style = style.replace(f"/* strategies, {scheme} */", colours)
-    return style
+    return style.replace("/* bars */", " ".join(f".p{length} {{ --length: {length}%; }}" for length in BAR_LENGTHS))
 
 
 def _csp_hash(text: str) -> str:

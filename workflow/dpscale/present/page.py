@@ -12,7 +12,6 @@ from dpscale.present import (
     communication_charts,
     coverage,
     environment_facts,
-    published,
     training_charts,
     variant_charts,
     variant_views,
@@ -21,40 +20,52 @@ from dpscale.present import (
 )
 from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.communication_findings import profiler_left_out
-from dpscale.present.downloads import csv_link
 from dpscale.present.finding import count
 from dpscale.present.findings import findings, key_findings
+from dpscale.present.general import general
 from dpscale.present.html import fill
-from dpscale.present.variant_findings import communication_weighs_more
+from dpscale.present.variant_findings import beside_the_public_best, communication_weighs_more
 from dpscale.present.verdict import verdict
 from dpscale.present.words import Tables, Terms
-from dpscale.vocabulary.quantities import PERCENT
+from dpscale.vocabulary.quantities import BANDWIDTH, COMMUNICATION, EFFICIENCY, MFU, PERCENT, SCOPE, SPEEDUP
+
+# What shows beside a term, by the end of its anchor under Definitions.
+_DEFINITIONS = {
+    "speedup": SPEEDUP.definition,
+    "efficiency": EFFICIENCY.definition,
+    "communication-time": COMMUNICATION.definition,
+    "bandwidth": BANDWIDTH.definition,
+    "scopes": SCOPE.definition,
+    "mfu": MFU.definition,
+}
 
 
-def render(study: Mapping[str, Any], tables: Tables) -> str:
+def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> str:
     """The page of a study as HTML.
 
-    `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files. Pure, but for
-    reading its own template.
+    `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files; `audit_page` is the
+    file name of the page of other people's figures, if there is one. Pure, but for reading its own template.
     """
     terms = Terms.of(study, tables)
     answer = verdict(tables, terms)
     found = findings(tables, terms)
+    baseline, target = study["training"]["baseline"], study["training"]["target_accuracy"]
     return fill(
         "page.html.j2",
         study=study,
         terms=terms,
+        definitions=_DEFINITIONS,
         network=environment_facts.network(study),
         devices=_devices(study, tables, terms),
         rehearsal=study["device"] == "cpu",
         setup=environment_facts.setup(study, tables, terms),
-        measured=_dates(tables),
+        measured=environment_facts.dates(tables["records"]),
         commit=_commit(tables),
         verdict=answer,
         tiles=advice.tiles(tables, answer.series, terms),
         advices=advice.advices(tables, answer.series, terms),
         worth=words.measured(WORTH, PERCENT, digits=2),
-        target=words.measured(study["training"]["target_accuracy"], PERCENT, digits=2),
+        target=words.measured(target, PERCENT, digits=2),
         cautions=cautions(study, tables),
         first_cautions=first_cautions(study, tables),
         environment_facts=environment_facts.environment_facts(tables, terms),
@@ -67,7 +78,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         epoch_time=charts.epoch_time(tables["times"], terms),
         efficiency=charts.efficiency(tables["speedup"], terms),
         strong=views.strong(tables["speedup"], terms),
-        price=views.price(tables["times"], terms),
+        general=general(tables["times"], tables["speedup"], terms),
         times=views.times(tables["times"], terms),
         speedup=views.speedup(tables["speedup"], terms),
         scopes=views.scopes(tables["scopes"], terms),
@@ -75,6 +86,7 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         estimates=views.estimates(tables["communication"], terms),
         ladder=views.ladder(tables["ladder"], terms),
         ladders=communication_charts.ladders(tables["ladder"], terms),
+        steps_beside_one=communication_charts.steps_beside_one(tables["times"], tables["communication"], terms),
         steps=views.steps(tables["steps"], terms),
         profiler_left_out=profiler_left_out(tables),
         step_parts=communication_charts.steps(tables["steps"], terms),
@@ -94,12 +106,14 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         held_out=views.held_out(tables["forecast"], terms),
         forecast=views.forecast(tables["forecast"], terms),
         critical_batch=views.critical_batch(tables["critical_batch"], terms),
-        training_loss=training_charts.training_loss(tables["training_curves"], study["training"]["baseline"], terms),
-        test_accuracy=training_charts.test_accuracy(tables["training_curves"], study["training"]["baseline"], terms),
+        training_loss=training_charts.training_loss(tables["training_curves"], baseline, terms),
+        test_accuracy=training_charts.test_accuracy(
+            tables["training_curves"], tables["training"], baseline, target, terms
+        ),
         training_summary=views.training_summary(tables["training_summary"], terms),
         training=views.training(tables["training_curves"], tables["training"], terms),
-        frontier=training_charts.frontier(tables["frontier"], terms, ["training_s"]),
-        frontier_of_costs=training_charts.frontier(tables["frontier"], terms, ["gpu_s", "energy_j"]),
+        frontier=training_charts.frontier(tables["frontier"], target, terms, ["training_s"]),
+        frontier_of_costs=training_charts.frontier(tables["frontier"], target, terms, ["gpu_s", "energy_j"]),
         arms_by_cost=views.frontier(tables["frontier"], terms),
         twins=views.twins(tables["twins"], terms),
         training_evidence=views.training_evidence(tables["training_evidence"], terms),
@@ -112,12 +126,12 @@ def render(study: Mapping[str, Any], tables: Tables) -> str:
         variant_epochs=variant_charts.epochs(tables["variants"], terms),
         variant_costs=variant_views.costs(tables["variants"], terms),
         one_gpu=variant_views.one_gpu(tables["one_gpu"], terms),
+        public_best=beside_the_public_best(tables, terms),
         weighs_more=communication_weighs_more(tables, terms),
         environments=views.environments(tables["environments"], terms),
         records=views.records(tables["origins"], tables["records"], terms),
         rejected=views.rejected(tables["rejected"], terms),
-        published=published.blocks(tables),
-        audit_link=csv_link("audit", tables["audit"]),
+        audit_page=audit_page,
         sheets=assignment.sheets(tables, terms),
     )
 
@@ -140,15 +154,6 @@ def _devices(study: Mapping[str, Any], tables: Tables, terms: Terms) -> str:
     models = sorted(set(tables["environments"]["device_model"].dropna().astype(str)))
     count = terms.count(number) if number == 1 else f"up to {terms.count(number)}"
     return f"{count} ({words.listed(models)})" if models else count
-
-
-def _dates(tables: Tables) -> str:
-    """The days of the first and the last record, UTC."""
-    started, finished = (tables["records"][name].dropna().astype(str) for name in ("started_at", "finished_at"))
-    if started.empty or finished.empty:
-        return "nothing measured yet"
-    first, last = started.min()[:10], finished.max()[:10]
-    return f"measured {first}" if first == last else f"measured {first} to {last}"
 
 
 def _commit(tables: Tables) -> str:

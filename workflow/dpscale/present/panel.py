@@ -24,8 +24,10 @@ _LANE_HEIGHT = 18
 _LANE_MARKER_GAP = 11
 _X_TICK_GAP, _Y_TICK_GAP = 44, 22
 _MARKER_REACH = 3
-# Bars of intervals are cut where they are so many times as long, or as short, as the values of all lines.
+# Bars of intervals are cut where they are so many times as long, or as short, as the values of all lines; on a linear
+# axis where they reach so many times as far beyond the values as these are apart.
 _REACH = 10
+_LINEAR_REACH = 1.5
 FORECAST = "forecast"
 
 # Vega-Lite measures text with this font; page.css sets the same, as the SVG in the page says none.
@@ -87,7 +89,8 @@ class Panel:
 
     `unit` is that of the points' y. Axes are logarithmic unless said to be linear; intervals are
     bars, and bands where both axes are linear or nothing is measured, as from the x `forecast_from` on. Ticks of x are
-    at the points, unless these lie `anywhere`. From zero up to `shaded_below` the plot is grey.
+    at the points, unless these lie `anywhere`. From zero up to `shaded_below` the plot is grey. `dots` are small, at x
+    and y in a colour, without a label.
     """
 
     heading: str
@@ -103,6 +106,7 @@ class Panel:
     forecast_from: float | None = None
     anywhere: bool = False
     shaded_below: float | None = None
+    dots: Sequence[tuple[float, float, str]] = ()
 
     @property
     def subtitle(self) -> str:
@@ -164,18 +168,18 @@ class Frame:
         ys += [end for panel in panels if panel.shaded_below for end in (0.0, panel.shaded_below)]
         above = HEIGHT / (HEIGHT - len(lanes) * _LANE_HEIGHT)
         xs |= {reference.start for reference in references}
-        # What stands aside of its x is no point of the axis.
-        ticks = sorted(xs - {point.x for line in series if line.aside for point in line.points})
+        # A line that stands aside of its x is no point of the axis. Dots that do are beside their tick.
+        ticks = sorted(xs - {point.x for line in series if line.aside and line.joined for point in line.points})
         if any(panel.linear_x for panel in panels):
             x_axis = Axis(*_with_margin(xs), WIDTH, ticks, linear=True)
         else:
-            low, high = _at_least_doubling(xs)
+            low, high = _with_room_beside(*_at_least_doubling(xs), series)
             round_ticks = _round_numbers(low, high, doubling=False)
             if any(panel.anywhere for panel in panels):
                 ticks = round_ticks if len(round_ticks) > 2 else _even_numbers(low, high)
             x_axis = Axis(low, high, WIDTH, ticks)
         if any(panel.linear_y for panel in panels):
-            low, high = _with_margin(y for y in (*ys, *ends) if words.is_known(y))
+            low, high = _with_margin([*ys, *_within_linear_reach(ends, ys)])
             y_axis = Axis(low, low + (high - low) * above, HEIGHT, _even_numbers(low, high), linear=True)
         else:
             above_zero = [y for y in ys if y > 0]
@@ -217,6 +221,7 @@ def draw(panel: Panel, frame: Frame) -> str:
         over([mark for _, point, mark in marks if point.marked] + _lane_markers(panel, frame))
         .mark_point(filled=True, size=42, opacity=1)
         .encode(x, y, color=colour, shape=alt.Shape("marker:N", scale=None)),
+        *_dots(panel, x, y, colour),
         # A name that is too long for its room ends in an ellipsis; the description has all of it.
         over(labels)
         .mark_text(align="left", baseline="middle", fontSize=TEXT_SIZE, limit=WIDTH + RIGHT - LABEL_X)
@@ -275,10 +280,24 @@ def _at_least_doubling(values: Iterable[float]) -> tuple[float, float]:
     return low / widening, high * widening
 
 
+def _with_room_beside(low: float, high: float, series: Sequence[Series]) -> tuple[float, float]:
+    """The ends of a logarithmic axis, moved out so far that dots which stand aside of their x are within."""
+    beside = max((abs(line.aside) for line in series if not line.joined), default=0.0)
+    room = (high / low) ** (beside / (WIDTH - 2 * beside))
+    return low / room, high * room
+
+
 def _within_reach(ends: Iterable[float], values: Sequence[float]) -> list[float]:
     """Ends of intervals for which a logarithmic axis makes room: at most so far that the lines keep their shape."""
     low, high = min(values, default=1.0) / _REACH, max(values, default=1.0) * _REACH
     return [min(end, high) for end in ends if end >= low]
+
+
+def _within_linear_reach(ends: Iterable[float], values: Sequence[float]) -> list[float]:
+    """The same for a linear axis."""
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    reach = _LINEAR_REACH * (high - low)
+    return [min(max(end, low - reach), high + reach) for end in ends if words.is_known(end)]
 
 
 def _with_margin(values: Iterable[float]) -> tuple[float, float]:
@@ -330,6 +349,12 @@ def _shade(panel: Panel, frame: Frame, y: Any) -> Iterator[Any]:
         )
 
 
+def _dots(panel: Panel, x: Any, y: Any, colour: Any) -> Iterator[Any]:
+    if panel.dots:
+        places = [{"x": across, "y": up, "colour": name} for across, up, name in panel.dots]
+        yield over(places).mark_point(filled=False, size=14, strokeWidth=1, opacity=1).encode(x, y, color=colour)
+
+
 def _spreads(panel: Panel, frame: Frame, x: Any, colour: Any) -> Iterator[Any]:
     """Intervals: a bar at every point, or a band along the line."""
     ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q")}
@@ -342,15 +367,14 @@ def _spreads(panel: Panel, frame: Frame, x: Any, colour: Any) -> Iterator[Any]:
 
 
 def _intervals(panel: Panel, frame: Frame) -> list[tuple[bool, Row]]:
-    """All intervals, and whether they are part of a band; on a logarithmic axis from its edge to its edge at most."""
+    """All intervals, and whether they are part of a band; from the axis' edge to its edge at most."""
     intervals: list[tuple[bool, Row]] = []
     for line in panel.series:
         for point in line.points:
             if not (words.is_known(point.low) and words.is_known(point.high)):
                 continue
             is_band = panel.linear_y and (panel.linear_x or not point.marked)
-            low = point.low if panel.linear_y else max(point.low, frame.y.low)
-            high = point.high if panel.linear_y else min(point.high, frame.y.high)
+            low, high = max(point.low, frame.y.low), min(point.high, frame.y.high)
             if is_band or _is_seen(frame.y, low, point.y, high):
                 x = _moved(point.x, line, frame)
                 row = {"line": line.label, "x": x, "low": low, "high": high, "colour": line.colour}

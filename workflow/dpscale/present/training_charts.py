@@ -1,14 +1,15 @@
 """The figures of training: loss and accuracy after every epoch, and accuracy against cost. Colour says the arm."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import cycle
 
 import pandas as pd
 
 from dpscale.analyse.columns import BEST
 from dpscale.present import headings, words
-from dpscale.present.figure import Figure, figure, parts, point, points
-from dpscale.present.panel import Panel, Series
+from dpscale.present.figure import Figure, figure, parts, point, points, together
+from dpscale.present.panel import Panel, Reference, Series
 from dpscale.present.words import Terms
 from dpscale.vocabulary.quantities import EPOCH_NUMBER, TEST_ACCURACY, TRAINING_LOSS, Quantity, quantity
 
@@ -20,51 +21,68 @@ _COSTS = {"training_s": "by_time", "gpu_s": "by_gpu_s", "energy_j": "by_energy"}
 
 def training_loss(curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Figure:
     """Training loss after every epoch: a panel for every global batch that arms start with, and environment."""
-    return _curves("training-loss", TRAINING_LOSS, curves, baseline, terms)
+    return figure("training-loss", [panel for _, panel in _curves(TRAINING_LOSS, curves, baseline, terms)])
 
 
-def test_accuracy(curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Figure:
-    """Test accuracy in % after every epoch: a panel for every global batch that arms start with, and environment."""
-    return _curves("test-accuracy", TEST_ACCURACY, curves, baseline, terms)
+def test_accuracy(
+    curves: pd.DataFrame, epochs: pd.DataFrame, baseline: str | None, target: float, terms: Terms
+) -> Figure:
+    """The same of test accuracy in %, with the target and, where lines end, a dot per seed: `epochs` are of seeds."""
+    panels = [
+        replace(
+            panel,
+            quantity=f"{panel.quantity}, a dot for each seed after the last epoch",
+            references=(_target(target, curves["epoch"]),),
+            dots=[dot for line in panel.series for dot in _seeds(line, epochs[epochs["environment"] == environment])],
+        )
+        for environment, panel in _curves(TEST_ACCURACY, curves, baseline, terms)
+    ]
+    return figure("test-accuracy", panels)
 
 
-def _curves(name: str, drawn: Quantity, curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Figure:
-    """Means over seeds against epochs, between the least and the most of all seeds. The baseline is in every panel."""
+def _curves(drawn: Quantity, curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Iterator[tuple[str, Panel]]:
+    """Environments, with means over seeds against epochs, between the least and the most of all seeds. The baseline is
+    in every panel."""
     unit = drawn.unit.shown
     is_baseline = curves["arm"] == baseline
-    panels = []
     others = curves[~is_baseline] if len(curves[~is_baseline]) else curves
     places = ["global_batch", "environment"]
     for key in words.rows(others[places].drop_duplicates().sort_values(places)):
         same_place = curves["environment"] == key["environment"]
         part = curves[same_place & ((curves["global_batch"] == key["global_batch"]) | is_baseline)]
-        panels.append(
-            Panel(
-                heading=headings.training(part, baseline, drawn),
-                place=f"Global batch {key['global_batch']:,}{terms.environment(key)}",
-                quantity=f"{drawn.label}{f' in {unit}' if unit else ''} against epoch; one line for each arm",
-                x_title=EPOCH_NUMBER.label,
-                y_title=drawn.heading,
-                unit=unit,
-                series=_arm_series(part, baseline, drawn),
-                linear_x=True,
-                linear_y=True,
-            )
+        panel = Panel(
+            heading=headings.training(part, baseline, drawn),
+            place=f"Global batch {key['global_batch']:,}{terms.environment(key)}",
+            quantity=f"{drawn.label}{f' in {unit}' if unit else ''} against epoch; one line for each arm",
+            x_title=EPOCH_NUMBER.label,
+            y_title=drawn.heading,
+            unit=unit,
+            series=_arm_series(part, baseline, drawn),
+            linear_x=True,
+            linear_y=True,
         )
-    return figure(name, panels)
+        yield key["environment"], panel
 
 
-def frontier(table: pd.DataFrame, terms: Terms, costs: Sequence[str] = tuple(_COSTS)) -> Figure:
+def _target(target: float, along: pd.Series) -> Reference:
+    at = TEST_ACCURACY.unit.of(target)
+    return Reference("target", float(along.max()), at, at, start=float(along.min()))
+
+
+def _seeds(line: Series, epochs: pd.DataFrame) -> list[tuple[float, float, str]]:
+    """Place and colour of every seed's dot where an arm's line ends."""
+    last = epochs[(epochs["arm"] == line.label) & (epochs["epoch"] == line.points[-1].x)]
+    ends = points(last, "epoch", TEST_ACCURACY.column, TEST_ACCURACY.unit)
+    return [(end.x, end.y, line.colour) for end in ends]
+
+
+def frontier(table: pd.DataFrame, target: float, terms: Terms, costs: Sequence[str] = tuple(_COSTS)) -> Figure:
     """Test accuracy in % after the training against what it costs: seconds, GPU-seconds and joules, a panel for each
     of the `costs` and for every environment."""
-    figures = [_frontier(table, cost, _COSTS[cost], terms) for cost in costs]
-    return Figure(
-        [chart for drawn in figures for chart in drawn.charts],
-        [sentence for drawn in figures for sentence in drawn.not_drawn],
-    )
+    return together([_frontier(table, cost, _COSTS[cost], target, terms) for cost in costs])
 
 
-def _frontier(table: pd.DataFrame, cost: str, verdict: str, terms: Terms) -> Figure:
+def _frontier(table: pd.DataFrame, cost: str, verdict: str, target: float, terms: Terms) -> Figure:
     """Costs have axes of their own: they are different quantities."""
     drawn = quantity(cost, "frontier")
     panels = []
@@ -83,6 +101,7 @@ def _frontier(table: pd.DataFrame, cost: str, verdict: str, terms: Terms) -> Fig
                 y_title=TEST_ACCURACY.heading,
                 unit=TEST_ACCURACY.unit.shown,
                 series=_frontier_series(part, cost, verdict),
+                references=(_target(target, part[cost]),),
                 linear_y=True,
                 anywhere=True,
             )

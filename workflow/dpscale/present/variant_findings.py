@@ -22,7 +22,8 @@ from dpscale.present.finding import (
     with_unit,
 )
 from dpscale.present.words import Row, Tables, Terms
-from dpscale.vocabulary.quantities import EPOCH, MILLISECONDS, PERCENT, SECONDS, quantity
+from dpscale.vocabulary.public_best import public_best
+from dpscale.vocabulary.quantities import EPOCH, IMAGES_PER_S, MILLISECONDS, PERCENT, SECONDS, quantity
 from dpscale.vocabulary.strategies import BASELINE
 
 
@@ -49,6 +50,22 @@ def fastest_on_one(tables: Tables, terms: Terms) -> Finding | None:
 def _faster_at(row: Row) -> str:
     step = words.measured(row["step_s"], MILLISECONDS)
     return f"{multiple(row, 'faster')} as fast at {int(row['batch_per_gpu']):,}, {step} a step"
+
+
+def beside_the_public_best(tables: Tables, terms: Terms) -> str:
+    """The most images/s that one device reaches without loading, beside the fastest published figure."""
+    known = headline(words.ok(tables["variants"])).dropna(subset=["images_per_s"])
+    alone = known[(known["strategy"] == BASELINE) & (known["scope"] == "compute")]
+    if alone.empty:
+        return ""
+    most, best = extreme(alone, "images_per_s", largest=True), public_best()
+    share = f", {words.measured(most['mfu'], PERCENT)} of the peak" if words.is_known(most["mfu"]) else ""
+    return (
+        f"The most here: {words.measured(most['images_per_s'], IMAGES_PER_S)}{share}, with {most['variant']} at batch "
+        f"{int(most['batch_per_gpu']):,} on 1 {terms.device}{terms.environment(most)}. Fastest published figure found "
+        f"for {best.network}: {words.whole(best.images_per_s)} images/s on one {best.gpu}, "
+        f"{words.measured(best.mfu, PERCENT, digits=2)} of its bfloat16 peak."
+    )
 
 
 def slower_variants(tables: Tables, terms: Terms) -> Finding | None:

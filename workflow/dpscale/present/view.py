@@ -14,6 +14,8 @@ from dpscale.vocabulary.quantities import Quantity, columns_of_view
 
 ROWS_SHOWN = 200
 _WIDE_CHARACTERS = 40
+# Lengths of bars, in %: each has a class of its own in the style of pages, as the page's policy lets no other style in.
+BAR_LENGTHS = range(0, 101, 5)
 
 Cell = Callable[[Row], str]
 
@@ -58,6 +60,12 @@ class View:
 
 def _dashes_at_end(row: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda cell: cell == words.ABSENT, reversed(row)))
+
+
+def bar(share: float) -> str:
+    """The class of a bar with the length nearest to a share of the cell."""
+    nearest = min(BAR_LENGTHS, key=lambda length: abs(length - 100 * share))
+    return f"bar p{nearest}"
 
 
 def view_of(

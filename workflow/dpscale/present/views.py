@@ -8,7 +8,6 @@ import pandas as pd
 from dpscale.analyse.claims import is_range
 from dpscale.analyse.columns import HELD_OUT, NOT_MEASURED, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.present import words
-from dpscale.present.finding import headline
 from dpscale.present.view import Column, View, column_of, environment, plain, point, shown_columns, text, view_of
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
@@ -37,14 +36,6 @@ def strong(table: pd.DataFrame, terms: Terms) -> View:
     held = table[(table["scaling"] == "strong") & (table["status"] == "ok")]
     columns = [*point(held, terms), *shown_columns("speedup", terms, "strong")]
     return view_of("strong", "Strong scaling: the global batch is held fixed", held, columns, source="speedup")
-
-
-def price(table: pd.DataFrame, terms: Terms) -> View:
-    """What an epoch costs in the first scope, by the configurations whose epochs speak for them."""
-    first = table[table["scope"] == min(table["scope"], default="")]
-    known = headline(words.ok(first))
-    columns = [*point(known, terms), *shown_columns("times", terms, "price", cells={"mfu": mfu})]
-    return view_of("price", "What an epoch costs", known, columns, source="times")
 
 
 def scopes(table: pd.DataFrame, terms: Terms) -> View:

@@ -180,6 +180,16 @@ def estimate(row: Row, name: str, unit: Unit = PLAIN, with_unit: bool = False) -
     return f"{shown}{symbol} [{', '.join(interval)}]"
 
 
+def brief(row: Row, name: str, unit: Unit = PLAIN) -> str:
+    """The same where there is little room: the range of two runs in parentheses, and without an interval the number."""
+    if not is_known(row[name]):
+        return ABSENT
+    if is_range(row, name):
+        return estimate(row, name, unit).replace("[range of two runs: ", "(").replace("]", ")")
+    has_interval = all(is_known(row.get(f"{name}{end}")) for end in ("_low", "_high"))
+    return estimate(row, name, unit) if has_interval else in_unit(row[name], unit)
+
+
 def _with_decimals(row: Row, name: str, symbol: str, unit: Unit) -> str:
     """`2.87× [2.86, 2.88]`: with the unit's own decimals."""
     value, low, high = (in_unit(row[f"{name}{end}"], unit) for end in ("", "_low", "_high"))

@@ -1,0 +1,67 @@
+"""The general table: a row per configuration, from the tables of times and of speedups, with a bar."""
+
+from typing import Any
+
+import pytest
+from page_tables import h200, speedup_row, tables, times_row
+
+from dpscale.present.general import General, general
+from dpscale.present.view import bar
+from dpscale.present.words import Terms
+
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
+DDP: dict[str, Any] = {"strategy": "ddp", "gpus": 4, "batch": 32}
+
+
+def rows(made: General) -> list[dict[str, str]]:
+    headings = [column.heading for column in made.view.columns]
+    return [dict(zip(headings, row, strict=True)) for row in made.view.cells]
+
+
+def of(**data: Any) -> General:
+    made = tables(**data)
+    return general(made["times"], made["speedup"], GPU)
+
+
+def test_speed_stands_beside_price() -> None:
+    data = h200()
+    made = general(data["times"], data["speedup"], GPU)
+    assert [column.heading for column in made.view.columns] == [
+        "Strategy", "GPUs", "Batch per GPU, images", "Epoch time, s", "Speedup, ×", "Efficiency, %", "GPU-seconds",
+        "Throughput, images/s", "Peak memory, GB", "Energy, J per epoch", "MFU, %",
+    ]  # fmt: skip
+    found = rows(made)
+    alone, four = (
+        next(row for row in found if (row["Strategy"], row["GPUs"], row["Batch per GPU, images"]) == place)
+        for place in (("single", "1", "512"), ("ddp", "4", "512"))
+    )
+    assert (alone["Speedup, ×"], alone["Efficiency, %"]) == ("–", "–")
+    weak = data["speedup"].query("scaling == 'weak' & scope == 'compute'")
+    at = weak.query("strategy == 'ddp' & gpus == 4 & batch_per_gpu == 512").iloc[0]
+    assert four["Speedup, ×"] == f"{at['speedup']:.2f} [{at['speedup_low']:.2f}, {at['speedup_high']:.2f}]"
+    assert four["Efficiency, %"] == f"{100 * at['efficiency']:.1f}"
+    assert made.bars[found.index(alone)] == "" and made.bars[found.index(four)] == "bar p95"
+
+
+def test_epochs_of_few_steps_and_other_scopes_have_no_row() -> None:
+    data = h200()
+    shown = rows(general(data["times"], data["speedup"], GPU))
+    assert {row["Batch per GPU, images"] for row in shown if row["GPUs"] == "4"} == {"32", "128", "512"}
+    assert len(shown) == len({tuple(row.values())[:3] for row in shown})
+
+
+def test_each_table_says_of_its_own_figures_that_they_are_ranges() -> None:
+    times, speedup = times_row(2.0, **DDP), speedup_row(3.0, 6.0, **DDP)
+    found = rows(of(times=[{**times, "ranges": "epoch_s"}], speedup=[speedup]))[0]
+    assert found["Epoch time, s"].endswith("(1.980 to 2.020)") and "[" in found["Speedup, ×"]
+    found = rows(of(times=[times], speedup=[{**speedup, "ranges": "speedup; efficiency"}]))[0]
+    assert "[" in found["Epoch time, s"] and "(" in found["Speedup, ×"]
+
+
+def test_a_peak_that_is_not_known_is_said_to_be() -> None:
+    assert rows(of(times=[{**times_row(2.0, **DDP), "peak_source": "unknown", "mfu": None}]))[0]["MFU, %"] == "unknown"
+
+
+@pytest.mark.parametrize(("share", "length"), [(0.0, 0), (0.149, 15), (0.5, 50), (0.98, 100), (1.31, 100)])
+def test_a_bar_is_as_long_as_its_share(share: float, length: int) -> None:
+    assert bar(share) == f"bar p{length}"
