@@ -58,7 +58,7 @@ def test_the_ladder_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
     bars = description(charts[0].svg).rstrip(".").split("; ")
     assert [bar.split(":")[0] for bar in bars] == NAMES
     assert bars[0] == "base: 7.66 ms"
-    assert re.fullmatch(r"cuda_graph: 1\.34 ms, 5\.7\d+× \[5\.\d+, 5\.\d+\]", bars[3])
+    assert re.fullmatch(r"cuda_graph: 1\.34 ms, 5\.7\d+ \[5\.\d+, 5\.\d+\] times", bars[3])
     assert {"base: 7.66 ms"} <= set(texts(charts[0].svg))
 
 

@@ -12,7 +12,7 @@ from dpscale.plan.study import BASE
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
 from dpscale.present.figure import Figure, figure, figure_of_bars, figure_of_waterfalls, parts, points
-from dpscale.present.finding import extreme, headline, with_unit
+from dpscale.present.finding import extreme, headline
 from dpscale.present.panel import Panel, Reference, Series
 from dpscale.present.waterfall import Stage, Waterfall
 from dpscale.present.words import Row, Terms
@@ -33,7 +33,8 @@ def steps(table: pd.DataFrame, terms: Terms) -> Figure:
         Waterfall(
             heading=_fastest_step(part, terms),
             place=_place(key, terms),
-            quantity=f"Full step on 1 {terms.device} in ms, and how many times as fast an epoch is as with {BASE}",
+            quantity=f"Full step on 1 {terms.device} in ms, and how many times as fast an epoch is as with {BASE}, with "
+            "its 95 % interval, or in parentheses the range of two runs",
             x_title=STEP.heading,
             stages=[_stage(row) for row in words.rows(words.ok(part))],
         )
@@ -49,7 +50,7 @@ def _first_scope(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stage(row: Row) -> Stage:
-    faster = f", {with_unit(row, FASTER.column)}" if words.is_known(row["faster"]) else ""
+    faster = f", {words.brief(row, FASTER.column, FASTER.unit)} times" if words.is_known(row["faster"]) else ""
     fastest = _FASTEST_COLOUR if words.is_true([row["is_fastest"]]) == [True] else _COLOUR
     colour = _BASE_COLOUR if row["variant"] == BASE else fastest
     return Stage(f"{row['variant']}: {_step(row)}{faster}", 0.0, MILLISECONDS.of(row["step_s"]), colour)
