@@ -123,7 +123,9 @@ def launcher(nodes: int, cpus_per_task: int) -> str:
     """
     if nodes == 1:
         return ""
-    return f"srun --nodes={nodes} --ntasks={nodes} --cpus-per-task={cpus_per_task} --kill-on-bad-exit=1 --quiet "
+    return (
+        f"srun --nodes={nodes} --ntasks={nodes} --cpus-per-task={cpus_per_task} --kill-on-bad-exit=1 --wait=10 --quiet "
+    )
 
 
 def nodes_option(nodes: int) -> str:

@@ -154,7 +154,7 @@ class Team:
         self._hello: Message = {
             "rank": place.rank,
             "nodes": place.nodes,
-            "host": socket.gethostname(),
+            "host": environment.get("SLURMD_NODENAME") or socket.gethostname(),
             "identity": json.loads(json.dumps(identity)),
             "environment": dict(environment),
         }
