@@ -159,6 +159,7 @@ class Team:
             "environment": dict(environment),
         }
         self._members: list[Member] = []
+        self._silent: list[Member] = []
         self._environments: list[dict[str, str]] = []
         self._interface: str | None = None
 
@@ -175,7 +176,7 @@ class Team:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._tell({"end": None if error is None else self._named(error)})
-        for member in self._members:
+        for member in (*self._members, *self._silent):
             member.connection.close()
         if self.listening is not None:
             self.listening.close()
@@ -229,16 +230,23 @@ class Team:
         """Tell node 0 an outcome that a worker here has left."""
         self._tell({"outcome": dict(outcome)})
 
+    def announce(self) -> None:
+        """Tell the others that the cell has its outcome: their workers are needed no more."""
+        self._tell({"end": None})
+
     def after(self, failure: MeasurementError) -> dict[str, Any]:
         """What the others have to say when a node has failed: one failure makes others.
 
-        Returns the outcome that one of them has; otherwise raises MeasurementError with all failures in one.
+        Node 0 asks whether one of them has an outcome, which it returns; the others, whether node 0 has it already, and
+        its own end was what made a worker fail here. Raises MeasurementError with all failures in one otherwise.
         """
         if self.place.nodes == 1:
             raise failure
         failures = [self._named(failure)]
-        until = time.monotonic() + OTHERS_SAY_S
-        while self.leads and self._members and time.monotonic() < until:
+        if not self.leads:
+            self._tell({"end": failures[0]})
+        until = time.monotonic() + OTHERS_SAY_S * (1 if self.leads else 2)
+        while self._members and time.monotonic() < until:
             for member in list(self._members):
                 try:
                     message = self._message_of(member, POLL_S)
@@ -246,26 +254,27 @@ class Team:
                     failures.append(str(error))
                     continue
                 if message:
-                    return dict(message["outcome"])
-        raise OtherNodeError("; ".join(failures)) from failure
+                    return dict(message.get("outcome", {}))
+        raise OtherNodeError("; ".join(failures) if self.leads else failures[-1]) from failure
 
     def _message_of(self, member: Member, timeout_s: float) -> Message | None:
         """The next message of a launcher, as `look` has it. It says nothing after its end."""
         try:
             message = member.receive(timeout_s)
         except OtherNodeError:
-            self._close(member)
+            self._is_silent(member)
             raise
         if message is None or "outcome" in message:
             return message
-        self._close(member)
+        self._is_silent(member)
         if message["end"] is not None:
             raise OtherNodeError(message["end"])
-        return message
+        return None if self.leads else message
 
-    def _close(self, member: Member) -> None:
-        member.connection.close()
+    def _is_silent(self, member: Member) -> None:
+        """Nothing more comes from there. It may still listen."""
         self._members.remove(member)
+        self._silent.append(member)
 
     def _named(self, error: BaseException) -> str:
         """What the others are told of an error on this node."""
@@ -274,7 +283,7 @@ class Team:
         return f"{self.name}: {error}" if isinstance(error, DpscaleError) else f"{self.name} was stopped"
 
     def _tell(self, message: Message) -> None:
-        for member in self._members:
+        for member in (*self._members, *self._silent):
             with suppress(OSError):  # it is gone, which its own end says
                 member.connection.settimeout(OTHERS_SAY_S)
                 member.send(message)

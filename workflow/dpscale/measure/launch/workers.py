@@ -94,10 +94,12 @@ class Workers:
             if (self.folder / OUTCOME).exists() and not has_reported:
                 outcome: dict[str, Any] = json.loads((self.folder / OUTCOME).read_text())
                 if self._team.leads:
+                    self._team.announce()
                     return outcome
                 self._team.report(outcome)
                 has_reported = True
             if message := self._team.look():
+                self._team.announce()
                 return dict(message.get("outcome", {}))
             codes = [process.poll() for process in self._processes]
             for rank, code in zip(ranks, codes, strict=True):
