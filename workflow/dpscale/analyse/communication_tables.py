@@ -45,6 +45,10 @@ class Measurements:
     collectives: Mapping[tuple[int, str], Sequence[Record]]
     network: Mapping[str, Any] | None
 
+    def nodes(self, gpus: int, letter: str) -> int:
+        """Nodes that so many GPUs filled when their collectives were timed."""
+        return int(self.collectives[gpus, letter][0]["cell"].get("nodes", 1))
+
     @classmethod
     def of(cls, collected: Collected, environments: Mapping[AnyCell, str]) -> "Measurements":
         steps: dict[Place, list[Record]] = defaultdict(list)
