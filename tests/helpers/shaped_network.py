@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 
-# Of the bytes that the token bucket counts, a full frame of 1514 carries these of a message: Ethernet, IPv4 and TCP with
-# time stamps take the others.
+# Of the bytes that the token bucket counts, a full frame of 1514 carries these of a message: Ethernet, IPv4 and TCP
+# with time stamps take the others.
 PAYLOAD_SHARE = 1448 / 1514
 # As much as the largest packet that is handed to a link: smaller ones would cut it up.
 BURST_BYTES = 128_000

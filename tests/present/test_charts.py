@@ -27,6 +27,15 @@ def place(strategy: str, gpus: int, batch: int, **more: Any) -> dict[str, Any]:
     return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
 
 
+def test_a_panel_of_several_nodes_says_so() -> None:
+    speedup = h200()["speedup"]
+    most = speedup["gpus"].max()
+    speedup["nodes"] = (speedup["gpus"] == most).map({True: 2, False: 1})
+    captions = [chart.subtitle for chart in charts.efficiency(speedup, GPU).charts]
+    assert f"{most} GPUs on 2 nodes" in captions[0]
+    assert not [caption for caption in captions[1:] if "nodes" in caption]
+
+
 def test_epoch_time_has_a_panel_a_scope_and_a_label_a_line() -> None:
     figure = charts.epoch_time(h200()["times"], GPU)
     assert [chart.subtitle.split(".")[0] for chart in figure.charts] == ["Compute scope", "End-to-end scope"]
