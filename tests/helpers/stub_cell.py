@@ -36,13 +36,25 @@ def measure_stub(out: Path, behaviour: str = "finish", timeout_s: float = 60, en
 
 def start_node(out: Path, behaviour: str, place: Place, batch_per_gpu: int = 16) -> subprocess.Popen[str]:
     """The launcher of one of the nodes that share a cell of two workers per node, in a process of its own."""
-    words = [str(place.nodes), str(place.rank), place.rendezvous, str(batch_per_gpu)]
     return subprocess.Popen(
-        [sys.executable, __file__, str(out), behaviour, "60", "--node", " ".join(words)],
+        node_words(out, behaviour, place.nodes, place.rank, place.rendezvous, batch_per_gpu),
         env={**os.environ, "PYTHONPATH": HELPERS},
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def node_words(out: Path, behaviour: str, nodes: int, rank: int, rendezvous: str, batch_per_gpu: int = 16) -> list[str]:
+    """The command of such a launcher."""
+    return [
+        sys.executable,
+        __file__,
+        str(out),
+        behaviour,
+        "60",
+        "--node",
+        f"{nodes} {rank} {rendezvous} {batch_per_gpu}",
+    ]
 
 
 def measure_on_node(out: Path, behaviour: str, place: Place, batch_per_gpu: int) -> Record:

@@ -4,29 +4,19 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from conftest import cluster_folder
 from project import Project, job_counts, wait_for
 from slurm_project import SlurmProject, read
 from throwaway_slurm import ThrowawaySlurm, running_processes
 
-NODES = {f"gn{number}": ("v100", 2) for number in range(1, 9)}
 OF_TWO = {"rehearsal": True, "gpus_per_node": 2, "gpu_jobs": {"gpu_type": "v100"}}
 IMAGES = {"source": "synthetic", "images": 256, "loader_workers": 0}
 ENDED_WITHIN_S = 60
-
-
-@pytest.fixture(scope="module")
-def nodes(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
-    """Eight nodes with two GPUs each. A node that says nothing is down after 20 s."""
-    with cluster_folder(tmp_path_factory) as folder, ThrowawaySlurm(folder, NODES, slurmd_timeout_s=20) as cluster:
-        yield cluster
 
 
 def project_on(slurm: ThrowawaySlurm, empty: Project, folder: Path, **study: Any) -> SlurmProject:
@@ -142,7 +132,7 @@ def test_lost_nodes_end_their_cells_by_name_and_only_those_are_measured_again(
 
     assert project.run("partial")["partial"] == 1
     missing = pd.read_csv(project.folder / "results/tiny/tables/missing.csv").set_index("batch_per_gpu")
-    reasons = {what: missing.loc[batch, "reason"] for what, batch in batches.items()}
+    reasons = {what: str(missing.loc[batch, "reason"]) for what, batch in batches.items()}
     assert set(missing["status"]) == {"failed"}
     assert f"node 1 ({hosts['rank'][1]}): worker 2 of 4 was killed by SIGKILL" in reasons["rank"]
     assert reasons["node"] == f"Error: node 1 ({hosts['node'][1]}) has gone"

@@ -223,12 +223,14 @@ def collectives_rows(measured: Measurements) -> Iterator[Row]:
         for (operation, message_bytes), seconds in links.collectives.items():
             yield {
                 **_collective(operation, gpus, message_bytes, seconds, timings[operation, message_bytes], letter),
+                "nodes": measured.nodes(gpus, letter),
                 "use": uses.get((operation, message_bytes)),
                 "not_held": _not_held(records, operation, message_bytes),
             }
         for (source, target), (copied_bytes, seconds) in links.peer_copies.items():
             yield {
                 **_collective("peer_copy", gpus, copied_bytes, seconds, timings[source, target], letter),
+                "nodes": 1,
                 "source": source,
                 "target": target,
             }

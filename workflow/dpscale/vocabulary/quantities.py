@@ -643,6 +643,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "Timings that may hold the launch of their calls: the queue could not be held back long enough.",
                     "Bandwidth",
                 ),
+                NODES,
             ),
         ),
         "laws": (
