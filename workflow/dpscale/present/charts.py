@@ -174,5 +174,9 @@ def _time_series(part: pd.DataFrame) -> list[Series]:
         # The first batch that cannot run says where the line ends; the larger ones follow from it.
         end = (float(ended[0]["batch_per_gpu"]), words.state(ended[0]["status"])) if ended else None
         if measured:
-            series.append(Series(f"{strategy} × {gpus}", words.colour(str(strategy)), styles[gpus], measured, end))
+            series.append(
+                Series(
+                    f"{strategy} × {gpus}{_on_nodes(line)}", words.colour(str(strategy)), styles[gpus], measured, end
+                )
+            )
     return series
