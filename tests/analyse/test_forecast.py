@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.analyse.allreduce_model import Link, Measured, allreduce_s, exact_link, fits
+from dpscale.analyse.allreduce_model import (
+    Link,
+    Measured,
+    allreduce_s,
+    exact_link,
+    fits,
+    fits_between,
+    hierarchical_s,
+)
 from dpscale.analyse.forecast import (
     FORECAST_GPUS,
     HeldOut,
@@ -426,3 +434,62 @@ def test_where_communication_was_seen_to_hide() -> None:
     exposed = {batch: Estimate(value, None) for batch, value in ((32, 0.9), (128, 0.4), (512, 0.2))}
     assert hidden_where_measured(exposed, communication, NETWORK_BUCKETS) == 512
     assert hidden_where_measured({32: exposed[32]}, communication, NETWORK_BUCKETS) is None
+
+
+def between_nodes(inside: Link, network: Link, nodes: list[int], per_node: int) -> list[Measured]:
+    """Exact allreduces inside a node of so many GPUs, and over several of them."""
+    sizes = [2**power for power in range(12, 27, 2)]
+    found = [Measured(2, size, allreduce_s("ring", 2, size, inside)) for size in sizes] if per_node > 1 else []
+    found += [Measured(per_node, size, allreduce_s("ring", per_node, size, inside)) for size in sizes] * (per_node > 2)
+    for count in nodes:
+        found += [
+            Measured(
+                count * per_node, size, hierarchical_s("ring", count * per_node, per_node, size, inside, network), count
+            )
+            for size in sizes
+        ]
+    return found
+
+
+@pytest.mark.parametrize("per_node", [1, 4])
+def test_the_link_between_nodes_is_found_beside_that_inside(per_node: int) -> None:
+    inside, network = exact_link(5e-6, 200), exact_link(40e-6, 3)
+    measured = between_nodes(inside, network, [2, 4], per_node)
+    ring = fits([timing for timing in measured if timing.nodes == 1])["ring"].link if per_node > 1 else None
+    found = fits_between([timing for timing in measured if timing.nodes > 1], ring)["ring"]
+    assert found.link.beta_gb_s.value == pytest.approx(3, rel=0.01)
+    assert found.link.alpha_s.value == pytest.approx(40e-6, rel=0.05)
+    assert found.gpus[0] == 2
+    assert "on 2 and 4 nodes" in found.statement
+
+
+def test_links_between_nodes_that_were_measured_make_a_forecast_of_a_scenario() -> None:
+    inside, network = exact_link(5e-6, 200), exact_link(40e-6, 3)
+    measured = between_nodes(inside, network, [2, 4], 4)
+    step_s = known_study(inside, gpus=(2, 4))
+    configured = exact_link(1e-3, 0.01)  # far off, and not asked
+    inside_alone = [timing for timing in measured if timing.nodes == 1]
+    forecast, *_ = extrapolate(step_s, measured, NETWORK_BUCKETS, 4, configured, [16])
+    scenario, *_ = extrapolate(step_s, inside_alone, NETWORK_BUCKETS, 4, network, [16])
+    assert not forecast.is_scenario
+    assert scenario.is_scenario
+    assert forecast.algorithm == "hierarchical, ring"
+    assert forecast.step_s.value == pytest.approx(scenario.step_s.value, rel=0.02)
+
+
+def test_a_step_on_more_nodes_is_scored_only_where_links_between_fewer_were_measured() -> None:
+    inside, network = exact_link(5e-6, 200), exact_link(40e-6, 3)
+    with_two = between_nodes(inside, network, [2], 1)
+
+    def step(gpus: int) -> Estimate:
+        alone = known_study(inside)[1, 512]
+        if gpus == 1:
+            return alone
+        bucket_s = [hierarchical_s("ring", gpus, 1, size, inside, network) for size in NETWORK_BUCKETS.sizes_bytes]
+        return derive(lambda single, *each: single + exposed_s(single, each, NETWORK_BUCKETS), alone, *bucket_s)
+
+    step_s = {(gpus, 512): step(gpus) for gpus in (1, 2, 4)}
+    (score,) = held_out(step_s, with_two, NETWORK_BUCKETS, gpus_per_node=1)
+    assert score.relative_error.value == pytest.approx(0, abs=0.01)
+    with pytest.raises(DpscaleError, match="4 GPUs are on 2 nodes: no links between fewer were measured"):
+        held_out(step_s, between_nodes(inside, inside, [], 2), NETWORK_BUCKETS, gpus_per_node=2)

@@ -98,6 +98,10 @@ class SlurmProject(Project):
     def cell_log(self, strategy: str = "ddp", gpus: int = 2, run: int = 1) -> Path:
         return self.folder / f"results/tiny/logs/cells/{strategy}/gpus-{gpus}/batch-64/run-{run}.log"
 
+    def hosts(self, job: dict[str, str]) -> list[str]:
+        """The nodes of a job, in its order."""
+        return self.slurm.run("scontrol", "show", "hostnames", job["NodeList"]).stdout.split()
+
     def is_warming_up(self, **cell: Any) -> bool:
         try:
             return "warm-up epoch 2:" in self.cell_log(**cell).read_text()

@@ -12,6 +12,7 @@ import click
 
 from dpscale.errors import DpscaleError
 from dpscale.measure.launch.job import Images, Run, measure
+from dpscale.measure.launch.nodes import Place
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
@@ -31,6 +32,41 @@ def measure_stub(out: Path, behaviour: str = "finish", timeout_s: float = 60, en
     images = Images(out.parent, IMAGES, [])
     with signals_as_they_were(), helpers_for_workers():
         return measure("stub_worker", CELL, SETTINGS, job, 2, 2, Run(timeout_s, end_with_parent, out), images)
+
+
+def start_node(out: Path, behaviour: str, place: Place, batch_per_gpu: int = 16) -> subprocess.Popen[str]:
+    """The launcher of one of the nodes that share a cell of two workers per node, in a process of its own."""
+    return subprocess.Popen(
+        node_words(out, behaviour, place.nodes, place.rank, place.rendezvous, batch_per_gpu),
+        env={**os.environ, "PYTHONPATH": HELPERS},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def node_words(out: Path, behaviour: str, nodes: int, rank: int, rendezvous: str, batch_per_gpu: int = 16) -> list[str]:
+    """The command of such a launcher."""
+    return [
+        sys.executable,
+        __file__,
+        str(out),
+        behaviour,
+        "60",
+        "--node",
+        f"{nodes} {rank} {rendezvous} {batch_per_gpu}",
+    ]
+
+
+def measure_on_node(out: Path, behaviour: str, place: Place, batch_per_gpu: int) -> Record:
+    cell = TimingCell(Configuration("ddp", 2 * place.nodes, batch_per_gpu, place.nodes), 1)
+    job: dict[str, Any] = {
+        "configuration": list(cell.configuration.coordinates.values()),
+        "seed": 1,
+        "behaviour": behaviour,
+    }
+    images = Images(out.parent, IMAGES, [])
+    gpus = cell.gpus
+    return measure("stub_worker", cell, SETTINGS, job, gpus, gpus, Run(60, False, out, place), images)
 
 
 def start_stub(
@@ -65,8 +101,13 @@ def helpers_for_workers() -> Iterator[None]:
 @click.argument("behaviour")
 @click.argument("timeout_s", type=float)
 @click.option("--end-with-parent", is_flag=True)
-def main(out: Path, behaviour: str, timeout_s: float, end_with_parent: bool) -> None:
+@click.option("--node")
+def main(out: Path, behaviour: str, timeout_s: float, end_with_parent: bool, node: str | None) -> None:
     try:
+        if node:
+            nodes, rank, rendezvous, batch = node.split()
+            measure_on_node(out, behaviour, Place.of(int(nodes), int(rank), rendezvous, {}), int(batch))
+            return
         measure_stub(out, behaviour, timeout_s, end_with_parent)
     except DpscaleError as error:
         raise click.ClickException(str(error)) from error

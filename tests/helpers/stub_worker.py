@@ -19,6 +19,7 @@ from record_factory import collectives_record, communication_record, timing_reco
 Job = Mapping[str, Any]
 
 EPOCH_S = 0.05
+OOM = {"rank": 2, "phase": "warm-up", "message": "out of memory"}
 # What the launcher adds to an outcome.
 OF_THE_LAUNCHER = {"kind", "measurement_version", "cell", "settings", "dataset", "started_at", "finished_at"} | {
     "provenance"
@@ -29,7 +30,8 @@ class StubWorker:
     """One rank of a cell of `kind`. It warms up for as many epochs as `warmup_epochs` has for its strategy.
 
     `behaviour` in the job says how it ends: "finish", which is the default, "wait" for ever, "fail" in rank 1 with exit
-    code 3, "die" there of SIGKILL, or "refuse" with a message.
+    code 3, "die" there of SIGKILL, or "refuse" with a message. On several nodes "oom" is that the first rank of node 1
+    runs out of memory, which ends the first rank of node 0 with an error.
     """
 
     kind = "timing"
@@ -49,10 +51,19 @@ class StubWorker:
             sys.exit(3)
         elif behaviour == "die" and self.rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
+        elif behaviour == "oom" and self.rank == 0:
+            sys.exit(4)
+        elif behaviour == "oom" and self.rank == self._first_of_node_1:
+            time.sleep(0.3)
+            write_outcome(self.folder, outcome(self.kind, self.job) | {"status": "oom", "oom": OOM, "scopes": {}})
         elif behaviour != "finish":
             time.sleep(1e6)
         elif self.rank == 0:
             write_outcome(self.folder, outcome(self.kind, self.job))
+
+    @property
+    def _first_of_node_1(self) -> int:
+        return int(self.job["configuration"][1]) // int(self.job["team"]["nodes"])
 
     def _warm_up(self) -> None:
         strategy = self.job.get("configuration", ["none"])[0]
@@ -68,7 +79,9 @@ def stub(kind: str, warmup_epochs: Mapping[str, int]) -> type[StubWorker]:
 
 def outcome(kind: str, job: Job) -> dict[str, Any]:
     """What a worker of `kind` leaves for the launcher."""
-    return {key: value for key, value in RECORDS[kind](job).items() if key not in OF_THE_LAUNCHER}
+    left = {key: value for key, value in RECORDS[kind](job).items() if key not in OF_THE_LAUNCHER}
+    nodes = job["team"]["nodes"] if "team" in job else 1
+    return {**left, **({"nodes": [{key: left[key] for key in ("hardware", "software")}] * nodes} if nodes > 1 else {})}
 
 
 def _timing(job: Job) -> dict[str, Any]:

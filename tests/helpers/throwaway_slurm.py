@@ -68,6 +68,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 ReturnToService=2
 KillWait={kill_wait_s}
+SlurmdTimeout={slurmd_timeout_s}
 MinJobAge={min_job_age_s}
 # The nodes have the processors and the memory written here, whatever this machine has.
 SlurmdParameters=config_overrides
@@ -141,12 +142,14 @@ class ThrowawaySlurm:
         accounts_enforced: bool = False,
         min_job_age_s: int = 3600,
         kill_wait_s: int = 5,
+        slurmd_timeout_s: int = 300,
     ):
         self.folder = folder.resolve()
         self.nodes = nodes or {"gn1": ("v100", 4), "gn2": ("v100", 4)}
         self.accounts_enforced = accounts_enforced
         self.min_job_age_s = min_job_age_s
         self.kill_wait_s = kill_wait_s
+        self.slurmd_timeout_s = slurmd_timeout_s
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._born = 0
 
@@ -211,6 +214,18 @@ class ThrowawaySlurm:
             daemon.wait()
         self.daemons.clear()
 
+    def kill_node(self, node: str) -> None:
+        """As if its power went off: its daemon and all of its jobs are gone, and say nothing to anybody."""
+        here = {
+            each.number: each
+            for each in running_processes()
+            if f"SLURMD_NODENAME={node}\0".encode() in each.environment
+        }
+        steps = {each.parent for each in here.values()} - set(here)
+        for process in [self.daemons.pop(node).pid, *steps, *here]:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
     def start_controller(self) -> None:
         self._start("slurmctld", "slurmctld", "-D")
         self._await_ready("slurmctld", lambda: self._answer("scontrol", "ping"))
@@ -250,6 +265,7 @@ class ThrowawaySlurm:
             ports=ports,
             nodes="\n".join(nodes),
             kill_wait_s=self.kill_wait_s,
+            slurmd_timeout_s=self.slurmd_timeout_s,
             min_job_age_s=self.min_job_age_s,
             enforced=ACCOUNTS_ENFORCED if self.accounts_enforced else "",
         )

@@ -13,6 +13,7 @@ import torch
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import job as launcher
+from dpscale.measure.launch.nodes import Team
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.parent import OUTCOME
 
@@ -48,8 +49,8 @@ class WorkerHere:
 def single_workers_here() -> Iterator[None]:
     """Cells of one worker are measured here, those of more in processes as ever."""
 
-    def workers(module: str, job: Mapping[str, Any], count: int, gpus: int) -> Workers | WorkerHere:
-        return WorkerHere(module, job) if count == 1 else Workers(module, job, count, gpus)
+    def workers(module: str, job: Mapping[str, Any], count: int, gpus: int, team: Team) -> Workers | WorkerHere:
+        return WorkerHere(module, job) if count == 1 else Workers(module, job, count, gpus, team)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launcher, "Workers", workers)

@@ -184,10 +184,10 @@ def test_a_bad_training_is_one_line(training: dict[str, Any], message: str) -> N
 
 def test_memory_of_a_training_counts_its_images_and_on_a_cpu_its_largest_batch() -> None:
     large = settings()
-    assert cluster.training_memory_mb(large, 1) == 4 * (4000 + 240)
-    assert cluster.training_memory_mb(large, 2) == 2 * cluster.training_memory_mb(large, 1)
+    assert cluster.training_memory_mb(large, 1, 1) == 4 * (4000 + 240)
+    assert cluster.training_memory_mb(large, 1, 2) == 2 * cluster.training_memory_mb(large, 1, 1)
     small = study({"a": LARGE, "b": {**LARGE, "batch_growth_epochs": [2]}}, device="cpu").arms
-    grown_mb = cluster.training_memory_mb(small["b"], 1) - cluster.training_memory_mb(small["a"], 1)
+    grown_mb = cluster.training_memory_mb(small["b"], 1, 1) - cluster.training_memory_mb(small["a"], 1, 1)
     assert grown_mb == 2048 * cluster.ACTIVATIONS_MB_PER_IMAGE
 
 

@@ -235,3 +235,58 @@ def test_settings_that_make_no_sense_together_are_one_line(changes: dict[str, An
         Study({"study": "s", **changes})
     assert f"study: {message}" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+NODES_OF_4 = {
+    "study": "s",
+    "runs": 1,
+    "gpus": [1, 4, 8],
+    "gpus_per_node": 4,
+    "batch_per_gpu": [32],
+    "communication": {"runs": 1},
+}
+
+
+def test_more_gpus_than_a_node_has_are_spread_over_several() -> None:
+    planned = plan(Study(NODES_OF_4))
+    assert {(point.strategy, point.gpus): point.nodes for point in planned.configurations} == {
+        ("single", 1): 1,
+        ("ddp", 4): 1,
+        ("dp", 4): 1,
+        ("ddp", 8): 2,
+    }
+    assert {cell.gpus: cell.nodes for cell in planned.collectives} == {4: 1, 8: 2}
+    (refused,) = planned.not_run
+    assert (refused.configuration.strategy, refused.configuration.gpus) == ("dp", 8)
+    assert refused.state == "not available"
+    assert "needs all its GPUs on one node" in refused.reason
+
+
+def test_only_cells_on_several_nodes_name_them() -> None:
+    cells = {cell.gpus: cell for cell in plan(Study({**NODES_OF_4, "strategies": ["single", "ddp"]})).timing}
+    assert cells[8].coordinates == {"strategy": "ddp", "gpus": 8, "batch_per_gpu": 32, "nodes": 2, "run": 1}
+    assert "nodes" not in cells[4].coordinates
+    assert "nodes" not in repr(cells[8])
+    assert cells[8].path == "cells/ddp/gpus-8/batch-32/run-1.json"
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "reason"),
+    [
+        ({"nodes_available": 1}, "not run", "needs 2 nodes, 1 here"),
+        ({"gpus": [1, 5]}, "not available", "5 GPUs do not fill 2 nodes evenly"),
+    ],
+)
+def test_cells_that_cannot_have_their_nodes_are_named(changes: dict[str, Any], state: str, reason: str) -> None:
+    study = Study({**NODES_OF_4, "strategies": ["single", "ddp"], **changes})
+    (item,) = plan(study).not_run
+    assert (item.state, item.reason) == (state, reason)
+    assert plan(study.on_any_machine()).not_run == (() if state == "not run" else (item,))
+
+
+def test_an_arm_spans_nodes_too() -> None:
+    arm = {"strategy": "ddp", "gpus": 8, "batch_per_gpu": 32}
+    study = Study({**NODES_OF_4, "training": {"seeds": 1, "arms": {"wide": arm}}})
+    (cell,) = plan(study).training
+    assert cell.nodes == cell.coordinates["nodes"] == 2
+    assert cell.path == "training/wide/seed-1.json"

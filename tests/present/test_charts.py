@@ -13,6 +13,7 @@ from page_tables import absent_row, environment_row, epoch_row, h200, tables, ti
 from dpscale.present import charts, training_charts
 from dpscale.present.figure import Figure, figure
 from dpscale.present.panel import HEIGHT, LABEL_X, Frame, Panel, Point, Series, draw, spread
+from dpscale.present.view import point
 from dpscale.present.words import Terms
 
 # To draw charts takes longest of all.
@@ -28,6 +29,22 @@ def texts(svg: str) -> list[str]:
 
 def place(strategy: str, gpus: int, batch: int, **more: Any) -> dict[str, Any]:
     return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
+
+
+def test_a_panel_of_several_nodes_says_so() -> None:
+    speedup = h200()["speedup"]
+    most = speedup["gpus"].max()
+    speedup["nodes"] = (speedup["gpus"] == most).map({True: 2, False: 1})
+    captions = [chart.subtitle for chart in charts.efficiency(speedup, GPU).charts]
+    assert f"{most} GPUs on 2 nodes" in captions[0]
+    assert not [caption for caption in captions[1:] if "nodes" in caption]
+
+
+def test_a_table_shows_nodes_only_where_a_configuration_has_several() -> None:
+    speedup = h200()["speedup"]
+    for nodes in (1, 2):
+        speedup["nodes"] = nodes
+        assert ("Nodes" in [column.heading for column in point(speedup, GPU)]) == (nodes > 1)
 
 
 def test_epoch_time_has_a_panel_a_scope_and_a_label_a_line() -> None:

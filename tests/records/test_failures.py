@@ -54,6 +54,16 @@ def test_a_cell_that_was_never_tried_has_no_failure() -> None:
     assert find_failure(RESULTS, CELL) is None
 
 
+def test_what_slurm_says_of_a_cell_on_several_nodes_is_no_line_of_the_cell() -> None:
+    """Its step is a part of the job: what Slurm says of it stands in the cell's own log, behind the reason."""
+    gone = "Error: node 1 (gn2) has gone"
+    own_log(f"12:00:01 warm-up epoch 1\n{gone}\nsrun: error: gn1: task 0: Exited with exit code 1\n")
+    assert (failure_of().state, failure_of().reason) == ("failed", gone)
+    step = CANCELLED.replace("JOB 47", "STEP 47.0")
+    own_log(f"12:00:01 warm-up epoch 1\n{step}\nError: stopped by SIGTERM\nsrun: error: gn2: task 1: Exited\n")
+    assert failure_of().reason == "ended by Slurm: STEP 47.0 ON gn1 CANCELLED AT 2026-11-20T13:33:56"
+
+
 def test_the_last_line_is_the_reason() -> None:
     path = own_log("12:00:01 warm-up epoch 1\n\nError: stopped after 5 s\n")
     failure = failure_of()

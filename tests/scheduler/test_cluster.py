@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.scheduler import cluster, slurm
 from dpscale.scheduler.cluster import Cluster
-from dpscale.scheduler.snakemake import _check_steadily
+from dpscale.scheduler.snakemake import _check_steadily, _refuse_sharing
 from dpscale.schemas.settings import TimingSettings
 
 CUDA = Study({"study": "s"}).settings
@@ -169,3 +170,52 @@ def test_status_checks_are_never_further_apart_than_asked_for() -> None:
     assert executor.next_seconds_between_status_checks == 10
     executor.next_seconds_between_status_checks = 180
     assert executor.next_seconds_between_status_checks == 30
+
+
+def test_a_study_is_laid_out_on_the_clusters_nodes_only_where_a_cell_needs_several() -> None:
+    small, large = (Study({"study": "s", "gpus": gpus}) for gpus in ([1, 4], [1, 8]))
+    described = Cluster({"gpus_per_node": 4})
+    assert described.laid_out(small) is small
+    assert described.laid_out(large)["gpus_per_node"] == 4
+    assert Cluster({}).laid_out(large) is large
+    own = large.changed(gpus_per_node=2)
+    assert described.laid_out(own) is own
+
+
+def test_without_several_nodes_what_was_measured_there_stays_and_nothing_is_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = {"study": "s", "strategies": ["single", "ddp"], "gpus": [1, 8], "gpus_per_node": 4, "batch_per_gpu": [32]}
+    study = Study({**values, "runs": 1, "communication": {"runs": 0}})
+    assert cluster.on_one_node(study)["nodes_available"] == 1
+    record = study.results / "cells/ddp/gpus-8/batch-32/run-1.json"
+    record.parent.mkdir(parents=True)
+    record.touch()
+    assert cluster.on_one_node(study) is study
+
+
+def test_a_job_on_one_node_asks_for_what_it_always_did() -> None:
+    assert (cluster.mpi(1), cluster.tasks(1), cluster.tasks_per_gpu(1)) == (None, None, None)
+    assert (cluster.launcher(1, 4), cluster.nodes_option(1)) == ("", "")
+
+
+def test_cores_and_memory_are_those_of_a_node() -> None:
+    one, two = Configuration("ddp", 4, 32), Configuration("ddp", 8, 32, nodes=2)
+    assert cluster.cpus(CUDA, two) == cluster.cpus(CUDA, one)
+    assert cluster.memory_mb(CUDA, two, 1) == cluster.memory_mb(CUDA, one, 1)
+    assert "--nodes=2 --ntasks=2 --cpus-per-task=12 " in cluster.launcher(2, 12)
+    assert slurm.sbatch_options({"nodes": 2, "tasks": 2, "gres": "gpu:4"}) == (
+        "--nodes=2",
+        "--ntasks=2",
+        "--gres=gpu:4",
+    )
+
+
+def test_a_plugin_that_starts_a_cell_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = SimpleNamespace(array_jobs=None, overwrite_groups={})
+    workflow: Any = SimpleNamespace(executor_settings=nothing, group_settings=nothing)
+    _refuse_sharing(workflow)
+    monkeypatch.setattr("dpscale.scheduler.snakemake.version", lambda name: "2.7.0")
+    with pytest.raises(ClusterError, match=r"2\.7\.0 starts a cell with two GPUs twice.*Install 2\.7\.1"):
+        _refuse_sharing(workflow)

@@ -26,6 +26,14 @@ def slurm(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) ->
         yield cluster
 
 
+@pytest.fixture(scope="module")
+def nodes(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThrowawaySlurm]:
+    """Eight nodes, gn1 to gn8, with two GPUs each. One that says nothing is down after 20 s."""
+    eight = {f"gn{number}": ("v100", 2) for number in range(1, 9)}
+    with cluster_folder(tmp_path_factory) as folder, ThrowawaySlurm(folder, eight, slurmd_timeout_s=20) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def own_slurm_folder(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """For a cluster of a test's own."""

@@ -2,6 +2,7 @@
 
 import gc
 import math
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from dpscale.plan.cells import (
 )
 from dpscale.plan.study import Study
 from dpscale.records.failures import DATASET_MADE, RECORD_WRITTEN
+from dpscale.scheduler.cluster import Cluster
 from dpscale.schemas.settings import (
     SETTINGS,
     CollectivesSettings,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from dpscale.analyse.comparison_studies import Overview
     from dpscale.audit.histories import Axis
     from dpscale.export.runs import Run
+    from dpscale.measure.launch.nodes import Place
     from dpscale.records.collect import Collected
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -48,6 +51,12 @@ EXTRAS = {
 }
 # More of them are an overview.
 _STUDIES_COMPARED = 2
+
+
+def _read_study(path: Path) -> Study:
+    """The study in a file, on the nodes of this folder's cluster."""
+    study, here = Study.read(path), Path("config/cluster.yaml")
+    return Cluster.read(here).laid_out(study) if here.exists() else study
 
 
 def _schema_node(*path: str) -> dict[str, Any]:
@@ -178,7 +187,22 @@ gpus_option = click.option("--gpus", type=click.IntRange(min=1), required=True, 
 run_option = click.option(
     "--run", type=click.IntRange(min=1), default=1, help="Number of the run. It is the seed of the weights."
 )
+# On several nodes the same command runs on each of them.
+nodes_options = _with(
+    click.option(
+        "--nodes",
+        type=click.IntRange(min=1),
+        default=1,
+        help="Nodes that the GPUs are spread over evenly. This command runs on each of them: by srun with one task per "
+        "node, or by hand with the two options below.",
+    ),
+    click.option(
+        "--node-rank", type=click.IntRange(min=0), help="Number of this node, from 0. Node 0 writes the record."
+    ),
+    click.option("--rendezvous", metavar="HOST:PORT", help="Where all nodes reach node 0: any free port of it."),
+)
 ending_options = _with(
+    nodes_options,
     click.option(
         "--timeout-s",
         type=click.FloatRange(min=0, min_open=True),
@@ -208,6 +232,9 @@ def time(
     dataset: Path,
     baseline_at_global_batch: bool,
     variant: str | None,
+    nodes: int,
+    node_rank: int | None,
+    rendezvous: str | None,
     timeout_s: float,
     end_with_parent: bool,
     out: Path,
@@ -221,9 +248,17 @@ def time(
     from dpscale.measure.launch.cells import time_cell
     from dpscale.measure.launch.job import Run
 
-    point, values = Configuration(strategy, gpus, batch_per_gpu), TimingSettings.from_json(settings)
+    point, values = Configuration(strategy, gpus, batch_per_gpu, nodes), TimingSettings.from_json(settings)
     cell = TimingCell(point, run) if variant is None else VariantCell(point, run, variant, values)
-    record = time_cell(cell, values, dataset, baseline_at_global_batch, Run(timeout_s, end_with_parent, out))
+    record = time_cell(
+        cell,
+        values,
+        dataset,
+        baseline_at_global_batch,
+        Run(timeout_s, end_with_parent, out, _place(nodes, node_rank, rendezvous)),
+    )
+    if not record:  # node 0 writes it
+        return
     for scope, result in record["scopes"].items():
         click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
     _print_written(record, out)
@@ -248,7 +283,16 @@ def network(out: Path, **settings: Any) -> None:
 @ending_options
 @setting_options(CollectivesSettings)
 def collectives(
-    gpus: int, run: int, network_facts: Path, timeout_s: float, end_with_parent: bool, out: Path, **settings: Any
+    gpus: int,
+    run: int,
+    network_facts: Path,
+    nodes: int,
+    node_rank: int | None,
+    rendezvous: str | None,
+    timeout_s: float,
+    end_with_parent: bool,
+    out: Path,
+    **settings: Any,
 ) -> None:
     """Time allreduce, broadcast, reduce, reduce-scatter and all-gather with nothing else running, and copies between
     GPUs.
@@ -259,9 +303,13 @@ def collectives(
     from dpscale.measure.launch.cells import measure_collectives
     from dpscale.measure.launch.job import Run
 
-    cell = CollectivesCell(gpus, run)
+    cell = CollectivesCell(gpus, run, nodes)
     values = CollectivesSettings.from_json(settings)
-    record = measure_collectives(cell, values, network_facts, Run(timeout_s, end_with_parent, out))
+    record = measure_collectives(
+        cell, values, network_facts, Run(timeout_s, end_with_parent, out, _place(nodes, node_rank, rendezvous))
+    )
+    if not record:  # node 0 writes it
+        return
     click.echo(f"{len(record['collectives'])} collectives, {len(record['peer_copies'])} pairs of GPUs")
     click.echo(f"{RECORD_WRITTEN}{out}")
 
@@ -278,6 +326,9 @@ def communication(
     run: int,
     dataset: Path,
     keep_traces: bool,
+    nodes: int,
+    node_rank: int | None,
+    rendezvous: str | None,
     timeout_s: float,
     end_with_parent: bool,
     out: Path,
@@ -291,9 +342,13 @@ def communication(
     from dpscale.measure.launch.cells import measure_communication
     from dpscale.measure.launch.job import Run
 
-    cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu), run)
+    cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu, nodes), run)
     values = StepSettings.from_json(settings)
-    record = measure_communication(cell, values, dataset, keep_traces, Run(timeout_s, end_with_parent, out))
+    record = measure_communication(
+        cell, values, dataset, keep_traces, Run(timeout_s, end_with_parent, out, _place(nodes, node_rank, rendezvous))
+    )
+    if not record:  # node 0 writes it
+        return
     for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():
         click.echo(f"{name}: steps of {', '.join(f'{seconds * 1e3:.3f}' for seconds in blocks['step_s'])} ms")
     _print_written(record, out)
@@ -306,7 +361,16 @@ def communication(
 @ending_options
 @setting_options(TrainingSettings)
 def train(
-    arm: str, seed: int, dataset: Path, timeout_s: float, end_with_parent: bool, out: Path, **settings: Any
+    arm: str,
+    seed: int,
+    dataset: Path,
+    nodes: int,
+    node_rank: int | None,
+    rendezvous: str | None,
+    timeout_s: float,
+    end_with_parent: bool,
+    out: Path,
+    **settings: Any,
 ) -> None:
     """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time, every step's loss.
 
@@ -316,12 +380,20 @@ def train(
     from dpscale.measure.launch.cells import train as train_cell
     from dpscale.measure.launch.job import Run
 
-    cell = TrainingCell(arm, seed, TrainingSettings.from_json(settings))
-    record = train_cell(cell, dataset, Run(timeout_s, end_with_parent, out))
+    cell = TrainingCell(arm, seed, TrainingSettings.from_json(settings), nodes)
+    record = train_cell(cell, dataset, Run(timeout_s, end_with_parent, out, _place(nodes, node_rank, rendezvous)))
+    if not record:  # node 0 writes it
+        return
     for epoch in record["epochs"]:
         accuracy = "diverged" if epoch["test_accuracy"] is None else f"test accuracy {epoch['test_accuracy']:.4f}"
         click.echo(f"epoch {epoch['epoch']}: {epoch['epoch_s']:.3f} s, {accuracy}")
     _print_written(record, out)
+
+
+def _place(nodes: int, node_rank: int | None, rendezvous: str | None) -> "Place":
+    from dpscale.measure.launch.nodes import Place
+
+    return Place.of(nodes, node_rank, rendezvous, os.environ)
 
 
 def _print_written(record: dict[str, Any], out: Path) -> None:
@@ -354,7 +426,7 @@ def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None
     from dpscale.records.plan_lines import cell_lines, summary
     from dpscale.records.progress import cell_states
 
-    study = Study.read(study_file)
+    study = _read_study(study_file)
     folder = results or study.results
     planned = plan(study)
     states = list(cell_states(study, planned, folder))
@@ -395,7 +467,7 @@ def watch(study_file: Path, results: Path | None, once: bool, every: float) -> N
 
     from dpscale.records.watch import Watch
 
-    study = Study.read(study_file)
+    study = _read_study(study_file)
     watched = Watch(study, results or study.results, sorted(Path("results").glob("recorded*")))
     click.echo(watched.standing())
     for line in watched.under_way():
@@ -517,7 +589,7 @@ def tables(study_file: Path, results: Path, out: Path) -> None:
     from dpscale.audit.published import collect_audits
     from dpscale.records.files import write_text
 
-    study = Study.read(study_file)
+    study = _read_study(study_file)
     collected = _collect(study, results)
     built = build_tables(study, collected, collect_audits(results, study["published"]))
     if len(built["environments"]) > 1:
@@ -654,7 +726,7 @@ def compare(
         raise click.UsageError("name two studies or more")
     if results and len(results) != len(study_files):
         raise click.UsageError("give --results once per study, in their order, or not at all")
-    studies = [Study.read(file) for file in study_files]
+    studies = [_read_study(file) for file in study_files]
     for study in studies[1:]:
         refuse_other_settings(studies[0], study, may_differ)  # before reading any record
     folders = results or [study.results for study in studies]
@@ -717,7 +789,7 @@ def export_study(study_file: Path, tracker: str, results: Path | None, out: Path
 
     from dpscale.export.runs import runs_of
 
-    study = Study.read(study_file)
+    study = _read_study(study_file)
     folder = results or study.results
     tables = sorted((folder / "tables").glob("*.csv"))
     files = [*tables, study.page] if study.page.exists() else tables
@@ -757,7 +829,7 @@ def summary(study_file: Path) -> None:
     """Print the main figures of a study that was run in this folder, and where its page is."""
     from dpscale.present.summary import summary as summarise
 
-    study = Study.read(study_file)
+    study = _read_study(study_file)
     click.echo(summarise(_read_tables(study.results / "tables")))
     click.echo(f"\nThe page: {study.page.resolve()}")
 

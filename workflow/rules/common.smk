@@ -25,6 +25,7 @@ from dpscale.scheduler.snakemake import (
     jobs_to_run,
     measure_one_at_a_time,
     partial_command,
+    has_several_nodes,
     prepare_slurm,
 )
 from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings
@@ -41,10 +42,12 @@ shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executab
 STUDY_SOURCES = [os.path.relpath(path) for path in workflow.config_settings.configfiles] or ["config/config.yaml"]
 
 try:
-    STUDY = Study(config, source=" and ".join(STUDY_SOURCES))
+    CLUSTER = cluster.Cluster.read(Path(os.path.relpath(Path(workflow.basedir) / "config/cluster.yaml")))
+    STUDY = CLUSTER.laid_out(Study(config, source=" and ".join(STUDY_SOURCES)))
+    if not has_several_nodes(workflow):
+        STUDY = cluster.on_one_node(STUDY)
     PLAN = runnable_plan(STUDY)
     PUBLISHED = read_all(STUDY["published"])
-    CLUSTER = cluster.Cluster.read(Path(os.path.relpath(Path(workflow.basedir) / "config/cluster.yaml")))
 except DpscaleError as error:
     raise WorkflowError(str(error))
 
@@ -71,13 +74,24 @@ PACKAGE = Path(workflow.basedir) / "workflow/dpscale"
 # What the jobs ask for that make tables and page: CPU jobs.
 PAGE_JOB = {**CLUSTER.cpu_options(), "mem_mb": 2000, "runtime": 10}
 
-# What the jobs ask for that measure; each adds CPUs and memory.
+# What the jobs ask for that measure; each adds CPUs and memory, per node.
 CELL_JOB = {
     **CLUSTER.cell_options(STUDY.settings),
     "measuring": 1,
-    "gres": lambda wildcards: CLUSTER.gres(STUDY.settings, gpus_of(wildcards)),
+    "nodes": lambda wildcards: nodes_of(wildcards),
+    "mpi": lambda wildcards: cluster.mpi(nodes_of(wildcards)),
+    "tasks": lambda wildcards: cluster.tasks(nodes_of(wildcards)),
+    "tasks_per_gpu": lambda wildcards: cluster.tasks_per_gpu(nodes_of(wildcards)),
+    "gres": lambda wildcards: CLUSTER.gres(STUDY.settings, gpus_per_node_of(wildcards)),
     "runtime": lambda wildcards, attempt: cluster.runtime_min(STUDY["cell_timeout_s"], attempt),
     "timeout_s": lambda wildcards, attempt: str(cluster.timeout_s(STUDY["cell_timeout_s"], attempt)),
+}
+
+# What the commands begin with that measure.
+CELL_PARAMS = {
+    "launcher": lambda wildcards, resources: cluster.launcher(nodes_of(wildcards), resources.cpus_per_task),
+    "prefix": CLUSTER.command_prefix,
+    "nodes": lambda wildcards: cluster.nodes_option(nodes_of(wildcards)),
 }
 
 measure_one_at_a_time(workflow)
@@ -119,8 +133,17 @@ def gpus_of(wildcards):
     return STUDY.arms[wildcards.arm].gpus if hasattr(wildcards, "arm") else int(wildcards.gpus)
 
 
+def nodes_of(wildcards):
+    return STUDY.nodes_of(gpus_of(wildcards))
+
+
+def gpus_per_node_of(wildcards):
+    return gpus_of(wildcards) // nodes_of(wildcards)
+
+
 def configuration(wildcards):
-    return Configuration(wildcards.strategy, int(wildcards.gpus), int(wildcards.batch_per_gpu))
+    place = wildcards.strategy, int(wildcards.gpus), int(wildcards.batch_per_gpu)
+    return Configuration(*place, nodes_of(wildcards))
 
 
 def settings_of(wildcards):

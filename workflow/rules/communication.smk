@@ -11,15 +11,15 @@ rule collectives:
         f"{RESULTS}/logs/{cells.COLLECTIVES_PATH}.log",
     resources:
         **CELL_JOB,
-        cpus_per_task=lambda wildcards: int(wildcards.gpus),
-        mem_mb=lambda wildcards, attempt: cluster.collectives_memory_mb(int(wildcards.gpus), attempt),
+        cpus_per_task=lambda wildcards: gpus_per_node_of(wildcards),
+        mem_mb=lambda wildcards, attempt: cluster.collectives_memory_mb(gpus_per_node_of(wildcards), attempt),
     params:
-        prefix=CLUSTER.command_prefix,
+        **CELL_PARAMS,
         settings=CollectivesSettings.of(STUDY.values).options(),
         network=NETWORK,
         measurement_version=VERSIONS["collectives"].current,
     shell:
-        "exec {params.prefix}dpscale collectives --end-with-parent --gpus {wildcards.gpus} --run {wildcards.run}"
+        "exec {params.launcher}{params.prefix}dpscale collectives{params.nodes} --end-with-parent --gpus {wildcards.gpus} --run {wildcards.run}"
         " --network-facts {params.network:q} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"
 
 
@@ -32,15 +32,15 @@ rule communication:
         f"{RESULTS}/logs/{cells.COMMUNICATION_PATH}.log",
     resources:
         **CELL_JOB,
-        cpus_per_task=lambda wildcards: int(wildcards.gpus),
+        cpus_per_task=lambda wildcards: gpus_per_node_of(wildcards),
         mem_mb=lambda wildcards, attempt: cluster.memory_mb(STUDY.settings, configuration(wildcards), attempt),
     params:
-        prefix=CLUSTER.command_prefix,
+        **CELL_PARAMS,
         settings=StepSettings.of(STUDY.values).options(),
         folder=DATASET,
         traces="--keep-traces" if STUDY["communication"]["keep_traces"] else "",
         measurement_version=VERSIONS["communication"].current,
     shell:
-        "exec {params.prefix}dpscale communication --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
+        "exec {params.launcher}{params.prefix}dpscale communication{params.nodes} --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
         " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} --dataset {params.folder:q} {params.settings}"
         " {params.traces} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"

@@ -16,13 +16,13 @@ rule time:
         cpus_per_task=lambda wildcards: cluster.cpus(STUDY.settings, configuration(wildcards)),
         mem_mb=lambda wildcards, attempt: cluster.memory_mb(STUDY.settings, configuration(wildcards), attempt),
     params:
-        prefix=CLUSTER.command_prefix,
+        **CELL_PARAMS,
         settings=STUDY.settings.options(),
         strong=lambda wildcards: "--baseline-at-global-batch" if is_in_strong_series(wildcards) else "",
         folder=DATASET,
         measurement_version=VERSIONS["timing"].current,
     shell:
-        "exec {params.prefix}dpscale time --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
+        "exec {params.launcher}{params.prefix}dpscale time{params.nodes} --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
         " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} --dataset {params.folder:q} {params.strong} {params.settings} --timeout-s {resources.timeout_s}"
         " --out {output:q} > {log} 2>&1"
 
@@ -41,12 +41,12 @@ rule time_variant:
         cpus_per_task=lambda wildcards: cluster.cpus(settings_of(wildcards), configuration(wildcards)),
         mem_mb=lambda wildcards, attempt: cluster.memory_mb(settings_of(wildcards), configuration(wildcards), attempt),
     params:
-        prefix=CLUSTER.command_prefix,
+        **CELL_PARAMS,
         settings=lambda wildcards: settings_of(wildcards).options(),
         folder=DATASET,
         measurement_version=VERSIONS["timing"].current,
     shell:
-        "exec {params.prefix}dpscale time --end-with-parent --variant {wildcards.variant} --strategy {wildcards.strategy}"
+        "exec {params.launcher}{params.prefix}dpscale time{params.nodes} --end-with-parent --variant {wildcards.variant} --strategy {wildcards.strategy}"
         " --gpus {wildcards.gpus} --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run}"
         " --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s}"
         " --out {output:q} > {log} 2>&1"

@@ -13,13 +13,15 @@ rule train:
     priority: lambda wildcards: STUDY["training"]["seeds"] - int(wildcards.seed)
     resources:
         **CELL_JOB,
-        cpus_per_task=lambda wildcards: gpus_of(wildcards),
-        mem_mb=lambda wildcards, attempt: cluster.training_memory_mb(STUDY.arms[wildcards.arm], attempt),
+        cpus_per_task=lambda wildcards: gpus_per_node_of(wildcards),
+        mem_mb=lambda wildcards, attempt: cluster.training_memory_mb(
+            STUDY.arms[wildcards.arm], nodes_of(wildcards), attempt
+        ),
     params:
-        prefix=CLUSTER.command_prefix,
+        **CELL_PARAMS,
         settings=lambda wildcards: STUDY.arms[wildcards.arm].options(),
         folder=DATASET,
         measurement_version=VERSIONS["training"].current,
     shell:
-        "exec {params.prefix}dpscale train --end-with-parent --arm {wildcards.arm} --seed {wildcards.seed}"
+        "exec {params.launcher}{params.prefix}dpscale train{params.nodes} --end-with-parent --arm {wildcards.arm} --seed {wildcards.seed}"
         " --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"

@@ -9,7 +9,7 @@ points, its misfit, is therefore part of every interval: a time that the model g
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 from zlib import crc32
@@ -46,6 +46,9 @@ ALGORITHMS = {
     ),
 }
 
+# What is left of an allreduce for the links between nodes, at least, where its part inside them was slower alone.
+LEAST_SHARE = 0.01
+
 EXACT = Estimate(1.0, np.ones(RESAMPLES))
 
 
@@ -71,11 +74,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Measured:
-    """An allreduce of `message_bytes` that took `seconds` on `gpus` GPUs."""
+    """An allreduce of `message_bytes` that took `seconds` on `gpus` GPUs, which fill `nodes`."""
 
     gpus: int
     message_bytes: int
     seconds: Estimate
+    nodes: int = 1
 
 
 @dataclass(frozen=True)
@@ -205,6 +209,25 @@ def fit(algorithm: str, measured: Sequence[Measured]) -> Fit:
     errors = tuple(float(error) for error in modelled / seconds - 1)
     gpus = tuple(timing.gpus for timing in measured)
     return Fit(algorithm, link, gpus, errors, _statement(algorithm, measured, rounds_differ, free))
+
+
+def fits_between(measured: Sequence[Measured], inside: Link | None) -> dict[str, Fit]:
+    """Every algorithm fitted to what allreduces over several nodes take beyond their part `inside` the nodes, by name:
+    the links between nodes. Its numbers of GPUs are numbers of nodes, its bytes those of one GPU of every node.
+
+    Raises DpscaleError as `fit` does, and where nodes have several GPUs and nothing was measured inside one.
+    """
+    across = []
+    for timing in measured:
+        per_node = timing.gpus // timing.nodes
+        seconds = timing.seconds
+        if per_node > 1:
+            if inside is None:
+                raise DpscaleError("allreduce was measured between nodes, but not inside one: its parts cannot be told")
+            inside_s = allreduce_s("ring", per_node, timing.message_bytes, inside)
+            seconds = derive(lambda whole, part: np.maximum(whole - part, LEAST_SHARE * whole), seconds, inside_s)
+        across.append(Measured(timing.nodes, -(-timing.message_bytes // per_node), seconds))
+    return {name: replace(fit, statement=fit.statement.replace("GPUs", "nodes")) for name, fit in fits(across).items()}
 
 
 def fits(measured: Sequence[Measured]) -> dict[str, Fit]:

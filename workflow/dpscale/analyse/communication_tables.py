@@ -45,6 +45,10 @@ class Measurements:
     collectives: Mapping[tuple[int, str], Sequence[Record]]
     network: Mapping[str, Any] | None
 
+    def nodes(self, gpus: int, letter: str) -> int:
+        """Nodes that so many GPUs filled when their collectives were timed."""
+        return int(self.collectives[gpus, letter][0]["cell"].get("nodes", 1))
+
     @classmethod
     def of(cls, collected: Collected, environments: Mapping[AnyCell, str]) -> "Measurements":
         steps: dict[Place, list[Record]] = defaultdict(list)
@@ -219,12 +223,14 @@ def collectives_rows(measured: Measurements) -> Iterator[Row]:
         for (operation, message_bytes), seconds in links.collectives.items():
             yield {
                 **_collective(operation, gpus, message_bytes, seconds, timings[operation, message_bytes], letter),
+                "nodes": measured.nodes(gpus, letter),
                 "use": uses.get((operation, message_bytes)),
                 "not_held": _not_held(records, operation, message_bytes),
             }
         for (source, target), (copied_bytes, seconds) in links.peer_copies.items():
             yield {
                 **_collective("peer_copy", gpus, copied_bytes, seconds, timings[source, target], letter),
+                "nodes": 1,
                 "source": source,
                 "target": target,
             }

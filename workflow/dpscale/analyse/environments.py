@@ -120,7 +120,7 @@ def rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> l
             **_describe(group[0], _steering(group[0])),
             "links": joined(_describe_link(link) for record in group for link in record["hardware"]["links"]),
             "cpu_cores": joined(str(record["hardware"]["cpu_cores"]) for record in group),
-            "hosts": joined(record["hardware"]["host"] for record in group),
+            "hosts": joined(host for record in group for host in hosts(record)),
             "records": len(group),
             "measurement_versions": joined(map(_version, group)),
             "older_measurements": joined(_version(record) for record in group if _is_older(record)),
@@ -148,8 +148,18 @@ def _describe(record: Record, variables: Sequence[str]) -> dict[str, str | None]
         "device_model": record["hardware"]["device_model"],
         "cpu_model": record["hardware"]["cpu_model"],
         **{name: record["software"][name] for name in SOFTWARE},
-        "variables": "; ".join(variables) or None,
+        "variables": "; ".join([*variables, *_differences_of_nodes(record)]) or None,
     }
+
+
+def _differences_of_nodes(record: Record) -> list[str]:
+    """Nodes that differ are an environment of their own, which says so."""
+    return [f"nodes differ in {difference}" for difference in record.get("nodes_differ", ())]
+
+
+def hosts(record: Record) -> list[str]:
+    """The hosts of all nodes."""
+    return [node["hardware"]["host"] for node in record.get("nodes", [record])]
 
 
 def _steering(record: Record) -> list[str]:
@@ -163,7 +173,7 @@ def _without_nccl(record: Record) -> list[str]:
 
 def _nccl(record: Record) -> str | None:
     """NCCL's variables; None on one GPU, where it has nothing to do."""
-    if len(record["hardware"]["gpus"]) == 1:
+    if len(record["hardware"]["gpus"]) == 1 and "nodes" not in record:
         return None
     return "; ".join(variable for variable in _steering(record) if variable.startswith(_NCCL))
 

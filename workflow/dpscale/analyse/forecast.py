@@ -10,8 +10,8 @@ and the part of the allreduces that backward does not hide (Li et al. VLDB 2020)
 - Beyond the measured GPUs, a step is at least as long as one GPU's: efficiency is at most 100 %.
 
 Intervals carry the spread of the timings and what the model of allreduce misses of the measured points; bands also the
-choice of algorithm. Neither carries a wrong assumption. Links between nodes were never measured: a forecast that needs
-them is a scenario.
+choice of algorithm. Neither carries a wrong assumption. Where links between nodes were not measured, a forecast that
+needs them is a scenario.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpscale.analyse.allreduce_model import Fit, Link, Measured, allreduce_s, fits, hierarchical_s, slowest_link
+from dpscale.analyse.allreduce_model import (
+    Fit,
+    Link,
+    Measured,
+    allreduce_s,
+    fits,
+    fits_between,
+    hierarchical_s,
+    slowest_link,
+)
 from dpscale.analyse.overlap import Allreduce, Buckets, StepTimes, exposed_s
+from dpscale.errors import DpscaleError
 from dpscale.formulas import scaling
 from dpscale.formulas.statistics import Estimate, derive
 
@@ -28,8 +38,18 @@ from dpscale.formulas.statistics import Estimate, derive
 HELD_OUT_TOLERANCE = 0.10
 FORECAST_GPUS = (8, 16, 32, 64, 128, 256, 512, 1024)
 
-# By algorithm: the model that was fitted, with which overhead is calibrated, and that of the GPUs to be predicted.
-Models = Mapping[str, tuple[Fit, Allreduce]]
+
+@dataclass(frozen=True)
+class Model:
+    """An allreduce on the GPUs that were measured, with which overhead is calibrated, and on those to be predicted.
+    `relative_error` is the median of what it misses of the measured ones."""
+
+    relative_error: float
+    known: Allreduce
+    predicted: Allreduce
+
+
+Models = Mapping[str, Model]  # by algorithm
 
 
 @dataclass(frozen=True)
@@ -92,12 +112,13 @@ class HeldOut:
 class Forecast:
     """A step on GPUs that nobody measured; `algorithm` and `prediction` are those of the likeliest one.
 
-    It is a scenario where it needs links between `nodes`: those are configured, not measured.
+    It is a scenario where it needs links between `nodes` that are configured, not measured.
     """
 
     gpus: int
     batch_per_gpu: int
     nodes: int
+    network_is_measured: bool
     calibrated_on: int
     algorithm: str
     prediction: Prediction
@@ -108,7 +129,7 @@ class Forecast:
 
     @property
     def is_scenario(self) -> bool:
-        return self.nodes > 1
+        return self.nodes > 1 and not self.network_is_measured
 
 
 def predict_step(
@@ -130,15 +151,18 @@ def overhead_s(gpus: int, single_s: Estimate, step_s: Estimate, allreduce: Allre
     )
 
 
-def held_out(step_s: StepTimes, measured: Sequence[Measured], buckets: Buckets) -> list[HeldOut]:
+def held_out(
+    step_s: StepTimes, measured: Sequence[Measured], buckets: Buckets, gpus_per_node: int | None = None
+) -> list[HeldOut]:
     """Predict the steps on the largest N from measurements on fewer GPUs alone, and score them.
 
-    `buckets` must not come from the largest N either. Batches without a step on one GPU, on the largest N, or on any
-    N between are left out. Raises DpscaleError where fewer GPUs leave no model of allreduce.
+    More than `gpus_per_node` are on several nodes; None says that all are on one. `buckets` must not come from the
+    largest N either. Batches without a step on one GPU, on the largest N, or on any N between are left out. Raises
+    DpscaleError where fewer GPUs leave no model of allreduce, or none between nodes where the largest N needs one.
     """
     gpus = max(n for n, _ in step_s)
     known = {place: estimate for place, estimate in step_s.items() if place[0] < gpus}
-    models = _inside(fits([timing for timing in measured if timing.gpus < gpus]))
+    models = _Fitted([timing for timing in measured if timing.gpus < gpus], gpus_per_node).models(gpus, None)
     scores = []
     for batch in _batches(known):
         if (gpus, batch) not in step_s:
@@ -181,19 +205,21 @@ def extrapolate(
 ) -> list[Forecast]:
     """Forecast DDP's step on N GPUs in nodes of `gpus_per_node`, each GPU with its own share of the network.
 
-    All measurements count as made inside one node. Inside a node allreduce is a ring or a tree; beyond it is
-    hierarchical, a ring or a tree across nodes, or, as the pessimistic bound, one ring whose every link is the
-    slowest. Numbers of GPUs up to the largest measured one are left out, as are batches without a step on one GPU
-    and on any more. Raises DpscaleError where GPUs do not fill nodes, or allreduce was measured too little.
+    Inside a node allreduce is a ring or a tree; beyond it is hierarchical, a ring or a tree across nodes, or, as the
+    pessimistic bound, one ring whose every link is the slowest. Links between nodes are the measured ones, and where
+    none were measured, `network`. Numbers of GPUs up to the largest measured one are left out, as are batches without
+    a step on one GPU and on any more. Raises DpscaleError where GPUs do not fill nodes, or allreduce was measured too
+    little.
     """
-    inside = fits(measured)
+    fitted = _Fitted(measured, gpus_per_node)
     largest = max(n for n, _ in step_s)
     forecasts = []
     for n in (n for n in gpus if n > largest):
-        models = _inside(inside) if n <= gpus_per_node else _beyond(gpus_per_node, inside["ring"], network)
+        models = fitted.models(n, network)
         for batch in _batches(step_s):
             calibrated_on, predictions = _predict(n, batch, step_s, models, buckets)
-            forecasts.append(_forecast(n, batch, -(-n // gpus_per_node), calibrated_on, step_s[1, batch], predictions))
+            nodes = -(-n // gpus_per_node), fitted.network_is_measured
+            forecasts.append(_forecast(n, batch, nodes, calibrated_on, step_s[1, batch], predictions))
     return forecasts
 
 
@@ -203,8 +229,45 @@ def _batches(step_s: StepTimes) -> list[int]:
     return sorted(single & {batch for gpus, batch in step_s if gpus > 1})
 
 
-def _inside(fitted: Mapping[str, Fit]) -> Models:
-    return {name: (fit, fit.seconds) for name, fit in fitted.items()}
+class _Fitted:
+    """Models of allreduce that were fitted inside a node and, where that was measured, between nodes."""
+
+    def __init__(self, measured: Sequence[Measured], gpus_per_node: int | None):
+        """Raises DpscaleError where allreduce was measured too little."""
+        self._gpus_per_node = gpus_per_node
+        between = [timing for timing in measured if timing.nodes > 1]
+        inside = [timing for timing in measured if timing.nodes == 1]
+        self.network_is_measured = bool(between)
+        self._inside = fits(inside) if inside or not between else {}
+        ring = self._inside.get("ring")
+        self._between = fits_between(between, ring.link if ring else None) if between else {}
+
+    def models(self, gpus: int, network: Link | None) -> Models:
+        """Those for so many GPUs; `network` is the link between nodes where none was measured. Raises DpscaleError
+        where there is none at all."""
+        per_node = self._gpus_per_node
+        if per_node is None or gpus <= per_node:
+            if not self._inside:
+                raise DpscaleError("allreduce was measured between nodes, but not inside one")
+            return {
+                name: Model(fit.median_relative_error, fit.seconds, fit.seconds) for name, fit in self._inside.items()
+            }
+        if self._between:
+            return {f"hierarchical, {name}": self._measured_across(name, per_node) for name in self._between}
+        if network is None:
+            raise DpscaleError(f"{gpus} GPUs are on {-(-gpus // per_node)} nodes: no links between fewer were measured")
+        return _beyond(per_node, self._inside["ring"], network)
+
+    def _measured_across(self, name: str, per_node: int) -> Model:
+        across = self._between[name]
+        ring = self._inside.get("ring", across)  # with one GPU per node nothing is sent inside one
+
+        def seconds(gpus: int, size: int) -> Estimate:
+            if gpus <= per_node:
+                return ring.seconds(gpus, size)
+            return hierarchical_s(name, gpus, per_node, size, ring.link, across.link)
+
+        return Model(across.median_relative_error, seconds, seconds)
 
 
 def _beyond(gpus_per_node: int, ring: Fit, network: Link) -> Models:
@@ -213,11 +276,12 @@ def _beyond(gpus_per_node: int, ring: Fit, network: Link) -> Models:
     def hierarchical(across: str) -> Allreduce:
         return lambda gpus, size: hierarchical_s(across, gpus, gpus_per_node, size, ring.link, network)
 
-    return {
-        "hierarchical, ring": (ring, hierarchical("ring")),
-        "hierarchical, tree": (ring, hierarchical("tree")),
-        "flat ring": (ring, lambda gpus, size: allreduce_s("ring", gpus, size, slowest)),
+    predicted = {
+        "hierarchical, ring": hierarchical("ring"),
+        "hierarchical, tree": hierarchical("tree"),
+        "flat ring": lambda gpus, size: allreduce_s("ring", gpus, size, slowest),
     }
+    return {name: Model(ring.median_relative_error, ring.seconds, allreduce) for name, allreduce in predicted.items()}
 
 
 def _predict(
@@ -231,18 +295,23 @@ def _predict(
     calibrated_on = max(n for n, measured_batch in step_s if measured_batch == batch and n < gpus)
     single = step_s[1, batch]
     predictions = {}
-    for name, (fit, allreduce) in models.items():
-        overhead = overhead_s(calibrated_on, single, step_s[calibrated_on, batch], fit.seconds, buckets)
-        predictions[name] = predict_step(gpus, single, overhead, allreduce, buckets)
+    for name, model in models.items():
+        overhead = overhead_s(calibrated_on, single, step_s[calibrated_on, batch], model.known, buckets)
+        predictions[name] = predict_step(gpus, single, overhead, model.predicted, buckets)
 
     def unlikeliness(name: str) -> tuple[float, float]:
-        return models[name][0].median_relative_error, predictions[name].step_s.value
+        return models[name].relative_error, predictions[name].step_s.value
 
     return calibrated_on, {name: predictions[name] for name in sorted(predictions, key=unlikeliness)}
 
 
 def _forecast(
-    gpus: int, batch: int, nodes: int, calibrated_on: int, single: Estimate, predictions: Mapping[str, Prediction]
+    gpus: int,
+    batch: int,
+    nodes: tuple[int, bool],
+    calibrated_on: int,
+    single: Estimate,
+    predictions: Mapping[str, Prediction],
 ) -> Forecast:
     # No faster than without any communication: what a negative overhead of a few GPUs says is noise.
     steps = [derive(np.maximum, single, predicted.step_s) for predicted in predictions.values()]
@@ -254,7 +323,7 @@ def _forecast(
     return Forecast(
         gpus,
         batch,
-        nodes,
+        *nodes,
         calibrated_on,
         algorithm,
         prediction,

@@ -1,5 +1,6 @@
 """The tables of scaling laws, models of allreduce and forecasts, for every environment that was measured."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from dpscale.analyse.allreduce_model import Fit, Link, Measured, exact_link, fits
+from dpscale.analyse.allreduce_model import Fit, Link, Measured, exact_link, fits, fits_between
 from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, SCENARIO
 from dpscale.analyse.communication_tables import Estimates, Measurements, profiler_state
 from dpscale.analyse.forecast import Band, Prediction, extrapolate, held_out
@@ -29,6 +30,8 @@ from dpscale.vocabulary.strategies import BASELINE
 
 # The strategy whose steps are forecast: the model is of buckets that are reduced while the backward pass still runs.
 FORECAST = "ddp"
+# What stands behind the name of an algorithm whose links are those between nodes.
+BETWEEN_NODES = ", between nodes"
 
 
 def laws_rows(weak: Iterable[Comparison]) -> Iterator[Row]:
@@ -68,10 +71,22 @@ class Basis:
     watched: Mapping[tuple[int, int], Backward]
     """What the profiler saw of DDP's backward pass, by GPUs and batch per GPU."""
 
+    @property
+    def gpus_per_node(self) -> int | None:
+        """None where nothing was measured on several nodes."""
+        return next((timing.gpus // timing.nodes for timing in self.allreduces if timing.nodes > 1), None)
+
     @cached_property
     def fitted(self) -> Mapping[str, Fit]:
-        """Raises DpscaleError where too little was measured."""
-        return fits(self.allreduces)
+        """Inside a node. Raises DpscaleError where too little was measured."""
+        return fits([timing for timing in self.allreduces if timing.nodes == 1])
+
+    @cached_property
+    def fitted_between(self) -> Mapping[str, Fit]:
+        """Between nodes; empty where nothing was measured there. Raises DpscaleError where it was too little."""
+        between = [timing for timing in self.allreduces if timing.nodes > 1]
+        inside = any(timing.nodes == 1 for timing in self.allreduces)
+        return fits_between(between, self.fitted["ring"].link if inside else None) if between else {}
 
 
 def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
@@ -82,7 +97,7 @@ def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
     for letter in sorted({letter for _, letter in measured.links}):
         step_s = _step_s(points, letter)
         allreduces = [
-            Measured(gpus, message_bytes, seconds)
+            Measured(gpus, message_bytes, seconds, measured.nodes(gpus, letter))
             for (gpus, of), links in measured.links.items()
             if of == letter
             for (operation, message_bytes), seconds in links.collectives.items()
@@ -149,20 +164,27 @@ def _buckets(network: Mapping[str, Any]) -> Buckets:
 
 
 def model_rows(basis: Basis) -> Iterator[Row]:
-    """Latency and bandwidth of every algorithm's model, and how well it describes what was measured on N GPUs."""
-    try:
-        fitted = basis.fitted
-    except DpscaleError as error:
-        yield {"environment": basis.letter, "status": "not available", "reason": str(error)}
-        return
+    """Latency and bandwidth of every algorithm's model, and how well it describes what was measured on N GPUs; then the
+    same of the links between nodes."""
+    for links in ("", BETWEEN_NODES):
+        try:
+            fitted = basis.fitted_between if links else basis.fitted
+        except DpscaleError as error:
+            yield {"environment": basis.letter, "status": "not available", "reason": str(error)}
+            continue
+        yield from _rows_of_models(basis, fitted, links)
+
+
+def _rows_of_models(basis: Basis, fitted: Mapping[str, Fit], links: str) -> Iterator[Row]:
+    per_node = (basis.gpus_per_node or 1) if links else 1
     for name, fit in fitted.items():
         for gpus in sorted(set(fit.gpus)):
             errors = fit.errors_on(gpus)
             yield {
                 "environment": basis.letter,
-                "gpus": gpus,
+                "gpus": gpus * per_node,
                 "status": "ok",
-                "algorithm": name,
+                "algorithm": f"{name}{links}",
                 **columns("latency_s", fit.latency_s(gpus)),
                 **columns("base_latency_s", fit.link.base_s),
                 **columns("bandwidth_gb_s", fit.link.beta_gb_s),
@@ -193,7 +215,7 @@ def _refused(basis: Basis, kind: str, error: DpscaleError) -> Row:
 def _held_out_rows(basis: Basis) -> Iterator[Row]:
     if len({gpus for gpus, _ in basis.step_s}) < 3:
         raise DpscaleError("a score needs three numbers of GPUs: one to hold out, one to calibrate with, and 1")
-    for score in held_out(basis.step_s, basis.allreduces, basis.buckets):
+    for score in held_out(basis.step_s, basis.allreduces, basis.buckets, basis.gpus_per_node):
         yield {
             **_place(basis, HELD_OUT, score.gpus, score.batch_per_gpu, score.calibrated_on, score.algorithm),
             **_parts(score.prediction),
@@ -212,7 +234,8 @@ def _extrapolated_rows(study: Study, basis: Basis) -> Iterator[Row]:
         raise DpscaleError("workers on a CPU share its cores and its memory: more of them are no larger cluster")
     cluster = study["forecast"]
     network: Link = exact_link(cluster["network_latency_us"] * 1e-6, cluster["network_gb_s"])
-    for forecast in extrapolate(basis.step_s, basis.allreduces, basis.buckets, cluster["gpus_per_node"], network):
+    per_node = basis.gpus_per_node or cluster["gpus_per_node"]
+    for forecast in extrapolate(basis.step_s, basis.allreduces, basis.buckets, per_node, network):
         row = {
             **_place(
                 basis,
@@ -270,7 +293,8 @@ def critical_batch_rows(
     except DpscaleError as error:
         yield {"environment": basis.letter, "status": "not available", "reason": str(error)}
         return
-    for gpus in sorted({gpus for gpus, _ in basis.step_s if gpus > 1}):
+    inside = basis.gpus_per_node or math.inf  # between nodes the model has two links
+    for gpus in sorted({gpus for gpus, _ in basis.step_s if 1 < gpus <= inside}):
         watched = {batch: backward for (n, batch), backward in basis.watched.items() if n == gpus}
         backwards = watched or inferred_backwards(basis.step_s, basis.buckets.backward_share)
         predicted = critical_batch(gpus, backwards, fitted.seconds, basis.buckets)

@@ -149,11 +149,13 @@ def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -
         "started_at": record["started_at"],
         "finished_at": record["finished_at"],
         "gpu_s": gpu_seconds(cell, record),
-        "host": record["hardware"]["host"],
+        "host": environments.joined(environments.hosts(record)),
         "git_commit": record["provenance"]["git_commit"],
         "git_dirty": record["provenance"]["git_dirty"],
         "job_id": record["provenance"]["job_id"],
-        "gpu_uuids": environments.joined(gpu["uuid"] for gpu in record["hardware"]["gpus"]),
+        "gpu_uuids": environments.joined(
+            gpu["uuid"] for node in record.get("nodes", [record]) for gpu in node["hardware"]["gpus"]
+        ),
         "throttle_reasons": environments.joined(
             reason
             for reasons in (

@@ -17,7 +17,8 @@ from dpscale.vocabulary.strategies import strategy
 
 def times_row(study: Study, point: Point, network: Record | None) -> Row:
     """Epoch and step of a point, and what follows from them alone."""
-    row = {**point.keys, "status": point.status, "reason": point.reason, "runs": len(point.records), "n": point.n}
+    row = {**point.keys, "nodes": point.configuration.nodes, "status": point.status, "reason": point.reason}
+    row |= {"runs": len(point.records), "n": point.n}
     if point.epoch is None or point.step is None:
         return row
     results = point.results
@@ -89,7 +90,7 @@ def series(points: Points, batches: set[int], weak: bool) -> Iterator[Comparison
 
 def speedup_row(series: str, compared: Comparison) -> Row:
     """Speedup and efficiency of a point in a `series`, `weak` or `strong`, over one GPU."""
-    row = {**compared.row, "scaling": series}
+    row = {**compared.row, "scaling": series, "nodes": compared.point.configuration.nodes}
     if not compared.blocks:
         return row
     gpus, speedup = compared.point.configuration.gpus, compared.speedup

@@ -1,23 +1,37 @@
-"""The ranks of a process group on one machine: how they join it, and how they exchange numbers."""
+"""The ranks of a process group: how they join it, and how they exchange numbers."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 
-def meet(folder: Path, rank: int, workers: int, timeout_s: float, on_gpu: bool) -> None:
-    """Join the process group of `workers` ranks: gloo for what is on the host, NCCL for what is on GPUs."""
-    # They join through a file: a port may be in use by another cell on this node.
+def meet(
+    folder: Path, rank: int, workers: int, timeout_s: float, on_gpu: bool, team: Mapping[str, Any] | None = None
+) -> None:
+    """Join the process group of `workers` ranks: gloo for what is on the host, NCCL for what is on GPUs.
+
+    On one node they join through a file in `folder`, for a port may be in use by another cell. On several, the
+    launchers agreed on a place: `team` names it, and rank 0 has its open socket.
+    """
+    limit = timedelta(seconds=timeout_s)
+    place: dict[str, Any] = {"init_method": f"file://{folder / 'rendezvous'}"}
+    if team is not None:
+        place = {"store": _store(team, rank, workers, limit)}
     dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
-        init_method=f"file://{folder / 'rendezvous'}",
-        rank=rank,
-        world_size=workers,
-        timeout=timedelta(seconds=timeout_s),
+        "cpu:gloo,cuda:nccl" if on_gpu else "gloo", **place, rank=rank, world_size=workers, timeout=limit
     )
+
+
+def _store(team: Mapping[str, Any], rank: int, workers: int, limit: timedelta) -> Any:
+    host, port = team["store"].rsplit(":", 1)
+    socket = {"master_listen_fd": team["listening"]} if rank == 0 else {}
+    return TCPStore(host, int(port), workers, rank == 0, limit, **socket)
 
 
 def gather(value: float, workers: int) -> list[float]:
@@ -33,6 +47,19 @@ def gather_lists(values: Sequence[float], workers: int) -> list[list[float]]:
     gathered = [torch.zeros_like(own) for _ in range(workers)]
     dist.all_gather(gathered, own)
     return [of_rank.tolist() for of_rank in gathered]
+
+
+def gather_objects(value: Any, workers: int) -> list[Any]:
+    """`value`, which JSON can hold, of every rank, on every rank. Through gloo on the host."""
+    if workers == 1:
+        return [value]
+    own = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+    sizes = [int(size) for size in gather(own.numel(), workers)]
+    padded = torch.zeros(max(sizes), dtype=torch.uint8)
+    padded[: own.numel()] = own
+    gathered = [torch.zeros_like(padded) for _ in range(workers)]
+    dist.all_gather(gathered, padded)
+    return [json.loads(bytes(of_rank[:size].tolist())) for of_rank, size in zip(gathered, sizes, strict=True)]
 
 
 def slowest(values: Sequence[float], workers: int) -> list[float]:

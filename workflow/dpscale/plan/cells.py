@@ -1,7 +1,7 @@
 """The cells of a study: a job and its record each, and where the record stands. Pure, and free of torch."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
@@ -19,21 +19,33 @@ TRAINING_PATH = "training/{arm}/seed-{seed}"
 
 @dataclass(frozen=True, order=True)
 class Configuration:
-    """A point of the grid: what is measured, whatever the number of repeats."""
+    """A point of the grid: what is measured, whatever the number of repeats. Its GPUs fill `nodes` evenly."""
 
     strategy: str
     gpus: int
     batch_per_gpu: int
+    # Not in its name: random numbers are drawn by that, and older records have no nodes.
+    nodes: int = field(default=1, repr=False)
 
     @property
     def global_batch(self) -> int:
         """Images per step, over all GPUs."""
         return self.gpus * self.batch_per_gpu
 
+    @property
+    def gpus_per_node(self) -> int:
+        return self.gpus // self.nodes
+
+    @property
+    def coordinates(self) -> dict[str, Any]:
+        """The point as records name it: those on one node name no nodes."""
+        point = {"strategy": self.strategy, "gpus": self.gpus, "batch_per_gpu": self.batch_per_gpu}
+        return {**point, **_nodes_if_several(self.nodes)}
+
     @classmethod
-    def of_arm(cls, arm: TrainingSettings) -> "Configuration":
+    def of_arm(cls, arm: TrainingSettings, nodes: int = 1) -> "Configuration":
         """What an arm of the training trains in its first epoch."""
-        return cls(arm.strategy, arm.gpus, arm.batch_per_gpu)
+        return cls(arm.strategy, arm.gpus, arm.batch_per_gpu, nodes)
 
     def obstacle(self, settings: StepSettings) -> tuple[str, str] | None:
         """Why it can nowhere be measured under these settings: a state, one word, and a reason; None where it can.
@@ -45,6 +57,10 @@ class Configuration:
             return "not available", f"{self.strategy} does not go with {self.gpus} GPUs: it has {row.gpus_allowed}"
         if row.needs_cuda and settings.device == "cpu":
             return "not available", f"{row.label} needs CUDA GPUs; it is not emulated on a CPU"
+        if self.nodes > 1 and not row.has_process_per_gpu:
+            return "not available", f"{row.label} needs all its GPUs on one node: one process drives them"
+        if self.gpus % self.nodes:
+            return "not available", f"{self.gpus} GPUs do not fill {self.nodes} nodes evenly"
         if row.is_parallel and not row.has_process_per_gpu and (lacking := _needs_own_process(settings)):
             return "not available", f"{lacking} does not go with {row.label}: {_ONE_PROCESS}"
         if self.global_batch > settings.epoch_images:
@@ -61,6 +77,11 @@ def _needs_own_process(settings: StepSettings) -> str | None:
     if settings.cuda_graph:
         return "cuda_graph"
     return "compile" if settings.compile != "none" else None
+
+
+def _nodes_if_several(nodes: int) -> dict[str, int]:
+    """One node is what a record has that names none."""
+    return {"nodes": nodes} if nodes > 1 else {}
 
 
 class Cell(ABC):
@@ -110,13 +131,17 @@ class StepCell(Cell):
         return self.configuration.gpus
 
     @property
+    def nodes(self) -> int:
+        return self.configuration.nodes
+
+    @property
     def seed(self) -> int:
         """What its weights are drawn with."""
         return self.run
 
     @property
     def coordinates(self) -> dict[str, Any]:
-        return {**vars(self.configuration), "run": self.run}
+        return {**self.configuration.coordinates, "run": self.run}
 
 
 class TimingCell(StepCell):
@@ -166,10 +191,11 @@ class CollectivesCell(Cell):
 
     gpus: int
     run: int
+    nodes: int = 1
 
     @property
     def coordinates(self) -> dict[str, Any]:
-        return {"gpus": self.gpus, "run": self.run}
+        return {"gpus": self.gpus, "run": self.run, **_nodes_if_several(self.nodes)}
 
 
 @dataclass(frozen=True)
@@ -183,10 +209,11 @@ class TrainingCell(Cell):
     arm: str
     seed: int
     settings: TrainingSettings
+    nodes: int = 1
 
     @property
     def configuration(self) -> Configuration:
-        return Configuration.of_arm(self.settings)
+        return Configuration.of_arm(self.settings, self.nodes)
 
     @property
     def gpus(self) -> int:
@@ -194,11 +221,11 @@ class TrainingCell(Cell):
 
     @property
     def coordinates(self) -> dict[str, Any]:
-        return {"arm": self.arm, "seed": self.seed}
+        return {"arm": self.arm, "seed": self.seed, **_nodes_if_several(self.nodes)}
 
     @property
     def labels(self) -> dict[str, Any]:
-        return {**self.coordinates, **vars(self.configuration)}
+        return {**self.coordinates, **self.configuration.coordinates}
 
     def settings_under(self, study: TimingSettings) -> TrainingSettings:
         """The arm holds what it takes of the study."""

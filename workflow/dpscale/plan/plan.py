@@ -88,10 +88,14 @@ def plan(study: Study) -> Plan:
         cells,
         tuple(not_run),
         tuple(CommunicationCell(configuration, run) for run in repeats for configuration in parallel),
-        tuple(CollectivesCell(gpus, run) for run in repeats for gpus in sorted({point.gpus for point in parallel})),
+        tuple(
+            CollectivesCell(gpus, run, study.nodes_of(gpus))
+            for run in repeats
+            for gpus in sorted({point.gpus for point in parallel})
+        ),
         tuple(_variant_cells(study)),
         tuple(
-            TrainingCell(name, seed, study.arms[name])
+            TrainingCell(name, seed, study.arms[name], study.nodes_of(study.arms[name].gpus))
             for seed in range(1, max(seeds.values(), default=0) + 1)
             for name in seeds
             if seed <= seeds[name]
@@ -140,7 +144,9 @@ def _configurations(study: Study) -> set[Configuration]:
         (gpus, global_batch // gpus) for gpus in study["gpus"] for global_batch in study["strong_scaling_global_batch"]
     ]
     return {
-        Configuration(strategy, gpus, batch) for gpus, batch in weak + strong for strategy in _strategies(study, gpus)
+        Configuration(strategy, gpus, batch, study.nodes_of(gpus))
+        for gpus, batch in weak + strong
+        for strategy in _strategies(study, gpus)
     }
 
 
@@ -155,13 +161,15 @@ def _obstacle(study: Study, configuration: Configuration, settings: StepSettings
     available = study["gpus_available"]
     if available is not None and settings.device == "cuda" and configuration.gpus > available:
         return "not run", f"needs {configuration.gpus} GPUs, {available} here"
+    if study["nodes_available"] is not None and configuration.nodes > study["nodes_available"]:
+        return "not run", f"needs {configuration.nodes} nodes, {study['nodes_available']} here"
     return None
 
 
 def _arm_obstacle(study: Study, arm: TrainingSettings) -> tuple[str, str] | None:
     if arm.device == "cpu" and arm.sync_batch_norm:
         return "not available", "SyncBatchNorm needs CUDA GPUs; it is not emulated on a CPU"
-    return _obstacle(study, Configuration.of_arm(arm), arm)
+    return _obstacle(study, Configuration.of_arm(arm, study.nodes_of(arm.gpus)), arm)
 
 
 def _summary(not_run: Sequence[NotRun]) -> str:

@@ -74,6 +74,17 @@ class Study:
         """Images in an epoch, D."""
         return int(self.values["dataset"]["images"])
 
+    def nodes_of(self, gpus: int) -> int:
+        """The fewest nodes that have so many GPUs."""
+        per_node = self["gpus_per_node"]
+        return 1 if per_node is None else -(-gpus // int(per_node))
+
+    @property
+    def most_gpus(self) -> int:
+        """GPUs of the largest cell."""
+        of_variants = (gpus for changes in self["variants"].values() for gpus in changes.get("gpus", ()))
+        return int(max(*self["gpus"], *of_variants, *(arm.gpus for arm in self.arms.values()), 1))
+
     @cached_property
     def arms(self) -> dict[str, TrainingSettings]:
         """What every arm of the training trains with, by name, in the order of the study file."""
@@ -106,8 +117,12 @@ class Study:
         return Study(values, f"{self.source}: variants.{name}")
 
     def on_any_machine(self) -> "Study":
-        """The same study without the limit of this machine's GPUs."""
-        return Study({**self.values, "gpus_available": None}, self.source)
+        """The same study without the limits of this machine's GPUs and nodes."""
+        return self.changed(gpus_available=None, nodes_available=None)
+
+    def changed(self, **values: Any) -> "Study":
+        """The same study with other values of some keys."""
+        return Study({**self.values, **values}, self.source)
 
     def to_json(self) -> str:
         """The complete study as one line of JSON, with sorted keys."""

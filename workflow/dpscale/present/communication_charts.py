@@ -270,11 +270,22 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, terms: Ter
                 y_title=EFFICIENCY.heading,
                 unit=EFFICIENCY.unit.shown,
                 series=_efficiency_series(before, expected),
+                references=_node_border(before),
                 linear_y=True,
                 forecast_from=between(max([1.0, *before["gpus"].astype(float)]), first),
             )
         )
     return figure("forecast", panels)
+
+
+def _node_border(measured: pd.DataFrame) -> list[Reference]:
+    """Where one node ends, if more were measured."""
+    several = measured[measured["nodes"] > 1]
+    if several.empty:
+        return []
+    most_on_one = measured[measured["nodes"] == 1]["gpus"].max()
+    border = between(1.0 if pd.isna(most_on_one) else float(most_on_one), float(several["gpus"].min()))
+    return [Reference("several nodes", border, PERCENT.of(0), PERCENT.of(1), border)]
 
 
 def _from_where_a_scenario(expected: pd.DataFrame, terms: Terms) -> str:

@@ -142,12 +142,15 @@ def environment(terms: Terms) -> list[Column]:
 
 
 def point(table: pd.DataFrame, terms: Terms, with_environment: bool = True) -> list[Column]:
-    """What tells the configurations of a table apart; the scope where there are several."""
+    """What tells the configurations of a table apart; the scope where there are several, the nodes where one has
+    several."""
+    several_nodes = "nodes" in table and bool((table["nodes"] > 1).any())
     several_scopes = "scope" in table and table["scope"].nunique() > 1
     return [
         *([column_of(quantities.SCOPE, terms)] if several_scopes else []),
         *(environment(terms) if with_environment else []),
         column_of(quantities.STRATEGY, terms),
         *([column_of(quantities.GPUS, terms)] if "gpus" in table else []),
+        *([column_of(quantities.NODES, terms)] if several_nodes else []),
         column_of(quantities.BATCH, terms),
     ]

@@ -48,11 +48,11 @@ def find_failure(results: Path, cell: AnyCell) -> Failure | None:
     """How the last attempt at `cell` ended. None where there was no attempt, or where it succeeded."""
     log = (results / "logs" / cell.path).with_suffix(".log")
     slurm_log = _slurm_log(results, cell, since=log)
-    own_lines = _last_lines(log)
+    own_lines, of_step = _apart(_last_lines(log))
     if own_lines and own_lines[-1].startswith(RECORD_WRITTEN):
         own_lines = []  # of an earlier attempt, whose record is gone
     # Where the cell wrote no line, all of Slurm's log is of interest. Otherwise only Slurm's own lines are.
-    slurm_lines = _last_lines(slurm_log, _SLURMS_OWN if own_lines else None) if slurm_log else []
+    slurm_lines = [*of_step, *(_last_lines(slurm_log, _SLURMS_OWN if own_lines else None) if slurm_log else [])]
     if not own_lines and not slurm_lines:
         return None
     parts = [_part(path, lines) for path, lines in ((log, own_lines), (slurm_log, slurm_lines)) if path and lines]
@@ -66,6 +66,11 @@ def find_dataset_failure(results: Path) -> Failure | None:
     if (results / DATASET_MANIFEST).exists() or not lines or lines[-1].startswith(DATASET_MADE):
         return None
     return Failure("failed", f"the dataset was not made: {lines[-1]}", _part(log, lines))
+
+
+def _apart(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Lines of a cell's log that the cell wrote, and those of Slurm: a cell on several nodes is a step of its own."""
+    return [line for line in lines if not _SLURMS_OWN.match(line)], [line for line in lines if _SLURMS_OWN.match(line)]
 
 
 def _part(log: Path, lines: list[str]) -> str:
@@ -90,7 +95,7 @@ def _slurm_log(results: Path, cell: AnyCell, since: Path) -> Path | None:
     Jobs of other studies have the same names, and a job that failed early names no record at all. The log must not be
     older than the cell's own log `since`: otherwise the last attempt was made without Slurm.
     """
-    wildcards = "_".join(map(str, cell.coordinates.values()))
+    wildcards = "_".join(str(value) for name, value in cell.coordinates.items() if name != "nodes")
     folder = SLURM_LOGS / f"rule_{cell.rule}" / wildcards
     oldest = since.stat().st_mtime if since.exists() else 0.0
     for path in _newest_first(folder):

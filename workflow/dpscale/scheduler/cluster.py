@@ -10,6 +10,8 @@ from typing import Any
 
 from dpscale.errors import ClusterError
 from dpscale.plan.cells import Configuration
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
 from dpscale.schemas.settings import TimingSettings, TrainingSettings
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
 from dpscale.vocabulary.strategies import strategy
@@ -63,8 +65,15 @@ class Cluster:
         """Options of the jobs that never hold a GPU."""
         return self._options("cpu_jobs")
 
+    def laid_out(self, study: Study) -> Study:
+        """The study on this cluster's nodes; unchanged where it names the GPUs of a node, or where no cell has more."""
+        per_node = self.values["gpus_per_node"]
+        if per_node is None or study["gpus_per_node"] is not None or study.most_gpus <= per_node:
+            return study
+        return study.changed(gpus_per_node=per_node)
+
     def gres(self, settings: TimingSettings, gpus: int) -> str:
-        """The GPUs of a cell's job, `gpu:v100:2`, on every node of the job, which has one. Empty without GPUs."""
+        """The `gpus` of a cell's job on every node of the job, `gpu:v100:2`. Empty without GPUs."""
         if not self.holds_gpus(settings):
             return ""
         gpu_type = self.values["gpu_jobs"]["gpu_type"]
@@ -78,8 +87,50 @@ class Cluster:
             "constraint": jobs["constraint"],
             "slurm_extra": "--exclusive" if jobs.get("exclusive") else None,
         }
-        # One node: a job must never be spread over two. The cluster chooses the options that are left out.
+        # One node: a job must never be spread over two unawares. The cluster chooses the options that are left out.
         return {"nodes": 1, **{name: value for name, value in options.items() if value}}
+
+
+def on_one_node(study: Study) -> Study:
+    """The study where no job can have several nodes: what was measured on several stays, nothing is added to it."""
+    spanning = [cell for cell in plan(study).all_cells if cell.nodes > 1]
+    if all((study.results / cell.path).exists() for cell in spanning):
+        return study
+    return study.changed(nodes_available=1)
+
+
+# What a job of several nodes asks for beside `nodes`, by the names of Snakemake's executor for Slurm. With `mpi` it
+# leaves starting the tasks to the job's own srun, which starts one launcher on every node; otherwise it would start the
+# job in a step of its own on one node. It refuses `tasks_per_node: 1`, and would make `tasks` tasks per GPU. A resource
+# that is None is not there.
+def mpi(nodes: int) -> str | None:
+    return "srun" if nodes > 1 else None
+
+
+def tasks(nodes: int) -> int | None:
+    return nodes if nodes > 1 else None
+
+
+def tasks_per_gpu(nodes: int) -> int | None:
+    return 0 if nodes > 1 else None
+
+
+def launcher(nodes: int, cpus_per_task: int) -> str:
+    """What starts the command of a cell: nothing on one node, otherwise srun, once on every node.
+
+    srun takes the cores per task of no variable since Slurm 22.05. One launcher that fails ends all. Ends with a blank
+    where it is not empty.
+    """
+    if nodes == 1:
+        return ""
+    return (
+        f"srun --nodes={nodes} --ntasks={nodes} --cpus-per-task={cpus_per_task} --kill-on-bad-exit=1 --wait=10 --quiet "
+    )
+
+
+def nodes_option(nodes: int) -> str:
+    """The option that tells a cell's command its nodes. Begins with a blank where it is not empty."""
+    return f" --nodes {nodes}" if nodes > 1 else ""
 
 
 def training_processes(configuration: Configuration) -> int:
@@ -88,14 +139,15 @@ def training_processes(configuration: Configuration) -> int:
 
 
 def cpus(settings: TimingSettings, configuration: Configuration) -> int:
-    """One core per thread that feeds a GPU, or per worker on a CPU, and one per DataLoader process."""
-    return configuration.gpus + _loader_processes(settings, configuration)
+    """On every node: a core per thread that feeds a GPU, or per worker on a CPU, and one per DataLoader process."""
+    return configuration.gpus_per_node + _loader_processes(settings, configuration)
 
 
 def memory_mb(settings: TimingSettings, configuration: Configuration, attempt: int) -> int:
-    """Host memory of a cell's job, in MB, `attempt` times what is expected: a job that runs out of it is retried."""
+    """Host memory of a cell's job on every node, in MB, `attempt` times what is expected: a job that runs out of it is
+    retried. The first node has all images of an epoch: its first GPU trains alone too."""
     expected_mb = (
-        training_processes(configuration) * PROCESS_MB
+        _processes_per_node(configuration) * PROCESS_MB
         + _loader_processes(settings, configuration) * LOADER_PROCESS_MB
         + settings.epoch_images * IMAGE_MB
     )
@@ -104,16 +156,19 @@ def memory_mb(settings: TimingSettings, configuration: Configuration, attempt: i
     return attempt * math.ceil(expected_mb)
 
 
-def training_memory_mb(arm: TrainingSettings, attempt: int) -> int:
-    """Host memory of a job that trains an arm, in MB: every process reads all images, in 8 bits; none loads any."""
-    expected_mb = training_processes(Configuration.of_arm(arm)) * (PROCESS_MB + arm.epoch_images * PADDED_IMAGE_MB)
+def training_memory_mb(arm: TrainingSettings, nodes: int, attempt: int) -> int:
+    """Host memory of a job that trains an arm, on every node, in MB: every process reads all images, in 8 bits; none
+    loads any."""
+    processes = _processes_per_node(Configuration.of_arm(arm, nodes))
+    expected_mb = processes * (PROCESS_MB + arm.epoch_images * PADDED_IMAGE_MB)
     if arm.device == "cpu":
         expected_mb += arm.last_global_batch * ACTIVATIONS_MB_PER_IMAGE * arm.width / FULL_WIDTH
     return attempt * math.ceil(expected_mb)
 
 
 def collectives_memory_mb(gpus: int, attempt: int) -> int:
-    """Host memory of a job that times collectives, in MB: messages are small beside a process with torch."""
+    """Host memory of a job that times collectives on so many GPUs of every node, in MB: messages are small beside a
+    process with torch."""
     return attempt * gpus * PROCESS_MB
 
 
@@ -127,7 +182,12 @@ def runtime_min(cell_timeout_s: float, attempt: int) -> int:
     return math.ceil(timeout_s(cell_timeout_s, attempt) / 60) + START_MIN
 
 
+def _processes_per_node(configuration: Configuration) -> int:
+    return training_processes(configuration) // configuration.nodes
+
+
 def _loader_processes(settings: TimingSettings, configuration: Configuration) -> int:
+    """On every node."""
     if "end_to_end" not in settings.scopes:
         return 0
-    return training_processes(configuration) * settings.loader_workers
+    return _processes_per_node(configuration) * settings.loader_workers

@@ -16,6 +16,7 @@ SBATCH_OPTIONS = {
     "slurm_partition": "--partition",
     "constraint": "--constraint",
     "nodes": "--nodes",
+    "tasks": "--ntasks",
     "gres": "--gres",
     "cpus_per_task": "--cpus-per-task",
     "mem_mb": "--mem",

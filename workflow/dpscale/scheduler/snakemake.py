@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,21 @@ if TYPE_CHECKING:
     from snakemake.workflow import Workflow
 
 
+PLUGIN = "snakemake-executor-plugin-slurm"
+OLDEST_PLUGIN = (2, 7, 1)
+
+
 def measure_one_at_a_time(workflow: "Workflow") -> None:
     """Never let two measurements share a machine. On a cluster every job has its own GPUs, so the profile for Slurm
     sets a higher limit."""
     if "measuring" not in workflow.global_resources:
         workflow.register_resource("measuring", 1)
+
+
+def has_several_nodes(workflow: "Workflow") -> bool:
+    """Whether a job can have several nodes: the profile for Slurm says so. When the Snakefile is read, Snakemake has
+    not chosen how to run jobs yet. A job that is already on the cluster plans nothing."""
+    return not workflow.is_main_process or "spanning_nodes" in workflow.global_resources
 
 
 def decide_by_results(workflow: "Workflow", outdated: Outdated) -> None:
@@ -53,8 +64,29 @@ def prepare_slurm(
     going on, or if Slurm cannot run a job; then make Snakemake check its jobs at a steady interval."""
     if workflow.executor_plugin.name != "slurm":
         return
+    _refuse_sharing(workflow)
     _ask_slurm(workflow, list(jobs), cell_rules, cell_timeout_s, outdated)
     _check_steadily(workflow.executor_plugin.executor, workflow.remote_execution_settings.seconds_between_status_checks)
+
+
+def _refuse_sharing(workflow: "Workflow") -> None:
+    """Raise ClusterError where cells would not get what they asked for."""
+    if workflow.executor_settings.array_jobs:
+        raise ClusterError(
+            "--slurm-array-jobs: the tasks of an array all get what its first cell asked for, whatever their own GPUs, "
+            "memory and time. Run without it: one job per cell"
+        )
+    if workflow.group_settings.overwrite_groups:
+        raise ClusterError(
+            "--groups: the cells of a group run in one job, all of them on its first GPUs. Run without it: one job per "
+            "cell"
+        )
+    installed = version(PLUGIN)
+    if tuple(int(part) for part in installed.split(".")[:3]) < OLDEST_PLUGIN:
+        raise ClusterError(
+            f"{PLUGIN} {installed} starts a cell with two GPUs twice, with one GPU each. "
+            f"Install {'.'.join(map(str, OLDEST_PLUGIN))} or newer"
+        )
 
 
 def _ask_slurm(

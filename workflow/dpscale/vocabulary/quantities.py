@@ -162,6 +162,7 @@ SEEDS = _count("seeds", "Seeds", "Seeds that were trained.", "Training")
 DIVERGED = _count("diverged", "Diverged", "Seeds whose loss was not finite.", "Training")
 SET_EPOCH = _text("set_epoch", "set_epoch", "Whether the sampler is told the epoch.", "Training")
 SYNC_BATCH_NORM = _text("sync_batch_norm", "SyncBatchNorm", "Whether workers share statistics.", "Training")
+NODES = _count("nodes", "Nodes", "Nodes that its devices are spread over.", "Time")
 RECORDS = _count("records", "Records", "Cells that were measured.")
 RECORD_KIND = _text("kind", "Kind", "What the cell measured.")
 HOST = _text("host", "Host", "Where the cell ran.")
@@ -366,7 +367,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     PERCENT,
                     "High less low of the epoch time, over it.",
                     "Statistics",
-                )
+                ),
+                NODES,
             ),
         ),
         "speedup": (
@@ -399,6 +401,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "Speedup over the speedup from steps, less 1, without its sign.",
                     "Speedup",
                 ),
+                NODES,
             ),
         ),
         "communication": (
@@ -640,6 +643,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "Timings that may hold the launch of their calls: the queue could not be held back long enough.",
                     "Bandwidth",
                 ),
+                NODES,
             ),
         ),
         "laws": (

@@ -1,4 +1,7 @@
-"""One function per kind of cell: the job of its workers, and the images that they need."""
+"""One function per kind of cell: the job of its workers, and the images that they need.
+
+Each returns the cell's record; an empty one on all nodes but node 0, which writes it.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,7 +60,7 @@ def measure_collectives(cell: CollectivesCell, settings: CollectivesSettings, ne
     facts = read_record("network", network_facts)
     if not settings.same_network(facts["settings"]):
         raise MeasurementError(f"{network_facts}: is of another network. Make it with: dpscale network")
-    job = {"gpus": cell.gpus, "messages": messages(facts, settings.device)}
+    job = {"gpus": cell.gpus, "nodes": cell.nodes, "messages": messages(facts, settings.device)}
     return measure("dpscale.measure.worker.collectives", cell, settings, job, cell.gpus, cell.gpus, run)
 
 
@@ -87,5 +90,6 @@ def train(cell: TrainingCell, dataset: Path, run: Run) -> Record:
     arrays = (*TRAIN_ARRAYS, *TEST_ARRAYS)
     more = {"arm": cell.arm, "checkpoint": str(checkpoint)}
     record = measure_steps(module, cell, cell.settings, dataset, arrays, run, **more)
-    checkpoint.unlink(missing_ok=True)
+    if record:
+        checkpoint.unlink(missing_ok=True)
     return record

@@ -13,6 +13,7 @@ from typing import Any
 from dpscale import __version__
 from dpscale.errors import MeasurementError
 from dpscale.measure.data.arrays import read_manifest, verify_dataset
+from dpscale.measure.launch.nodes import ONE_NODE, Place, Team, node_differences
 from dpscale.measure.launch.workers import Workers
 from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
 from dpscale.records.files import Record, write_record
@@ -22,7 +23,7 @@ from dpscale.vocabulary.strategies import strategy
 
 # Variables that configure CUDA, NCCL and the allocator, and the node that Slurm chose.
 RECORDED_VARIABLES = (
-    *("NCCL_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
+    *("NCCL_", "GLOO_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "TORCH_", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
     "NVIDIA_TF32_OVERRIDE",
     *("SLURMD_NODENAME", "SLURM_JOB_PARTITION"),
 )
@@ -32,11 +33,12 @@ JOB_ID_VARIABLES = ("SLURM_JOB_ID",)
 @dataclass(frozen=True)
 class Run:
     """How a cell is run: it is stopped after `timeout_s` seconds, and, with `end_with_parent`, when the process that
-    started it has ended. Its record is written to `out`."""
+    started it has ended. Its record is written to `out`, by node 0 of those that it is run on (`place`)."""
 
     timeout_s: float
     end_with_parent: bool
     out: Path
+    place: Place = ONE_NODE
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,14 @@ def measure_steps(
 ) -> Record:
     """Have `module` train the configuration of `cell` on the images in the folder `dataset`; write the cell's record.
 
-    `more` are further keys of the workers' job. Raises DatasetError, RecordError or MeasurementError; there is then no
-    record.
+    `more` are further keys of the workers' job. Empty on all nodes but node 0. Raises DatasetError, RecordError or
+    MeasurementError; there is then no record.
     """
     require_measurable(cell, settings)
     configuration = cell.configuration
     images = Images.of(settings, dataset, arrays)
     job = {
-        "configuration": [configuration.strategy, configuration.gpus, configuration.batch_per_gpu],
+        "configuration": list(configuration.coordinates.values()),
         "seed": cell.seed,
         "dataset": str(dataset.resolve()),
         **more,
@@ -112,29 +114,57 @@ def measure(
 ) -> Record:
     """Run `module` in `processes` workers on `gpus` GPUs, and write the outcome as the cell's record.
 
-    Raises DatasetError, RecordError or MeasurementError; there is then no record.
+    Those are all of the cell's, on all of its nodes. Empty on all nodes but node 0, which writes the record. Raises
+    DatasetError, RecordError or MeasurementError; there is then no record.
     """
     started_at = _now()
     values = settings.to_json()
     whole_job = {**job, "settings": values, "timeout_s": run.timeout_s}
-    with Workers(module, whole_job, processes, gpus if values["device"] == "cuda" else 0) as workers:
-        if images is not None:
-            images.verify()  # while the workers load torch
-        provenance = _provenance()
-        outcome = workers.outcome(run.timeout_s, run.end_with_parent)
-    record = {
+    identity = {
         "kind": cell.kind,
         "measurement_version": VERSIONS[cell.kind].current,
         "cell": cell.coordinates,
         "settings": values,
         **({} if images is None else {"dataset": images.to_json()}),
-        "started_at": started_at,
-        "finished_at": _now(),
-        "provenance": provenance,
-        **outcome,
     }
-    write_record(cell.kind, run.out, record)
+    gpus_here = gpus // run.place.nodes if values["device"] == "cuda" else 0
+    require_given(gpus_here, os.environ)
+    with Team(run.place, {**identity, "dpscale": __version__}, _steering_variables()) as team:
+        with Workers(module, whole_job, processes, gpus_here, team) as workers:
+            if images is not None:
+                images.verify()  # while the workers load torch
+            provenance = _provenance()
+            outcome = workers.outcome(run.timeout_s, run.end_with_parent)
+        if not outcome:
+            return {}
+        record = {
+            **identity,
+            "started_at": started_at,
+            "finished_at": _now(),
+            "provenance": provenance,
+            **outcome,
+            **_nodes(outcome, team),
+        }
+        write_record(cell.kind, run.out, record)
     return record
+
+
+def require_given(gpus: int, environment: Mapping[str, str]) -> None:
+    """Raise MeasurementError where this process was given fewer GPUs than it is to use."""
+    given = environment.get("CUDA_VISIBLE_DEVICES")
+    if gpus and given is not None and len([name for name in given.split(",") if name]) < gpus:
+        raise MeasurementError(f"asked for {gpus} GPUs on this node, given CUDA_VISIBLE_DEVICES={given or '(none)'}")
+
+
+def _nodes(outcome: Record, team: Team) -> Record:
+    """What a record says of several nodes: each of them, and what differs."""
+    if team.place.nodes == 1:
+        return {}
+    nodes = [
+        {**node, "environment": environment}
+        for node, environment in zip(outcome["nodes"], team.environments, strict=True)
+    ]
+    return {"nodes": nodes, "nodes_differ": node_differences(nodes)}
 
 
 def _provenance() -> dict[str, Any]:
@@ -145,10 +175,12 @@ def _provenance() -> dict[str, Any]:
         "git_dirty": dirty,
         "command": shlex.join(["dpscale", *sys.argv[1:]]),
         "job_id": next((os.environ[name] for name in JOB_ID_VARIABLES if name in os.environ), None),
-        "environment": {
-            name: value for name, value in sorted(os.environ.items()) if name.startswith(RECORDED_VARIABLES)
-        },
+        "environment": _steering_variables(),
     }
+
+
+def _steering_variables() -> dict[str, str]:
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(RECORDED_VARIABLES)}
 
 
 def _git_state(folder: Path) -> tuple[str | None, bool | None]:

@@ -13,20 +13,22 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from dpscale.errors import MeasurementError
+from dpscale.measure.launch.nodes import ALONE, POLL_S, Team
 from dpscale.measure.parent import OUTCOME, PARENT_PID
 
-POLL_S = 0.02
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Workers:
-    """`count` processes running `python -m dpscale.measure.worker <module> <job file> <rank>`, each in its own session.
+    """Processes running `python -m dpscale.measure.worker <module> <job file> <rank>`, each in its own session.
+
+    They are `count` on all nodes of the `team` together, of which this node has its share, with `gpus` GPUs.
 
     Used as a context: on leaving it, for whatever reason, every worker and everything it started is killed. A worker
     whose parent has ended is killed too (`end_with_parent`), so that even SIGKILL leaves nothing on a GPU.
     """
 
-    def __init__(self, module: str, job: Mapping[str, Any], count: int, gpus: int):
+    def __init__(self, module: str, job: Mapping[str, Any], count: int, gpus: int, team: Team = ALONE):
         self._parent_pid = os.getppid()
         try:
             self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")
@@ -34,19 +36,26 @@ class Workers:
             raise MeasurementError(f"no temporary folder ({error}): set TMPDIR to one that can be written") from error
         self.folder = Path(self._folder.name)
         self._job_file = self.folder / "job.json"
-        self._job_file.write_text(json.dumps({**job, "folder": str(self.folder)}))
+        self._team = team
+        self._job_file.write_text(json.dumps({**job, "folder": str(self.folder), **team.for_workers()}))
         self._module = module
         self._count = count
-        self._environment = {**os.environ, PARENT_PID: str(os.getpid()), **_first_gpus(gpus)}
+        self._environment = {**os.environ, **team.variables, PARENT_PID: str(os.getpid()), **_first_gpus(gpus)}
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "Workers":
         for ending in _ENDINGS:
             signal.signal(ending, _exit_on_signal)
-        for rank in range(self._count):
+        for rank in self._team.ranks(self._count):
             command = [sys.executable, "-m", "dpscale.measure.worker", self._module, str(self._job_file), str(rank)]
             self._processes.append(
-                subprocess.Popen(command, env=self._environment, stdin=subprocess.DEVNULL, start_new_session=True)
+                subprocess.Popen(
+                    command,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                    pass_fds=self._team.inherited(rank),
+                )
             )
         return self
 
@@ -63,29 +72,47 @@ class Workers:
     def outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
         """The outcome, as soon as one worker has written it. That ends the cell. Nothing waits for the workers to shut
         down CUDA and NCCL, which takes seconds; and where one of them ran out of memory, the others wait for it
-        forever.
+        forever. On all nodes but node 0 it is empty, and there when node 0 has it.
 
         Raises MeasurementError where a worker ends first or reports that it cannot measure, where they are not done
-        after `timeout_s` seconds, and, with `end_with_parent`, where the process that started this one has ended.
+        after `timeout_s` seconds, where another node has failed, and, with `end_with_parent`, where the process that
+        started this one has ended.
         """
+        try:
+            outcome = self._first_outcome(timeout_s, end_with_parent)
+        except MeasurementError as error:
+            outcome = self._team.after(error)
+        if outcome.get("status") == "failed":
+            raise MeasurementError(outcome["message"])
+        return outcome
+
+    def _first_outcome(self, timeout_s: float, end_with_parent: bool) -> dict[str, Any]:
         deadline = time.monotonic() + timeout_s
-        while not (self.folder / OUTCOME).exists():
+        ranks = self._team.ranks(self._count)
+        has_reported = False
+        while True:
+            if (self.folder / OUTCOME).exists() and not has_reported:
+                outcome: dict[str, Any] = json.loads((self.folder / OUTCOME).read_text())
+                if self._team.leads:
+                    self._team.announce()
+                    return outcome
+                self._team.report(outcome)
+                has_reported = True
+            if message := self._team.look():
+                self._team.announce()
+                return dict(message.get("outcome", {}))
             codes = [process.poll() for process in self._processes]
-            for rank, code in enumerate(codes):
-                if code:
+            for rank, code in zip(ranks, codes, strict=True):
+                if code and not has_reported:
                     raise MeasurementError(f"worker {rank} of {self._count} {_describe(code)}; see its traceback above")
             if time.monotonic() > deadline:
                 raise MeasurementError(
                     f"stopped after {timeout_s:g} s (cell_timeout_s): "
-                    f"{codes.count(None)} of {self._count} workers were still running"
+                    f"{codes.count(None)} of {len(codes)} workers were still running"
                 )
             if end_with_parent and os.getppid() != self._parent_pid:
                 raise MeasurementError("stopped: the process that started this cell has ended")
             time.sleep(POLL_S)
-        outcome: dict[str, Any] = json.loads((self.folder / OUTCOME).read_text())
-        if outcome["status"] == "failed":
-            raise MeasurementError(outcome["message"])
-        return outcome
 
 
 def _first_gpus(gpus: int) -> dict[str, str]:

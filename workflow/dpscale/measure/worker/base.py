@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
-from dpscale.errors import DpscaleError
+from dpscale.errors import DpscaleError, MeasurementError
 from dpscale.measure.parent import write_outcome
-from dpscale.measure.ranks import gather, meet
+from dpscale.measure.ranks import gather, gather_objects, meet
 from dpscale.measure.worker.hardware import gpu_uuid, hardware, require_gpus, software
 from dpscale.measure.worker.sensors import Sensors
 
@@ -19,18 +20,24 @@ from dpscale.measure.worker.sensors import Sensors
 class Worker(ABC):
     """One rank of a cell. Derived classes define what it measures.
 
-    `gpus` is what the cell uses in all its processes, of which there are `workers`.
+    `gpus` is what the cell uses in all its processes, of which there are `workers`, spread evenly over `nodes`. On its
+    own node a rank is the `local_rank`-th, from 0, and may see `gpus_here`.
     """
 
-    def __init__(self, job: dict[str, Any], rank: int, device: str, gpus: int, workers: int):
+    def __init__(self, job: dict[str, Any], rank: int, device: str, gpus: int, workers: int, nodes: int = 1):
         self.folder = Path(job["folder"])
         self.timeout_s = float(job["timeout_s"])
+        self.team: dict[str, Any] | None = job.get("team")
         self.rank = rank
         self.gpus = gpus
         self.workers = workers
+        self.nodes = nodes
+        self.gpus_here = gpus // nodes
+        self.local_rank = rank % (workers // nodes)
         self.on_gpu = device == "cuda"
-        self.device = torch.device("cuda", rank) if self.on_gpu else torch.device("cpu")
+        self.device = torch.device("cuda", self.local_rank) if self.on_gpu else torch.device("cpu")
         self.before: list[dict[str, Any]] = []
+        self.of_nodes: list[dict[str, Any]] = []
 
     @abstractmethod
     def measure(self) -> None:
@@ -55,24 +62,49 @@ class Worker(ABC):
                 raise
             write_outcome(self.folder, outcome)
             return
+        after = [reading for node in self.of_every_node(self.sensors.read()) for reading in node]
         if self.rank == 0:
-            write_outcome(self.folder, self.outcome("ok", after=self.sensors.read()))
+            write_outcome(self.folder, self.outcome("ok", after=after))
         gather(self.rank, self.workers)  # no rank ends before the outcome is written
 
     def prepare(self) -> None:
         """Take this rank's devices and join the other ranks. Raises MeasurementError where one is not available."""
         if self.on_gpu:
-            require_gpus(self.gpus)
+            require_gpus(self.gpus_here)
             torch.cuda.set_device(self.device)
         # One thread, whatever OMP_NUM_THREADS says (Snakemake sets it): a cell that is run by hand is then the same as
         # the rule's cell. And a CPU worker stands for a device of fixed size, which more workers must not make smaller.
         torch.set_num_threads(1)
         if self.workers > 1:
-            meet(self.folder, self.rank, self.workers, self.timeout_s, self.on_gpu)
+            meet(self.folder, self.rank, self.workers, self.timeout_s, self.on_gpu, self.team)
         self.worker_pids = [int(pid) for pid in gather(os.getpid(), self.workers)]
-        self.gpu_uuids = [gpu_uuid(index) for index in range(self.gpus)] if self.on_gpu else []
+        self.gpu_uuids = [gpu_uuid(index) for index in range(self.gpus_here)] if self.on_gpu else []
         self.sensors = Sensors(self.gpu_uuids, self.worker_pids)
-        self.before = self.sensors.read()
+        self.before = [reading for node in self.of_every_node(self.sensors.read()) for reading in node]
+        if self.nodes > 1:
+            self._know_the_nodes()
+
+    def _know_the_nodes(self) -> None:
+        """Learn what every node is, and that all ranks mean the same world. Raises MeasurementError otherwise."""
+        own_world = [self.rank, self.workers, self.nodes, dist.get_rank(), dist.get_world_size(), self.local_rank]
+        worlds = gather_objects(own_world, self.workers)
+        share = self.workers // self.nodes
+        expected = [[rank, self.workers, self.nodes, rank, self.workers, rank % share] for rank in range(self.workers)]
+        if worlds != expected:
+            raise MeasurementError(f"the ranks disagree on the world: {worlds}, expected {expected}")
+        device = self.device.type
+        own = {"hardware": hardware(device, self.gpus_here), "software": software(device)}
+        self.of_nodes = self.of_every_node(own)
+        uuids = [gpu["uuid"] for node in self.of_nodes for gpu in node["hardware"]["gpus"] if gpu["uuid"]]
+        if twice := sorted({uuid for uuid in uuids if uuids.count(uuid) > 1}):
+            raise MeasurementError(f"two nodes were given the same GPUs: {', '.join(twice)}")
+
+    def of_every_node(self, own: Any) -> list[Any]:
+        """What the first rank of every node has as `own`, in their order, on every rank."""
+        if self.nodes == 1:
+            return [own]
+        share = self.workers // self.nodes
+        return gather_objects(own if self.local_rank == 0 else None, self.workers)[::share]
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:
         """The outcome to record for an error, None where the error is a failure."""
@@ -80,10 +112,12 @@ class Worker(ABC):
 
     def outcome(self, status: str, after: Any) -> dict[str, Any]:
         """The part of the record that says where the cell ran, and what was measured."""
+        device = self.device.type
+        here = self.of_nodes or [{"hardware": hardware(device, self.gpus), "software": software(device)}]
         return {
             "status": status,
-            "hardware": hardware(self.device.type, self.gpus),
-            "software": software(self.device.type),
+            **here[0],
+            **({"nodes": self.of_nodes} if self.nodes > 1 else {}),
             "sensors": {"before": self.before, "after": after},
             **self.results(finished=status == "ok"),
         }

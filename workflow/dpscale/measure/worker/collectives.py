@@ -42,7 +42,7 @@ class CollectivesWorker(Worker):
 
     def __init__(self, job: dict[str, Any], rank: int):
         gpus = int(job["gpus"])
-        super().__init__(job, rank, job["settings"]["device"], gpus, gpus)
+        super().__init__(job, rank, job["settings"]["device"], gpus, gpus, job.get("nodes", 1))
         self.messages = job["messages"]
         self.meeting = torch.zeros(1, device=self.device)
         self.collectives: list[dict[str, Any]] = []
@@ -130,9 +130,10 @@ class CollectivesWorker(Worker):
         return Timed(slowest_s, longest_s, hold_s, held=not not_held)
 
     def _peer_copies(self) -> Iterator[dict[str, Any]]:
-        """Copies from every GPU to every other, one at a time. Rank 0 sees all GPUs and makes them; the others wait."""
+        """Copies from every GPU of the first node to every other there, one at a time. Rank 0 sees them all and makes
+        the copies; the others wait."""
         if self.on_gpu and self.rank == 0:
-            for source, target in permutations(range(self.workers), 2):
+            for source, target in permutations(range(self.gpus_here), 2):
                 yield _peer_copy(source, target)
         gather(0.0, self.workers)
 

@@ -1,6 +1,5 @@
 """One worker of a communication cell."""
 
-import json
 import math
 import shutil
 import time
@@ -25,7 +24,7 @@ from torch.optim import Optimizer
 from dpscale.errors import StrategyError
 from dpscale.measure.data.batches import Batch
 from dpscale.measure.model.parallel import PersistentReplicas, bucket_bytes
-from dpscale.measure.ranks import gather, slowest
+from dpscale.measure.ranks import gather, gather_objects, slowest
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
 from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
@@ -297,20 +296,12 @@ class CommunicationWorker(StepWorker):
         own = [_per_step(asdict(device), steps) for device in devices]
         own_s = result["rank_epoch_s"][self.rank] / steps
         for device in own:
+            device["device"] += self.rank - self.local_rank  # on all nodes together
             device["step_s"] = own_s  # by the host's clock, which is not in the trace
         return {
             "step_s": result["epoch_s"] / steps,
-            "devices": self._of_all_ranks(f"profile-{number}", own),
+            "devices": [device for of_rank in gather_objects(own, self.workers) for device in of_rank],
         }
-
-    def _of_all_ranks(self, name: str, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The lists of all ranks in one, on rank 0."""
-        (self.folder / f"{name}-{self.rank}.json").write_text(json.dumps(own))
-        gather(self.rank, self.workers)
-        if self.rank:
-            return []
-        files = [self.folder / f"{name}-{rank}.json" for rank in range(self.workers)]
-        return [item for file in files for item in json.loads(file.read_text())]
 
 
 class _PhaseMarks:

@@ -32,7 +32,7 @@ class StepWorker(Worker):
         self.settings = self.settings_type.from_json(job["settings"])
         row = strategy(configuration.strategy)
         gpus = configuration.gpus
-        super().__init__(job, rank, self.settings.device, gpus, row.processes(gpus))
+        super().__init__(job, rank, self.settings.device, gpus, row.processes(gpus), configuration.nodes)
         self.seed = int(job["seed"])
         self.dataset = Path(job["dataset"])
         self.phase = "setup"

@@ -26,7 +26,7 @@ from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
 from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.trace import kernel_totals
-from dpscale.measure.worker.watcher import Watcher
+from dpscale.measure.worker.watcher import Watcher, seen_on_nodes, sum_of_known
 from dpscale.schemas.settings import TimingSettings
 from dpscale.vocabulary.strategies import strategy
 
@@ -90,7 +90,7 @@ class TimingWorker(StepWorker):
 
     def measure(self) -> None:
         """Fill `scopes` and `alone`."""
-        if self.rank == 0:
+        if self.local_rank == 0:
             self.watcher = Watcher(self.folder, self.sensors, self.gpu_uuids, self.worker_pids)
         whole = Team("", self.rank, self.workers, self.batch, self.devices, self.build)
         # A graph with NCCL's collectives in it has to be the first that a process captures: after the graph of a plain
@@ -219,7 +219,7 @@ class TimingWorker(StepWorker):
         epochs: list[Epoch] = []
         for number in range(1, count + 1):
             self.phase = f"{team.name}{scope} epoch {number}"
-            epochs.append(self._watched_epoch(timer, step, batches))
+            epochs.append(self._watched_epoch(team, timer, step, batches))
             self.report(f"{self.phase} of {count}: {epochs[-1]['epoch_s']:.3f} s")
         energy_j = [epoch["energy_j"] for epoch in epochs]
         return {
@@ -238,16 +238,23 @@ class TimingWorker(StepWorker):
         loads = scope == "end_to_end" and self.settings.images_on == "host"
         return self.settings.loader_workers * team.workers if loads else 0
 
-    def _watched_epoch(self, timer: EpochTimer, step: Step, batches: Any) -> Epoch:
-        """An epoch with the energy that the cell's GPUs used in it, and what they and the host did; on rank 0."""
-        if self.rank:
-            return {**timer.time(step, batches, len(batches)), "energy_j": None, "watched": {}}
+    def _watched_epoch(self, team: Team, timer: EpochTimer, step: Step, batches: Any) -> Epoch:
+        """An epoch with the energy that the GPUs of its nodes used in it, and what they and the hosts did; on rank 0.
+        The first rank of a node watches that node."""
+        if self.local_rank:
+            epoch = timer.time(step, batches, len(batches))
+            if team.workers > 1:
+                self.of_every_node(None)
+            return {**epoch, "energy_j": None, "watched": {}}
         before_j = self.sensors.energy_j()
         with self.watcher:
             epoch = timer.time(step, batches, len(batches))
         after_j = self.sensors.energy_j()
         energy_j = None if before_j is None or after_j is None else after_j - before_j
-        return {**epoch, "energy_j": energy_j, "watched": self.watcher.seen}
+        own: list[Any] = [energy_j, self.watcher.seen]
+        seen = self.of_every_node(own) if team.workers > 1 else [own]
+        energies_j, watched = zip(*seen, strict=True)
+        return {**epoch, "energy_j": sum_of_known(energies_j), "watched": seen_on_nodes(watched)}
 
     def _steps(self, team: Team, epochs: list[Epoch]) -> dict[str, Any]:
         """Times of full steps of the slowest rank. The partial last step is left out."""

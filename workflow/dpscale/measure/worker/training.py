@@ -16,6 +16,7 @@ from torch.nn.parallel import DataParallel
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from dpscale.errors import MeasurementError
 from dpscale.measure.data.arrays import TEST_ARRAYS, TRAIN_ARRAYS, read_manifest
 from dpscale.measure.data.augmentation import (
     STREAMS,
@@ -29,7 +30,7 @@ from dpscale.measure.data.batches import Batch, images_per_rank
 from dpscale.measure.data.validation_split import checksum, split_images
 from dpscale.measure.model.optimisers import build_optimiser
 from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
-from dpscale.measure.ranks import gather_lists
+from dpscale.measure.ranks import gather, gather_lists
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.epoch_timer import EpochTimer, Step
@@ -42,6 +43,7 @@ from dpscale.measure.worker.evidence import (
 )
 from dpscale.measure.worker.hardware import hardware
 from dpscale.measure.worker.step_worker import StepWorker
+from dpscale.measure.worker.watcher import sum_of_known
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings
 
@@ -217,7 +219,14 @@ class TrainingWorker(StepWorker):
             self.warm_up_s = saved["warm_up_s"]
             self.order = self._order_of(len(self.epochs) - 1)
             self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
+        self._agree_on_the_start()
         return trained
+
+    def _agree_on_the_start(self) -> None:
+        """Raise MeasurementError where the ranks start at different epochs: a file system may show a file late."""
+        done = gather(len(self.epochs), self.workers)
+        if len(set(done)) > 1:
+            raise MeasurementError(f"{self.checkpoint_path}: not all nodes see it: their epochs are {done}. Try again")
 
     def _identity(self) -> dict[str, Any]:
         """Everything that the figures depend on, for the checkpoint."""
@@ -228,7 +237,7 @@ class TrainingWorker(StepWorker):
             **self.settings.to_json(),
             "images": read_manifest(self.dataset)["sha256"],
             "torch": str(torch.__version__),
-            "device_model": hardware(self.settings.device, self.configuration.gpus)["device_model"],
+            "device_model": hardware(self.settings.device, self.gpus_here)["device_model"],
         }
 
     def _progress(self) -> dict[str, Any]:
@@ -278,9 +287,9 @@ class TrainingWorker(StepWorker):
         batch, steps = self._batch_of(epoch), self._steps_of(epoch)
         order_before, figures, replicas = self.order, Figures(), list[Statistics]()
         step = self._step(trained, figures, replicas, epoch, steps, batch)
-        energy_before_j = self.sensors.energy_j() if self.rank == 0 else None
+        energy_before_j = self._energy_j()
         timed = timer.time(step, self._batches(images["training"], epoch, batch), steps)
-        energy_after_j = self.sensors.energy_j() if self.rank == 0 else None
+        energy_after_j = self._energy_j()
         step_loss, loss, accuracy = self._figures_of_all_ranks(figures, batch)
         self.step_loss += step_loss
         finite = None not in step_loss
@@ -322,6 +331,10 @@ class TrainingWorker(StepWorker):
         """The images that this rank takes in an epoch, in order, padded as DistributedSampler does."""
         seed = random_seed(self.seed, "order") + (epoch if self.settings.set_epoch else 0)
         return order_of_epoch(self.settings.training_images, self.rank, self.workers, seed)
+
+    def _energy_j(self) -> float | None:
+        """Energy that all GPUs used so far; on rank 0."""
+        return sum_of_known(self.of_every_node(self.sensors.energy_j() if self.local_rank == 0 else None))
 
     def _update(self, network: nn.Module, optimiser: Optimizer) -> Update:
         """Forward, backward, update, all by the arm's recipe. Waits for nothing."""

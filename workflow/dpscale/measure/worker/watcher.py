@@ -65,6 +65,25 @@ class Watcher:
         return [sample["gpus"] for sample in taken if since <= sample["monotonic_s"] <= until]
 
 
+def seen_on_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What was seen during an epoch on every node in one: all their GPUs, and of their hosts the busiest."""
+    if len(nodes) == 1:
+        return dict(nodes[0])
+    hosts = [node["host"] for node in nodes if node["host"]]
+    return {
+        "samples": min(node["samples"] for node in nodes),
+        "gpus": [gpu for node in nodes for gpu in node["gpus"]],
+        "host": {name: max(host[name] for host in hosts) for name in hosts[0]} if hosts else None,
+        "other_processes": _largest([node["other_processes"] for node in nodes]),
+    }
+
+
+def sum_of_known(values: Sequence[float | None]) -> float | None:
+    """None where one of them is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
 def _start(samples: Path, uuids: Sequence[str], worker_pids: Sequence[int]) -> subprocess.Popen[bytes]:
     words = [str(samples), str(os.getpid()), ",".join(uuids), ",".join(map(str, worker_pids))]
     return subprocess.Popen([sys.executable, "-m", "dpscale.measure.worker.watcher", *words], stdin=subprocess.DEVNULL)

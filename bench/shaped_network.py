@@ -1,0 +1,135 @@
+"""Does a measurement between nodes find the rate that a link was given, and does the forecast for four nodes hold?
+
+    python bench/shaped_network.py [--rate-mbit 200]
+
+Four nodes of one CPU worker each are network namespaces of this machine; the kernel's token bucket gives every link its
+rate. Allreduces between two and four nodes are set beside what such a link can carry, and DDP's step on four nodes
+beside what is forecast from one and two. As root, on an idle machine.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
+from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.measure.launch.job import Run, measure
+from dpscale.measure.launch.nodes import Place
+from dpscale.plan.cells import CollectivesCell
+from dpscale.plan.study import Study
+from dpscale.records.collect import collect
+from dpscale.schemas.settings import CollectivesSettings
+from shaped_network import ShapedNetwork, missing_requirement
+
+NODES = (1, 2, 4)
+PORT = 15_000
+MESSAGES = [("allreduce", 2**power) for power in (18, 20, 22, 24)]
+# Small images per step and many parameters: communication is nearly all of a step, so that four workers on few cores
+# are hardly slower than one.
+STUDY: dict[str, Any] = {
+    "study": "shaped",
+    "device": "cpu",
+    "strategies": ["single", "ddp"],
+    "gpus": list(NODES),
+    "gpus_per_node": 1,
+    "batch_per_gpu": [1],
+    "scopes": ["compute"],
+    "epochs": {"timed": 2},
+    "runs": 1,
+    "dataset": {"source": "synthetic", "images": 16, "loader_workers": 0},
+    "network": {"width": 64},
+    "communication": {"runs": 1},
+}
+
+
+@click.command()
+@click.option(
+    "--rate-mbit", type=click.IntRange(min=1), default=200, show_default=True, help="Of every link, each way."
+)
+@click.option("--collectives", hidden=True, nargs=4, type=str, help="Time the collectives on one node of a cell.")
+def main(rate_mbit: int, collectives: tuple[str, str, str, str] | None) -> None:
+    if collectives:
+        time_collectives(int(collectives[0]), int(collectives[1]), collectives[2], Path(collectives[3]))
+        return
+    if reason := missing_requirement():
+        raise click.ClickException(reason)
+    study = Study(STUDY)
+    with tempfile.TemporaryDirectory() as name, ShapedNetwork(max(NODES), rate_mbit) as network:
+        results = Path(name)
+        prepare(study, results)
+        for nodes in NODES:
+            run_on(network, nodes, timing_command(study, results, nodes))
+            if nodes > 1:
+                out = results / f"collectives/gpus-{nodes}/run-1.json"
+                run_on(network, nodes, [sys.executable, __file__, "--collectives", str(nodes)], str(out))
+        tables = build_tables(study, collect(results, expected_cells(study), study.settings))
+        report(tables, network)
+
+
+def prepare(study: Study, results: Path) -> None:
+    images = str(study["dataset"]["images"])
+    dpscale("dataset", "--source", "synthetic", "--images", images, "--out", str(results / "dataset"))
+    dpscale("network", "--width", str(study.settings.width), "--out", str(results / "network.json"))
+
+
+def timing_command(study: Study, results: Path, nodes: int) -> list[str]:
+    strategy = "ddp" if nodes > 1 else "single"
+    out = results / f"cells/{strategy}/gpus-{nodes}/batch-1/run-1.json"
+    cell = ["--strategy", strategy, "--gpus", str(nodes), "--batch-per-gpu", "1", "--nodes", str(nodes)]
+    files = ["--dataset", str(results / "dataset"), "--out", str(out)]
+    return [sys.executable, "-m", "dpscale", "time", *cell, *files, *study.settings.options().split()]
+
+
+def run_on(network: ShapedNetwork, nodes: int, command: Sequence[str], out: str | None = None) -> None:
+    """The same command on each of so many nodes."""
+    place = f"{network.address(0)}:{PORT}"
+    started = []
+    for rank in range(nodes):
+        by_hand = ["--node-rank", str(rank), "--rendezvous", place] if nodes > 1 else []
+        words = [str(rank), place, out] if out else by_hand
+        started.append(network.start(rank, [*command, *words]))
+    codes = [process.wait() for process in started]  # of all, before the next cell starts
+    if any(codes):
+        raise click.ClickException(f"failed: {command}")
+
+
+def time_collectives(nodes: int, rank: int, rendezvous: str, out: Path) -> None:
+    """Few messages: `dpscale collectives` has more than a slow link carries in minutes."""
+    cell = CollectivesCell(nodes, 1, nodes)
+    settings = CollectivesSettings.of(Study(STUDY).values)
+    job = {"gpus": nodes, "nodes": nodes, "messages": MESSAGES}
+    run = Run(600, False, out, Place.of(nodes, rank, rendezvous, {}))
+    measure("dpscale.measure.worker.collectives", cell, settings, job, nodes, nodes, run)
+
+
+def report(tables: dict[str, Any], network: ShapedNetwork) -> None:
+    carried_gb_s = network.carried_gb_s
+    click.echo(f"{network.rate_mbit} Mbit/s carry {carried_gb_s * 1e3:.2f} MB/s of messages")
+    largest = tables["collectives"][tables["collectives"]["message_bytes"] == MESSAGES[-1][1]]
+    for row in largest.to_dict("records"):
+        share = row["bus_bandwidth_gb_s"] / carried_gb_s
+        bandwidth = f"{row['bus_bandwidth_gb_s'] * 1e3:.2f} MB/s"
+        click.echo(f"allreduce on {row['gpus']} nodes: bus bandwidth {bandwidth}, {share:.1%}")
+    models = tables["allreduce_models"]
+    for row in models[models["status"] == "ok"].drop_duplicates("algorithm").to_dict("records"):
+        share = row["bandwidth_gb_s"] / carried_gb_s
+        click.echo(f"{row['algorithm']}: beta {row['bandwidth_gb_s'] * 1e3:.2f} MB/s, {share:.1%}")
+    forecast = tables["forecast"]
+    for row in forecast[forecast["kind"] == "held out"].to_dict("records"):
+        kept = ["gpus", "status", "reason", "algorithm", "step_s", "measured_step_s", "relative_error"]
+        kept += ["carried_over_relative_error"]
+        click.echo(json.dumps({name: row[name] for name in kept}, default=str))
+
+
+def dpscale(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "dpscale", *words], check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()

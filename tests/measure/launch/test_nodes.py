@@ -1,0 +1,242 @@
+"""A cell on several nodes, with workers that measure nothing: each node is a process of this machine."""
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import pytest
+
+from dpscale.errors import MeasurementError
+from dpscale.measure.launch import nodes as module
+from dpscale.measure.launch.job import require_given
+from dpscale.measure.launch.nodes import (
+    ONE_NODE,
+    PORTS,
+    Place,
+    Team,
+    first_host,
+    interface_of,
+    node_differences,
+    port_of_job,
+)
+from dpscale.records.files import read_record
+from processes import alive, started_by
+from project import wait_for
+from stub_cell import start_node
+
+SLURM = {
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_NUM_NODES": "2",
+    "SLURM_STEP_NODELIST": "localhost,gn[08-11]",
+    "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.8",
+    "SLURM_NODEID": "1",
+    "SLURM_JOB_ID": "47110815",
+}
+
+
+@pytest.fixture
+def port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def places(port: int) -> list[Place]:
+    return [Place(2, rank, "localhost", port) for rank in range(2)]
+
+
+Started = tuple[subprocess.Popen[str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def started(tmp_path: Path, places: list[Place], request: pytest.FixtureRequest) -> Iterator[Started]:
+    """The launchers of both nodes, with the behaviour that the test asks for; no worker of them stays."""
+    first, second = (start_node(tmp_path / "r.json", request.param, place) for place in places)
+    yield first, second
+    family = {pid for process in (first, second) for pid in started_by(process.pid)}
+    for process in (first, second):
+        process.kill()
+        process.wait()
+    wait_for(lambda: not alive(family), timeout_s=30)
+
+
+def words_of(process: subprocess.Popen[str]) -> str:
+    _, errors = process.communicate(timeout=40)
+    assert process.returncode == 1, errors
+    (line,) = [line for line in errors.splitlines() if line.startswith("Error: ")]
+    return line
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("started", ["finish"], indirect=True)
+def test_node_0_writes_one_record_with_every_node(started: Started, tmp_path: Path) -> None:
+    errors = "".join(process.communicate(timeout=40)[1] for process in started)
+    assert [process.returncode for process in started] == [0, 0], errors
+    record = read_record("timing", tmp_path / "r.json")
+    assert record["cell"] == {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 16, "nodes": 2, "run": 1}
+    assert [sorted(node) for node in record["nodes"]] == [["environment", "hardware", "software"]] * 2
+    assert record["nodes_differ"] == []
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("started", ["oom"], indirect=True)
+def test_out_of_memory_on_another_node_is_the_outcome(started: Started, tmp_path: Path) -> None:
+    """Also where the first rank ends with an error because of it."""
+    assert [process.wait(40) for process in started] == [0, 0]
+    assert read_record("timing", tmp_path / "r.json")["oom"]["rank"] == 2
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("started", ["wait"], indirect=True)
+def test_a_worker_that_dies_on_one_node_ends_both_and_both_say_where(started: Started, tmp_path: Path) -> None:
+    wait_for(lambda: all(len(started_by(process.pid)) == 2 for process in started))
+    os.kill(max(started_by(started[1].pid)), signal.SIGKILL)
+    host = socket.gethostname()
+    for process in started:
+        assert f"node 1 ({host}): worker 3 of 4 was killed by SIGKILL" in words_of(process)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("started", ["wait"], indirect=True)
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_node_that_is_gone_ends_the_other(started: Started, gone: int, tmp_path: Path) -> None:
+    wait_for(lambda: all(len(started_by(process.pid)) == 2 for process in started))
+    started[gone].kill()
+    assert f"Error: node {gone} " in (words := words_of(started[1 - gone]))
+    assert "has gone" in words
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.processes
+def test_launchers_of_different_cells_do_not_measure(tmp_path: Path, places: list[Place]) -> None:
+    started = [start_node(tmp_path / "r.json", "finish", place, 16 * (1 + place.rank)) for place in places]
+    for process in started:
+        assert "does not run the same cell: cell is" in (words := words_of(process))
+        assert "'batch_per_gpu': 32" in words
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.processes
+def test_two_launchers_that_say_they_are_the_same_node_do_not_measure(tmp_path: Path, port: int) -> None:
+    places = [Place(3, rank, "localhost", port) for rank in (0, 1, 1)]
+    started = [start_node(tmp_path / "r.json", "finish", place) for place in places]
+    for process in started:
+        assert "two launchers say that they are node 1" in words_of(process)
+
+
+def test_a_node_that_never_comes_is_said_and_not_done_without(
+    monkeypatch: pytest.MonkeyPatch, places: list[Place]
+) -> None:
+    monkeypatch.setattr(module, "MEET_S", 0.5)
+    for place, words in zip(places, (r"1 of 2 nodes have met at localhost:\d+", "did not reach node 0"), strict=True):
+        with pytest.raises(MeasurementError, match=words), Team(place, {}, {}):
+            pass
+
+
+def test_whoever_knocks_and_is_no_launcher_is_sent_away(monkeypatch: pytest.MonkeyPatch, places: list[Place]) -> None:
+    """Such as a program that looks for open ports, as they do on clusters."""
+    monkeypatch.setattr(module, "MEET_S", 1.0)
+    answers = []
+
+    def knock() -> None:
+        with socket.create_connection(("localhost", places[0].port)) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            answers.append(connection.recv(1))
+
+    knocking = Timer(0.3, knock)
+    knocking.start()
+    with pytest.raises(MeasurementError, match="1 of 2 nodes"), Team(places[0], {}, {}):
+        pass
+    knocking.join()
+    assert answers == [b""]
+
+
+def test_a_port_that_is_in_use_is_one_line(places: list[Place]) -> None:
+    with (
+        socket.create_server(("", places[0].port)),
+        pytest.raises(MeasurementError, match="cannot listen on port"),
+        Team(places[0], {}, {}),
+    ):
+        pass
+
+
+def test_the_place_is_that_of_the_command_line_or_of_slurms_step() -> None:
+    assert Place.of(1, None, None, {}) == ONE_NODE
+    assert Place.of(2, 1, "gn1:15000", SLURM) == Place(2, 1, "gn1", 15000)
+    assert Place.of(2, None, None, SLURM) == Place(2, 1, "localhost", port_of_job(47110815))
+    unknown = {**SLURM, "SLURM_STEP_NODELIST": "no-such-host[1-2]"}
+    assert Place.of(2, None, None, unknown).host == "10.0.0.8"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rank", "rendezvous", "environment", "message"),
+    [
+        (2, None, None, {}, "--nodes 2 needs --node-rank and --rendezvous"),
+        (2, 0, None, {}, "go together"),
+        (1, 0, "gn1:1", {}, "go together"),
+        (2, 2, "gn1:1", {}, "ranks of 2 nodes are 0 to 1"),
+        (2, 0, "gn1", {}, "must be host:port"),
+        (1, None, None, SLURM, "Slurm started 2 launchers on 2 nodes, the cell needs one on each of 1"),
+        (1, None, None, {"SLURM_STEP_NUM_TASKS": "2"}, "Slurm started 2 launchers on 1 nodes"),
+        (4, None, None, SLURM, "With srun: --nodes=4 --ntasks=4"),
+    ],
+)
+def test_a_place_that_is_not_whole_is_one_line(
+    nodes: int, rank: int | None, rendezvous: str | None, environment: dict[str, str], message: str
+) -> None:
+    with pytest.raises(MeasurementError, match=message):
+        Place.of(nodes, rank, rendezvous, environment)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "host"),
+    [
+        ("gn1", "gn1"),
+        ("gn[08-11,14]", "gn08"),
+        ("a1,b[2-3]", "a1"),
+        ("r[1-2]n[3,5]-ib,x", "r1n3-ib"),
+        ("gpu-[007]", "gpu-007"),
+    ],
+)
+def test_the_first_host_of_slurms_list(nodes: str, host: str) -> None:
+    assert first_host(nodes) == host
+
+
+def test_jobs_in_a_row_have_ports_of_their_own_that_no_connection_gets() -> None:
+    ports = {port_of_job(job) for job in range(10**7, 10**7 + PORTS)}
+    assert len(ports) == PORTS
+    assert min(ports) >= 1024
+    assert max(ports) < 32_768
+
+
+def test_the_interface_of_an_address() -> None:
+    assert interface_of("127.0.0.1") == "lo"
+    assert interface_of("192.0.2.1") is None
+
+
+def test_nodes_that_differ_are_named_but_for_what_always_differs() -> None:
+    def node(torch: str, **variables: str) -> dict[str, Any]:
+        hardware = {"device_model": "H100", "cpu_model": "x", "cpu_cores": 4, "links": []}
+        return {"hardware": hardware, "software": {"torch": torch}, "environment": variables}
+
+    assert node_differences([node("2.14", SLURMD_NODENAME="a"), node("2.14", SLURMD_NODENAME="b")]) == []
+    assert node_differences([node("2.14"), node("2.13")]) == ["torch: 2.14 on 0; 2.13 on 1"]
+    assert node_differences([node("2.14", NCCL_IB_DISABLE="1"), node("2.14")])[0].startswith("variables: ")
+
+
+@pytest.mark.parametrize(("given", "gpus"), [("0", 2), ("", 1)])
+def test_fewer_gpus_than_asked_for_are_said(given: str, gpus: int) -> None:
+    with pytest.raises(MeasurementError, match=f"asked for {gpus} GPUs on this node, given CUDA_VISIBLE_DEVICES="):
+        require_given(gpus, {"CUDA_VISIBLE_DEVICES": given})
+    require_given(gpus, {"CUDA_VISIBLE_DEVICES": "0,1,2"})
+    require_given(gpus, {})
+    require_given(0, {"CUDA_VISIBLE_DEVICES": given})

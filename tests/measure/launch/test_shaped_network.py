@@ -1,0 +1,82 @@
+"""Nodes with a network of their own between them, of a known rate: what is measured, and what follows when it goes."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from dpscale.analyse.allreduce_model import Measured, fits_between
+from dpscale.formulas.statistics import Estimate
+from dpscale.measure.launch.nodes import PROBE_AFTER_S, PROBE_EVERY_S, PROBES
+from project import wait_for
+from shaped_network import ShapedNetwork, missing_requirement
+from stub_cell import HELPERS, node_words
+
+RATE_MBIT = 200
+PORT = 15_000
+COLLECTIVES = """
+import sys
+from pathlib import Path
+from dpscale.measure.launch.job import Run, measure
+from dpscale.measure.launch.nodes import Place
+from dpscale.plan.cells import CollectivesCell
+from dpscale.schemas.settings import CollectivesSettings
+cell, settings = CollectivesCell(2, 1, nodes=2), CollectivesSettings.from_json({"device": "cpu"})
+job = {"gpus": 2, "nodes": 2, "messages": [("allreduce", 2 * 2**20), ("allreduce", 8 * 2**20)]}
+run = Run(120, False, Path(sys.argv[3]), Place.of(2, int(sys.argv[1]), sys.argv[2], {}))
+measure("dpscale.measure.worker.collectives", cell, settings, job, 2, 2, run)
+"""
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def network() -> Iterator[ShapedNetwork]:
+    if reason := missing_requirement():
+        pytest.skip(reason)
+    with ShapedNetwork(2, RATE_MBIT) as made:
+        yield made
+
+
+def test_allreduce_between_nodes_gives_back_the_rate_of_their_link(network: ShapedNetwork, tmp_path: Path) -> None:
+    out = tmp_path / "r.json"
+    place = f"{network.address(0)}:{PORT}"
+    command = [sys.executable, "-c", COLLECTIVES]
+    started = [network.start(rank, [*command, str(rank), place, str(out)]) for rank in range(2)]
+    assert [process.wait(120) for process in started] == [0, 0]
+    timed = {item["bytes"]: median(item["seconds"]) for item in json.loads(out.read_text())["collectives"]}
+    largest = max(timed)
+    assert largest / timed[largest] / 1e9 == pytest.approx(network.carried_gb_s, rel=0.1)
+    measured = [Measured(2, size, Estimate(seconds, None), nodes=2) for size, seconds in timed.items()]
+    assert fits_between(measured, None)["ring"].link.beta_gb_s.value == pytest.approx(network.carried_gb_s, rel=0.1)
+
+
+def test_a_node_that_loses_the_network_without_a_word_ends_all(network: ShapedNetwork, tmp_path: Path) -> None:
+    place = f"{network.address(0)}:{PORT}"
+    options = {"stderr": subprocess.PIPE, "env": {**os.environ, "PYTHONPATH": HELPERS}}
+    started = [
+        network.start(rank, node_words(tmp_path / "r.json", "wait", 2, rank, place), **options) for rank in range(2)
+    ]
+    try:
+        wait_for(lambda: all(_workers(process) for process in started))
+        network.cut(1)
+        cut = time.monotonic()
+        for process in started:
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 1
+            assert "does not answer" in errors or "has gone" in errors
+        assert time.monotonic() - cut < PROBE_AFTER_S + PROBE_EVERY_S * (PROBES + 1) + 10
+    finally:
+        for process in started:
+            process.kill()
+    assert not list(tmp_path.iterdir())
+
+
+def _workers(process: subprocess.Popen[str]) -> int:
+    return len(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())

@@ -1,0 +1,158 @@
+"""Cells on several nodes through the profile: a study on four nodes of two workers each, and nodes that are lost."""
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from project import Project, job_counts, wait_for
+from slurm_project import SlurmProject, read
+from throwaway_slurm import ThrowawaySlurm, running_processes
+
+OF_TWO = {"rehearsal": True, "gpus_per_node": 2, "gpu_jobs": {"gpu_type": "v100"}}
+IMAGES = {"source": "synthetic", "images": 256, "loader_workers": 0}
+ENDED_WITHIN_S = 60
+
+
+def project_on(slurm: ThrowawaySlurm, empty: Project, folder: Path, **study: Any) -> SlurmProject:
+    project = SlurmProject.on(slurm, empty, folder)
+    project.change_study(**{"runs": 1, "dataset": IMAGES, **study})
+    project.configure_cluster(**OF_TWO)
+    return project
+
+
+@pytest.fixture(scope="module")
+def study(nodes: ThrowawaySlurm, root: Path, tmp_path_factory: pytest.TempPathFactory) -> SlurmProject:
+    """1, 2, 4 and 8 workers on nodes of two, timed by real workers."""
+    empty = Project.create(root, tmp_path_factory.mktemp("empty"), ())
+    folder = tmp_path_factory.mktemp("nodes") / "project"
+    project = project_on(nodes, empty, folder, gpus=[1, 2, 4, 8], batch_per_gpu=[16])
+    done = project.snakemake()
+    assert done.returncode == 0, done.stdout + project.logs()
+    assert job_counts(done.stdout)["time"] == 4
+    return project
+
+
+def test_every_cell_is_one_job_on_as_few_nodes_as_have_its_gpus(study: SlurmProject) -> None:
+    records = [read(path) for path in study.records()]
+    jobs = {job["JobId"]: job for job in study.jobs("time")}
+    assert len(jobs) == len(records) == 4
+    for record in records:
+        job, cell = jobs[record["provenance"]["job_id"]], record["cell"]
+        spans = max(1, cell["gpus"] // 2)
+        assert job["NumNodes"] == job["NumTasks"] == str(spans)
+        assert cell.get("nodes", 1) == spans
+        assert job["TresPerNode"] == f"gres:gpu:v100:{cell['gpus'] // spans}"
+        assert job["NumCPUs"] == str(cell["gpus"])
+        assert ("nodes" in record) == (spans > 1)
+
+
+def test_the_record_has_every_node_and_every_worker(study: SlurmProject) -> None:
+    record = read(study.folder / "results/tiny/cells/ddp/gpus-8/batch-16/run-1.json")
+    (job,) = [job for job in study.jobs("time") if job["JobId"] == record["provenance"]["job_id"]]
+    environments = [node["environment"] for node in record["nodes"]]
+    assert [environment["SLURMD_NODENAME"] for environment in environments] == study.hosts(job)
+    assert {environment["CUDA_VISIBLE_DEVICES"] for environment in environments} == {"0,1"}
+    assert record["nodes_differ"] == []
+    assert all(node["hardware"]["cpu_cores"] for node in record["nodes"])
+    (workers,) = record["scopes"]["compute"]["rank_epoch_s"]
+    assert len(workers) == 8
+
+
+def test_nothing_is_left_to_do_with_slurm_and_without(study: SlurmProject) -> None:
+    assert study.planned() == {}
+    without = Project(study.folder)
+    assert without.planned() == {}
+
+
+def test_every_rule_that_measures_can_span_nodes(study: SlurmProject) -> None:
+    arm = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 16, "epochs": 1}
+    more = {"communication": {"runs": 1}, "training": {"seeds": 1, "arms": {"wide": arm}}}
+    study.change_study(runs=1, gpus=[1, 2, 4, 8], batch_per_gpu=[16], dataset=IMAGES, **more)
+    planned = study.snakemake("-n", "-p").stdout
+    srun = r"exec srun --nodes=(\d) --ntasks=\1 --cpus-per-task=2 --kill-on-bad-exit=1 --wait=10 --quiet "
+    commands = re.findall(srun + r"dpscale (\w+) --nodes \1 --end-with-parent .*(?:--gpus (\d)|wide)", planned)
+    assert sorted(command for _, command, _ in commands) == ["collectives"] * 2 + ["communication"] * 2 + ["train"]
+    assert all(int(gpus or 4) == 2 * int(spans) for spans, _, gpus in commands)
+    # Without Slurm, what was measured on several nodes stays, and nothing is added to it.
+    assert job_counts(Project(study.folder).snakemake("-n").stdout).keys() & {"collectives", "train"} == {"collectives"}
+
+
+def test_job_arrays_and_groups_are_refused(study: SlurmProject) -> None:
+    study.change_study(runs=2, gpus=[1, 2], batch_per_gpu=[16], dataset=IMAGES)
+    for option, words in (
+        ("--slurm-array-jobs=all", "get what its first cell asked for"),
+        ("--groups=time=together", "all of them on its first GPUs"),
+    ):
+        done = study.snakemake(option)
+        assert done.returncode != 0
+        assert words in done.stdout
+    assert len(study.jobs("time")) == 4
+
+
+def test_lost_nodes_end_their_cells_by_name_and_only_those_are_measured_again(
+    nodes: ThrowawaySlurm, root: Path, tmp_path: Path
+) -> None:
+    """Four cells of two nodes each at once. One loses a worker, one a whole node, one is cancelled, and one exceeds its
+    time; each ends on both of its nodes, and the page says how."""
+    empty = Project.create(root, tmp_path / "empty")
+    values = {"gpus": [4], "strategies": ["ddp"], "batch_per_gpu": [8, 16, 32, 64]}
+    project = project_on(nodes, empty, tmp_path / "project", **values)
+    project.endless()
+    snakemake = project.start("--until", "time", "--retries", "0")
+    batches = {"rank": 8, "node": 16, "scancel": 32, "limit": 64}
+    folder = project.folder / "results/tiny/logs/cells/ddp/gpus-4"
+    wait_for(lambda: len(list(folder.glob("*/run-1.log"))) == 4)
+    wait_for(lambda: all("warm-up epoch 2" in log.read_text() for log in folder.glob("*/run-1.log")))
+    jobs = {what: job_of(project, batch) for what, batch in batches.items()}
+    hosts = {what: project.hosts(job) for what, job in jobs.items()}
+    assert len({host for of_job in hosts.values() for host in of_job}) == 8
+
+    os.kill(workers_on(hosts["rank"][1])[0], signal.SIGKILL)
+    nodes.kill_node(hosts["node"][1])
+    nodes.run("scancel", jobs["scancel"]["JobId"])
+    nodes.run("scontrol", "update", f"JobId={jobs['limit']['JobId']}", "EndTime=now")
+    lost = time.monotonic()
+    waiting = set(jobs)
+    while waiting:
+        assert time.monotonic() < lost + ENDED_WITHIN_S, f"not ended: {waiting}"
+        alive = {job["JobId"] for job in project.alive()}
+        waiting = {what for what in waiting if jobs[what]["JobId"] in alive or any(map(workers_on, hosts[what]))}
+        time.sleep(0.5)
+    assert snakemake.wait(60) != 0
+    states = {what: nodes.job(job["JobId"])["JobState"] for what, job in jobs.items()}
+    assert states["scancel"] == "CANCELLED"
+    assert states["limit"] == "TIMEOUT"
+    assert not [path for path in project.folder.glob("results/tiny/cells/ddp/**/*") if path.is_file()]
+
+    assert project.run("partial")["partial"] == 1
+    missing = pd.read_csv(project.folder / "results/tiny/tables/missing.csv").set_index("batch_per_gpu")
+    reasons = {what: str(missing.loc[batch, "reason"]) for what, batch in batches.items()}
+    assert set(missing["status"]) == {"failed"}
+    assert f"node 1 ({hosts['rank'][1]}): worker 2 of 4 was killed by SIGKILL" in reasons["rank"]
+    assert reasons["node"] == f"Error: node 1 ({hosts['node'][1]}) has gone"
+    assert re.fullmatch(r"ended by Slurm: (JOB|STEP) .* CANCELLED AT \S+", reasons["scancel"])
+    assert re.fullmatch(r"ended by Slurm: (JOB|STEP) .* CANCELLED AT \S+ DUE TO TIME LIMIT", reasons["limit"])
+
+    project.endless_no_more()
+    assert project.run("--until", "time")["time"] == 4
+    assert len(project.records()) == 4
+
+
+def job_of(project: SlurmProject, batch: int) -> dict[str, str]:
+    (job,) = [job for job in project.jobs("time") if f"ddp_4_{batch}_1" in job["Comment"]]
+    return job
+
+
+def workers_on(node: str) -> list[int]:
+    """The workers of cells on a node, that of the lowest rank first."""
+    variable = f"SLURMD_NODENAME={node}\0".encode()
+    workers = [
+        each for each in running_processes() if variable in each.environment and b"measure.worker" in each.command
+    ]
+    return [each.number for each in sorted(workers, key=lambda each: each.command)]

@@ -1,0 +1,420 @@
+"""The launchers of a cell that spans nodes: one on every node. They meet, agree on the cell, and end together.
+
+Node 0 listens, and all others connect to it. The connections stay open until the cell has ended: where a launcher, its
+node or the network between them goes away, the others know it. No cell goes on with fewer nodes. Free of torch.
+"""
+
+import json
+import os
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fcntl import ioctl
+from types import TracebackType
+from typing import Any, Self
+
+from dpscale.errors import DpscaleError, MeasurementError
+
+# How long the launchers wait for each other: on every node they are started together.
+MEET_S = 45.0
+TRY_AGAIN_S = 0.2
+POLL_S = 0.02
+# How long node 0 waits, when one node has failed, for what the others say: one failure makes others.
+OTHERS_SAY_S = 2.0
+# A node that is gone without a word is noticed after these probes.
+PROBE_AFTER_S, PROBE_EVERY_S, PROBES = 5, 5, 4
+# Below the range from which connections get their ports.
+FIRST_PORT, PORTS = 15_000, 15_000
+_SIOCGIFADDR = 0x8915  # <linux/sockios.h>
+
+# Variables that differ from node to node in every job.
+OF_ONE_NODE = ("SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES")
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this launcher stands: on node `rank`, from 0, of `nodes`; node 0 is met at `host` and `port`."""
+
+    nodes: int = 1
+    rank: int = 0
+    host: str = ""
+    port: int = 0
+
+    @property
+    def rendezvous(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @classmethod
+    def of(cls, nodes: int, rank: int | None, rendezvous: str | None, environment: Mapping[str, str]) -> "Place":
+        """As the command line says, otherwise as Slurm does. Raises MeasurementError where neither says it whole."""
+        if rank is None and rendezvous is None:
+            return cls._by_slurm(nodes, environment)
+        if nodes == 1 or rank is None or rendezvous is None:
+            raise MeasurementError("--nodes (2 or more), --node-rank and --rendezvous go together")
+        if rank >= nodes:
+            raise MeasurementError(f"--node-rank {rank}: ranks of {nodes} nodes are 0 to {nodes - 1}")
+        host, _, port = rendezvous.rpartition(":")
+        if not host or not port.isdigit():
+            raise MeasurementError(f"--rendezvous {rendezvous}: must be host:port, the first node's")
+        return cls(nodes, rank, host, int(port))
+
+    @classmethod
+    def _by_slurm(cls, nodes: int, environment: Mapping[str, str]) -> "Place":
+        """Every node of a step has one launcher."""
+        in_step = "SLURM_STEP_NUM_TASKS" in environment
+        if not in_step and nodes > 1:
+            raise MeasurementError(f"--nodes {nodes} needs --node-rank and --rendezvous, or srun with a task per node")
+        found = [int(environment.get(f"SLURM_STEP_NUM_{what}", 1)) for what in ("TASKS", "NODES")]
+        if found != [nodes, nodes]:
+            raise MeasurementError(
+                f"Slurm started {found[0]} launchers on {found[1]} nodes, the cell needs one on each of {nodes}. "
+                f"With srun: --nodes={nodes} --ntasks={nodes}"
+            )
+        if nodes == 1:
+            return cls()
+        host = first_host(environment["SLURM_STEP_NODELIST"])
+        if not _resolves(host):  # srun runs on the first node of the job
+            host = environment["SLURM_LAUNCH_NODE_IPADDR"]
+        return cls(nodes, int(environment["SLURM_NODEID"]), host, port_of_job(int(environment["SLURM_JOB_ID"])))
+
+
+ONE_NODE = Place()
+
+
+def first_host(nodes: str) -> str:
+    """The first host of a list as Slurm writes it: `gn[08-11,14]` is gn08, `a1,b[2-3]` is a1."""
+    first = re.match(r"(?:[^,\[]|\[[^\]]*\])+", nodes)
+    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first[0]) if first else ""
+
+
+def port_of_job(job_id: int) -> int:
+    """A port that two jobs on one node do not share: as many jobs in a row have different ones."""
+    return FIRST_PORT + job_id % PORTS
+
+
+class OtherNodeError(MeasurementError):
+    """Another node has failed or is gone. The message names it."""
+
+
+@dataclass
+class Member:
+    """A launcher at the other end of a connection."""
+
+    rank: int
+    connection: socket.socket
+    host: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    unread: bytes = b""
+
+    @property
+    def name(self) -> str:
+        return f"node {self.rank} ({self.host})"
+
+    def send(self, message: Message) -> None:
+        self.connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def receive(self, timeout_s: float) -> Message | None:
+        """The next message, None where there is none yet. Raises OtherNodeError where the other end is gone."""
+        self.connection.settimeout(max(timeout_s, 1e-4))
+        try:
+            while b"\n" not in self.unread:
+                received = self.connection.recv(65536)
+                if not received:
+                    raise OtherNodeError(f"{self.name} has gone")
+                self.unread += received
+        except TimeoutError as error:
+            # The kernel says the same of a connection whose other end does not answer any more.
+            if error.errno:
+                raise OtherNodeError(f"{self.name} does not answer: {error.strerror}") from error
+            return None
+        except OSError as error:
+            raise OtherNodeError(f"{self.name} has gone: {error.strerror}") from error
+        line, _, self.unread = self.unread.partition(b"\n")
+        message: Message = json.loads(line)
+        return message
+
+
+class Team:
+    """The launchers of a cell. Used as a context: on leaving it, the others learn how this one ended.
+
+    `identity` is all that must be alike on every node, and `environment` what may differ. With one node there is nobody
+    to meet.
+    """
+
+    def __init__(self, place: Place, identity: Mapping[str, Any], environment: Mapping[str, str]):
+        self.place = place
+        self.store = ""
+        self.listening: socket.socket | None = None
+        self._hello: Message = {
+            "rank": place.rank,
+            "nodes": place.nodes,
+            "host": environment.get("SLURMD_NODENAME") or socket.gethostname(),
+            "identity": json.loads(json.dumps(identity)),
+            "environment": dict(environment),
+        }
+        self._members: list[Member] = []
+        self._silent: list[Member] = []
+        self._environments: list[dict[str, str]] = []
+        self._interface: str | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            if self.place.nodes > 1:
+                self._lead() if self.leads else self._join()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tell({"end": None if error is None else self._named(error)})
+        for member in (*self._members, *self._silent):
+            member.connection.close()
+        if self.listening is not None:
+            self.listening.close()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this launcher writes the record."""
+        return self.place.rank == 0
+
+    @property
+    def name(self) -> str:
+        return f"node {self.place.rank} ({self._hello['host']})"
+
+    @property
+    def environments(self) -> list[dict[str, str]]:
+        """The variables of every node, in their order; on node 0."""
+        return [self._hello["environment"], *self._environments]
+
+    def ranks(self, workers: int) -> range:
+        """The ranks of this node's share of so many workers."""
+        share = workers // self.place.nodes
+        return range(self.place.rank * share, (self.place.rank + 1) * share)
+
+    def inherited(self, rank: int) -> tuple[int, ...]:
+        """The open files that a worker needs: the first of all gets the socket at which workers meet."""
+        return () if self.listening is None or rank else (self.listening.fileno(),)
+
+    def for_workers(self) -> dict[str, Any]:
+        """What the workers' job says of the nodes; nothing where there is one."""
+        if self.place.nodes == 1:
+            return {}
+        descriptor = None if self.listening is None else self.listening.fileno()
+        return {"team": {"nodes": self.place.nodes, "store": self.store, "listening": descriptor}}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What workers need beside this process's own variables: gloo would take the interface of the host's name,
+        which may lead to this host alone."""
+        given = "GLOO_SOCKET_IFNAME" in os.environ or self._interface is None
+        return {} if given else {"GLOO_SOCKET_IFNAME": str(self._interface)}
+
+    def look(self) -> Message | None:
+        """What another launcher has to say, without waiting for it: an outcome to node 0, or from there that the cell
+        has ended well. Raises OtherNodeError where one is gone or has failed."""
+        for member in list(self._members):
+            if message := self._message_of(member, 0.0):
+                return message
+        return None
+
+    def report(self, outcome: Mapping[str, Any]) -> None:
+        """Tell node 0 an outcome that a worker here has left."""
+        self._tell({"outcome": dict(outcome)})
+
+    def announce(self) -> None:
+        """Tell the others that the cell has its outcome: their workers are needed no more."""
+        self._tell({"end": None})
+
+    def after(self, failure: MeasurementError) -> dict[str, Any]:
+        """What the others have to say when a node has failed: one failure makes others.
+
+        Node 0 asks whether one of them has an outcome, which it returns; the others, whether node 0 has it already, and
+        its own end was what made a worker fail here. Raises MeasurementError with all failures in one otherwise.
+        """
+        if self.place.nodes == 1:
+            raise failure
+        failures = [self._named(failure)]
+        if not self.leads:
+            self._tell({"end": failures[0]})
+        until = time.monotonic() + OTHERS_SAY_S * (1 if self.leads else 2)
+        while self._members and time.monotonic() < until:
+            for member in list(self._members):
+                try:
+                    message = self._message_of(member, POLL_S)
+                except OtherNodeError as error:
+                    failures.append(str(error))
+                    continue
+                if message:
+                    return dict(message.get("outcome", {}))
+        raise OtherNodeError("; ".join(failures) if self.leads else failures[-1]) from failure
+
+    def _message_of(self, member: Member, timeout_s: float) -> Message | None:
+        """The next message of a launcher, as `look` has it. It says nothing after its end."""
+        try:
+            message = member.receive(timeout_s)
+        except OtherNodeError:
+            self._is_silent(member)
+            raise
+        if message is None or "outcome" in message:
+            return message
+        self._is_silent(member)
+        if message["end"] is not None:
+            raise OtherNodeError(message["end"])
+        return None if self.leads else message
+
+    def _is_silent(self, member: Member) -> None:
+        """Nothing more comes from there. It may still listen."""
+        self._members.remove(member)
+        self._silent.append(member)
+
+    def _named(self, error: BaseException) -> str:
+        """What the others are told of an error on this node."""
+        if isinstance(error, OtherNodeError):
+            return str(error)
+        return f"{self.name}: {error}" if isinstance(error, DpscaleError) else f"{self.name} was stopped"
+
+    def _tell(self, message: Message) -> None:
+        for member in (*self._members, *self._silent):
+            with suppress(OSError):  # it is gone, which its own end says
+                member.connection.settimeout(OTHERS_SAY_S)
+                member.send(message)
+
+    def _lead(self) -> None:
+        """Wait for all others, and let them know where the workers meet."""
+        with self._listen(self.place.port) as door:
+            until = time.monotonic() + MEET_S
+            while len(self._members) < self.place.nodes - 1:
+                door.settimeout(max(until - time.monotonic(), 1e-3))
+                try:
+                    connection, _ = door.accept()
+                except TimeoutError as error:
+                    raise MeasurementError(
+                        f"after {MEET_S:g} s {len(self._members) + 1} of {self.place.nodes} nodes have met at "
+                        f"{self.place.rendezvous}: is it reachable from all of them?"
+                    ) from error
+                self._admit(_watched(connection))
+        self._members.sort(key=lambda member: member.rank)
+        self._environments = [member.environment for member in self._members]
+        self.listening = self._listen(0)
+        port = self.listening.getsockname()[1]
+        self._interface = interface_of(self._members[0].connection.getsockname()[0])
+        for member in self._members:
+            member.send({"store_port": port})
+        self.store = f"127.0.0.1:{port}"
+
+    def _admit(self, connection: socket.socket) -> None:
+        """Take a launcher that has come. Raises MeasurementError where it does not run this very cell."""
+        member = Member(-1, connection)
+        try:
+            hello = member.receive(OTHERS_SAY_S)
+        except (OtherNodeError, ValueError):
+            hello = None
+        if not isinstance(hello, dict) or "identity" not in hello:  # whoever that is, it is no launcher
+            connection.close()
+            return
+        member.rank, member.host, member.environment = hello["rank"], hello["host"], hello["environment"]
+        self._members.append(member)
+        if differing := [*self._disagreements(hello)]:
+            raise MeasurementError(f"{member.name} does not run the same cell: {'; '.join(differing)}")
+        if [other.rank for other in self._members].count(member.rank) > 1 or member.rank == 0:
+            raise MeasurementError(f"{member.name}: two launchers say that they are node {member.rank}")
+
+    def _disagreements(self, hello: Message) -> Iterator[str]:
+        own = {"nodes": self._hello["nodes"], **self._hello["identity"]}
+        theirs = {"nodes": hello["nodes"], **hello["identity"]}
+        for key in own | theirs:
+            if own.get(key) != theirs.get(key):
+                yield f"{key} is {theirs.get(key)} there, {own.get(key)} on node 0"
+
+    def _join(self) -> None:
+        """Connect to node 0, and learn where the workers meet."""
+        leader = Member(0, self._connect(), self.place.host)
+        self._members.append(leader)
+        leader.send(self._hello)
+        answer = leader.receive(MEET_S + OTHERS_SAY_S)
+        if answer is None:
+            raise MeasurementError(f"{leader.name} did not answer within {MEET_S:g} s")
+        if "end" in answer:
+            raise OtherNodeError(str(answer["end"]))
+        self.store = f"{leader.connection.getpeername()[0]}:{answer['store_port']}"
+        self._interface = interface_of(leader.connection.getsockname()[0])
+
+    def _connect(self) -> socket.socket:
+        until = time.monotonic() + MEET_S
+        while True:
+            left_s = until - time.monotonic()
+            try:
+                return _watched(socket.create_connection((self.place.host, self.place.port), timeout=max(left_s, 1e-3)))
+            except OSError as error:
+                if time.monotonic() + TRY_AGAIN_S > until:
+                    raise MeasurementError(
+                        f"{self.name} did not reach node 0 at {self.place.rendezvous} within {MEET_S:g} s: {error}"
+                    ) from error
+                time.sleep(TRY_AGAIN_S)
+
+    def _listen(self, port: int) -> socket.socket:
+        try:
+            return socket.create_server(("", port), backlog=self.place.nodes * 64)
+        except OSError as error:
+            raise MeasurementError(f"{self.name} cannot listen on port {port}: {error.strerror}") from error
+
+
+ALONE = Team(ONE_NODE, {}, {})
+
+
+def node_differences(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What computes or communicates on the nodes and is not the same on all of them, in words."""
+    views: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+        "device_model": lambda node: node["hardware"]["device_model"],
+        "cpu_model": lambda node: node["hardware"]["cpu_model"],
+        "cpu_cores": lambda node: node["hardware"]["cpu_cores"],
+        "links": lambda node: [link["kind"] for link in node["hardware"]["links"]],
+        **{name: lambda node, name=name: node["software"][name] for name in nodes[0]["software"]},  # type: ignore[misc]
+        "variables": lambda node: {
+            name: value for name, value in node["environment"].items() if name not in OF_ONE_NODE
+        },
+    }
+    return [
+        f"{name}: {'; '.join(f'{view(node)} on {rank}' for rank, node in enumerate(nodes))}"
+        for name, view in views.items()
+        if any(view(node) != view(nodes[0]) for node in nodes)
+    ]
+
+
+def interface_of(address: str) -> str | None:
+    """The network interface that has an IPv4 address, None where none has."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):  # it has no such address
+                found = ioctl(asked.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
+                if socket.inet_ntoa(found[20:24]) == address:
+                    return name
+    return None
+
+
+def _watched(connection: socket.socket) -> socket.socket:
+    """Let the kernel notice that the other end is gone, also where it is gone without a word."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, PROBE_AFTER_S),
+        (socket.TCP_KEEPINTVL, PROBE_EVERY_S),
+        (socket.TCP_KEEPCNT, PROBES),
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
+    return connection
+
+
+def _resolves(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except OSError:
+        return False
