@@ -113,9 +113,9 @@ def report(tables: dict[str, Any], network: ShapedNetwork) -> None:
     click.echo(f"{network.rate_mbit} Mbit/s carry {carried_gb_s * 1e3:.2f} MB/s of messages")
     largest = tables["collectives"][tables["collectives"]["message_bytes"] == MESSAGES[-1][1]]
     for row in largest.to_dict("records"):
-        share = row["bus_bandwidth_gb_s"] / carried_gb_s
-        bandwidth = f"{row['bus_bandwidth_gb_s'] * 1e3:.2f} MB/s"
-        click.echo(f"allreduce on {row['gpus']} nodes: bus bandwidth {bandwidth}, {share:.1%}")
+        bus_gb_s = row["bus_bandwidth_gb_s"]
+        share = bus_gb_s / carried_gb_s
+        click.echo(f"allreduce on {row['gpus']} nodes: bus bandwidth {bus_gb_s * 1e3:.2f} MB/s, {share:.1%}")
     models = tables["allreduce_models"]
     for row in models[models["status"] == "ok"].drop_duplicates("algorithm").to_dict("records"):
         share = row["bandwidth_gb_s"] / carried_gb_s
