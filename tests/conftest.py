@@ -42,7 +42,7 @@ MARK_OF_FIXTURE = {
 }
 # What takes longest is begun first, so that no process of pytest-xdist is left alone with it at the end.
 LONGEST_FIRST = (
-    "slurm/test_nodes.py",
+    "slurm/test_nodes_on_slurm.py",
     "workflow/test_laptop_study.py",
     "workflow/",
     "measure/worker/",

@@ -23,10 +23,18 @@ from warm import WARM
 class WarmWorker:
     """What the launcher needs of `subprocess.Popen`."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], stdin: int, start_new_session: bool):
+    def __init__(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        stdin: int,
+        start_new_session: bool,
+        pass_fds: Sequence[int],
+    ):
         _, *module_of_python, module, job_file, rank = command
         assert module_of_python == ["-m", "dpscale.measure.worker"]
         assert start_new_session
+        assert not pass_fds, "a worker that is forked inherits no socket of its launcher"
         self._process = WARM.Process(target=_work, args=(module, job_file, int(rank), dict(env)))
         self._process.start()
         while os.getpgid(self.pid) != self.pid:  # its session is what the launcher ends
