@@ -84,7 +84,7 @@ check: $(READY)  ## Run the tests that start no process, no browser and no Snake
 		--ignore tests/browser --ignore tests/slurm --ignore tests/gpu
 
 # Where there are GPUs, nothing else may run beside the tests that time them.
-test: $(READY) tools  ## Run every test that this machine can run, but for Slurm's (8 min)
+test: $(READY) tools  ## Run every test that this machine can run, but for Slurm's (10 min)
 	@gpus=$$($(BIN)/python -m dpscale.measure.worker.hardware) && \
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; else $(PYTEST) $(IN_TWO) -m "not slurm"; fi
 

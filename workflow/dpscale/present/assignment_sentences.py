@@ -92,6 +92,9 @@ def _of(rows: Sequence[Row], like: Row) -> list[Row]:
     return sorted(same, key=lambda row: row["batch_per_gpu"])
 
 
+_UNTOLD = "with too few runs to tell whether it changes"
+
+
 def _trend(what: str, rows: Sequence[Row], name: str, terms: Terms) -> Iterator[str]:
     """From the smallest to the largest batch on the most devices, for every strategy. A direction needs intervals that
     are apart."""
@@ -103,14 +106,16 @@ def _trend(what: str, rows: Sequence[Row], name: str, terms: Terms) -> Iterator[
             last = others[-1]
             ends = f"from {with_unit(first, name)} at batch {words.whole(first['batch_per_gpu'])}"
             ends += f" to {with_unit(last, name)} at {words.whole(last['batch_per_gpu'])}"
-            parts.append(f"with {strategy} it {_direction(first, last, name)} {ends}")
+            direction = _direction(first, last, name)
+            parts.append(f"with {strategy} " + (f"it {direction} {ends}" if direction else f"{ends}, {_UNTOLD}"))
     if parts:
         yield f"Trend of {what} on {terms.count(most)}: {'; '.join(parts)}."
 
 
 def _direction(first: Row, last: Row, name: str) -> str:
+    """Empty without intervals to compare."""
     if not (has_interval(first, name) and has_interval(last, name)):
-        return "goes, without intervals to compare,"
+        return ""
     if last[f"{name}_low"] > first[f"{name}_high"]:
         return "rises"
     return "falls" if last[f"{name}_high"] < first[f"{name}_low"] else "shows no difference,"
