@@ -88,7 +88,7 @@ test: $(READY) tools  ## Run every test that this machine can run, but for Slurm
 	@gpus=$$($(BIN)/python -m dpscale.measure.worker.hardware) && \
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; else $(PYTEST) $(IN_TWO) -m "not slurm"; fi
 
-test-slurm: $(READY)  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (7 min)
+test-slurm: $(READY)  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (9 min)
 	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested"; exit; fi; \
 	if ! command -v slurmctld > /dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
