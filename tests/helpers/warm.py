@@ -5,4 +5,4 @@ asks of them. That one has loaded nothing of the project, which tests change.
 import multiprocessing
 
 WARM = multiprocessing.get_context("forkserver")
-WARM.set_forkserver_preload(["snakemake.cli", "torch.distributed"])
+WARM.set_forkserver_preload(["snakemake.cli", "torch.distributed", "torch._dynamo"])
