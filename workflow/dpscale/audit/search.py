@@ -123,6 +123,11 @@ class Fit:
         )
 
     @property
+    def resolvable(self) -> int:
+        """How many of those the convention gives a value for that is other than zero for certain."""
+        return sum(place.gpus > 1 and self.values[place].low * self.values[place].high > 0 for place in self.agreeing)
+
+    @property
     def exact(self) -> int:
         """How many cells it reproduces in every digit from the inputs just as they were printed."""
         return sum(self.printed[place].contains(self.values[place].value) for place in self.agreeing)
@@ -318,8 +323,12 @@ def _same_but_rounded(fit: Fit, refined: Fit) -> bool:
 
 
 def _is_most(fit: Fit, cells: Sequence[Place]) -> bool:
-    """Whether a fit gives all cells, or most of those with several GPUs."""
-    return len(fit.agreeing) == len(cells) or 2 * fit.supporting > _independent(cells)
+    """Whether a fit gives all cells, or most of those with several GPUs, and what it gives for most of those is not
+    zero within rounding, unless it is the method's: what may be zero agrees with much."""
+    independent = _independent(cells)
+    if fit.convention.cost > 0 and independent and 2 * fit.resolvable <= independent:
+        return False
+    return len(fit.agreeing) == len(cells) or 2 * fit.supporting > independent
 
 
 def _is_evident(fit: Fit, chance: float, cells: Sequence[Place]) -> bool:
@@ -470,8 +479,11 @@ class _Search:
 
     @property
     def gives_all(self) -> NDArray[np.bool_]:
-        """Which candidates give every cell that can be checked, however far-fetched they are."""
-        every: NDArray[np.bool_] = self.workable & (self.agreement[2] == len(self.grid.checkable))
+        """Which candidates give every cell that can be checked, however far-fetched, and no zeros for most of them."""
+        independent = _independent(self.grid.checkable)
+        resolvable = ((self.grid.low * self.grid.high > 0) & self.is_several).sum(axis=1)
+        is_known = (2 * resolvable > independent) | (independent == 0)
+        every: NDArray[np.bool_] = self.workable & is_known & (self.agreement[2] == len(self.grid.checkable))
         return every
 
     def best(self, among: NDArray[np.bool_]) -> "_Best":
