@@ -1,5 +1,6 @@
 """The command line: one command per rule. Each loads only what it needs, so that all of them start at once."""
 
+import functools
 import gc
 import math
 import os
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from dpscale.analyse.comparison_studies import Overview
     from dpscale.audit.histories import Axis
     from dpscale.export.runs import Run
-    from dpscale.measure.launch.nodes import Place
+    from dpscale.measure.launch.job import Run as Job
     from dpscale.records.collect import Collected
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -201,7 +202,7 @@ nodes_options = _with(
     ),
     click.option("--rendezvous", metavar="HOST:PORT", help="Where all nodes reach node 0: any free port of it."),
 )
-ending_options = _with(
+_job_options = _with(
     nodes_options,
     click.option(
         "--timeout-s",
@@ -214,6 +215,29 @@ ending_options = _with(
 )
 
 
+def job_options(command: Command) -> Command:
+    """The options of how a cell is run, which the command gets as one `job`."""
+
+    @functools.wraps(command)
+    def with_job(
+        *,
+        nodes: int,
+        node_rank: int | None,
+        rendezvous: str | None,
+        timeout_s: float,
+        end_with_parent: bool,
+        out: Path,
+        **others: Any,
+    ) -> None:
+        from dpscale.measure.launch.job import Run
+        from dpscale.measure.launch.nodes import Place
+
+        place = Place.of(nodes, node_rank, rendezvous, os.environ)
+        command(job=Run(timeout_s, end_with_parent, out, place), **others)
+
+    return _job_options(with_job)
+
+
 @main.command()
 @configuration_options(*STRATEGIES)
 @click.option(
@@ -222,7 +246,7 @@ ending_options = _with(
     help="Time the plain module at the global batch too, where it fits: the baseline of strong scaling.",
 )
 @click.option("--variant", help="The study's name for these settings, where they are a variant's.")
-@ending_options
+@job_options
 @setting_options(TimingSettings)
 def time(
     strategy: str,
@@ -232,12 +256,7 @@ def time(
     dataset: Path,
     baseline_at_global_batch: bool,
     variant: str | None,
-    nodes: int,
-    node_rank: int | None,
-    rendezvous: str | None,
-    timeout_s: float,
-    end_with_parent: bool,
-    out: Path,
+    job: "Job",
     **settings: Any,
 ) -> None:
     """Time one cell in new processes, and write its record.
@@ -246,22 +265,21 @@ def time(
     If more GPUs are visible than asked for, the first ones are used.
     """
     from dpscale.measure.launch.cells import time_cell
-    from dpscale.measure.launch.job import Run
 
-    point, values = Configuration(strategy, gpus, batch_per_gpu, nodes), TimingSettings.from_json(settings)
+    point, values = Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), TimingSettings.from_json(settings)
     cell = TimingCell(point, run) if variant is None else VariantCell(point, run, variant, values)
     record = time_cell(
         cell,
         values,
         dataset,
         baseline_at_global_batch,
-        Run(timeout_s, end_with_parent, out, _place(nodes, node_rank, rendezvous)),
+        job,
     )
     if not record:  # node 0 writes it
         return
     for scope, result in record["scopes"].items():
         click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
-    _print_written(record, out)
+    _print_written(record, job.out)
 
 
 @main.command()
@@ -280,18 +298,13 @@ def network(out: Path, **settings: Any) -> None:
 @gpus_option
 @run_option
 @click.option("--network-facts", type=FILE, required=True, help="JSON file that `dpscale network` wrote.")
-@ending_options
+@job_options
 @setting_options(CollectivesSettings)
 def collectives(
     gpus: int,
     run: int,
     network_facts: Path,
-    nodes: int,
-    node_rank: int | None,
-    rendezvous: str | None,
-    timeout_s: float,
-    end_with_parent: bool,
-    out: Path,
+    job: "Job",
     **settings: Any,
 ) -> None:
     """Time allreduce, broadcast, reduce, reduce-scatter and all-gather with nothing else running, and copies between
@@ -301,23 +314,20 @@ def collectives(
     is checked, and a wrong one is an error.
     """
     from dpscale.measure.launch.cells import measure_collectives
-    from dpscale.measure.launch.job import Run
 
-    cell = CollectivesCell(gpus, run, nodes)
+    cell = CollectivesCell(gpus, run, job.place.nodes)
     values = CollectivesSettings.from_json(settings)
-    record = measure_collectives(
-        cell, values, network_facts, Run(timeout_s, end_with_parent, out, _place(nodes, node_rank, rendezvous))
-    )
+    record = measure_collectives(cell, values, network_facts, job)
     if not record:  # node 0 writes it
         return
     click.echo(f"{len(record['collectives'])} collectives, {len(record['peer_copies'])} pairs of GPUs")
-    click.echo(f"{RECORD_WRITTEN}{out}")
+    click.echo(f"{RECORD_WRITTEN}{job.out}")
 
 
 @main.command()
 @configuration_options(*parallel_strategies())
 @click.option("--keep-traces", is_flag=True, help="Keep the compressed traces of the profiler beside the record.")
-@ending_options
+@job_options
 @setting_options(StepSettings)
 def communication(
     strategy: str,
@@ -326,12 +336,7 @@ def communication(
     run: int,
     dataset: Path,
     keep_traces: bool,
-    nodes: int,
-    node_rank: int | None,
-    rendezvous: str | None,
-    timeout_s: float,
-    end_with_parent: bool,
-    out: Path,
+    job: "Job",
     **settings: Any,
 ) -> None:
     """Measure where the time of the training step of one configuration goes.
@@ -340,36 +345,28 @@ def communication(
     logger and, on GPUs, the profiler. None of these times is a headline time: those come from `dpscale time`.
     """
     from dpscale.measure.launch.cells import measure_communication
-    from dpscale.measure.launch.job import Run
 
-    cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu, nodes), run)
+    cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), run)
     values = StepSettings.from_json(settings)
-    record = measure_communication(
-        cell, values, dataset, keep_traces, Run(timeout_s, end_with_parent, out, _place(nodes, node_rank, rendezvous))
-    )
+    record = measure_communication(cell, values, dataset, keep_traces, job)
     if not record:  # node 0 writes it
         return
     for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():
         click.echo(f"{name}: steps of {', '.join(f'{seconds * 1e3:.3f}' for seconds in blocks['step_s'])} ms")
-    _print_written(record, out)
+    _print_written(record, job.out)
 
 
 @main.command()
 @click.option("--arm", required=True, help="Name of the arm, as it is to stand in the record.")
 @click.option("--seed", type=click.IntRange(min=1), default=1, help="Seed of weights, order and augmentation.")
 @dataset_option
-@ending_options
+@job_options
 @setting_options(TrainingSettings)
 def train(
     arm: str,
     seed: int,
     dataset: Path,
-    nodes: int,
-    node_rank: int | None,
-    rendezvous: str | None,
-    timeout_s: float,
-    end_with_parent: bool,
-    out: Path,
+    job: "Job",
     **settings: Any,
 ) -> None:
     """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time, every step's loss.
@@ -378,22 +375,15 @@ def train(
     Divergence and out of memory are results.
     """
     from dpscale.measure.launch.cells import train as train_cell
-    from dpscale.measure.launch.job import Run
 
-    cell = TrainingCell(arm, seed, TrainingSettings.from_json(settings), nodes)
-    record = train_cell(cell, dataset, Run(timeout_s, end_with_parent, out, _place(nodes, node_rank, rendezvous)))
+    cell = TrainingCell(arm, seed, TrainingSettings.from_json(settings), job.place.nodes)
+    record = train_cell(cell, dataset, job)
     if not record:  # node 0 writes it
         return
     for epoch in record["epochs"]:
         accuracy = "diverged" if epoch["test_accuracy"] is None else f"test accuracy {epoch['test_accuracy']:.4f}"
         click.echo(f"epoch {epoch['epoch']}: {epoch['epoch_s']:.3f} s, {accuracy}")
-    _print_written(record, out)
-
-
-def _place(nodes: int, node_rank: int | None, rendezvous: str | None) -> "Place":
-    from dpscale.measure.launch.nodes import Place
-
-    return Place.of(nodes, node_rank, rendezvous, os.environ)
+    _print_written(record, job.out)
 
 
 def _print_written(record: dict[str, Any], out: Path) -> None:
