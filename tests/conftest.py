@@ -25,11 +25,13 @@ sys.dont_write_bytecode = False
 ROOT = Path(__file__).resolve().parents[1]
 GUARD = ProcessGuard()
 
-# Machines are shared: how long one example takes says nothing.
-settings.register_profile("shared machines", deadline=None)
-settings.load_profile("shared machines")
+# Machines are shared: how long one example takes says nothing. The examples are the same in every run, so that a commit
+# which passes once passes everywhere; `pytest --hypothesis-profile new-examples` looks for others.
+settings.register_profile("same examples", deadline=None, derandomize=True)
+settings.load_profile("same examples")
+settings.register_profile("new-examples", deadline=None)
 # For `make check`: a fifth of the examples that `make test` tries.
-settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("quick", settings.get_profile("same examples"), max_examples=20)
 
 # Fixtures that start processes, and the mark of every test that uses one.
 MARK_OF_FIXTURE = {
