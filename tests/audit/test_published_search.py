@@ -203,7 +203,9 @@ def test_a_known_constant_that_gives_all_cells_comes_before_an_unknown_one() -> 
     sweep = {32: "7.5000", 512: "27.750", 2048: "13.500"}
     found = search(published(epoch_s, columns, sweep), "bandwidth")
     assert found.verdict == "reproduced"
-    assert found.best and found.best.convention.formula.endswith("* 2 bytes / (T(1,b)/S(N,b) - Tsweep(b)) / 10^9 in min")
+    assert found.best and found.best.convention.formula.endswith(
+        "* 2 bytes / (T(1,b)/S(N,b) - Tsweep(b)) / 10^9 in min"
+    )
 
 
 def test_agreement_with_what_is_roughly_known_is_no_evidence() -> None:
