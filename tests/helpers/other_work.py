@@ -8,10 +8,9 @@ import psutil
 
 
 class OtherWork:
-    """`cores`: how many cores worked for others than this process and its children, on average. None while open."""
+    """`cores`: how many cores worked for others than this process and its children, on average; known afterwards."""
 
-    def __init__(self) -> None:
-        self.cores: float | None = None
+    cores: float
 
     @contextmanager
     def watched(self) -> Iterator["OtherWork"]:
