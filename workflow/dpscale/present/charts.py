@@ -106,7 +106,8 @@ def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, terms: Ter
     """
     quantity = (
         "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes); one line for each collective. Side by "
-        "side at the whole gradient's size: bandwidth of steps, inferred (E1) and by the profiler (E3), a point a batch"
+        "side at the whole gradient's size: bandwidth of steps, inferred (E1) and by the profiler (E3), one point per "
+        "batch"
     )
     alone = collectives[(collectives["operation"] != "peer_copy") & collectives["use"].isna()]
     alone = alone.assign(message_kib=alone["message_bytes"].map(KIB.of))
