@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dpscale.measure.model.size import network_size
 from dpscale.measure.ranks import meet
-from dpscale.measure.workload.batches import Batch
+from dpscale.measure.workload.batches import Batch, size_bytes
 from dpscale.measure.workload.choose import workload_of
 from dpscale.measure.workload.faults import fault_of
 from dpscale.measure.workload.loading import first_batch
@@ -58,12 +58,14 @@ def facts_of(workload: Workload) -> dict[str, Any]:
     torch.manual_seed(0)
     step = ExampleStep(workload.network(), workload.loss, example_batch(workload))
     network = step.network
-    traffic = traffic_elements_per_image(step)
+    # What an optimiser of the workload's own moves is not known.
+    traffic = traffic_elements_per_image(step) if workload.optimiser is None else None
     return {
         **network_size(network),
         "tensors": sum(1 for _ in network.parameters()),
         "buffer_bytes": sum(buffer.numel() * buffer.element_size() for buffer in network.buffers()),
         "flop_per_image": flop_per_image(step),
+        **bytes_per_image(step),
         **({} if traffic is None else {"traffic_elements_per_image": traffic}),
         "dp_broadcast_bytes": [*_chunks(list(network.parameters())), *_chunks(list(network.buffers()))],
         "dp_reduce_bytes": _chunks(list(network.parameters())),
@@ -112,6 +114,20 @@ def flop_per_image(step: ExampleStep) -> dict[str, int] | None:
         counts.append(counter.get_total_flops() // step.samples)
     step.network.zero_grad()
     return {"forward": counts[0], "forward_backward": counts[1]} if counts[0] else None
+
+
+def bytes_per_image(step: ExampleStep) -> dict[str, int]:
+    """Bytes of what the network is called with and of what it returns, per sample: what DataParallel moves."""
+    moved = {"input": 0, "output": 0}
+
+    def count(_: nn.Module, inputs: Any, named: Any, outputs: Any) -> None:
+        moved["input"] += size_bytes((inputs, named))
+        moved["output"] += size_bytes(outputs)
+
+    hook = step.network.register_forward_hook(count, with_kwargs=True)
+    step.forward()
+    hook.remove()
+    return {f"{what}_bytes_per_image": moved_bytes // step.samples for what, moved_bytes in moved.items()}
 
 
 def traffic_elements_per_image(step: ExampleStep) -> int | None:
