@@ -139,7 +139,7 @@ def isolated_step_s(
 
 
 def bytes_per_image(network: Mapping[str, Any]) -> tuple[int, int]:
-    """What a network is called with and what it returns, per image; facts that do not say so are of the built-in one."""
+    """What a network is called with and what it returns, per image; older facts are of the built-in one."""
     return network.get("input_bytes_per_image", IMAGE_BYTES), network.get("output_bytes_per_image", LOGITS_BYTES)
 
 

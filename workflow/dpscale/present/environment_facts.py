@@ -92,7 +92,7 @@ def _workload(study: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The file that says what is trained, where it is not the built-in workload."""
     if not words.is_own_workload(study):
         return []
-    return [("Workload", f"{study['workload']}, SHA-256 {study['workload_sha256'][:CHECKSUM_DIGITS]}")]
+    return [("Workload", f"{network(study)}, SHA-256 {study['workload_sha256'][:CHECKSUM_DIGITS]}")]
 
 
 def _unless_own(study: Mapping[str, Any]) -> str:

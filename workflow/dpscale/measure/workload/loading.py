@@ -24,7 +24,7 @@ def samples_of_epoch(workload: Workload, samples: int) -> Dataset[Any]:
     there = len(dataset)  # type: ignore[arg-type]
     if there < samples:
         raise WorkloadError(
-            f"workload: {workload.name}: its dataset has {there} samples, an epoch is to have {samples}: set "
+            f"workload: {workload.path or workload.name}: its dataset has {there} samples, an epoch is to have {samples}: set "
             f"dataset.images to at most {there}"
         )
     if there == samples:
