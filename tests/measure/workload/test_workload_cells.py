@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from command_line import dpscale, must
+from command_line import dpscale
 from dpscale.plan.workload_file import checksum
 from dpscale.records.files import read_record
 from warm_workers import warm_workers
@@ -24,26 +24,29 @@ def cell(path: Path, out: Path, gpus: int = 1, batch: int = BATCH, more: str = "
     return f"{where} {settings} {more} --out {out}".split()
 
 
-def timed(path: Path, folder: Path, **options: Any) -> dict[str, Any]:
+def timed(path: Path, folder: Path, **options: Any) -> tuple[dict[str, Any], str]:
+    """The record of a cell, and its log."""
     out = folder / "record.json"
     with single_workers_here(), warm_workers():
-        must(*cell(path, out, **options))
-    return read_record("timing", out)
+        done = dpscale(*cell(path, out, **options))
+    assert done.returncode == 0, done.stderr
+    return read_record("timing", out), done.stderr
 
 
-def refusal(folder: Path, text: str = "", **options: Any) -> str:
-    """The line that a cell of a workload with `text` in it ends with. It leaves no record."""
+def refusal(folder: Path, text: str = "", **options: Any) -> tuple[str, str]:
+    """The line that a cell of a workload with `text` in it ends with, and the log above. It leaves no record."""
     out = folder / "record.json"
     with single_workers_here(), warm_workers():
         done = dpscale(*cell(written(folder, text), out, **options))
     assert done.returncode == 1 and not out.exists()
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
-    return line.removeprefix(f"Error: workload: {folder / 'mine.py'}")
+    *log, line = done.stderr.splitlines()
+    assert line.startswith(f"Error: workload: {folder / 'mine.py'}")
+    return line.removeprefix(f"Error: workload: {folder / 'mine.py'}"), "\n".join(log)
 
 
 def test_a_record_says_what_was_trained_and_on_what(tmp_path: Path) -> None:
     path = written(tmp_path)
-    record = timed(path, tmp_path)
+    record, _ = timed(path, tmp_path)
     sha256 = checksum(path)
     settings = record["settings"]
     assert (settings["workload"], settings["workload_sha256"], settings["network"]) == (str(path), sha256, "workload")
@@ -56,23 +59,21 @@ def test_a_record_says_what_was_trained_and_on_what(tmp_path: Path) -> None:
 
 
 def test_a_ddp_cell_in_processes_of_its_own(tmp_path: Path) -> None:
-    record = timed(written(tmp_path), tmp_path, gpus=2)
+    record, _ = timed(written(tmp_path), tmp_path, gpus=2)
     assert record["scopes"]["compute"]["images_per_epoch"] == SAMPLES
     assert record["scopes"]["compute"]["steps_per_epoch"] == 3
 
 
-def test_where_memory_is_short_fewer_batches_are_used_in_turn(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_where_memory_is_short_fewer_batches_are_used_in_turn(tmp_path: Path) -> None:
     """A batch has 5 x (4 x 4 + 8) = 120 bytes: two fit in 300. The smaller last one is always there."""
-    record = timed(written(tmp_path), tmp_path, more="--batch-memory-gb 0.0000003")
+    record, log = timed(written(tmp_path), tmp_path, more="--batch-memory-gb 0.0000003")
     compute = record["scopes"]["compute"]
     assert (compute["steps_per_epoch"], compute["distinct_batches"]) == (5, 3)
-    assert "3 different batches fit in 3e-07 GB (dataset.batch_memory_gb), the 5 steps" in capfd.readouterr().err
+    assert "3 different batches fit in 3e-07 GB (dataset.batch_memory_gb), the 5 steps" in log
 
 
 def test_more_samples_than_there_are(tmp_path: Path) -> None:
-    line = refusal(tmp_path, "def dataset(): return [(torch.zeros(4), 0)] * 7\n")
+    line, _ = refusal(tmp_path, "def dataset(): return [(torch.zeros(4), 0)] * 7\n")
     assert line == f": its dataset has 7 samples, an epoch is to have {SAMPLES}: set dataset.images to at most 7"
 
 
@@ -99,10 +100,10 @@ def test_a_batch_that_an_epoch_does_not_have(tmp_path: Path) -> None:
     ],
 )
 def test_a_fault_of_the_file_is_one_line(tmp_path: Path, more: str, line: str) -> None:
-    assert re.match(line, refusal(tmp_path, more))
+    assert re.match(line, refusal(tmp_path, more)[0])
 
 
-def test_an_exception_in_a_process_of_the_loader(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_in_a_process_of_the_loader(tmp_path: Path) -> None:
     text = """
 def fails(self, index):
     if index == 11:
@@ -111,9 +112,9 @@ def fails(self, index):
 
 Vectors.__getitem__ = fails
 """
-    line = refusal(tmp_path, text, more="--loader-workers 1 --scopes end_to_end")
+    line, log = refusal(tmp_path, text, more="--loader-workers 1 --scopes end_to_end")
     assert re.match(r", line \d+, in fails: ValueError: no sample 11. Its traceback is in the log above$", line)
-    assert 'raise ValueError("no sample 11")' in capfd.readouterr().err
+    assert 'raise ValueError("no sample 11")' in log
 
 
 def test_parameters_that_ddp_waits_for_in_vain(tmp_path: Path) -> None:
@@ -129,8 +130,9 @@ class Half(nn.Module):
 def network():
     return Half()
 """
-    assert refusal(tmp_path, text, gpus=2).startswith(": some parameters of network() take no part in the loss")
+    line, _ = refusal(tmp_path, text, gpus=2)
+    assert line.startswith(": some parameters of network() take no part in the loss")
 
 
 def test_a_file_that_changes_after_it_was_planned(tmp_path: Path) -> None:
-    assert "has changed since this was planned" in refusal(tmp_path, more=f"--workload-sha256 {'0' * 64}")
+    assert "has changed since this was planned" in refusal(tmp_path, more=f"--workload-sha256 {'0' * 64}")[0]
