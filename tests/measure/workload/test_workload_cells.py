@@ -64,6 +64,17 @@ def test_a_ddp_cell_in_processes_of_its_own(tmp_path: Path) -> None:
     assert record["scopes"]["compute"]["steps_per_epoch"] == 3
 
 
+def test_steps_are_taken_apart(tmp_path: Path) -> None:
+    out = tmp_path / "record.json"
+    configuration = f"--strategy ddp --gpus 2 --batch-per-gpu {BATCH} --device cpu --epoch-images {SAMPLES}"
+    with warm_workers():
+        done = dpscale("communication", *configuration.split(), "--workload", written(tmp_path), "--out", out)
+    assert done.returncode == 0, done.stderr
+    rungs = read_record("communication", out)["steps"]["variants"]
+    assert set(rungs) == {"alone", "together", "no_sync", "no_op_hook", "allreduce_hook", "training"}
+    assert rungs["alone"]["rank_step_s"][0][1] is None
+
+
 def test_where_memory_is_short_fewer_batches_are_used_in_turn(tmp_path: Path) -> None:
     """A batch has 5 x (4 x 4 + 8) = 120 bytes: two fit in 300. The smaller last one is always there."""
     record, log = timed(written(tmp_path), tmp_path, more="--batch-memory-gb 0.0000003")

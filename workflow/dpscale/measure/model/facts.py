@@ -185,30 +185,40 @@ def ddp_buckets(step: ExampleStep) -> list[dict[str, float]]:
     members = [
         [int(index) for index in group.split()] for group in logged["rebuilt_per_bucket_param_indices"].split(",")
     ]
-    work = _backward_work(step)
-    total = sum(work)
-    done, buckets = 0.0, []
+    done, work = _backward_work(step)
+    total = done + sum(work)
+    buckets = []
     for size, indices in zip(sizes, members, strict=True):
         done += sum(work[index] for index in indices)
         buckets.append({"bytes": size, "ready_share": done / total})
     return buckets
 
 
-def _backward_work(step: ExampleStep) -> list[float]:
-    """Work of the backward pass that comes with each parameter's gradient, in the order of `parameters()`.
+def _backward_work(step: ExampleStep) -> tuple[float, list[float]]:
+    """Work of the backward pass that comes before any gradient is whole, and that comes with each parameter's gradient,
+    in the order of `parameters()`.
 
-    A layer's gradients of weights and of inputs come together, and cost about twice its forward pass. Where no work is
-    counted, a parameter's elements stand for it.
+    A layer's gradients of weights and of inputs come together, and cost about twice its forward pass. Where a weight is
+    used by a second, later layer, as by the output of a language model, that layer's work is done first, and the
+    gradient is whole last. Where no work is counted, a parameter's elements stand for it.
     """
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         step.forward()
     of_module: dict[str, int] = defaultdict(int)
     for name, counts in counter.get_flop_counts().items():
         of_module[name.partition(".")[2]] = sum(counts.values())
-    named = [(name, parameter) for name, parameter in step.network.named_parameters() if parameter.requires_grad]
-    # Only weights stand for work; biases and normalisation come with none that the counter counts.
-    work = [float(of_module[name.rpartition(".")[0]]) if name.endswith("weight") else 0.0 for name, _ in named]
-    return work if any(work) else [float(parameter.numel()) for _, parameter in named]
+
+    def work_with(name: str) -> float:
+        # Only weights stand for work; biases and normalisation come with none that the counter counts.
+        return float(of_module[name.rpartition(".")[0]]) if name.endswith("weight") else 0.0
+
+    once = dict(step.network.named_parameters())
+    again = [name for name, _ in step.network.named_parameters(remove_duplicate=False) if name not in once]
+    trained = {name: parameter for name, parameter in once.items() if parameter.requires_grad}
+    work = [work_with(name) for name in trained]
+    if not any(work):
+        return 0.0, [float(parameter.numel()) for parameter in trained.values()]
+    return sum(map(work_with, again)), work
 
 
 def _chunks(tensors: list[torch.Tensor]) -> list[int]:
