@@ -114,6 +114,11 @@ def test_a_fault_of_the_file_is_one_line(tmp_path: Path, more: str, line: str) -
     assert re.match(line, refusal(tmp_path, more)[0])
 
 
+def test_weights_that_are_no_numbers_any_more(tmp_path: Path) -> None:
+    line, _ = refusal(tmp_path, "def optimiser(parameters): return torch.optim.SGD(parameters, lr=1e38)\n")
+    assert line.startswith(": weights are not finite after some epochs: lower optimiser.learning_rate, or define")
+
+
 def test_an_exception_in_a_process_of_the_loader(tmp_path: Path) -> None:
     text = """
 def fails(self, index):
