@@ -119,6 +119,12 @@ def test_weights_that_are_no_numbers_any_more(tmp_path: Path) -> None:
     assert line.startswith(": weights are not finite after some epochs: lower optimiser.learning_rate, or define")
 
 
+def test_a_fused_optimiser_beside_one_of_its_own(tmp_path: Path) -> None:
+    text = "def optimiser(parameters): return torch.optim.Adam(parameters)\n"
+    line, _ = refusal(tmp_path, text, more="--fused-optimiser true")
+    assert line.startswith(": has an optimiser of its own: ask for a fused one there")
+
+
 def test_an_exception_in_a_process_of_the_loader(tmp_path: Path) -> None:
     text = """
 def fails(self, index):
