@@ -1,5 +1,5 @@
-"""Processes that are forked from one which has loaded Snakemake, torch and pandas: loading them takes longer than what a
-test asks of them. That one has loaded nothing of the project, which tests change.
+"""Processes that are forked from one which has loaded Snakemake, torch and pandas: loading them takes longer than what
+a test asks of them. That one has loaded nothing of the project, which tests change.
 
 Every process is of its own, with the arguments, folder and environment of the call, and ends as the command would.
 """
