@@ -49,6 +49,8 @@ LONGEST_FIRST = (
     "measure/worker/",
     "browser/",
     "measure/",
+    "export/test_to_mlflow.py",
+    "test_compare_command.py",
     "present/",
     "audit/",
     "test_search_recipe.py",

@@ -6,6 +6,7 @@ measured by real workers: test_laptop_study.py.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -254,3 +255,13 @@ def test_what_this_machine_lacks_gpus_for_is_listed_and_the_rest_planned(project
     more = {"device": "cuda", "gpus": [1, 2, 4], "strategies": ["single", "dp", "ddp"], "runs": 1, "dataset": dataset}
     project.change_study(**more, study="other")
     assert project.planned("--config", "gpus_available=2")["time"] == 3
+
+
+def test_cells_of_the_strong_series_and_no_others_get_a_baseline_at_the_global_batch(project: Project) -> None:
+    project.change_study(batch_per_gpu=[32, 64], strong_scaling_global_batch=[128], runs=1)
+    project.record().unlink()
+    planned = project.snakemake("-n", "--printshellcmds").stdout
+    commands = re.findall(r"dpscale time .*--strategy (\w+) --gpus (\d) --batch-per-gpu (\d+) (.*)", planned)
+    asking = {" ".join(cell) for *cell, more in commands if "--baseline-at-global-batch" in more}
+    assert len(commands) == 4
+    assert asking == {"ddp 2 64", "single 1 128"}
