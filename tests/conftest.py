@@ -37,6 +37,7 @@ settings.register_profile("quick", settings.get_profile("same examples"), max_ex
 MARK_OF_FIXTURE = {
     "finished": "snakemake",
     "clone": "processes",
+    "example": "processes",
     "laptop_report": "snakemake",
     "browser": "browser",
     "java": "processes",
@@ -50,6 +51,8 @@ LONGEST_FIRST = (
     "measure/worker/",
     "browser/",
     "measure/",
+    "export/test_to_mlflow.py",
+    "test_compare_command.py",
     "present/",
     "audit/",
     "test_search_recipe.py",
@@ -126,6 +129,17 @@ def project(finished: Project, tmp_path: Path) -> Project:
 @pytest.fixture(scope="session")
 def clone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return Clone(root, tmp_path_factory.mktemp("clone") / "project")
+
+
+@pytest.fixture(scope="session")
+def example(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh clone in which `make example` was called; example.txt has what it printed. Nobody may change it."""
+
+    def make(folder: Path) -> None:
+        printed = Clone(root, folder).make("example")
+        (folder / "example.txt").write_text(printed)
+
+    return made_once(tmp_path_factory, "example", make)
 
 
 @pytest.fixture(scope="session", autouse=True)

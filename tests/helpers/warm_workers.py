@@ -6,6 +6,7 @@ That command itself, and that workers end with their launcher: launch/test_worke
 
 import importlib
 import json
+import multiprocessing
 import os
 import subprocess
 import time
@@ -35,7 +36,9 @@ class WarmWorker:
         assert module_of_python == ["-m", "dpscale.measure.worker"]
         assert start_new_session
         assert not pass_fds, "a worker that is forked inherits no socket of its launcher"
-        self._process = WARM.Process(target=_work, args=(module, job_file, int(rank), dict(env)))
+        # A launcher that was itself forked from what has loaded torch has it.
+        context = WARM if multiprocessing.parent_process() is None else multiprocessing.get_context("fork")
+        self._process = context.Process(target=_work, args=(module, job_file, int(rank), dict(env)))
         self._process.start()
         while os.getpgid(self.pid) != self.pid:  # its session is what the launcher ends
             time.sleep(0.001)
