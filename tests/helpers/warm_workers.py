@@ -35,9 +35,10 @@ class WarmWorker:
         _, *module_of_python, module, job_file, rank = command
         assert module_of_python == ["-m", "dpscale.measure.worker"]
         assert start_new_session
-        assert not pass_fds, "a worker that is forked inherits no socket of its launcher"
-        # A launcher that was itself forked from what has loaded torch has it.
-        context = WARM if multiprocessing.parent_process() is None else multiprocessing.get_context("fork")
+        # A launcher that was itself forked from what has loaded torch has it, and forks workers with its open files.
+        is_forked = multiprocessing.parent_process() is not None
+        assert is_forked or not pass_fds, "a worker that is forked from elsewhere inherits no socket of its launcher"
+        context = multiprocessing.get_context("fork") if is_forked else WARM
         self._process = context.Process(target=_work, args=(module, job_file, int(rank), dict(env)))
         self._process.start()
         while os.getpgid(self.pid) != self.pid:  # its session is what the launcher ends
