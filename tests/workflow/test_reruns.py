@@ -65,7 +65,7 @@ def test_a_deleted_and_a_damaged_record_are_measured_again_and_only_those(projec
 
 def test_a_study_that_grows_adds_only_what_is_new_of_every_kind(project: Project) -> None:
     small = {"strategy": "single", "gpus": 1, "batch_per_gpu": 64, "epochs": 1}
-    of_large = {"optimiser": "nesterov", "schedule": "one_cycle", "set_epoch": False}
+    of_large = {"optimiser": "nesterov", "schedule": "one_cycle", "warmup_epochs": 0.25, "set_epoch": False}
     arms = {"small": small, "large": {**small, "strategy": "ddp", "gpus": 2, **of_large}}
     variants = {"channels-last": {"strategies": ["single"], "batch_per_gpu": [64], "memory_format": "channels_last"}}
     grown: dict[str, Any] = {
