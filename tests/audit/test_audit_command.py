@@ -15,6 +15,9 @@ from dpscale.present.audit_page import render
 from dpscale.records.files import read_record
 from published_factory import PARAMETERS, written
 
+# Whole studies, again and again.
+pytestmark = pytest.mark.slow
+
 # The most that Python, the package and an audit of a few times may take.
 START_S = 1.0
 

@@ -65,7 +65,8 @@ def test_a_deleted_and_a_damaged_record_are_measured_again_and_only_those(projec
 
 def test_a_study_that_grows_adds_only_what_is_new_of_every_kind(project: Project) -> None:
     small = {"strategy": "single", "gpus": 1, "batch_per_gpu": 64, "epochs": 1}
-    arms = {"small": small, "large": {**small, "strategy": "ddp", "gpus": 2}}
+    of_large = {"optimiser": "nesterov", "schedule": "one_cycle", "warmup_epochs": 0.25, "set_epoch": False}
+    arms = {"small": small, "large": {**small, "strategy": "ddp", "gpus": 2, **of_large}}
     variants = {"channels-last": {"strategies": ["single"], "batch_per_gpu": [64], "memory_format": "channels_last"}}
     grown: dict[str, Any] = {
         "communication": {"runs": 1}, "training": {"seeds": 1, "arms": arms}, "variants": variants,
@@ -74,7 +75,10 @@ def test_a_study_that_grows_adds_only_what_is_new_of_every_kind(project: Project
     assert project.run() == {"collectives": 1, "communication": 1, "train": 2, "time_variant": 2, **PAGES}
     results = project.folder / "results/tiny"
     assert json.loads((results / "collectives/gpus-2/run-1.json").read_text())["cell"] == {"gpus": 2, "run": 1}
-    assert json.loads((results / "training/large/seed-1.json").read_text())["cell"] == {"arm": "large", "seed": 1}
+    trained = {arm: json.loads((results / f"training/{arm}/seed-1.json").read_text()) for arm in arms}
+    assert trained["large"]["cell"] == {"arm": "large", "seed": 1}
+    assert trained["large"]["settings"].items() >= of_large.items()
+    assert trained["small"]["settings"]["optimiser"] == "sgd"
     assert not project.page_is_partial()
     assert {"small", "large"} <= set(pd.read_csv(results / "tables/training_summary.csv")["arm"])
     assert "channels-last" in set(pd.read_csv(results / "tables/variants.csv")["variant"])
