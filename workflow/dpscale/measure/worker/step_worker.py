@@ -116,8 +116,8 @@ class StepWorker(Worker):
         if self.workload.optimiser is not None:
             if self.settings.fused_optimiser:
                 raise WorkloadError(
-                    f"workload: {self.workload.path}: has an optimiser of its own: ask for a fused one there, and leave "
-                    "optimiser.fused out"
+                    f"workload: {self.workload.path}: has an optimiser of its own: ask for a fused one there, and "
+                    "leave optimiser.fused out"
                 )
             return self.workload.optimiser(network.parameters())
         settings = self.settings
