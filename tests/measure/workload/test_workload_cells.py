@@ -140,12 +140,9 @@ def fails(self, index):
 
 Vectors.__getitem__ = fails
 """
-    more = "--loader-workers 1 --scopes end_to_end"
-    with warm_workers():  # not in this process, which may have threads that a fork does not survive
-        done = dpscale(*cell(written(tmp_path, text), tmp_path / "record.json", more=more))
-    assert done.returncode == 1
-    line = done.stderr.splitlines()[-1]
-    assert re.search(r", line \d+, in fails: ValueError: no sample 11. Its traceback is in the log above$", line)
+    line, log = refusal(tmp_path, text, more="--loader-workers 1 --scopes end_to_end")
+    assert re.match(r", line \d+, in fails: ValueError: no sample 11. Its traceback is in the log above$", line)
+    assert 'raise ValueError("no sample 11")' in log
 
 
 def test_parameters_that_ddp_waits_for_in_vain(tmp_path: Path) -> None:
