@@ -62,6 +62,13 @@ def test_only_what_has_the_form_of_images_gets_their_layout(place: Any) -> None:
     assert kept.is_contiguous()
 
 
+def test_batches_of_a_loaders_processes_are_copied_out_of_shared_memory() -> None:
+    shared = LABELS.clone().share_memory_()
+    kept, copied = in_host_memory([LABELS, shared], False, torch.contiguous_format)
+    assert kept is LABELS
+    assert torch.equal(copied, shared) and not copied.is_shared()
+
+
 def test_samples_are_cut_and_what_does_not_count_them_is_not() -> None:
     scale, weights = torch.tensor(2.0), torch.ones(9)
     cut = first({"x": IMAGES, "y": LABELS, "scale": scale, "weights": weights}, 2)

@@ -107,6 +107,12 @@ def test_a_batch_that_an_epoch_does_not_have(tmp_path: Path) -> None:
             "def loss(network, batch):\n    return batch['z']",
             r", line \d+, in loss: KeyError: 'z'. Its traceback is in",
         ),
+        ("def dataset(): return [object()] * 24", r": torch's collate cannot make a batch of the dataset's items"),
+        ("def dataset(): return [torch.ones(1 + i % 2) for i in range(24)]", r": items of the dataset differ in size"),
+        (
+            "def loss(network, batch): return network.head(batch['x']).sum()",
+            r", line \d+, in loss: AttributeError: 'Linear",
+        ),
         ("del network", r": has no function network\(\): define it"),
     ],
 )

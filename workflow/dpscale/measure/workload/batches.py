@@ -28,7 +28,10 @@ def in_host_memory(batch: Batch, pinned: bool, memory_format: torch.memory_forma
     def prepared(leaf: Tensor) -> Tensor:
         if leaf.dim() == IMAGE_DIMENSIONS and leaf.is_floating_point():
             leaf = leaf.contiguous(memory_format=memory_format)
-        return leaf.pin_memory() if pinned else leaf
+        if pinned:
+            return leaf.pin_memory()
+        # What a process of the DataLoader made is a file in shared memory, of which a process can hold few.
+        return leaf.clone() if leaf.is_shared() else leaf
 
     return mapped(prepared, batch)
 

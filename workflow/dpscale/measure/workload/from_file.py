@@ -77,7 +77,7 @@ def _run(path: Path) -> ModuleType:
 
 
 def _require_finite(path: Path, network: nn.Module) -> None:
-    """Raise WorkloadError where a trained network has weights that are no numbers: GPUs are faster on those."""
+    """Raise WorkloadError where a trained network has weights that are no numbers: it trained nothing."""
     if not all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters()):
         raise WorkloadError(
             f"workload: {path}: weights are not finite after some epochs: lower optimiser.learning_rate, or define "
