@@ -27,7 +27,8 @@ VERSIONS: Mapping[str, Version] = MappingProxyType(
         # 2: a baseline in every job; the closing barrier outside of the clock; a fixed number of epochs.
         "timing": Version(2, still_readable=frozenset({1})),
         # 2: a ladder of rungs in random order, a control of the hook that does nothing.
-        "communication": Version(2, still_readable=frozenset({1})),
+        # 3: in dp's rung `threads` the loss is computed in the threads too.
+        "communication": Version(3, still_readable=frozenset({1, 2})),
         # 2: the GPU is held until all calls are queued.
         "collectives": Version(2, still_readable=frozenset({1})),
         # 2: order and crops draw from seeds of their own; the clock starts after warm-up steps.
