@@ -1,6 +1,8 @@
 """A user's file measured by real workers on the CPU: what the record says, and the one line that a fault is told in."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +37,14 @@ def timed(path: Path, folder: Path, **options: Any) -> tuple[dict[str, Any], str
 
 def refusal(folder: Path, text: str = "", **options: Any) -> tuple[str, str]:
     """The line that a cell of a workload with `text` in it ends with, and the log above. It leaves no record."""
-    out = folder / "record.json"
     with single_workers_here(), warm_workers():
-        done = dpscale(*cell(written(folder, text), out, **options))
-    assert done.returncode == 1 and not out.exists()
-    *log, line = done.stderr.splitlines()
+        done = dpscale(*cell(written(folder, text), folder / "record.json", **options))
+    return line_of_refusal(folder, done.returncode, done.stderr)
+
+
+def line_of_refusal(folder: Path, code: int, printed: str) -> tuple[str, str]:
+    assert code == 1 and not (folder / "record.json").exists()
+    *log, line = printed.splitlines()
     assert line.startswith(f"Error: workload: {folder / 'mine.py'}")
     return line.removeprefix(f"Error: workload: {folder / 'mine.py'}"), "\n".join(log)
 
@@ -132,6 +137,7 @@ def test_a_fused_optimiser_beside_one_of_its_own(tmp_path: Path) -> None:
 
 
 def test_an_exception_in_a_process_of_the_loader(tmp_path: Path) -> None:
+    """Its programs are started anew: what has threads of gloo must not fork a loader."""
     text = """
 def fails(self, index):
     if index == 11:
@@ -140,7 +146,9 @@ def fails(self, index):
 
 Vectors.__getitem__ = fails
 """
-    line, log = refusal(tmp_path, text, more="--loader-workers 1 --scopes end_to_end")
+    words = cell(written(tmp_path, text), tmp_path / "record.json", more="--loader-workers 1 --scopes end_to_end")
+    done = subprocess.run([sys.executable, "-m", "dpscale", *words], capture_output=True, text=True)
+    line, log = line_of_refusal(tmp_path, done.returncode, done.stderr)
     assert re.match(r", line \d+, in fails: ValueError: no sample 11. Its traceback is in the log above$", line)
     assert 'raise ValueError("no sample 11")' in log
 
