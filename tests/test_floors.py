@@ -16,7 +16,7 @@ FLOORS = (
     ("plan",),
     ("records",),
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
-    ("analyse", "measure.data", "measure.model"),
+    ("analyse", "measure.data", "measure.model", "measure.workload"),
     ("present", "export", "measure.worker"),
     ("measure.launch",),
     ("cli",),

@@ -6,13 +6,15 @@ two replicated networks in one process: both loops train the same one here, so t
 """
 
 import json
+import math
 import sys
 import tempfile
 
 from bare_loop import bare_epoch
 
-from dpscale.measure.worker.epoch_timer import EpochTimer, training_step
+from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.timing import TimingWorker
+from dpscale.measure.workload.loading import Room
 from dpscale.plan.study import Study
 
 
@@ -23,9 +25,9 @@ def main(gpus: int, batch: int, images: int, folder: str, epochs: int) -> None:
     worker = TimingWorker({**job, "dataset": folder, "folder": tempfile.mkdtemp(), "timeout_s": 600}, rank=0)
     worker.prepare()
     network, optimiser = worker.build()
-    step = training_step(network, optimiser, worker.device, worker.memory_format)
+    step = worker.step_of(network, optimiser)
     timer = EpochTimer(worker.devices, worker.workers)
-    batches = worker.preloaded()
+    batches, _ = worker.epoch_in_memory((0, 1, worker.batch), Room(math.inf))
 
     def bare() -> None:
         bare_s.append(bare_epoch(network, optimiser, batches, worker.devices))

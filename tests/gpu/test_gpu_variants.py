@@ -10,9 +10,11 @@ from test_gpu_cells import dataset, time_cell
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dpscale.measure.model.precision import in_precision
 from dpscale.measure.model.resnet import build_network
 from dpscale.measure.worker.captured_step import STEPS_BEFORE, CapturedStep
 from dpscale.measure.worker.epoch_timer import Step, training_step
+from dpscale.measure.workload.images import classification_loss
 
 __all__ = ["dataset"]
 
@@ -35,7 +37,7 @@ def gpu() -> torch.device:
 
 def network_and_batch(precision: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Tensor, Tensor]:
     torch.manual_seed(0)
-    network = build_network("cifar_resnet18", 64, precision).to(gpu(), dtype)
+    network = in_precision(build_network("cifar_resnet18", 64), precision, "cuda").to(gpu(), dtype)
     images = torch.randn(BATCH, 3, 32, 32, dtype=torch.float64).to(gpu(), dtype)
     return network, images, torch.randint(0, 10, (BATCH,)).to(gpu())
 
@@ -103,7 +105,7 @@ def test_gradients_are_those_of_float64(
 def trainer() -> tuple[nn.Module, Step]:
     network = network_and_batch("float32-strict", torch.float64)[0]
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
-    return network, training_step(network, optimiser, gpu(), torch.contiguous_format)
+    return network, training_step(network, optimiser, classification_loss, gpu(), torch.contiguous_format)
 
 
 def weights(network: nn.Module) -> Tensor:
@@ -118,13 +120,13 @@ def test_a_captured_step_trains_as_the_step_does() -> None:
     network, step = trainer()
     before = weights(network)
     for _ in range(STEPS_BEFORE):
-        step(images, labels)
+        step((images, labels))
     for size in sizes:
-        step(images.flip(0)[:size], labels.flip(0)[:size])
+        step((images.flip(0)[:size], labels.flip(0)[:size]))
     captured_network, eager = trainer()
-    captured = CapturedStep(eager, images, labels, gpu(), torch.cuda.Stream(gpu()))
+    captured = CapturedStep(eager, (images, labels), gpu(), torch.cuda.Stream(gpu()))
     for size in sizes:
-        captured(images.flip(0)[:size], labels.flip(0)[:size])
+        captured((images.flip(0)[:size], labels.flip(0)[:size]))
     torch.cuda.synchronize()
     moved = (weights(network) - before).norm()
     assert (weights(captured_network) - weights(network)).norm() < 1e-6 * moved

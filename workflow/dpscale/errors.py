@@ -21,6 +21,10 @@ class DatasetError(DpscaleError):
     """Images that are missing, damaged or not what the study asks for."""
 
 
+class WorkloadError(DpscaleError):
+    """A user's own network, data or loss that cannot be trained as it is written."""
+
+
 class MeasurementError(DpscaleError):
     """A measurement that could not be made. It leaves no record."""
 

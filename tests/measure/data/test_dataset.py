@@ -14,8 +14,9 @@ from torch.utils.data import DistributedSampler
 
 from dpscale.errors import DatasetError
 from dpscale.measure.data.arrays import ARRAYS, EPOCH_ARRAYS, read_manifest, verify_dataset
-from dpscale.measure.data.batches import MEAN, STD, DecodedImages, LoadedEpochs, preloaded_batches, shard
+from dpscale.measure.data.batches import MEAN, STD, DecodedImages, preloaded_batches, shard
 from dpscale.measure.data.dataset import make_dataset
+from dpscale.measure.workload.loading import LoadedEpochs
 
 CLASSES = [f"class{number}" for number in range(10)]
 
@@ -96,7 +97,7 @@ def test_shares_are_those_of_distributed_sampler(synthetic: Path, workers: int) 
 
 
 def test_loaded_epochs_differ_and_cover_all_images(synthetic: Path) -> None:
-    epochs = LoadedEpochs(synthetic, 0, 2, 16, 0, False)
+    epochs = LoadedEpochs(DecodedImages(synthetic), (0, 2, 16), 0, False)
     first, second = ([labels.tolist() for _, labels in epochs] for _ in range(2))
     assert len(epochs) == len(first) == 4  # ceil(51 / 16)
     assert first != second

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 from torch import nn
 
 from command_line import must
-from dpscale.measure.model.facts import traffic_elements_per_image
+from dpscale.measure.model.facts import ExampleStep, traffic_elements_per_image
+from dpscale.measure.workload.images import classification_loss, made_up_images
 from dpscale.records.files import read_record
 
 
@@ -40,4 +42,5 @@ def test_traffic_is_counted_layer_by_layer() -> None:
     )
     images, first, second = 3 * 32 * 32, 4 * 32 * 32, 2 * 32 * 32
     expected = 2 * (images + first) + 8 * first + 3 * (first + second) + 3 * (second + 10)
-    assert traffic_elements_per_image(network) == expected
+    batch = made_up_images(2, torch.device("cpu"))
+    assert traffic_elements_per_image(ExampleStep(network, classification_loss, batch)) == expected

@@ -28,7 +28,7 @@ EXCHANGES = {
 
 def network_and_batch(dtype: torch.dtype, device: torch.device) -> tuple[nn.Module, Tensor, Tensor]:
     torch.manual_seed(0)
-    network = build_network("cifar_resnet18", 16, "float32").to(device=device, dtype=dtype)
+    network = build_network("cifar_resnet18", 16).to(device=device, dtype=dtype)
     network.eval()  # batch-norm frozen: its batch statistics differ between shards by design
     images = torch.randn(BATCH, 3, 32, 32, dtype=torch.float64).to(device=device, dtype=dtype)
     labels = torch.randint(0, 10, (BATCH,)).to(device)

@@ -43,7 +43,7 @@ def test_equal_statistics_are_all_kept_and_means_that_no_worker_has_are_nobodys(
 
 def test_a_replica_is_seen_with_the_statistics_of_its_forward_pass() -> None:
     """On a CPU the network is its own only replica; the hooks are gone afterwards."""
-    network = build_network("cifar_resnet18", 4, "float32")
+    network = build_network("cifar_resnet18", 4)
     seen: list[Statistics] = []
     with replicas_statistics(network, seen):
         network(torch.randn(8, 3, 32, 32))

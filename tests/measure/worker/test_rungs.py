@@ -98,13 +98,13 @@ def test_in_threads_the_first_device_does_the_step_of_one_that_is_alone(worker: 
     before = weights(first)
     assert [len(own) for own, _ in variant.batches] == [BATCH, BATCH]
 
-    variant.step(*variant.batches[0])
+    variant.step(variant.batches[0])
     assert_equal(gradients(first), alone)
     assert_equal(gradients(second), other)
     assert_equal(weights(second), before)
     assert all(not torch.equal(a, b) for a, b in zip(weights(first), before, strict=True))
 
-    variant.step(*variant.batches[0])
+    variant.step(variant.batches[0])
     assert_equal(gradients(second), other)  # those of one step, not of both: its weights are as they were
 
 
@@ -118,11 +118,11 @@ def test_scattered_divides_images_and_gathers_outputs_but_adds_no_gradients(work
     assert [len(all_images) for all_images, _ in variant.batches] == [GPUS * BATCH, GPUS * BATCH]
     for _ in range(2):
         before = weights(second)
-        variant.step(images, labels)
+        variant.step((images, labels))
         assert_equal(weights(second), before)
         assert_equal(gradients(second), other)
     first.load_state_dict(second.state_dict())
-    variant.step(images, labels)
+    variant.step((images, labels))
     assert_equal(gradients(first), own)
 
 
@@ -130,9 +130,9 @@ def test_rungs_have_their_weights_and_momenta_in_common(worker: CommunicationWor
     alone, threads = worker.alone(), worker.threads()
     for first, second in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
         assert first.data_ptr() == second.data_ptr()
-    alone.step(*alone.batches[0])
+    alone.step(alone.batches[0])
     assert all(parameter.grad is None for parameter in threads.network.parameters())
-    threads.step(*threads.batches[0])
+    threads.step(threads.batches[0])
     for first, second in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
         assert alone.optimiser.state[first]["momentum_buffer"] is threads.optimiser.state[second]["momentum_buffer"]
 

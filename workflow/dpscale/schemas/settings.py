@@ -18,6 +18,11 @@ from dpscale.vocabulary.strategies import STRATEGIES
 ARM = ("training", "arms", "<arm>")
 VARIANT = ("variants", "<variant>")
 
+# What is trained where no file of a user is named; and what stands for network and samples that come from such a file.
+BUILT_IN = "built-in"
+OF_FILE = "workload"
+NO_CHECKSUM = "none"
+
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
@@ -56,11 +61,25 @@ class NetworkSettings:
 
     network: str = setting(
         "network.name",
-        "cifar_resnet18 is the ResNet-18 for 32x32 images; torchvision_resnet18 is resnet18(num_classes=10).",
+        "cifar_resnet18 is the ResNet-18 for 32x32 images; torchvision_resnet18 is resnet18(num_classes=10); workload "
+        "is that of a workload's file, and is what a study with one has.",
         "cifar_resnet18",
-        enum=["cifar_resnet18", "torchvision_resnet18"],
+        enum=["cifar_resnet18", "torchvision_resnet18", OF_FILE],
     )
     width: int = setting("network.width", "Channels of the first stage; torchvision_resnet18 has 64.", 64, minimum=1)
+    workload: str = setting(
+        "workload",
+        "What is trained: built-in classifies images with the network of network.name; otherwise a Python file with "
+        "the functions network, dataset and loss. The file is run with your rights.",
+        BUILT_IN,
+        pattern=rf"^({BUILT_IN}|.+\.py)$",
+    )
+    workload_sha256: str = setting(
+        "workload_sha256",
+        "SHA-256 that the workload's file must have; none takes the file as it is. A study fills it in.",
+        NO_CHECKSUM,
+        pattern=f"^({NO_CHECKSUM}|[0-9a-f]{{64}})$",
+    )
 
     @classmethod
     def of(cls, study: Mapping[str, Any]) -> Self:
@@ -214,11 +233,13 @@ class StepSettings(CollectivesSettings):
     dataset_source: str = setting(
         "dataset.source",
         "cifar10 is torchvision's; imagefolder has train/<class>/ and test/<class>/; synthetic is noise of the same "
-        "shape.",
+        "shape; workload is the dataset of a workload's file, and is what a study with one has.",
         "cifar10",
-        enum=["cifar10", "imagefolder", "synthetic"],
+        enum=["cifar10", "imagefolder", "synthetic", OF_FILE],
     )
-    epoch_images: int = setting("dataset.images", "Training images in an epoch (D).", 50000, minimum=1)
+    epoch_images: int = setting(
+        "dataset.images", "Training images (samples of a workload's file) in an epoch (D).", 50000, minimum=1
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +278,13 @@ class TimingSettings(StepSettings):
         2,
         minimum=0,
         variant_may_set=True,
+    )
+    batch_memory_gb: float = setting(
+        "dataset.batch_memory_gb",
+        "GB (10^9 bytes) of host memory, of every training process, for the batches of a workload's file in compute. "
+        "Where an epoch needs more, as many different batches as fit are used in turn.",
+        2,
+        exclusiveMinimum=0,
     )
     images_on: str = setting(
         "images_on",

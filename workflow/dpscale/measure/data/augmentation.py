@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from dpscale.measure.data.batches import Batch, images_per_rank, normalise
+from dpscale.measure.data.batches import ImageBatch, images_per_rank, normalise
 from dpscale.measure.data.dataset import IMAGE_SIZE
 
 PADDING = 4
@@ -122,7 +122,7 @@ class DeviceEpochs:
         """Batches of an epoch."""
         return -(-images_per_rank(len(self.images), self.workers) // self.batch)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[ImageBatch]:
         order = order_of_epoch(len(self.images), self.rank, self.workers, random_seed(self.seed, "order") + self.epoch)
         device = self.images.labels.device
         crops = Crops.draw(len(self.images), self.seed, self.epoch, device)

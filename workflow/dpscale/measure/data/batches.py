@@ -1,6 +1,6 @@
-"""Batches for both scopes: the augmented epoch already in host memory, or a DataLoader that makes it."""
+"""Images for both scopes: the augmented epoch already in host memory, or one by one for a DataLoader."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,14 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, DistributedSampler
+from torch.utils.data import Dataset
 
 from dpscale.measure.data.arrays import EPOCH_ARRAYS, TRAIN_ARRAYS
-from dpscale.measure.parent import end_with_parent
 
 MEAN = (0.4914, 0.4822, 0.4465)
 STD = (0.2023, 0.1994, 0.2010)
 
-Batch = tuple[Tensor, Tensor]  # images (batch, 3, 32, 32) float32, labels (batch,) int64
+ImageBatch = tuple[Tensor, Tensor]  # images (batch, 3, 32, 32) float32, labels (batch,) int64
 Transform = Callable[[Any], Any]
 
 
@@ -53,7 +52,7 @@ def _of_channels(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 def preloaded_batches(
     folder: Path, rank: int, workers: int, batch: int, pinned: bool, memory_format: torch.memory_format
-) -> list[Batch]:
+) -> list[ImageBatch]:
     """This rank's share of the augmented epoch as normalised batches in (pinned) host memory.
 
     Shares are DistributedSampler's: rank r takes images r, r + workers, ..., padded from the start so that all
@@ -94,36 +93,3 @@ class DecodedImages(Dataset[tuple[Tensor, int]]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         return self.transform(Image.fromarray(self.images[index])), int(self.labels[index])
-
-
-class LoadedEpochs:
-    """A DataLoader whose epochs are each shuffled anew; iterating it is one epoch."""
-
-    def __init__(self, folder: Path, rank: int, workers: int, batch: int, loader_workers: int, pinned: bool):
-        images = DecodedImages(folder)
-        self.sampler: DistributedSampler[Any] | None = None
-        if workers > 1:
-            self.sampler = DistributedSampler(images, workers, rank)
-        self.epoch = 0
-        self.loader = DataLoader(
-            images,
-            batch_size=batch,
-            shuffle=self.sampler is None,
-            sampler=self.sampler,
-            num_workers=loader_workers,
-            pin_memory=pinned,
-            worker_init_fn=_end_with_rank,
-        )
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    def __iter__(self) -> Iterator[Batch]:
-        if self.sampler is not None:
-            self.sampler.set_epoch(self.epoch)
-        self.epoch += 1
-        return iter(self.loader)
-
-
-def _end_with_rank(_worker: int) -> None:
-    end_with_parent()

@@ -1,7 +1,10 @@
 """Facts of a network that need no clock: sizes, FLOPs, and the messages of its training."""
 
 import tempfile
+import traceback
 from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,58 +12,111 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch._utils import _take_tensors
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
-from dpscale.measure.model.resnet import build_network, network_size
+from dpscale.measure.model.size import network_size
 from dpscale.measure.ranks import meet
+from dpscale.measure.workload.batches import Batch
+from dpscale.measure.workload.choose import workload_of
+from dpscale.measure.workload.faults import fault_of
+from dpscale.measure.workload.loading import first_batch
+from dpscale.measure.workload.workload import Workload
+from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record, write_record
 from dpscale.schemas.settings import NetworkSettings
 
 # DataParallel copies and adds up tensors in chunks of at most this (torch.nn.parallel.comm, buffer_size).
 CHUNK_BYTES = 10 * 2**20
-IMAGE = (3, 32, 32)
+# Layers whose traffic is known; and layers whose work torch's counter does not see.
+COUNTED_LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm2d)
+UNCOUNTED = (nn.RNNBase,)
 
 
 def describe_network(settings: NetworkSettings, out: Path) -> Record:
     """Write the facts of the network that need no measurement: parameters, FLOPs per image, and the bytes of every
-    message of DataParallel and of DDP. Raises RecordError where it cannot be written."""
-    network = build_network(settings.network, settings.width, "float32")
-    forward, both = flop_per_image(network)
-    facts = {
-        "kind": "network",
-        "settings": settings.to_json(),
-        **network_size(network),
-        "tensors": sum(1 for _ in network.parameters()),
-        "buffer_bytes": sum(buffer.numel() * buffer.element_size() for buffer in network.buffers()),
-        "flop_per_image": {"forward": forward, "forward_backward": both},
-        "traffic_elements_per_image": traffic_elements_per_image(network),
-        "dp_broadcast_bytes": [*_chunks(list(network.parameters())), *_chunks(list(network.buffers()))],
-        "dp_reduce_bytes": _chunks(list(network.parameters())),
-        "ddp_broadcast_bytes": _of_types(list(network.buffers())),
-        "ddp_buckets": ddp_buckets(network),
-    }
+    message of DataParallel and of DDP. Raises WorkloadError where the workload's file cannot be used as it is, and
+    RecordError where the facts cannot be written."""
+    settings = of_its_file(settings)
+    workload = workload_of(settings, out.parent)
+    try:
+        facts = facts_of(workload)
+    except Exception as error:
+        fault = fault_of(error, workload.path)
+        if fault is None:
+            raise
+        traceback.print_exc()
+        raise fault from error
+    facts = {"kind": "network", "settings": settings.to_json(), **facts}
     write_record("network", out, facts)
     return facts
 
 
-def flop_per_image(network: nn.Module) -> tuple[int, int]:
-    """Floating point operations of one image, forward, and forward and backward, by torch's counter.
+def facts_of(workload: Workload) -> dict[str, Any]:
+    """What is known of a workload's network without a clock."""
+    torch.manual_seed(0)
+    step = ExampleStep(workload.network(), workload.loss, example_batch(workload))
+    network = step.network
+    traffic = traffic_elements_per_image(step)
+    return {
+        **network_size(network),
+        "tensors": sum(1 for _ in network.parameters()),
+        "buffer_bytes": sum(buffer.numel() * buffer.element_size() for buffer in network.buffers()),
+        "flop_per_image": flop_per_image(step),
+        **({} if traffic is None else {"traffic_elements_per_image": traffic}),
+        "dp_broadcast_bytes": [*_chunks(list(network.parameters())), *_chunks(list(network.buffers()))],
+        "dp_reduce_bytes": _chunks(list(network.parameters())),
+        "ddp_broadcast_bytes": _of_types(list(network.buffers())),
+        "ddp_buckets": ddp_buckets(step),
+    }
 
-    It counts two for a multiplication with its addition, in convolutions and matrix products alone.
+
+@dataclass(frozen=True)
+class ExampleStep:
+    """A network with its loss, and a batch of `samples` samples to ask both with."""
+
+    network: nn.Module
+    loss: Callable[[nn.Module, Batch], torch.Tensor]
+    batch: Batch
+    samples: int = 2
+
+    def forward(self, network: nn.Module | None = None) -> torch.Tensor:
+        """The loss, of the network itself or as it is wrapped."""
+        return self.loss(network or self.network, self.batch)
+
+
+def example_batch(workload: Workload, samples: int = 2) -> Batch:
+    """Made up, or the first samples of the workload's dataset. Two: some layers refuse to train on one."""
+    if workload.made_up is not None:
+        return workload.made_up(samples, torch.device("cpu"))
+    dataset = workload.dataset()
+    return first_batch(dataset, samples, workload.collate)
+
+
+def flop_per_image(step: ExampleStep) -> dict[str, int] | None:
+    """Floating point operations of one sample, forward, and forward and backward, by torch's counter. None where it
+    cannot count them.
+
+    It counts two for a multiplication with its addition, in convolutions and matrix products alone. Attention is
+    counted as its two matrix products, with what a causal mask leaves out.
     """
+    if any(isinstance(module, UNCOUNTED) for module in step.network.modules()):
+        return None
     counts = []
     for backward in (False, True):
-        with FlopCounterMode(display=False) as counter:
-            logits = network(torch.zeros(2, *IMAGE))
+        with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+            loss = step.forward()
             if backward:
-                logits.sum().backward()
-        counts.append(counter.get_total_flops() // 2)
-    return counts[0], counts[1]
+                loss.backward()
+        counts.append(counter.get_total_flops() // step.samples)
+    step.network.zero_grad()
+    return {"forward": counts[0], "forward_backward": counts[1]} if counts[0] else None
 
 
-def traffic_elements_per_image(network: nn.Module) -> int:
-    """Elements that a training step reads or writes per image when it goes layer by layer.
+def traffic_elements_per_image(step: ExampleStep) -> int | None:
+    """Elements that a training step reads or writes per image when it goes layer by layer. None where the network has
+    layers that this does not know.
 
     Activation functions and additions are done where a layer beside them reads or writes anyway, and cost nothing.
 
@@ -69,6 +125,8 @@ def traffic_elements_per_image(network: nn.Module) -> int:
     input twice (statistics, then values) and writes its output; backward it reads input and gradient twice, and writes
     once. Weights are not counted here: their bytes do not grow with the batch.
     """
+    if not all(isinstance(layer, COUNTED_LAYERS) for layer in step.network.modules() if _has_own_parameters(layer)):
+        return None
     elements = 0
 
     def count(layer: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
@@ -79,15 +137,19 @@ def traffic_elements_per_image(network: nn.Module) -> int:
         else:
             elements += 2 * x + 2 * y + (x + y if inputs[0].requires_grad else 0)
 
-    layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear | nn.BatchNorm2d)]
+    layers = [layer for layer in step.network.modules() if isinstance(layer, COUNTED_LAYERS)]
     hooks = [layer.register_forward_hook(count) for layer in layers]
-    network(torch.zeros(2, *IMAGE))
+    step.forward()
     for hook in hooks:
         hook.remove()
-    return elements // 2
+    return elements // step.samples
 
 
-def ddp_buckets(network: nn.Module) -> list[dict[str, float]]:
+def _has_own_parameters(layer: nn.Module) -> bool:
+    return any(True for _ in layer.parameters(recurse=False))
+
+
+def ddp_buckets(step: ExampleStep) -> list[dict[str, float]]:
     """DDP's buckets in the order in which they are reduced: bytes, and the share of the backward pass's work that is
     done when the last gradient of each is there.
 
@@ -96,10 +158,10 @@ def ddp_buckets(network: nn.Module) -> list[dict[str, float]]:
     with tempfile.TemporaryDirectory(prefix="dpscale-") as folder:
         meet(Path(folder), rank=0, workers=1, timeout_s=60, on_gpu=False)
         try:
-            parallel: Any = DistributedDataParallel(network)
+            parallel: Any = DistributedDataParallel(step.network)
             for _ in range(2):
-                parallel(torch.zeros(2, *IMAGE)).sum().backward()
-            parallel(torch.zeros(2, *IMAGE))
+                step.forward(parallel).backward()
+            step.forward(parallel)
             logged = parallel._get_ddp_logging_data()
         finally:
             dist.destroy_process_group()
@@ -107,7 +169,7 @@ def ddp_buckets(network: nn.Module) -> list[dict[str, float]]:
     members = [
         [int(index) for index in group.split()] for group in logged["rebuilt_per_bucket_param_indices"].split(",")
     ]
-    work = _backward_flop(network)
+    work = _backward_work(step)
     total = sum(work)
     done, buckets = 0.0, []
     for size, indices in zip(sizes, members, strict=True):
@@ -116,20 +178,21 @@ def ddp_buckets(network: nn.Module) -> list[dict[str, float]]:
     return buckets
 
 
-def _backward_flop(network: nn.Module) -> list[int]:
+def _backward_work(step: ExampleStep) -> list[float]:
     """Work of the backward pass that comes with each parameter's gradient, in the order of `parameters()`.
 
-    A layer's gradients of weights and of inputs come together, and cost about twice its forward pass.
+    A layer's gradients of weights and of inputs come together, and cost about twice its forward pass. Where no work is
+    counted, a parameter's elements stand for it.
     """
-    with FlopCounterMode(display=False) as counter:
-        network(torch.zeros(2, *IMAGE))
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        step.forward()
     of_module: dict[str, int] = defaultdict(int)
     for name, counts in counter.get_flop_counts().items():
         of_module[name.partition(".")[2]] = sum(counts.values())
+    named = [(name, parameter) for name, parameter in step.network.named_parameters() if parameter.requires_grad]
     # Only weights stand for work; biases and normalisation come with none that the counter counts.
-    return [
-        of_module[name.rpartition(".")[0]] if name.endswith("weight") else 0 for name, _ in network.named_parameters()
-    ]
+    work = [float(of_module[name.rpartition(".")[0]]) if name.endswith("weight") else 0.0 for name, _ in named]
+    return work if any(work) else [float(parameter.numel()) for _, parameter in named]
 
 
 def _chunks(tensors: list[torch.Tensor]) -> list[int]:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
-from torch.nn.parallel import DataParallel, DistributedDataParallel
+from torch.nn.parallel import DataParallel, DistributedDataParallel, parallel_apply
 
 from dpscale.errors import StrategyError
 from dpscale.schemas.settings import StepSettings, TimingSettings
@@ -95,8 +96,9 @@ class PersistentReplicas(DataParallel[nn.Module]):
             replica.zero_grad()
         return list(self._replicas)
 
-    def apply_apart(self, images: Sequence[Tensor]) -> list[Tensor]:
-        """The outputs of all replicas, each on its device, from `images` that are on them; a thread drives each."""
+    def losses_apart(self, loss: Callable[[nn.Module, Any], Tensor], batches: Sequence[Any]) -> list[Tensor]:
+        """The loss of every replica, each on its device, of batches that are on them; a thread drives each."""
         replicas = self.replicate(self.module, self.device_ids)
-        outputs: list[Tensor] = self.parallel_apply(replicas, [(share,) for share in images], [{} for _ in images])
-        return outputs
+        functions: list[Any] = [partial(loss, replica) for replica in replicas]
+        losses: list[Tensor] = parallel_apply(functions, [(batch,) for batch in batches], devices=self.device_ids)
+        return losses

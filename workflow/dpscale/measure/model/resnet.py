@@ -1,6 +1,5 @@
 """The networks of the study. K = 11,173,962 trainable parameters for the CIFAR ResNet-18 of width 64."""
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -57,37 +56,11 @@ def _stage(channels_in: int, channels: int, stride: int) -> nn.Sequential:
     return nn.Sequential(BasicBlock(channels_in, channels, stride), BasicBlock(channels, channels, 1))
 
 
-class Autocast(nn.Module):
-    """A network that computes in bfloat16 where autocast says so, and returns float32 logits.
-
-    Autocast stands inside the module because DataParallel's threads inherit whether it is on, but not its dtype.
-    """
-
-    def __init__(self, network: nn.Module):
-        super().__init__()
-        self.network = network
-
-    def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, dtype=torch.bfloat16):
-            logits: Tensor = self.network(x)
-        return logits.float()
-
-
-def build_network(name: str, width: int, precision: str) -> nn.Module:
-    """The network `name` on the CPU, in float32, for `precision`: float32, float32-strict or bfloat16."""
+def build_network(name: str, width: int) -> nn.Module:
+    """The network `name` on the CPU, in float32."""
     if name == "cifar_resnet18":
-        network: nn.Module = CifarResNet18(width)
-    else:
-        from torchvision.models import resnet18
+        return CifarResNet18(width)
+    from torchvision.models import resnet18
 
-        network = resnet18(num_classes=CLASSES)
-    return Autocast(network) if precision == "bfloat16" else network
-
-
-def network_size(network: nn.Module) -> dict[str, int]:
-    """Trainable parameters, K, and the bytes of all their gradients, K*s."""
-    trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    return {
-        "parameters": sum(parameter.numel() for parameter in trainable),
-        "gradient_bytes": sum(parameter.numel() * parameter.element_size() for parameter in trainable),
-    }
+    network: nn.Module = resnet18(num_classes=CLASSES)
+    return network

@@ -57,7 +57,7 @@ class Worker(ABC):
             write_outcome(self.folder, {"status": "failed", "message": str(error)})
             return
         except Exception as error:
-            outcome = self.outcome_of(error)
+            outcome = self.outcome_of(error) or self.failure_of(error)
             if outcome is None:
                 raise
             write_outcome(self.folder, outcome)
@@ -108,6 +108,10 @@ class Worker(ABC):
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:
         """The outcome to record for an error, None where the error is a failure."""
+        return None
+
+    def failure_of(self, error: Exception) -> dict[str, Any] | None:
+        """What to tell of an error that leaves no record; None where its traceback says it best."""
         return None
 
     def outcome(self, status: str, after: Any) -> dict[str, Any]:

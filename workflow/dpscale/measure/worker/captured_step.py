@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from dpscale.measure.workload.batches import Batch, same_form, tensors
 
 # Steps before the capture. DDP builds its buckets anew in its second step, and in its first ten it waits for the device
 # to read its own clocks, which cannot be captured.
@@ -23,29 +25,27 @@ class CapturedStep(Generic[T]):
 
     def __init__(
         self,
-        step: Callable[[Tensor, Tensor], T],
-        images: Tensor,
-        labels: Tensor,
+        step: Callable[[Batch], T],
+        batch: Batch,
         device: torch.device,
         stream: torch.cuda.Stream,
     ):
         self._step = step
-        self._images = images.to(device)
-        self._labels = labels.to(device)
+        self._batch = tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
         self._graph = torch.cuda.CUDAGraph()
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
             for _ in range(STEPS_BEFORE):
-                step(self._images, self._labels)
+                step(self._batch)
         torch.cuda.current_stream(device).wait_stream(stream)
         torch.cuda.synchronize(device)
         with torch.cuda.graph(self._graph, stream=stream):
-            self._result = step(self._images, self._labels)
+            self._result = step(self._batch)
 
-    def __call__(self, images: Tensor, labels: Tensor) -> T:
-        if len(images) != len(self._images):
-            return self._step(images, labels)
-        self._images.copy_(images, non_blocking=True)
-        self._labels.copy_(labels, non_blocking=True)
+    def __call__(self, batch: Batch) -> T:
+        if not same_form(batch, self._batch):
+            return self._step(batch)
+        for mine, given in zip(tensors(self._batch), tensors(batch), strict=True):
+            mine.copy_(given, non_blocking=True)
         self._graph.replay()
         return self._result

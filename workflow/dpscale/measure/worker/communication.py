@@ -17,18 +17,18 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from torch.nn import functional
 from torch.nn.parallel import DataParallel, DistributedDataParallel, comm
 from torch.optim import Optimizer
 
 from dpscale.errors import StrategyError
-from dpscale.measure.data.batches import Batch
 from dpscale.measure.model.parallel import PersistentReplicas, bucket_bytes
 from dpscale.measure.ranks import gather, gather_objects, slowest
-from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
+from dpscale.measure.worker.epoch_timer import EpochTimer, Step
 from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.trace import Mark, device_times, read_kernels
+from dpscale.measure.workload.batches import Batch, first, length, shares, to_device
+from dpscale.measure.workload.loading import Room
 
 # Differences of rungs are small differences of large times: the rungs take turns in a random order, so that drift and
 # what a rung leaves behind hit all of them alike.
@@ -81,7 +81,9 @@ class CommunicationWorker(StepWorker):
     def measure(self) -> None:
         """Fill `steps`, and as far as they exist here `logger` and `profile`."""
         self.phase = "loading the batches"
-        self.full_batches = [batch for batch in self.preloaded() if len(batch[0]) == self.batch][:BATCHES]
+        share = self.rank, self.workers, self.batch
+        batches, _ = self.epoch_in_memory(share, Room(math.inf, BATCHES))
+        self.full_batches = [batch for batch in batches if length(batch) == self.batch][:BATCHES]
         timer = EpochTimer(self.devices, self.workers)
         self.phase = "warm-up"
         rungs = self._rungs()
@@ -148,7 +150,7 @@ class CommunicationWorker(StepWorker):
         """The same, and images and outputs move as in DataParallel. Still without copies of the weights, and without
         the sum of gradients."""
         network, optimiser = self._persistent
-        step = training_step(network, optimiser, self.device, self.memory_format)
+        step = self.step_of(network, optimiser)
         return Variant(network, optimiser, self._until_all_devices_are_done(step), self.full_batches)
 
     @cached_property
@@ -166,11 +168,11 @@ class CommunicationWorker(StepWorker):
     def _own_batches(self) -> Sequence[Batch]:
         """Of every batch what one GPU takes of it."""
         own = self.configuration.batch_per_gpu
-        return [(images[:own], labels[:own]) for images, labels in self.full_batches]
+        return [first(batch, own) for batch in self.full_batches]
 
     def _variant(self, network: nn.Module, optimiser: Optimizer, batches: Sequence[Batch]) -> Variant:
         self._share_weights(network, optimiser)
-        return Variant(network, optimiser, training_step(network, optimiser, self.device, self.memory_format), batches)
+        return Variant(network, optimiser, self.step_of(network, optimiser), batches)
 
     def _share_weights(self, network: nn.Module, optimiser: Optimizer) -> None:
         """Let all rungs have their weights and momenta in common. Copies of their own would take memory, which must
@@ -189,25 +191,19 @@ class CommunicationWorker(StepWorker):
             variant.network.register_comm_hook(None, hook)  # type: ignore[operator]
         if not synchronised:
             variant = replace(variant, step=_within(variant.network.no_sync, variant.step))  # type: ignore[arg-type]
-        images, labels = self.full_batches[0]
+        small = first(self.full_batches[0], DDP_SETTLES_IMAGES)
         for _ in range(DDP_SETTLES_STEPS):
-            variant.step(images[:DDP_SETTLES_IMAGES], labels[:DDP_SETTLES_IMAGES])
+            variant.step(small)
         return variant
 
     def _threads_step(self, network: PersistentReplicas, optimiser: Optimizer) -> Step:
-        images, labels = self.full_batches[0]
-        shares = zip(images.chunk(len(self.devices)), labels.chunk(len(self.devices)), self.devices, strict=True)
-        others = [
-            (image_share.to(device), label_share.to(device)) for image_share, label_share, device in list(shares)[1:]
-        ]
+        of_devices = zip(shares(self.full_batches[0], len(self.devices)), self.devices, strict=True)
+        others = [to_device(share, device, self.memory_format) for share, device in list(of_devices)[1:]]
 
-        def step(images: Tensor, labels: Tensor) -> None:
-            images = images.to(self.device, non_blocking=True, memory_format=self.memory_format)
-            labels = labels.to(self.device, non_blocking=True)
+        def step(batch: Batch) -> None:
+            batch = to_device(batch, self.device, self.memory_format)
             optimiser.zero_grad()
-            inputs, targets = zip((images, labels), *others, strict=True)
-            outputs = network.apply_apart(inputs)
-            torch.autograd.backward([functional.cross_entropy(*pair) for pair in zip(outputs, targets, strict=True)])
+            torch.autograd.backward(network.losses_apart(self.workload.loss, [batch, *others]))
             optimiser.step()
 
         return self._until_all_devices_are_done(step)
@@ -215,8 +211,8 @@ class CommunicationWorker(StepWorker):
     def _until_all_devices_are_done(self, step: Step) -> Step:
         """`step`, whose end on the first device waits for all others, as it does where gradients are added up there."""
 
-        def waiting(images: Tensor, labels: Tensor) -> None:
-            step(images, labels)
+        def waiting(batch: Batch) -> None:
+            step(batch)
             for device in self.devices[1:]:
                 torch.cuda.current_stream(self.device).wait_stream(torch.cuda.current_stream(device))
 
@@ -259,8 +255,8 @@ class CommunicationWorker(StepWorker):
         network: Any = training.network
         network._set_ddp_runtime_logging_sample_rate(1)
         rows = []
-        for images, labels in _steps(training.batches, steps + 1):
-            training.step(images, labels)
+        for batch in _steps(training.batches, steps + 1):
+            training.step(batch)
             rows.append(network._get_ddp_logging_data())
         network._set_ddp_runtime_logging_sample_rate(LOG_NEVER)
         rows = rows[1:]  # DDP logs in a step the times of the step before
@@ -347,9 +343,9 @@ class _PhaseMarks:
 
 
 def _within(context: Callable[[], AbstractContextManager[Any]], step: Step) -> Step:
-    def wrapped(images: Tensor, labels: Tensor) -> None:
+    def wrapped(batch: Batch) -> None:
         with context():
-            step(images, labels)
+            step(batch)
 
     return wrapped
 

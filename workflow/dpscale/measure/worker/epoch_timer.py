@@ -8,15 +8,14 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.optim import Optimizer
 
-from dpscale.measure.data.batches import Batch
 from dpscale.measure.ranks import gather
+from dpscale.measure.workload.batches import Batch, to_device
 
 GLOO_SETTLES_S = 0.005
 
-Step = Callable[[Tensor, Tensor], None]
+Step = Callable[[Batch], None]
 
 
 class StepMarks(Protocol):
@@ -77,8 +76,8 @@ class EpochTimer:
         self._all_ready()
         start = time.perf_counter()
         marks.mark()
-        for images, labels in batches:
-            step(images, labels)
+        for batch in batches:
+            step(batch)
             marks.mark()
         self._synchronise()
         rank_epoch_s = gather(time.perf_counter() - start, self.workers)
@@ -108,15 +107,18 @@ class EpochTimer:
 
 
 def training_step(
-    network: nn.Module, optimiser: Optimizer, device: torch.device, memory_format: torch.memory_format
+    network: nn.Module,
+    optimiser: Optimizer,
+    loss: Callable[[nn.Module, Batch], Tensor],
+    device: torch.device,
+    memory_format: torch.memory_format,
 ) -> Step:
     """Copy to the device, forward, backward, update: the scope `compute`. Waits for nothing."""
 
-    def step(images: Tensor, labels: Tensor) -> None:
-        images = images.to(device, non_blocking=True, memory_format=memory_format)
-        labels = labels.to(device, non_blocking=True)
+    def step(batch: Batch) -> None:
+        batch = to_device(batch, device, memory_format)
         optimiser.zero_grad()
-        functional.cross_entropy(network(images), labels).backward()
+        loss(network, batch).backward()
         optimiser.step()
 
     return step

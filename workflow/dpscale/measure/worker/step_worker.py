@@ -1,17 +1,27 @@
 """What every worker that runs training steps does: build the network, and recognise when memory has run out."""
 
+import sys
+import traceback
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
+from torch.utils.data import Dataset
 
-from dpscale.measure.data.batches import Batch, preloaded_batches
-from dpscale.measure.data.dataset import IMAGE_SIZE
 from dpscale.measure.model.parallel import Exchange, parallelise
-from dpscale.measure.model.resnet import CLASSES, build_network, network_size
+from dpscale.measure.model.precision import in_precision
+from dpscale.measure.model.size import network_size
 from dpscale.measure.worker.base import Worker
+from dpscale.measure.worker.epoch_timer import Step, training_step
+from dpscale.measure.workload.batches import Batch, to_device
+from dpscale.measure.workload.choose import workload_of
+from dpscale.measure.workload.faults import fault_of
+from dpscale.measure.workload.loading import Room, first_batch, gathered_epoch, host_memory, samples_of_epoch
+from dpscale.measure.workload.workload import Share, Workload
 from dpscale.plan.cells import Configuration
 from dpscale.schemas.settings import StepSettings
 from dpscale.vocabulary.strategies import strategy
@@ -34,7 +44,7 @@ class StepWorker(Worker):
         gpus = configuration.gpus
         super().__init__(job, rank, self.settings.device, gpus, row.processes(gpus), configuration.nodes)
         self.seed = int(job["seed"])
-        self.dataset = Path(job["dataset"])
+        self.dataset = Path(job["dataset"])  # of the built-in workload's images
         self.phase = "setup"
         self.network: dict[str, int] | None = None
         # Images per step of this process: a process that drives all GPUs takes the images of all of them.
@@ -62,8 +72,29 @@ class StepWorker(Worker):
         oom = {"rank": self.rank, "phase": self.phase, "message": str(error).splitlines()[0]}
         return {**self.outcome("oom", after=None), "oom": oom}
 
+    def failure_of(self, error: Exception) -> dict[str, Any] | None:
+        """A fault of a user's own file is told in one line; its traceback goes to the log."""
+        fault = fault_of(error, self.workload.path)
+        if fault is None:
+            return None
+        traceback.print_exc()
+        sys.stderr.flush()
+        return {"status": "failed", "message": str(fault)}
+
     def outcome(self, status: str, after: Any) -> dict[str, Any]:
         return {**super().outcome(status, after), "oom": None, "network": self.network}
+
+    @cached_property
+    def workload(self) -> Workload:
+        """What is trained. Raises WorkloadError."""
+        return workload_of(self.settings, self.dataset)
+
+    @cached_property
+    def samples(self) -> Dataset[Any]:
+        """The samples of an epoch, the same on every rank. Raises WorkloadError."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            return samples_of_epoch(self.workload, self.settings.epoch_images)
 
     def build(self) -> tuple[nn.Module, Optimizer]:
         """The network as its strategy trains it, on this rank's devices, and its optimiser."""
@@ -80,7 +111,9 @@ class StepWorker(Worker):
         return network, self.optimiser_of(network)
 
     def optimiser_of(self, network: nn.Module) -> Optimizer:
-        """The optimiser of the cell's settings, for all parameters of `network`."""
+        """The workload's optimiser, or that of the cell's settings, for all parameters of `network`."""
+        if self.workload.optimiser is not None:
+            return self.workload.optimiser(network.parameters())
         settings = self.settings
         return torch.optim.SGD(
             network.parameters(),
@@ -94,7 +127,7 @@ class StepWorker(Worker):
         """The plain network on this rank's first device, with the weights of the cell's seed."""
         torch.manual_seed(self.seed)
         settings = self.settings
-        network = build_network(settings.network, settings.width, settings.precision)
+        network = in_precision(self.workload.network(), settings.precision, self.device.type)
         self.network = network_size(network)
         network = network.to(self.device).to(memory_format=self.memory_format)
         if settings.compile != "none":
@@ -103,15 +136,23 @@ class StepWorker(Worker):
             network.compile(mode=COMPILE_MODES[settings.compile], dynamic=False)
         return network
 
-    def made_up_batch(self, batch: int) -> Batch:
-        """`batch` images and labels on this rank's first device, to compile and capture with."""
-        images = torch.randn((batch, 3, IMAGE_SIZE, IMAGE_SIZE), device=self.device)
-        labels = torch.randint(0, CLASSES, (batch,), device=self.device)
-        return images.contiguous(memory_format=self.memory_format), labels
+    def step_of(self, network: nn.Module, optimiser: Optimizer) -> Step:
+        """The training step of a network, on this rank's first device."""
+        return training_step(network, optimiser, self.workload.loss, self.device, self.memory_format)
 
-    def preloaded(self) -> list[Batch]:
-        """This rank's batches of an epoch, already in (pinned) host memory."""
-        return preloaded_batches(self.dataset, self.rank, self.workers, self.batch, self.on_gpu, self.memory_format)
+    def made_up_batch(self, batch: int) -> Batch:
+        """A batch of `batch` samples on this rank's first device, to compile and capture with."""
+        if self.workload.made_up is not None:
+            return to_device(self.workload.made_up(batch, self.device), self.device, self.memory_format)
+        return to_device(first_batch(self.samples, batch, self.workload.collate), self.device, self.memory_format)
+
+    def epoch_in_memory(self, share: Share, room: Room, loader_workers: int = 0) -> tuple[Sequence[Batch], int | None]:
+        """The batches of an epoch of a share, already in (pinned) host memory; and how many of them are different, None
+        where they all are because the epoch is stored."""
+        if self.workload.stored_epoch is not None:
+            return self.workload.stored_epoch(share, self.on_gpu, self.memory_format), None
+        prepared = host_memory(self.on_gpu, self.memory_format)
+        return gathered_epoch(self.samples, share, self.seed, loader_workers, room, prepared, self.workload.collate)
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -15,18 +15,19 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from dpscale.measure.data.arrays import TRAIN_ARRAYS
-from dpscale.measure.data.augmentation import DeviceEpochs, DeviceImages
-from dpscale.measure.data.batches import Batch, LoadedEpochs, images_per_rank, preloaded_batches
+from dpscale.measure.data.batches import images_per_rank
 from dpscale.measure.model.parallel import bucket_bytes
 from dpscale.measure.ranks import gather
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.chip import chip_rates
-from dpscale.measure.worker.epoch_timer import EpochTimer, Step, training_step
+from dpscale.measure.worker.epoch_timer import EpochTimer, Step
 from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.trace import kernel_totals
 from dpscale.measure.worker.watcher import Watcher, seen_on_nodes, sum_of_known
+from dpscale.measure.workload.batches import Batch, length, to_device
+from dpscale.measure.workload.loading import LoadedEpochs, Room
+from dpscale.measure.workload.workload import Share
 from dpscale.schemas.settings import TimingSettings
 from dpscale.vocabulary.strategies import strategy
 
@@ -51,6 +52,11 @@ class Team:
     batch: int
     devices: Sequence[torch.device]
     build: Callable[[], tuple[nn.Module, Optimizer]]
+
+    @property
+    def share(self) -> Share:
+        """What this process takes of an epoch."""
+        return self.rank, self.workers, self.batch
 
 
 @dataclass
@@ -82,6 +88,7 @@ class TimingWorker(StepWorker):
         self.bucket_bytes: list[int] | None = None
         self.profile: dict[str, Any] | None = None
         self.chip: dict[str, Any] | None = None
+        self.distinct_batches: int | None = None  # of the last epoch that was gathered
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
             batches = [self.configuration.batch_per_gpu]
             if job["baseline_at_global_batch"]:
@@ -157,20 +164,20 @@ class TimingWorker(StepWorker):
         stream = torch.cuda.Stream(self.device) if self.settings.cuda_graph else None
         with torch.cuda.stream(stream) if stream else nullcontext():
             network, optimiser = team.build()
-        step = training_step(network, optimiser, self.device, self.memory_format)
+        step = self.step_of(network, optimiser)
         if not self._is_prepared:
             return Ready(network, step, 0.0)
         self.phase = f"{team.name}preparation"
         start = time.perf_counter()
-        images, labels = self.made_up_batch(team.batch)
+        batch = self.made_up_batch(team.batch)
         if self.settings.compile != "none":
             torch.compiler.set_stance("default")
-        step(images, labels)
+        step(batch)
         if self.settings.compile != "none":
             # An epoch's last step, where it is smaller, is not worth another compilation.
             torch.compiler.set_stance("eager_on_recompile")
         if stream is not None:
-            step = CapturedStep(step, images, labels, self.device, stream)
+            step = CapturedStep(step, batch, self.device, stream)
         for device in team.devices:
             torch.cuda.synchronize(device)
         preparation_s = max(gather(time.perf_counter() - start, team.workers))
@@ -192,16 +199,28 @@ class TimingWorker(StepWorker):
 
     def _batches(self, team: Team, scope: str) -> Any:
         """The batches of one epoch of `scope` on this rank. Their length is the number of steps."""
-        images = self.dataset, team.rank, team.workers, team.batch
         on_device = self.settings.images_on == "device"
         if scope == "compute":
-            batches = preloaded_batches(*images, self.on_gpu, self.memory_format)
-            return [tuple(part.to(self.device) for part in batch) for batch in batches] if on_device else batches
-        if on_device:
-            pixels, labels = (np.load(self.dataset / name) for name in TRAIN_ARRAYS)
-            decoded = DeviceImages(pixels, labels, self.device)
-            return DeviceEpochs(decoded, team.rank, team.workers, team.batch, self.memory_format, self.seed)
-        return LoadedEpochs(*images, self.settings.loader_workers, self.on_gpu)
+            batches = self._in_memory(team)
+            return [to_device(batch, self.device, self.memory_format) for batch in batches] if on_device else batches
+        if on_device and self.workload.device_epochs is not None:
+            return self.workload.device_epochs(team.share, self.device, self.memory_format, self.seed)
+        settings = self.settings
+        return LoadedEpochs(self.samples, team.share, settings.loader_workers, self.on_gpu, self.workload.collate)
+
+    def _in_memory(self, team: Team) -> Sequence[Batch]:
+        """The batches of an epoch in host memory. Where not all of them fit, they are used in turn, which is told."""
+        settings = self.settings
+        room = Room(settings.batch_memory_gb * 1e9)
+        batches, different = self.epoch_in_memory(team.share, room, settings.loader_workers)
+        if different is not None:
+            self.distinct_batches = different
+            if different < len(batches):
+                self.report(
+                    f"{self.phase}: {different} different batches fit in {settings.batch_memory_gb:g} GB "
+                    f"(dataset.batch_memory_gb), the {len(batches)} steps of an epoch use them in turn"
+                )
+        return batches
 
     def _warm_up(self, team: Team, scope: str, timer: EpochTimer, step: Step, batches: Any, epochs: int) -> None:
         self.phase = f"{team.name}warm-up of {scope}"
@@ -231,8 +250,13 @@ class TimingWorker(StepWorker):
             "peak_memory_bytes": self._peak_memory(team),
             "energy_j": None if None in energy_j else energy_j,
             "loader_processes": self._loader_processes(team, scope),
+            **self._distinct(scope),
             "watched": [epoch["watched"] for epoch in epochs],
         }
+
+    def _distinct(self, scope: str) -> dict[str, int]:
+        """How many different batches an epoch has, where they were gathered from a loader."""
+        return {"distinct_batches": self.distinct_batches} if self.distinct_batches and scope == "compute" else {}
 
     def _loader_processes(self, team: Team, scope: str) -> int:
         loads = scope == "end_to_end" and self.settings.images_on == "host"
@@ -283,7 +307,7 @@ class TimingWorker(StepWorker):
     def _profile(self, ready: Ready, batches: Sequence[Batch]) -> dict[str, Any]:
         """What the GPU does in a step, kernel by kernel: a witness, after all clocks. Full steps only."""
         self.phase = "profiling"
-        full = list(islice(cycle(batch for batch in batches if len(batch[0]) == self.batch), PROFILED_STEPS))
+        full = list(islice(cycle(batch for batch in batches if length(batch) == self.batch), PROFILED_STEPS))
         timer = EpochTimer(self.devices, 1)
         path = self.folder / "trace.json"
         # The first time is not counted: the profiler starts up on the device while it runs.

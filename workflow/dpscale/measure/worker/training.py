@@ -26,7 +26,7 @@ from dpscale.measure.data.augmentation import (
     order_of_epoch,
     random_seed,
 )
-from dpscale.measure.data.batches import Batch, images_per_rank
+from dpscale.measure.data.batches import ImageBatch, images_per_rank
 from dpscale.measure.data.validation_split import checksum, split_images
 from dpscale.measure.model.optimisers import build_optimiser
 from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
@@ -55,7 +55,7 @@ WARM_UP_STEPS = 10
 
 
 # A batch's forward pass, backward pass and update of the weights; returns the logits and the loss of every image.
-Update = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+Update = Callable[[ImageBatch], tuple[Tensor, Tensor]]
 
 
 @dataclass
@@ -253,7 +253,7 @@ class TrainingWorker(StepWorker):
         before = copy.deepcopy(trained.state())
         for group in trained.optimiser.param_groups:
             group["lr"] = torch.tensor(float(group["lr"]), device=self.device)  # which the graph reads in every step
-        trained.update = CapturedStep(trained.update, *self.made_up_batch(self.batch), self.device, stream)
+        trained.update = CapturedStep(trained.update, self.made_up_batch(self.batch), self.device, stream)
         trained.take_back(before)
 
     def _warm_up(self, timer: EpochTimer, trained: Trained, training: DeviceImages) -> None:
@@ -316,7 +316,7 @@ class TrainingWorker(StepWorker):
 
     def _batches(
         self, images: DeviceImages, epoch: int, batch: int, only: Sequence[int] | None = None
-    ) -> Iterator[Batch]:
+    ) -> Iterator[ImageBatch]:
         """This rank's batches of an epoch, drawn, cut and normalised on the device. The last may be smaller.
 
         `only` some of them: their numbers, from 0.
@@ -340,7 +340,8 @@ class TrainingWorker(StepWorker):
         """Forward, backward, update, all by the arm's recipe. Waits for nothing."""
         arm = self.settings
 
-        def update(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        def update(batch: ImageBatch) -> tuple[Tensor, Tensor]:
+            images, labels = batch
             optimiser.zero_grad()
             logits = network(images)
             losses = functional.cross_entropy(logits, labels, reduction="none", label_smoothing=arm.label_smoothing)
@@ -360,16 +361,16 @@ class TrainingWorker(StepWorker):
         numbers = iter(range(steps))
         real = self._real_images(self.rank)
 
-        def step(images: Tensor, labels: Tensor) -> None:
+        def step(images: ImageBatch) -> None:
             number = next(numbers)
             for group in trained.optimiser.param_groups:
                 _set_rate(group, rate_of_step(arm, epoch, number, steps) * group["rate_factor"])
             replicas_end = isinstance(trained.network, DataParallel) and number == steps - 1
             with replicas_statistics(trained.plain, replicas) if replicas_end else nullcontext():
-                logits, losses = trained.update(images, labels)
+                logits, losses = trained.update(images)
             if trained.average is not None:
                 trained.average.update_parameters(trained.plain)
-            figures.add(logits, labels, losses, min(batch, real - number * batch), arm.label_smoothing > 0)
+            figures.add(logits, images[1], losses, min(batch, real - number * batch), arm.label_smoothing > 0)
 
         return step
 

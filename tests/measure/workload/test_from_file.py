@@ -1,0 +1,134 @@
+"""A user's file as a workload, and the one line that each of its faults is told in."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from dpscale.errors import WorkloadError
+from dpscale.measure.workload.from_file import load_workload
+from dpscale.plan.workload_file import checksum
+
+WORKLOAD = """
+import torch
+from torch import nn
+
+def network():
+    return nn.Linear(4, 2)
+
+def dataset():
+    return [(torch.randn(4), i % 2) for i in range(12)]
+
+def loss(network, batch):
+    inputs, labels = batch
+    return nn.functional.cross_entropy(network(inputs), labels)
+"""
+
+
+def written(folder: Path, text: str = WORKLOAD, more: str = "") -> Path:
+    path = folder / "mine.py"
+    path.write_text(text + more)
+    return path
+
+
+def told(folder: Path, more: str, use: str | None = None) -> str:
+    """The line that a file with `more` in it is refused with, when it is loaded or when `use` of it is called."""
+    with pytest.raises(WorkloadError) as caught:
+        workload = load_workload(written(folder, more=more))
+        getattr(workload, use or "")()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_file_is_a_workload(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    workload = load_workload(path)
+    network = workload.network()
+    batch = torch.randn(3, 4), torch.tensor([0, 1, 0])
+    assert workload.loss(network, batch) == nn.functional.cross_entropy(network(batch[0]), batch[1])
+    assert len(workload.dataset()) == 12  # type: ignore[arg-type]
+    assert (workload.name, workload.sha256, workload.path) == ("mine", checksum(path), path)
+    assert workload.optimiser is None and workload.collate is None
+
+
+def test_functions_that_are_optional(tmp_path: Path) -> None:
+    more = (
+        "def optimiser(parameters): return torch.optim.Adam(parameters)\ndef collate(items): return torch.stack(items)"
+    )
+    workload = load_workload(written(tmp_path, more=more))
+    assert workload.optimiser is not None and workload.collate is not None
+    assert isinstance(workload.optimiser(workload.network().parameters()), torch.optim.Adam)
+    assert workload.collate([torch.zeros(2), torch.ones(2)]).tolist() == [[0, 0], [1, 1]]
+
+
+def test_modules_beside_the_file_can_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "beside_the_workload.py").write_text("SIZE = 7\n")
+    workload = load_workload(
+        written(tmp_path, more="from beside_the_workload import SIZE\ndef network():\n    return nn.Linear(SIZE, 2)\n")
+    )
+    assert workload.network().in_features == 7
+
+
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="there is no such file"):
+        load_workload(tmp_path / "mine.py")
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ("del loss", "has no function loss(network, batch): define it"),
+        ("loss = 3", "loss is a int: make it a function loss(network, batch)"),
+        (
+            "def loss(batch): pass",
+            "loss(batch) cannot be called as loss(network, batch): too many positional arguments",
+        ),
+        ("def network(width): pass", "network(width) cannot be called as network(): missing a required argument"),
+        ("collate = 3", "collate is a int: make it a function collate(items)"),
+        ("import sys; sys.exit(0)", "put what it runs under `if __name__ == '__main__':`"),
+        ("def f(:", "cannot be loaded: SyntaxError"),
+    ],
+)
+def test_a_file_without_the_right_functions(tmp_path: Path, more: str, line: str) -> None:
+    assert line in told(tmp_path, more)
+
+
+def test_what_the_file_raises_is_in_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert "cannot be loaded: ModuleNotFoundError: No module named 'nowhere'" in told(tmp_path, "import nowhere")
+    log = capfd.readouterr().err
+    assert "Traceback" in log and "import nowhere" in log
+
+
+@pytest.mark.parametrize(
+    ("more", "use", "line"),
+    [
+        ("def network(): return 3", "network", "network() returned a int: return a torch.nn.Module"),
+        ("def network(): return nn.ReLU()", "network", "network() has no parameters to train"),
+        ("def network(): return nn.Linear(2, 2, device='meta')", "network", "lies on meta: return it on the CPU"),
+        ("def dataset(): return iter([1])", "dataset", "dataset() is not map-style"),
+        ("def dataset(): return []", "dataset", "dataset() is empty"),
+        ("def dataset(): return ['a']", "dataset", "makes batches without a tensor"),
+        ("def dataset(): return [torch.zeros(2, device='meta')]", "dataset", "has tensors on meta: return them on the"),
+    ],
+)
+def test_functions_that_return_what_cannot_be_used(tmp_path: Path, more: str, use: str, line: str) -> None:
+    assert line in told(tmp_path, more, use)
+
+
+@pytest.mark.parametrize(
+    ("returned", "line"),
+    [
+        ("network(batch)", "returned a tensor of shape [3, 2]: return a scalar, such as its mean()"),
+        ("network(batch).mean().item()", "returned a float: return a tensor of one number"),
+        ("torch.tensor(1.0)", "does not depend on the network"),
+        ("network(batch).mean() * float('nan')", "is nan in the first step"),
+    ],
+)
+def test_a_loss_that_cannot_be_trained(tmp_path: Path, returned: str, line: str) -> None:
+    workload = load_workload(written(tmp_path, more=f"def loss(network, batch): return {returned}"))
+    with pytest.raises(WorkloadError) as caught:
+        workload.loss(workload.network(), torch.randn(3, 4))
+    assert line in str(caught.value)

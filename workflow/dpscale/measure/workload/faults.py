@@ -1,0 +1,67 @@
+"""What went wrong in a user's own file, in one line."""
+
+import re
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+from dpscale.errors import WorkloadError
+
+# By what torch says: what to change.
+REMEDIES: Mapping[str, str] = {
+    "Expected to have finished reduction in the prior iteration": (
+        "some parameters of network() take no part in the loss, and ddp waits for the gradients of all: leave them "
+        "out, or set their requires_grad to False"
+    ),
+    "Cannot re-initialize CUDA in forked subprocess": (
+        "the dataset uses CUDA in a process of the DataLoader: return tensors on the CPU, dpscale copies them"
+    ),
+    "only dense CPU tensors can be pinned": (
+        "the dataset returns tensors that are not dense CPU tensors: return such, dpscale copies them"
+    ),
+    "stack expects each tensor to be equal size": (
+        "items of the dataset differ in size, and torch's collate cannot make a batch of them: define collate(items)"
+    ),
+}
+# Where a strategy wraps the network, its own attributes are out of reach.
+WRAPPED = re.compile(r"'(DataParallel|DistributedDataParallel)' object has no attribute")
+
+
+def fault_of(error: Exception, path: Path | None) -> WorkloadError | None:
+    """The fault of the file at `path` that `error` shows; None where it shows none, or there is no such file."""
+    if path is None:
+        return None
+    text = str(error)
+    for sign, remedy in REMEDIES.items():
+        if sign in text:
+            return WorkloadError(f"workload: {path}: {remedy}")
+    place = _place(error, path.resolve())
+    if place is None:
+        return None
+    what = f"{type(error).__name__}: {_last_line(text)}"
+    hint = ". The network is wrapped here: call it, and use nothing else of it" if WRAPPED.search(text) else ""
+    return WorkloadError(f"workload: {path}, {place}: {what}{hint}. Its traceback is in the log above")
+
+
+def _place(error: Exception, path: Path) -> str | None:
+    """The line of the file that raised the error: in this process, or in one of the DataLoader's, whose traceback is
+    the error's text."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == str(path):
+            found = f"line {frame.lineno}, in {frame.name}"
+            break
+    else:
+        found = None
+    told = re.findall(rf'File "{re.escape(str(path))}", line (\d+), in (\S+)', str(error))
+    if told:
+        line, function = told[-1]
+        return f"line {line}, in {function}"
+    return found
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "without a word"
+    # A DataLoader's process tells its traceback, which ends with the error itself.
+    return lines[-1].split(": ", 1)[-1] if "Original Traceback" in text else lines[0]

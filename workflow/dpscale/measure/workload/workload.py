@@ -1,0 +1,45 @@
+"""A workload: what is trained, as plain functions. A worker does not ask whether they came with dpscale."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.utils.data import Dataset
+
+from dpscale.measure.workload.batches import Batch
+
+# This rank, the ranks, samples per step of a rank.
+Share = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The functions of a training step.
+
+    `network` is in float32 on the CPU. `dataset` is map-style: it has a length, and items by number. `loss` is a scalar
+    of a network, which a strategy may have wrapped, and a batch on its device, and calls the network once. `optimiser`
+    takes the parameters; where there is none, the study's SGD does. `collate` makes a batch of a list of items; where
+    there is none, torch does.
+
+    What stands below `path` is there where a workload can do better than its functions say.
+    """
+
+    name: str
+    network: Callable[[], nn.Module]
+    dataset: Callable[[], Dataset[Any]]
+    loss: Callable[[nn.Module, Batch], Tensor]
+    optimiser: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
+    collate: Callable[[list[Any]], Batch] | None = None
+    # The file that it is written in, and its checksum; None of what comes with dpscale.
+    path: Path | None = None
+    sha256: str | None = None
+    # The batches of an epoch that is stored ready for the network: of a share, in pinned memory or not, and a layout.
+    stored_epoch: Callable[[Share, bool, torch.memory_format], Sequence[Batch]] | None = None
+    # Epochs that a device makes of samples in its own memory: of a share, a layout and a seed.
+    device_epochs: Callable[[Share, torch.device, torch.memory_format, int], Any] | None = None
+    # So many samples on a device, without a dataset.
+    made_up: Callable[[int, torch.device], Batch] | None = None
