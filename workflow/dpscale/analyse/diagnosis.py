@@ -1,11 +1,11 @@
-"""Why a step is not faster, from the record of a diagnosis: causes in the order of what they cost. Pure, without torch.
+"""Why a step is not faster, from the record of a diagnosis: causes in the order of what they cost. Pure, no torch.
 
-Every cost is a difference of two measured times of the same rounds (docs/method.md, "Diagnosis"). A figure is the median
-over rounds, with an interval that holds for any distribution.
+Every cost is a difference of two measured times of the same rounds (docs/method.md, "Diagnosis"). A figure is the
+median over rounds, with an interval that holds for any distribution.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from dpscale.formulas.statistics import SmallSample, median_of_blocks
@@ -39,7 +39,7 @@ class Remedy:
     name: str
     predicted_s: Figure | None
     measured_s: Figure | None = None
-    words: Mapping[str, int] = {}
+    words: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def saved_s(self) -> Figure | None:
@@ -117,8 +117,8 @@ class _Rounds:
         self.record = record
         self.probes = record["probes"]
         self.cell = record["cell"]
-        self.batch = self.cell["batch_per_gpu"]
-        self.devices = self.cell["gpus"]
+        self.batch: int = self.cell["batch_per_gpu"]
+        self.devices: int = self.cell["gpus"]
         self.on_gpu = record["settings"]["device"] == "cuda"
 
     def has(self, *names: str) -> bool:
@@ -152,14 +152,9 @@ class _Rounds:
         return "end_to_end" if self.has("end_to_end") else self.in_memory
 
     @property
-    def reference(self) -> str:
-        """The plain step at the batch that one device had before there were more of them."""
-        return "alone_reference" if self.has("alone_reference") else "alone"
-
-    @property
     def ideal_s(self) -> Times:
-        """Without any cost of using several devices."""
-        return self.first_s(self.reference) if self.has("alone_reference") else self.of_rank(self.fastest)
+        """Without any cost of using several devices: alone, at the batch that one device had before there were more."""
+        return self.first_s("alone_reference") if self.has("alone_reference") else self.of_rank(self.fastest)
 
     def first_s(self, name: str) -> Times:
         """`step_s` of a plain step, on the first device: larger batches and graphs are timed there."""
@@ -199,7 +194,7 @@ def _exact(value: float) -> Figure:
 
 
 def _started_twice(rounds: _Rounds) -> Iterator[Finding]:
-    """Runs that could share the work each do all of it: of a step, all but one part in so many is done by others too."""
+    """Runs that could share the work each do all of it: of n runs, the others do all but one nth of a step as well."""
     launches = rounds.record["launches"]
     runs = max(len(launches["same_command"]) + 1, launches["processes_of_launcher"] or 1)
     if runs > 1:
@@ -228,7 +223,7 @@ def _data_parallel(rounds: _Rounds) -> Iterator[Finding]:
 def _cores(rounds: _Rounds) -> float:
     """Cores that the job may use, or their time where a control group limits that."""
     cores = rounds.record["cores"]
-    return min(cores["usable"], cores["quota"] or cores["usable"])
+    return float(min(cores["usable"], cores["quota"] or cores["usable"]))
 
 
 def _processes(rounds: _Rounds) -> int:
@@ -317,20 +312,15 @@ def _too_many_workers(rounds: _Rounds, whole: Times, fewer: Times) -> Finding:
 
 def _small_batch(rounds: _Rounds) -> Iterator[Finding]:
     """On a GPU what a CUDA graph saves, in which the host launches the step as one piece. Otherwise what the samples of
-    a batch take longer in it than in a larger one."""
-    reference = rounds.reference
-    if rounds.has("alone_graph"):
-        costs = _less(rounds.first_s(reference), rounds.first_s("alone_graph"))
-    elif rounds.has("alone_large"):
-        costs = _less(rounds.first_s(reference), rounds.first_s("alone_large"))
-    else:
+    a batch take longer in it than in a larger one. Where the global batch was held, the batch is small for that."""
+    other = "alone_graph" if rounds.has("alone_graph") else "alone_large"
+    if rounds.has("alone_reference") or not rounds.has(other):
         return
-    remedies = []
-    if not rounds.has("alone_reference"):
-        remedies = list(_larger_batch(rounds))
-    evidence = rounds.evidence(reference, "alone_graph", "alone_large")
-    evidence.append(Evidence("batch_per_gpu", _exact(rounds.probes[reference]["batch_per_gpu"]), "count"))
-    yield rounds.found("small_batch", costs, evidence, *remedies)
+    evidence = rounds.evidence("alone_graph", "alone_large")
+    evidence.insert(0, Evidence("alone", median_of_blocks(rounds.first_s("alone"))))
+    evidence.append(Evidence("batch_per_gpu", _exact(rounds.batch), "count"))
+    costs = _less(rounds.first_s("alone"), rounds.first_s(other))
+    yield rounds.found("small_batch", costs, evidence, *_larger_batch(rounds))
 
 
 def _larger_batch(rounds: _Rounds) -> Iterator[Remedy]:
@@ -386,14 +376,14 @@ def _communication(rounds: _Rounds) -> Iterator[Finding]:
 
 
 def _bus_gb_s(rounds: _Rounds) -> Figure:
-    """Bus bandwidth of an allreduce of the whole gradient (docs/method.md, "Bandwidth")."""
-    allreduce = rounds.record["allreduce"]
+    """Bus bandwidth of the allreduce of a large message (docs/method.md, "Bandwidth")."""
+    allreduce = rounds.record["link"]["allreduce"]
     volume = 2 * (rounds.devices - 1) / rounds.devices * allreduce["bytes"]
     return median_of_blocks([volume / seconds / 1e9 for seconds in allreduce["seconds"]])
 
 
 def _allreduce_s(rounds: _Rounds) -> float:
-    return median(rounds.record["allreduce"]["seconds"])
+    return float(median(rounds.record["allreduce"]["seconds"]))
 
 
 def _slow_device(rounds: _Rounds) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpscale.analyse.diagnosis import Diagnosis, Evidence, Figure, Finding, Part, Remedy
 from dpscale.present.html import fill
-from dpscale.present.words import ABSENT, estimate, whole
+from dpscale.present.words import ABSENT, estimate, measured, whole
 from dpscale.records.files import Record
 from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES
 from dpscale.vocabulary.quantities import GB_PER_S, MB, MILLISECONDS, PERCENT, Unit
@@ -50,6 +50,7 @@ class Told:
     evidence: Sequence[str]
     change: str
     savings: Sequence[str]
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def text(diagnosis: Diagnosis, record: Record) -> str:
         lines += [f"   What to change: {reason.change}"]
         lines += [f"   Saves: {saving}" for saving in reason.savings]
     if answer.smaller:
-        smaller = ", ".join(f"{reason.label} {reason.cost} ({reason.share})" for reason in answer.smaller)
-        lines += ["", f"Smaller, or not told from nothing: {smaller}"]
+        lines += ["", "Smaller, or not told from nothing:"]
+        lines += [f"   {reason.label}: {reason.cost}, {reason.share}{_noted(reason)}" for reason in answer.smaller]
     lines += ["", "Where the time of a step goes, one batch per device:"]
     lines += [f"   {seconds:>28}  {part}" for part, seconds in answer.parts]
     return "\n".join(lines)
@@ -98,6 +99,10 @@ def text(diagnosis: Diagnosis, record: Record) -> str:
 def render(diagnosis: Diagnosis, record: Record) -> str:
     """The answer as a page that needs no other file. Pure, but for reading its own template."""
     return fill("diagnosis.html.j2", answer=told(diagnosis, record))
+
+
+def _noted(reason: Told) -> str:
+    return f" ({'; '.join(reason.notes)})" if reason.notes else ""
 
 
 def _device(record: Record) -> str:
@@ -138,6 +143,7 @@ def _told(finding: Finding, device: str) -> Told:
         [*(_evidence(evidence, device) for evidence in finding.evidence), *finding.notes],
         finding.cause.change,
         [_saving(remedy, device) for remedy in finding.remedies],
+        finding.notes,
     )
 
 
@@ -152,8 +158,8 @@ def _evidence(evidence: Evidence, device: str) -> str:
 def _saving(remedy: Remedy, device: str) -> str:
     name = _of(REMEDIES[remedy.name].format(device=device, devices=f"{device}s", **remedy.words), device)
     predicted = _seconds(remedy.predicted_s) if remedy.predicted_s else ABSENT
-    measured = f"measured {_seconds(remedy.measured_s)}" if remedy.measured_s else "not tried"
-    return f"{name}: predicted {predicted}, {measured}"
+    tried = f"measured {_seconds(remedy.measured_s)}" if remedy.measured_s else "not tried"
+    return f"{name}: predicted {predicted}, {tried}"
 
 
 def _part(part: Part, device: str) -> tuple[str, str]:
@@ -186,7 +192,6 @@ def _share(figure: Figure) -> str:
 
 def _figure(figure: Figure, unit: Unit) -> str:
     """`26.3 ms [25.9, 26.8]`: without an interval the number alone."""
-    ends = {"figure_low": figure.low, "figure_high": figure.high}
-    if math.isnan(figure.low) or figure.low == figure.high:
-        ends = dict.fromkeys(ends)
-    return estimate({"figure": figure.value, **ends}, "figure", unit, with_unit=True).removesuffix(" [no interval]")
+    known = not math.isnan(figure.low) and figure.low < figure.high
+    row = {"figure": figure.value, "figure_low": figure.low, "figure_high": figure.high}
+    return estimate(row, "figure", unit, with_unit=True) if known else measured(figure.value, unit)

@@ -1,6 +1,7 @@
-"""Why more GPUs may not make a training step faster: plain data, every cause once, and every step that is timed for it.
+"""Why more GPUs may not make a training step faster: plain data. Every cause once, every step that is timed, and what
+can be tried at once.
 
-`measure/worker/diagnosis.py` measures, `analyse/diagnosis.py` decides which cause it is, `present/diagnosis.py` says it.
+`measure/worker/diagnosis.py` measures, `analyse/diagnosis.py` finds the cause, `present/diagnosis.py` says it.
 """
 
 from collections.abc import Mapping

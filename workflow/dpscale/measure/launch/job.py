@@ -16,6 +16,7 @@ from dpscale.measure.data.arrays import read_manifest, verify_dataset
 from dpscale.measure.launch.nodes import ONE_NODE, Place, Team, node_differences
 from dpscale.measure.launch.workers import Workers
 from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
+from dpscale.plan.diagnosis import Diagnosed
 from dpscale.records.files import Record, write_record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import NetworkSettings, StepSettings
@@ -104,7 +105,7 @@ def measure_steps(
 
 def measure(
     module: str,
-    cell: AnyCell,
+    cell: AnyCell | Diagnosed,
     settings: NetworkSettings,
     job: Mapping[str, Any],
     processes: int,

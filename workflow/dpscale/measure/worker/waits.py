@@ -4,7 +4,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -53,7 +53,7 @@ def _warned_of(step: Callable[[], None], file: str) -> Counter[Place]:
 
 
 def _asked_for(step: Callable[[], None], file: str) -> Counter[Place]:
-    """By watching for the operation that gives Python a number. On a CPU it waits for nothing, and on a GPU it would."""
+    """By watching for the operation that gives Python a number. On a CPU nobody waits for it."""
     seen: Counter[Place] = Counter()
 
     class Watching(TorchDispatchMode):
@@ -62,7 +62,7 @@ def _asked_for(step: Callable[[], None], file: str) -> Counter[Place]:
                 seen[place] += 1
             return function(*args, **(kwargs or {}))
 
-    with Watching():
+    with Watching():  # type: ignore[no-untyped-call]
         step()
     return seen
 
@@ -98,7 +98,9 @@ class KeptNumbers:
     @contextmanager
     def within(self) -> Iterator[None]:
         kept = {name: self._keeping(name, getattr(Tensor, name)) for name in NUMBERS}
-        with patch.multiple(Tensor, **kept):
+        with ExitStack() as patches:
+            for name, method in kept.items():
+                patches.enter_context(patch.object(Tensor, name, method))
             yield
 
     def _keeping(self, name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,4 +114,3 @@ class KeptNumbers:
             return self._known[key]
 
         return method
-
