@@ -71,8 +71,8 @@ class Probe:
     devices: Sequence[torch.device] | None = None
 
     def batches(self, steps: int) -> Iterator[Batch]:
-        """So many batches for one block. A loader begins an epoch."""
-        return islice(self.epochs, steps) if self.epochs else communication.steps_of(self.variant.batches, steps)
+        """So many batches for one block. A loader begins an epoch when the first one is asked for, inside the clock."""
+        yield from islice(self.epochs, steps) if self.epochs else communication.steps_of(self.variant.batches, steps)
 
 
 @dataclass(frozen=True)
