@@ -71,6 +71,10 @@ def _schema_node(*path: str) -> dict[str, Any]:
     return node
 
 
+# What `dpscale dataset` can decode.
+SOURCES = [source for source in _schema_node("dataset", "source")["enum"] if source != OF_FILE]
+
+
 class OneLineErrors(click.Group):
     """Errors that a user can correct end the program with one line, not with a traceback."""
 
@@ -101,7 +105,7 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--source", type=click.Choice(_schema_node("dataset", "source")["enum"]), required=True)
+@click.option("--source", type=click.Choice(SOURCES), required=True)
 @click.option(
     "--root",
     type=FOLDER,
@@ -186,7 +190,9 @@ def configuration_options(*strategies: str) -> Callable[[Command], Command]:
 
 
 study_option = click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
-dataset_option = click.option("--dataset", type=FOLDER, required=True, help="Folder that `dpscale dataset` wrote.")
+dataset_option = click.option(
+    "--dataset", type=FOLDER, help="Folder that `dpscale dataset` wrote. Not needed with the file of a --workload."
+)
 gpus_option = click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs (on cpu: worker processes).")
 run_option = click.option(
     "--run", type=click.IntRange(min=1), default=1, help="Number of the run. It is the seed of the weights."
@@ -256,7 +262,7 @@ def time(
     gpus: int,
     batch_per_gpu: int,
     run: int,
-    dataset: Path,
+    dataset: Path | None,
     baseline_at_global_batch: bool,
     variant: str | None,
     job: "Job",
@@ -293,8 +299,9 @@ def network(out: Path, **settings: Any) -> None:
     from dpscale.measure.model.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
-    flop = facts["flop_per_image"]["forward_backward"]
-    click.echo(f"network: {out}, {facts['parameters']:,} parameters, {flop:,} FLOP per image, forward and backward")
+    flop = facts["flop_per_image"]
+    work = f"{flop['forward_backward']:,} FLOP per image, forward and backward" if flop else "unknown FLOP per image"
+    click.echo(f"network: {out}, {facts['parameters']:,} parameters, {work}")
 
 
 @main.command()
@@ -337,7 +344,7 @@ def communication(
     gpus: int,
     batch_per_gpu: int,
     run: int,
-    dataset: Path,
+    dataset: Path | None,
     keep_traces: bool,
     job: "Job",
     **settings: Any,
@@ -368,7 +375,7 @@ def communication(
 def train(
     arm: str,
     seed: int,
-    dataset: Path,
+    dataset: Path | None,
     job: "Job",
     **settings: Any,
 ) -> None:

@@ -28,7 +28,7 @@ from dpscale.scheduler.snakemake import (
     has_several_nodes,
     prepare_slurm,
 )
-from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings
+from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings
 from dpscale.vocabulary.strategies import STRATEGIES
 from snakemake.exceptions import WorkflowError
 
@@ -56,6 +56,7 @@ STUDY_JSON = RESULTS / STUDY_FILE
 MANIFEST = RESULTS / DATASET_MANIFEST
 NETWORK = RESULTS / NETWORK_FACTS
 DATASET = MANIFEST.parent
+IMAGES = f"--dataset {shlex.quote(str(DATASET))}" if STUDY.settings.workload == BUILT_IN else ""
 TIMING_RECORD = f"{RESULTS}/{cells.TIMING_PATH}.json"
 VARIANT_RECORD = f"{RESULTS}/{cells.VARIANT_PATH}.json"
 COMMUNICATION_RECORD = f"{RESULTS}/{cells.COMMUNICATION_PATH}.json"
@@ -165,6 +166,11 @@ def only_to_measure(source, record):
         return ancient(source)
     finished = set(RECORDS) - OUTDATED.paths if workflow.is_main_process else set()
     return lambda wildcards: [] if record.format(**wildcards) in finished else source
+
+
+def only_with_images(record):
+    """The images as the input of cells with a `record`. A workload's file has its own samples."""
+    return only_to_measure(MANIFEST, record) if STUDY.settings.workload == BUILT_IN else []
 
 
 def chart_labels(wildcards):

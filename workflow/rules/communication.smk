@@ -25,7 +25,7 @@ rule collectives:
 
 rule communication:
     input:
-        only_to_measure(MANIFEST, COMMUNICATION_RECORD),
+        only_with_images(COMMUNICATION_RECORD),
     output:
         COMMUNICATION_RECORD,
     log:
@@ -37,10 +37,10 @@ rule communication:
     params:
         **CELL_PARAMS,
         settings=StepSettings.of(STUDY.values).options(),
-        folder=DATASET,
+        images=IMAGES,
         traces="--keep-traces" if STUDY["communication"]["keep_traces"] else "",
         measurement_version=VERSIONS["communication"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale communication{params.nodes} --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
-        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} --dataset {params.folder:q} {params.settings}"
+        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} {params.images} {params.settings}"
         " {params.traces} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"

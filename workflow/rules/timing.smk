@@ -4,7 +4,7 @@
 
 rule time:
     input:
-        only_to_measure(MANIFEST, TIMING_RECORD),
+        only_with_images(TIMING_RECORD),
     output:
         TIMING_RECORD,
     log:
@@ -19,18 +19,18 @@ rule time:
         **CELL_PARAMS,
         settings=STUDY.settings.options(),
         strong=lambda wildcards: "--baseline-at-global-batch" if is_in_strong_series(wildcards) else "",
-        folder=DATASET,
+        images=IMAGES,
         measurement_version=VERSIONS["timing"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale time{params.nodes} --end-with-parent --strategy {wildcards.strategy} --gpus {wildcards.gpus}"
-        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} --dataset {params.folder:q} {params.strong} {params.settings} --timeout-s {resources.timeout_s}"
+        " --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run} {params.images} {params.strong} {params.settings} --timeout-s {resources.timeout_s}"
         " --out {output:q} > {log} 2>&1"
 
 
 # The same, under the settings of a variant.
 rule time_variant:
     input:
-        only_to_measure(MANIFEST, VARIANT_RECORD),
+        only_with_images(VARIANT_RECORD),
     output:
         VARIANT_RECORD,
     log:
@@ -43,10 +43,10 @@ rule time_variant:
     params:
         **CELL_PARAMS,
         settings=lambda wildcards: settings_of(wildcards).options(),
-        folder=DATASET,
+        images=IMAGES,
         measurement_version=VERSIONS["timing"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale time{params.nodes} --end-with-parent --variant {wildcards.variant} --strategy {wildcards.strategy}"
         " --gpus {wildcards.gpus} --batch-per-gpu {wildcards.batch_per_gpu} --run {wildcards.run}"
-        " --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s}"
+        " {params.images} {params.settings} --timeout-s {resources.timeout_s}"
         " --out {output:q} > {log} 2>&1"

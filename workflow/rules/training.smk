@@ -4,7 +4,7 @@
 
 rule train:
     input:
-        only_to_measure(MANIFEST, TRAINING_RECORD),
+        only_with_images(TRAINING_RECORD),
     output:
         TRAINING_RECORD,
     log:
@@ -20,8 +20,8 @@ rule train:
     params:
         **CELL_PARAMS,
         settings=lambda wildcards: STUDY.arms[wildcards.arm].options(),
-        folder=DATASET,
+        images=IMAGES,
         measurement_version=VERSIONS["training"].current,
     shell:
         "exec {params.launcher}{params.prefix}dpscale train{params.nodes} --end-with-parent --arm {wildcards.arm} --seed {wildcards.seed}"
-        " --dataset {params.folder:q} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"
+        " {params.images} {params.settings} --timeout-s {resources.timeout_s} --out {output:q} > {log} 2>&1"

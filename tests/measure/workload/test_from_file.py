@@ -10,27 +10,7 @@ from torch import nn
 from dpscale.errors import WorkloadError
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.plan.workload_file import checksum
-
-WORKLOAD = """
-import torch
-from torch import nn
-
-def network():
-    return nn.Linear(4, 2)
-
-def dataset():
-    return [(torch.randn(4), i % 2) for i in range(12)]
-
-def loss(network, batch):
-    inputs, labels = batch
-    return nn.functional.cross_entropy(network(inputs), labels)
-"""
-
-
-def written(folder: Path, text: str = WORKLOAD, more: str = "") -> Path:
-    path = folder / "mine.py"
-    path.write_text(text + more)
-    return path
+from workload_file import SAMPLES, written
 
 
 def told(folder: Path, more: str, use: str | None = None) -> str:
@@ -46,9 +26,9 @@ def test_a_file_is_a_workload(tmp_path: Path) -> None:
     path = written(tmp_path)
     workload = load_workload(path)
     network = workload.network()
-    batch = torch.randn(3, 4), torch.tensor([0, 1, 0])
-    assert workload.loss(network, batch) == nn.functional.cross_entropy(network(batch[0]), batch[1])
-    assert len(workload.dataset()) == 12  # type: ignore[arg-type]
+    batch = {"x": torch.randn(3, 4), "y": torch.tensor([0, 1, 0])}
+    assert workload.loss(network, batch) == nn.functional.cross_entropy(network(batch["x"]), batch["y"])
+    assert len(workload.dataset()) == SAMPLES  # type: ignore[arg-type]
     assert (workload.name, workload.sha256, workload.path) == ("mine", checksum(path), path)
     assert workload.optimiser is None and workload.collate is None
 

@@ -18,13 +18,15 @@ def against_the_chip(study: Study, point: Point, network: Record | None) -> dict
     product, copy = (_rate(point, name) for name in ("matrix_flop_per_s", "copy_bytes_per_s"))
     if network is None or point.epoch is None or product is None or copy is None:
         return {}
+    rates = {"matrix_flop_per_s": product, "copy_bytes_per_s": copy}
+    if network["flop_per_image"] is None:
+        return rates
     gpus, flop = point.configuration.gpus, network["flop_per_image"]["forward_backward"]
     images_per_s = derive_in_blocks(
         lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch, scale="log"
     )
     found = {
-        "matrix_flop_per_s": product,
-        "copy_bytes_per_s": copy,
+        **rates,
         "mfu_measured": derive_in_blocks(
             lambda rate, flop_per_s: mfu(flop, rate, gpus, flop_per_s), images_per_s, product, scale="log"
         ),

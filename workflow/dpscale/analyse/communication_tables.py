@@ -12,6 +12,7 @@ from dpscale.analyse.blocks import Timed
 from dpscale.analyse.columns import ARTEFACT, DISTORTED, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.analyse.estimators import (
     Links,
+    bytes_per_image,
     from_steps,
     has_artefacts,
     held_s,
@@ -150,8 +151,9 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
     }
     known = {"communication_s": inferred}
     if strategy(configuration.strategy).sends_inputs and measured.network:
+        images_bytes = configuration.batch_per_gpu * sum(bytes_per_image(measured.network))
         buffer_bytes = measured.network["buffer_bytes"]
-        root = scaling.root_link_bytes(configuration.gpus, configuration.batch_per_gpu, gradient_bytes, buffer_bytes)
+        root = scaling.root_link_bytes(configuration.gpus, images_bytes, gradient_bytes, buffer_bytes)
         row["root_link_bytes_per_step"] = root
     bus = _bus_bandwidth(compared, measured, gradient_bytes)
     if bus:

@@ -18,6 +18,8 @@ Times = Sequence[float]
 # An allreduce that reaches a smaller part of what a plain copy over the same link does has a slow link. Through sockets
 # of one host an allreduce copies and adds up several times, and reaches less of it.
 SLOW_LINK_SHARE = {"cuda": 0.25, "cpu": 0.05}
+# Cores that are so busy are the limit where they are fewer than the processes.
+BUSY_SHARE = 0.85
 # A copy that reaches a smaller part of the link's data sheet has a slow link too.
 SLOW_COPY_SHARE = 0.25
 
@@ -86,6 +88,11 @@ class Diagnosis:
     whole: str
     whole_s: Figure
     efficiency: Figure
+
+    @property
+    def is_efficient(self) -> bool:
+        """Whether several devices lose no more than what is not named as a reason."""
+        return self.efficiency.value >= 1 - NOTHING.least_share
 
     @property
     def first(self) -> Cause:
@@ -233,21 +240,27 @@ def _processes(rounds: _Rounds) -> int:
 
 
 def _too_few_cores(rounds: _Rounds) -> Iterator[Finding]:
-    """What the step saves on all cores of the machine; where the job may not use more, what loading and computing at
-    once take longer than alone."""
+    """Where there are fewer cores than processes, and they are busy: what devices that compute at once, and the loader
+    beside them, take longer than alone. Otherwise what the step saves on all cores of the machine."""
     whole = rounds.step_s(rounds.whole)
     evidence = [
         Evidence("cores", _exact(_cores(rounds)), "count"),
         Evidence("processes", _exact(_processes(rounds)), "count"),
     ]
+    busy = rounds.record["cores"]["busy_share"]
+    if busy is not None:
+        evidence.append(Evidence("busy_share", _exact(busy), "share"))
     evidence += rounds.evidence(rounds.whole, rounds.in_memory, "together", "alone", "end_to_end_all_cores")
+    tried = None
     if rounds.has("end_to_end_all_cores"):
-        costs = _less(whole, rounds.step_s("end_to_end_all_cores"))
-        remedy = Remedy("all_cores", _without_contention(rounds), median_of_blocks(costs))
+        tried = _less(whole, rounds.step_s("end_to_end_all_cores"))
+    contention = _contention_s(rounds) if rounds.has("together") else None
+    remedy = Remedy(
+        "all_cores", median_of_blocks(contention) if contention else None, median_of_blocks(tried) if tried else None
+    )
+    lacking = _cores(rounds) < _processes(rounds) and busy is not None and busy >= BUSY_SHARE
+    if costs := (contention if lacking and contention else tried):
         yield rounds.found("too_few_cores", costs, evidence, remedy)
-    elif _cores(rounds) < _processes(rounds) and rounds.has("together"):
-        costs = _contention_s(rounds)
-        yield rounds.found("too_few_cores", costs, evidence, Remedy("all_cores", median_of_blocks(costs)))
 
 
 def _contention_s(rounds: _Rounds) -> Times:
@@ -255,10 +268,6 @@ def _contention_s(rounds: _Rounds) -> Times:
     together = _less(rounds.step_s("together"), rounds.of_rank(rounds.slowest))
     loading = _less(rounds.step_s(rounds.whole), rounds.step_s(rounds.in_memory))
     return _each(lambda one, other: one + other, together, loading)
-
-
-def _without_contention(rounds: _Rounds) -> Figure | None:
-    return median_of_blocks(_contention_s(rounds)) if rounds.has("together") else None
 
 
 def _loading(rounds: _Rounds) -> Iterator[Finding]:

@@ -128,13 +128,19 @@ def isolated_step_s(
     row = strategy(name)
     parts = [collective_s(links, message) for message in row.messages_of_step(network)]
     if row.sends_inputs:
+        sent_bytes, returned_bytes = bytes_per_image(network)
         for other in range(1, gpus):
-            parts.append(_copy_s(links, (0, other), batch_per_gpu * IMAGE_BYTES))
-            parts.append(_copy_s(links, (other, 0), batch_per_gpu * LOGITS_BYTES))
+            parts.append(_copy_s(links, (0, other), batch_per_gpu * sent_bytes))
+            parts.append(_copy_s(links, (other, 0), batch_per_gpu * returned_bytes))
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):
         return None
     return derive_in_blocks(lambda *seconds: sum(seconds), *known, scale="log", label=f"E5 {name} {gpus}")
+
+
+def bytes_per_image(network: Mapping[str, Any]) -> tuple[int, int]:
+    """What a network is called with and what it returns, per image; older facts are of the built-in one."""
+    return network.get("input_bytes_per_image", IMAGE_BYTES), network.get("output_bytes_per_image", LOGITS_BYTES)
 
 
 def collective_s(links: Links, message: Message) -> Estimate | None:

@@ -30,6 +30,9 @@ from dpscale.vocabulary.strategies import BASELINE
 
 # The strategy whose steps are forecast: the model is of buckets that are reduced while the backward pass still runs.
 FORECAST = "ddp"
+# Share of the backward pass in the work of a step where nothing counted it: a layer's gradients, of weights and of
+# inputs, cost about its forward pass each.
+BACKWARD_SHARE = 2 / 3
 # What stands behind the name of an algorithm whose links are those between nodes.
 BETWEEN_NODES = ", between nodes"
 
@@ -159,7 +162,7 @@ def _buckets(network: Mapping[str, Any]) -> Buckets:
     return Buckets(
         tuple(bucket["bytes"] for bucket in network["ddp_buckets"]),
         tuple(bucket["ready_share"] for bucket in network["ddp_buckets"]),
-        1 - flop["forward"] / flop["forward_backward"],
+        BACKWARD_SHARE if flop is None else 1 - flop["forward"] / flop["forward_backward"],
     )
 
 

@@ -66,7 +66,7 @@ class _Work(NamedTuple):
 
 def _mfu(study: Study, point: Point, images_per_s: Estimate, network: Record | None) -> _Work:
     """Work done over work that the GPUs could do at most; without a peak where the GPU's is not known."""
-    if network is None:
+    if network is None or network["flop_per_image"] is None:
         return _Work({}, {})
     flop = network["flop_per_image"]["forward_backward"]
     model = point.records[0]["hardware"]["device_model"]

@@ -77,11 +77,11 @@ def ring_allreduce_bytes(gpus: int, gradient_bytes: int) -> float:
     return 2 * (gpus - 1) / gpus * gradient_bytes
 
 
-def root_link_bytes(gpus: int, batch_per_gpu: int, gradient_bytes: int, buffer_bytes: int) -> int:
+def root_link_bytes(gpus: int, images_bytes: int, gradient_bytes: int, buffer_bytes: int) -> int:
     """Bytes per step through the links of DataParallel's first GPU: images out, parameters and buffers out (once, by a
-    broadcast that the other GPUs pass on), logits in, gradients in."""
-    others = gpus - 1
-    return others * batch_per_gpu * (IMAGE_BYTES + LOGITS_BYTES) + 2 * gradient_bytes + buffer_bytes
+    broadcast that the other GPUs pass on), logits in, gradients in. `images_bytes` are those of one GPU's images, with
+    what the network returns of them."""
+    return (gpus - 1) * images_bytes + 2 * gradient_bytes + buffer_bytes
 
 
 def bandwidth_gb_s(bytes_per_step: float, steps: int, communication_s: Number) -> Number:

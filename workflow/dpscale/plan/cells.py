@@ -6,7 +6,15 @@ from functools import cache
 from typing import Any, ClassVar
 
 from dpscale.plan.arms import arm_contradictions
-from dpscale.schemas.settings import SETTINGS, NetworkSettings, StepSettings, TimingSettings, TrainingSettings
+from dpscale.schemas.settings import (
+    BUILT_IN,
+    OF_FILE,
+    SETTINGS,
+    NetworkSettings,
+    StepSettings,
+    TimingSettings,
+    TrainingSettings,
+)
 from dpscale.vocabulary.strategies import strategy
 
 # Where a record (.json) and its log (.log) stand, relative to the study's results and to its logs.
@@ -237,6 +245,8 @@ AnyCell = StepCell | CollectivesCell | TrainingCell
 
 def contradiction(settings: NetworkSettings) -> tuple[str, str] | None:
     """What keeps these settings from being measured, if anything does: the setting, and what is wrong with it."""
+    if found := _of_no_workload(settings):
+        return found
     if settings.network == "torchvision_resnet18" and settings.width != 64:
         return "width", "torchvision_resnet18 has width 64 and no other"
     if isinstance(settings, StepSettings) and settings.device == "cpu":
@@ -246,4 +256,26 @@ def contradiction(settings: NetworkSettings) -> tuple[str, str] | None:
             return "images_on", "on a CPU there is no memory but the host's"
     if isinstance(settings, TrainingSettings):
         return next(arm_contradictions(settings), None)
+    return None
+
+
+def _of_no_workload(settings: NetworkSettings) -> tuple[str, str] | None:
+    """What does not go with the workload that is named: the setting, and what is wrong with it."""
+    of_file = settings.workload != BUILT_IN
+    sources = [("network", settings.network)]
+    if isinstance(settings, StepSettings):
+        sources.append(("dataset_source", settings.dataset_source))
+    for name, source in sources:
+        if of_file and source != OF_FILE:
+            return name, f"{settings.workload} has its own: leave this key out"
+        if source == OF_FILE and not of_file:
+            return name, f"{OF_FILE} is that of a file: name the file under workload"
+    if not of_file:
+        return None
+    if settings.width != settings.default_of("width"):
+        return "width", f"{settings.workload} has its own network: leave this key out"
+    if isinstance(settings, TimingSettings) and settings.images_on == "device":
+        return "images_on", "samples of a workload's file lie on the host: only the file knows how they are made"
+    if isinstance(settings, TrainingSettings):
+        return "workload", "arms train the built-in classification of images: a file says nothing of test accuracy"
     return None

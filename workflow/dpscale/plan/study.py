@@ -6,8 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dpscale.errors import StudyError
+from dpscale.errors import StudyError, WorkloadError
 from dpscale.plan.cells import contradiction
+from dpscale.plan.workload_file import study_of_its_file
 from dpscale.schemas.settings import TimingSettings, TrainingSettings, variant_settings
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
 from dpscale.vocabulary.strategies import STRATEGIES, strategy
@@ -38,6 +39,10 @@ class Study:
         problems = violations("study", values)
         if problems:
             raise StudyError(f"{source}: " + "; ".join(problems) + ". See config/README.md for every key.")
+        try:
+            values = study_of_its_file(values)
+        except WorkloadError as error:
+            raise StudyError(f"{source}: {error}") from error
         self.values = with_defaults(load_schema("study"), values)
         self.source = source
         self.settings = TimingSettings.of(self.values)

@@ -1,9 +1,10 @@
 """The file of a workload as a study names it: its place and its checksum. The file is not run here. Free of torch."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dpscale.errors import WorkloadError
 from dpscale.schemas.settings import BUILT_IN, NO_CHECKSUM, OF_FILE, NetworkSettings, StepSettings
@@ -35,3 +36,24 @@ def of_its_file(settings: Settings) -> Settings:
         )
     settings = replace(settings, network=OF_FILE, workload_sha256=found)
     return replace(settings, dataset_source=OF_FILE) if isinstance(settings, StepSettings) else settings
+
+
+def study_of_its_file(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a study with what follows from the workload's file, where it names one.
+
+    A checksum that stands there already is kept: tables and page need no file. Raises WorkloadError where the file
+    cannot be read, or where it is not said how many samples an epoch has.
+    """
+    path = values.get("workload", BUILT_IN)
+    if path == BUILT_IN:
+        return dict(values)
+    dataset = values.get("dataset", {})
+    if "images" not in dataset:
+        raise WorkloadError(f"dataset.images: say how many samples of {path} an epoch has")
+    stated = values.get("workload_sha256", NO_CHECKSUM)
+    return {
+        **values,
+        "workload_sha256": checksum(Path(path)) if stated == NO_CHECKSUM else stated,
+        "network": {"name": OF_FILE, **values.get("network", {})},
+        "dataset": {"source": OF_FILE, **dataset},
+    }

@@ -16,6 +16,7 @@ _MEASURES = {
     "same_command": "other processes of the same command",
     "processes_of_launcher": "processes that a launcher says it started",
     "cores": "cores that may be used",
+    "busy_share": "how busy they are, loader and step together",
     "processes": "processes that need a core",
     "loader_workers": "loader workers per process",
     "start": "from the loader's start to its first batch",
@@ -27,7 +28,7 @@ _MEASURES = {
     "copy": "a plain copy between two {devices}",
     "nominal": "the link's data sheet",
 }
-_UNITS = {"s": MILLISECONDS, "GB/s": GB_PER_S, "bytes": MB}
+_UNITS = {"s": MILLISECONDS, "GB/s": GB_PER_S, "bytes": MB, "share": PERCENT}
 _PARTS = {
     "fastest": "the plain step on the fastest {device} alone",
     "slowest": "the slowest {device} is slower",
@@ -128,7 +129,9 @@ def _short(diagnosis: Diagnosis) -> str:
     efficiency = _share(diagnosis.efficiency)
     step = _seconds(diagnosis.whole_s)
     if not diagnosis.reasons:
-        return f"{NOTHING.label.capitalize()}: {efficiency} efficient. A step takes {step}."
+        if diagnosis.is_efficient:
+            return f"{NOTHING.label.capitalize()}: {efficiency} efficient. A step takes {step}."
+        return f"No cause stands out. A step takes {step}, and is {efficiency} efficient: see where the time goes."
     reasons = [finding.cause.label for finding in diagnosis.reasons]
     others = f" Then: {', '.join(reasons[1:])}." if reasons[1:] else ""
     return f"First reason: {reasons[0]}.{others} A step takes {step}; it is {efficiency} efficient."

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,8 @@ from dpscale.present.finding import extreme
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import GB_PER_S, MIB
 
+# Enough to tell one version of a file from another.
+CHECKSUM_DIGITS = 12
 _NETWORKS = {
     "cifar_resnet18": "ResNet-18 for 32×32 images",
     "torchvision_resnet18": "torchvision's ResNet-18",
@@ -32,7 +35,9 @@ class EnvironmentFacts:
 
 
 def network(study: Mapping[str, Any]) -> str:
-    """`ResNet-18 for 32×32 images, width 8`."""
+    """`ResNet-18 for 32×32 images, width 8`, or the name of the workload's file."""
+    if words.is_own_workload(study):
+        return Path(study["workload"]).name
     name, width = _NETWORKS[study["network"]["name"]], study["network"]["width"]
     return name if width == 64 else f"{name}, width {width}"
 
@@ -56,12 +61,13 @@ def setup(study: Mapping[str, Any], tables: Tables, terms: Terms) -> list[Fact]:
         f"images on the {study['images_on']}",
     ]
     facts = [
-        ("Dataset", f"{images['source']}, {images['images']:,} images per epoch"),
+        ("Dataset", _dataset(study)),
         ("Network", f"{network(study)}{_parameters(tables)}"),
+        *_workload(study),
         ("Precision", f"{study['precision']}, {study['memory_format']}"),
         (
             "Optimiser",
-            f"SGD, learning rate {optimiser['learning_rate']}, momentum {optimiser['momentum']}, "
+            f"{_unless_own(study)}SGD, learning rate {optimiser['learning_rate']}, momentum {optimiser['momentum']}, "
             f"weight decay {optimiser['weight_decay']}, fused {_on_or_off(optimiser['fused'])}",
         ),
         ("Settings", ", ".join(switches)),
@@ -73,6 +79,24 @@ def setup(study: Mapping[str, Any], tables: Tables, terms: Terms) -> list[Fact]:
         ),
     ]
     return [Fact(name, value) for name, value in facts]
+
+
+def _dataset(study: Mapping[str, Any]) -> str:
+    images = study["dataset"]
+    if words.is_own_workload(study):
+        return f"that of {network(study)}, {images['images']:,} samples per epoch"
+    return f"{images['source']}, {images['images']:,} images per epoch"
+
+
+def _workload(study: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The file that says what is trained, where it is not the built-in workload."""
+    if not words.is_own_workload(study):
+        return []
+    return [("Workload", f"{network(study)}, SHA-256 {study['workload_sha256'][:CHECKSUM_DIGITS]}")]
+
+
+def _unless_own(study: Mapping[str, Any]) -> str:
+    return f"that of {network(study)}, or where it has none " if words.is_own_workload(study) else ""
 
 
 def _parameters(tables: Tables) -> str:

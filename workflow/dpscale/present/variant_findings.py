@@ -56,7 +56,7 @@ def beside_the_public_best(tables: Tables, terms: Terms) -> str:
     """The most images/s that one device reaches without loading, beside the fastest published figure."""
     known = headline(words.ok(tables["variants"])).dropna(subset=["images_per_s"])
     alone = known[(known["strategy"] == BASELINE) & (known["scope"] == "compute")]
-    if alone.empty:
+    if alone.empty or terms.own_workload:
         return ""
     most, best = extreme(alone, "images_per_s", largest=True), public_best()
     share = f", {words.measured(most['mfu'], PERCENT)} of the peak" if words.is_known(most["mfu"]) else ""

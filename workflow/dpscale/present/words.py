@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
+from dpscale.schemas.settings import BUILT_IN
 from dpscale.vocabulary import strategies
 from dpscale.vocabulary.quantities import BANDWIDTH, E1, PLAIN, Quantity, Unit
 
@@ -25,6 +26,11 @@ _STATES = {"oom": "OOM"}
 _SCOPES = {"compute": "compute", "end_to_end": "end-to-end"}
 
 
+def is_own_workload(study: Mapping[str, Any]) -> bool:
+    """Whether a study trains a file of a user, not the built-in workload."""
+    return bool(study["workload"] != BUILT_IN)
+
+
 @dataclass(frozen=True)
 class Terms:
     """How this study speaks: of GPUs or of workers, and of environments only where there are several."""
@@ -32,6 +38,7 @@ class Terms:
     device: str
     several_environments: bool
     synthetic: bool
+    own_workload: bool = False
 
     @classmethod
     def of(cls, study: Mapping[str, Any], tables: Tables) -> "Terms":
@@ -39,6 +46,7 @@ class Terms:
             device="worker" if study["device"] == "cpu" else "GPU",
             several_environments=len(tables["environments"]) > 1,
             synthetic=study["dataset"]["source"] == "synthetic" or any(is_true(tables["records"]["synthetic"])),
+            own_workload=is_own_workload(study),
         )
 
     @property

@@ -19,7 +19,7 @@ from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Timi
 from dpscale.plan.study import Study
 from dpscale.records.files import Record, read_record
 from dpscale.records.progress import CellState
-from dpscale.schemas.settings import TimingSettings, hashable, variant_settings
+from dpscale.schemas.settings import BUILT_IN, TimingSettings, hashable, variant_settings
 
 SAME = "jobs of the same configuration in this study"
 UNKNOWN = "nothing like it was measured"
@@ -59,7 +59,7 @@ class Job:
         """From what tells a cell from others, and its settings, as records have them."""
         return cls(
             kind,
-            tuple(settings.get(name) for name in _ALIKE),
+            (*(settings.get(name) for name in _ALIKE), settings.get("workload", BUILT_IN)),
             labels.get("strategy", ""),
             labels["gpus"],
             labels.get("batch_per_gpu", 1),

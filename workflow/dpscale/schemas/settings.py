@@ -6,6 +6,7 @@ refuses, and which cells are measured again: those whose class has the field. A 
 measured before the setting existed, and has its default.
 """
 
+import shlex
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
@@ -135,7 +136,9 @@ class NetworkSettings:
     def options(self) -> str:
         """The settings as options of the commands of `dpscale`."""
         return " ".join(
-            f"--{name.replace('_', '-')} {value}" for name in self.names() for value in _as_tuple(getattr(self, name))
+            f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
+            for name in self.names()
+            for value in _as_tuple(getattr(self, name))
         )
 
 

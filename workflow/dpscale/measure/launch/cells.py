@@ -11,6 +11,7 @@ from dpscale.errors import MeasurementError
 from dpscale.measure.data.arrays import EPOCH_ARRAYS, TEST_ARRAYS, TRAIN_ARRAYS
 from dpscale.measure.launch.job import Run, measure, measure_steps
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
+from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record, read_record
 from dpscale.schemas.settings import CollectivesSettings, StepSettings, TimingSettings
 from dpscale.vocabulary.strategies import STRATEGIES
@@ -26,7 +27,11 @@ CHECKPOINT_SUFFIX = ".checkpoint"
 
 
 def time_cell(
-    cell: TimingCell | VariantCell, settings: TimingSettings, dataset: Path, baseline_at_global_batch: bool, run: Run
+    cell: TimingCell | VariantCell,
+    settings: TimingSettings,
+    dataset: Path | None,
+    baseline_at_global_batch: bool,
+    run: Run,
 ) -> Record:
     """Measure `cell` on the images in the folder `dataset`, and write its record. With `baseline_at_global_batch` its
     baseline is timed at the global batch too.
@@ -39,7 +44,7 @@ def time_cell(
 
 
 def measure_communication(
-    cell: CommunicationCell, settings: StepSettings, dataset: Path, keep_traces: bool, run: Run
+    cell: CommunicationCell, settings: StepSettings, dataset: Path | None, keep_traces: bool, run: Run
 ) -> Record:
     """Measure `cell` on the images in the folder `dataset`, and write its record; with `keep_traces`, the profiler's
     traces lie compressed beside it.
@@ -57,6 +62,7 @@ def measure_collectives(cell: CollectivesCell, settings: CollectivesSettings, ne
     """
     if cell.gpus < 2:
         raise MeasurementError("a collective needs at least 2 GPUs (workers)")
+    settings = of_its_file(settings)
     facts = read_record("network", network_facts)
     if not settings.same_network(facts["settings"]):
         raise MeasurementError(f"{network_facts}: is of another network. Make it with: dpscale network")
@@ -79,7 +85,7 @@ def messages(network: Mapping[str, Any], device: str) -> list[tuple[str, int]]:
     return sorted(wanted)
 
 
-def train(cell: TrainingCell, dataset: Path, run: Run) -> Record:
+def train(cell: TrainingCell, dataset: Path | None, run: Run) -> Record:
     """Train the arm of `cell` on the images in the folder `dataset`, and write its record.
 
     After every epoch a checkpoint is written beside the record's path. The same command continues from it, and it is

@@ -17,9 +17,10 @@ from dpscale.measure.launch.nodes import ONE_NODE, Place, Team, node_differences
 from dpscale.measure.launch.workers import Workers
 from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
 from dpscale.plan.diagnosis import Diagnosed
+from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record, write_record
 from dpscale.records.versions import VERSIONS
-from dpscale.schemas.settings import NetworkSettings, StepSettings
+from dpscale.schemas.settings import BUILT_IN, NetworkSettings, StepSettings
 from dpscale.vocabulary.strategies import strategy
 
 # Variables that configure CUDA, NCCL and the allocator, and the node that Slurm chose.
@@ -68,6 +69,35 @@ class Images:
         return {key: self.manifest[key] for key in ("source", "synthetic", "images", "sha256")}
 
 
+@dataclass(frozen=True)
+class Samples:
+    """The samples of a workload's file, which makes them itself."""
+
+    settings: StepSettings
+
+    def verify(self) -> None:
+        """The workers do, when they load the file."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The samples as a record names them: as far as a checksum can tell, they are the file."""
+        return {
+            "source": self.settings.dataset_source,
+            "synthetic": False,
+            "images": self.settings.epoch_images,
+            "sha256": self.settings.workload_sha256,
+        }
+
+
+def samples_of(settings: StepSettings, folder: Path | None, arrays: Sequence[str]) -> Images | Samples:
+    """What a cell with these settings trains on: its file's samples, or the images in `folder`. Raises MeasurementError
+    where images are needed and no folder is named, and what `Images.of` raises."""
+    if settings.workload != BUILT_IN:
+        return Samples(settings)
+    if folder is None:
+        raise MeasurementError("no images: name the folder that `dpscale dataset` wrote with --dataset")
+    return Images.of(settings, folder, arrays)
+
+
 def require_measurable(cell: StepCell | TrainingCell, settings: StepSettings) -> None:
     """Raise MeasurementError where no such cell can exist."""
     if found := contradiction(settings):
@@ -80,27 +110,29 @@ def measure_steps(
     module: str,
     cell: StepCell | TrainingCell,
     settings: StepSettings,
-    dataset: Path,
+    dataset: Path | None,
     arrays: Sequence[str],
     run: Run,
     **more: Any,
 ) -> Record:
-    """Have `module` train the configuration of `cell` on the images in the folder `dataset`; write the cell's record.
+    """Have `module` train the configuration of `cell` on the images in the folder `dataset`, or on the samples of the
+    settings' file; write the cell's record.
 
-    `more` are further keys of the workers' job. Empty on all nodes but node 0. Raises DatasetError, RecordError or
-    MeasurementError; there is then no record.
+    `more` are further keys of the workers' job. Empty on all nodes but node 0. Raises DatasetError, RecordError,
+    MeasurementError or WorkloadError; there is then no record.
     """
+    settings = of_its_file(settings)
     require_measurable(cell, settings)
     configuration = cell.configuration
-    images = Images.of(settings, dataset, arrays)
+    samples = samples_of(settings, dataset, arrays)
     job = {
         "configuration": list(configuration.coordinates.values()),
         "seed": cell.seed,
-        "dataset": str(dataset.resolve()),
+        "dataset": str(dataset.resolve()) if dataset else "",
         **more,
     }
     processes = strategy(configuration.strategy).processes(configuration.gpus)
-    return measure(module, cell, settings, job, processes, configuration.gpus, run, images)
+    return measure(module, cell, settings, job, processes, configuration.gpus, run, samples)
 
 
 def measure(
@@ -111,7 +143,7 @@ def measure(
     processes: int,
     gpus: int,
     run: Run,
-    images: Images | None = None,
+    samples: Images | Samples | None = None,
 ) -> Record:
     """Run `module` in `processes` workers on `gpus` GPUs, and write the outcome as the cell's record.
 
@@ -126,14 +158,14 @@ def measure(
         "measurement_version": VERSIONS[cell.kind].current,
         "cell": cell.coordinates,
         "settings": values,
-        **({} if images is None else {"dataset": images.to_json()}),
+        **({} if samples is None else {"dataset": samples.to_json()}),
     }
     gpus_here = gpus // run.place.nodes if values["device"] == "cuda" else 0
     require_given(gpus_here, os.environ)
     with Team(run.place, {**identity, "dpscale": __version__}, _steering_variables()) as team:
         with Workers(module, whole_job, processes, gpus_here, team) as workers:
-            if images is not None:
-                images.verify()  # while the workers load torch
+            if samples is not None:
+                samples.verify()  # while the workers load torch
             provenance = _provenance()
             outcome = workers.outcome(run.timeout_s, run.end_with_parent)
         if not outcome:

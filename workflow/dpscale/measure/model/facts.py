@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dpscale.measure.model.size import network_size
 from dpscale.measure.ranks import meet
-from dpscale.measure.workload.batches import Batch
+from dpscale.measure.workload.batches import Batch, size_bytes
 from dpscale.measure.workload.choose import workload_of
 from dpscale.measure.workload.faults import fault_of
 from dpscale.measure.workload.loading import first_batch
@@ -58,12 +58,14 @@ def facts_of(workload: Workload) -> dict[str, Any]:
     torch.manual_seed(0)
     step = ExampleStep(workload.network(), workload.loss, example_batch(workload))
     network = step.network
-    traffic = traffic_elements_per_image(step)
+    # What an optimiser of the workload's own moves is not known.
+    traffic = traffic_elements_per_image(step) if workload.optimiser is None else None
     return {
         **network_size(network),
         "tensors": sum(1 for _ in network.parameters()),
         "buffer_bytes": sum(buffer.numel() * buffer.element_size() for buffer in network.buffers()),
         "flop_per_image": flop_per_image(step),
+        **bytes_per_image(step),
         **({} if traffic is None else {"traffic_elements_per_image": traffic}),
         "dp_broadcast_bytes": [*_chunks(list(network.parameters())), *_chunks(list(network.buffers()))],
         "dp_reduce_bytes": _chunks(list(network.parameters())),
@@ -112,6 +114,20 @@ def flop_per_image(step: ExampleStep) -> dict[str, int] | None:
         counts.append(counter.get_total_flops() // step.samples)
     step.network.zero_grad()
     return {"forward": counts[0], "forward_backward": counts[1]} if counts[0] else None
+
+
+def bytes_per_image(step: ExampleStep) -> dict[str, int]:
+    """Bytes of what the network is called with and of what it returns, per sample: what DataParallel moves."""
+    moved = {"input": 0, "output": 0}
+
+    def count(_: nn.Module, inputs: Any, named: Any, outputs: Any) -> None:
+        moved["input"] += size_bytes((inputs, named))
+        moved["output"] += size_bytes(outputs)
+
+    hook = step.network.register_forward_hook(count, with_kwargs=True)
+    step.forward()
+    hook.remove()
+    return {f"{what}_bytes_per_image": moved_bytes // step.samples for what, moved_bytes in moved.items()}
 
 
 def traffic_elements_per_image(step: ExampleStep) -> int | None:
@@ -169,30 +185,40 @@ def ddp_buckets(step: ExampleStep) -> list[dict[str, float]]:
     members = [
         [int(index) for index in group.split()] for group in logged["rebuilt_per_bucket_param_indices"].split(",")
     ]
-    work = _backward_work(step)
-    total = sum(work)
-    done, buckets = 0.0, []
+    done, work = _backward_work(step)
+    total = done + sum(work)
+    buckets = []
     for size, indices in zip(sizes, members, strict=True):
         done += sum(work[index] for index in indices)
         buckets.append({"bytes": size, "ready_share": done / total})
     return buckets
 
 
-def _backward_work(step: ExampleStep) -> list[float]:
-    """Work of the backward pass that comes with each parameter's gradient, in the order of `parameters()`.
+def _backward_work(step: ExampleStep) -> tuple[float, list[float]]:
+    """Work of the backward pass that comes before any gradient is whole, and that comes with each parameter's gradient,
+    in the order of `parameters()`.
 
-    A layer's gradients of weights and of inputs come together, and cost about twice its forward pass. Where no work is
-    counted, a parameter's elements stand for it.
+    A layer's gradients of weights and of inputs come together, and cost about twice its forward pass. Where a weight is
+    used by a second, later layer, as by the output of a language model, that layer's work is done first, and the
+    gradient is whole last. Where no work is counted, a parameter's elements stand for it.
     """
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         step.forward()
     of_module: dict[str, int] = defaultdict(int)
     for name, counts in counter.get_flop_counts().items():
         of_module[name.partition(".")[2]] = sum(counts.values())
-    named = [(name, parameter) for name, parameter in step.network.named_parameters() if parameter.requires_grad]
-    # Only weights stand for work; biases and normalisation come with none that the counter counts.
-    work = [float(of_module[name.rpartition(".")[0]]) if name.endswith("weight") else 0.0 for name, _ in named]
-    return work if any(work) else [float(parameter.numel()) for _, parameter in named]
+
+    def work_with(name: str) -> float:
+        # Only weights stand for work; biases and normalisation come with none that the counter counts.
+        return float(of_module[name.rpartition(".")[0]]) if name.endswith("weight") else 0.0
+
+    once = dict(step.network.named_parameters())
+    again = [name for name, _ in step.network.named_parameters(remove_duplicate=False) if name not in once]
+    trained = {name: parameter for name, parameter in once.items() if parameter.requires_grad}
+    work = [work_with(name) for name in trained]
+    if not any(work):
+        return 0.0, [float(parameter.numel()) for parameter in trained.values()]
+    return sum(map(work_with, again)), work
 
 
 def _chunks(tensors: list[torch.Tensor]) -> list[int]:

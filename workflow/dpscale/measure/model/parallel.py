@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
-from torch.nn.parallel import DataParallel, DistributedDataParallel, parallel_apply
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from dpscale.errors import StrategyError
 from dpscale.schemas.settings import StepSettings, TimingSettings
@@ -100,5 +100,5 @@ class PersistentReplicas(DataParallel[nn.Module]):
         """The loss of every replica, each on its device, of batches that are on them; a thread drives each."""
         replicas = self.replicate(self.module, self.device_ids)
         functions: list[Any] = [partial(loss, replica) for replica in replicas]
-        losses: list[Tensor] = parallel_apply(functions, [(batch,) for batch in batches], devices=self.device_ids)
+        losses: list[Tensor] = self.parallel_apply(functions, [(batch,) for batch in batches], [{} for _ in batches])
         return losses

@@ -28,6 +28,7 @@ from dpscale.measure.worker.communication import CommunicationWorker, Variant, f
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.hardware import quota_cores
 from dpscale.measure.worker.launches import launches
+from dpscale.measure.worker.sensors import busy_cores
 from dpscale.measure.worker.waits import KeptNumbers, waits_of
 from dpscale.measure.workload.batches import Batch, to_device
 from dpscale.measure.workload.loading import LoadedEpochs, host_memory
@@ -96,6 +97,7 @@ class DiagnosisWorker(CommunicationWorker):
         self.words = job["words"]
         self.launcher_pid = job["launcher_pid"]
         self.measured: dict[str, Any] = {}
+        self._ticks = {"busy": 0, "idle": 0}
 
     def outcome_of(self, error: Exception) -> dict[str, Any] | None:
         """Out of memory ends a diagnosis: nothing can be told of a step that does not fit."""
@@ -347,7 +349,8 @@ class DiagnosisWorker(CommunicationWorker):
         ran = list(random_orders(list(probes), self.seed, ROUNDS))
         for number, order in enumerate(ran, start=1):
             for name in order:
-                blocks[name].append(self._time_probe(probes[name], steps[name]))
+                with self._watching_cores() if name == "end_to_end" else nullcontext():
+                    blocks[name].append(self._time_probe(probes[name], steps[name]))
             self.report(f"round {number} of {len(ran)}")
         return {name: self._recorded(probes[name], steps[name], blocks[name]) for name in probes}, ran
 
@@ -445,11 +448,26 @@ class DiagnosisWorker(CommunicationWorker):
             return kind or "unknown", None
         return kind, next((link.gb_s for link in chip.links if link.name.startswith(kind)), None)
 
+    @contextmanager
+    def _watching_cores(self) -> Iterator[None]:
+        before = busy_cores(self._usable)
+        yield
+        after = busy_cores(self._usable)
+        if before and after:
+            self._ticks = {name: ticks + after[name] - before[name] for name, ticks in self._ticks.items()}
+
+    @property
+    def _busy_share(self) -> float | None:
+        """How busy the cores were while loader and step ran together."""
+        total = sum(self._ticks.values())
+        return self._ticks["busy"] / total if total else None
+
     def _cores(self) -> dict[str, Any]:
         return {
             "usable": len(self._usable),
             "of_machine": os.cpu_count(),
             "quota": quota_cores(),
+            "busy_share": self._busy_share,
             "of_ranks": gather_objects(sorted(os.sched_getaffinity(0)), self.workers),
         }
 

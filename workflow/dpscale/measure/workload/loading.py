@@ -24,8 +24,8 @@ def samples_of_epoch(workload: Workload, samples: int) -> Dataset[Any]:
     there = len(dataset)  # type: ignore[arg-type]
     if there < samples:
         raise WorkloadError(
-            f"workload: {workload.name}: its dataset has {there} samples, an epoch is to have {samples}: set "
-            f"dataset.images to at most {there}"
+            f"workload: {workload.path or workload.name}: its dataset has {there} samples, an epoch is to have "
+            f"{samples}: set dataset.images to at most {there}"
         )
     if there == samples:
         return dataset

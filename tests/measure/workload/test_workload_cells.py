@@ -1,0 +1,149 @@
+"""A user's file measured by real workers on the CPU: what the record says, and the one line that a fault is told in."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import dpscale
+from dpscale.plan.workload_file import checksum
+from dpscale.records.files import read_record
+from warm_workers import warm_workers
+from workers_here import single_workers_here
+from workload_file import SAMPLES, written
+
+pytestmark = pytest.mark.processes
+
+BATCH = 5
+
+
+def cell(path: Path, out: Path, gpus: int = 1, batch: int = BATCH, more: str = "") -> list[str]:
+    where = f"time --strategy {'ddp' if gpus > 1 else 'single'} --gpus {gpus} --batch-per-gpu {batch} --device cpu"
+    settings = f"--epoch-images {SAMPLES} --loader-workers 0 --timed-epochs 1 --baseline own_cells --workload {path}"
+    return f"{where} {settings} {more} --out {out}".split()
+
+
+def timed(path: Path, folder: Path, **options: Any) -> tuple[dict[str, Any], str]:
+    """The record of a cell, and its log."""
+    out = folder / "record.json"
+    with single_workers_here(), warm_workers():
+        done = dpscale(*cell(path, out, **options))
+    assert done.returncode == 0, done.stderr
+    return read_record("timing", out), done.stderr
+
+
+def refusal(folder: Path, text: str = "", **options: Any) -> tuple[str, str]:
+    """The line that a cell of a workload with `text` in it ends with, and the log above. It leaves no record."""
+    out = folder / "record.json"
+    with single_workers_here(), warm_workers():
+        done = dpscale(*cell(written(folder, text), out, **options))
+    assert done.returncode == 1 and not out.exists()
+    *log, line = done.stderr.splitlines()
+    assert line.startswith(f"Error: workload: {folder / 'mine.py'}")
+    return line.removeprefix(f"Error: workload: {folder / 'mine.py'}"), "\n".join(log)
+
+
+def test_a_record_says_what_was_trained_and_on_what(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    record, _ = timed(path, tmp_path)
+    sha256 = checksum(path)
+    settings = record["settings"]
+    assert (settings["workload"], settings["workload_sha256"], settings["network"]) == (str(path), sha256, "workload")
+    assert record["dataset"] == {"source": "workload", "synthetic": False, "images": SAMPLES, "sha256": sha256}
+    assert record["network"] == {"parameters": 10, "gradient_bytes": 40}
+    compute, loaded = (record["scopes"][scope] for scope in ("compute", "end_to_end"))
+    assert compute["steps_per_epoch"] == loaded["steps_per_epoch"] == compute["distinct_batches"] == 5
+    assert compute["full_steps_per_epoch"] == 4
+    assert "distinct_batches" not in loaded
+
+
+def test_a_ddp_cell_in_processes_of_its_own(tmp_path: Path) -> None:
+    record, _ = timed(written(tmp_path), tmp_path, gpus=2)
+    assert record["scopes"]["compute"]["images_per_epoch"] == SAMPLES
+    assert record["scopes"]["compute"]["steps_per_epoch"] == 3
+
+
+def test_steps_are_taken_apart(tmp_path: Path) -> None:
+    out = tmp_path / "record.json"
+    configuration = f"--strategy ddp --gpus 2 --batch-per-gpu {BATCH} --device cpu --epoch-images {SAMPLES}"
+    with warm_workers():
+        done = dpscale("communication", *configuration.split(), "--workload", written(tmp_path), "--out", out)
+    assert done.returncode == 0, done.stderr
+    rungs = read_record("communication", out)["steps"]["variants"]
+    assert set(rungs) == {"alone", "together", "no_sync", "no_op_hook", "allreduce_hook", "training"}
+    assert rungs["alone"]["rank_step_s"][0][1] is None
+
+
+def test_where_memory_is_short_fewer_batches_are_used_in_turn(tmp_path: Path) -> None:
+    """A batch has 5 x (4 x 4 + 8) = 120 bytes: two fit in 300. The smaller last one is always there."""
+    record, log = timed(written(tmp_path), tmp_path, more="--batch-memory-gb 0.0000003")
+    compute = record["scopes"]["compute"]
+    assert (compute["steps_per_epoch"], compute["distinct_batches"]) == (5, 3)
+    assert "3 different batches fit in 3e-07 GB (dataset.batch_memory_gb), the 5 steps" in log
+
+
+def test_more_samples_than_there_are(tmp_path: Path) -> None:
+    line, _ = refusal(tmp_path, "def dataset(): return [(torch.zeros(4), 0)] * 7\n")
+    assert line == f": its dataset has 7 samples, an epoch is to have {SAMPLES}: set dataset.images to at most 7"
+
+
+def test_a_batch_that_an_epoch_does_not_have(tmp_path: Path) -> None:
+    with single_workers_here():
+        done = dpscale(*cell(written(tmp_path), tmp_path / "record.json", batch=SAMPLES + 1))
+    assert f"global batch {SAMPLES + 1} > {SAMPLES} images: no full step" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ("def loss(network, batch): return network(batch['x'])", r": loss\(\) returned a tensor of shape \[5, 2\]"),
+        ("def loss(network, batch): return network(batch['x']).mean() / 0 * 0", r": loss\(\) is nan in the first step"),
+        (
+            "def dataset(): return [torch.zeros(4, device='meta')] * 24",
+            r": dataset\(\) has tensors on meta: return them",
+        ),
+        (
+            "def loss(network, batch):\n    return batch['z']",
+            r", line \d+, in loss: KeyError: 'z'. Its traceback is in",
+        ),
+        ("del network", r": has no function network\(\): define it"),
+    ],
+)
+def test_a_fault_of_the_file_is_one_line(tmp_path: Path, more: str, line: str) -> None:
+    assert re.match(line, refusal(tmp_path, more)[0])
+
+
+def test_an_exception_in_a_process_of_the_loader(tmp_path: Path) -> None:
+    text = """
+def fails(self, index):
+    if index == 11:
+        raise ValueError("no sample 11")
+    return {"x": torch.zeros(4), "y": 0}
+
+Vectors.__getitem__ = fails
+"""
+    line, log = refusal(tmp_path, text, more="--loader-workers 1 --scopes end_to_end")
+    assert re.match(r", line \d+, in fails: ValueError: no sample 11. Its traceback is in the log above$", line)
+    assert 'raise ValueError("no sample 11")' in log
+
+
+def test_parameters_that_ddp_waits_for_in_vain(tmp_path: Path) -> None:
+    text = """
+class Half(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Linear(4, 2), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.used(x)
+
+def network():
+    return Half()
+"""
+    line, _ = refusal(tmp_path, text, gpus=2)
+    assert line.startswith(": some parameters of network() take no part in the loss")
+
+
+def test_a_file_that_changes_after_it_was_planned(tmp_path: Path) -> None:
+    assert "has changed since this was planned" in refusal(tmp_path, more=f"--workload-sha256 {'0' * 64}")[0]
