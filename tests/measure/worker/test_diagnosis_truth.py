@@ -5,14 +5,11 @@
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +18,7 @@ from dpscale.measure.launch.workers import Workers
 from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.schemas.settings import StepSettings
+from requirements import without
 from shaped_network import missing_requirement
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
@@ -31,12 +29,12 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 TIMES = 3
 # Whatever else runs on this machine disturbs a diagnosis now and then; one that is wrong is wrong in all of them.
 ATTEMPTS = 3
-RATE_MBIT = 100
+RATE_MBIT = 200
 
 
 @dataclass(frozen=True)
 class Injected:
-    """A cause, the workload that has it, and what is asked; where the workload is as good as any, `around` injects."""
+    """A cause, the workload that has it, and what is asked. A `namespace` slows the link between the workers."""
 
     cause: str
     workload: str
@@ -57,8 +55,8 @@ INJECTED = (
     Injected("batch_not_scaled", "small", global_batch=2),
     Injected("heavy_gradients", "wide", batch_per_gpu=2),
     Injected("slow_device", "busy_core", batch_per_gpu=4),
-    Injected("slow_link", "wide_on_a_slow_link", batch_per_gpu=2, namespace=True),
-    Injected("nothing", "healthy", batch_per_gpu=16),
+    Injected("slow_link", "many_workers", batch_per_gpu=8, namespace=True),
+    Injected("nothing", "healthy", batch_per_gpu=8),
 )
 
 
@@ -66,7 +64,7 @@ INJECTED = (
 @pytest.mark.parametrize("injected", INJECTED, ids=str)
 def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: Path, tmp_path: Path) -> None:
     right = 0
-    with _slow_loopback() if injected.namespace else _nothing_around() as namespace:
+    with _slow_loopback() if injected.namespace else nullcontext() as namespace:
         for attempt in range(ATTEMPTS):
             for found in _diagnosed(injected, root, tmp_path / str(attempt), TIMES - right, namespace):
                 reasons = [f"{reason.cause.name} {reason.share.value:.0%}" for reason in found.reasons]
@@ -75,3 +73,48 @@ def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: 
             if right == TIMES:
                 return
     pytest.fail(f"{right} of {TIMES} right")
+
+
+def _diagnosed(injected: Injected, root: Path, folder: Path, times: int, namespace: str | None) -> list[Diagnosis]:
+    """So many diagnoses in a row, by the same two workers."""
+    folder.mkdir()
+    asked = Diagnosed.of("ddp", 2, injected.batch_per_gpu, injected.global_batch, injected.loader_workers)
+    settings = of_its_file(
+        StepSettings.from_json({"workload": str(root / f"bench/injected/{injected.workload}.py"), "device": "cpu"})
+    ).to_json()
+    job = {
+        "module": "quick_diagnosis", "configuration": list(asked.configuration.coordinates.values()),
+        "asked": asked.coordinates, "settings": settings, "seed": 1, "dataset": str(folder), "timeout_s": 300,
+        "words": ["diagnose", str(folder)], "launcher_pid": os.getpid(), "namespace": namespace,
+    }  # fmt: skip
+    with (
+        signals_as_they_were(),
+        helpers_for_workers(),
+        warm_workers(),
+        Workers("in_turn", {"jobs": [job] * times, "outcomes": str(folder)}, 2, 0) as workers,
+    ):
+        workers.outcome(300, end_with_parent=False)
+    outcomes = [json.loads((folder / f"{number}.json").read_text()) for number in range(times)]
+    return [diagnose({"cell": asked.coordinates, **outcome}) for outcome in outcomes]
+
+
+@contextmanager
+def _slow_loopback() -> Iterator[str]:
+    """A namespace of the network that has a loopback alone, which carries little."""
+    if reason := missing_requirement():
+        without(reason)
+    name = f"dpslow{os.getpid()}"
+    inside = ["ip", "netns", "exec", name]
+    rate = ["rate", f"{RATE_MBIT}mbit", "burst", "128000", "latency", "50ms"]
+    try:
+        for command in (
+            ["ip", "netns", "add", name],
+            [*inside, "ip", "link", "set", "lo", "up"],
+            [*inside, "tc", "qdisc", "add", "dev", "lo", "root", "tbf", *rate],
+        ):
+            subprocess.run(command, check=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("GLOO_SOCKET_IFNAME", "lo")
+            yield name
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=False)

@@ -360,10 +360,14 @@ def _batch_not_scaled(rounds: _Rounds) -> Iterator[Finding]:
 
 
 def _communication(rounds: _Rounds) -> Iterator[Finding]:
-    """What the allreduce adds to the step: a slow link, where it is far below a plain copy; otherwise the gradients."""
+    """What the allreduce adds to the step: a slow link, where it is far below a plain copy; otherwise the gradients.
+
+    At most as long as it takes alone: what it adds beyond that is waiting for a rank that comes later.
+    """
     if not rounds.has("training", "no_op_hook"):
         return
-    costs = _less(rounds.step_s("training"), rounds.step_s("no_op_hook"))
+    alone_s = _allreduce_s(rounds)
+    costs = [min(cost, alone_s) for cost in _less(rounds.step_s("training"), rounds.step_s("no_op_hook"))]
     link, allreduce = rounds.record["link"], rounds.record["allreduce"]
     bus, copy, nominal = _bus_gb_s(rounds), median_of_blocks(link["copy_gb_s"]), link["nominal_gb_s"]
     evidence = [
@@ -377,7 +381,7 @@ def _communication(rounds: _Rounds) -> Iterator[Finding]:
         evidence.append(Evidence("nominal", _exact(nominal), "GB/s"))
     device = rounds.record["settings"]["device"]
     if bus.value < SLOW_LINK_SHARE[device] * copy.value or (nominal and copy.value < SLOW_COPY_SHARE * nominal):
-        possible_s = _allreduce_s(rounds) * (1 - bus.value / copy.value)
+        possible_s = alone_s * (1 - bus.value / copy.value)
         saved = [min(cost, possible_s) for cost in costs]
         yield rounds.found("slow_link", costs, evidence, Remedy("full_link", median_of_blocks(saved)))
     else:
