@@ -5,9 +5,7 @@
 
 import json
 import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.schemas.settings import StepSettings
 from requirements import without
-from shaped_network import missing_requirement
+from shaped_network import missing_requirement, slow_loopback
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
 from warm_workers import warm_workers
@@ -64,7 +62,9 @@ INJECTED = (
 @pytest.mark.parametrize("injected", INJECTED, ids=str)
 def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: Path, tmp_path: Path) -> None:
     right = 0
-    with _slow_loopback() if injected.namespace else nullcontext() as namespace:
+    if injected.namespace and (reason := missing_requirement()):
+        without(reason)
+    with slow_loopback(RATE_MBIT) if injected.namespace else nullcontext() as namespace:
         for attempt in range(ATTEMPTS):
             for found in _diagnosed(injected, root, tmp_path / str(attempt), TIMES - right, namespace):
                 reasons = [f"{reason.cause.name} {reason.share.value:.0%}" for reason in found.reasons]
@@ -96,25 +96,3 @@ def _diagnosed(injected: Injected, root: Path, folder: Path, times: int, namespa
         workers.outcome(300, end_with_parent=False)
     outcomes = [json.loads((folder / f"{number}.json").read_text()) for number in range(times)]
     return [diagnose({"cell": asked.coordinates, **outcome}) for outcome in outcomes]
-
-
-@contextmanager
-def _slow_loopback() -> Iterator[str]:
-    """A namespace of the network that has a loopback alone, which carries little."""
-    if reason := missing_requirement():
-        without(reason)
-    name = f"dpslow{os.getpid()}"
-    inside = ["ip", "netns", "exec", name]
-    rate = ["rate", f"{RATE_MBIT}mbit", "burst", "128000", "latency", "50ms"]
-    try:
-        for command in (
-            ["ip", "netns", "add", name],
-            [*inside, "ip", "link", "set", "lo", "up"],
-            [*inside, "tc", "qdisc", "add", "dev", "lo", "root", "tbf", *rate],
-        ):
-            subprocess.run(command, check=True)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("GLOO_SOCKET_IFNAME", "lo")
-            yield name
-    finally:
-        subprocess.run(["ip", "netns", "del", name], check=False)

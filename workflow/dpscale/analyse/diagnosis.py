@@ -19,7 +19,7 @@ Times = Sequence[float]
 # of one host an allreduce copies and adds up several times, and reaches less of it.
 SLOW_LINK_SHARE = {"cuda": 0.25, "cpu": 0.05}
 # Cores that are so busy are the limit where they are fewer than the processes.
-BUSY_SHARE = 0.85
+BUSY_SHARE = 0.6
 # A copy that reaches a smaller part of the link's data sheet has a slow link too.
 SLOW_COPY_SHARE = 0.25
 
@@ -323,7 +323,9 @@ def _small_batch(rounds: _Rounds) -> Iterator[Finding]:
     """On a GPU what a CUDA graph saves, in which the host launches the step as one piece. Otherwise what the samples of
     a batch take longer in it than in a larger one. Where the global batch was held, the batch is small for that."""
     other = "alone_graph" if rounds.has("alone_graph") else "alone_large"
-    if rounds.has("alone_reference") or not rounds.has(other):
+    # A step that waits for numbers hardly depends on its batch either, on a GPU, and no graph can hold it.
+    waits = rounds.on_gpu and rounds.has("alone_unsynchronised")
+    if rounds.has("alone_reference") or waits or not rounds.has(other):
         return
     evidence = rounds.evidence("alone_graph", "alone_large")
     evidence.insert(0, Evidence("alone", median_of_blocks(rounds.first_s("alone"))))
