@@ -1,12 +1,13 @@
 """How often `dpscale diagnose` names the cause that was injected, and how well it predicts what a remedy saves.
 
-    python bench/diagnose_injected.py --device cuda --times 3 --out /tmp/injected.json       # on two GPUs, about an hour
-    python bench/diagnose_injected.py --device cpu --times 3 --out /tmp/injected.json        # what a CPU can have
+    python bench/diagnose_injected.py --device cuda --times 3 --out /tmp/injected.json   # two GPUs, about an hour
+    python bench/diagnose_injected.py --device cpu --times 3 --out /tmp/injected.json    # what a CPU can have
 
 Every cause is injected into a run of the command itself: by a workload of bench/injected, an option, a variable of the
 environment, or a process beside it. Prints the confusion matrix, and predicted and measured savings side by side;
-`--out` gets the same as JSON. The exit status is 1 where more than one of twelve causes is not named first. Nothing else may run
-on the machine. On a CPU the slow link needs root, ip and tc.
+`--out` gets the same as JSON. The exit status is 1 where more than one of twelve causes is not named first.
+
+Nothing else may run on the machine. On a CPU the slow link needs root, ip and tc.
 """
 
 import json
@@ -127,7 +128,8 @@ def run(injection: Injection, device: str) -> list[dict[str, Any]]:
             visible = {"CUDA_VISIBLE_DEVICES": str(launch)} if launches > 1 else {}
             command = [
                 sys.executable, "-m", "dpscale", "diagnose", "--workload", place(injection.workload),
-                "--gpus", str(gpus), "--device", device, *injection.options.split(), "--out", str(Path(name, f"{launch}.json")),
+                "--gpus", str(gpus), "--device", device, *injection.options.split(),
+                "--out", str(Path(name, f"{launch}.json")),
             ]  # fmt: skip
             started.append(
                 subprocess.Popen(
