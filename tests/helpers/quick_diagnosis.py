@@ -13,7 +13,7 @@ from dpscale.measure.worker import communication, diagnosis
 from dpscale.measure.worker.diagnosis import DiagnosisWorker
 
 BLOCK_S = 0.015
-LARGE_STEP_S = 0.05
+LARGE_STEP_S = 0.03
 # A process that a forkserver made would have one start its loaders too. A worker of a command has what Linux has.
 multiprocessing.set_start_method("fork", force=True)
 _CLONE_NEWNET = 0x40000000  # <linux/sched.h>

@@ -24,7 +24,9 @@ def made(**changed: Any) -> tuple[dict[str, Any], Answer, str]:
 
 
 def test_the_first_sentence_names_the_first_reason_and_those_after_it() -> None:
-    assert made()[1].short.startswith("Nothing wrong: 96.15 % [96.15, 96.15] efficient. A step takes 10.40 ms [10.40, 10.41].")
+    assert made()[1].short.startswith(
+        "Nothing wrong: 96.15 % [96.15, 96.15] efficient. A step takes 10.40 ms [10.40, 10.41]."
+    )
     slow = made(**SLOW)[1].short
     assert slow.startswith("First reason: slow loader. A step takes 41.0")
     both = made(**SLOW, alone_graph=1.0, launches={"same_command": [7]})[1].short

@@ -5,7 +5,10 @@
 
 import json
 import os
-from contextlib import nullcontext
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +31,13 @@ TIMES = 3
 # Whatever else runs on this machine disturbs a diagnosis now and then; one that is wrong is wrong in all of them.
 ATTEMPTS = 3
 RATE_MBIT = 200
+WORDS = ["diagnose", "--workload", f"of-{os.getpid()}.py"]
 
 
 @dataclass(frozen=True)
 class Injected:
-    """A cause, the workload that has it, and what is asked. A `namespace` slows the link between the workers."""
+    """A cause, the workload that has it, and what is asked. A `namespace` slows the link between the workers;
+    `twice` there is another process of the same command."""
 
     cause: str
     workload: str
@@ -40,6 +45,7 @@ class Injected:
     global_batch: int | None = None
     loader_workers: int = 0
     namespace: bool = False
+    twice: bool = False
 
     def __str__(self) -> str:
         return self.cause
@@ -54,6 +60,7 @@ INJECTED = (
     Injected("heavy_gradients", "wide", batch_per_gpu=2),
     Injected("slow_device", "busy_core", batch_per_gpu=4),
     Injected("slow_link", "many_workers", batch_per_gpu=8, namespace=True),
+    Injected("started_twice", "healthy", batch_per_gpu=8, twice=True),
     Injected("nothing", "healthy", batch_per_gpu=8),
 )
 
@@ -64,7 +71,7 @@ def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: 
     right = 0
     if injected.namespace and (reason := missing_requirement()):
         without(reason)
-    with slow_loopback(RATE_MBIT) if injected.namespace else nullcontext() as namespace:
+    with slow_loopback(RATE_MBIT) if injected.namespace else nullcontext() as namespace, _another(injected.twice):
         for attempt in range(ATTEMPTS):
             for found in _diagnosed(injected, root, tmp_path / str(attempt), TIMES - right, namespace):
                 reasons = [f"{reason.cause.name} {reason.share.value:.0%}" for reason in found.reasons]
@@ -85,7 +92,7 @@ def _diagnosed(injected: Injected, root: Path, folder: Path, times: int, namespa
     job = {
         "module": "quick_diagnosis", "configuration": list(asked.configuration.coordinates.values()),
         "asked": asked.coordinates, "settings": settings, "seed": 1, "dataset": str(folder), "timeout_s": 300,
-        "words": ["diagnose", str(folder)], "launcher_pid": os.getpid(), "namespace": namespace,
+        "words": WORDS, "launcher_pid": os.getpid(), "namespace": namespace,
     }  # fmt: skip
     with (
         signals_as_they_were(),
@@ -96,3 +103,16 @@ def _diagnosed(injected: Injected, root: Path, folder: Path, times: int, namespa
         workers.outcome(300, end_with_parent=False)
     outcomes = [json.loads((folder / f"{number}.json").read_text()) for number in range(times)]
     return [diagnose({"cell": asked.coordinates, **outcome}) for outcome in outcomes]
+
+
+@contextmanager
+def _another(is_there: bool) -> Iterator[None]:
+    """Another process of the same command, which only waits: what two launches cost each other is not looked at."""
+    if not is_there:
+        yield
+        return
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *WORDS]) as other:
+        try:
+            yield
+        finally:
+            other.kill()
