@@ -26,7 +26,7 @@ from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.collectives import CollectivesWorker
 from dpscale.measure.worker.communication import CommunicationWorker, Variant, fitting, random_orders
 from dpscale.measure.worker.epoch_timer import EpochTimer
-from dpscale.measure.worker.hardware import quota_cores
+from dpscale.measure.worker.hardware import hardware, quota_cores
 from dpscale.measure.worker.launches import launches
 from dpscale.measure.worker.sensors import busy_cores
 from dpscale.measure.worker.waits import KeptNumbers, waits_of
@@ -191,10 +191,13 @@ class DiagnosisWorker(CommunicationWorker):
 
     def _data_parallel(self) -> Probe:
         """The first rank drives all devices. All other ranks wait."""
+        batch = self.configuration.batch_per_gpu
+        if self.rank:
+            return Probe(replace(self._plain, batches=()), batch)
         devices = [torch.device("cuda", index) for index in range(self.gpus_here)]
         network = parallelise(self.build_network(), "dp", devices)
-        variant = self._variant(network, self.optimiser_of(network), self._of_first(self.configuration.global_batch))
-        return Probe(variant, self.configuration.batch_per_gpu, devices=devices if self.rank == 0 else None)
+        variant = self._variant(network, self.optimiser_of(network), self._batches_of(self.configuration.global_batch))
+        return Probe(variant, batch, devices=devices)
 
     def _of_first(self, samples: int) -> Sequence[Batch]:
         """Batches for the first rank alone."""
@@ -438,8 +441,6 @@ class DiagnosisWorker(CommunicationWorker):
 
     def _link_of_gpus(self) -> tuple[str, float | None]:
         """The link that all pairs of GPUs have, and its bandwidth in the data sheet, where they are known."""
-        from dpscale.measure.worker.hardware import hardware
-
         found = hardware("cuda", self.gpus_here)
         kinds = {link["kind"] for link in found["links"]}
         kind = kinds.pop() if len(kinds) == 1 else None
