@@ -7,6 +7,7 @@ study. Its gradients are 400 MB in every step, however small the batch.
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 INPUTS = 1_024
@@ -35,6 +36,11 @@ def network() -> nn.Module:
 
 def dataset() -> Dataset[tuple[Tensor, Tensor]]:
     return Vectors()
+
+
+def optimiser(parameters: list[nn.Parameter]) -> Optimizer:
+    """Slow enough for layers as wide as these."""
+    return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
 
 
 def loss(network: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:

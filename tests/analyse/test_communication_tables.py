@@ -16,6 +16,7 @@ from dpscale.analyse.points import compare, points_of
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
+from record_factory import network_facts
 
 STUDY = h200_study.study()
 GRADIENT_BYTES = 44_695_848
@@ -141,6 +142,27 @@ def test_a_gpu_that_is_not_in_the_table_has_no_mfu() -> None:
     assert found["peak_flop_s"].isna().all()
     assert (found["flop_per_image"].dropna() == 3_328_997_376).all()
     assert set(found["peak_source"].dropna()) == {"unknown"}
+
+
+def test_a_network_whose_work_is_unknown_has_no_mfu_and_still_a_forecast(tables: dict[str, pd.DataFrame]) -> None:
+    """Its backward pass is then taken for two thirds of its work, which it is of this network too."""
+    data = collected(STUDY)
+    found = build_tables(STUDY, replace(data, network={**network_facts(STUDY.settings), "flop_per_image": None}))
+    assert found["times"]["mfu"].isna().all()
+    assert found["times"]["flop_per_image"].isna().all()
+    predicted, known = (built["forecast"].dropna(subset=["step_s"]) for built in (found, tables))
+    assert len(predicted) == len(known) > 0
+    assert predicted["step_s"].to_numpy() == pytest.approx(known["step_s"].to_numpy(), rel=1e-3)
+
+
+def test_dataparallel_moves_the_samples_that_the_network_takes() -> None:
+    facts = {**network_facts(STUDY.settings), "input_bytes_per_image": 1000, "output_bytes_per_image": 24}
+    found = build_tables(STUDY, replace(collected(STUDY), network=facts))
+    moved = row(found["bandwidth"], **place("dp", 4, 512))["root_link_bytes_per_step"]
+    assert moved == 2 * GRADIENT_BYTES + 38_560 + 3 * 512 * 1024
+    isolated_s = row(found["communication"], **place("dp", 4, 512))["isolated_step_s"]
+    collectives_s = (7 + 5) * 1e-5 + (2 * GRADIENT_BYTES + 38_560) / 250e9
+    assert isolated_s == pytest.approx(collectives_s + 3 * 512 * 1024 * 1e-3 / 2**28)
 
 
 def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables: dict[str, pd.DataFrame]) -> None:

@@ -222,6 +222,7 @@ CHANGES = {
     "timed_epochs": (("epochs", "timed"), 4),
     "baseline": (("baseline",), "own_cells"),
     "loader_workers": (("dataset", "loader_workers"), 5),
+    "batch_memory_gb": (("dataset", "batch_memory_gb"), 3),
     "compile": (("compile",), "default"),
     "fused_optimiser": (("optimiser", "fused"), True),
     "ddp_bucket_mb": (("ddp", "bucket_mb"), 10),
@@ -233,6 +234,8 @@ CHANGES = {
     "ddp_gradient_dtype": (("ddp", "gradient_dtype"), "bfloat16"),
 }
 
+# What a study with a workload's file has; it has other settings with it.
+OF_A_FILE = {"workload", "workload_sha256"}
 # Changes that no study can have together, and one that a study with arms has only with another.
 TOGETHER_REFUSED = ({"network", "width"}, {"device", "cuda_graph"}, {"device", "images_on"})
 ALONE_REFUSED, ITS_OTHER = "cuda_graph", "fused_optimiser"
@@ -285,7 +288,17 @@ def test_studies_that_differ_are_compared_only_where_they_may() -> None:
 
 
 def test_every_setting_is_tried() -> None:
-    assert set(CHANGES) == set(TimingSettings.names())
+    assert set(CHANGES) | OF_A_FILE == set(TimingSettings.names())
+
+
+def test_a_study_of_a_file_is_no_study_of_the_built_in_workload() -> None:
+    """It has no arms, and four settings follow from its file."""
+    of_file = Study({"study": "b", "workload": "b.py", "workload_sha256": "b" * 64, "dataset": {"images": 64}})
+    built_in = Study({"study": "a", "dataset": {"images": 64}})
+    with pytest.raises(ComparisonError) as caught:
+        refuse_other_settings(built_in, of_file, [])
+    named = set(re.findall(r"--differing (\w+)", str(caught.value)))
+    assert named == {*OF_A_FILE, "network", "dataset_source"}
 
 
 def test_a_setting_of_an_arm_alone_is_named_with_the_arm() -> None:

@@ -222,7 +222,11 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "_of_records": ("test_comparison_page.py::test_records_that_both_studies_have_are_a_warning",),
     },
     "coverage": {"_reason": ("test_render.py::test_a_result_can_have_a_reason_too",)},
-    "environment_facts": {"dates": ("test_render.py::test_header_says_what_where_when_and_by_which_code",)},
+    "environment_facts": {
+        "dates": ("test_render.py::test_header_says_what_where_when_and_by_which_code",),
+        "_dataset": ("test_environment_facts.py::test_the_set_up_of_a_file_names_it_and_says_samples",),
+        "_unless_own": ("test_environment_facts.py::test_the_set_up_of_a_file_names_it_and_says_samples",),
+    },
     "figure": {
         "figure": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),
         "_figure": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),

@@ -1,15 +1,18 @@
 """The facts of a network that communication rests on."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from command_line import must
-from dpscale.measure.model.facts import ExampleStep, traffic_elements_per_image
+from command_line import dpscale, must
+from dpscale.measure.model.facts import ExampleStep, facts_of, traffic_elements_per_image
+from dpscale.measure.workload.from_file import load_workload
 from dpscale.measure.workload.images import classification_loss, made_up_images
 from dpscale.records.files import read_record
+from workload_file import written
 
 
 def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> None:
@@ -44,3 +47,110 @@ def test_traffic_is_counted_layer_by_layer() -> None:
     expected = 2 * (images + first) + 8 * first + 3 * (first + second) + 3 * (second + 10)
     batch = made_up_images(2, torch.device("cpu"))
     assert traffic_elements_per_image(ExampleStep(network, classification_loss, batch)) == expected
+
+
+def facts_of_file(folder: Path, more: str) -> dict[str, Any]:
+    return facts_of(load_workload(written(folder, more)))
+
+
+def test_facts_of_a_file_come_from_two_of_its_samples(tmp_path: Path) -> None:
+    out = tmp_path / "network.json"
+    must("network", "--workload", written(tmp_path), "--out", out)
+    facts = read_record("network", out)
+    assert (facts["parameters"], facts["buffer_bytes"], facts["ddp_broadcast_bytes"]) == (10, 0, [])
+    # 4 x 2 products with their additions; backward those of the weights, for the samples need no gradient.
+    assert facts["flop_per_image"] == {"forward": 16, "forward_backward": 32}
+    assert (facts["input_bytes_per_image"], facts["output_bytes_per_image"]) == (4 * 4, 2 * 4)
+    assert facts["traffic_elements_per_image"] == 2 * (4 + 2)
+    assert facts["ddp_buckets"] == [{"bytes": 40, "ready_share": 1.0}]
+
+
+def test_work_that_is_not_seen_is_unknown(tmp_path: Path) -> None:
+    more = """
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(4, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0])
+
+def network():
+    return Recurrent()
+"""
+    facts = facts_of_file(tmp_path, more)
+    assert facts["flop_per_image"] is None
+    assert "traffic_elements_per_image" not in facts
+    assert facts["ddp_buckets"][-1]["ready_share"] == 1
+
+
+def test_a_network_without_matrix_products_has_unknown_work_and_buckets_by_their_elements(tmp_path: Path) -> None:
+    facts = facts_of_file(tmp_path, "def network(): return nn.Sequential(nn.LayerNorm(4), nn.Unflatten(1, (2, 2)))\n"
+        "def loss(network, batch): return network(batch['x']).mean()\n")  # fmt: skip
+    assert facts["flop_per_image"] is None
+    assert [bucket["ready_share"] for bucket in facts["ddp_buckets"]] == [1]
+
+
+def test_what_an_optimiser_of_its_own_moves_is_unknown(tmp_path: Path) -> None:
+    more = "def optimiser(parameters): return torch.optim.Adam(parameters)\n"
+    assert "traffic_elements_per_image" not in facts_of_file(tmp_path, more)
+
+
+def test_attention_is_counted_as_its_two_products(tmp_path: Path) -> None:
+    """Of 8 tokens of width 4: 8 x 8 x 4 products with additions, twice; the linear layer before has 8 x 4 x 4."""
+    more = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 4, bias=False)
+
+    def forward(self, x):
+        x = self.mix(x[:, None, :].expand(-1, 8, -1))
+        return nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True).mean(1)[:, :2]
+
+def network():
+    return Attention()
+"""
+    facts = facts_of_file(tmp_path, more)
+    assert facts["flop_per_image"]["forward"] == 2 * (8 * 4 * 4 + 2 * 8 * 8 * 4)
+
+
+def test_a_weight_that_two_layers_share_is_whole_last(tmp_path: Path) -> None:
+    """The output layer's work comes first in the backward pass, and its gradient with that of the embedding."""
+    more = """
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(1000, 700)
+        self.middle = nn.Linear(700, 700, bias=False)
+        self.out = nn.Linear(700, 1000, bias=False)
+        self.out.weight = self.words.weight
+
+    def forward(self, x):
+        return self.out(self.middle(self.words(x[:, 0].long())))
+
+def network():
+    return Tied()
+"""
+    first, last = facts_of_file(tmp_path, more)["ddp_buckets"]
+    assert (first["bytes"], last["bytes"]) == (700 * 700 * 4, 1000 * 700 * 4)
+    assert (first["ready_share"], last["ready_share"]) == (1, 1), "the embedding itself has no counted work"
+
+
+def test_parameters_without_a_part_in_the_loss_are_found_before_any_measurement(tmp_path: Path) -> None:
+    more = """
+class Half(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Linear(4, 2), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.used(x)
+
+def network():
+    return Half()
+"""
+    done = dpscale("network", "--workload", written(tmp_path, more), "--out", tmp_path / "network.json")
+    assert done.returncode == 1
+    assert "some parameters of network() take no part in the loss" in done.stderr
+    assert "Traceback" in done.stderr

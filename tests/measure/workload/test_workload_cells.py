@@ -107,11 +107,28 @@ def test_a_batch_that_an_epoch_does_not_have(tmp_path: Path) -> None:
             "def loss(network, batch):\n    return batch['z']",
             r", line \d+, in loss: KeyError: 'z'. Its traceback is in",
         ),
+        ("def dataset(): return [object()] * 24", r": torch's collate cannot make a batch of the dataset's items"),
+        ("def dataset(): return [torch.ones(1 + i % 2) for i in range(24)]", r": items of the dataset differ in size"),
+        (
+            "def loss(network, batch): return network.head(batch['x']).sum()",
+            r", line \d+, in loss: AttributeError: 'Linear",
+        ),
         ("del network", r": has no function network\(\): define it"),
     ],
 )
 def test_a_fault_of_the_file_is_one_line(tmp_path: Path, more: str, line: str) -> None:
     assert re.match(line, refusal(tmp_path, more)[0])
+
+
+def test_weights_that_are_no_numbers_any_more(tmp_path: Path) -> None:
+    line, _ = refusal(tmp_path, "def optimiser(parameters): return torch.optim.SGD(parameters, lr=1e38)\n")
+    assert line.startswith(": weights are not finite after some epochs: lower optimiser.learning_rate, or define")
+
+
+def test_a_fused_optimiser_beside_one_of_its_own(tmp_path: Path) -> None:
+    text = "def optimiser(parameters): return torch.optim.Adam(parameters)\n"
+    line, _ = refusal(tmp_path, text, more="--fused-optimiser true")
+    assert line.startswith(": has an optimiser of its own: ask for a fused one there")
 
 
 def test_an_exception_in_a_process_of_the_loader(tmp_path: Path) -> None:

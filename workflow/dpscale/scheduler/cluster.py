@@ -12,7 +12,7 @@ from dpscale.errors import ClusterError
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.schemas.settings import TimingSettings, TrainingSettings
+from dpscale.schemas.settings import BUILT_IN, TimingSettings, TrainingSettings
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
 from dpscale.vocabulary.strategies import strategy
 
@@ -149,11 +149,18 @@ def memory_mb(settings: TimingSettings, configuration: Configuration, attempt: i
     expected_mb = (
         _processes_per_node(configuration) * PROCESS_MB
         + _loader_processes(settings, configuration) * LOADER_PROCESS_MB
-        + settings.epoch_images * IMAGE_MB
+        + _batches_mb(settings, configuration)
     )
     if settings.device == "cpu":
         expected_mb += configuration.global_batch * ACTIVATIONS_MB_PER_IMAGE * settings.width / FULL_WIDTH
     return attempt * math.ceil(expected_mb)
+
+
+def _batches_mb(settings: TimingSettings, configuration: Configuration) -> float:
+    """What the batches of an epoch take on a node: those of a workload's file have a limit for every process."""
+    if settings.workload == BUILT_IN:
+        return settings.epoch_images * IMAGE_MB
+    return _processes_per_node(configuration) * settings.batch_memory_gb * 1e3
 
 
 def training_memory_mb(arm: TrainingSettings, nodes: int, attempt: int) -> int:

@@ -85,7 +85,7 @@ class ExampleStep:
 
     def forward(self, network: nn.Module | None = None) -> torch.Tensor:
         """The loss, of the network itself or as it is wrapped."""
-        return self.loss(network or self.network, self.batch)
+        return self.loss(self.network if network is None else network, self.batch)
 
 
 def example_batch(workload: Workload, samples: int = 2) -> Batch:

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import torch
-from torch.utils._pytree import tree_map_only
 
-from dpscale.measure.workload.batches import Batch, same_form, tensors
+from dpscale.measure.workload.batches import Batch, mapped, tensors
 
 # Steps before the capture. DDP builds its buckets anew in its second step, and in its first ten it waits for the device
 # to read its own clocks, which cannot be captured.
@@ -31,7 +30,9 @@ class CapturedStep(Generic[T]):
         stream: torch.cuda.Stream,
     ):
         self._step = step
-        self._batch = tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
+        self._batch = mapped(lambda tensor: tensor.to(device), batch)
+        self._tensors = tensors(self._batch)
+        self._sizes = [tensor.shape for tensor in self._tensors]
         self._graph = torch.cuda.CUDAGraph()
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
@@ -43,9 +44,10 @@ class CapturedStep(Generic[T]):
             self._result = step(self._batch)
 
     def __call__(self, batch: Batch) -> T:
-        if not same_form(batch, self._batch):
+        given = tensors(batch)
+        if [tensor.shape for tensor in given] != self._sizes:
             return self._step(batch)
-        for mine, given in zip(tensors(self._batch), tensors(batch), strict=True):
-            mine.copy_(given, non_blocking=True)
+        for own, tensor in zip(self._tensors, given, strict=True):
+            own.copy_(tensor, non_blocking=True)
         self._graph.replay()
         return self._result

@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
+from dpscale.errors import WorkloadError
 from dpscale.measure.model.parallel import Exchange, parallelise
 from dpscale.measure.model.precision import in_precision
 from dpscale.measure.model.size import network_size
@@ -113,6 +114,11 @@ class StepWorker(Worker):
     def optimiser_of(self, network: nn.Module) -> Optimizer:
         """The workload's optimiser, or that of the cell's settings, for all parameters of `network`."""
         if self.workload.optimiser is not None:
+            if self.settings.fused_optimiser:
+                raise WorkloadError(
+                    f"workload: {self.workload.path}: has an optimiser of its own: ask for a fused one there, and "
+                    "leave optimiser.fused out"
+                )
             return self.workload.optimiser(network.parameters())
         settings = self.settings
         return torch.optim.SGD(

@@ -193,6 +193,8 @@ class TimingWorker(StepWorker):
             batches = self._batches(team, scope)
             self._warm_up(team, scope, timer, step, batches, 0 if warm else self.settings.warmup_epochs)
             into[scope] = self._time_scope(team, scope, timer, step, batches, epochs)
+            if self.workload.verify is not None:
+                self.workload.verify(network)
         self.epochs_total_s += timer.total_s
         if isinstance(network, DistributedDataParallel):
             self.bucket_bytes = bucket_bytes(network) or None

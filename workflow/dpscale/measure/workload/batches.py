@@ -1,11 +1,11 @@
 """Batches as any tree of tensors: tuples, lists and dictionaries, as deep as a user likes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 Batch = Any  # a tree; the first dimension of its tensors counts samples
 IMAGE_DIMENSIONS = 4
@@ -14,31 +14,47 @@ IMAGE_DIMENSIONS = 4
 def to_device(batch: Batch, device: torch.device, memory_format: torch.memory_format) -> Batch:
     """`batch` on `device`, copied without waiting; what has the form of images in the layout `memory_format`."""
 
-    def copied(leaf: Any) -> Any:
-        if not isinstance(leaf, Tensor):
-            return leaf
+    def copied(leaf: Tensor) -> Tensor:
         if leaf.dim() == IMAGE_DIMENSIONS and leaf.is_floating_point():
             return leaf.to(device, non_blocking=True, memory_format=memory_format)
         return leaf.to(device, non_blocking=True)
 
-    return tree_map(copied, batch)
+    return mapped(copied, batch)
 
 
 def in_host_memory(batch: Batch, pinned: bool, memory_format: torch.memory_format) -> Batch:
     """`batch` as a step can copy it: in the layout of `memory_format`, and in pinned memory for a GPU."""
 
-    def prepared(leaf: Any) -> Any:
-        if not isinstance(leaf, Tensor):
-            return leaf
+    def prepared(leaf: Tensor) -> Tensor:
         if leaf.dim() == IMAGE_DIMENSIONS and leaf.is_floating_point():
             leaf = leaf.contiguous(memory_format=memory_format)
-        return leaf.pin_memory() if pinned else leaf
+        if pinned:
+            return leaf.pin_memory()
+        # What a process of the DataLoader made is a file in shared memory, of which a process can hold few.
+        return leaf.clone() if leaf.is_shared() else leaf
 
-    return tree_map(prepared, batch)
+    return mapped(prepared, batch)
+
+
+def mapped(function: Callable[[Tensor], Tensor], batch: Batch) -> Batch:
+    """A tree with `function` of each of its tensors.
+
+    Most batches are a plain tuple or list of tensors. Every step goes through one, and torch's walk of a tree takes
+    several microseconds: these are walked here.
+    """
+    if isinstance(batch, Tensor):
+        return function(batch)
+    if type(batch) in (tuple, list):
+        return type(batch)([mapped(function, part) for part in batch])
+    return tree_map_only(Tensor, function, batch)
 
 
 def tensors(batch: Batch) -> list[Tensor]:
     """The tensors of a tree, in its order."""
+    if isinstance(batch, Tensor):
+        return [batch]
+    if type(batch) in (tuple, list):
+        return [tensor for part in batch for tensor in tensors(part)]
     return [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
 
 
@@ -61,23 +77,13 @@ def part(batch: Batch, start: int, end: int) -> Batch:
     """The samples of a batch from `start` to before `end`."""
     whole = length(batch)
 
-    def cut(leaf: Any) -> Any:
-        counts = isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == whole
-        return leaf[start:end] if counts else leaf
+    def cut(leaf: Tensor) -> Tensor:
+        return leaf[start:end] if leaf.dim() and len(leaf) == whole else leaf
 
-    return tree_map(cut, batch)
+    return mapped(cut, batch)
 
 
 def shares(batch: Batch, parts: int) -> Iterator[Batch]:
     """A batch in `parts` shares, as `Tensor.chunk` cuts."""
     share = -(-length(batch) // parts)
     return (part(batch, number * share, (number + 1) * share) for number in range(parts))
-
-
-def same_form(batch: Batch, other: Batch) -> bool:
-    """Whether two batches have tensors of the same sizes."""
-    return _sizes(batch) == _sizes(other)
-
-
-def _sizes(batch: Batch) -> Sequence[torch.Size]:
-    return [tensor.shape for tensor in tensors(batch)]

@@ -19,6 +19,10 @@ REMEDIES: Mapping[str, str] = {
     "only dense CPU tensors can be pinned": (
         "the dataset returns tensors that are not dense CPU tensors: return such, dpscale copies them"
     ),
+    "default_collate: batch must contain": (
+        "torch's collate cannot make a batch of the dataset's items: let them be tensors, numbers, tuples or "
+        "dictionaries of such, or define collate(items)"
+    ),
     "stack expects each tensor to be equal size": (
         "items of the dataset differ in size, and torch's collate cannot make a batch of them: define collate(items)"
     ),

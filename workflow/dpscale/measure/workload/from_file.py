@@ -5,6 +5,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,6 +51,7 @@ def load_workload(path: Path) -> Workload:
         collate=functions["collate"],
         path=path,
         sha256=sha256,
+        verify=partial(_require_finite, path),
     )
 
 
@@ -72,6 +74,15 @@ def _run(path: Path) -> ModuleType:
         traceback.print_exc()
         raise WorkloadError(f"workload: {path}: cannot be loaded: {_told(error)}") from error
     return module
+
+
+def _require_finite(path: Path, network: nn.Module) -> None:
+    """Raise WorkloadError where a trained network has weights that are no numbers: it trained nothing."""
+    if not all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters()):
+        raise WorkloadError(
+            f"workload: {path}: weights are not finite after some epochs: lower optimiser.learning_rate, or define "
+            "optimiser(parameters)"
+        )
 
 
 def _told(error: BaseException) -> str:

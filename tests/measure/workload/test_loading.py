@@ -1,0 +1,72 @@
+"""Samples as batches that are gathered once."""
+
+import math
+from itertools import chain
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DistributedSampler
+
+from dpscale.measure.workload.loading import Room, gathered_epoch, samples_of_epoch
+from dpscale.measure.workload.workload import Workload
+
+SAMPLES: Any = [(torch.full((3,), float(number)), number) for number in range(21)]
+BATCH_BYTES = 4 * (3 * 4 + 8)
+EVERYTHING = Room(math.inf)
+
+
+def epoch(room: Room = EVERYTHING, rank: int = 0, workers: int = 1, seed: int = 1, loader_workers: int = 0) -> Any:
+    """The numbers of the samples of every batch, and how many batches are different."""
+    share = rank, workers, 4
+    batches, different = gathered_epoch(SAMPLES, share, seed, loader_workers, room, lambda batch: batch)
+    return [labels.tolist() for _, labels in batches], different
+
+
+def test_an_epoch_has_every_sample_once_in_an_order_of_its_seed() -> None:
+    batches, different = epoch()
+    assert [len(batch) for batch in batches] == [4, 4, 4, 4, 4, 1]
+    assert sorted(chain(*batches)) == list(range(21))
+    assert different == 6
+    assert epoch() == (batches, 6)
+    assert epoch(seed=2) != (batches, 6)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_shares_are_those_of_distributed_sampler(workers: int) -> None:
+    for rank in range(workers):
+        sampler: Any = DistributedSampler(SAMPLES, workers, rank, seed=1)
+        assert list(chain(*epoch(rank=rank, workers=workers)[0])) == list(sampler)
+
+
+@pytest.mark.parametrize(("fit", "different"), [(0.5, 2), (1, 2), (2.9, 3), (5, 6)])
+def test_as_many_batches_as_fit_are_used_in_turn_and_at_least_one(fit: float, different: int) -> None:
+    """An epoch keeps its steps; its last batch, which is smaller, is always there."""
+    everything, _ = epoch()
+    batches, found = epoch(Room(fit * BATCH_BYTES))
+    full = different - 1
+    assert found == different
+    assert batches == [everything[number % full] for number in range(5)] + everything[5:]
+
+
+def test_no_more_batches_than_are_asked_for() -> None:
+    batches, different = epoch(Room(math.inf, 2))
+    assert (len(batches), different) == (6, 3)
+    assert batches[0] == batches[2] != batches[1]
+
+
+@pytest.mark.processes
+def test_processes_of_a_loader_gather_the_same() -> None:
+    assert epoch(loader_workers=1) == epoch()
+
+
+def workload(**functions: Any) -> Workload:
+    return Workload("some", network=lambda: torch.nn.Linear(3, 1), loss=lambda *_: torch.zeros(()), **functions)
+
+
+def test_fewer_samples_than_there_are_are_always_the_same_choice_from_all() -> None:
+    some = [samples_of_epoch(workload(dataset=lambda: SAMPLES), 10) for _ in range(2)]
+    chosen, again = ([label for _, label in dataset] for dataset in some)  # type: ignore[attr-defined]
+    assert chosen == again
+    assert len(set(chosen)) == 10 and max(chosen) > 10
+    assert samples_of_epoch(workload(dataset=lambda: SAMPLES), 21) is SAMPLES
