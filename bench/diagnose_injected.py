@@ -26,7 +26,7 @@ from typing import Any
 
 import click
 
-sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
 
 from dpscale.analyse.diagnosis import diagnose
 from shaped_network import missing_requirement, slow_loopback

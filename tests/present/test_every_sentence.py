@@ -94,7 +94,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "diagnosis": {
-        name: (f"test_diagnosis.py::test_{test}",)
+        name: (f"test_diagnosis_words.py::test_{test}",)
         for name, test in {
             "_short": "a_step_that_is_not_efficient_without_a_cause_is_not_called_right",
             "_title": "the_title_says_what_was_asked",

@@ -43,11 +43,6 @@ class Remedy:
     measured_s: Figure | None = None
     words: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def saved_s(self) -> Figure | None:
-        """The better of the two: what was measured."""
-        return self.measured_s or self.predicted_s
-
 
 @dataclass(frozen=True)
 class Finding:

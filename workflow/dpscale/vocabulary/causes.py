@@ -2,6 +2,7 @@
 can be tried at once.
 
 `measure/worker/diagnosis.py` measures, `analyse/diagnosis.py` finds the cause, `present/diagnosis.py` says it.
+To add a cause: a row here, how it is found in `analyse/diagnosis.py`, and a case among the injected ones of the tests.
 """
 
 from collections.abc import Mapping

@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -46,7 +47,7 @@ MEMORY_SHARE = 0.6
 LARGE_STEP_S = 0.1
 # With a loader of K workers, every K-th batch is waited for: blocks have so many rounds of them, and one batch before.
 LOADER_ROUNDS = 3
-LOADER_STEPS = (6, 60)
+LOADER_STEPS = (3, 60)
 COPY_BYTES, COPIES = 16 * 2**20, 7
 # A message so large that the bandwidth of its allreduce is the link's, and not a matter of how long each call takes.
 LINK_BYTES = {"cuda": 64 * 2**20, "cpu": 2**20}
@@ -124,6 +125,8 @@ class DiagnosisWorker(CommunicationWorker):
             step_s[name] = self._warm_up_probe(probe)
         self.phase = "timing steps"
         blocks, ran = self._time_probes(probes, step_s)
+        if self.workload.verify is not None:
+            self.workload.verify(self._plain.network)
         self.phase = "timing collectives"
         again = launches(self.words, self.launcher_pid, os.environ)
         self.measured = {
@@ -312,7 +315,10 @@ class DiagnosisWorker(CommunicationWorker):
             share = self.rank, self.workers, self.configuration.batch_per_gpu
         if not probe.variant.batches:  # this rank waits
             return replace(probe, loader_workers=loader_workers)
-        epochs = LoadedEpochs(self.samples, share, loader_workers, self.on_gpu, self.workload.collate)
+        with warnings.catch_warnings():
+            # More workers than torch finds reasonable are what is to be timed.
+            warnings.filterwarnings("ignore", "This DataLoader will create")
+            epochs = LoadedEpochs(self.samples, share, loader_workers, self.on_gpu, self.workload.collate)
         return replace(probe, epochs=epochs, loader_workers=loader_workers)
 
     @cached_property
