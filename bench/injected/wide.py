@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import SGD, Optimizer
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset
 
 WIDTH, LAYERS = (8192, 2) if healthy.ON_GPU else (2048, 1)
 Batch = tuple[Tensor, Tensor]
@@ -17,8 +17,21 @@ def network() -> nn.Module:
     return nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)), nn.Linear(WIDTH, 2))
 
 
-def dataset() -> Dataset[tuple[Tensor, ...]]:
-    return TensorDataset(torch.randn((1024, WIDTH)), torch.zeros(1024, dtype=torch.int64))
+class Rows(Dataset[tuple[Tensor, int]]):
+    """A few rows again and again: an epoch is long, and takes little memory."""
+
+    def __init__(self) -> None:
+        self.rows = torch.randn((64, WIDTH))
+
+    def __len__(self) -> int:
+        return 2**14
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return self.rows[number % len(self.rows)], number % 2
+
+
+def dataset() -> Dataset[tuple[Tensor, int]]:
+    return Rows()
 
 
 def loss(network: nn.Module, batch: Batch) -> Tensor:
