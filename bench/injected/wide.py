@@ -9,7 +9,7 @@ from torch.nn import functional
 from torch.optim import SGD, Optimizer
 from torch.utils.data import Dataset
 
-WIDTH, LAYERS = (8192, 2) if healthy.ON_GPU else (2048, 1)
+WIDTH, LAYERS = (8192, 2) if healthy.ON_GPU else (1536, 1)
 Batch = tuple[Tensor, Tensor]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from dpscale.measure.worker import communication, diagnosis
 from dpscale.measure.worker.diagnosis import DiagnosisWorker
 
-BLOCK_S = 0.015
+BLOCK_S = 0.01
 LARGE_STEP_S = 0.03
 # A process that a forkserver made would have one start its loaders too. A worker of a command has what Linux has.
 multiprocessing.set_start_method("fork", force=True)

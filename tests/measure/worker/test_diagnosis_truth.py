@@ -58,10 +58,10 @@ INJECTED = (
     Injected("small_batch", "small", batch_per_gpu=1),
     Injected("batch_not_scaled", "small", global_batch=2),
     Injected("heavy_gradients", "wide", batch_per_gpu=2),
-    Injected("slow_device", "busy_core", batch_per_gpu=4),
+    Injected("slow_device", "busy_core", batch_per_gpu=16),
     Injected("slow_link", "many_workers", batch_per_gpu=8, namespace=True),
     Injected("started_twice", "healthy", batch_per_gpu=8, twice=True),
-    Injected("nothing", "healthy", batch_per_gpu=8),
+    Injected("nothing", "healthy", batch_per_gpu=16),
 )
 
 
