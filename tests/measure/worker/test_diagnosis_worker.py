@@ -17,6 +17,7 @@ from dpscale.measure.worker.diagnosis import _on_all_cores, _socket_rates
 from dpscale.measure.worker.launches import launches, same_command
 from dpscale.measure.worker.sensors import busy_cores
 from dpscale.measure.worker.waits import KeptNumbers, waits_of
+from dpscale.measure.workload.from_file import load_workload
 from dpscale.schemas.validation import violations
 from warm_workers import warm_workers
 
@@ -184,3 +185,13 @@ def test_what_cannot_be_diagnosed_is_said_in_one_line(options: list[object], mes
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_file_of_the_readme_is_a_workload(root: Path, tmp_path: Path) -> None:
+    section = (root / "README.md").read_text().split("## Why is it not faster?")[1]
+    file = tmp_path / "mine.py"
+    file.write_text(section.split("```python\n")[1].split("```")[0])
+    workload = load_workload(file)
+    images, label = workload.dataset()[0]
+    loss = workload.loss(workload.network(), (images[None], torch.tensor([label])))
+    assert loss.item() > 0
