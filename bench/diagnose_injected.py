@@ -67,7 +67,7 @@ def injections(device: str) -> list[Injection]:
     if device == "cpu":
         return [
             Injection("slow_loader", "slow_loader", "--batch-per-gpu 8 --loader-workers 0"),
-            Injection("too_few_cores", "healthy", "--batch-per-gpu 8 --loader-workers 1", prefix=one),
+            Injection("too_few_cores", "costly", "--batch-per-gpu 8 --loader-workers 1", prefix=one),
             Injection("too_many_workers", "many_workers", "--batch-per-gpu 8 --loader-workers 20"),
             Injection("small_batch", "small", "--batch-per-gpu 1 --loader-workers 0"),
             Injection("slow_link", "many_workers", "--batch-per-gpu 8 --loader-workers 0", beside="slow link"),

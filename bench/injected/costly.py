@@ -8,7 +8,7 @@ from torch.utils.data import Dataset
 
 __all__ = ["dataset", "loss", "network"]
 
-REPEATS = 20 if healthy.ON_GPU else 4
+REPEATS = 20 if healthy.ON_GPU else 100
 
 
 class Computed(healthy.Images):

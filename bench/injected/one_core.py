@@ -1,10 +1,10 @@
-"""All ranks and what they start are bound to one core."""
+"""All ranks and their loaders, which compute, are bound to one core."""
 
 import os
 from pathlib import Path
 
 import healthy
-from healthy import dataset, loss
+from costly import dataset, loss
 from torch import nn
 
 __all__ = ["dataset", "loss", "network"]

@@ -62,7 +62,7 @@ _CAUSES = (
         "small batch, launch-bound",
         "A step this small takes as long as launching its operations: its time hardly depends on the batch.",
         "Use a larger batch per GPU; or capture the step in a CUDA graph, or compile it.",
-        least_share=0.25,
+        least_share=0.15,
     ),
     Cause(
         "batch_not_scaled",
