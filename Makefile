@@ -83,10 +83,11 @@ check: $(READY)  ## Run the tests that start no process, no browser and no Snake
 	$(PYTEST) $(IN_TWO) --hypothesis-profile quick -m "not (processes or snakemake or browser or slurm or gpu or slow)" \
 		--ignore tests/browser --ignore tests/slurm --ignore tests/gpu
 
-# Where there are GPUs, nothing else may run beside the tests that time them.
+# Nothing may run beside tests of what a clock says; where there are GPUs, those are many.
 test: $(READY) tools  ## Run every test that this machine can run, but for Slurm's (10 min)
 	@gpus=$$($(BIN)/python -m dpscale.measure.worker.hardware) && \
-	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; else $(PYTEST) $(IN_TWO) -m "not slurm"; fi
+	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; \
+	else $(PYTEST) $(IN_TWO) -m "not (slurm or alone)" && $(PYTEST) tests/measure -m alone; fi
 
 test-slurm: $(READY)  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (9 min)
 	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested"; exit; fi; \

@@ -30,8 +30,9 @@ from shaped_network import ShapedNetwork, missing_requirement
 NODES = (1, 2, 4)
 PORT = 15_000
 MESSAGES = [("allreduce", 2**power) for power in (18, 20, 22, 24)]
-# Small images per step and many parameters: communication is nearly all of a step, so that four workers on few cores
-# are hardly slower than one.
+WORKLOAD = Path(__file__).with_name("wide_layers.py")
+# Communication is nearly all of a step: four workers on few cores are hardly slower than one, which no forecast from
+# fewer could know.
 STUDY: dict[str, Any] = {
     "study": "shaped",
     "device": "cpu",
@@ -42,8 +43,9 @@ STUDY: dict[str, Any] = {
     "scopes": ["compute"],
     "epochs": {"timed": 2},
     "runs": 1,
-    "dataset": {"source": "synthetic", "images": 16, "loader_workers": 0},
-    "network": {"width": 64},
+    "workload": str(WORKLOAD),
+    "dataset": {"images": 32, "loader_workers": 0},
+    "optimiser": {"learning_rate": 1e-4},
     "communication": {"runs": 1},
 }
 
@@ -62,7 +64,7 @@ def main(rate_mbit: int, collectives: tuple[str, str, str, str] | None) -> None:
     study = Study(STUDY)
     with tempfile.TemporaryDirectory() as name, ShapedNetwork(max(NODES), rate_mbit) as network:
         results = Path(name)
-        prepare(study, results)
+        dpscale("network", "--workload", str(WORKLOAD), "--out", str(results / "network.json"))
         for nodes in NODES:
             run_on(network, nodes, timing_command(study, results, nodes))
             if nodes > 1:
@@ -72,18 +74,11 @@ def main(rate_mbit: int, collectives: tuple[str, str, str, str] | None) -> None:
         report(tables, network)
 
 
-def prepare(study: Study, results: Path) -> None:
-    images = str(study["dataset"]["images"])
-    dpscale("dataset", "--source", "synthetic", "--images", images, "--out", str(results / "dataset"))
-    dpscale("network", "--width", str(study.settings.width), "--out", str(results / "network.json"))
-
-
 def timing_command(study: Study, results: Path, nodes: int) -> list[str]:
     strategy = "ddp" if nodes > 1 else "single"
     out = results / f"cells/{strategy}/gpus-{nodes}/batch-1/run-1.json"
     cell = ["--strategy", strategy, "--gpus", str(nodes), "--batch-per-gpu", "1", "--nodes", str(nodes)]
-    files = ["--dataset", str(results / "dataset"), "--out", str(out)]
-    return [sys.executable, "-m", "dpscale", "time", *cell, *files, *study.settings.options().split()]
+    return [sys.executable, "-m", "dpscale", "time", *cell, "--out", str(out), *study.settings.options().split()]
 
 
 def run_on(network: ShapedNetwork, nodes: int, command: Sequence[str], out: str | None = None) -> None:

@@ -1,7 +1,6 @@
 """The search for a recipe: what it proposes, how it scores, and a search that is run and gone on with."""
 
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -14,13 +13,16 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+import search_recipe
 from command_line import must
 from dpscale.errors import StudyError
 from dpscale.plan.study import Study
 from search_recipe import BEST, DRAWN, EPOCHS, SPACE, OneOf, as_arm, propose, read_trials, to_do, train, try_next
+from warm import WARM
 
 
 def trial(arm: dict[str, Any], score: float | None, global_batch: int = 128) -> dict[str, Any]:
@@ -128,26 +130,31 @@ def test_a_trial_trains_on_nine_tenths_and_never_sees_a_test_image(dataset: Path
 
 
 @pytest.mark.processes
-def test_a_search_goes_on_from_what_stands(root: Path, tmp_path: Path, dataset: Path) -> None:
-    """From nothing with real trainings, in processes of its own; then again, where trials stand already."""
+def test_a_search_goes_on_from_what_stands(
+    root: Path, tmp_path: Path, dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From nothing with real trainings, in processes of its own; then again, where trials stand already. Those that
+    train are forked from one that has loaded torch; the script itself is started where there is nothing to train."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr("search_recipe.multiprocessing.get_context", lambda _method: WARM)
     out = tmp_path / "found/trials.jsonl"
 
-    def search(batches: list[int], trials: int, minutes: float, processes: int) -> str:
+    def words(batches: list[int], trials: int, minutes: float, processes: int) -> list[str]:
         options = f"--minutes {minutes} --trials {trials} --processes {processes}"
         of_batches = " ".join(f"--global-batch {batch}" for batch in batches)
-        script: list[str | Path] = [sys.executable, root / "workflow/search_recipe.py"]
-        done = subprocess.run(
-            [*script, *options.split(), *of_batches.split(), "--dataset", dataset, "--out", out],
-            capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return [*options.split(), *of_batches.split(), "--dataset", str(dataset), "--out", str(out)]
+
+    def search(batches: list[int], trials: int, minutes: float, processes: int) -> str:
+        done = CliRunner().invoke(search_recipe.main, words(batches, trials, minutes, processes))
+        assert done.exit_code == 0, done.output
+        return done.output
 
     assert "Global batch 8: 2 of 2 trials" in search([8], trials=2, minutes=5, processes=2)
     first = read_trials(out)
     assert [record["global_batch"] for record in first] == [8, 8]
     assert_new(first)
-    late = search([8, 4], trials=2, minutes=-1, processes=1)
+    script = [sys.executable, str(root / "workflow/search_recipe.py")]
+    late = subprocess.run([*script, *words([8, 4], 2, -1, 1)], capture_output=True, text=True, check=True).stdout
     assert "The time is over: the same command goes on." in late
     assert "b8-tuned:" in late
     try_next((4, 0), dataset, out, until=time.time() - 1)  # one that was waiting when the time was over

@@ -193,6 +193,21 @@ def test_what_only_a_far_fetched_convention_gives_is_too_little_and_not_unexplai
     assert found.best and not found.exceptions
 
 
+def test_a_known_constant_that_gives_all_cells_comes_before_an_unknown_one() -> None:
+    """Three cells of 11,172,234 * 2 bytes, in GB per minute: far-fetched, but no constant has to be made up."""
+    epoch_s = {(32, 1): "10.000", (512, 1): "37.000", (2048, 1): "18.000"}
+    columns = {
+        "speedup": {(32, 2): "1.0000", (512, 2): "1.0000", (2048, 4): "0.50000"},
+        "bandwidth": {(32, 2): "0.54", (512, 2): "0.14", (2048, 4): "0.05958"},
+    }
+    sweep = {32: "7.5000", 512: "27.750", 2048: "13.500"}
+    found = search(published(epoch_s, columns, sweep), "bandwidth")
+    assert found.verdict == "reproduced"
+    assert found.best and found.best.convention.formula.endswith(
+        "* 2 bytes / (T(1,b)/S(N,b) - Tsweep(b)) / 10^9 in min"
+    )
+
+
 def test_agreement_with_what_is_roughly_known_is_no_evidence() -> None:
     study = published({(32, 1): "25.86", (32, 2): "36.93"}, {"bandwidth": {(32, 2): "0.0018"}})
     found = replace(search(study, "bandwidth"), chance=CHANCE_LIMIT / 2)

@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from playwright.sync_api import Browser, sync_playwright
 
 from dpscale.analyse.comparison import compare
 from dpscale.analyse.comparison_studies import overview
-from dpscale.cli import main
 from dpscale.plan.cells import AnyCell
 from dpscale.present import comparison, comparison_studies
 from requirements import without
-from shared import made_once
 from two_studies import side, slower, study
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
@@ -46,32 +43,15 @@ def width(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session")
-def recorded_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the study in results/recorded, made as `make example` makes it, elsewhere."""
-    return made_once(tmp_path_factory, "recorded", lambda folder: _make_recorded(root, folder)) / "recorded.html"
+def recorded_file(example: Path) -> Path:
+    """The page of the study in results/recorded."""
+    return example / "report/recorded.html"
 
 
 @pytest.fixture(scope="session")
 def published_file(recorded_file: Path) -> Path:
     """The page of other people's figures beside it."""
     return recorded_file.with_stem("recorded-audit")
-
-
-def _make_recorded(root: Path, folder: Path) -> None:
-    folder.mkdir()
-    (folder / "config").symlink_to(root / "config")
-    results = folder / "results/recorded"
-    results.mkdir(parents=True)
-    for part in (root / "results/recorded").iterdir():
-        if part.name not in ("audit", "tables", "charts"):
-            (results / part.name).symlink_to(part)
-    study = ["--study", "config/recorded.yaml"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        published = sorted(map(str, Path("config/published").glob("*.yaml")))
-        _run("audit", *published, "--out", "results/recorded/audit")
-        _run("tables", *study, "--results", "results/recorded", "--out", "tables")
-        _run("report", *study, "--tables", "tables", "--out", "recorded.html")
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +77,3 @@ def compared_studies_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("compared") / "studies.html"
     file.write_text(comparison_studies.render(overview(sides, (), 0.05)))
     return file
-
-
-def _run(*arguments: str) -> None:
-    CliRunner().invoke(main, arguments, catch_exceptions=False, standalone_mode=False)

@@ -11,15 +11,15 @@ from playwright.sync_api import Browser, Page
 
 from offline import Scheme
 
-# Not what passes: that is ten times as long. Contrast takes axe most of its time. A dark scheme changes colours and
-# nothing else, and the width of the window changes none (see the test of that). What has the same colours in both
-# schemes, its own and those that it stands on, has the same contrast: in the dark one element of each look is enough.
+# Not what passes: that is ten times as long.
 ONLY_VIOLATIONS = {"resultTypes": ["violations"], "selectors": False}
-OPTIONS: dict[tuple[Scheme, int], dict[str, Any]] = {
-    ("light", 1200): ONLY_VIOLATIONS,
-    ("dark", 1200): {**ONLY_VIOLATIONS, "runOnly": ["color-contrast"]},
-    ("light", 390): {**ONLY_VIOLATIONS, "rules": {"color-contrast": {"enabled": False}}},
-}
+# Contrast takes axe most of its time. What has the same colours and letters in both schemes, its own and those that it
+# stands on, has the same contrast: one element of each look is enough. The width of the window changes none (see the
+# test of that), and a dark scheme changes colours and nothing else.
+CONTRAST = {**ONLY_VIOLATIONS, "runOnly": ["color-contrast"]}
+ALL_BUT_CONTRAST = {**ONLY_VIOLATIONS, "rules": {"color-contrast": {"enabled": False}}}
+ONE_OF_EACH_LOOK = {"include": [["[data-look]"]]}
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 # Of every element: what its contrast is worked out from, and whether it is shown.
 LOOKS = """() => [...document.querySelectorAll('body, body *')].map(element => {
   const style = getComputedStyle(element);
@@ -103,19 +103,36 @@ def resize(page: Page, width: int, scheme: Scheme) -> None:
     page.emulate_media(color_scheme=scheme)
 
 
-@pytest.mark.parametrize(("scheme", "window"), OPTIONS)
-def test_axe_finds_nothing(resized: Page, scheme: Scheme, window: int) -> None:
-    if scheme == "dark":
-        mark_one_of_each_look(resized, window)
-    resize(resized, window, scheme)
-    where = {"include": [["[data-look]"]]} if scheme == "dark" else None
-    found = Axe().run(resized, context=where, options=OPTIONS[scheme, window]).response["violations"]
-    assert [(rule["id"], rule["help"], [node["html"] for node in rule["nodes"]][:5]) for rule in found] == []
+@pytest.mark.parametrize("window", [1200, 390])
+def test_axe_finds_nothing_but_perhaps_faint_colours(resized: Page, window: int) -> None:
+    resize(resized, window, "light")
+    assert violations(resized, ALL_BUT_CONTRAST) == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_no_colour_is_too_faint(resized: Page, scheme: Scheme) -> None:
+    mark_one_of_each_look(resized, 1200)
+    resize(resized, 1200, scheme)
+    assert violations(resized, CONTRAST, ONE_OF_EACH_LOOK) == []
+
+
+def test_no_colour_of_any_element_is_too_faint(browser: Browser, compared_file: Path) -> None:
+    """Element by element on one page, of which one of each look was looked at above."""
+    page = opened(browser, compared_file, 1200, "light")
+    assert violations(page, CONTRAST) == []
+    page.close()
+
+
+def violations(
+    page: Page, options: dict[str, Any], context: dict[str, Any] | None = None
+) -> list[tuple[str, str, list[str]]]:
+    found = Axe().run(page, context=context, options=options).response["violations"]
+    return [(rule["id"], rule["help"], [node["html"] for node in rule["nodes"]][:5]) for rule in found]
 
 
 def mark_one_of_each_look(page: Page, window: int) -> None:
     looks = []
-    for scheme in ("light", "dark"):
+    for scheme in SCHEMES:
         resize(page, window, scheme)
         looks.append(page.evaluate(LOOKS))
     marked, texts = page.evaluate(MARK_LOOKS, [" ".join(of_both) for of_both in zip(*looks, strict=True)])
@@ -126,13 +143,13 @@ def test_a_colour_that_is_too_faint_in_the_dark_is_found(resized: Page) -> None:
     """In one element of thousands, and in light it is well."""
     resized.evaluate(ADD_FAINT)
     mark_one_of_each_look(resized, 1200)
-    options = OPTIONS["dark", 1200]
-    (found,) = Axe().run(resized, context={"include": [["[data-look]"]]}, options=options).response["violations"]
-    assert ['id="faint"' in node["html"] for node in found["nodes"]] == [True]
+    resize(resized, 1200, "dark")
+    ((_, _, nodes),) = violations(resized, CONTRAST, ONE_OF_EACH_LOOK)
+    assert ['id="faint"' in html for html in nodes] == [True]
     resized.evaluate(TAKE_FAINT_AWAY)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_no_width_changes_a_colour_or_hides_anything(resized: Page, scheme: Scheme) -> None:
     """So that contrast on a wide page is contrast on a narrow one."""
     resize(resized, 1200, scheme)

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
+from offline import IN_PAIRS, LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme", "scripts"), IN_PAIRS)
 def test_page_asks_for_nothing_and_fits(
     browser: Browser,
     compared_file: Path,

@@ -11,7 +11,7 @@ from page_tables import absent_row, audited, h200_with_steps, record_row, study,
 from playwright.sync_api import Browser, Page
 
 from dpscale.present.page import render
-from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
+from offline import IN_PAIRS, LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,7 @@ def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme", "scripts"), IN_PAIRS)
 def test_page_asks_for_nothing_and_fits(
     browser: Browser, page_file: Path, width: int, scheme: Scheme, scripts: bool
 ) -> None:

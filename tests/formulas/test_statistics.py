@@ -3,6 +3,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import scipy  # its tests of means load when they are first used
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from dpscale.formulas.statistics import (
     estimate_of_blocks,
     estimate_of_runs,
     mean_with_t_interval,
+    paired_difference,
     repeatability,
     robust_deviations,
     variance_components,
@@ -265,6 +267,21 @@ def test_students_t_is_that_of_the_printed_tables(degrees_of_freedom: int, quant
     standard_error = np.std(values, ddof=1) / math.sqrt(len(values))
     for distance in (sample.high - sample.value, sample.value - sample.low):
         assert distance / standard_error == pytest.approx(quantile, rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "others"), [(2, 2), (3, 5), (8, 8), (40, 3)])
+def test_intervals_are_those_of_scipys_tests(number: int, others: int) -> None:
+    """Which the package does not use: to load them takes a second."""
+    generator = np.random.default_rng(number)
+    first, second = generator.normal(3, 0.1, number).tolist(), generator.normal(-1, 20, others).tolist()
+    pairs = [
+        (mean_with_t_interval(first), scipy.stats.ttest_1samp(first, 0)),
+        (welch_difference(first, second), scipy.stats.ttest_ind(first, second, equal_var=False)),
+        (paired_difference(first[:2], second[:2]), scipy.stats.ttest_rel(first[:2], second[:2])),
+    ]
+    for found, test in pairs:
+        assert (found.low, found.high) == pytest.approx(tuple(test.confidence_interval(0.95)), rel=1e-12)
 
 
 @pytest.mark.slow

@@ -8,6 +8,10 @@ from typing import Literal
 from playwright.sync_api import Browser, Page
 
 Scheme = Literal["light", "dark"]
+# Width, scheme and whether scripts run: every two of them together, which is half of all combinations.
+IN_PAIRS: tuple[tuple[int, Scheme, bool], ...] = (
+    (1200, "light", True), (1200, "dark", False), (390, "light", False), (390, "dark", True),
+)  # fmt: skip
 TEXT_OUTSIDE_ITS_CHART = """
 () => [...document.querySelectorAll('svg')].flatMap(svg => {
   const frame = svg.getBoundingClientRect();

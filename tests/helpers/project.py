@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import yaml
 
-import warm_snakemake
+import warm
 
 HELPERS = Path(__file__).parent
 STUDY: dict[str, Any] = {
@@ -75,7 +75,7 @@ class Project:
         """What the command prints, on both streams."""
         _, _, snakemake, *words = self.command(*arguments)
         assert snakemake == "snakemake"
-        return warm_snakemake.snakemake(words, self.folder, self.environment)
+        return warm.snakemake(words, self.folder, self.environment)
 
     def command_line(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The same, typed by a user: it takes a second and a half longer."""

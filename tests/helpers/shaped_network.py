@@ -1,10 +1,12 @@
 """Nodes on one machine: network namespaces on a bridge, every link with a rate that the kernel's token bucket keeps."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 # Of the bytes that the token bucket counts, a full frame of 1514 carries these of a message: Ethernet, IPv4 and TCP
 # with time stamps take the others.
@@ -28,12 +30,13 @@ def missing_requirement() -> str | None:
 
 
 class ShapedNetwork:
-    """`nodes` namespaces whose links carry `rate_mbit` each way. Used as a context; nothing of it stays."""
+    """`nodes` namespaces whose links carry `rate_mbit` each way. Used as a context; nothing of it stays, and what a
+    process that was killed has left goes with the next one."""
 
     def __init__(self, nodes: int, rate_mbit: int):
         self.nodes = nodes
         self.rate_mbit = rate_mbit
-        self._name = f"dp{os.getpid() % 10**6}"
+        self._name = f"dp{os.getpid()}"  # with what is added, within the 15 characters that a link's name may have
 
     @property
     def carried_gb_s(self) -> float:
@@ -41,6 +44,7 @@ class ShapedNetwork:
         return self.rate_mbit * 1e6 / 8 * PAYLOAD_SHARE / 1e9
 
     def __enter__(self) -> "ShapedNetwork":
+        _remove_what_the_killed_left()
         try:
             _run("ip", "link", "add", self._name, "type", "bridge")
             _run("ip", "link", "set", self._name, "up")
@@ -103,6 +107,18 @@ def slow_loopback(rate_mbit: int) -> Iterator[str]:
     finally:
         with suppress(subprocess.CalledProcessError):  # it was not made
             _run("ip", "netns", "del", name)
+
+
+def _remove_what_the_killed_left() -> None:
+    spaces = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout.split()
+    names = {found[1]: found[2] for space in spaces if (found := re.fullmatch(r"(dp(\d+))-\d+", space))}
+    killed = [name for name, pid in names.items() if not Path("/proc", pid).exists()]
+    for space in spaces:
+        if space.rpartition("-")[0] in killed:
+            _run("ip", "netns", "del", space)
+    for name in killed:
+        with suppress(subprocess.CalledProcessError):  # it was killed before it had a bridge
+            _run("ip", "link", "del", name)
 
 
 def _run(*command: str) -> None:

@@ -6,6 +6,7 @@ That command itself, and that workers end with their launcher: launch/test_worke
 
 import importlib
 import json
+import multiprocessing
 import os
 import subprocess
 import time
@@ -34,8 +35,11 @@ class WarmWorker:
         _, *module_of_python, module, job_file, rank = command
         assert module_of_python == ["-m", "dpscale.measure.worker"]
         assert start_new_session
-        assert not pass_fds, "a worker that is forked inherits no socket of its launcher"
-        self._process = WARM.Process(target=_work, args=(module, job_file, int(rank), dict(env)))
+        # A launcher that was itself forked from what has loaded torch has it, and forks workers with its open files.
+        is_forked = multiprocessing.parent_process() is not None
+        assert is_forked or not pass_fds, "a worker that is forked from elsewhere inherits no socket of its launcher"
+        context = multiprocessing.get_context("fork") if is_forked else WARM
+        self._process = context.Process(target=_work, args=(module, job_file, int(rank), dict(env)))
         self._process.start()
         while os.getpgid(self.pid) != self.pid:  # its session is what the launcher ends
             time.sleep(0.001)

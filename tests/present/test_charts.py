@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 from page_tables import absent_row, environment_row, epoch_row, h200, tables, times_row
 
-from dpscale.present import charts, training_charts
+from dpscale.present import assignment, charts, training_charts
+from dpscale.present.coverage import grid
 from dpscale.present.figure import Figure, figure
 from dpscale.present.panel import HEIGHT, LABEL_X, Frame, Panel, Point, Series, draw, spread
 from dpscale.present.view import point
@@ -38,6 +39,20 @@ def test_a_panel_of_several_nodes_says_so() -> None:
     captions = [chart.subtitle for chart in charts.efficiency(speedup, GPU).charts]
     assert f"{most} GPUs on 2 nodes" in captions[0]
     assert not [caption for caption in captions[1:] if "nodes" in caption]
+
+
+def test_coverage_and_tables_to_hand_in_say_where_there_are_several_nodes() -> None:
+    tables = h200()
+    most = tables["times"]["gpus"].max()
+    tables["times"]["nodes"] = (tables["times"]["gpus"] == most).map({True: 2, False: 1})
+    labels = [label for label, _ in grid(tables["times"], GPU).rows]
+    assert [label for label in labels if "nodes" in label] == [
+        f"dp, {most} GPUs on 2 nodes",
+        f"ddp, {most} GPUs on 2 nodes",
+    ]
+    headings = [heading for sheet in assignment.sheets(tables, GPU) for heading in sheet.columns]
+    assert f"{most} GPUs on 2 nodes: time, s" in headings
+    assert {f"{most} GPUs" in heading for heading in headings if "nodes" in heading} == {True}
 
 
 def test_a_table_shows_nodes_only_where_a_configuration_has_several() -> None:

@@ -29,7 +29,7 @@ def test_the_first_sentence_names_the_first_reason_and_those_after_it() -> None:
     )
     slow = made(**SLOW)[1].short
     assert slow.startswith("First reason: slow loader. A step takes 41.0")
-    both = made(**SLOW, alone_graph=1.0, launches={"same_command": [7]})[1].short
+    both = made(**SLOW, alone_graph=9.0, launches={"same_command": [7]})[1].short
     assert "First reason: started more than once. Then: slow loader." in both
 
 

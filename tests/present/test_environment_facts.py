@@ -59,7 +59,7 @@ def test_the_set_up_is_that_of_the_study() -> None:
     assert facts["Network"] == "ResNet-18 for 32×32 images, K = 11,173,962 parameters"
     assert facts["Precision"] == "bfloat16, contiguous"
     assert facts["Optimiser"].startswith("SGD, learning rate 0.1, momentum 0.9, weight decay 0.0005")
-    assert facts["Loader"].endswith("per process; in total ddp on 4 GPUs 8")
+    assert facts["Loader"].endswith("per process; in total 8 with ddp on 4 GPUs")
     assert "per configuration, each of 1 epoch to warm up" in facts["Clock"]
 
 

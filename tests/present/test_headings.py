@@ -68,9 +68,9 @@ def test_step_names_its_largest_part_at_both_ends() -> None:
 def test_estimates_are_named_where_they_are_furthest_apart() -> None:
     near = estimates_row(communication_step_s=0.30, **ddp(4, 512))
     far = estimates_row(communication_step_s=27.0, ablation_step_s=-1.0, **ddp(4, 32))
-    expected = "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) to 27.0 ms (E1 subtraction) a step"
+    expected = "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) to 27.0 ms (E1 subtraction) per step"
     assert headings.estimates(table("communication", [near, far]), ESTIMATES, GPU) == expected
-    expected = "ddp on 4 GPUs at batch 512: 0.270 ms (E5 alone) to 0.300 ms (E1 subtraction) a step"
+    expected = "ddp on 4 GPUs at batch 512: 0.270 ms (E5 alone) to 0.300 ms (E1 subtraction) per step"
     assert headings.estimates(table("communication", [near]), ESTIMATES, GPU) == expected
 
 
@@ -79,7 +79,7 @@ def test_estimates_that_may_be_zero_are_not_named() -> None:
     expected = "ddp on 2 GPUs: no estimate is above zero with its interval"
     assert headings.estimates(table("communication", [wide]), ESTIMATES, GPU) == expected
     above_zero = table("communication", [estimates_row(**ddp(2, 32))])
-    assert headings.estimates(above_zero, ESTIMATES, GPU) == "ddp on 2 GPUs at batch 32: 0.270 ms (E5 alone) a step"
+    assert headings.estimates(above_zero, ESTIMATES, GPU) == "ddp on 2 GPUs at batch 32: 0.270 ms (E5 alone) per step"
 
 
 def test_bandwidth_sets_the_best_step_beside_the_links() -> None:

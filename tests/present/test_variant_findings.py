@@ -48,7 +48,7 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         of_variants(BASE, SLOW, FAST, LATER),
         [
             "On 1 GPU, compared with base, the fastest variant is graph at batches 128, 512 (",
-            "3.00× [2.97, 3.03] as fast at 128, 2.56 ms a step, 2.00× [1.98, 2.02] as fast at 512",
+            "3.00× [2.97, 3.03] as fast at 128, 2.56 ms per step, 2.00× [1.98, 2.02] as fast at 512",
         ],
         of_variants(BASE, SLOW, UNTOLD),
     ),
@@ -61,7 +61,7 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
             "1 GPU with its fastest variant trains an epoch as fast as several GPUs at the same batch per GPU in 1 of "
             "3 comparisons and does not in 1; 1 comparison undecided.",
             "Against base: graph on 1 GPU is as fast as ddp on 2 GPUs at batch 128, compute scope (1.50× [1.49, "
-            "1.51] at 128: 1.00 s against 1.50 s an epoch).",
+            "1.51] at 128: 1.00 s against 1.50 s per epoch).",
         ],
         of_variants(BASE, one_gpu=[{**beside(1.5, "undecided"), "ranges": "ratio"}]),
     ),
@@ -89,7 +89,7 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         of_variants(BASE, PAYS, NEVER),
         [
             "pays in 1 of 2 comparisons: from 15 epochs on with graph, single on 1 GPU",
-            "(30.0 s, saving 2.00 s an epoch).",
+            "(30.0 s, saving 2.00 s per epoch).",
         ],
         of_variants(BASE, NEVER),
     ),

@@ -1,4 +1,7 @@
-"""Other people's figures in a real workflow: made when they changed, and never a reason to measure."""
+"""Other people's figures in a real workflow: made when they changed, and never a reason to measure.
+
+On a partial page: test_reruns.py.
+"""
 
 import os
 from pathlib import Path
@@ -61,13 +64,6 @@ def test_another_version_of_a_file_or_of_the_code_is_audited_and_so_is_what_is_l
     path = audited.folder / "workflow/dpscale/audit/conventions.py"
     path.write_text(path.read_text() + "\n# edited\n")
     assert audited.planned() == AUDITED
-
-
-def test_a_partial_page_has_them_too(project: Project) -> None:
-    project.change_study(published=FILES, runs=3)
-    assert project.run("partial") == {"study": 1, "audit": 1, "partial": 1}
-    assert project.page_is_partial()
-    assert "27.9 against 26.9 s" in project.audit_page.read_text()
 
 
 def test_a_bad_file_stops_before_anything_runs(project: Project) -> None:

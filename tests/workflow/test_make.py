@@ -9,10 +9,9 @@ import pytest
 from clone import Clone
 
 
-def test_make_example_renders_the_recorded_study(clone: Clone) -> None:
-    output = clone.make("example")
-    assert "167 records" in output
-    assert "NVIDIA H200" in (clone.folder / "report/recorded.html").read_text()
+def test_make_example_renders_the_recorded_study(example: Path) -> None:
+    assert "167 records" in (example / "example.txt").read_text()
+    assert "NVIDIA H200" in (example / "report/recorded.html").read_text()
 
 
 def test_make_help_names_every_target_and_how_long_it_takes(clone: Clone, root: Path) -> None:

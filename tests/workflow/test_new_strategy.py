@@ -2,12 +2,11 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import warm
 from project import Project
 
 TABLE = "workflow/dpscale/vocabulary/strategies.py"
@@ -74,12 +73,6 @@ print(json.dumps({
 """
 
 
-def run(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=project.folder, env=project.environment, capture_output=True, text=True
-    )
-
-
 def add(project: Project, file: str, before: str, text: str) -> None:
     path = project.folder / file
     code = path.read_text()
@@ -96,12 +89,13 @@ def project(root: Path, finished: Project, tmp_path: Path) -> Project:
 
 
 def test_a_strategy_is_a_row_a_wrapper_and_its_rungs(project: Project, tmp_path: Path) -> None:
-    timed = ["-m", "dpscale", "time", *CELL, *TIMED, "--out", str(tmp_path / "time.json")]
-    apart = ["-m", "dpscale", "communication", *CELL, "--out", str(tmp_path / "communication.json")]
+    timed = ["time", *CELL, *TIMED, "--out", str(tmp_path / "time.json")]
+    apart = ["communication", *CELL, "--out", str(tmp_path / "communication.json")]
+    here = project.folder, project.environment
 
-    unknown = run(project, *timed)
+    unknown = warm.dpscale(timed, *here)
     assert unknown.returncode == 2
-    assert "'twin' is not one of 'single', 'dp', 'ddp'" in unknown.stderr
+    assert "'twin' is not one of 'single', 'dp', 'ddp'" in unknown.stdout
 
     add(project, TABLE, '    Strategy(\n        name="ddp",\n', ROW)
     unknowing = {
@@ -109,20 +103,21 @@ def test_a_strategy_is_a_row_a_wrapper_and_its_rungs(project: Project, tmp_path:
         "rungs in dpscale.measure.worker.communication": apart,
     }
     for lacks, command in unknowing.items():
-        refused = run(project, *command)
+        refused = warm.dpscale(command, *here)
         assert refused.returncode == 1
-        assert f"Error: twin has no {lacks}" in refused.stderr
+        assert f"Error: twin has no {lacks}" in refused.stdout
     assert not list(tmp_path.glob("*.json"))
 
     # Analysis knows all it needs from the row; the model of the forecast is DDP's, and is asked of nothing else.
-    tables = run(project, "-c", TABLES, str(tmp_path))
-    assert json.loads(tables.stdout or tables.stderr) == {
+    tables = warm.python([TABLES, str(tmp_path)], *here)
+    assert tables.returncode == 0, tables.stdout
+    assert json.loads(tables.stdout) == {
         "speedup": ["ddp", "twin"], "isolated": {"ddp": 4, "twin": 4}, "forecast is ddp's": True,
     }  # fmt: skip
 
     add(project, WRAPPERS, '    "ddp": ', WRAPPER)
     add(project, RUNGS, '    "ddp": {', RUNG)
-    done = run(project, *apart)
-    assert done.returncode == 0, done.stderr
+    done = warm.dpscale(apart, *here)
+    assert done.returncode == 0, done.stdout
     record = json.loads((tmp_path / "communication.json").read_text())
     assert (record["status"], record["cell"]["strategy"]) == ("ok", "twin")

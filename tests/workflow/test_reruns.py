@@ -6,6 +6,7 @@ measured by real workers: test_laptop_study.py.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from dpscale.records.versions import VERSIONS
 from processes import running_in
 from project import STUDY, Project, wait_for
 
+PUBLISHED = [f"config/published/study-{letter}.yaml" for letter in "abcd"]
 ONE_CELL = {"time": 1, "tables": 1, "report": 1, "all": 1}
 PAGES = {"study": 1, "tables": 1, "report": 1, "all": 1}
 # Code of which nothing measures.
@@ -63,20 +65,28 @@ def test_a_deleted_and_a_damaged_record_are_measured_again_and_only_those(projec
 
 def test_a_study_that_grows_adds_only_what_is_new_of_every_kind(project: Project) -> None:
     small = {"strategy": "single", "gpus": 1, "batch_per_gpu": 64, "epochs": 1}
-    arms = {"small": small, "large": {**small, "strategy": "ddp", "gpus": 2}}
-    grown: dict[str, Any] = {"communication": {"runs": 1}, "training": {"seeds": 1, "arms": arms}}
+    of_large = {"optimiser": "nesterov", "schedule": "one_cycle", "warmup_epochs": 0.25, "set_epoch": False}
+    arms = {"small": small, "large": {**small, "strategy": "ddp", "gpus": 2, **of_large}}
+    variants = {"channels-last": {"strategies": ["single"], "batch_per_gpu": [64], "memory_format": "channels_last"}}
+    grown: dict[str, Any] = {
+        "communication": {"runs": 1}, "training": {"seeds": 1, "arms": arms}, "variants": variants,
+    }  # fmt: skip
     project.change_study(**grown)
-    assert project.run() == {"collectives": 1, "communication": 1, "train": 2, **PAGES}
+    assert project.run() == {"collectives": 1, "communication": 1, "train": 2, "time_variant": 2, **PAGES}
     results = project.folder / "results/tiny"
     assert json.loads((results / "collectives/gpus-2/run-1.json").read_text())["cell"] == {"gpus": 2, "run": 1}
-    assert json.loads((results / "training/large/seed-1.json").read_text())["cell"] == {"arm": "large", "seed": 1}
+    trained = {arm: json.loads((results / f"training/{arm}/seed-1.json").read_text()) for arm in arms}
+    assert trained["large"]["cell"] == {"arm": "large", "seed": 1}
+    assert trained["large"]["settings"].items() >= of_large.items()
+    assert trained["small"]["settings"]["optimiser"] == "sgd"
     assert not project.page_is_partial()
     assert {"small", "large"} <= set(pd.read_csv(results / "tables/training_summary.csv")["arm"])
+    assert "channels-last" in set(pd.read_csv(results / "tables/variants.csv")["variant"])
     assert project.planned() == {}
 
     project.change_study(**grown, network={"width": 8})
     assert project.planned() == {
-        "network": 1, "time": 4, "collectives": 1, "communication": 1, "train": 2, **PAGES,
+        "network": 1, "time": 4, "collectives": 1, "communication": 1, "train": 2, "time_variant": 2, **PAGES,
     }  # fmt: skip
 
     # Facts that are gone are made again, for the tables alone.
@@ -101,13 +111,6 @@ def test_neither_touched_files_nor_a_longer_timeout_nor_code_that_is_not_clocked
             path.touch()
     project.change_study(cell_timeout_s=1234)
     assert project.planned() == PAGES
-
-
-def test_editing_the_template_renders_the_page_again_and_nothing_else(project: Project) -> None:
-    template = project.folder / "workflow/dpscale/present/template/page.html.j2"
-    template.write_text(template.read_text().replace("</body>", "<p>edited here</p></body>"))
-    assert project.run() == {"report": 1, "all": 1}
-    assert "edited here" in project.page.read_text()
 
 
 def test_another_dataset_is_made_and_every_cell_measured_on_it(project: Project) -> None:
@@ -199,26 +202,35 @@ def test_a_failing_cell_leaves_the_others_measured(project: Project) -> None:
 
 
 def test_a_partial_page_says_what_is_missing_and_is_replaced_when_nothing_is(project: Project) -> None:
-    """Also where the record comes back with its old time, as rsync and mv leave it."""
+    """Also where the record comes back with its old time, as rsync and mv leave it. An edited template is a reason to
+    render the page again, and for nothing else."""
     whole, times = project.record().read_bytes(), project.record().stat()
     project.record().unlink()
+    template = project.folder / "workflow/dpscale/present/template/page.html.j2"
+    template.write_text(template.read_text().replace("</body>", "<p>edited here</p></body>"))
     assert project.run("partial") == {"partial": 1}
     assert project.page_is_partial()
+    assert "edited here" in project.page.read_text()
     assert "ddp on 2 workers at batch 64 per worker, run 1: <strong>missing</strong>" in project.page.read_text()
     project.record().write_bytes(whole)
     os.utime(project.record(), ns=(times.st_atime_ns, times.st_mtime_ns))
     assert project.run() == {"tables": 1, "report": 1, "all": 1}
     assert not project.page_is_partial()
     assert project.planned() == {}
+    template.write_text(template.read_text().replace("edited here", "edited again"))
+    assert project.planned() == {"report": 1, "all": 1}
 
 
 def test_a_dataset_that_cannot_be_made_is_the_reason_on_the_partial_page(project: Project) -> None:
+    """Which has other people's figures too, although nothing of this study is measured."""
     dataset = {"source": "imagefolder", "root": "nowhere", "images": 128, "loader_workers": 0}
     project.change_study(dataset=dataset)
     done = project.snakemake("--keep-going")
     assert done.returncode != 0
     assert "partial --configfile study.yaml" in done.stdout
-    project.run("partial")
+    project.change_study(dataset=dataset, published=PUBLISHED)
+    assert project.run("partial") == {"study": 1, "audit": 1, "partial": 1}
+    assert "27.9 against 26.9 s" in project.audit_page.read_text()
     page = project.page.read_text()
     assert "of which failed: 4" in page
     assert "the dataset was not made: Error: nowhere" in page
@@ -247,3 +259,13 @@ def test_what_this_machine_lacks_gpus_for_is_listed_and_the_rest_planned(project
     more = {"device": "cuda", "gpus": [1, 2, 4], "strategies": ["single", "dp", "ddp"], "runs": 1, "dataset": dataset}
     project.change_study(**more, study="other")
     assert project.planned("--config", "gpus_available=2")["time"] == 3
+
+
+def test_cells_of_the_strong_series_and_no_others_get_a_baseline_at_the_global_batch(project: Project) -> None:
+    project.change_study(batch_per_gpu=[32, 64], strong_scaling_global_batch=[128], runs=1)
+    project.record().unlink()
+    planned = project.snakemake("-n", "--printshellcmds").stdout
+    commands = re.findall(r"dpscale time .*--strategy (\w+) --gpus (\d) --batch-per-gpu (\d+) (.*)", planned)
+    asking = {" ".join(cell) for *cell, more in commands if "--baseline-at-global-batch" in more}
+    assert len(commands) == 4
+    assert asking == {"ddp 2 64", "single 1 128"}

@@ -1,6 +1,5 @@
 """The ladder finds a cause of slowness where it was injected, and nowhere else: on two CPU workers."""
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,14 +12,16 @@ from command_line import must
 from dpscale.measure.launch.workers import Workers
 from dpscale.schemas.settings import StepSettings
 from injected_ladder import SLEEP_S
+from other_work import OtherWork
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
 from warm_workers import warm_workers
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow]
+pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.alone]
 
 IMAGES = 128
 ATTEMPTS = 3
+QUIET_CORES = 0.3  # cores that other processes may use during a measurement
 LADDER = ("alone", "together", "no_sync", "no_op_hook", "training")
 Variants = dict[str, dict[str, Any]]
 
@@ -35,48 +36,42 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SLEEP, BUSY = ("sleep", 2), ("busy", 16)  # what is injected, and the batch per worker
 
 
-def measured(dataset: Path, folder: Path, *injections: tuple[str, int]) -> list[Variants]:
-    """The rungs of two workers, with one injection after the other."""
+def measured(dataset: Path, injection: tuple[str, int]) -> Variants:
+    """The rungs of two workers, with an injection."""
+    injected, batch = injection
     settings = StepSettings(width=4, device="cpu", dataset_source="synthetic", epoch_images=IMAGES).to_json()
-    jobs = [
-        {
-            "module": "injected_ladder", "configuration": ["ddp", 2, batch], "settings": settings, "seed": 1,
-            "traces": None, "dataset": str(dataset), "timeout_s": 300, "injected": injected,
-        }
-        for injected, batch in injections
-    ]  # fmt: skip
+    job = {
+        "configuration": ["ddp", 2, batch], "settings": settings, "seed": 1, "traces": None,
+        "dataset": str(dataset), "timeout_s": 300, "injected": injected,
+    }  # fmt: skip
     with (
         signals_as_they_were(),
         helpers_for_workers(),
         warm_workers(),
-        Workers("in_turn", {"jobs": jobs, "outcomes": str(folder)}, 2, 0) as workers,
+        Workers("injected_ladder", job, 2, 0) as workers,
     ):
-        workers.outcome(300, end_with_parent=False)
-    outcomes = [json.loads((folder / f"{number}.json").read_text()) for number in range(len(injections))]
-    ladders: list[Variants] = [outcome["steps"]["variants"] for outcome in outcomes]
-    for variants in ladders:
-        print({name: f"{median(blocks['step_s']) * 1e3:.2f} ms" for name, blocks in variants.items()})
-    return ladders
+        outcome = workers.outcome(300, end_with_parent=False)
+    variants: Variants = outcome["steps"]["variants"]
+    print({name: f"{median(blocks['step_s']) * 1e3:.2f} ms" for name, blocks in variants.items()})
+    return variants
 
 
-@pytest.fixture(scope="module")
-def sleeping_and_busy(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Variants]:
-    return measured(dataset, tmp_path_factory.mktemp("outcomes"), SLEEP, BUSY)
-
-
-def holds_where_undisturbed(
-    check: Callable[[Variants], None], first: Variants, dataset: Path, folder: Path, injection: tuple[str, int]
-) -> None:
-    """Check the first measurement or, where it fails, one of two more: whatever else runs on this machine disturbs a
-    measurement now and then, but a ladder that is wrong is wrong in all of them."""
+def holds_where_undisturbed(check: Callable[[Variants], None], dataset: Path, injection: tuple[str, int]) -> None:
+    """Check up to three measurements: a ladder that is wrong is wrong in all of them. What was measured while this
+    machine worked for others decides nothing."""
+    failures = []
     for attempt in range(ATTEMPTS):
+        with OtherWork().watched() as other:
+            variants = measured(dataset, injection)
+        print(f"attempt {attempt + 1}: other processes used {other.cores:.2f} cores")
         try:
-            check(first if attempt == 0 else measured(dataset, folder, injection)[0])
-            return
+            return check(variants)
         except AssertionError as error:
-            print(f"attempt {attempt + 1}: {error}")
-            if attempt == ATTEMPTS - 1:
-                raise
+            if other.cores < QUIET_CORES:
+                failures.append(error)
+    if not failures:
+        pytest.skip(f"this machine worked for others in all of {ATTEMPTS} measurements")
+    raise failures[-1]
 
 
 def differences(variants: Variants, names: Sequence[str]) -> dict[str, float]:
@@ -86,9 +81,7 @@ def differences(variants: Variants, names: Sequence[str]) -> dict[str, float]:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each worker needs a core of its own")
-def test_a_busy_process_beside_one_worker_is_contention_and_nothing_else(
-    sleeping_and_busy: list[Variants], dataset: Path, tmp_path: Path
-) -> None:
+def test_a_busy_process_beside_one_worker_is_contention_and_nothing_else(dataset: Path) -> None:
     def check(variants: Variants) -> None:
         found = differences(variants, LADDER)
         assert found["together"] > 0.5 * min(variants["alone"]["step_s"]), "it takes half of that worker's core"
@@ -97,12 +90,10 @@ def test_a_busy_process_beside_one_worker_is_contention_and_nothing_else(
         first, second = (min(ranks[rank] for ranks in variants["together"]["rank_step_s"]) for rank in range(2))
         assert second > 1.3 * first, "the record says which worker it is"
 
-    holds_where_undisturbed(check, sleeping_and_busy[1], dataset, tmp_path, BUSY)
+    holds_where_undisturbed(check, dataset, BUSY)
 
 
-def test_a_hook_that_sleeps_shows_in_the_whole_step_alone(
-    sleeping_and_busy: list[Variants], dataset: Path, tmp_path: Path
-) -> None:
+def test_a_hook_that_sleeps_shows_in_the_whole_step_alone(dataset: Path) -> None:
     """Beside `allreduce_hook`, the same hook without sleep; no closer than rounds repeat themselves."""
     sleep_s = SLEEP_S["cpu"]
 
@@ -118,4 +109,4 @@ def test_a_hook_that_sleeps_shows_in_the_whole_step_alone(
         before = differences(variants, LADDER[:-1])
         assert max(before.values()) < 0.8 * sleep_s, before
 
-    holds_where_undisturbed(check, sleeping_and_busy[0], dataset, tmp_path, SLEEP)
+    holds_where_undisturbed(check, dataset, SLEEP)

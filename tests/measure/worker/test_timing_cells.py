@@ -10,12 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import warm
 from command_line import dpscale, must
 from dpscale.measure.launch import cells
 from dpscale.measure.worker.timing import TimingWorker
@@ -32,6 +34,7 @@ BATCH = 25
 SETTINGS = f"--device cpu --width 4 --dataset-source synthetic --epoch-images {IMAGES} --loader-workers 1".split()
 # Its two epochs are two steps, after which DDP has not said yet which buckets it built.
 WITHOUT_BASELINE = "--scopes compute --baseline own_cells --timed-epochs 1"
+VARIANT = "--variant channels-last --memory-format channels_last"
 
 
 def arguments(
@@ -51,17 +54,22 @@ def started(*arguments_of_cell: Any, **options: Any) -> subprocess.Popen[str]:
 def records(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """A single and a ddp cell, and one without a baseline, measured once for all tests that look at a record.
 
-    They run at once, as the cells of several jobs on one node.
+    They run at once, as the cells of several jobs on one node; that of ddp with its own programs, the others with some
+    that have loaded torch already. One is of a variant.
     """
     folder = tmp_path_factory.mktemp("records")
     kinds = {
         "single": ("single", 1, BATCH, ""),
         "ddp": ("ddp", 2, BATCH, "--baseline-at-global-batch"),
-        "without": ("ddp", 2, IMAGES // 2, WITHOUT_BASELINE),
+        "without": ("ddp", 2, IMAGES // 2, f"{WITHOUT_BASELINE} {VARIANT}"),
     }
-    processes = {name: started(dataset, folder / f"{name}.json", *cell) for name, cell in kinds.items()}
-    printed = {name: process.communicate()[0] for name, process in processes.items()}
-    assert {name: process.returncode for name, process in processes.items()} == dict.fromkeys(kinds, 0), printed
+    words = {name: arguments(dataset, folder / f"{name}.json", *cell) for name, cell in kinds.items()}
+    with ThreadPoolExecutor() as threads:
+        warmed = [threads.submit(warm.dpscale, words[name], folder, os.environ) for name in ("single", "without")]
+        cold = [sys.executable, "-m", "dpscale", *words["ddp"]]
+        ddp = subprocess.run(cold, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for done in (ddp, *(future.result() for future in warmed)):
+        assert done.returncode == 0, done.stdout
     return {name: read_record("timing", folder / f"{name}.json") for name in kinds}
 
 
@@ -141,6 +149,11 @@ def test_no_baseline_where_there_is_nothing_to_compare_or_it_is_switched_off(
     records: dict[str, dict[str, Any]], name: str
 ) -> None:
     assert records[name]["alone"] is None
+
+
+def test_a_cell_of_a_variant_says_which(records: dict[str, dict[str, Any]]) -> None:
+    assert records["without"]["cell"]["variant"] == "channels-last"
+    assert records["without"]["settings"]["memory_format"] == "channels_last"
 
 
 def test_a_cell_may_have_too_few_steps_to_know_its_buckets(records: dict[str, dict[str, Any]]) -> None:

@@ -16,10 +16,10 @@ BATCH_BYTES = 4 * (3 * 4 + 8)
 EVERYTHING = Room(math.inf)
 
 
-def epoch(room: Room = EVERYTHING, rank: int = 0, workers: int = 1, seed: int = 1, loader_workers: int = 0) -> Any:
+def epoch(room: Room = EVERYTHING, rank: int = 0, workers: int = 1, seed: int = 1) -> Any:
     """The numbers of the samples of every batch, and how many batches are different."""
     share = rank, workers, 4
-    batches, different = gathered_epoch(SAMPLES, share, seed, loader_workers, room, lambda batch: batch)
+    batches, different = gathered_epoch(SAMPLES, share, seed, 0, room, lambda batch: batch)
     return [labels.tolist() for _, labels in batches], different
 
 
@@ -53,11 +53,6 @@ def test_no_more_batches_than_are_asked_for() -> None:
     batches, different = epoch(Room(math.inf, 2))
     assert (len(batches), different) == (6, 3)
     assert batches[0] == batches[2] != batches[1]
-
-
-@pytest.mark.processes
-def test_processes_of_a_loader_gather_the_same() -> None:
-    assert epoch(loader_workers=1) == epoch()
 
 
 def workload(**functions: Any) -> Workload:

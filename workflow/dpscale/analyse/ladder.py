@@ -32,10 +32,11 @@ def ladder_rows(
 
     `headline_step_s` is the step of the timing cell, None where there is none: parts of it are in proportion.
     """
-    complete = [record for record in records if rungs_of(record)]
+    # Where records differ in their rungs, as older ones may, those with the most are one ladder.
+    rungs = max(map(rungs_of, records), key=len, default=())
+    complete = [record for record in records if rungs and rungs_of(record) == rungs]
     if not complete:
         return
-    rungs = rungs_of(complete[0])
     label = f"{configuration} {environment}"
     steps = {rung: {run_name(record): _step_s(record, rung) for record in complete} for rung in rungs}
     alone_s, whole_s = (fmean(steps[rung].values()) for rung in (ALONE, WHOLE))

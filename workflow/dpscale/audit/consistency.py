@@ -227,7 +227,7 @@ def larger_than_the_dataset(published: Published, found: Mapping[str, Found]) ->
     for quantity, place, _ in published.times:
         images = published.global_batch(place)
         if images > published.dataset_images:
-            detail = f"{images:,} images a step, the dataset has {published.dataset_images:,}"
+            detail = f"{images:,} images per step, the dataset has {published.dataset_images:,}"
             yield Doubt("batch larger than the dataset", quantity, place, detail)
 
 

@@ -296,13 +296,11 @@ def _searched(published: Published, quantity: str, conventions: Space) -> Found:
     if refined and not (_is_most(fit, cells) and _same_but_rounded(fit, refined[0])):
         (fit, chance), others, refined = refined, _NONE, None
     most = _is_most(fit, cells)
-    if not most and (constant := search_of.up_to_a_constant()):
-        return constant
     if not (most and _is_evident(fit, chance, cells)) and search_of.gives_all.any():
         top, refined = search_of.best(search_of.gives_all), None
         fit, chance, others = top.fit, top.chance, top.others
     elif not most:
-        return search_of.not_reproduced()
+        return search_of.up_to_a_constant() or search_of.not_reproduced()
     complete = len(fit.agreeing) == len(cells)
     verdict = "reproduced" if complete else "reproduced except"
     if not _is_evident(fit, chance, cells):

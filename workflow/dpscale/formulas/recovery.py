@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy
 
-from dpscale.formulas.statistics import INTERVAL, Floats, SmallSample
+from dpscale.formulas.statistics import Floats, SmallSample, reach_of_means
 
 NOT_RESOLVABLE = SmallSample(math.nan, math.nan, math.nan)
 # How often the search for a limit doubles its distance from the value. Then it is as good as infinite.
@@ -44,16 +44,7 @@ def recovered_share(
 
 def _sum_of_means(groups: Sequence[Floats]) -> tuple[float, float]:
     """The sum of the means of independent groups, and half its 95 % interval; NaN where a group is a single value."""
-    if any(len(group) < 2 for group in groups):
-        return float(sum(group.mean() for group in groups)), math.nan
-    parts = np.array([group.var(ddof=1) / len(group) for group in groups])
-    freedom = np.array([len(group) - 1 for group in groups])
-    total = parts.sum()
-    mean = float(sum(group.mean() for group in groups))
-    if total == 0:
-        return mean, 0.0
-    welchs = total**2 / (parts**2 / freedom).sum()
-    return mean, float(scipy.special.stdtrit(welchs, INTERVAL[1]) * math.sqrt(total))
+    return float(sum(group.mean() for group in groups)), reach_of_means(groups)
 
 
 def _limit(distance: Callable[[float], float], share: float, side: int) -> float:

@@ -180,7 +180,7 @@ def _by_batch(
     measured = [way for ways in decided.values() for way in ways]
     numbers = sorted({gpus for way in measured for gpus in way.rows["gpus"]})
     columns = {
-        (gpus, way.name): f"{terms.count(gpus)}: {way.heading}"
+        (gpus, way.name): f"{terms.count(gpus)}{words.on_nodes(times[times['gpus'] == gpus])}: {way.heading}"
         for gpus in numbers[:_NUMBERS_SHOWN]
         for way in measured
         if any(gpus in set(other.rows["gpus"]) for other in measured if other.name == way.name)

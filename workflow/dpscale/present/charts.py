@@ -50,7 +50,7 @@ def efficiency(table: pd.DataFrame, terms: Terms) -> Figure:
     panels = [
         Panel(
             heading=headings.efficiency(words.ok(part), terms),
-            place=words.capitalised(f"{terms.count(int(key['gpus']))}{_on_nodes(part)}{terms.environment(key)}"),
+            place=words.capitalised(f"{terms.count(int(key['gpus']))}{words.on_nodes(part)}{terms.environment(key)}"),
             quantity=(
                 f"Efficiency in % against batch per {terms.device} in images; one line for each strategy, without and "
                 "with loading"
@@ -66,12 +66,6 @@ def efficiency(table: pd.DataFrame, terms: Terms) -> Figure:
         for key, part in parts(weak, ["gpus", "environment"])
     ]
     return figure("efficiency", list(reversed(panels)))
-
-
-def _on_nodes(part: pd.DataFrame) -> str:
-    """Where the devices of a panel are on several nodes."""
-    several = part["nodes"][part["nodes"] > 1]
-    return f" on {int(several.max())} nodes" if len(several) else ""
 
 
 _ALL = EFFICIENCY.unit.of(1)
@@ -106,7 +100,8 @@ def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, terms: Ter
     """
     quantity = (
         "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes); one line for each collective. Side by "
-        "side at the whole gradient's size: bandwidth of steps, inferred (E1) and by the profiler (E3), a point a batch"
+        "side at the whole gradient's size: bandwidth of steps, inferred (E1) and by the profiler (E3), one point per "
+        "batch"
     )
     alone = collectives[(collectives["operation"] != "peer_copy") & collectives["use"].isna()]
     alone = alone.assign(message_kib=alone["message_bytes"].map(KIB.of))
@@ -176,7 +171,11 @@ def _time_series(part: pd.DataFrame) -> list[Series]:
         if measured:
             series.append(
                 Series(
-                    f"{strategy} × {gpus}{_on_nodes(line)}", words.colour(str(strategy)), styles[gpus], measured, end
+                    f"{strategy} × {gpus}{words.on_nodes(line)}",
+                    words.colour(str(strategy)),
+                    styles[gpus],
+                    measured,
+                    end,
                 )
             )
     return series

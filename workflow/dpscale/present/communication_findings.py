@@ -31,7 +31,7 @@ def estimates_agree(tables: Tables, terms: Terms) -> Finding | None:
             terms,
         )
     named = "; ".join(
-        f"{with_unit(row, 'ablation_step_s')} against {with_unit(row, 'profiler_exposed_step_s')} a step, with "
+        f"{with_unit(row, 'ablation_step_s')} against {with_unit(row, 'profiler_exposed_step_s')} per step, with "
         f"{terms.point(row)}"
         for row in apart
     )

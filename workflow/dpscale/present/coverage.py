@@ -67,7 +67,8 @@ def grid(times: pd.DataFrame, terms: Terms) -> Grid:
     for strategy, gpus in lines[:_GRID_ROWS]:
         found = {batch: cells.get((strategy, gpus, batch), Cell(_NOT_PLANNED, "")) for batch in batches}
         line = list(found.values()) if by_batch else _counts(found.values(), states)
-        grid_rows.append((f"{strategy}, {terms.count(gpus)}", line))
+        part = times[(times["strategy"] == strategy) & (times["gpus"] == gpus)]
+        grid_rows.append((f"{strategy}, {terms.count(gpus)}{words.on_nodes(part)}", line))
     columns = [f"{batch:,}" for batch in batches] if by_batch else states
     return Grid(columns, grid_rows, words.left_out(lines, len(grid_rows)), counts_states=not by_batch)
 

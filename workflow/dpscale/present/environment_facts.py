@@ -106,13 +106,13 @@ def _parameters(tables: Tables) -> str:
 
 
 def _loaders(tables: Tables, terms: Terms) -> str:
-    """`; in total ddp on 4 GPUs 8, single on 1 GPU 2`: of the most devices of every strategy."""
+    """`; in total 8 with ddp on 4 GPUs, 2 with single on 1 GPU`: of the most devices of every strategy."""
     known = words.ok(tables["times"]).dropna(subset=["loader_processes"])
     known = known[known["scope"] == "end_to_end"]
     totals = []
     for strategy, rows in known.groupby("strategy"):
         row = extreme(rows, "gpus", largest=True)
-        totals.append(f"{strategy} on {terms.count(int(row['gpus']))} {words.whole(row['loader_processes'])}")
+        totals.append(f"{words.whole(row['loader_processes'])} with {strategy} on {terms.count(int(row['gpus']))}")
     return f"; in total {', '.join(totals)}" if totals else ""
 
 

@@ -173,7 +173,7 @@ def _strategies_compared(with_loading: str, tables: Tables, terms: Terms) -> Fin
         parts.append(
             f"{named} in {count(tables, claims[outcome]).among('comparison')}, {_WAY[outcome]} to {ratio} as fast"
             f"{_loaders(most) if with_loading else ''}: {names[0]} takes {words.figure(most['epoch_s'])} s and "
-            f"{names[1]} {words.figure(most['other_epoch_s'])} s an epoch for {place(most, terms)}"
+            f"{names[1]} {words.figure(most['other_epoch_s'])} s per epoch for {place(most, terms)}"
         )
     compared = [row for rows in found.values() for row in rows]
     return finding(
@@ -371,4 +371,4 @@ def _scaling(tables: Tables, kind: str) -> pd.DataFrame:
 
 
 def _in_place_of_baseline(row: Row) -> str:
-    return f"{words.figure(row['epoch_s'])} s an epoch in place of {words.figure(row['baseline_epoch_s'])} s"
+    return f"{words.figure(row['epoch_s'])} s per epoch in place of {words.figure(row['baseline_epoch_s'])} s"

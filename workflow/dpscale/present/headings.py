@@ -96,7 +96,7 @@ def step_beside_one(rows: Sequence[Row], terms: Terms) -> str:
 
 
 def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> str:
-    """`dp on 4 GPUs at batch 128: 0.436 ms (E5) to 26.3 ms (E1) a step`: where they are furthest apart.
+    """`dp on 4 GPUs at batch 128: 0.436 ms (E5) to 26.3 ms (E1) per step`: where they are furthest apart.
 
     Of the estimates above zero with their intervals.
     """
@@ -114,7 +114,7 @@ def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> st
     named = [
         f"{words.measured(row[estimate.column], MILLISECONDS)} ({estimate.short})" for estimate in dict.fromkeys(ends)
     ]
-    return f"{_point(row, terms)}: {' to '.join(named)} a step"
+    return f"{_point(row, terms)}: {' to '.join(named)} per step"
 
 
 def bandwidth(collectives: pd.DataFrame, steps: pd.DataFrame, terms: Terms) -> str:

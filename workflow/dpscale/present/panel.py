@@ -1,6 +1,7 @@
 """One panel: lines on logarithmic or linear axes, drawn by Vega-Lite. What is drawn is the business of `charts`."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -119,7 +120,8 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis from `low` at pixel 0 to `high` at pixel `length`, logarithmic unless it is linear."""
+    """An axis from `low` at pixel 0 to `high` at pixel `length`, logarithmic unless it is linear. The first of its
+    `ticks` matter most."""
 
     low: float
     high: float
@@ -138,12 +140,12 @@ class Axis:
         return float(self.low * (self.high / self.low) ** (pixel / self.length))
 
     def ticks_apart(self, gap: float) -> list[float]:
-        """Those of the ticks, ascending, that are at least `gap` pixels apart."""
+        """Those of the ticks, ascending, that are at least `gap` pixels apart; of two that are not, the first."""
         kept: list[float] = []
         for tick in self.ticks:
-            if not kept or self.pixel(tick) - self.pixel(kept[-1]) >= gap:
+            if all(abs(self.pixel(tick) - self.pixel(other)) >= gap for other in kept):
                 kept.append(tick)
-        return kept
+        return sorted(kept)
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,8 @@ class Frame:
         xs |= {reference.start for reference in references}
         # A line that stands aside of its x is no point of the axis. Dots that do are beside their tick.
         ticks = sorted(xs - {point.x for line in series if line.aside and line.joined for point in line.points})
+        points_at = Counter(point.x for line in series for point in line.points)
+        ticks.sort(key=lambda x: -points_at[x])
         if any(panel.linear_x for panel in panels):
             x_axis = Axis(*_with_margin(xs), WIDTH, ticks, linear=True)
         else:

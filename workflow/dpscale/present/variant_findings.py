@@ -49,7 +49,7 @@ def fastest_on_one(tables: Tables, terms: Terms) -> Finding | None:
 
 def _faster_at(row: Row) -> str:
     step = words.measured(row["step_s"], MILLISECONDS)
-    return f"{multiple(row, 'faster')} as fast at {int(row['batch_per_gpu']):,}, {step} a step"
+    return f"{multiple(row, 'faster')} as fast at {int(row['batch_per_gpu']):,}, {step} per step"
 
 
 def beside_the_public_best(tables: Tables, terms: Terms) -> str:
@@ -128,9 +128,9 @@ def _one_beside(rows: Sequence[Row], state: str, terms: Terms) -> str:
 
 
 def _epochs(row: Row) -> str:
-    """`0.515 s against 1.08 s an epoch`."""
+    """`0.515 s against 1.08 s per epoch`."""
     one, more = (words.measured(row[name], EPOCH.unit) for name in ("epoch_s", "other_epoch_s"))
-    return f"{one} against {more} an epoch"
+    return f"{one} against {more} per epoch"
 
 
 def communication_weighs_more(tables: Tables, terms: Terms) -> Finding | None:
@@ -163,7 +163,7 @@ def preparation_pays(tables: Tables, terms: Terms) -> Finding | None:
     first, last = (extreme(rows, "pays_from_epochs", largest=largest) for largest in (False, True))
     ends = [
         f"from {words.plural(int(row['pays_from_epochs']), 'epoch')} on with {row['variant']}, {place(row, terms)} "
-        f"({words.measured(row['preparation_s'], SECONDS)}, saving {words.measured(row['saved_s'], SECONDS)} an epoch)"
+        f"({words.measured(row['preparation_s'], SECONDS)}, saving {words.measured(row['saved_s'], SECONDS)} per epoch)"
         for row in (first, *([last] if last is not first else []))
     ]
     return finding(

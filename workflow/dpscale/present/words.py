@@ -125,6 +125,12 @@ def batches(chosen: Sequence[int], among: Sequence[int]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def on_nodes(part: pd.DataFrame) -> str:
+    """` on 2 nodes`, where devices of these rows are on several; otherwise nothing. Their `nodes` may be unknown."""
+    several = part["nodes"][part["nodes"] > 1]
+    return f" on {int(several.max())} nodes" if len(several) else ""
+
+
 def left_out(items: Sized, shown: int) -> int:
     """How many of the items are not shown."""
     return max(0, len(items) - shown)

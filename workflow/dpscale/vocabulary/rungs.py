@@ -26,6 +26,12 @@ DIFFERENCES: Mapping[tuple[str, str], Difference] = MappingProxyType({
     ("alone", "together"): Difference(
         "contention", "Every GPU trains, and nothing is shared: the slowest GPU, the host that all use, power."
     ),
+    ("alone", "one_node"): Difference(
+        "contention", "Every GPU of one node trains, and nothing is shared: its slowest GPU, its host, power."
+    ),
+    ("one_node", "together"): Difference(
+        "other nodes", "The other nodes train too: the slowest GPU of all, and what nodes share, such as storage."
+    ),
     ("together", "no_sync"): Difference("DDP's host work", "DDP's wrapper and its hooks on gradients, no buckets."),
     ("no_sync", "no_op_hook"): Difference(
         "buckets, buffers", "Copies into buckets, a hook in Python, and the broadcast of buffers before forward."

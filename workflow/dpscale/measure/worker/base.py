@@ -77,6 +77,8 @@ class Worker(ABC):
         torch.set_num_threads(1)
         if self.workers > 1:
             meet(self.folder, self.rank, self.workers, self.timeout_s, self.on_gpu, self.team)
+        if self.nodes > 1:
+            self._agree_on_the_world()
         self.worker_pids = [int(pid) for pid in gather(os.getpid(), self.workers)]
         self.gpu_uuids = [gpu_uuid(index) for index in range(self.gpus_here)] if self.on_gpu else []
         self.sensors = Sensors(self.gpu_uuids, self.worker_pids)
@@ -84,14 +86,17 @@ class Worker(ABC):
         if self.nodes > 1:
             self._know_the_nodes()
 
-    def _know_the_nodes(self) -> None:
-        """Learn what every node is, and that all ranks mean the same world. Raises MeasurementError otherwise."""
+    def _agree_on_the_world(self) -> None:
+        """Before anything else is exchanged, as that rests on it. Raises MeasurementError where ranks disagree."""
         own_world = [self.rank, self.workers, self.nodes, dist.get_rank(), dist.get_world_size(), self.local_rank]
         worlds = gather_objects(own_world, self.workers)
         share = self.workers // self.nodes
         expected = [[rank, self.workers, self.nodes, rank, self.workers, rank % share] for rank in range(self.workers)]
         if worlds != expected:
             raise MeasurementError(f"the ranks disagree on the world: {worlds}, expected {expected}")
+
+    def _know_the_nodes(self) -> None:
+        """Learn what every node is. Raises MeasurementError where two of them have the same GPUs."""
         device = self.device.type
         own = {"hardware": hardware(device, self.gpus_here), "software": software(device)}
         self.of_nodes = self.of_every_node(own)

@@ -51,6 +51,8 @@ PROFILED_STEPS = (2, 5)
 # Few batches, so that they fit in memory beside the networks. Steps use them in turn, again and again.
 BATCHES = 8
 LOG_NEVER = 2**30
+# The rung that exists on several nodes of several GPUs.
+ONE_NODE = "one_node"
 
 
 @dataclass
@@ -106,7 +108,9 @@ class CommunicationWorker(StepWorker):
         name = self.configuration.strategy
         if name not in RUNGS:
             raise StrategyError(f"{name} has no rungs in {__name__}: it is not known what its steps can do without")
-        return {rung: build(self) for rung, build in RUNGS[name].items()}
+        several_nodes_of_several = self.nodes > 1 and self.gpus_here > 1
+        left_out = frozenset() if several_nodes_of_several else {ONE_NODE}
+        return {rung: build(self) for rung, build in RUNGS[name].items() if rung not in left_out}
 
     def whole_step(self) -> Variant:
         """The step as its strategy trains."""
@@ -116,6 +120,10 @@ class CommunicationWorker(StepWorker):
     def alone(self) -> Variant:
         """The first GPU trains the plain network. All other GPUs wait, without load."""
         return replace(self._plain, batches=self._own_batches if self.rank == 0 else ())
+
+    def together_on_one_node(self) -> Variant:
+        """Every GPU of the first node trains a plain network of its own. All other nodes wait."""
+        return replace(self._plain, batches=self._own_batches if self.rank < self.gpus_here else ())
 
     def together(self) -> Variant:
         """Every GPU trains a plain network of its own, and nothing is shared."""
@@ -397,6 +405,7 @@ RUNGS: Mapping[str, Mapping[str, Callable[[CommunicationWorker], Variant]]] = {
     },
     "ddp": {
         "alone": CommunicationWorker.alone,
+        ONE_NODE: CommunicationWorker.together_on_one_node,
         "together": CommunicationWorker.together,
         "no_sync": CommunicationWorker.without_buckets,
         "no_op_hook": CommunicationWorker.without_allreduce,

@@ -86,15 +86,10 @@ class EpochTimer:
         return {"epoch_s": epoch_s, "rank_epoch_s": rank_epoch_s, "step_s": marks.step_s()}
 
     def _all_ready(self) -> None:
-        """Wait, before the clock starts, for all devices, all ranks, and gloo's own threads.
-
-        Those threads take Python's lock to release the tensors of earlier collectives. A DataLoader that forks its
-        workers at that moment hangs forever (seen with Python 3.11, whose fork does not guard against it).
-        """
+        """Wait, before the clock starts, for all devices, all ranks, and gloo's own threads."""
         self._synchronise()
         self._barrier()
-        if dist.is_initialized():  # also where this worker times alone, between epochs of all
-            time.sleep(GLOO_SETTLES_S)
+        let_gloo_settle()
 
     def _synchronise(self) -> None:
         for device in self.devices:
@@ -104,6 +99,16 @@ class EpochTimer:
         """Wait until all ranks are here. Through gloo on the host, so that no kernel is added to any device."""
         if self.workers > 1:
             dist.all_reduce(torch.zeros(1))
+
+
+def let_gloo_settle() -> None:
+    """Wait for gloo's own threads, before a DataLoader forks.
+
+    They take Python's lock to release the tensors of earlier collectives. A DataLoader that forks its workers at that
+    moment hangs forever (seen with Python 3.11, whose fork does not guard against it).
+    """
+    if dist.is_initialized():  # also where this worker times alone, between epochs of all
+        time.sleep(GLOO_SETTLES_S)
 
 
 def training_step(

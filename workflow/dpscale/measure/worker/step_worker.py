@@ -17,7 +17,7 @@ from dpscale.measure.model.parallel import Exchange, parallelise
 from dpscale.measure.model.precision import in_precision
 from dpscale.measure.model.size import network_size
 from dpscale.measure.worker.base import Worker
-from dpscale.measure.worker.epoch_timer import Step, training_step
+from dpscale.measure.worker.epoch_timer import Step, let_gloo_settle, training_step
 from dpscale.measure.workload.batches import Batch, to_device
 from dpscale.measure.workload.choose import workload_of
 from dpscale.measure.workload.faults import fault_of
@@ -158,6 +158,7 @@ class StepWorker(Worker):
         if self.workload.stored_epoch is not None:
             return self.workload.stored_epoch(share, self.on_gpu, self.memory_format), None
         prepared = host_memory(self.on_gpu, self.memory_format)
+        let_gloo_settle()
         return gathered_epoch(self.samples, share, self.seed, loader_workers, room, prepared, self.workload.collate)
 
 
