@@ -54,7 +54,7 @@ def timing_record(
         "cell": cell.coordinates,
         "settings": settings.to_json(),
         "dataset": _dataset(settings),
-        **_where_and_when(cell.run, gpus),
+        **where_and_when(cell.run, gpus),
         "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
         "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"} if epoch_s is None else None,
         "epochs_total_s": None if epoch_s is None else sum(epoch_s),
@@ -115,7 +115,7 @@ def watched(gpus: int) -> dict[str, Any]:
     return {"samples": 10, "gpus": [gpu] * gpus, "host": host, "other_processes": 0}
 
 
-def _where_and_when(run: int, gpus: int) -> dict[str, Any]:
+def where_and_when(run: int, gpus: int) -> dict[str, Any]:
     """What every record says of hardware, software and time."""
     return {
         "started_at": f"2026-01-01T00:00:{run:02}+00:00",
@@ -231,7 +231,7 @@ def collectives_record(
         "status": "ok",
         "cell": cell.coordinates,
         "settings": CollectivesSettings.from_json(settings.to_json()).to_json(),
-        **_where_and_when(cell.run, gpus if settings.device == "cuda" else 0),
+        **where_and_when(cell.run, gpus if settings.device == "cuda" else 0),
         "collectives": [timings(*message) for message in messages(network_facts(settings), settings.device)],
         "peer_copies": [
             {"source": a, "target": b, "bytes": 2**28, "peer_access": True, "seconds": [0.99e-3, 1e-3, 1.01e-3]}
@@ -287,7 +287,7 @@ def communication_record(
         "cell": cell.coordinates,
         "settings": StepSettings.from_json(settings.to_json()).to_json(),
         "dataset": _dataset(settings),
-        **_where_and_when(cell.run, gpus),
+        **where_and_when(cell.run, gpus),
         "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
         "oom": None,
         "steps": {
@@ -350,7 +350,7 @@ def training_record(
         "cell": cell.coordinates,
         "settings": arm.to_json(),
         "dataset": _dataset(arm),
-        **_where_and_when(cell.seed, arm.gpus if arm.device == "cuda" else 0),
+        **where_and_when(cell.seed, arm.gpus if arm.device == "cuda" else 0),
         "network": {"parameters": PARAMETERS, "gradient_bytes": 4 * PARAMETERS},
         "oom": None,
         "diverged": diverged,

@@ -93,6 +93,14 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             "test_what_to_do.py::test_a_recipe_that_was_not_searched_and_loaders_that_are_not_known_are_not_told",
         ),
     },
+    "diagnosis": {
+        name: (f"test_diagnosis_words.py::test_{test}",)
+        for name, test in {
+            "_short": "a_step_that_is_not_efficient_without_a_cause_is_not_called_right",
+            "_title": "the_title_says_what_was_asked",
+            "text": "smaller_costs_stand_in_one_place_with_their_notes",
+        }.items()
+    },
     "assignment": {
         "_by_batch": ("test_assignment.py::test_long_tables_are_cut_with_a_count",),
         **dict.fromkeys(

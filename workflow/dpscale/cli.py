@@ -53,6 +53,8 @@ EXTRAS = {
 }
 # More of them are an overview.
 _STUDIES_COMPARED = 2
+# An epoch of made-up images for a diagnosis of the built-in workload.
+_DIAGNOSED_IMAGES = 8192
 
 
 def _read_study(path: Path) -> Study:
@@ -575,6 +577,91 @@ def import_histories(
     for place, epoch_s in study.epoch_s.items():
         click.echo(f"batch {place.batch_per_gpu} per GPU on {place.gpus} GPUs: {epoch_s} s per epoch")
     click.echo(f"published study: {out}")
+
+
+BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum"] if name != OF_FILE]
+
+
+@main.command()
+@click.option(
+    "--workload",
+    default=BUILT_IN_NETWORKS[0],
+    help="Your Python file with the functions network, dataset and loss, which is run with your rights; or "
+    f"{' or '.join(BUILT_IN_NETWORKS)}, on made-up images.",
+)
+@gpus_option
+@click.option("--batch-per-gpu", type=click.IntRange(min=1), help="Samples per GPU and step.")
+@click.option(
+    "--global-batch",
+    type=click.IntRange(min=1),
+    help="Samples per step over all GPUs, where you kept them when you added GPUs. In place of --batch-per-gpu.",
+)
+@click.option("--strategy", type=click.Choice(parallel_strategies()), default="ddp", help="Not used with one GPU.")
+@click.option(
+    "--loader-workers",
+    type=click.IntRange(min=0),
+    default=TimingSettings.default_of("loader_workers"),
+    help=TimingSettings.schema_of("loader_workers")["description"],
+)
+@click.option(
+    "--device",
+    type=click.Choice(CollectivesSettings.schema_of("device")["enum"]),
+    default=CollectivesSettings.default_of("device"),
+    help=CollectivesSettings.schema_of("device")["description"],
+)
+@click.option(
+    "--precision",
+    type=click.Choice(StepSettings.schema_of("precision")["enum"]),
+    default=StepSettings.default_of("precision"),
+    help=StepSettings.schema_of("precision")["description"],
+)
+@click.option("--out", type=FILE, default="diagnosis.json", help="The JSON record to write.")
+@click.option("--page", type=FILE, help="The HTML page to write.")
+def diagnose(
+    workload: str,
+    gpus: int,
+    batch_per_gpu: int | None,
+    global_batch: int | None,
+    strategy: str,
+    loader_workers: int,
+    device: str,
+    precision: str,
+    out: Path,
+    page: Path | None,
+) -> None:
+    """Find out why a training step is not faster on more GPUs: causes, what each costs, and what to change.
+
+    \b
+        dpscale diagnose --workload my_training.py --gpus 2 --batch-per-gpu 64
+        dpscale diagnose --workload my_training.py --gpus 2 --batch-per-gpu 8 --device cpu --page why.html
+
+    Variants of the step take turns for about three minutes; each changes one thing: no allreduce, no loader, more
+    loader workers, a larger batch, one GPU after the other. What a change saves is predicted and, where it can be tried
+    at once, measured too. Needs no study file. Call it without a launcher: it starts its own processes.
+    """
+    from dpscale.measure.launch.diagnosis import measure_diagnosis
+    from dpscale.measure.launch.job import Run
+    from dpscale.plan.diagnosis import Diagnosed
+
+    asked = Diagnosed.of(strategy, gpus, batch_per_gpu, global_batch, loader_workers)
+    if workload in BUILT_IN_NETWORKS:
+        trained = {"network": workload, "dataset_source": "synthetic", "epoch_images": _DIAGNOSED_IMAGES}
+    else:
+        trained = {"workload": workload}
+    settings = StepSettings.from_json({**trained, "device": device, "precision": precision})
+    timeout_s = _schema_node("cell_timeout_s")["default"]
+    record = measure_diagnosis(asked, settings, Run(timeout_s, end_with_parent=True, out=out))
+
+    from dpscale.analyse.diagnosis import diagnose as answer_of
+    from dpscale.present import diagnosis
+    from dpscale.records.files import write_text
+
+    answer = answer_of(record)
+    click.echo(diagnosis.text(answer, record))
+    click.echo(f"\n{RECORD_WRITTEN}{out}")
+    if page:
+        write_text(page, diagnosis.render(answer, record))
+        click.echo(f"page: {page}")
 
 
 @main.command()

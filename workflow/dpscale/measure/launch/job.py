@@ -16,6 +16,7 @@ from dpscale.measure.data.arrays import read_manifest, verify_dataset
 from dpscale.measure.launch.nodes import ONE_NODE, Place, Team, node_differences
 from dpscale.measure.launch.workers import Workers
 from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
+from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record, write_record
 from dpscale.records.versions import VERSIONS
@@ -136,7 +137,7 @@ def measure_steps(
 
 def measure(
     module: str,
-    cell: AnyCell,
+    cell: AnyCell | Diagnosed,
     settings: NetworkSettings,
     job: Mapping[str, Any],
     processes: int,

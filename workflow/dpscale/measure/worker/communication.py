@@ -91,14 +91,14 @@ class CommunicationWorker(StepWorker):
         rungs = self._rungs()
         step_s = self._warm_up(timer, rungs)
         self.phase = "timing steps"
-        self.steps = self._time_steps(timer, rungs, _fitting(BLOCK_S, step_s, BLOCK_STEPS))
+        self.steps = self._time_steps(timer, rungs, fitting(BLOCK_S, step_s, BLOCK_STEPS))
         training = rungs["training"]
         if isinstance(training.network, DistributedDataParallel):
             self.phase = "asking DDP's logger"
-            self.logger = self._log(training, _fitting(WITNESS_S, step_s, LOGGED_STEPS))
+            self.logger = self._log(training, fitting(WITNESS_S, step_s, LOGGED_STEPS))
         if self.on_gpu:
             self.phase = "profiling"
-            self.profile = self._profile(timer, training, _fitting(WITNESS_S, step_s, PROFILED_STEPS))
+            self.profile = self._profile(timer, training, fitting(WITNESS_S, step_s, PROFILED_STEPS))
 
     def _rungs(self) -> dict[str, Variant]:
         """The step as it is, and the step without parts of it, as far as its strategy allows.
@@ -236,7 +236,7 @@ class CommunicationWorker(StepWorker):
 
     def _time_block(self, timer: EpochTimer, variant: Variant, steps: int) -> dict[str, Any]:
         steps = steps if variant.batches else 0
-        result = timer.time(variant.step, _steps(variant.batches, steps), steps)
+        result = timer.time(variant.step, steps_of(variant.batches, steps), steps)
         variant.optimiser.zero_grad()  # gives back the memory of its gradients
         return result
 
@@ -246,7 +246,7 @@ class CommunicationWorker(StepWorker):
         times: dict[str, dict[str, list[Any]]] = {
             name: {"step_s": [], "block_step_s": [], "rank_step_s": []} for name in rungs
         }
-        orders = list(_orders(list(rungs), self.seed))
+        orders = list(random_orders(list(rungs), self.seed))
         for number, order in enumerate(orders, start=1):
             for name in order:
                 result = self._time_block(timer, rungs[name], block)
@@ -263,7 +263,7 @@ class CommunicationWorker(StepWorker):
         network: Any = training.network
         network._set_ddp_runtime_logging_sample_rate(1)
         rows = []
-        for batch in _steps(training.batches, steps + 1):
+        for batch in steps_of(training.batches, steps + 1):
             training.step(batch)
             rows.append(network._get_ddp_logging_data())
         network._set_ddp_runtime_logging_sample_rate(LOG_NEVER)
@@ -358,19 +358,19 @@ def _within(context: Callable[[], AbstractContextManager[Any]], step: Step) -> S
     return wrapped
 
 
-def _steps(batches: Sequence[Batch], steps: int) -> Iterator[Batch]:
+def steps_of(batches: Sequence[Batch], steps: int) -> Iterator[Batch]:
     return islice(cycle(batches), steps)
 
 
-def _fitting(seconds: float, step_s: float, limits: tuple[int, int]) -> int:
+def fitting(seconds: float, step_s: float, limits: tuple[int, int]) -> int:
     """How many steps take `seconds`, within the limits."""
     return min(max(math.ceil(seconds / step_s), limits[0]), limits[1])
 
 
-def _orders(names: list[str], seed: int) -> Iterator[list[str]]:
+def random_orders(names: list[str], seed: int, rounds: int = ROUNDS) -> Iterator[list[str]]:
     """The order of the rungs in every round."""
     random = Random(seed)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         yield random.sample(names, len(names))
 
 

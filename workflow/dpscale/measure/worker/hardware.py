@@ -81,7 +81,7 @@ def hardware(device: str, gpus: int) -> dict[str, Any]:
         "cpu_model": cpu_model,
         "cpu_cores": len(os.sched_getaffinity(0)),
         "cpu_affinity": sorted(os.sched_getaffinity(0)),
-        "cpu_quota_cores": _quota_cores(),
+        "cpu_quota_cores": quota_cores(),
         "cores_given_by": _giver_of_cores(),
         "threads_per_worker": torch.get_num_threads(),
         "memory_bytes": _memory_bytes(),
@@ -142,7 +142,7 @@ def _numa_node(handle: Any) -> int | None:
     return None if node is None or node < 0 else node
 
 
-def _quota_cores() -> float | None:
+def quota_cores() -> float | None:
     """Cores whose time the control group of this process may use (cgroup v2, cpu.max); None without a limit."""
     try:
         groups = Path("/proc/self/cgroup").read_text().splitlines()

@@ -1,7 +1,7 @@
 """Readings of GPUs and host around a measurement. What cannot be read is None. Free of torch."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,20 @@ def host_ticks() -> dict[str, int] | None:
     except OSError:
         return None
     return dict(zip(_HOST_TICKS, map(int, first[1:]), strict=False))
+
+
+def busy_cores(cores: Collection[int]) -> dict[str, int] | None:
+    """How long these cores were busy and idle since the host was started, in the kernel's ticks."""
+    try:
+        lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+    except OSError:
+        return None
+    wanted = {f"cpu{core}" for core in cores}
+    found = [
+        dict(zip(_HOST_TICKS, map(int, ticks), strict=False)) for name, *ticks in filter(None, lines) if name in wanted
+    ]
+    idle = sum(ticks[name] for ticks in found for name in _IDLE)
+    return {"busy": sum(sum(ticks.values()) for ticks in found) - idle, "idle": idle}
 
 
 def host_load(

@@ -1,0 +1,116 @@
+"""A diagnosis in words: every figure with its interval, and sentences that are true of the record."""
+
+import re
+from typing import Any
+
+import pytest
+
+from diagnosis_factory import HEALTHY, diagnosis_record
+from dpscale.analyse.diagnosis import diagnose
+from dpscale.present.diagnosis import Answer, render, text, told
+from dpscale.vocabulary.causes import CAUSES, REMEDIES
+
+SLOW = {"loader": 40.0, "end_to_end": 41.0, "end_to_end_more": 21.5}
+
+
+def made(**changed: Any) -> tuple[dict[str, Any], Answer, str]:
+    """A record, its answer in words, and as a terminal shows it."""
+    settings = {name: changed.pop(name) for name in ("device", "alone_ms") if name in changed}
+    parts = {name: changed.pop(name) for name in list(changed) if isinstance(changed[name], dict)}
+    record = diagnosis_record({**HEALTHY, **changed}, **settings, **parts)
+    record["settings"] |= parts.get("settings", {})
+    diagnosis = diagnose(record)
+    return record, told(diagnosis, record), text(diagnosis, record)
+
+
+def test_the_first_sentence_names_the_first_reason_and_those_after_it() -> None:
+    assert made()[1].short.startswith(
+        "Nothing wrong: 96.15 % [96.15, 96.15] efficient. A step takes 10.40 ms [10.40, 10.41]."
+    )
+    slow = made(**SLOW)[1].short
+    assert slow.startswith("First reason: slow loader. A step takes 41.0")
+    both = made(**SLOW, alone_graph=9.0, launches={"same_command": [7]})[1].short
+    assert "First reason: started more than once. Then: slow loader." in both
+
+
+def test_a_step_that_is_not_efficient_without_a_cause_is_not_called_right() -> None:
+    short = made(training=30.0, end_to_end=30.1, together=29.0, no_op_hook=29.1)[1].short
+    assert short.startswith("No cause stands out. A step takes 30.1")
+    assert "Nothing wrong" not in short
+
+
+def test_a_reason_has_evidence_a_change_and_savings_side_by_side() -> None:
+    _, answer, shown = made(**SLOW)
+    (reason,) = answer.reasons
+    assert reason.change == CAUSES["slow_loader"].change
+    assert any(line.startswith("the loader alone: 40.0") for line in reason.evidence)
+    assert "loader workers per process: 2" in reason.evidence
+    (saving,) = reason.savings
+    assert re.match(r"4 loader workers per process: predicted 2[01]\.\d+ ms .*, measured 19\.\d+ ms", saving)
+    assert "1. slow loader: costs 30.7" in shown
+    assert f"What to change: {reason.change}" in shown
+
+
+def test_what_was_not_tried_is_called_so() -> None:
+    _, answer, _ = made(launches={"same_command": [7]})
+    assert answer.reasons[0].savings[0].endswith("not tried")
+    assert "other processes of the same command: 1" in answer.reasons[0].evidence
+
+
+def test_smaller_costs_stand_in_one_place_with_their_notes() -> None:
+    seen = [{"file": "/mine.py", "line": 7, "code": "loss.item()", "calls": 2}]
+    record = diagnosis_record({**HEALTHY, "alone_unsynchronised": 9.9})
+    record["synchronisations"] = seen
+    shown = text(diagnose(record), record)
+    assert "hidden synchronisation: 0.100 ms" in shown.replace("0.1000", "0.100")
+    assert "/mine.py, line 7: loss.item() (2 in a step)" in shown
+    assert "Smaller, or not told from nothing:" not in text(*_nothing_smaller())
+
+
+def _nothing_smaller() -> tuple[Any, dict[str, Any]]:
+    even = dict.fromkeys(("together", "no_op_hook", "training", "end_to_end", "end_to_end_more"), 10.0)
+    record = diagnosis_record({**even, "loader": 1.0})
+    return diagnose(record), record
+
+
+def test_other_processes_on_the_slow_gpu_are_named() -> None:
+    slow = {"alone_ms": (10.0, 25.0), "together": 25.0, "no_op_hook": 25.1, "training": 25.2, "end_to_end": 25.3}
+    _, answer, _ = made(**slow)
+    assert answer.reasons[0].notes == ["device 1 is the slow one"]
+    record, *_ = made(**slow)
+    record["sensors"]["before"][1] = {
+        **record["sensors"]["before"][1], "other_processes": [{"pid": 77, "memory_bytes": 5}],
+    }  # fmt: skip
+    reason = told(diagnose(record), record).reasons[0]
+    assert reason.notes == ["device 1 is the slow one", "other processes on it: 77"]
+
+
+@pytest.mark.parametrize(
+    ("device", "held", "title"),
+    [
+        ("cuda", False, "cifar_resnet18: ddp on 2 GPUs, batch 32 per GPU"),
+        ("cpu", True, "cifar_resnet18: ddp on 2 workers, batch 32 per worker, the global batch held"),
+    ],
+)
+def test_the_title_says_what_was_asked(device: str, held: bool, title: str) -> None:
+    assert made(device=device, cell={"global_batch_held": held})[1].title == title
+
+
+def test_a_user_s_file_is_named() -> None:
+    assert made(settings={"workload": "train/mine.py"})[1].title.startswith("train/mine.py: ddp")
+
+
+def test_the_page_needs_no_other_file_and_says_the_same() -> None:
+    record, answer, _ = made(**SLOW)
+    page = render(diagnose(record), record)
+    shown = " ".join(re.sub(r"<[^>]+>", " ", page.split("</style>")[1]).split())
+    assert answer.short in shown
+    assert answer.reasons[0].savings[0] in shown
+    assert "://" not in page
+    assert "<script" not in page
+    assert render(diagnose(diagnosis_record(HEALTHY)), record).count('<section id="reason-') == 0
+
+
+def test_every_remedy_has_words() -> None:
+    for words in REMEDIES.values():
+        assert words.format(device="GPU", devices="GPUs", loader_workers=2, batch_per_gpu=8)
