@@ -6,7 +6,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 ON_GPU = torch.cuda.is_available()
-CHANNELS, SIZE = (256, 64) if ON_GPU else (32, 16)
+CHANNELS, SIZE = (256, 64) if ON_GPU else (32, 32)
 SAMPLES = 32768 if ON_GPU else 2048
 Batch = tuple[Tensor, Tensor]
 

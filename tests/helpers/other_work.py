@@ -7,6 +7,18 @@ from contextlib import contextmanager
 import psutil
 
 
+# Cores that other processes may use during a measurement that decides.
+QUIET_CORES = 0.3
+SAMPLE_S = 1.0
+
+
+def is_quiet() -> bool:
+    """Whether this machine does little else now, which takes a second to see."""
+    with OtherWork().watched() as other:
+        time.sleep(SAMPLE_S)
+    return other.cores < QUIET_CORES
+
+
 class OtherWork:
     """`cores`: how many cores worked for others than this process and its children, on average; known afterwards."""
 

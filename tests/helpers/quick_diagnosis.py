@@ -1,4 +1,4 @@
-"""The worker of a diagnosis whose blocks are short: what is injected is far larger than what it has to be told from.
+"""The worker of a diagnosis whose blocks are few and short: what is injected is far larger than what it has to be told from.
 
 Where the job names a `namespace` of the network, the worker joins it before it meets the others.
 """
@@ -12,6 +12,8 @@ from typing import Any
 from dpscale.measure.worker import communication, diagnosis
 from dpscale.measure.worker.diagnosis import DiagnosisWorker
 
+# The fewest of which an interval of the median is known.
+ROUNDS = 6
 BLOCK_S = 0.01
 LARGE_STEP_S = 0.03
 # A process that a forkserver made would have one start its loaders too. A worker of a command has what Linux has.
@@ -34,6 +36,7 @@ class QuickDiagnosis(DiagnosisWorker):
 
     def measure(self) -> None:
         communication.BLOCK_S = BLOCK_S
+        diagnosis.ROUNDS = ROUNDS
         diagnosis.LARGE_STEP_S = LARGE_STEP_S
         super().measure()
 

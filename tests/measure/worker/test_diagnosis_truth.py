@@ -19,13 +19,14 @@ from dpscale.measure.launch.workers import Workers
 from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.schemas.settings import StepSettings
+from other_work import is_quiet
 from requirements import without
 from shaped_network import missing_requirement, slow_loopback
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
 from warm_workers import warm_workers
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow]
+pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.alone]
 
 TIMES = 3
 # Whatever else runs on this machine disturbs a diagnosis now and then; one that is wrong is wrong in all of them.
@@ -58,9 +59,9 @@ INJECTED = (
     Injected("small_batch", "small", batch_per_gpu=1),
     Injected("batch_not_scaled", "small", global_batch=2),
     Injected("heavy_gradients", "wide", batch_per_gpu=2),
-    Injected("slow_device", "busy_core", batch_per_gpu=16),
+    Injected("slow_device", "busy_core", batch_per_gpu=2),
     Injected("slow_link", "many_workers", batch_per_gpu=8, namespace=True),
-    Injected("started_twice", "healthy", batch_per_gpu=8, twice=True),
+    Injected("started_twice", "healthy", batch_per_gpu=2, twice=True),
     Injected("nothing", "healthy", batch_per_gpu=16),
 )
 
@@ -68,17 +69,20 @@ INJECTED = (
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each worker needs a core of its own")
 @pytest.mark.parametrize("injected", INJECTED, ids=str)
 def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: Path, tmp_path: Path) -> None:
-    right = 0
+    right, decisive = 0, False
     if injected.namespace and (reason := missing_requirement()):
         without(reason)
     with slow_loopback(RATE_MBIT) if injected.namespace else nullcontext() as namespace, _another(injected.twice):
         for attempt in range(ATTEMPTS):
+            decisive |= is_quiet()
             for found in _diagnosed(injected, root, tmp_path / str(attempt), TIMES - right, namespace):
                 reasons = [f"{reason.cause.name} {reason.share.value:.0%}" for reason in found.reasons]
                 print(f"{injected}: {', '.join(reasons) or 'nothing'}")
                 right += found.first.name == injected.cause
             if right == TIMES:
                 return
+    if not decisive:
+        pytest.skip("this machine worked for others in all attempts")
     pytest.fail(f"{right} of {TIMES} right")
 
 

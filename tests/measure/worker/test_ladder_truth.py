@@ -12,7 +12,7 @@ from command_line import must
 from dpscale.measure.launch.workers import Workers
 from dpscale.schemas.settings import StepSettings
 from injected_ladder import SLEEP_S
-from other_work import OtherWork
+from other_work import QUIET_CORES, OtherWork
 from signals import signals_as_they_were
 from stub_cell import helpers_for_workers
 from warm_workers import warm_workers
@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.alone]
 
 IMAGES = 128
 ATTEMPTS = 3
-QUIET_CORES = 0.3  # cores that other processes may use during a measurement
 LADDER = ("alone", "together", "no_sync", "no_op_hook", "training")
 Variants = dict[str, dict[str, Any]]
 

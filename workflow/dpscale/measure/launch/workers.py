@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -64,7 +65,8 @@ class Workers:
     ) -> None:
         for process in self._processes:
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it ended meanwhile
+                    os.killpg(process.pid, signal.SIGKILL)
         for process in self._processes:
             process.wait()
         self._folder.cleanup()
