@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 import psutil
 
-
 # Cores that other processes may use during a measurement that decides.
 QUIET_CORES = 0.3
 SAMPLE_S = 1.0

@@ -1,4 +1,4 @@
-"""The worker of a diagnosis whose blocks are few and short: what is injected is far larger than what it has to be told from.
+"""The worker of a diagnosis whose blocks are few and short: what is injected is far larger than what hides it.
 
 Where the job names a `namespace` of the network, the worker joins it before it meets the others.
 """
