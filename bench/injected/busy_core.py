@@ -22,6 +22,6 @@ def network() -> nn.Module:
     bind(CORES[rank % len(CORES)])
     if rank == 1 and BEGUN not in os.environ:  # one process may run this file several times
         os.environ[BEGUN] = "yes"
-        for _ in range(4):
+        for _ in range(2):
             subprocess.Popen([sys.executable, "-c", BUSY])
     return healthy.network()

@@ -55,7 +55,7 @@ class Injected:
 INJECTED = (
     Injected("slow_loader", "slow_loader", batch_per_gpu=8),
     Injected("too_many_workers", "many_workers", batch_per_gpu=8, loader_workers=8),
-    Injected("too_few_cores", "one_core", batch_per_gpu=4, loader_workers=1),
+    Injected("too_few_cores", "one_core", batch_per_gpu=2, loader_workers=1),
     Injected("small_batch", "small", batch_per_gpu=1),
     Injected("batch_not_scaled", "small", global_batch=2),
     Injected("heavy_gradients", "wide", batch_per_gpu=2),

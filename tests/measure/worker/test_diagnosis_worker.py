@@ -166,7 +166,6 @@ def test_the_command_writes_a_record_an_answer_and_a_page(root: Path, tmp_path: 
     assert wait["code"].endswith(".item()")
     assert wait["calls"] == 2
     assert "A step takes" in done.stdout
-    assert f"waiting.py, line {wait['line']}" in done.stdout
     assert "Where the time of a step goes" in (tmp_path / "d.html").read_text()
 
 
