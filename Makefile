@@ -15,7 +15,7 @@ CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help env report unlock example check test test-slurm lint format bench clean
+.PHONY: help env report unlock example check test test-times test-slurm lint format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -84,10 +84,13 @@ check: $(READY)  ## Run the tests that start no process, no browser and no Snake
 		--ignore tests/browser --ignore tests/slurm --ignore tests/gpu
 
 # Nothing may run beside tests of what a clock says; where there are GPUs, those are many.
-test: $(READY) tools  ## Run every test that this machine can run, but for Slurm's (10 min)
+test: $(READY) tools  ## Run every test that this machine can run, but for Slurm's and those of times (7 min)
 	@gpus=$$($(BIN)/python -m dpscale.measure.worker.hardware) && \
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; \
-	else $(PYTEST) $(IN_TWO) -m "not (slurm or alone)" && $(PYTEST) tests/measure -m alone; fi
+	else $(PYTEST) $(IN_TWO) -m "not (slurm or alone)"; fi
+
+test-times: $(READY)  ## Run the tests that judge times: ladders and diagnoses of injected causes, one by one (4 min)
+	$(PYTEST) tests/measure -m alone
 
 test-slurm: $(READY)  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (9 min)
 	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested"; exit; fi; \
