@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset, TensorDataset
 
-LAYERS, WIDTH = 400, 16
+LAYERS, WIDTH = 600, 16
 Batch = tuple[Tensor, Tensor]
 
 

@@ -74,15 +74,18 @@ def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: 
         without(reason)
     with slow_loopback(RATE_MBIT) if injected.namespace else nullcontext() as namespace, _another(injected.twice):
         for attempt in range(ATTEMPTS):
-            decisive |= is_quiet()
+            was_quiet, uneven = is_quiet(), False
             for found in _diagnosed(injected, root, tmp_path / str(attempt), TIMES - right, namespace):
                 reasons = [f"{reason.cause.name} {reason.share.value:.0%}" for reason in found.reasons]
                 print(f"{injected}: {', '.join(reasons) or 'nothing'}")
                 right += found.first.name == injected.cause
+                # Where nothing is injected, a core of this machine may still be slower than the other.
+                uneven |= injected.cause == "nothing" and found.first.name == "slow_device"
             if right == TIMES:
                 return
+            decisive |= was_quiet and is_quiet() and not uneven
     if not decisive:
-        pytest.skip("this machine worked for others in all attempts")
+        pytest.skip("in all attempts this machine worked for others, or one of its cores was slow")
     pytest.fail(f"{right} of {TIMES} right")
 
 
