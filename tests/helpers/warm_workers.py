@@ -14,10 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dpscale.measure.launch import workers
+from signals import signals_as_they_were
+from stub_cell import helpers_for_workers
 from warm import WARM
 
 
@@ -62,6 +65,17 @@ def warm_workers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "subprocess", SimpleNamespace(Popen=WarmWorker, DEVNULL=subprocess.DEVNULL))
         yield
+
+
+def outcome_of_two(module: str, job: Mapping[str, Any]) -> dict[str, Any]:
+    """What two such workers of a module beside this one leave. Raises MeasurementError as the launcher does."""
+    with (
+        signals_as_they_were(),
+        helpers_for_workers(),
+        warm_workers(),
+        workers.Workers(module, job, 2, 0) as started,
+    ):
+        return started.outcome(300, end_with_parent=False)
 
 
 def _work(module: str, job_file: str, rank: int, environment: Mapping[str, str]) -> None:

@@ -26,6 +26,20 @@ def loss(network, batch):
     return nn.functional.cross_entropy(network(batch["x"]), batch["y"])
 """
 
+# Parameters without a part in the loss.
+HALF_USED = """
+class Half(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Linear(4, 2), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.used(x)
+
+def network():
+    return Half()
+"""
+
 
 def written(folder: Path, more: str = "") -> Path:
     """The workload's file in `folder`."""

@@ -12,7 +12,7 @@ from dpscale.measure.model.facts import ExampleStep, facts_of, traffic_elements_
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.measure.workload.images import classification_loss, made_up_images
 from dpscale.records.files import read_record
-from workload_file import written
+from workload_file import HALF_USED, written
 
 
 def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> None:
@@ -138,19 +138,7 @@ def network():
 
 
 def test_parameters_without_a_part_in_the_loss_are_found_before_any_measurement(tmp_path: Path) -> None:
-    more = """
-class Half(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.used, self.unused = nn.Linear(4, 2), nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.used(x)
-
-def network():
-    return Half()
-"""
-    done = dpscale("network", "--workload", written(tmp_path, more), "--out", tmp_path / "network.json")
+    done = dpscale("network", "--workload", written(tmp_path, HALF_USED), "--out", tmp_path / "network.json")
     assert done.returncode == 1
     assert "some parameters of network() take no part in the loss" in done.stderr
     assert "Traceback" in done.stderr

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import warm
-from command_line import must
 from dpscale.measure.launch.nodes import port_of_job
 from dpscale.records.files import Record, read_record
 
@@ -19,13 +18,6 @@ CELL = (
     f"--epoch-images {IMAGES}"
 )
 ARM = f"{CELL} --arm wide --epochs 2"
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("nodes") / "dataset"
-    must("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder)
-    return folder
 
 
 def measured(kind: str, command: str, options: str, dataset: Path, out: Path, nodes: int = NODES) -> Record:

@@ -10,12 +10,9 @@ from command_line import dpscale, must
 from dpscale.analyse.estimators import isolated_step_s, links_of
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells
-from dpscale.measure.launch.workers import Workers
 from dpscale.measure.worker.collectives import HOLD_LIMIT_S, Collective, CollectivesWorker, Timed
 from dpscale.records.files import read_record
-from signals import signals_as_they_were
-from stub_cell import helpers_for_workers
-from warm_workers import warm_workers
+from warm_workers import outcome_of_two, warm_workers
 
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
 # Fewer sizes than a study has, and one collective alone at the largest that it has on a CPU.
@@ -156,14 +153,8 @@ def test_gathering_ones_own_twice_is_noticed() -> None:
 @pytest.mark.processes
 def test_a_collective_that_gives_a_wrong_result_is_an_error() -> None:
     job = {"gpus": 2, "settings": {"device": "cpu"}, "timeout_s": 60, "messages": [["allreduce", 4096]]}
-    with (
-        signals_as_they_were(),
-        helpers_for_workers(),
-        warm_workers(),
-        Workers("wrong_collectives", job, 2, 0) as workers,
-        pytest.raises(MeasurementError, match="allreduce of 4096 bytes gave a wrong result"),
-    ):
-        workers.outcome(60, end_with_parent=False)
+    with pytest.raises(MeasurementError, match="allreduce of 4096 bytes gave a wrong result"):
+        outcome_of_two("wrong_collectives", job)
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,13 @@ from pathlib import Path
 import pytest
 
 from dpscale.analyse.diagnosis import Diagnosis, diagnose
-from dpscale.measure.launch.workers import Workers
 from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.schemas.settings import StepSettings
 from other_work import is_quiet
 from requirements import without
 from shaped_network import missing_requirement, slow_loopback
-from signals import signals_as_they_were
-from stub_cell import helpers_for_workers
-from warm_workers import warm_workers
+from warm_workers import outcome_of_two
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.alone]
 
@@ -101,13 +98,7 @@ def _diagnosed(injected: Injected, root: Path, folder: Path, times: int, namespa
         "asked": asked.coordinates, "settings": settings, "seed": 1, "dataset": str(folder), "timeout_s": 300,
         "words": WORDS, "launcher_pid": os.getpid(), "namespace": namespace,
     }  # fmt: skip
-    with (
-        signals_as_they_were(),
-        helpers_for_workers(),
-        warm_workers(),
-        Workers("in_turn", {"jobs": [job] * times, "outcomes": str(folder)}, 2, 0) as workers,
-    ):
-        workers.outcome(300, end_with_parent=False)
+    outcome_of_two("in_turn", {"jobs": [job] * times, "outcomes": str(folder)})
     outcomes = [json.loads((folder / f"{number}.json").read_text()) for number in range(times)]
     return [diagnose({"cell": asked.coordinates, **outcome}) for outcome in outcomes]
 

@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from command_line import must
-from dpscale.measure.launch.workers import Workers
 from dpscale.schemas.settings import StepSettings
 from injected_ladder import SLEEP_S
 from other_work import QUIET_CORES, OtherWork
-from signals import signals_as_they_were
-from stub_cell import helpers_for_workers
-from warm_workers import warm_workers
+from warm_workers import outcome_of_two
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.alone]
 
@@ -23,13 +19,6 @@ IMAGES = 128
 ATTEMPTS = 3
 LADDER = ("alone", "together", "no_sync", "no_op_hook", "training")
 Variants = dict[str, dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ladder") / "dataset"
-    must("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder)
-    return folder
 
 
 SLEEP, BUSY = ("sleep", 2), ("busy", 16)  # what is injected, and the batch per worker
@@ -43,14 +32,7 @@ def measured(dataset: Path, injection: tuple[str, int]) -> Variants:
         "configuration": ["ddp", 2, batch], "settings": settings, "seed": 1, "traces": None,
         "dataset": str(dataset), "timeout_s": 300, "injected": injected,
     }  # fmt: skip
-    with (
-        signals_as_they_were(),
-        helpers_for_workers(),
-        warm_workers(),
-        Workers("injected_ladder", job, 2, 0) as workers,
-    ):
-        outcome = workers.outcome(300, end_with_parent=False)
-    variants: Variants = outcome["steps"]["variants"]
+    variants: Variants = outcome_of_two("injected_ladder", job)["steps"]["variants"]
     print({name: f"{median(blocks['step_s']) * 1e3:.2f} ms" for name, blocks in variants.items()})
     return variants
 

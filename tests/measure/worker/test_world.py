@@ -3,24 +3,14 @@
 import pytest
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.launch.workers import Workers
-from signals import signals_as_they_were
-from stub_cell import helpers_for_workers
-from warm_workers import warm_workers
+from warm_workers import outcome_of_two
 from wrong_world import SAME_GPU
 
 pytestmark = pytest.mark.processes
 
 
 def outcome(wrong: str) -> dict[str, object]:
-    job = {"timeout_s": 60, "wrong": wrong}
-    with (
-        signals_as_they_were(),
-        helpers_for_workers(),
-        warm_workers(),
-        Workers("wrong_world", job, 2, 0) as workers,
-    ):
-        return workers.outcome(60, end_with_parent=False)
+    return outcome_of_two("wrong_world", {"timeout_s": 60, "wrong": wrong})
 
 
 def test_ranks_that_agree_measure_and_name_both_nodes() -> None:

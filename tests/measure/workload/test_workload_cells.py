@@ -13,7 +13,7 @@ from dpscale.plan.workload_file import checksum
 from dpscale.records.files import read_record
 from warm_workers import warm_workers
 from workers_here import single_workers_here
-from workload_file import SAMPLES, written
+from workload_file import HALF_USED, SAMPLES, written
 
 pytestmark = pytest.mark.processes
 
@@ -154,19 +154,7 @@ Vectors.__getitem__ = fails
 
 
 def test_parameters_that_ddp_waits_for_in_vain(tmp_path: Path) -> None:
-    text = """
-class Half(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.used, self.unused = nn.Linear(4, 2), nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.used(x)
-
-def network():
-    return Half()
-"""
-    line, _ = refusal(tmp_path, text, gpus=2)
+    line, _ = refusal(tmp_path, HALF_USED, gpus=2)
     assert line.startswith(": some parameters of network() take no part in the loss")
 
 
