@@ -132,11 +132,11 @@ def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> 
 Command = Callable[..., None]
 
 
-def setting_options(kind: type[NetworkSettings]) -> Callable[[Command], Command]:
-    """Add an option for every setting of `kind`, with its type, default and help."""
+def setting_options(kind: type[NetworkSettings], *names: str) -> Callable[[Command], Command]:
+    """Add an option for every setting of `kind`, or for those with these names: its type, default and help."""
 
     def add(command: Command) -> Command:
-        for name in reversed(kind.names()):
+        for name in reversed(names or kind.names()):
             node = kind.schema_of(name)
             several = node["type"] == "array"
             command = click.option(
@@ -597,24 +597,7 @@ BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum
     help="Samples per step over all GPUs, where you kept them when you added GPUs. In place of --batch-per-gpu.",
 )
 @click.option("--strategy", type=click.Choice(parallel_strategies()), default="ddp", help="Not used with one GPU.")
-@click.option(
-    "--loader-workers",
-    type=click.IntRange(min=0),
-    default=TimingSettings.default_of("loader_workers"),
-    help=TimingSettings.schema_of("loader_workers")["description"],
-)
-@click.option(
-    "--device",
-    type=click.Choice(CollectivesSettings.schema_of("device")["enum"]),
-    default=CollectivesSettings.default_of("device"),
-    help=CollectivesSettings.schema_of("device")["description"],
-)
-@click.option(
-    "--precision",
-    type=click.Choice(StepSettings.schema_of("precision")["enum"]),
-    default=StepSettings.default_of("precision"),
-    help=StepSettings.schema_of("precision")["description"],
-)
+@setting_options(TimingSettings, "loader_workers", "device", "precision")
 @click.option("--out", type=FILE, default="diagnosis.json", help="The JSON record to write.")
 @click.option("--page", type=FILE, help="The HTML page to write.")
 def diagnose(
