@@ -11,7 +11,7 @@ PLACE = {"gpus": 4, "global_batch": 2048, "environment": "A", "is_headline": Tru
 EMPTY: dict[str, list[dict[str, Any]]] = {
     name: []
     for name in (
-        "speedup", "times", "scopes", "strategy_pairs", "variants", "one_gpu", "training_summary", "frontier",
+        "speedup", "times", "scopes", "strategy_pairs", "variants", "one_gpu", "training_summary", "frontier", "causes",
     )
 }  # fmt: skip
 
@@ -82,23 +82,24 @@ def test_the_range_of_two_runs_gives_no_interval(ranges: str) -> None:
     assert found["saving_low"] is found["saving_high"] is None
 
 
-def loaded(compute_s: float, loaded_s: float) -> dict[str, Any]:
-    return row(**known("epoch_s", compute_s), **known("end_to_end_epoch_s", loaded_s))
-
-
-def test_loading_that_takes_time_is_a_problem_and_names_who_loads() -> None:
-    by_eight = row(scope="end_to_end", loader_processes=8)
-    (found,) = advised(scopes=[loaded(1.0, 2.0)], times=[by_eight])
-    assert (found["problem"], found["loader_processes"], found["saving"]) == (advice.LOADING, 8, pytest.approx(0.5))
-    assert advised(scopes=[loaded(1.0, 1.0)]) == []
-
-
 def test_a_larger_batch_is_told_beside_the_smallest() -> None:
     timed = [row(batch, **known("epoch_s", seconds)) for batch, seconds in ((32, 4.0), (128, 2.0), (512, 1.0))]
     (found,) = advised(times=timed)
     assert (found["problem"], found["used_batch_per_gpu"], found["batch_per_gpu"]) == (advice.BATCH, 32, 512)
     assert advised(times=[{**timed[0], "batch_per_gpu": 2048}, timed[2]]) == []
     assert advised(times=timed[:1]) == []
+
+
+@pytest.mark.parametrize(("changed", "problems"), [
+    ({}, []),
+    ({"is_told": False}, [advice.BATCH]),
+    ({"larger_batch_per_gpu": None}, [advice.BATCH]),
+    ({"gpus": 2}, [advice.BATCH]),
+])  # fmt: skip
+def test_a_larger_batch_that_a_cause_tells_is_not_told_again(changed: dict[str, Any], problems: list[str]) -> None:
+    timed = [row(batch, **known("epoch_s", seconds)) for batch, seconds in ((32, 4.0), (512, 1.0))]
+    told = {**row(32), "is_told": True, "larger_batch_per_gpu": 512, **changed}
+    assert [found["problem"] for found in advised(times=timed, causes=[told])] == problems
 
 
 def variant(name: str, epoch_s: float, faster: float | None, spread: float | None = 0.01, **more: Any) -> Any:
@@ -158,10 +159,10 @@ def test_what_intervals_carry_stands_first_and_the_largest_first() -> None:
     alone: dict[str, Any] = {"strategy": "single", "gpus": 1}
     found = advised(
         strategy_pairs=[pair(1.0, 2.0)],
-        scopes=[loaded(1.0, 4.0)],
+        times=[row(32, **known("epoch_s", 4.0)), row(512, **known("epoch_s", 1.0))],
         variants=[variant("base", 9.0, None, **alone), variant("graph", 1.0, 9.0, spread=None, **alone)],
     )
-    assert [one["problem"] for one in found] == [advice.LOADING, advice.STRATEGY, advice.VARIANT]
+    assert [one["problem"] for one in found] == [advice.BATCH, advice.STRATEGY, advice.VARIANT]
 
 
 def test_without_a_speedup_there_is_no_series_to_advise() -> None:

@@ -56,7 +56,7 @@ NAMES = {
         "times", "scopes", "communication", "estimates", "bandwidth", "ladder", "steps", "phases", "bus_bandwidth",
         "collectives", "laws", "published_scaling", "allreduce_models", "held_out", "forecast", "critical_batch",
         "training_summary", "training", "training_evidence", "environments", "records", "rejected", "frontier", "twins",
-        "strong",
+        "strong", "causes",
     },
     "words": {"brief", "point"},
 }  # fmt: skip
@@ -77,7 +77,6 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             name: (ADVISED, f"../analyse/test_advice.py::{of}")
             for name, of in {
                 "_strategy": "test_a_strategy_that_is_not_surely_faster_is_no_advice",
-                "_loading": "test_loading_that_takes_time_is_a_problem_and_names_who_loads",
                 "_batch": "test_a_larger_batch_is_told_beside_the_smallest",
                 "_variant": "test_a_variant_is_told_on_as_many_gpus_or_else_on_one",
                 "_one_device": "test_one_device_saves_device_seconds_where_it_is_as_fast",
@@ -89,8 +88,21 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             ("test_what_to_do.py::test_tiles_leave_out_what_is_not_known",),
         ),
         "_saving": ("test_what_to_do.py::test_a_saving_without_an_interval_says_so",),
-        "_times": (
-            "test_what_to_do.py::test_a_recipe_that_was_not_searched_and_loaders_that_are_not_known_are_not_told",
+        "_times": (ADVISED,),
+        # When there is a cause is held to data that make it none, in analyse.
+        "_sentence": (
+            "test_what_to_do.py::test_the_step_of_the_answer_is_told_with_its_first_reason",
+            "test_what_to_do.py::test_without_a_row_at_the_batch_of_the_answer_nothing_is_told",
+            "../analyse/test_causes_of_a_study.py::test_a_cost_that_may_be_nothing_is_no_reason",
+            "../analyse/test_causes_of_a_study.py::test_a_loss_without_a_cause_is_not_called_right",
+        ),
+        "_reason": (
+            "test_what_to_do.py::test_a_reason_has_its_cost_what_to_change_what_that_saves_and_its_evidence",
+        ),
+        "_cost": ("test_what_to_do.py::test_costs_without_an_interval_say_so",),
+        "_not_seen": (
+            "test_what_to_do.py::test_what_a_study_does_not_see_is_named",
+            "../analyse/test_causes_of_a_study.py::test_what_a_study_never_sees_is_said",
         ),
     },
     "diagnosis": {

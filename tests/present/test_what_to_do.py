@@ -6,11 +6,13 @@ import pytest
 from page_tables import around, from_csv, h200, key, study, tables
 
 from dpscale.analyse import advice as problems
-from dpscale.present.advice import advices, tiles
+from dpscale.present.advice import Reason, Why, advices, tiles, why
 from dpscale.present.page import render
 from dpscale.present.words import Terms
+from dpscale.vocabulary.causes import CAUSES
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
+CAUSES_NOT_SEEN = {"started_twice", "too_many_workers", "too_few_cores", "slow_device", "hidden_synchronisation"}
 SERIES = {"strategy": "ddp", "gpus": 4, "environment": "A"}
 PLACE = key("ddp", 4, 512)
 
@@ -32,12 +34,6 @@ def shown(*rows: dict[str, Any]) -> list[tuple[str, str, str]]:
             row(problems.STRATEGY, used="dp", better="ddp"),
             "Use ddp in place of dp",
             "An epoch takes 1.00 s in place of 2.00 s at batch 512 per GPU, without loading.",
-        ),
-        (
-            row(problems.LOADING, scope="end_to_end", loader_processes=8),
-            "Load images faster: more loader workers, or images in the memory of the GPU",
-            "An epoch takes 1.00 s without loading in place of 2.00 s by 8 processes at batch 512 per GPU, "
-            "with loading.",
         ),
         (
             row(problems.BATCH, used_batch_per_gpu=32),
@@ -73,11 +69,9 @@ def test_every_problem_has_its_words(of: dict[str, Any], what: str, evidence: st
     assert saving == f"50 % [45, 55] of the {noun}"
 
 
-def test_a_recipe_that_was_not_searched_and_loaders_that_are_not_known_are_not_told() -> None:
+def test_a_recipe_that_was_not_searched_has_no_trials() -> None:
     ((_, evidence, _),) = shown(row(problems.RECIPE, used="small", better="recipe", without_remedies="plain"))
     assert "trials" not in evidence
-    ((_, evidence, _),) = shown(row(problems.LOADING, scope="end_to_end"))
-    assert "processes" not in evidence
 
 
 def test_a_saving_without_an_interval_says_so() -> None:
@@ -88,6 +82,109 @@ def test_a_saving_without_an_interval_says_so() -> None:
 def test_advice_for_other_devices_is_not_told() -> None:
     assert shown(row(problems.STRATEGY, gpus=2), row(problems.BATCH, strategy="dp", used_batch_per_gpu=32)) == []
     assert advices({"advice": from_csv("advice", [row(problems.STRATEGY)])}, None, GPU) == []
+
+
+def cause_row(cause: str, cost_ms: float | None = 5.0, batch: int = 512, **more: Any) -> dict[str, Any]:
+    """Of a step of 20 ms with loading, of which one GPU alone takes 70 %."""
+    told = {**key("ddp", 4, batch), "scaling": "weak", "order": 0, "cause": cause, "scope": "end_to_end"}
+    figures = {**around("whole_s", 0.02), **around("efficiency", 0.7), "not_seen": "slow_link; too_few_cores"}
+    if cost_ms is not None:
+        figures |= {**around("cost_s", cost_ms / 1e3, 0.1), **around("share", cost_ms / 20, 0.1)}
+    return {**told, **figures, "is_reason": cost_ms is not None, "is_told": cost_ms is not None, **more}
+
+
+def why_of(*rows: dict[str, Any], **answered: Any) -> Why:
+    found = why(
+        {"causes": from_csv("causes", list(rows)), "answer": from_csv("answer", [answer(**answered)])}, SERIES, GPU
+    )
+    assert found is not None
+    return found
+
+
+STEP = (
+    "At batch 512 per GPU a step takes 20.00 ms [19.80, 20.20] with loading, on 1 GPU alone without it 70.0 % "
+    "[69.3, 70.7] of that."
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        (cause_row("slow_loader"), f"{STEP} First reason: slow loader."),
+        (cause_row("unknown", None), f"{STEP} No cause stands out at this batch."),
+        (
+            {**cause_row("nothing", None, scope="compute"), **around("efficiency", 0.97)},
+            "Nothing wrong at batch 512 per GPU: 97.0 % [96.0, 98.0] efficient, without loading. A step takes 20.00 ms "
+            "[19.80, 20.20].",
+        ),
+        (
+            cause_row("heavy_gradients", scope="compute"),
+            f"{STEP} First reason: heavy gradients.".replace("with loading", "without loading").replace(
+                " without it", ""
+            ),
+        ),
+    ],
+    ids=["a reason", "none found", "none needed", "no loading"],
+)
+def test_the_step_of_the_answer_is_told_with_its_first_reason(row: dict[str, Any], sentence: str) -> None:
+    assert why_of(row).sentence == sentence
+
+
+def test_without_a_row_at_the_batch_of_the_answer_nothing_is_told() -> None:
+    rows = from_csv("causes", [cause_row("slow_loader", batch=32), cause_row("slow_loader", scaling="strong")])
+    assert why({"causes": rows, "answer": from_csv("answer", [answer()])}, SERIES, GPU) is None
+    assert why({"causes": rows, "answer": from_csv("answer", [answer()])}, None, GPU) is None
+
+
+def test_a_reason_has_its_cost_what_to_change_what_that_saves_and_its_evidence() -> None:
+    times: dict[str, Any] = {**around("alone_s", 0.009), **around("alone_large_s", 0.004)}
+    saved: dict[str, Any] = {**around("predicted_saving_s", 0.006), **around("saving_s", 0.007)}
+    (reason,) = why_of(
+        cause_row("small_batch", **times, **saved, remedy="larger_batch", larger_batch_per_gpu=2048)
+    ).reasons
+    assert reason == Reason(
+        "Small batch, launch-bound at batch 512 per GPU",
+        "5.00 ms [4.50, 5.50], 25.0 % [22.5, 27.5] of a step",
+        CAUSES["small_batch"].change,
+        "a batch of 2,048 per GPU: predicted 6.00 ms [5.94, 6.06], measured 7.00 ms [6.93, 7.07]",
+        "The plain step on one GPU alone: 9.00 ms [8.91, 9.09]; as many samples in a larger batch on one GPU: "
+        "4.000 ms [3.960, 4.040]",
+        "speedup",
+    )
+    (plain,) = why_of(cause_row("slow_loader", loader_workers=2)).reasons
+    assert (plain.savings, plain.evidence) == ("", "Loader workers per process: 2")
+
+
+def test_costs_without_an_interval_say_so() -> None:
+    no_share: dict[str, Any] = {"share_low": None, "share_high": None}
+    (reason,) = why_of(cause_row("slow_loader", **no_share)).reasons
+    assert reason.cost == "5.00 ms [4.50, 5.50], about 25 % of a step"
+    (reason,) = why_of(cause_row("slow_loader", **no_share, cost_s_low=None, cost_s_high=None)).reasons
+    assert reason.cost == "about 5.00 ms, 25 % of a step (no interval)"
+
+
+def test_reasons_at_the_batch_of_the_answer_stand_first_then_those_with_an_interval() -> None:
+    unsure: dict[str, Any] = {"share_low": None, "share_high": None}
+    rows = [
+        cause_row("small_batch", 12.0, 32, **unsure), cause_row("data_parallel", 8.0, 128),
+        cause_row("heavy_gradients", 9.0, 128), cause_row("slow_loader", 3.0), cause_row("slow_link", is_told=False),
+    ]  # fmt: skip
+    told = [reason.what.split(" at batch")[0] for reason in why_of(*rows).reasons]
+    assert told == ["Slow loader", "Heavy gradients", "DataParallel", "Small batch, launch-bound"]
+
+
+def test_what_a_study_does_not_see_is_named() -> None:
+    assert why_of(cause_row("slow_loader")).not_seen == (
+        "Not seen by this study, but by dpscale diagnose: slow link; too few cores."
+    )
+    assert why_of(cause_row("slow_loader", not_seen=None)).not_seen == ""
+
+
+def test_every_cause_that_a_study_finds_has_a_section_with_its_evidence() -> None:
+    told = [cause for cause in CAUSES if cause not in CAUSES_NOT_SEEN]
+    for cause in told:
+        if cause != "batch_not_scaled":  # told as strong scaling
+            assert why_of(cause_row(cause)).reasons[0].section in ("speedup", "communication")
 
 
 def answer(**more: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dpscale.vocabulary.quantities import MILLISECONDS, PERCENT, TABLES, columns
 
 SECTIONS = {
     "Symbols", "Time", "Speedup", "Communication", "Bandwidth", "Utilisation and MFU", "Training", "Forecast",
-    "Statistics", "Variants", "Limit of a GPU", "Frontier", "Advice",
+    "Statistics", "Variants", "Limit of a GPU", "Frontier", "Advice", "Causes",
 }  # fmt: skip
 ROWS = [(table, column) for table, columns in TABLES.items() for column in columns]
 

@@ -17,16 +17,15 @@ from dpscale.plan.study import BASE
 from dpscale.vocabulary.strategies import BASELINE
 
 # The problems, by what is done about each.
-STRATEGY, LOADING, BATCH, VARIANT, ONE_GPU, RECIPE = (
-    "another strategy", "faster loading", "a larger batch", "a variant", "one device in place of more",
-    "another recipe",
+STRATEGY, BATCH, VARIANT, ONE_GPU, RECIPE = (
+    "another strategy", "a larger batch", "a variant", "one device in place of more", "another recipe",
 )  # fmt: skip
 # What a saving is of.
 EPOCH_TIME, DEVICE_SECONDS, TRAINING_TIME = "epoch time", "device-seconds", "training time"
 # A smaller part is no reason to change anything.
 LEAST_SAVING = 0.05
 _ENDS = ("", "_low", "_high")
-_COMPUTE, _END_TO_END = "compute", "end_to_end"
+_COMPUTE = "compute"
 
 NewRow = dict[str, Any]
 
@@ -56,11 +55,13 @@ def answer_rows(rows: Rows) -> Iterator[NewRow]:
 
 
 def advice_rows(rows: Rows) -> Iterator[NewRow]:
-    """For every series what to do, at most once per problem: what intervals carry first, the largest saving first."""
+    """For every series what to do, at most once per problem: what intervals carry first, the largest saving first.
+
+    What its causes say is not said again (`causes`)."""
     for series in _series(rows):
         options = (
-            _strategies(rows, series), _loading(rows, series), _batches(rows, series), _variants(rows, series),
-            _one_device(rows, series), _recipes(rows, series),
+            _strategies(rows, series), _batches(rows, series), _variants(rows, series), _one_device(rows, series),
+            _recipes(rows, series),
         )  # fmt: skip
         found = [max(worth, key=lambda row: _support(row, "saving")) for some in options if (worth := _worth(some))]
         found.sort(key=lambda row: (not is_known(row.get("saving_low")), -row["saving"]))
@@ -94,19 +95,12 @@ def _strategies(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
         yield {**saving, "used": used, "better": strategy}
 
 
-def _loading(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
-    """What an epoch takes longer with the DataLoader in the clock: all that faster loading can save."""
-    loaders = {_point(row): row.get("loader_processes") for row in rows["times"] if row["scope"] == _END_TO_END}
-    for row in rows["scopes"]:
-        if _series_of(row) == series and is_true(row.get("is_headline")):
-            yield {
-                **_saving(LOADING, "scopes", series, row, (row, "end_to_end_epoch_s"), (row, "epoch_s"), _END_TO_END),
-                "loader_processes": loaders.get(_point(row)),
-            }
-
-
 def _batches(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
-    """The smallest batch beside every larger one, without loading."""
+    """The smallest batch beside every larger one, without loading; nothing where a cause says what a larger one
+    saves."""
+    told = [row for row in rows["causes"] if _series_of(row) == series and is_true(row["is_told"])]
+    if any(is_known(row.get("larger_batch_per_gpu")) for row in told):
+        return
     timed = [
         row
         for row in rows["times"]

@@ -9,6 +9,7 @@ from statistics import fmean, median
 from typing import Any
 
 from dpscale.analyse.advice import advice_rows, answer_rows
+from dpscale.analyse.causes import cause_rows
 from dpscale.analyse.claims import Row, count_rows, has_interval, has_text, is_known, is_range, is_true
 from dpscale.analyse.columns import ARTEFACT, DISTORTED, NOT_WORTH_IT, UNDECIDED, WHOLE_STEP, WORTH_IT
 from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
@@ -290,6 +291,7 @@ _TABLES: Mapping[str, Callable[[Mapping[str, Sequence[Row]]], Iterator[NewRow]]]
     "absences": _absences,
     # They ask tables above.
     "answer": answer_rows,
+    "causes": cause_rows,
     "advice": advice_rows,
 }
 

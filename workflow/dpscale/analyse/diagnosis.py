@@ -87,12 +87,17 @@ class Diagnosis:
     @property
     def is_efficient(self) -> bool:
         """Whether several devices lose no more than what is not named as a reason."""
-        return self.efficiency.value >= 1 - NOTHING.least_share
+        return is_efficient(self.efficiency)
 
     @property
     def first(self) -> Cause:
         """The first reason; `nothing` where there is none."""
         return self.reasons[0].cause if self.reasons else NOTHING
+
+
+def is_efficient(efficiency: Figure) -> bool:
+    """Whether no more is lost than what is not named as a reason."""
+    return efficiency.value >= 1 - NOTHING.least_share
 
 
 def diagnose(record: Record) -> Diagnosis:
@@ -190,7 +195,7 @@ def _less(times: Times, others: Times) -> Times:
     return _each(lambda one, other: one - other, times, others)
 
 
-def _exact(value: float) -> Figure:
+def exact(value: float) -> Figure:
     """A figure that has no spread: a count, or what follows from the definition."""
     return Figure(value, value, value)
 
@@ -202,8 +207,8 @@ def _started_twice(rounds: _Rounds) -> Iterator[Finding]:
     if runs > 1:
         costs = [seconds * (1 - 1 / runs) for seconds in rounds.step_s(rounds.whole)]
         evidence = [
-            Evidence("same_command", _exact(len(launches["same_command"])), "count"),
-            Evidence("processes_of_launcher", _exact(launches["processes_of_launcher"] or 1), "count"),
+            Evidence("same_command", exact(len(launches["same_command"])), "count"),
+            Evidence("processes_of_launcher", exact(launches["processes_of_launcher"] or 1), "count"),
         ]
         yield rounds.found("started_twice", costs, evidence, Remedy("one_launch", median_of_blocks(costs)))
 
@@ -239,12 +244,12 @@ def _too_few_cores(rounds: _Rounds) -> Iterator[Finding]:
     beside them, take longer than alone. Otherwise what the step saves on all cores of the machine."""
     whole = rounds.step_s(rounds.whole)
     evidence = [
-        Evidence("cores", _exact(_cores(rounds)), "count"),
-        Evidence("processes", _exact(_processes(rounds)), "count"),
+        Evidence("cores", exact(_cores(rounds)), "count"),
+        Evidence("processes", exact(_processes(rounds)), "count"),
     ]
     busy = rounds.record["cores"]["busy_share"]
     if busy is not None:
-        evidence.append(Evidence("busy_share", _exact(busy), "share"))
+        evidence.append(Evidence("busy_share", exact(busy), "share"))
     evidence += rounds.evidence(rounds.whole, rounds.in_memory, "together", "alone", "end_to_end_all_cores")
     tried = None
     if rounds.has("end_to_end_all_cores"):
@@ -293,7 +298,7 @@ def _loading(rounds: _Rounds) -> Iterator[Finding]:
         ]
     evidence = [
         *rounds.evidence("end_to_end", rounds.in_memory, "loader", "end_to_end_more"),
-        Evidence("loader_workers", _exact(workers), "count"),
+        Evidence("loader_workers", exact(workers), "count"),
     ]
     yield rounds.found("slow_loader", costs, evidence, *remedies)
 
@@ -308,8 +313,8 @@ def _too_many_workers(rounds: _Rounds, whole: Times, fewer: Times) -> Finding:
     evidence = [
         *rounds.evidence("end_to_end", "end_to_end_fewer", rounds.in_memory),
         Evidence("start", median_of_blocks(starts)),
-        Evidence("loader_workers", _exact(many), "count"),
-        Evidence("cores", _exact(_cores(rounds)), "count"),
+        Evidence("loader_workers", exact(many), "count"),
+        Evidence("cores", exact(_cores(rounds)), "count"),
     ]
     return rounds.found("too_many_workers", costs, evidence, remedy)
 
@@ -324,7 +329,7 @@ def _small_batch(rounds: _Rounds) -> Iterator[Finding]:
         return
     evidence = rounds.evidence("alone_graph", "alone_large")
     evidence.insert(0, Evidence("alone", median_of_blocks(rounds.first_s("alone"))))
-    evidence.append(Evidence("batch_per_gpu", _exact(rounds.batch), "count"))
+    evidence.append(Evidence("batch_per_gpu", exact(rounds.batch), "count"))
     costs = _less(rounds.first_s("alone"), rounds.first_s(other))
     yield rounds.found("small_batch", costs, evidence, *_larger_batch(rounds))
 
@@ -351,8 +356,8 @@ def _batch_not_scaled(rounds: _Rounds) -> Iterator[Finding]:
     if rounds.has("alone_reference"):
         costs = _less(rounds.first_s("alone"), rounds.first_s("alone_reference"))
         evidence = rounds.evidence("alone", "alone_reference")
-        evidence.append(Evidence("batch_per_gpu", _exact(rounds.batch), "count"))
-        evidence.append(Evidence("global_batch", _exact(rounds.probes["alone_reference"]["batch_per_gpu"]), "count"))
+        evidence.append(Evidence("batch_per_gpu", exact(rounds.batch), "count"))
+        evidence.append(Evidence("global_batch", exact(rounds.probes["alone_reference"]["batch_per_gpu"]), "count"))
         yield rounds.found("batch_not_scaled", costs, evidence, *_larger_batch(rounds))
 
 
@@ -369,20 +374,26 @@ def _communication(rounds: _Rounds) -> Iterator[Finding]:
     bus, copy, nominal = _bus_gb_s(rounds), median_of_blocks(link["copy_gb_s"]), link["nominal_gb_s"]
     evidence = [
         *rounds.evidence("training", "no_op_hook"),
-        Evidence("gradient_bytes", _exact(allreduce["bytes"]), "bytes"),
+        Evidence("gradient_bytes", exact(allreduce["bytes"]), "bytes"),
         Evidence("allreduce", median_of_blocks(allreduce["seconds"])),
         Evidence("bus", bus, "GB/s"),
         Evidence("copy", copy, "GB/s"),
     ]
     if nominal is not None:
-        evidence.append(Evidence("nominal", _exact(nominal), "GB/s"))
-    device = rounds.record["settings"]["device"]
-    if bus.value < SLOW_LINK_SHARE[device] * copy.value or (nominal and copy.value < SLOW_COPY_SHARE * nominal):
+        evidence.append(Evidence("nominal", exact(nominal), "GB/s"))
+    if is_slow_link(rounds.record["settings"]["device"], bus.value, copy.value, nominal):
         possible_s = alone_s * (1 - bus.value / copy.value)
         saved = [min(cost, possible_s) for cost in costs]
         yield rounds.found("slow_link", costs, evidence, Remedy("full_link", median_of_blocks(saved)))
     else:
         yield rounds.found("heavy_gradients", costs, evidence, *_larger_batch(rounds))
+
+
+def is_slow_link(device: str, bus_gb_s: float, copy_gb_s: float, nominal_gb_s: float | None) -> bool:
+    """Whether an allreduce falls far short of a plain copy over the same link, or that of its data sheet; all in GB/s
+    (10^9 bytes). `device` is `cuda` or `cpu`."""
+    of_data_sheet = nominal_gb_s is not None and copy_gb_s < SLOW_COPY_SHARE * nominal_gb_s
+    return bus_gb_s < SLOW_LINK_SHARE[device] * copy_gb_s or of_data_sheet
 
 
 def _bus_gb_s(rounds: _Rounds) -> Figure:

@@ -1,13 +1,17 @@
-"""The first screen's figures and what to do, in words: rows of the tables `answer` and `advice`."""
+"""The first screen's figures, why it is not faster and what to do, in words: rows of the tables `answer`, `causes` and
+`advice`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpscale.analyse import advice
+from dpscale.analyse.causes import finding_of
 from dpscale.present import words
+from dpscale.present.diagnosis import told_finding
 from dpscale.present.finding import percent, with_unit
 from dpscale.present.words import Row, Tables, Terms
-from dpscale.vocabulary.quantities import SECONDS, TEST_ACCURACY, quantity
+from dpscale.vocabulary.causes import NOTHING, UNKNOWN, cause
+from dpscale.vocabulary.quantities import MILLISECONDS, SECONDS, TEST_ACCURACY, quantity
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,29 @@ class Advice:
     evidence: str
     saving: str
     section: str
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A cause at a batch, what it costs, what to change and what that saves, the figures that show it, and the section
+    that has them."""
+
+    what: str
+    cost: str
+    change: str
+    savings: str
+    evidence: str
+    section: str
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a series is not faster: the step at the batch of the answer, the reasons at it or at other batches, and what
+    nobody looked for."""
+
+    sentence: str
+    reasons: Sequence[Reason]
+    not_seen: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +64,63 @@ def advices(tables: Tables, series: Row | None, terms: Terms) -> list[Advice]:
         what, evidence = worded(row, terms)
         found.append(Advice(what, evidence, _saving(row, terms), section))
     return found
+
+
+def why(tables: Tables, series: Row | None, terms: Terms) -> Why | None:
+    """Why a series is not faster; None where there is no series, or nothing that tells."""
+    rows = [row for row in _of_series(tables, "causes", series) if row["scaling"] == "weak"]
+    batches = [row["batch_per_gpu"] for row in _of_series(tables, "answer", series)]
+    first = next((row for row in rows if row["batch_per_gpu"] in batches and row["order"] == 0), None)
+    if first is None:
+        return None
+    told = [row for row in rows if words.is_true([row["is_told"]]) == [True]]
+    told.sort(key=lambda row: -row["share"])
+    # Those at the batch of the answer come first, then those that an interval carries.
+    told.sort(key=lambda row: (row["batch_per_gpu"] not in batches, not words.is_known(row["share_low"])))
+    return Why(_sentence(first, terms), [_reason(row, terms) for row in told], _not_seen(first))
+
+
+def _sentence(row: Row, terms: Terms) -> str:
+    """Where the step stands at the batch of the answer: `row` is the first of its configuration."""
+    at = f"t batch {int(row['batch_per_gpu']):,} per {terms.device}"
+    step, alone = (with_unit(row, name, "causes") for name in ("whole_s", "efficiency"))
+    loaded = row["scope"] == "end_to_end"
+    loading = "with loading" if loaded else "without loading"
+    found = cause(str(row["cause"]))
+    if found is NOTHING:
+        return f"{words.capitalised(found.label)} a{at}: {alone} efficient, {loading}. A step takes {step}."
+    without = " without it" if loaded else ""
+    first = "No cause stands out at this batch" if found is UNKNOWN else f"First reason: {found.label}"
+    return f"A{at} a step takes {step} {loading}, on 1 {terms.device} alone{without} {alone} of that. {first}."
+
+
+def _reason(row: Row, terms: Terms) -> Reason:
+    told = told_finding(finding_of(row), terms.device)
+    return Reason(
+        f"{words.capitalised(told.label)} at batch {int(row['batch_per_gpu']):,} per {terms.device}",
+        _cost(row),
+        told.change,
+        "; ".join(told.savings),
+        words.capitalised("; ".join(told.evidence)),
+        _EVIDENCE_OF[str(row["cause"])],
+    )
+
+
+def _cost(row: Row) -> str:
+    """`9.51 ms [4.1, 15.2], 46 % [27, 60] of a step`."""
+    if not words.is_known(row["cost_s_low"]):
+        cost, share = words.measured(row["cost_s"], MILLISECONDS), percent(row["share"], digits=2)
+        return f"about {cost}, {share} of a step (no interval)"
+    known = words.is_known(row["share_low"])
+    share = with_unit(row, "share", "causes") if known else f"about {percent(row['share'], digits=2)}"
+    return f"{with_unit(row, 'cost_s', 'causes')}, {share} of a step"
+
+
+def _not_seen(row: Row) -> str:
+    if not words.is_known(row["not_seen"]):
+        return ""
+    labels = [cause(name).label for name in str(row["not_seen"]).split("; ")]
+    return f"Not seen by this study, but by dpscale diagnose: {words.listed(labels, separator='; ')}."
 
 
 def tiles(tables: Tables, series: Row | None, terms: Terms) -> list[Tile]:
@@ -96,15 +180,6 @@ def _strategy(row: Row, terms: Terms) -> tuple[str, str]:
     return f"Use {row['better']} in place of {row['used']}", f"An epoch takes {_times(row)}{_at(row, terms)}."
 
 
-def _loading(row: Row, terms: Terms) -> tuple[str, str]:
-    loaders = row["loader_processes"]
-    by = f" by {words.plural(int(loaders), 'process', 'processes')}" if words.is_known(loaders) else ""
-    return (
-        "Load images faster: more loader workers, or images in the memory of the GPU",
-        f"An epoch takes {_times(row, 'without loading')}{by}{_at(row, terms)}.",
-    )
-
-
 def _batch(row: Row, terms: Terms) -> tuple[str, str]:
     used, better = (int(row[name]) for name in ("used_batch_per_gpu", "batch_per_gpu"))
     return (
@@ -147,7 +222,6 @@ Worded = Callable[[Row, Terms], tuple[str, str]]
 # By problem: how it is worded, and the section that has the evidence.
 _WORDED: Mapping[str, tuple[Worded, str]] = {
     advice.STRATEGY: (_strategy, "speedup"),
-    advice.LOADING: (_loading, "speedup"),
     advice.BATCH: (_batch, "speedup"),
     advice.VARIANT: (_variant, "variants"),
     advice.ONE_GPU: (_one_device, "variants"),
@@ -155,10 +229,20 @@ _WORDED: Mapping[str, tuple[Worded, str]] = {
 }
 
 
-def _times(row: Row, better: str = "") -> str:
+# The section that has the evidence for a cause.
+_EVIDENCE_OF: Mapping[str, str] = {
+    "data_parallel": "speedup",
+    "slow_loader": "speedup",
+    "small_batch": "speedup",
+    "slow_link": "communication",
+    "heavy_gradients": "communication",
+}
+
+
+def _times(row: Row) -> str:
     """`0.590 s in place of 1.10 s`."""
     used_s, better_s = (words.measured(row[name], SECONDS) for name in ("used_s", "better_s"))
-    return f"{better_s}{f' {better}' if better else ''} in place of {used_s}"
+    return f"{better_s} in place of {used_s}"
 
 
 def _at(row: Row, terms: Terms) -> str:

@@ -72,8 +72,8 @@ def told(diagnosis: Diagnosis, record: Record) -> Answer:
     return Answer(
         title=_title(record, device),
         short=_short(diagnosis),
-        reasons=[_told(finding, device) for finding in diagnosis.reasons],
-        smaller=[_told(finding, device) for finding in diagnosis.smaller],
+        reasons=[told_finding(finding, device) for finding in diagnosis.reasons],
+        smaller=[told_finding(finding, device) for finding in diagnosis.smaller],
         parts=[_part(part, device) for part in diagnosis.parts],
         facts=list(_facts(record)),
     )
@@ -137,7 +137,8 @@ def _short(diagnosis: Diagnosis) -> str:
     return f"First reason: {reasons[0]}.{others} A step takes {step}; it is {efficiency} efficient."
 
 
-def _told(finding: Finding, device: str) -> Told:
+def told_finding(finding: Finding, device: str) -> Told:
+    """A finding in words; `device` is what it is called, `GPU` or `worker`."""
     return Told(
         finding.cause.label,
         finding.cause.sentence,

@@ -11,6 +11,7 @@ from dpscale.present import words
 from dpscale.present.view import Column, View, column_of, environment, plain, point, shown_columns, text, view_of
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
+from dpscale.vocabulary.causes import cause
 from dpscale.vocabulary.quantities import quantity
 
 _WITH_REASON = ("ok", "no baseline", NOT_RESOLVABLE)
@@ -36,6 +37,15 @@ def strong(table: pd.DataFrame, terms: Terms) -> View:
     held = table[(table["scaling"] == "strong") & (table["status"] == "ok")]
     columns = [*point(held, terms), *shown_columns("speedup", terms, "strong")]
     return view_of("strong", "Strong scaling: the global batch is held fixed", held, columns, source="speedup")
+
+
+def causes(table: pd.DataFrame, terms: Terms) -> View:
+    """The reasons of every configuration, and what is said of those without one."""
+    cells = {"cause": lambda row: cause(str(row["cause"])).label}
+    columns = [*point(table, terms), *shown_columns("causes", terms, cells=cells)]
+    first = table[(table["order"] == 0) | pd.Series(words.is_true(table["is_reason"]), index=table.index, dtype=bool)]
+    caption = f"Why {terms.devices} are not faster: the reasons at every configuration"
+    return view_of("causes", caption, first[first["scaling"] == "weak"], columns, source="causes", whole=table)
 
 
 def scopes(table: pd.DataFrame, terms: Terms) -> View:

@@ -99,22 +99,24 @@ _CAUSES = (
 CAUSES: Mapping[str, Cause] = MappingProxyType({cause.name: cause for cause in _CAUSES})
 # What is found where no cause takes its least share.
 NOTHING = Cause("nothing", "nothing wrong", "No cause takes a large part of the step.", "Nothing.")
+# And where several devices lose more than that all the same.
+UNKNOWN = Cause("unknown", "no cause stands out", "What several devices lose has no cause that was found.", "Nothing.")
 
 
 def cause(name: str) -> Cause:
     """The cause of this name. Raises KeyError where there is none."""
-    return NOTHING if name == NOTHING.name else CAUSES[name]
+    return {**CAUSES, NOTHING.name: NOTHING, UNKNOWN.name: UNKNOWN}[name]
 
 
 # The steps that are timed, by their names in records, in the words of texts. {devices} are GPUs or workers.
 PROBES: Mapping[str, str] = MappingProxyType({
-    "alone": "the plain step on one {device}, the others waiting",
+    "alone": "the plain step on one {device} alone",
     "together": "plain steps on all {devices} at once, nothing shared",
     "no_op_hook": "the whole DDP step without its allreduce",
     "training": "the whole DDP step, batches in memory",
     "dp": "the whole DataParallel step, batches in memory",
-    "alone_reference": "the plain step on one {device} at the global batch",
-    "alone_large": "the plain step on one {device} at a larger batch",
+    "alone_reference": "as many samples in the global batch on one {device}",
+    "alone_large": "as many samples in a larger batch on one {device}",
     "training_scaled": "the whole DDP step at a larger batch per {device}",
     "alone_graph": "the plain step on one {device} as a CUDA graph",
     "alone_unsynchronised": "the plain step on one {device} without waiting for numbers",

@@ -1406,6 +1406,62 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 )
             ),
         ),
+        "causes": (
+            *_on_disk(
+                _text("scaling", "Scaling", "Held fixed: the batch per device (weak) or the global batch.", "Speedup"),
+                *_KEYS,
+            ),
+            *_on_disk(_count("order", "Order", "Of the causes of a configuration, the first one 0.", "Causes")),
+            *_plain(
+                _text("cause", "Cause", "By its name in diagnoses; `nothing` and `unknown` are answers.", "Causes")
+            ),
+            *_on_disk(
+                _text(
+                    "is_reason", "Reason", "Whether it takes enough of the step, surely more than nothing.", "Causes"
+                ),
+                _text("is_told", "In the answer", "Whether the page's answer for these devices tells it.", "Causes"),
+            ),
+            *_interval(
+                Quantity("cost_s", "Cost", MILLISECONDS, "What it adds to a step.", "Causes"),
+                Quantity("share", "Share of the step", PERCENT, "The cost over the whole step.", "Causes", digits=2),
+                Quantity("whole_s", "Whole step", MILLISECONDS, "N·b·T / D, with loading if measured.", "Causes"),
+                Quantity(
+                    "efficiency",
+                    "1 {device} alone over the whole step",
+                    PERCENT,
+                    "The plain step on one device, batches in memory, over the whole step.",
+                    "Causes",
+                ),
+            ),
+            *_on_disk(_text("remedy", "Remedy", "What was tried, or predicted without it.", "Causes")),
+            *_on_disk(replace(BATCH, column="larger_batch_per_gpu", label="Larger batch per {device}")),
+            *_interval(
+                Quantity(
+                    "predicted_saving_s", "Predicted saving", MILLISECONDS, "Of a step, without trying.", "Causes"
+                ),
+                Quantity("saving_s", "Saving", MILLISECONDS, "Of a step, with what was measured.", "Causes"),
+                views=(),
+            ),
+            *_interval(
+                Quantity("end_to_end_s", "Loader and step", MILLISECONDS, "Evidence: of a step.", "Causes"),
+                Quantity("dp_s", "DataParallel's step", MILLISECONDS, "Evidence.", "Causes"),
+                Quantity("training_s", "DDP's step", MILLISECONDS, "Evidence.", "Causes"),
+                Quantity("no_op_hook_s", "DDP's step without allreduce", MILLISECONDS, "Evidence.", "Causes"),
+                Quantity("alone_s", "Plain step", MILLISECONDS, "Evidence: on one device.", "Causes"),
+                Quantity("alone_large_s", "Plain step, larger batch", MILLISECONDS, "Evidence.", "Causes"),
+                Quantity("alone_reference_s", "Plain step, global batch", MILLISECONDS, "Evidence.", "Causes"),
+                Quantity("allreduce_s", "Allreduce of the gradient alone", MILLISECONDS, "Evidence.", "Causes"),
+                Quantity("bus_gb_s", "Bus bandwidth", GB_PER_S, "Evidence: of the largest allreduce.", "Causes"),
+                views=(),
+            ),
+            *_on_disk(
+                Quantity("copy_gb_s", "Plain copy", GB_PER_S, "Evidence: of the slowest pair of devices.", "Causes"),
+                Quantity("nominal_gb_s", "Link, data sheet", GB_PER_S, "Evidence.", "Causes"),
+                Quantity("gradient_bytes", "Gradient", MB, "Evidence.", "Causes"),
+                _count("loader_workers", "Loader workers", "Evidence: of a training process.", "Causes"),
+                _text("not_seen", "Not seen", "Causes that the study measured nothing of.", "Causes"),
+            ),
+        ),
         "advice": (
             *_on_disk(
                 _text("problem", "Problem", "What could be done otherwise.", "Advice"),
@@ -1418,7 +1474,6 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 _text("used", "Used", "The strategy, variant or arm that is used.", "Advice"),
                 _text("better", "Better", "The one to use in its place.", "Advice"),
                 _count("on_gpus", "{Devices} of the better one", "Where these are others.", "Advice"),
-                LOADER_PROCESSES,
                 RANGES,
             ),
             *_interval(

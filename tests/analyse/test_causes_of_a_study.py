@@ -1,0 +1,252 @@
+"""Why a study's devices are not faster: which cause it is, what it costs, and the data with which it is none."""
+
+from typing import Any
+
+import pytest
+
+from dpscale.analyse.causes import EVIDENCE, cause_rows, finding_of
+from dpscale.vocabulary.causes import CAUSES, PROBES, REMEDIES
+
+BATCH = 32
+TABLES = (
+    "speedup", "times", "answer", "ladder", "communication", "collectives", "peer_copies", "environments", "bandwidth",
+)  # fmt: skip
+Rows = list[dict[str, Any]]
+
+
+def known(name: str, value: float, spread: float | None = 0.01) -> dict[str, Any]:
+    if spread is None:
+        return {name: value, f"{name}_low": None, f"{name}_high": None}
+    return {name: value, f"{name}_low": value * (1 - spread), f"{name}_high": value * (1 + spread)}
+
+
+def place(strategy: str = "ddp", gpus: int = 4, batch: int = BATCH) -> dict[str, Any]:
+    return {
+        "strategy": strategy, "gpus": gpus, "batch_per_gpu": batch, "global_batch": gpus * batch, "environment": "A",
+        "is_headline": True, "status": "ok",
+    }  # fmt: skip
+
+
+def timed(step_ms: float, scope: str = "compute", spread: float | None = 0.01, **where: Any) -> dict[str, Any]:
+    """A row of times.csv: so many ms per step of its own batch."""
+    row = {**place(**where), "scope": scope}
+    return {**row, **known("images_per_s", row["global_batch"] / step_ms * 1e3, spread), "loader_processes": 8}
+
+
+def alone(step_ms: float, batch: int = BATCH, **more: Any) -> dict[str, Any]:
+    return timed(step_ms, strategy="single", gpus=1, batch=batch, **more)
+
+
+def gain(efficiency: float = 0.95, spread: float | None = 0.01, scaling: str = "weak", **where: Any) -> dict[str, Any]:
+    return {**place(**where), "scope": "compute", "scaling": scaling, **known("efficiency", efficiency, spread)}
+
+
+def causes(*times: dict[str, Any], gains: Rows | None = None, **rows: Rows) -> Rows:
+    """The rows of a study with these times; ddp on 4 GPUs at batch 32 has a speedup unless said otherwise."""
+    empty: dict[str, Rows] = {name: [] for name in TABLES}
+    return list(cause_rows({**empty, "times": list(times), "speedup": gains or [gain()], **rows}))
+
+
+def first(*times: dict[str, Any], **rows: Any) -> dict[str, Any]:
+    return causes(*times, **rows)[0]
+
+
+def ms(row: dict[str, Any], name: str) -> float | None:
+    return None if row.get(name) is None else round(row[name] * 1e3, 3)
+
+
+def link(bus_gb_s: float = 300.0, copy_gb_s: float = 380.0, allreduce_ms: float = 0.3) -> dict[str, Rows]:
+    """What was timed of the link between 4 GPUs."""
+    shared = {"operation": "allreduce", "gpus": 4, "environment": "A"}
+    return {
+        "collectives": [
+            {**shared, "message_bytes": 44, **known("time_s", allreduce_ms / 1e3), **known("bus_bandwidth_gb_s", 9.0)},
+            {**shared, "message_bytes": 4096, **known("time_s", 0.1), **known("bus_bandwidth_gb_s", bus_gb_s)},
+        ],
+        "peer_copies": [{"gpus": 4, "environment": "A", **known("bus_bandwidth_gb_s", copy_gb_s, 0.0)}],
+        "environments": [{"environment": "A", "device_model": "NVIDIA H200", "links": "18 links of NVLink 4.0"}],
+        "bandwidth": [{**place(), "scope": "compute", "gradient_bytes": 44}],
+    }
+
+
+def ladder(no_op_ms: float, training_ms: float, spread: float | None = 0.01) -> Rows:
+    """The last two rungs."""
+    added = known("difference_s", (training_ms - no_op_ms) / 1e3, spread)
+    return [
+        {**place(), "rung": "no_op_hook", **known("step_s", no_op_ms / 1e3)},
+        {**place(), "rung": "training", **known("step_s", training_ms / 1e3), **added},
+    ]
+
+
+def test_a_healthy_step_has_nothing_wrong() -> None:
+    found = first(timed(10.0), alone(9.8), alone(19.0, batch=64))
+    assert (found["cause"], found["is_reason"], found["order"]) == ("nothing", False, 0)
+    assert found["efficiency"] == 0.95
+    assert ms(found, "whole_s") == 10.0
+    assert (ms(found, "whole_s_low"), ms(found, "whole_s_high")) == (9.901, 10.101)
+
+
+def test_a_loss_without_a_cause_is_not_called_right() -> None:
+    assert first(timed(10.0), gains=[gain(0.6)])["cause"] == "unknown"
+
+
+def test_loading_costs_what_the_step_takes_longer_with_it() -> None:
+    found = first(timed(10.0), timed(25.0, "end_to_end"))
+    assert (found["cause"], found["is_reason"], found["scope"]) == ("slow_loader", True, "end_to_end")
+    assert (ms(found, "cost_s"), found["share"]) == (15.0, pytest.approx(0.6))
+    assert 14.6 < (ms(found, "cost_s_low") or 0) < 15 < (ms(found, "cost_s_high") or 0) < 15.4
+    assert found["loader_workers"] == 2, "8 processes load for 4 that train"
+    assert found["efficiency"] == pytest.approx(0.95 * 10 / 25), "one GPU alone has its batches in memory"
+    assert first(timed(10.0), timed(10.4, "end_to_end"))["cause"] == "nothing"
+
+
+def test_a_cost_that_may_be_nothing_is_no_reason() -> None:
+    found = causes(timed(10.0, spread=0.6), timed(14.0, "end_to_end", spread=0.6))
+    assert [row["cause"] for row in found] == ["unknown", "slow_loader"]
+    assert found[1]["share"] == pytest.approx(4 / 14, rel=0.01)
+    assert not found[1]["is_reason"]
+
+
+def test_without_intervals_a_cost_is_told_without_one() -> None:
+    found = first(timed(10.0, spread=None), timed(25.0, "end_to_end", spread=None), gains=[gain(spread=None)])
+    assert (found["cause"], found["cost_s_low"], found["share_low"]) == ("slow_loader", None, None)
+
+
+def test_the_range_of_two_runs_is_no_interval() -> None:
+    found = first(timed(10.0), {**timed(25.0, "end_to_end"), "ranges": "epoch_s; images_per_s"})
+    assert (ms(found, "whole_s"), found["whole_s_low"], found["cost_s_low"]) == (25.0, None, None)
+
+
+def test_data_parallel_costs_what_ddp_saves() -> None:
+    by_dp = gain(0.3, strategy="dp")
+    found = first(timed(30.0, strategy="dp"), timed(10.0), alone(9.0), gains=[by_dp], **link())
+    assert (found["cause"], found["remedy"]) == ("data_parallel", "ddp")
+    assert (ms(found, "cost_s"), ms(found, "saving_s"), found["share"]) == (20.0, 20.0, pytest.approx(2 / 3))
+    assert ms(found, "predicted_saving_s") == pytest.approx(30 - 9 - 0.3)
+    assert (ms(found, "dp_s"), ms(found, "training_s"), ms(found, "alone_s")) == (30.0, 10.0, 9.0)
+    without = first(timed(30.0, strategy="dp"), gains=[by_dp])
+    assert without["cause"] == "unknown"
+    assert "data_parallel" in without["not_seen"]
+    assert first(timed(9.0, strategy="dp"), timed(10.0), gains=[gain(strategy="dp")])["cause"] == "nothing"
+
+
+def test_a_small_batch_costs_what_its_samples_take_longer_than_in_a_large_one() -> None:
+    times = timed(10.0), timed(18.0, batch=256), alone(9.0), alone(16.0, batch=256), alone(30.0, batch=1024)
+    found = first(*times)
+    assert (found["cause"], found["larger_batch_per_gpu"]) == ("small_batch", 256), "4 GPUs have no batch of 1,024"
+    assert (ms(found, "cost_s"), ms(found, "alone_large_s")) == (9 - 16 / 8, 2.0)
+    assert found["share"] == pytest.approx(0.7)
+    # What 4 GPUs add to the plain step, 1 ms, stays as long per step: 10 − (1 + 16) / 8.
+    assert (ms(found, "predicted_saving_s"), ms(found, "saving_s")) == (10 - 17 / 8, 10 - 18 / 8)
+    assert first(timed(10.0), alone(9.0), alone(66.0, batch=256))["cause"] == "nothing"
+    assert first(*times[:4], gains=[gain(batch=256)])["cause"] == "nothing", "at the largest batch"
+
+
+def test_a_larger_batch_that_several_devices_were_not_timed_at_has_no_saving() -> None:
+    found = first(timed(10.0), alone(9.0), alone(16.0, batch=256))
+    assert (found["cause"], found.get("remedy")) == ("small_batch", None)
+
+
+def test_a_batch_that_was_not_scaled_is_told_where_the_global_batch_is_held() -> None:
+    times = timed(10.0), alone(9.0), alone(16.0, batch=4 * BATCH)
+    found = first(*times, gains=[gain(0.4, scaling="strong")])
+    assert (found["cause"], found["scaling"], ms(found, "cost_s")) == ("batch_not_scaled", "strong", 5.0)
+    assert ms(found, "alone_reference_s") == 4.0
+    assert not found["is_told"], "the answer speaks of weak scaling"
+    assert [row["cause"] for row in causes(*times)] == ["small_batch"]
+
+
+@pytest.mark.parametrize(
+    ("bus_gb_s", "copy_gb_s", "cause"), [(300, 380, "heavy_gradients"), (30, 380, "slow_link"), (20, 24, "slow_link")]
+)
+def test_a_link_is_slow_beside_a_plain_copy_or_its_data_sheet(bus_gb_s: float, copy_gb_s: float, cause: str) -> None:
+    found = first(timed(10.0), ladder=ladder(6.0, 10.0), **link(bus_gb_s, copy_gb_s, allreduce_ms=5.0))
+    assert (found["cause"], ms(found, "cost_s"), found["share"]) == (cause, 4.0, pytest.approx(0.4))
+    assert (found["bus_gb_s"], found["copy_gb_s"], found["nominal_gb_s"]) == (bus_gb_s, copy_gb_s, 450)
+    assert (ms(found, "no_op_hook_s"), ms(found, "allreduce_s"), found["gradient_bytes"]) == (6.0, 5.0, 44)
+    saved = min(4.0, 5 * (1 - bus_gb_s / copy_gb_s))
+    assert ms(found, "predicted_saving_s") == (pytest.approx(saved, abs=1e-3) if cause == "slow_link" else None)
+
+
+def test_what_the_allreduce_adds_beyond_its_own_time_is_waiting_and_no_cause() -> None:
+    found = causes(timed(10.0), ladder=ladder(6.0, 10.0), **link(allreduce_ms=0.5))
+    assert [row["cause"] for row in found] == ["nothing", "heavy_gradients"]
+    assert ms(found[1], "cost_s") == 0.5
+
+
+def test_heavy_gradients_are_fewer_per_sample_in_a_larger_batch() -> None:
+    times = timed(10.0), alone(6.0), timed(50.0, batch=256), alone(47.9, batch=256)
+    found = first(*times, ladder=ladder(6.0, 10.0), **link(allreduce_ms=5.0))
+    assert (found["cause"], found["larger_batch_per_gpu"], ms(found, "saving_s")) == ("heavy_gradients", 256, 3.75)
+
+
+def test_records_without_a_ladder_tell_it_by_ablation() -> None:
+    told = {**place(), "scope": "compute", **known("ablation_step_s", 0.004)}
+    found = first(timed(10.0), communication=[told], **link(allreduce_ms=5.0))
+    assert (found["cause"], ms(found, "cost_s")) == ("heavy_gradients", 4.0)
+
+
+@pytest.mark.parametrize("missing", ["ladder", "collectives", "peer_copies", "bandwidth"])
+def test_communication_that_was_not_taken_apart_is_not_claimed(missing: str) -> None:
+    found = causes(timed(10.0), **{"ladder": ladder(6.0, 10.0), **link(allreduce_ms=5.0), missing: []})
+    assert [row["cause"] for row in found] == ["nothing"]
+    assert {"slow_link", "heavy_gradients"} <= set(found[0]["not_seen"].split("; "))
+
+
+def test_what_a_study_never_sees_is_said() -> None:
+    everything = timed(10.0), timed(10.1, "end_to_end"), alone(9.9), alone(19.7, batch=64)
+    seen = first(*everything, ladder=ladder(9.9, 10.0), **link())["not_seen"].split("; ")
+    assert seen == ["started_twice", "too_many_workers", "too_few_cores", "slow_device", "hidden_synchronisation"]
+    bare = first(timed(10.0))["not_seen"].split("; ")
+    assert set(bare) - set(seen) == {"slow_loader", "small_batch", "slow_link", "heavy_gradients"}
+
+
+def test_reasons_stand_in_the_order_of_their_costs_before_smaller_ones() -> None:
+    found = causes(timed(10.0), timed(30.0, "end_to_end"), alone(9.0), alone(16.0, batch=256),
+                   ladder=ladder(9.8, 10.0), **link())  # fmt: skip
+    assert [row["cause"] for row in found] == ["slow_loader", "small_batch", "heavy_gradients"]
+    assert [row["is_reason"] for row in found] == [True, True, False]
+    assert [row["order"] for row in found] == [0, 1, 2]
+
+
+def loaded(batch: int, step_ms: float, with_loading_ms: float, spread: float | None = 0.01) -> list[dict[str, Any]]:
+    times: dict[str, Any] = {"batch": batch, "spread": spread}
+    return [timed(step_ms, **times), timed(with_loading_ms, "end_to_end", **times)]
+
+
+def test_a_cause_is_told_at_the_batch_of_the_answer_or_where_it_is_best_supported() -> None:
+    times = [*loaded(32, 10, 14), *loaded(128, 10, 90, None), *loaded(512, 10, 50), *loaded(2048, 10, 20)]
+    gains = [gain(batch=batch) for batch in (32, 128, 512, 2048)]
+
+    def told(**answer: Any) -> list[int]:
+        found = causes(*times, gains=gains, answer=[{**place(), **answer}])
+        return [row["batch_per_gpu"] for row in found if row["is_told"]]
+
+    assert told(batch_per_gpu=2048) == [2048]
+    assert told(batch_per_gpu=8192) == [512], "of those with an interval, the largest share"
+    assert told(gpus=2) == [512]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"is_headline": False}, {"status": "no baseline"}, {"scope": "end_to_end"}, {"strategy": "other"}],
+)
+def test_configurations_that_do_not_speak_have_no_row(changed: dict[str, Any]) -> None:
+    assert causes(timed(10.0), gains=[{**gain(), **changed}]) == []
+
+
+def test_a_row_gives_its_finding_back() -> None:
+    times = timed(10.0), timed(18.0, batch=256), alone(9.0), alone(16.0, batch=256)
+    found = finding_of(first(*times))
+    assert found.cause is CAUSES["small_batch"]
+    assert [evidence.name for evidence in found.evidence] == ["alone", "alone_large"]
+    (remedy,) = found.remedies
+    assert (remedy.name, remedy.words) == ("larger_batch", {"batch_per_gpu": 256})
+    assert remedy.measured_s is not None and remedy.measured_s.value == pytest.approx(0.00775)
+    assert finding_of(first(timed(10.0), timed(25.0, "end_to_end"))).remedies == []
+
+
+def test_evidence_and_remedies_have_the_names_of_diagnoses() -> None:
+    steps = {name for name, unit in EVIDENCE.values() if unit == "s"}
+    assert steps - {"allreduce"} <= set(PROBES)
+    assert {"ddp", "larger_batch", "full_link"} <= set(REMEDIES)

@@ -1,0 +1,471 @@
+"""Why more devices are not faster, from the other tables of a study: the causes of a diagnosis, as far as it saw them.
+
+Times are of a step, b images on each of N devices, as an epoch has them: N·b images at the images per second of the
+epoch. A cost is a difference of two of them, or of two rungs of a ladder (docs/method.md, "Causes"). Rows are mappings,
+as in `claims`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isfinite, nan
+from typing import Any
+
+import numpy as np
+
+from dpscale.analyse.claims import Row, Rows, has_interval, is_known, is_true
+from dpscale.analyse.diagnosis import Evidence, Figure, Finding, Remedy, exact, is_efficient, is_slow_link
+from dpscale.formulas.statistics import Bounded, bounded_difference, bounded_ratio
+from dpscale.vocabulary.causes import CAUSES, NOTHING, UNKNOWN, cause
+from dpscale.vocabulary.chips import chip_named
+from dpscale.vocabulary.rungs import WHOLE
+from dpscale.vocabulary.strategies import BASELINE, strategy
+
+NewRow = dict[str, Any]
+
+# The whole step with its batches in memory, by strategy: what a diagnosis calls it. Others are not told.
+IN_MEMORY = {"dp": "dp", "ddp": "training"}
+# What evidence is of, by its column: its name in a diagnosis, and its unit there.
+EVIDENCE: Mapping[str, tuple[str, str]] = {
+    "end_to_end_s": ("end_to_end", "s"),
+    "dp_s": ("dp", "s"),
+    "training_s": ("training", "s"),
+    "no_op_hook_s": ("no_op_hook", "s"),
+    "alone_s": ("alone", "s"),
+    "alone_large_s": ("alone_large", "s"),
+    "alone_reference_s": ("alone_reference", "s"),
+    "allreduce_s": ("allreduce", "s"),
+    "gradient_bytes": ("gradient_bytes", "bytes"),
+    "bus_gb_s": ("bus", "GB/s"),
+    "copy_gb_s": ("copy", "GB/s"),
+    "nominal_gb_s": ("nominal", "GB/s"),
+    "loader_workers": ("loader_workers", "count"),
+}
+_COLUMN_OF = {name: column for column, (name, _) in EVIDENCE.items()}
+_COMPUTE, _END_TO_END = "compute", "end_to_end"
+
+
+def cause_rows(rows: Rows) -> Iterator[NewRow]:
+    """For every configuration on several devices its causes, those that are reasons first, in the order of their costs.
+
+    A configuration without a reason has a row that says whether anything is wrong at all, and stands first. The rows
+    that the answer tells are marked: every cause once for a strategy on a number of devices.
+    """
+    measured = _Measured(rows)
+    found = [row for place in measured.places() for row in _rows_of(place)]
+    told = {id(row) for some in _by_cause(found).values() for row in [_best_told(some, rows["answer"])]}
+    for row in found:
+        yield {**row, "is_told": id(row) in told}
+
+
+def finding_of(row: Row) -> Finding:
+    """A finding as its row has it: the way back from the table."""
+    evidence = [
+        Evidence(name, _figure(row, column), unit)
+        for column, (name, unit) in EVIDENCE.items()
+        if is_known(row.get(column))
+    ]
+    remedies = []
+    if is_known(row.get("remedy")):
+        predicted, saved = (
+            _figure(row, name) if is_known(row.get(name)) else None for name in ("predicted_saving_s", "saving_s")
+        )
+        has_batch = is_known(row.get("larger_batch_per_gpu"))
+        words = {"batch_per_gpu": int(row["larger_batch_per_gpu"])} if has_batch else {}
+        remedies = [Remedy(str(row["remedy"]), predicted, saved, words)]
+    return Finding(cause(str(row["cause"])), _figure(row, "cost_s"), _figure(row, "share"), evidence, remedies)
+
+
+class _Measured:
+    """The rows of a study's tables, by where they were measured."""
+
+    def __init__(self, rows: Rows):
+        self.rows = rows
+        self.times = {
+            (*_point(row), row["scope"]): row
+            for row in rows["times"]
+            if row["status"] == "ok" and is_true(row.get("is_headline")) and is_known(row.get("images_per_s"))
+        }
+
+    def places(self) -> Iterator["_Place"]:
+        """Every configuration beside its baseline: at the batch per device, or at the global batch, of that."""
+        gains = [row for row in self.rows["speedup"] if row["status"] == "ok" and is_true(row.get("is_headline"))]
+        for gain in gains:
+            if gain["scope"] == _COMPUTE and gain["strategy"] in IN_MEMORY and (*_point(gain), _COMPUTE) in self.times:
+                yield _Place(self, gain)
+
+    def one(self, table: str, **wanted: Any) -> Row:
+        """The row of a table that has these entries; empty where there is none."""
+        alike = (row for row in self.rows[table] if all(row.get(name) == value for name, value in wanted.items()))
+        return next(alike, {})
+
+
+class _Place:
+    """A configuration on several devices, and its steps."""
+
+    def __init__(self, measured: _Measured, gain: Row):
+        self.measured, self.gain = measured, gain
+        self.strategy, self.devices = str(gain["strategy"]), int(gain["gpus"])
+        self.batch, self.environment = int(gain["batch_per_gpu"]), gain.get("environment")
+        self.in_memory = IN_MEMORY[self.strategy]
+
+    @property
+    def keeps_global_batch(self) -> bool:
+        return bool(self.gain["scaling"] == "strong")
+
+    def step_s(self, name: str, devices: int = 0, batch: int = 0, scope: str = _COMPUTE) -> Figure | None:
+        """A step of one batch per device: of a strategy, at its own batch or at another; None where that was not
+        measured."""
+        devices, batch = devices or self.devices, batch or self.batch
+        row = self.measured.times.get((name, devices, batch, self.environment, scope))
+        if row is None:
+            return None
+        rate = _figure(row, "images_per_s")
+        images = devices * self.batch
+        return Figure(images / rate.value, images / rate.high, images / rate.low)
+
+    def alone_s(self, batch: int = 0) -> Figure | None:
+        """The plain step on one device."""
+        return self.step_s(BASELINE, devices=1, batch=batch)
+
+    @cached_property
+    def in_memory_s(self) -> Figure:
+        found = self.step_s(self.strategy)
+        assert found is not None  # it has a speedup
+        return found
+
+    @cached_property
+    def with_loading_s(self) -> Figure | None:
+        return self.step_s(self.strategy, scope=_END_TO_END)
+
+    @property
+    def whole_s(self) -> Figure:
+        """All that the training does, as far as it was measured."""
+        return self.with_loading_s or self.in_memory_s
+
+    @property
+    def efficiency(self) -> Figure:
+        """One device alone, with its batches in memory, over the whole step; inside blocks as far as they go."""
+        efficiency = _figure(self.gain, "efficiency")
+        if self.with_loading_s is None:
+            return efficiency
+        return _ratio(efficiency, _ratio(self.with_loading_s, self.in_memory_s))
+
+    @property
+    def here(self) -> dict[str, Any]:
+        return {"gpus": self.devices, "environment": self.environment}
+
+    @property
+    def point(self) -> dict[str, Any]:
+        return {"strategy": self.strategy, "batch_per_gpu": self.batch, **self.here}
+
+    def batches(self, name: str, devices: int) -> set[int]:
+        """Batches per device that have times."""
+        return {
+            batch
+            for (other, number, batch, environment, scope) in self.measured.times
+            if (other, number, environment, scope) == (name, devices, self.environment, _COMPUTE)
+        }
+
+    @property
+    def large(self) -> int | None:
+        """The largest batch with times of one device alone; of those that all devices have, if there is one."""
+        larger = {batch for batch in self.batches(BASELINE, 1) if batch > self.batch}
+        return max(larger & self.batches(self.strategy, self.devices) or larger, default=None)
+
+    def found(
+        self, name: str, cost: Figure, rest: Figure | None, evidence: Sequence[Evidence], *remedies: Remedy
+    ) -> Finding:
+        """`rest` is the whole step without the cost, where that is what was measured."""
+        share = _share(cost, self.whole_s) if rest is None else _one_less(_ratio(rest, self.whole_s))
+        # Both are of other runs: their ratio may seem to be more than all.
+        share = replace(share, high=min(share.high, 1.0))
+        return Finding(CAUSES[name], cost, share, evidence, remedies)
+
+
+Found = Sequence[Finding] | None  # None: the study did not measure what would tell it
+
+
+def _data_parallel(place: _Place) -> Found:
+    """DataParallel's step less DDP's, at the same batch per device. Predicted for DDP: one device alone, and then one
+    allreduce, of which nothing is hidden."""
+    if place.strategy != "dp":
+        return []
+    other = place.step_s("ddp")
+    if other is None:
+        return None
+    cost, alone, allreduce = _less(place.in_memory_s, other), place.alone_s(), _allreduce_s(place)
+    predicted = _less(_less(place.in_memory_s, alone), allreduce) if alone and allreduce else None
+    evidence = [Evidence("dp", place.in_memory_s), Evidence("training", other)]
+    evidence += [Evidence("alone", alone)] if alone else []
+    rest = other if place.with_loading_s is None else None
+    return [place.found("data_parallel", cost, rest, evidence, Remedy("ddp", predicted, cost))]
+
+
+def _slow_loader(place: _Place) -> Found:
+    """What a step takes longer with the DataLoader in the clock."""
+    whole = place.with_loading_s
+    if whole is None:
+        return None
+    evidence = [Evidence("end_to_end", whole), Evidence(place.in_memory, place.in_memory_s)]
+    row = place.measured.one("times", **place.point, scope=_END_TO_END)
+    if is_known(row.get("loader_processes")):
+        workers = row["loader_processes"] // strategy(place.strategy).processes(place.devices)
+        evidence.append(Evidence("loader_workers", exact(workers), "count"))
+    return [place.found("slow_loader", _less(whole, place.in_memory_s), place.in_memory_s, evidence)]
+
+
+def _small_batch(place: _Place) -> Found:
+    """What the images of a batch take longer on one device than in a larger batch."""
+    if place.keeps_global_batch:
+        return []
+    alone, batches = place.alone_s(), place.batches(BASELINE, 1)
+    if alone is None or len(batches) < 2:
+        return None
+    large = place.alone_s(place.large) if place.large else None
+    if large is None:  # others are held against this one
+        return []
+    evidence = [Evidence("alone", alone), Evidence("alone_large", large)]
+    return [place.found("small_batch", _less(alone, large), None, evidence, *_larger_batch(place, place.large))]
+
+
+def _batch_not_scaled(place: _Place) -> Found:
+    """Where the global batch is held: what its images take longer in smaller batches than in one on one device."""
+    if not place.keeps_global_batch:
+        return []
+    held = place.batch * place.devices
+    alone, reference = place.alone_s(), place.alone_s(held)
+    if alone is None or reference is None:
+        return None
+    evidence = [Evidence("alone", alone), Evidence("alone_reference", reference)]
+    return [place.found("batch_not_scaled", _less(alone, reference), None, evidence, *_larger_batch(place, held))]
+
+
+def _larger_batch(place: _Place, batch: int | None) -> Iterator[Remedy]:
+    """The whole step at a larger batch. Predicted: all that it has beyond the plain step stays as long per step."""
+    scaled = place.step_s(place.strategy, batch=batch) if batch else None
+    alone, large = place.alone_s(), place.alone_s(batch) if batch else None
+    if batch is None or scaled is None or alone is None or large is None:
+        return
+    part = place.batch / batch
+    beyond = _less(place.in_memory_s, alone)
+    predicted = _less(place.in_memory_s, _plus(_times(beyond, part), large))
+    yield Remedy("larger_batch", predicted, _less(place.in_memory_s, scaled), {"batch_per_gpu": batch})
+
+
+def _communication(place: _Place) -> Found:
+    """What the allreduce adds to DDP's step, by intervention: a slow link, where that is far below a plain copy;
+    otherwise the gradients. At most as long as the allreduce takes alone."""
+    if place.strategy != "ddp":
+        return []
+    added, evidence = _added_by_allreduce(place)
+    alone, link = _allreduce_s(place), _link(place)
+    if added is None or alone is None or link is None:
+        return None
+    cost = Figure(*(min(end, alone.value) for end in (added.value, added.low, added.high)))
+    evidence += [Evidence("allreduce", alone), *link.evidence]
+    if link.is_slow:
+        possible = alone.value * (1 - link.bus.value / link.copy.value)
+        saved = Figure(*(min(end, possible) for end in (cost.value, cost.low, cost.high)))
+        return [place.found("slow_link", cost, None, evidence, Remedy("full_link", saved))]
+    return [place.found("heavy_gradients", cost, None, evidence, *_larger_batch(place, place.large))]
+
+
+def _added_by_allreduce(place: _Place) -> tuple[Figure | None, list[Evidence]]:
+    """By the ladder's last rung; of records without a ladder by ablation (E2)."""
+    rungs = {row["rung"]: row for row in place.measured.rows["ladder"] if _is_at(row, place)}
+    if {WHOLE, "no_op_hook"} <= set(rungs):
+        evidence = [Evidence("training", _figure(rungs[WHOLE], "step_s"))]
+        evidence += [Evidence("no_op_hook", _figure(rungs["no_op_hook"], "step_s"))]
+        return _figure(rungs[WHOLE], "difference_s"), evidence
+    row = place.measured.one("communication", **place.point, scope=_COMPUTE)
+    return _figure(row, "ablation_step_s") if is_known(row.get("ablation_step_s")) else None, []
+
+
+@dataclass(frozen=True)
+class _Link:
+    """Bandwidths of the link between devices, in GB/s: of a large allreduce, of a plain copy, of its data sheet."""
+
+    bus: Figure
+    copy: Figure
+    nominal: float | None
+    gradient_bytes: int
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        found = [Evidence("bus", self.bus, "GB/s"), Evidence("copy", self.copy, "GB/s")]
+        found += [] if self.nominal is None else [Evidence("nominal", exact(self.nominal), "GB/s")]
+        return [Evidence("gradient_bytes", exact(self.gradient_bytes), "bytes"), *found]
+
+    @property
+    def is_slow(self) -> bool:
+        # Only GPUs copy to each other.
+        return is_slow_link("cuda", self.bus.value, self.copy.value, self.nominal)
+
+
+def _link(place: _Place) -> _Link | None:
+    """None where collectives and copies between as many devices were not timed."""
+    timed = [
+        row for row in place.measured.rows["collectives"] if row["operation"] == "allreduce" and _is_here(row, place)
+    ]
+    copies = place.measured.one("peer_copies", **place.here)
+    size = _gradient_bytes(place)
+    if not timed or not copies or size is None:
+        return None
+    largest = max(timed, key=lambda row: row["message_bytes"])
+    # Of the slowest pair: an allreduce goes through all of them.
+    slowest = exact(float(copies["bus_bandwidth_gb_s_low"]))
+    return _Link(_figure(largest, "bus_bandwidth_gb_s"), slowest, _nominal_gb_s(place), size)
+
+
+def _nominal_gb_s(place: _Place) -> float | None:
+    """The data sheet's, where all links between devices are NVLink and the model is known."""
+    environment = place.measured.one("environments", environment=place.environment)
+    chip = chip_named(str(environment.get("device_model")))
+    kinds = str(environment.get("links") or "").split("; ")
+    return chip.nvlink_gb_s if chip and all("NVLink" in kind for kind in kinds) else None
+
+
+def _gradient_bytes(place: _Place) -> int | None:
+    """Of the study's network, the same everywhere."""
+    known = (row["gradient_bytes"] for row in place.measured.rows["bandwidth"] if is_known(row.get("gradient_bytes")))
+    return next((int(size) for size in known), None)
+
+
+def _allreduce_s(place: _Place) -> Figure | None:
+    """Of the whole gradient with nothing else running."""
+    row = place.measured.one("collectives", operation="allreduce", message_bytes=_gradient_bytes(place), **place.here)
+    return _figure(row, "time_s") if row else None
+
+
+# How a study finds causes, and which: no other is claimed.
+_FINDERS: Mapping[tuple[str, ...], Callable[[_Place], Found]] = {
+    ("data_parallel",): _data_parallel,
+    ("slow_loader",): _slow_loader,
+    ("small_batch",): _small_batch,
+    ("batch_not_scaled",): _batch_not_scaled,
+    ("slow_link", "heavy_gradients"): _communication,
+}
+
+
+def _rows_of(place: _Place) -> Iterator[NewRow]:
+    outcomes = {names: find(place) for names, find in _FINDERS.items()}
+    seen = {name for names, found in outcomes.items() if found is not None for name in names}
+    findings = [finding for found in outcomes.values() for finding in found or () if finding.cost_s.value > 0]
+    findings.sort(key=lambda finding: (not finding.is_reason, -finding.cost_s.value))
+    shared = {
+        **{name: place.gain[name] for name in ("scaling", "strategy", "gpus", "batch_per_gpu", "global_batch")},
+        "environment": place.environment,
+        "scope": _COMPUTE if place.with_loading_s is None else _END_TO_END,
+        **_columns("whole_s", place.whole_s),
+        **_columns("efficiency", place.efficiency),
+        "not_seen": "; ".join(name for name in CAUSES if name not in seen) or None,
+    }
+    rows = [_row(finding) for finding in findings]
+    if not any(row["is_reason"] for row in rows):
+        answer = NOTHING if is_efficient(place.efficiency) else UNKNOWN
+        rows.insert(0, {"cause": answer.name, "is_reason": False})
+    yield from ({**shared, "order": order, **row} for order, row in enumerate(rows))
+
+
+def _row(finding: Finding) -> NewRow:
+    row: NewRow = {
+        "cause": finding.cause.name,
+        "is_reason": finding.is_reason,
+        **_columns("cost_s", finding.cost_s),
+        **_columns("share", finding.share),
+    }
+    for evidence in finding.evidence:
+        row |= _columns(_COLUMN_OF[evidence.name], evidence.figure)
+    for remedy in finding.remedies:
+        row |= {"remedy": remedy.name, "larger_batch_per_gpu": remedy.words.get("batch_per_gpu")}
+        row |= _columns("predicted_saving_s", remedy.predicted_s) if remedy.predicted_s else {}
+        row |= _columns("saving_s", remedy.measured_s) if remedy.measured_s else {}
+    return row
+
+
+def _by_cause(rows: Iterable[NewRow]) -> dict[tuple[Any, ...], list[NewRow]]:
+    """The reasons of every strategy on a number of devices, by cause. That a global batch was held is told as strong
+    scaling."""
+    found: dict[tuple[Any, ...], list[NewRow]] = {}
+    for row in rows:
+        if row["is_reason"] and row["scaling"] == "weak":
+            found.setdefault((*_series(row), row["cause"]), []).append(row)
+    return found
+
+
+def _best_told(rows: Sequence[NewRow], answers: Sequence[Row]) -> NewRow:
+    """At the batch of the answer; where it is no reason there, at the batch where its share is best supported."""
+    batches = {_series(row): row["batch_per_gpu"] for row in answers}
+
+    def support(row: NewRow) -> tuple[bool, bool, float]:
+        known = is_known(row["share_low"])
+        return row["batch_per_gpu"] == batches.get(_series(row)), known, row["share_low"] if known else row["share"]
+
+    return max(rows, key=support)
+
+
+def _figure(row: Row, name: str) -> Figure:
+    """A figure of a row with its 95 % interval; the range of two runs is none."""
+    low, high = (row[f"{name}_low"], row[f"{name}_high"]) if has_interval(row, name) else (nan, nan)
+    return Figure(float(row[name]) if is_known(row.get(name)) else nan, float(low), float(high))
+
+
+def _columns(name: str, figure: Figure) -> NewRow:
+    ends = {"": figure.value, "_low": figure.low, "_high": figure.high}
+    return {f"{name}{end}": value if isfinite(value) else None for end, value in ends.items()}
+
+
+def _bounded(figure: Figure) -> Bounded:
+    return Bounded(np.array([figure.value]), np.array([figure.low]), np.array([figure.high]))
+
+
+def _of(bounded: Bounded) -> Figure:
+    return Figure(float(bounded.value[0]), float(bounded.low[0]), float(bounded.high[0]))
+
+
+def _less(figure: Figure, other: Figure) -> Figure:
+    """Of independent figures."""
+    return _of(bounded_difference(_bounded(figure), _bounded(other)))
+
+
+def _ratio(figure: Figure, other: Figure) -> Figure:
+    """Of independent figures above zero."""
+    return _of(bounded_ratio(_bounded(figure), _bounded(other)))
+
+
+def _times(figure: Figure, factor: float) -> Figure:
+    """`factor` is above zero."""
+    return Figure(figure.value * factor, figure.low * factor, figure.high * factor)
+
+
+def _plus(figure: Figure, other: Figure) -> Figure:
+    negative = Figure(-other.value, -other.high, -other.low)
+    return _less(figure, negative)
+
+
+def _one_less(figure: Figure) -> Figure:
+    return Figure(1 - figure.value, 1 - figure.high, 1 - figure.low)
+
+
+def _share(cost: Figure, whole: Figure) -> Figure:
+    """Of independent figures. A cost that may be nothing has no logarithm: the whole then counts as exact."""
+    if cost.value <= 0 or cost.low <= 0:
+        return _times(cost, 1 / whole.value)
+    return _ratio(cost, whole)
+
+
+def _point(row: Row) -> tuple[Any, ...]:
+    return row["strategy"], row["gpus"], row["batch_per_gpu"], row.get("environment")
+
+
+def _series(row: Row) -> tuple[Any, ...]:
+    return row["strategy"], row["gpus"], row.get("environment")
+
+
+def _is_here(row: Row, place: _Place) -> bool:
+    return (row["gpus"], row.get("environment")) == (place.devices, place.environment)
+
+
+def _is_at(row: Row, place: _Place) -> bool:
+    return _point(row) == (place.strategy, place.devices, place.batch, place.environment)
