@@ -29,6 +29,7 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
 
 from dpscale.analyse.diagnosis import diagnose
+from dpscale.present.diagnosis import text
 from shaped_network import missing_requirement, slow_loopback
 
 WORKLOADS = Path(__file__).with_name("injected")
@@ -193,6 +194,7 @@ def row(injection: Injection, record: dict[str, Any], seconds: float) -> dict[st
         "remedies": tried,
         "seconds": seconds,
         "device_model": record["hardware"]["device_model"],
+        "answer": text(diagnosis, record).splitlines(),
     }
 
 
