@@ -29,9 +29,11 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
 
 from dpscale.analyse.diagnosis import diagnose
+from dpscale.present.diagnosis import text
 from shaped_network import missing_requirement, slow_loopback
 
 WORKLOADS = Path(__file__).with_name("injected")
+EXAMPLES = Path(__file__).parents[1] / "examples"
 GPUS = 2
 RATE_MBIT = 200
 LIMIT_S = 600
@@ -83,7 +85,7 @@ def injections(device: str) -> list[Injection]:
         Injection("too_few_cores", "costly", "--batch-per-gpu 64 --loader-workers 4", prefix=one),
         Injection("too_many_workers", "many_workers", "--batch-per-gpu 64 --loader-workers 20", prefix=few),
         Injection("small_batch", resnet, "--batch-per-gpu 8 --loader-workers 2"),
-        Injection("slow_link", resnet, "--batch-per-gpu 128 --loader-workers 6", variables=NO_SHORT_CUTS),
+        Injection("slow_link", "gpt", "--batch-per-gpu 8 --loader-workers 2", variables=NO_SHORT_CUTS),
         Injection("heavy_gradients", "wide", "--batch-per-gpu 8 --loader-workers 0"),
         Injection("slow_device", "healthy", "--batch-per-gpu 64 --loader-workers 4", beside="busy GPU"),
         Injection("data_parallel", resnet, "--batch-per-gpu 32 --loader-workers 6 --strategy dp"),
@@ -147,8 +149,9 @@ def run(injection: Injection, device: str) -> list[dict[str, Any]]:
 
 
 def place(workload: str) -> str:
-    file = WORKLOADS / f"{workload}.py"
-    return str(file) if file.exists() else workload
+    """A file of these folders, or a built-in network."""
+    files = [folder / f"{workload}.py" for folder in (WORKLOADS, EXAMPLES)]
+    return next((str(file) for file in files if file.exists()), workload)
 
 
 @contextmanager
@@ -193,6 +196,7 @@ def row(injection: Injection, record: dict[str, Any], seconds: float) -> dict[st
         "remedies": tried,
         "seconds": seconds,
         "device_model": record["hardware"]["device_model"],
+        "answer": text(diagnosis, record).splitlines(),
     }
 
 

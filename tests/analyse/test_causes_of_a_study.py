@@ -100,6 +100,17 @@ def test_loading_costs_what_the_step_takes_longer_with_it() -> None:
     assert first(timed(10.0), timed(10.4, "end_to_end"))["cause"] == "nothing"
 
 
+def test_loading_that_could_be_in_time_disturbs_the_step() -> None:
+    """8 processes load 256 images in 20 ms, and so 128 in 10."""
+    fast = timed(80.0, "end_to_end", batch=256)
+    found = first(timed(10.1), timed(25.0, "end_to_end"), fast)
+    assert (found["cause"], ms(found, "loader_at_best_s")) == ("loading_disturbs", 10.0)
+    assert first(timed(9.9), timed(25.0, "end_to_end"), fast)["cause"] == "slow_loader"
+    assert first(timed(10.1), timed(25.0, "end_to_end"), {**fast, "loader_processes": 2})["cause"] == "slow_loader"
+    in_the_step = [{**row, "loader_processes": 0} for row in (timed(25.0, "end_to_end"), fast)]
+    assert first(timed(10.1), *in_the_step)["cause"] == "slow_loader"
+
+
 def test_a_cost_that_may_be_nothing_is_no_reason() -> None:
     found = causes(timed(10.0, spread=0.6), timed(14.0, "end_to_end", spread=0.6))
     assert [row["cause"] for row in found] == ["unknown", "slow_loader"]
@@ -198,7 +209,7 @@ def test_what_a_study_never_sees_is_said() -> None:
     seen = first(*everything, ladder=ladder(9.9, 10.0), **link())["not_seen"].split("; ")
     assert seen == ["started_twice", "too_many_workers", "too_few_cores", "slow_device", "hidden_synchronisation"]
     bare = first(timed(10.0))["not_seen"].split("; ")
-    assert set(bare) - set(seen) == {"slow_loader", "small_batch", "slow_link", "heavy_gradients"}
+    assert set(bare) - set(seen) == {"slow_loader", "loading_disturbs", "small_batch", "slow_link", "heavy_gradients"}
 
 
 def test_reasons_stand_in_the_order_of_their_costs_before_smaller_ones() -> None:
@@ -210,8 +221,9 @@ def test_reasons_stand_in_the_order_of_their_costs_before_smaller_ones() -> None
 
 
 def loaded(batch: int, step_ms: float, with_loading_ms: float, spread: float | None = 0.01) -> list[dict[str, Any]]:
+    """By loader processes of its own, which were nowhere faster."""
     times: dict[str, Any] = {"batch": batch, "spread": spread}
-    return [timed(step_ms, **times), timed(with_loading_ms, "end_to_end", **times)]
+    return [timed(step_ms, **times), {**timed(with_loading_ms, "end_to_end", **times), "loader_processes": batch}]
 
 
 def test_a_cause_is_told_at_the_batch_of_the_answer_or_where_it_is_best_supported() -> None:
@@ -248,5 +260,5 @@ def test_a_row_gives_its_finding_back() -> None:
 
 def test_evidence_and_remedies_have_the_names_of_diagnoses() -> None:
     steps = {name for name, unit in EVIDENCE.values() if unit == "s"}
-    assert steps - {"allreduce"} <= set(PROBES)
+    assert steps - {"allreduce", "loader_at_best"} <= set(PROBES)
     assert {"ddp", "larger_batch", "full_link"} <= set(REMEDIES)

@@ -49,6 +49,7 @@ CASES: list[tuple[str, dict[str, Any], float, tuple[float | None, float | None]]
     # Four workers in place of two: twice as fast, until the step is what takes time.
     ("slow_loader", {"loader": 40.0, "end_to_end": 41.0, "end_to_end_more": 21.5}, 30.7, (21.0, 19.5)),
     # Half of the workers halve a start of 50 ms, which 100 steps share; more was saved.
+    ("loading_disturbs", {"loader": 9.0, "end_to_end": 15.0}, 4.7, (None, None)),
     ("too_many_workers", {"end_to_end": 25.0, "end_to_end_fewer": 11.0}, 14.0, (0.25, 14.0)),
     ("too_few_cores", {"end_to_end": 30.0, "end_to_end_all_cores": 11.0}, 19.0, (19.8, 19.0)),
     ("small_batch", {"alone_graph": 2.0, "alone_large": 16.0, "training_scaled": 17.0}, 8.0, (8.26, 8.17)),
@@ -88,7 +89,7 @@ def test_a_cause_below_its_least_share_is_no_reason() -> None:
 
 
 def test_a_cost_whose_rounds_do_not_agree_is_no_reason() -> None:
-    record = diagnosis_record({**HEALTHY, "end_to_end": 20.0})
+    record = diagnosis_record({**HEALTHY, "loader": 19.0, "end_to_end": 20.0})
     record["probes"]["end_to_end"]["step_s"][:3] = [0.009] * 3
     diagnosis = diagnose(record)
     assert found(diagnosis, "slow_loader").share.value > 0.4
@@ -160,6 +161,44 @@ def test_a_step_on_one_device_is_diagnosed_without_what_needs_several() -> None:
     diagnosis = diagnose({**record, "link": None, "allreduce": None})
     assert diagnosis.first.name == "slow_loader"
     assert diagnosis.efficiency.value == pytest.approx(10 / 41, rel=1e-3)
+
+
+@pytest.mark.parametrize(("loader_ms", "workers", "cause"), [(10.4, 2, "slow_loader"), (10.2, 2, "loading_disturbs"),
+                                                            (10.2, 0, "slow_loader")])  # fmt: skip
+def test_a_step_waits_for_a_loader_that_is_slower_or_not_beside_it(loader_ms: float, workers: int, cause: str) -> None:
+    diagnosis = answer(loader=loader_ms, end_to_end=20.0, cell={"loader_workers": workers})
+    assert diagnosis.first.name == cause
+
+
+def test_a_graph_of_the_whole_step_is_predicted_by_that_of_the_plain_one() -> None:
+    diagnosis = answer(alone_graph=2.0, training_graph=2.5)
+    assert diagnosis.first.name == "small_batch"
+    assert [remedy.name for remedy in diagnosis.reasons[0].remedies] == ["cuda_graph"]
+    assert saved_ms(diagnosis.reasons[0]) == pytest.approx((8.0, 7.8), abs=0.02)
+
+
+def test_a_graph_on_one_device_is_measured_by_what_it_costs_not_to_have_one() -> None:
+    record = diagnosis_record({"loader": 1.0, "end_to_end": 10.0, "alone_graph": 2.0}, (10.0,))
+    (reason,) = diagnose({**record, "link": None, "allreduce": None}).reasons
+    assert saved_ms(reason) == (None, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("allreduce_ms", "predicted_ms"),
+    [(40.0, 20.0), (100.0, 29.8)],  # half of it; all that was not hidden
+)
+def test_half_the_bytes_save_half_of_what_is_not_hidden(allreduce_ms: float, predicted_ms: float) -> None:
+    diagnosis = answer(allreduce_ms=allreduce_ms, training=40.0, end_to_end=40.1, bfloat16_gradients=22.0)
+    assert diagnosis.first.name == "heavy_gradients"
+    assert saved_ms(diagnosis.reasons[0]) == pytest.approx((predicted_ms, 18.0), abs=0.02)
+
+
+def test_what_pays_without_a_cause_is_told_of_every_step() -> None:
+    diagnosis = answer(bfloat16=6.3, end_to_end_unpinned=10.6)
+    assert diagnosis.first.name == "nothing"
+    saved = {remedy.name: remedy.measured_s.value * 1e3 for remedy in diagnosis.tried if remedy.measured_s}
+    assert saved == pytest.approx({"bfloat16": 4.0, "pinned_memory": 0.2}, abs=0.01)
+    assert answer().tried == []
 
 
 def test_the_median_of_few_values_has_no_interval() -> None:

@@ -14,7 +14,8 @@ HEALTHY = {
 }  # fmt: skip
 OF_FIRST = ("alone_reference", "alone_large", "alone_graph", "alone_unsynchronised")
 BATCHES = {"alone_reference": 2 * BATCH, "alone_large": 8 * BATCH, "training_scaled": 8 * BATCH}
-WORKERS = {"loader": 2, "end_to_end": 2, "end_to_end_fewer": 1, "end_to_end_more": 4, "end_to_end_all_cores": 2}
+WORKERS = {"loader": 2, "end_to_end": 2, "end_to_end_fewer": 1, "end_to_end_more": 4, "end_to_end_all_cores": 2,
+           "end_to_end_unpinned": 2}  # fmt: skip
 GRADIENT_BYTES = 44_000_000
 
 

@@ -57,6 +57,14 @@ def test_what_was_not_tried_is_called_so() -> None:
     assert "other processes of the same command: 1" in answer.reasons[0].evidence
 
 
+def test_what_was_tried_without_a_cause_has_a_place_of_its_own() -> None:
+    record, answer, shown = made(bfloat16=6.3)
+    assert re.fullmatch(r"computing in bfloat16: measured 4\.00\d? ms .*", answer.tried[0])
+    assert answer.tried[0] in shown
+    assert answer.tried[0] in render(diagnose(record), record)
+    assert "Tried as well" not in made()[2] + render(diagnose(diagnosis_record(HEALTHY)), record)
+
+
 def test_smaller_costs_stand_in_one_place_with_their_notes() -> None:
     seen = [{"file": "/mine.py", "line": 7, "code": "loss.item()", "calls": 2}]
     record = diagnosis_record({**HEALTHY, "alone_unsynchronised": 9.9})

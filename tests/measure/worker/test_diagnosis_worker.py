@@ -165,8 +165,50 @@ def test_the_command_writes_a_record_an_answer_and_a_page(root: Path, tmp_path: 
     assert wait["file"] == str(file)
     assert wait["code"].endswith(".item()")
     assert wait["calls"] == 2
+    assert {"bfloat16", "alone_unsynchronised"} <= set(record["probes"])
+    assert "computing in bfloat16: measured" in done.stdout
     assert "A step takes" in done.stdout
     assert "Where the time of a step goes" in (tmp_path / "d.html").read_text()
+
+
+ONLY_FLOAT32 = """
+import torch
+from torch import nn
+from torch.utils.data import Dataset, TensorDataset
+
+
+def network() -> nn.Module:
+    return nn.Linear(4, 2)
+
+
+def dataset() -> Dataset:
+    return TensorDataset(torch.randn(64, 4))
+
+
+def loss(network, batch):
+    outputs = network(batch[0])
+    if getattr(network, "network", None):
+        raise ValueError("only in float32\\nand a second line")
+    return outputs.square().mean()
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_what_a_step_cannot_do_is_left_out_of_its_diagnosis(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(ONLY_FLOAT32)
+    with warm_workers():
+        done = dpscale(
+            "diagnose", "--workload", file, "--gpus", 1, "--batch-per-gpu", 8, "--loader-workers", 0,
+            "--device", "cpu", "--out", tmp_path / "d.json", folder=tmp_path,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "bfloat16" not in json.loads((tmp_path / "d.json").read_text())["probes"]
+    assert (
+        "left out: the whole step in bfloat16, batches in memory: ValueError: only in float32\n"
+        in capfd.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
     "dp_s": ("dp", "s"),
     "training_s": ("training", "s"),
     "no_op_hook_s": ("no_op_hook", "s"),
+    "loader_at_best_s": ("loader_at_best", "s"),
     "alone_s": ("alone", "s"),
     "alone_large_s": ("alone_large", "s"),
     "alone_reference_s": ("alone_reference", "s"),
@@ -118,11 +119,17 @@ class _Place:
         measured."""
         devices, batch = devices or self.devices, batch or self.batch
         row = self.measured.times.get((name, devices, batch, self.environment, scope))
-        if row is None:
-            return None
-        rate = _figure(row, "images_per_s")
-        images = devices * self.batch
-        return Figure(images / rate.value, images / rate.high, images / rate.low)
+        return None if row is None else _step_s(row, devices * self.batch)
+
+    def loader_s(self, processes: int) -> Figure:
+        """What so many loader processes take for a step's images at most: as in the fastest epoch with them."""
+        seen = [
+            row
+            for row in self.measured.times.values()
+            if (row["scope"], row.get("environment"), row.get("loader_processes"))
+            == (_END_TO_END, self.environment, processes)
+        ]
+        return _step_s(max(seen, key=lambda row: row["images_per_s"]), self.devices * self.batch)
 
     def alone_s(self, batch: int = 0) -> Figure | None:
         """The plain step on one device."""
@@ -202,17 +209,21 @@ def _data_parallel(place: _Place) -> Found:
     return [place.found("data_parallel", cost, rest, evidence, Remedy("ddp", predicted, cost))]
 
 
-def _slow_loader(place: _Place) -> Found:
-    """What a step takes longer with the DataLoader in the clock."""
+def _loading(place: _Place) -> Found:
+    """What a step takes longer with the DataLoader in the clock. Where as many loader processes were seen to be faster
+    than the step uses batches, it does not wait for them: loading disturbs it."""
     whole = place.with_loading_s
     if whole is None:
         return None
     evidence = [Evidence("end_to_end", whole), Evidence(place.in_memory, place.in_memory_s)]
-    row = place.measured.one("times", **place.point, scope=_END_TO_END)
+    row, name = place.measured.times[(*_point(place.gain), _END_TO_END)], "slow_loader"
     if is_known(row.get("loader_processes")):
         workers = row["loader_processes"] // strategy(place.strategy).processes(place.devices)
-        evidence.append(Evidence("loader_workers", exact(workers), "count"))
-    return [place.found("slow_loader", _less(whole, place.in_memory_s), place.in_memory_s, evidence)]
+        at_best = place.loader_s(int(row["loader_processes"]))
+        evidence += [Evidence("loader_at_best", at_best), Evidence("loader_workers", exact(workers), "count")]
+        if workers and at_best.value < place.in_memory_s.value:
+            name = "loading_disturbs"
+    return [place.found(name, _less(whole, place.in_memory_s), place.in_memory_s, evidence)]
 
 
 def _small_batch(place: _Place) -> Found:
@@ -341,7 +352,7 @@ def _allreduce_s(place: _Place) -> Figure | None:
 # How a study finds causes, and which: no other is claimed.
 _FINDERS: Mapping[tuple[str, ...], Callable[[_Place], Found]] = {
     ("data_parallel",): _data_parallel,
-    ("slow_loader",): _slow_loader,
+    ("slow_loader", "loading_disturbs"): _loading,
     ("small_batch",): _small_batch,
     ("batch_not_scaled",): _batch_not_scaled,
     ("slow_link", "heavy_gradients"): _communication,
@@ -409,6 +420,12 @@ def _figure(row: Row, name: str) -> Figure:
     """A figure of a row with its 95 % interval; the range of two runs is none."""
     low, high = (row[f"{name}_low"], row[f"{name}_high"]) if has_interval(row, name) else (nan, nan)
     return Figure(float(row[name]) if is_known(row.get(name)) else nan, float(low), float(high))
+
+
+def _step_s(row: Row, images: int) -> Figure:
+    """What so many images take at the images per second of an epoch."""
+    rate = _figure(row, "images_per_s")
+    return Figure(images / rate.value, images / rate.high, images / rate.low)
 
 
 def _columns(name: str, figure: Figure) -> NewRow:

@@ -74,7 +74,8 @@ class Part:
 class Diagnosis:
     """The answer: reasons in their order, smaller costs in theirs, and where the time of a step goes.
 
-    `efficiency` is the step of the fastest device alone over the whole step, both of one batch per device.
+    `efficiency` is the step of the fastest device alone over the whole step, both of one batch per device. `tried` is
+    what was changed for no cause: it can pay without one.
     """
 
     reasons: Sequence[Finding]
@@ -83,6 +84,7 @@ class Diagnosis:
     whole: str
     whole_s: Figure
     efficiency: Figure
+    tried: Sequence[Remedy] = ()
 
     @property
     def is_efficient(self) -> bool:
@@ -114,6 +116,7 @@ def diagnose(record: Record) -> Diagnosis:
         rounds.whole,
         median_of_blocks(rounds.step_s(rounds.whole)),
         median_of_blocks(_each(lambda alone, whole: alone / whole, rounds.ideal_s, rounds.step_s(rounds.whole))),
+        list(_tried(rounds)),
     )
 
 
@@ -271,7 +274,8 @@ def _contention_s(rounds: _Rounds) -> Times:
 
 
 def _loading(rounds: _Rounds) -> Iterator[Finding]:
-    """Two causes of one time, what loading adds to the step: that which fewer workers save, and the rest."""
+    """Causes of one time, what loading adds to the step: that which fewer workers save, and the rest. Where batches are
+    loaded beside the step, and faster than it uses them, the step does not wait for them: loading disturbs it."""
     if not rounds.has("end_to_end", "loader"):
         return
     whole, workers = rounds.step_s("end_to_end"), rounds.cell["loader_workers"]
@@ -284,6 +288,13 @@ def _loading(rounds: _Rounds) -> Iterator[Finding]:
     if any(finding.is_reason for finding in _too_few_cores(rounds)) and rounds.has("end_to_end_all_cores"):
         whole = [min(times) for times in zip(whole, rounds.step_s("end_to_end_all_cores"), strict=True)]
     costs = _less(whole, rounds.step_s(rounds.in_memory))
+    evidence = [
+        *rounds.evidence("end_to_end", rounds.in_memory, "loader", "end_to_end_fewer", "end_to_end_more"),
+        Evidence("loader_workers", exact(workers), "count"),
+    ]
+    if workers and median(rounds.step_s("loader")) < median(rounds.step_s(rounds.in_memory)):
+        yield rounds.found("loading_disturbs", costs, evidence)
+        return
     remedies = []
     if rounds.has("end_to_end_more") and not (found and found.is_reason):
         more = rounds.probes["end_to_end_more"]["loader_workers"]
@@ -296,10 +307,6 @@ def _loading(rounds: _Rounds) -> Iterator[Finding]:
         remedies = [
             Remedy("more_workers", median_of_blocks(predicted), median_of_blocks(measured), {"loader_workers": more})
         ]
-    evidence = [
-        *rounds.evidence("end_to_end", rounds.in_memory, "loader", "end_to_end_more"),
-        Evidence("loader_workers", exact(workers), "count"),
-    ]
     yield rounds.found("slow_loader", costs, evidence, *remedies)
 
 
@@ -331,7 +338,7 @@ def _small_batch(rounds: _Rounds) -> Iterator[Finding]:
     evidence.insert(0, Evidence("alone", median_of_blocks(rounds.first_s("alone"))))
     evidence.append(Evidence("batch_per_gpu", exact(rounds.batch), "count"))
     costs = _less(rounds.first_s("alone"), rounds.first_s(other))
-    yield rounds.found("small_batch", costs, evidence, *_larger_batch(rounds))
+    yield rounds.found("small_batch", costs, evidence, *_larger_batch(rounds), *_cuda_graph(rounds))
 
 
 def _larger_batch(rounds: _Rounds) -> Iterator[Remedy]:
@@ -349,6 +356,18 @@ def _larger_batch(rounds: _Rounds) -> Iterator[Remedy]:
     ]
     measured = _less(training, rounds.step_s("training_scaled"))
     yield Remedy("larger_batch", median_of_blocks(predicted), median_of_blocks(measured), {"batch_per_gpu": batch})
+
+
+def _cuda_graph(rounds: _Rounds) -> Iterator[Remedy]:
+    """The whole step as a graph. Predicted: it saves what the plain step does."""
+    if not rounds.has("alone_graph"):
+        return
+    plain = median_of_blocks(_less(rounds.first_s("alone"), rounds.first_s("alone_graph")))
+    if rounds.has("training", "training_graph"):
+        measured = _less(rounds.step_s("training"), rounds.step_s("training_graph"))
+        yield Remedy("cuda_graph", plain, median_of_blocks(measured))
+    elif rounds.devices == 1:
+        yield Remedy("cuda_graph", None, plain)
 
 
 def _batch_not_scaled(rounds: _Rounds) -> Iterator[Finding]:
@@ -384,9 +403,20 @@ def _communication(rounds: _Rounds) -> Iterator[Finding]:
     if is_slow_link(rounds.record["settings"]["device"], bus.value, copy.value, nominal):
         possible_s = alone_s * (1 - bus.value / copy.value)
         saved = [min(cost, possible_s) for cost in costs]
-        yield rounds.found("slow_link", costs, evidence, Remedy("full_link", median_of_blocks(saved)))
+        remedies = [Remedy("full_link", median_of_blocks(saved)), *_half_the_bytes(rounds, costs, alone_s)]
+        yield rounds.found("slow_link", costs, evidence, *remedies)
     else:
-        yield rounds.found("heavy_gradients", costs, evidence, *_larger_batch(rounds))
+        yield rounds.found(
+            "heavy_gradients", costs, evidence, *_larger_batch(rounds), *_half_the_bytes(rounds, costs, alone_s)
+        )
+
+
+def _half_the_bytes(rounds: _Rounds, costs: Times, alone_s: float) -> Iterator[Remedy]:
+    """Gradients in bfloat16. Predicted: the allreduce takes half its time, and what of it was hidden saves nothing."""
+    if rounds.has("bfloat16_gradients"):
+        predicted = [min(cost, alone_s / 2) for cost in costs]
+        measured = _less(rounds.step_s("training"), rounds.step_s("bfloat16_gradients"))
+        yield Remedy("bfloat16_gradients", median_of_blocks(predicted), median_of_blocks(measured))
 
 
 def is_slow_link(device: str, bus_gb_s: float, copy_gb_s: float, nominal_gb_s: float | None) -> bool:
@@ -450,6 +480,17 @@ _FINDERS: Sequence[Callable[[_Rounds], Iterator[Finding]]] = (
     _started_twice, _data_parallel, _too_few_cores, _loading, _small_batch, _batch_not_scaled, _communication,
     _slow_device, _hidden_synchronisation,
 )  # fmt: skip
+
+
+def _tried(rounds: _Rounds) -> Iterator[Remedy]:
+    """What computing in bfloat16 and pinned memory save of the whole step."""
+    for name, slow, fast in (
+        ("bfloat16", rounds.in_memory, "bfloat16"),
+        ("pinned_memory", "end_to_end_unpinned", "end_to_end"),
+    ):
+        if rounds.has(slow, fast):
+            saved = _less(rounds.step_s(slow), rounds.step_s(fast))
+            yield Remedy(name, None, median_of_blocks(saved))
 
 
 def _parts(rounds: _Rounds) -> Iterator[Part]:

@@ -233,6 +233,7 @@ _WORDED: Mapping[str, tuple[Worded, str]] = {
 _EVIDENCE_OF: Mapping[str, str] = {
     "data_parallel": "speedup",
     "slow_loader": "speedup",
+    "loading_disturbs": "speedup",
     "small_batch": "speedup",
     "slow_link": "communication",
     "heavy_gradients": "communication",

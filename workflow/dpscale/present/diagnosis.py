@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpscale.analyse.diagnosis import Diagnosis, Evidence, Figure, Finding, Part, Remedy
 from dpscale.present.html import fill
-from dpscale.present.words import ABSENT, estimate, measured, whole
+from dpscale.present.words import estimate, measured, whole
 from dpscale.records.files import Record
 from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES
 from dpscale.vocabulary.quantities import GB_PER_S, MB, MILLISECONDS, PERCENT, Unit
@@ -19,6 +19,7 @@ _MEASURES = {
     "busy_share": "how busy they are, loader and step together",
     "processes": "processes that need a core",
     "loader_workers": "loader workers per process",
+    "loader_at_best": "its images by as many loader processes at their fastest",
     "start": "from the loader's start to its first batch",
     "batch_per_gpu": "batch per {device}",
     "global_batch": "global batch",
@@ -64,6 +65,7 @@ class Answer:
     smaller: Sequence[Told]
     parts: Sequence[tuple[str, str]]
     facts: Sequence[tuple[str, str]]
+    tried: Sequence[str]
 
 
 def told(diagnosis: Diagnosis, record: Record) -> Answer:
@@ -76,6 +78,7 @@ def told(diagnosis: Diagnosis, record: Record) -> Answer:
         smaller=[told_finding(finding, device) for finding in diagnosis.smaller],
         parts=[_part(part, device) for part in diagnosis.parts],
         facts=list(_facts(record)),
+        tried=[_saving(remedy, device) for remedy in diagnosis.tried],
     )
 
 
@@ -92,6 +95,8 @@ def text(diagnosis: Diagnosis, record: Record) -> str:
     if answer.smaller:
         lines += ["", "Smaller, or not told from nothing:"]
         lines += [f"   {reason.label}: {reason.cost}, {reason.share}{_noted(reason)}" for reason in answer.smaller]
+    if answer.tried:
+        lines += ["", "Tried as well, on the whole step:", *(f"   {saving}" for saving in answer.tried)]
     lines += ["", "Where the time of a step goes, one batch per device:"]
     lines += [f"   {seconds:>28}  {part}" for part, seconds in answer.parts]
     return "\n".join(lines)
@@ -161,9 +166,9 @@ def _evidence(evidence: Evidence, device: str) -> str:
 
 def _saving(remedy: Remedy, device: str) -> str:
     name = _of(REMEDIES[remedy.name].format(device=device, devices=f"{device}s", **remedy.words), device)
-    predicted = _seconds(remedy.predicted_s) if remedy.predicted_s else ABSENT
+    predicted = [f"predicted {_seconds(remedy.predicted_s)}"] if remedy.predicted_s else []
     tried = f"measured {_seconds(remedy.measured_s)}" if remedy.measured_s else "not tried"
-    return f"{name}: predicted {predicted}, {tried}"
+    return f"{name}: {', '.join([*predicted, tried])}"
 
 
 def _part(part: Part, device: str) -> tuple[str, str]:

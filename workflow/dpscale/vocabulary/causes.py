@@ -46,6 +46,13 @@ _CAUSES = (
         "GPU.",
     ),
     Cause(
+        "loading_disturbs",
+        "loading disturbs the step",
+        "Batches are there in time, and the step takes longer all the same: loading shares cores and the interpreter "
+        "with it.",
+        "Ask for more cores, or do less per item; or let the step need less of the host: a CUDA graph, or compile.",
+    ),
+    Cause(
         "too_many_workers",
         "too many loader workers",
         "Starting the loader's processes, and their work on the same cores, take time from the training.",
@@ -119,6 +126,9 @@ PROBES: Mapping[str, str] = MappingProxyType({
     "alone_large": "as many samples in a larger batch on one {device}",
     "training_scaled": "the whole DDP step at a larger batch per {device}",
     "alone_graph": "the plain step on one {device} as a CUDA graph",
+    "training_graph": "the whole DDP step as a CUDA graph",
+    "bfloat16": "the whole step in bfloat16, batches in memory",
+    "bfloat16_gradients": "the whole DDP step with gradients sent in bfloat16",
     "alone_unsynchronised": "the plain step on one {device} without waiting for numbers",
     "training_unsynchronised": "the whole step without waiting for numbers",
     "loader": "the loader alone",
@@ -126,6 +136,7 @@ PROBES: Mapping[str, str] = MappingProxyType({
     "end_to_end_fewer": "loader and step together, fewer loader workers",
     "end_to_end_more": "loader and step together, more loader workers",
     "end_to_end_all_cores": "loader and step together, on all cores of the machine",
+    "end_to_end_unpinned": "loader and step together, batches in memory that is not pinned",
 })  # fmt: skip
 
 # What can be changed at once and timed, by name.
@@ -136,6 +147,9 @@ REMEDIES: Mapping[str, str] = MappingProxyType({
     "all_cores": "all cores of the machine",
     "larger_batch": "a batch of {batch_per_gpu:,} per {device}",
     "cuda_graph": "the step in a CUDA graph",
+    "bfloat16": "computing in bfloat16",
+    "bfloat16_gradients": "gradients sent in bfloat16",
+    "pinned_memory": "pinned memory, which is on here",
     "no_waiting": "the same step without waiting for numbers",
     "full_link": "a link as fast as a plain copy",
     "without_device": "all devices as fast as the fastest",

@@ -1447,6 +1447,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 Quantity("dp_s", "DataParallel's step", MILLISECONDS, "Evidence.", "Causes"),
                 Quantity("training_s", "DDP's step", MILLISECONDS, "Evidence.", "Causes"),
                 Quantity("no_op_hook_s", "DDP's step without allreduce", MILLISECONDS, "Evidence.", "Causes"),
+                Quantity("loader_at_best_s", "Loader at its best", MILLISECONDS, "Evidence: of a step.", "Causes"),
                 Quantity("alone_s", "Plain step", MILLISECONDS, "Evidence: on one device.", "Causes"),
                 Quantity("alone_large_s", "Plain step, larger batch", MILLISECONDS, "Evidence.", "Causes"),
                 Quantity("alone_reference_s", "Plain step, global batch", MILLISECONDS, "Evidence.", "Causes"),

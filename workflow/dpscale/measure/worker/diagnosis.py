@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from math import nan
 from pathlib import Path
@@ -16,7 +16,10 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 from torch.utils.data import Dataset, default_collate
 
 from dpscale.errors import MeasurementError
@@ -31,8 +34,9 @@ from dpscale.measure.worker.hardware import hardware, quota_cores
 from dpscale.measure.worker.launches import launches
 from dpscale.measure.worker.sensors import busy_cores
 from dpscale.measure.worker.waits import KeptNumbers, waits_of
-from dpscale.measure.workload.batches import Batch, to_device
+from dpscale.measure.workload.batches import Batch, length, to_device
 from dpscale.measure.workload.loading import LoadedEpochs, host_memory
+from dpscale.vocabulary.causes import PROBES
 from dpscale.vocabulary.chips import chip_named
 
 # So many that the interval of a median over rounds leaves out one round at each end.
@@ -223,8 +227,9 @@ class DiagnosisWorker(CommunicationWorker):
             yield "training_scaled", self._at(probes["training"], scaled, first_only=False)
         if waits:
             yield from self._without_waiting(probes)
-        elif self.on_gpu and (graph := self._captured(reference)):
-            yield "alone_graph", graph
+        elif self.on_gpu:
+            yield from self._captured(probes, reference)
+        yield from self._in_bfloat16()
         yield from self._loaded(probes)
 
     def _at(self, probe: Probe, samples: int, first_only: bool) -> Probe:
@@ -268,28 +273,58 @@ class DiagnosisWorker(CommunicationWorker):
 
         return replace(probe, variant=replace(probe.variant, step=keeping), within=kept.within)
 
-    def _captured(self, samples: int) -> Probe | None:
-        """The plain step of the first rank as a CUDA graph; None on all ranks where it cannot be captured."""
-        probe = self._capture(samples) if self.rank == 0 else None
-        captured = gather(float(probe is not None), self.workers)[0]
-        if not captured:
-            return None
-        if probe is None:
-            probe = Probe(replace(self._plain, batches=()), samples)
-        return probe
+    def _captured(self, probes: dict[str, Probe], samples: int) -> Iterator[tuple[str, Probe]]:
+        """Steps as CUDA graphs, as far as they can be captured: the whole step of DDP, and the first rank's plain one.
 
-    def _capture(self, samples: int) -> Probe | None:
+        DDP's before any other of the process: after one it ends in an illegal memory access.
+        """
+        if "training" in probes and "dp" not in probes and not self.asked["global_batch_held"]:
+            yield from self._tried("training_graph", lambda: self._capture(self.build, self.full_batches))
+        first = self.rank == 0
+        waiting = Probe(replace(self._plain, batches=()), samples)
+        yield from self._tried(
+            "alone_graph",
+            lambda: self._capture(self.build_alone, self._batches_of(samples)) if first else waiting,
+        )
+
+    def _capture(self, build: Callable[[], tuple[nn.Module, Optimizer]], batches: Sequence[Batch]) -> Probe:
         stream = torch.cuda.Stream(self.device)
-        batches = self._batches_of(samples)
+        with torch.cuda.stream(stream):
+            network, optimiser = build()
+        batch = to_device(batches[0], self.device, self.memory_format)
+        step = CapturedStep(self.step_of(network, optimiser), batch, self.device, stream)
+        return Probe(Variant(network, optimiser, step, batches), length(batch), keeps_gradients=True)
+
+    def _in_bfloat16(self) -> Iterator[tuple[str, Probe]]:
+        """The whole step as it was asked for that computes in bfloat16, and DDP's that sends gradients in it."""
+        if self.settings.precision != "bfloat16":
+            yield from self._tried("bfloat16", self._computing_in_bfloat16)
+        if self.configuration.strategy == "ddp" and self.asked["strategy"] == "ddp":
+            sending = partial(self._ddp, hook=bf16_compress_hook)
+            yield from self._tried("bfloat16_gradients", lambda: Probe(sending(), self.configuration.batch_per_gpu))
+
+    def _computing_in_bfloat16(self) -> Probe:
+        settings, self.settings = self.settings, replace(self.settings, precision="bfloat16")
         try:
-            with torch.cuda.stream(stream):
-                network, optimiser = self.build_alone()
-            batch = to_device(batches[0], self.device, self.memory_format)
-            step = CapturedStep(self.step_of(network, optimiser), batch, self.device, stream)
-        except (RuntimeError, MeasurementError) as error:
-            self.report(f"no CUDA graph of this step: {str(error).splitlines()[0]}")
-            return None
-        return Probe(Variant(network, optimiser, step, batches), samples, keeps_gradients=True)
+            if self.asked["strategy"] == "dp":
+                return self._data_parallel()
+            return Probe(self.whole_ddp() if self.workers > 1 else self.whole_step(), self.configuration.batch_per_gpu)
+        finally:
+            self.settings = settings
+
+    def _tried(self, name: str, build: Callable[[], Probe]) -> Iterator[tuple[str, Probe]]:
+        """A probe that not every step can have: left out on all ranks where it fails on one."""
+        probe = None
+        try:
+            probe = build()
+            self._run_once(probe)
+        except Exception as error:  # the user's own code may end in any
+            probe = None
+            words = (str(error).splitlines() or [""])[0]
+            self.report(f"left out: {PROBES[name]}: {type(error).__name__}: {words}")
+        works = gather(float(probe is not None), self.workers)
+        if probe is not None and all(works):
+            yield name, probe
 
     def _loaded(self, probes: dict[str, Probe]) -> Iterator[tuple[str, Probe]]:
         """The loader alone, with the whole step, and both with more workers and fewer."""
@@ -305,10 +340,14 @@ class DiagnosisWorker(CommunicationWorker):
             yield "end_to_end_fewer", self._with_loader(whole, fewer)
         if workers <= WORKERS_PER_CORE * cores:
             yield "end_to_end_more", self._with_loader(whole, max(2, 2 * workers))
+        if self.on_gpu:
+            yield "end_to_end_unpinned", self._with_loader(whole, workers, pinned=False)
         if self._can_have_all_cores():
             yield "end_to_end_all_cores", replace(self._with_loader(whole, workers), within=_on_all_cores)
 
-    def _with_loader(self, probe: Probe, loader_workers: int) -> Probe:
+    def _with_loader(self, probe: Probe, loader_workers: int, pinned: bool | None = None) -> Probe:
+        """With batches of a loader, in pinned memory where GPUs compute and nothing else is said."""
+        pinned = self.on_gpu if pinned is None else pinned
         if self.asked["strategy"] == "dp":
             share = 0, 1, self.configuration.global_batch
         else:
@@ -318,7 +357,7 @@ class DiagnosisWorker(CommunicationWorker):
         with warnings.catch_warnings():
             # More workers than torch finds reasonable are what is to be timed.
             warnings.filterwarnings("ignore", "This DataLoader will create")
-            epochs = LoadedEpochs(self.samples, share, loader_workers, self.on_gpu, self.workload.collate)
+            epochs = LoadedEpochs(self.samples, share, loader_workers, pinned, self.workload.collate)
         return replace(probe, epochs=epochs, loader_workers=loader_workers)
 
     @cached_property
@@ -341,6 +380,13 @@ class DiagnosisWorker(CommunicationWorker):
         if probe.loader_workers is not None:
             steps = min(1 + max(2, probe.loader_workers), self._steps_per_epoch)
         return self._time_probe(probe, steps, whole=True).step_s
+
+    def _run_once(self, probe: Probe) -> None:
+        """One step, without the other ranks' clocks: an error stays on its rank."""
+        for batch in probe.batches(1):
+            probe.variant.step(batch)
+        for device in self.devices:
+            torch.cuda.synchronize(device)
 
     def _block_steps(self, probe: Probe, step_s: float) -> int:
         if probe.loader_workers is None:
