@@ -10,6 +10,7 @@ from dpscale.vocabulary.causes import CAUSES, PROBES, REMEDIES
 BATCH = 32
 TABLES = (
     "speedup", "times", "answer", "ladder", "communication", "collectives", "peer_copies", "environments", "bandwidth",
+    "variants",
 )  # fmt: skip
 Rows = list[dict[str, Any]]
 
@@ -158,6 +159,44 @@ def test_a_larger_batch_that_several_devices_were_not_timed_at_has_no_saving() -
     assert (found["cause"], found.get("remedy")) == ("small_batch", None)
 
 
+def variant(name: str, changes: str | None, step_ms: float, **where: Any) -> dict[str, Any]:
+    return {**timed(step_ms, **where), "variant": name, "changes": changes}
+
+
+ONE: dict[str, Any] = {"strategy": "single", "gpus": 1}
+COMPILED, GRAPH = variant("compile", "compile=default", 8.0), variant("graph", "compile=default; cuda_graph=True", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("variants", "saved_ms", "note"),
+    [
+        ([variant("base", None, 10.0), COMPILED, GRAPH], 5.0, "the CUDA graph: graph beside compile on 4 devices"),
+        (
+            [variant("base", None, 10.0), variant("g", "cuda_graph=True", 4.0)],
+            6.0,
+            "the CUDA graph: g beside base on 4 devices",
+        ),
+        (
+            [variant("base", None, 9.0, **ONE), variant("g", "cuda_graph=True", 4.0, **ONE)],
+            5.0,
+            "the CUDA graph: g beside base on 1 device",
+        ),
+        ([variant("base", None, 10.0), GRAPH], None, None),
+        ([{**COMPILED, "status": "oom"}, GRAPH], None, None),
+        ([COMPILED, {**GRAPH, "batch_per_gpu": 64}], None, None),
+        ([COMPILED, {**GRAPH, "changes": "compile=default; images_on=device"}], None, None),
+    ],
+)
+def test_what_a_graph_saves_is_told_of_variants_that_differ_in_it_alone(
+    variants: Rows, saved_ms: float | None, note: str | None
+) -> None:
+    found = first(timed(10.0), alone(9.0), alone(16.0, batch=256), variants=variants)
+    assert (ms(found, "graph_saving_s"), found.get("graph_note")) == (saved_ms, note)
+    told = finding_of(found)
+    assert [remedy.name for remedy in told.remedies] == ["cuda_graph"] * (note is not None)
+    assert list(told.notes) == [note] * (note is not None)
+
+
 def test_a_batch_that_was_not_scaled_is_told_where_the_global_batch_is_held() -> None:
     times = timed(10.0), alone(9.0), alone(16.0, batch=4 * BATCH)
     found = first(*times, gains=[gain(0.4, scaling="strong")])
@@ -237,6 +276,20 @@ def test_a_cause_is_told_at_the_batch_of_the_answer_or_where_it_is_best_supporte
     assert told(batch_per_gpu=2048) == [2048]
     assert told(batch_per_gpu=8192) == [512], "of those with an interval, the largest share"
     assert told(gpus=2) == [512]
+
+
+def test_of_other_batches_the_first_reasons_alone_are_told() -> None:
+    by_dp: dict[str, Any] = {"strategy": "dp"}
+    gains = [gain(batch=batch, **by_dp) for batch in (32, 512)]
+    times = [timed(30.0, **by_dp), timed(50.0, "end_to_end", **by_dp), timed(20.0), *loaded(512, 10, 10.1)]
+    causes_at_32 = [("slow_loader", 20.0), ("data_parallel", 10.0)]
+
+    def told(batch: int) -> list[tuple[str, float | None]]:
+        found = causes(*times, timed(11.0, batch=512, **by_dp), gains=gains, answer=[{**place(batch=batch), **by_dp}])
+        return [(row["cause"], ms(row, "cost_s")) for row in found if row["is_told"]]
+
+    assert told(32) == causes_at_32
+    assert told(512) == causes_at_32[:1]
 
 
 @pytest.mark.parametrize(

@@ -285,3 +285,9 @@ def test_one_gpu_without_a_record_has_no_row() -> None:
     found = measured()
     alone = {cell: record for cell, record in found.records.items() if cell.gpus != 1}
     assert one_gpu(Collected(alone, {}, {})).empty
+
+
+def test_a_variant_says_what_it_changes() -> None:
+    changes = build_tables(STUDY, measured())["variants"].groupby("variant")["changes"].first()
+    assert (changes["graph"], changes["half"]) == ("cuda_graph=True", "precision=bfloat16")
+    assert pd.isna(changes["base"])

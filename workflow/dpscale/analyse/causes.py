@@ -54,7 +54,7 @@ def cause_rows(rows: Rows) -> Iterator[NewRow]:
     """
     measured = _Measured(rows)
     found = [row for place in measured.places() for row in _rows_of(place)]
-    told = {id(row) for some in _by_cause(found).values() for row in [_best_told(some, rows["answer"])]}
+    told = {id(row) for row in _told(found, {_series(row): int(row["batch_per_gpu"]) for row in rows["answer"]})}
     for row in found:
         yield {**row, "is_told": id(row) in told}
 
@@ -73,8 +73,11 @@ def finding_of(row: Row) -> Finding:
         )
         has_batch = is_known(row.get("larger_batch_per_gpu"))
         words = {"batch_per_gpu": int(row["larger_batch_per_gpu"])} if has_batch else {}
-        remedies = [Remedy(str(row["remedy"]), predicted, saved, words)]
-    return Finding(cause(str(row["cause"])), _figure(row, "cost_s"), _figure(row, "share"), evidence, remedies)
+        remedies.append(Remedy(str(row["remedy"]), predicted, saved, words))
+    notes = [str(row["graph_note"])] if is_known(row.get("graph_note")) else []
+    remedies += [Remedy("cuda_graph", None, _figure(row, "graph_saving_s"))] if notes else []
+    cost_s, share = _figure(row, "cost_s"), _figure(row, "share")
+    return Finding(cause(str(row["cause"])), cost_s, share, evidence, remedies, notes)
 
 
 class _Measured:
@@ -237,7 +240,30 @@ def _small_batch(place: _Place) -> Found:
     if large is None:  # others are held against this one
         return []
     evidence = [Evidence("alone", alone), Evidence("alone_large", large)]
-    return [place.found("small_batch", _less(alone, large), None, evidence, *_larger_batch(place, place.large))]
+    found = place.found("small_batch", _less(alone, large), None, evidence, *_larger_batch(place, place.large))
+    return [_with_graph(found, place)]
+
+
+def _with_graph(found: Finding, place: _Place) -> Finding:
+    """With what a CUDA graph saved: a variant beside another, or the study's own settings, that differs in it alone; on
+    as many devices, otherwise on one."""
+    for name, devices in ((place.strategy, place.devices), (BASELINE, 1)):
+        here = {
+            frozenset(str(row.get("changes") or "").split("; ")) - {""}: row
+            for row in place.measured.rows["variants"]
+            if _point(row) == (name, devices, place.batch, place.environment)
+            and (row["scope"], row["status"]) == (_COMPUTE, "ok")
+            and is_known(row.get("images_per_s"))
+        }
+        for changes, row in here.items():
+            beside = here.get(changes - {"cuda_graph=True"})
+            if "cuda_graph=True" in changes and beside is not None:
+                saved = _less(*(_step_s(each, devices * place.batch) for each in (beside, row)))
+                note = f"the CUDA graph: {row['variant']} beside {beside['variant']} on {devices} device{'s' * (devices > 1)}"
+                return replace(
+                    found, remedies=[*found.remedies, Remedy("cuda_graph", None, saved)], notes=[*found.notes, note]
+                )
+    return found
 
 
 def _batch_not_scaled(place: _Place) -> Found:
@@ -389,31 +415,29 @@ def _row(finding: Finding) -> NewRow:
     for evidence in finding.evidence:
         row |= _columns(_COLUMN_OF[evidence.name], evidence.figure)
     for remedy in finding.remedies:
+        if remedy.name == "cuda_graph" and remedy.measured_s:
+            row |= {**_columns("graph_saving_s", remedy.measured_s), "graph_note": "; ".join(finding.notes)}
+            continue
         row |= {"remedy": remedy.name, "larger_batch_per_gpu": remedy.words.get("batch_per_gpu")}
         row |= _columns("predicted_saving_s", remedy.predicted_s) if remedy.predicted_s else {}
         row |= _columns("saving_s", remedy.measured_s) if remedy.measured_s else {}
     return row
 
 
-def _by_cause(rows: Iterable[NewRow]) -> dict[tuple[Any, ...], list[NewRow]]:
-    """The reasons of every strategy on a number of devices, by cause. That a global batch was held is told as strong
-    scaling."""
+def _told(rows: Iterable[NewRow], batches: Mapping[tuple[Any, ...], int]) -> Iterator[NewRow]:
+    """What the answer tells of every strategy on a number of devices: the reasons at its batch, and of other batches
+    the first reasons; every cause once, where its share is best supported. Strong scaling is told elsewhere."""
     found: dict[tuple[Any, ...], list[NewRow]] = {}
     for row in rows:
-        if row["is_reason"] and row["scaling"] == "weak":
+        is_at_answer = row["batch_per_gpu"] == batches.get(_series(row))
+        if row["is_reason"] and row["scaling"] == "weak" and (is_at_answer or row["order"] == 0):
             found.setdefault((*_series(row), row["cause"]), []).append(row)
-    return found
-
-
-def _best_told(rows: Sequence[NewRow], answers: Sequence[Row]) -> NewRow:
-    """At the batch of the answer; where it is no reason there, at the batch where its share is best supported."""
-    batches = {_series(row): row["batch_per_gpu"] for row in answers}
 
     def support(row: NewRow) -> tuple[bool, bool, float]:
         known = is_known(row["share_low"])
         return row["batch_per_gpu"] == batches.get(_series(row)), known, row["share_low"] if known else row["share"]
 
-    return max(rows, key=support)
+    return (max(some, key=support) for some in found.values())
 
 
 def _figure(row: Row, name: str) -> Figure:

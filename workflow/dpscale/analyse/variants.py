@@ -50,7 +50,14 @@ def variant_rows(variants: Sequence[Variant], network: Record | None) -> Iterato
             if variant.name != BASE:
                 row |= _beside_base(variant, point, variants[0], key, row)
             is_fastest = None if point.epoch is None else fastest[where(point)].name == variant.name
-            yield {"variant": variant.name, **row, "is_fastest": is_fastest}
+            yield {"variant": variant.name, "changes": _changes(variant, variants[0]), **row, "is_fastest": is_fastest}
+
+
+def _changes(variant: Variant, base: Variant) -> str | None:
+    """The settings that a variant has in place of the study's own: `compile=default; cuda_graph=True`."""
+    own, others = variant.study.settings, base.study.settings
+    changed = (name for name in own.names() if getattr(own, name) != getattr(others, name))
+    return "; ".join(f"{name}={getattr(own, name)}" for name in changed) or None
 
 
 def fastest_of(variants: Sequence[Variant]) -> dict[tuple[Any, ...], Variant]:

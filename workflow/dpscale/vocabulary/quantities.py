@@ -983,6 +983,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
         ),
         "variants": (
             *_plain(VARIANT, views=("variants", "variant_costs", "variant_limits")),
+            *_on_disk(_text("changes", "Changes", "Settings in place of the study's own.", "Variants")),
             *_on_disk(*_KEYS, STATUS, REASON, RUNS, N, RANGES),
             *_on_disk(FULL_STEPS, STEPS_PER_EPOCH, IS_HEADLINE),
             *_interval(STEP),
@@ -1440,6 +1441,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "predicted_saving_s", "Predicted saving", MILLISECONDS, "Of a step, without trying.", "Causes"
                 ),
                 Quantity("saving_s", "Saving", MILLISECONDS, "Of a step, with what was measured.", "Causes"),
+                Quantity("graph_saving_s", "Saving of a CUDA graph", MILLISECONDS, "Of a variant's step.", "Causes"),
                 views=(),
             ),
             *_interval(
@@ -1460,6 +1462,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 Quantity("nominal_gb_s", "Link, data sheet", GB_PER_S, "Evidence.", "Causes"),
                 Quantity("gradient_bytes", "Gradient", MB, "Evidence.", "Causes"),
                 _count("loader_workers", "Loader workers", "Evidence: of a training process.", "Causes"),
+                _text("graph_note", "CUDA graph", "The variants beside each other, and on how many devices.", "Causes"),
                 _text("not_seen", "Not seen", "Causes that the study measured nothing of.", "Causes"),
             ),
         ),
