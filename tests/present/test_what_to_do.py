@@ -223,7 +223,11 @@ def test_the_page_has_what_to_do_linked_to_its_evidence() -> None:
     page = render(study(), h200())
     (listed,) = [part.split("</ol>")[0] for part in page.split('<ol class="advice">')[1:]]
     assert "Use ddp in place of dp" in listed and 'href="#speedup"' in listed
+    assert "<strong>Slow loader at batch" in listed and CAUSES["slow_loader"].change in listed
+    assert "Use a batch of" not in listed, "what a larger batch saves stands with its cause"
+    assert "First reason: slow loader." in page and 'id="table-causes"' in page
     assert page.count('<dl class="tiles"') == 1
     nothing = render(study(), tables())
     assert "Nothing that was measured shows what to do otherwise." in nothing
+    assert "Not seen by this study" not in nothing and 'id="table-causes"' not in nothing
     assert '<dl class="tiles"' not in nothing

@@ -259,10 +259,10 @@ def _with_graph(found: Finding, place: _Place) -> Finding:
             beside = here.get(changes - {"cuda_graph=True"})
             if "cuda_graph=True" in changes and beside is not None:
                 saved = _less(*(_step_s(each, devices * place.batch) for each in (beside, row)))
-                note = f"the CUDA graph: {row['variant']} beside {beside['variant']} on {devices} device{'s' * (devices > 1)}"
-                return replace(
-                    found, remedies=[*found.remedies, Remedy("cuda_graph", None, saved)], notes=[*found.notes, note]
-                )
+                where = "1 device" if devices == 1 else f"{devices} devices"
+                note = f"the CUDA graph: {row['variant']} beside {beside['variant']} on {where}"
+                remedies = [*found.remedies, Remedy("cuda_graph", None, saved)]
+                return replace(found, remedies=remedies, notes=[*found.notes, note])
     return found
 
 
