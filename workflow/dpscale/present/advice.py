@@ -89,9 +89,9 @@ def _sentence(row: Row, terms: Terms) -> str:
     found = cause(str(row["cause"]))
     if found is NOTHING:
         return f"{words.capitalised(found.label)} a{at}: {alone} efficient, {loading}. A step takes {step}."
-    without = " without it" if loaded else ""
+    without = ", without loading," if loaded else ""
     first = "No cause stands out at this batch" if found is UNKNOWN else f"First reason: {found.label}"
-    return f"A{at} a step takes {step} {loading}, on 1 {terms.device} alone{without} {alone} of that. {first}."
+    return f"A{at} a step takes {step} {loading}; 1 {terms.device} alone{without} takes {alone} of that. {first}."
 
 
 def _reason(row: Row, terms: Terms) -> Reason:
