@@ -81,27 +81,44 @@ def finding_of(row: Row) -> Finding:
 
 
 class _Measured:
-    """The rows of a study's tables, by where they were measured."""
+    """The rows of a study's tables, by where they were measured. Of times those that speak for their configuration."""
 
     def __init__(self, rows: Rows):
-        self.rows = rows
-        self.times = {
-            (*_point(row), row["scope"]): row
+        times = [
+            row
             for row in rows["times"]
             if row["status"] == "ok" and is_true(row.get("is_headline")) and is_known(row.get("images_per_s"))
-        }
+        ]
+        self.rows = {**rows, "times": times}
+        self._indices: dict[tuple[str, ...], dict[tuple[Any, ...], list[Row]]] = {}
 
     def places(self) -> Iterator["_Place"]:
         """Every configuration beside its baseline: at the batch per device, or at the global batch, of that."""
-        gains = [row for row in self.rows["speedup"] if row["status"] == "ok" and is_true(row.get("is_headline"))]
-        for gain in gains:
-            if gain["scope"] == _COMPUTE and gain["strategy"] in IN_MEMORY and (*_point(gain), _COMPUTE) in self.times:
-                yield _Place(self, gain)
+        for gain in self.rows["speedup"]:
+            speaks = gain["status"] == "ok" and is_true(gain.get("is_headline")) and gain["scope"] == _COMPUTE
+            if speaks and gain["strategy"] in IN_MEMORY:
+                place = _Place(self, gain)
+                if self.all("times", **place.point, scope=_COMPUTE):
+                    yield place
+
+    def all(self, table: str, **wanted: Any) -> Sequence[Row]:
+        """The rows of a table that have these entries. Studies may have thousands: each is looked at once."""
+        index = self._indices.get((table, *wanted))
+        if index is None:
+            index = self._indices[table, *wanted] = {}
+            for row in self.rows[table]:
+                index.setdefault(tuple(row.get(name) for name in wanted), []).append(row)
+        return index.get(tuple(wanted.values()), [])
 
     def one(self, table: str, **wanted: Any) -> Row:
-        """The row of a table that has these entries; empty where there is none."""
-        alike = (row for row in self.rows[table] if all(row.get(name) == value for name, value in wanted.items()))
-        return next(alike, {})
+        """The first of them; empty where there is none."""
+        return next(iter(self.all(table, **wanted)), {})
+
+    @cached_property
+    def gradient_bytes(self) -> int | None:
+        """Of the study's network, the same everywhere."""
+        known = (row["gradient_bytes"] for row in self.rows["bandwidth"] if is_known(row.get("gradient_bytes")))
+        return next((int(size) for size in known), None)
 
 
 class _Place:
@@ -121,17 +138,13 @@ class _Place:
         """A step of one batch per device: of a strategy, at its own batch or at another; None where that was not
         measured."""
         devices, batch = devices or self.devices, batch or self.batch
-        row = self.measured.times.get((name, devices, batch, self.environment, scope))
-        return None if row is None else _step_s(row, devices * self.batch)
+        point = {**self.point, "strategy": name, "gpus": devices, "batch_per_gpu": batch}
+        row = self.measured.one("times", **point, scope=scope)
+        return _step_s(row, devices * self.batch) if row else None
 
     def loader_s(self, processes: int) -> Figure:
         """What so many loader processes take for a step's images at most: as in the fastest epoch with them."""
-        seen = [
-            row
-            for row in self.measured.times.values()
-            if (row["scope"], row.get("environment"), row.get("loader_processes"))
-            == (_END_TO_END, self.environment, processes)
-        ]
+        seen = self.measured.all("times", scope=_END_TO_END, environment=self.environment, loader_processes=processes)
         return _step_s(max(seen, key=lambda row: row["images_per_s"]), self.devices * self.batch)
 
     def alone_s(self, batch: int = 0) -> Figure | None:
@@ -171,11 +184,8 @@ class _Place:
 
     def batches(self, name: str, devices: int) -> set[int]:
         """Batches per device that have times."""
-        return {
-            batch
-            for (other, number, batch, environment, scope) in self.measured.times
-            if (other, number, environment, scope) == (name, devices, self.environment, _COMPUTE)
-        }
+        where = {"strategy": name, "gpus": devices, "environment": self.environment, "scope": _COMPUTE}
+        return {row["batch_per_gpu"] for row in self.measured.all("times", **where)}
 
     @property
     def large(self) -> int | None:
@@ -219,7 +229,7 @@ def _loading(place: _Place) -> Found:
     if whole is None:
         return None
     evidence = [Evidence("end_to_end", whole), Evidence(place.in_memory, place.in_memory_s)]
-    row, name = place.measured.times[(*_point(place.gain), _END_TO_END)], "slow_loader"
+    row, name = place.measured.one("times", **place.point, scope=_END_TO_END), "slow_loader"
     if is_known(row.get("loader_processes")):
         workers = row["loader_processes"] // strategy(place.strategy).processes(place.devices)
         at_best = place.loader_s(int(row["loader_processes"]))
@@ -248,12 +258,11 @@ def _with_graph(found: Finding, place: _Place) -> Finding:
     """With what a CUDA graph saved: a variant beside another, or the study's own settings, that differs in it alone; on
     as many devices, otherwise on one."""
     for name, devices in ((place.strategy, place.devices), (BASELINE, 1)):
+        point = {**place.point, "strategy": name, "gpus": devices}
         here = {
             frozenset(str(row.get("changes") or "").split("; ")) - {""}: row
-            for row in place.measured.rows["variants"]
-            if _point(row) == (name, devices, place.batch, place.environment)
-            and (row["scope"], row["status"]) == (_COMPUTE, "ok")
-            and is_known(row.get("images_per_s"))
+            for row in place.measured.all("variants", **point, scope=_COMPUTE, status="ok")
+            if is_known(row.get("images_per_s"))
         }
         for changes, row in here.items():
             beside = here.get(changes - {"cuda_graph=True"})
@@ -310,7 +319,7 @@ def _communication(place: _Place) -> Found:
 
 def _added_by_allreduce(place: _Place) -> tuple[Figure | None, list[Evidence]]:
     """By the ladder's last rung; of records without a ladder by ablation (E2)."""
-    rungs = {row["rung"]: row for row in place.measured.rows["ladder"] if _is_at(row, place)}
+    rungs = {row["rung"]: row for row in place.measured.all("ladder", **place.point)}
     if {WHOLE, "no_op_hook"} <= set(rungs):
         evidence = [Evidence("training", _figure(rungs[WHOLE], "step_s"))]
         evidence += [Evidence("no_op_hook", _figure(rungs["no_op_hook"], "step_s"))]
@@ -342,11 +351,9 @@ class _Link:
 
 def _link(place: _Place) -> _Link | None:
     """None where collectives and copies between as many devices were not timed."""
-    timed = [
-        row for row in place.measured.rows["collectives"] if row["operation"] == "allreduce" and _is_here(row, place)
-    ]
+    timed = place.measured.all("collectives", operation="allreduce", **place.here)
     copies = place.measured.one("peer_copies", **place.here)
-    size = _gradient_bytes(place)
+    size = place.measured.gradient_bytes
     if not timed or not copies or size is None:
         return None
     largest = max(timed, key=lambda row: row["message_bytes"])
@@ -363,15 +370,11 @@ def _nominal_gb_s(place: _Place) -> float | None:
     return chip.nvlink_gb_s if chip and all("NVLink" in kind for kind in kinds) else None
 
 
-def _gradient_bytes(place: _Place) -> int | None:
-    """Of the study's network, the same everywhere."""
-    known = (row["gradient_bytes"] for row in place.measured.rows["bandwidth"] if is_known(row.get("gradient_bytes")))
-    return next((int(size) for size in known), None)
-
-
 def _allreduce_s(place: _Place) -> Figure | None:
     """Of the whole gradient with nothing else running."""
-    row = place.measured.one("collectives", operation="allreduce", message_bytes=_gradient_bytes(place), **place.here)
+    row = place.measured.one(
+        "collectives", operation="allreduce", message_bytes=place.measured.gradient_bytes, **place.here
+    )
     return _figure(row, "time_s") if row else None
 
 
@@ -496,17 +499,5 @@ def _share(cost: Figure, whole: Figure) -> Figure:
     return _ratio(cost, whole)
 
 
-def _point(row: Row) -> tuple[Any, ...]:
-    return row["strategy"], row["gpus"], row["batch_per_gpu"], row.get("environment")
-
-
 def _series(row: Row) -> tuple[Any, ...]:
     return row["strategy"], row["gpus"], row.get("environment")
-
-
-def _is_here(row: Row, place: _Place) -> bool:
-    return (row["gpus"], row.get("environment")) == (place.devices, place.environment)
-
-
-def _is_at(row: Row, place: _Place) -> bool:
-    return _point(row) == (place.strategy, place.devices, place.batch, place.environment)
