@@ -154,8 +154,20 @@ Vectors.__getitem__ = fails
 
 
 def test_parameters_that_ddp_waits_for_in_vain(tmp_path: Path) -> None:
-    line, _ = refusal(tmp_path, HALF_USED, gpus=2)
-    assert line.startswith(": some parameters of network() take no part in the loss")
+    """A parameter that is not trained stands before them: ddp does not count it."""
+    frozen = """
+half = network
+
+def network():
+    whole = half()
+    whole.used.frozen = nn.Parameter(torch.zeros(3), requires_grad=False)
+    return whole
+"""
+    line, _ = refusal(tmp_path, HALF_USED + frozen, gpus=2)
+    assert line == (
+        ": 2 parameters of network() (unused.weight, unused.bias) take no part in the loss, and ddp waits for the "
+        "gradients of all: leave them out, or set their requires_grad to False"
+    )
 
 
 def test_a_file_that_changes_after_it_was_planned(tmp_path: Path) -> None:
