@@ -47,6 +47,8 @@ def test_what_is_no_fault_of_the_file_is_not_told_as_one(tmp_path: Path) -> None
             "uses CUDA in a process of the DataLoader",
         ),
         ("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned", "tensors that are not dense CPU"),
+        ("Can't pickle local object 'dataset.<locals>.Vectors'", "define its classes and functions at the top level"),
+        ("Can't get local object 'dataset.<locals>.Vectors'", "define its classes and functions at the top level"),
         ("stack expects each tensor to be equal size, but got [1]", "differ in size"),
     ],
 )

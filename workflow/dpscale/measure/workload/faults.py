@@ -9,7 +9,11 @@ from torch import nn
 
 from dpscale.errors import WorkloadError
 
-# By what torch says: what to change.
+_TOP_LEVEL = (
+    "the dataset or collate cannot be sent to a process of the DataLoader: define its classes and functions at the top "
+    "level of the file, without lambda"
+)
+# By what torch and Python say: what to change.
 REMEDIES: Mapping[str, str] = {
     "Cannot re-initialize CUDA in forked subprocess": (
         "the dataset uses CUDA in a process of the DataLoader: return tensors on the CPU, dpscale copies them"
@@ -21,6 +25,8 @@ REMEDIES: Mapping[str, str] = {
         "torch's collate cannot make a batch of the dataset's items: let them be tensors, numbers, tuples or "
         "dictionaries of such, or define collate(items)"
     ),
+    "Can't pickle ": _TOP_LEVEL,
+    "Can't get local object": _TOP_LEVEL,
     "stack expects each tensor to be equal size": (
         "items of the dataset differ in size, and torch's collate cannot make a batch of them: define collate(items)"
     ),
