@@ -183,7 +183,12 @@ def configuration_options(*strategies: str) -> Callable[[Command], Command]:
     return _with(
         click.option("--strategy", type=click.Choice(strategies), required=True),
         gpus_option,
-        click.option("--batch-per-gpu", type=click.IntRange(min=1), required=True, help="Images per GPU and step."),
+        click.option(
+            "--batch-per-gpu",
+            type=click.IntRange(min=1),
+            required=True,
+            help="Images (samples of a workload's file) per GPU and step.",
+        ),
         run_option,
         dataset_option,
     )
