@@ -114,7 +114,7 @@ def test_more_samples_than_there_are(tmp_path: Path) -> None:
 def test_a_batch_that_an_epoch_does_not_have(tmp_path: Path) -> None:
     with single_workers_here():
         done = dpscale(*cell(written(tmp_path), tmp_path / "record.json", batch=SAMPLES + 1))
-    assert f"global batch {SAMPLES + 1} > {SAMPLES} images: no full step" in done.stderr
+    assert f"global batch {SAMPLES + 1} > {SAMPLES} samples: no full step" in done.stderr
 
 
 @pytest.mark.parametrize(
