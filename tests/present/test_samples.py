@@ -1,6 +1,7 @@
 """Pages of studies whose workload is a user's file speak of samples, and of images nowhere."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -11,11 +12,13 @@ from page_tables import absent_row, environment_row, h200_with_steps, study, tab
 from test_render import visible
 from variant_tables import with_variants
 
+import h200_study
 import two_studies
 import variant_study
 from dpscale.analyse.comparison import compare
 from dpscale.analyse.comparison_studies import overview
-from dpscale.plan.cells import AnyCell
+from dpscale.analyse.tables import build_tables
+from dpscale.plan.cells import AnyCell, Configuration
 from dpscale.plan.study import Study
 from dpscale.present import comparison, comparison_studies
 from dpscale.present.findings import memory_ends
@@ -104,6 +107,15 @@ def test_the_vocabulary_in_the_words_of_a_study() -> None:
     assert GPU.worded(MFU.definition) == MFU.definition
     assert own.worded(MFU.definition).startswith("FLOP of a sample times samples/s")
     assert own.worded("Images") == "Samples"
+
+
+@pytest.mark.parametrize(("more", "word"), [(OF_A_FILE, "samples"), ({}, "images")])
+def test_reasons_in_tables_say_it_too(more: Mapping[str, Any], word: str) -> None:
+    under = h200_study.study(**more)
+    forecast = build_tables(under, h200_study.collected(under))["forecast"]
+    assert set(forecast["reason"].dropna()) == {f"a step takes more than the 50000 {word} of an epoch"}
+    capped = Configuration("ddp", 4, 32_768).obstacle(under.settings)
+    assert capped == ("capped", f"global batch 131072 > 50000 {word}: no full step")
 
 
 def compared_study(**changes: Any) -> Study:
