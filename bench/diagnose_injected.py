@@ -5,7 +5,8 @@
 
 Every cause is injected into a run of the command itself: by a workload of bench/injected, an option, a variable of the
 environment, or a process beside it. Prints the confusion matrix, and predicted and measured savings side by side;
-`--out` gets the same as JSON. The exit status is 1 where more than one of twelve causes is not named first.
+`--out` gets the same as JSON, with every answer and every record. The exit status is 1 where more than one of twelve
+causes is not named first.
 
 Nothing else may run on the machine. On a CPU the slow link needs root, ip and tc.
 """
@@ -197,6 +198,7 @@ def row(injection: Injection, record: dict[str, Any], seconds: float) -> dict[st
         "seconds": seconds,
         "device_model": record["hardware"]["device_model"],
         "answer": text(diagnosis, record).splitlines(),
+        "record": record,
     }
 
 
