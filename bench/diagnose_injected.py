@@ -33,8 +33,8 @@ from dpscale.analyse.diagnosis import diagnose
 from dpscale.present.diagnosis import text
 from shaped_network import missing_requirement, slow_loopback
 
-WORKLOADS = Path(__file__).with_name("injected")
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+WORKLOADS = ("bench/injected", "examples")
 GPUS = 2
 RATE_MBIT = 200
 LIMIT_S = 600
@@ -137,6 +137,7 @@ def run(injection: Injection, device: str) -> list[dict[str, Any]]:
             started.append(
                 subprocess.Popen(
                     [*prefix, *command],
+                    cwd=ROOT,
                     env={**os.environ, **injection.variables, **visible},
                     stdout=subprocess.DEVNULL,
                 )
@@ -151,8 +152,8 @@ def run(injection: Injection, device: str) -> list[dict[str, Any]]:
 
 def place(workload: str) -> str:
     """A file of these folders, or a built-in network."""
-    files = [folder / f"{workload}.py" for folder in (WORKLOADS, EXAMPLES)]
-    return next((str(file) for file in files if file.exists()), workload)
+    files = [f"{folder}/{workload}.py" for folder in WORKLOADS]
+    return next((file for file in files if (ROOT / file).exists()), workload)
 
 
 @contextmanager
