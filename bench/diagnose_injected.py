@@ -5,7 +5,8 @@
 
 Every cause is injected into a run of the command itself: by a workload of bench/injected, an option, a variable of the
 environment, or a process beside it. Prints the confusion matrix, and predicted and measured savings side by side;
-`--out` gets the same as JSON. The exit status is 1 where more than one of twelve causes is not named first.
+`--out` gets the same as JSON, with every answer and every record. The exit status is 1 where more than one of twelve
+causes is not named first.
 
 Nothing else may run on the machine. On a CPU the slow link needs root, ip and tc.
 """
@@ -32,8 +33,8 @@ from dpscale.analyse.diagnosis import diagnose
 from dpscale.present.diagnosis import text
 from shaped_network import missing_requirement, slow_loopback
 
-WORKLOADS = Path(__file__).with_name("injected")
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+WORKLOADS = ("bench/injected", "examples")
 GPUS = 2
 RATE_MBIT = 200
 LIMIT_S = 600
@@ -136,6 +137,7 @@ def run(injection: Injection, device: str) -> list[dict[str, Any]]:
             started.append(
                 subprocess.Popen(
                     [*prefix, *command],
+                    cwd=ROOT,
                     env={**os.environ, **injection.variables, **visible},
                     stdout=subprocess.DEVNULL,
                 )
@@ -150,8 +152,8 @@ def run(injection: Injection, device: str) -> list[dict[str, Any]]:
 
 def place(workload: str) -> str:
     """A file of these folders, or a built-in network."""
-    files = [folder / f"{workload}.py" for folder in (WORKLOADS, EXAMPLES)]
-    return next((str(file) for file in files if file.exists()), workload)
+    files = [f"{folder}/{workload}.py" for folder in WORKLOADS]
+    return next((file for file in files if (ROOT / file).exists()), workload)
 
 
 @contextmanager
@@ -197,6 +199,7 @@ def row(injection: Injection, record: dict[str, Any], seconds: float) -> dict[st
         "seconds": seconds,
         "device_model": record["hardware"]["device_model"],
         "answer": text(diagnosis, record).splitlines(),
+        "record": record,
     }
 
 

@@ -52,7 +52,7 @@ def diagnosis_record(
         "orders": [["alone", *steps_ms]] * ROUNDS,
         "steps_per_epoch": 100,
         "probes": probes,
-        "allreduce": {"bytes": GRADIENT_BYTES, "seconds": seconds, "messages": []},
+        "allreduce": {"bytes": GRADIENT_BYTES, "seconds": seconds, "messages": [], "conversion_s": [1e-3] * 7},
         "link": {"kind": "NVLink", "copy_gb_s": [350.0] * 7, "nominal_gb_s": 450, "allreduce": link},
         "cores": {"usable": 16, "of_machine": 16, "quota": None, "busy_share": 0.2, "of_ranks": [list(range(16))] * 2},
         "synchronisations": [],

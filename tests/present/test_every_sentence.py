@@ -58,7 +58,7 @@ NAMES = {
         "training_summary", "training", "training_evidence", "environments", "records", "rejected", "frontier", "twins",
         "strong", "causes",
     },
-    "words": {"brief", "point"},
+    "words": {"batch", "brief", "point"},
 }  # fmt: skip
 
 SPEAKS = "test_findings.py::test_finding_speaks_only_where_it_is_true"

@@ -1,5 +1,6 @@
 """A user's file through the whole pipeline, by a real Snakemake and real workers on the CPU."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -33,6 +34,9 @@ def test_the_page_says_what_was_trained(project: Project) -> None:
     page = project.page.read_text()
     assert "mine.py" in page
     assert f"{SAMPLES} samples per epoch" in page
+    assert "samples/s" in page and "Batch per worker, samples" in page
+    seen = re.sub(r"(?s)<style>.*?</style>|<script.*?</script>|<[^>]*>", " ", page)
+    assert re.findall(r"(?i).{0,60}\bimages?\b.{0,60}", seen) == []
     assert "ResNet" not in page
     assert not project.page_is_partial()
 

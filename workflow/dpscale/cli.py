@@ -31,6 +31,7 @@ from dpscale.schemas.settings import (
     StepSettings,
     TimingSettings,
     TrainingSettings,
+    sample_of,
 )
 from dpscale.schemas.validation import load_schema
 from dpscale.vocabulary.strategies import STRATEGIES, parallel_strategies
@@ -183,7 +184,12 @@ def configuration_options(*strategies: str) -> Callable[[Command], Command]:
     return _with(
         click.option("--strategy", type=click.Choice(strategies), required=True),
         gpus_option,
-        click.option("--batch-per-gpu", type=click.IntRange(min=1), required=True, help="Images per GPU and step."),
+        click.option(
+            "--batch-per-gpu",
+            type=click.IntRange(min=1),
+            required=True,
+            help="Images (samples of a workload's file) per GPU and step.",
+        ),
         run_option,
         dataset_option,
     )
@@ -299,8 +305,8 @@ def network(out: Path, **settings: Any) -> None:
     from dpscale.measure.model.facts import describe_network
 
     facts = describe_network(NetworkSettings.from_json(settings), out)
-    flop = facts["flop_per_image"]
-    work = f"{flop['forward_backward']:,} FLOP per image, forward and backward" if flop else "unknown FLOP per image"
+    flop, unit = facts["flop_per_image"], f"FLOP per {sample_of(settings['workload'])}"
+    work = f"{flop['forward_backward']:,} {unit}, forward and backward" if flop else f"unknown {unit}"
     click.echo(f"network: {out}, {facts['parameters']:,} parameters, {work}")
 
 
@@ -419,7 +425,7 @@ def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None
 
     The cost of a cell in GPU-hours is estimated from jobs of the same configuration in this study. Where there are
     none it is that of the nearest configuration of this study, then of a recorded study in results/recorded*, with the
-    same device, network and number of images. Otherwise it is unknown. Needs no GPU and no torch.
+    same device, network and number of images or samples. Otherwise it is unknown. Needs no GPU and no torch.
     """
     from dpscale.plan.plan import plan
     from dpscale.records.cost import Costs

@@ -65,6 +65,11 @@ def test_facts_of_a_file_come_from_two_of_its_samples(tmp_path: Path) -> None:
     assert facts["ddp_buckets"] == [{"bytes": 40, "ready_share": 1.0}]
 
 
+def test_the_command_counts_work_per_sample_of_a_file(tmp_path: Path) -> None:
+    of_file = dpscale("network", "--workload", written(tmp_path), "--out", tmp_path / "network.json")
+    assert "10 parameters, 32 FLOP per sample, forward and backward" in of_file.stdout
+
+
 def test_work_that_is_not_seen_is_unknown(tmp_path: Path) -> None:
     more = """
 class Recurrent(nn.Module):
@@ -140,5 +145,5 @@ def network():
 def test_parameters_without_a_part_in_the_loss_are_found_before_any_measurement(tmp_path: Path) -> None:
     done = dpscale("network", "--workload", written(tmp_path, HALF_USED), "--out", tmp_path / "network.json")
     assert done.returncode == 1
-    assert "some parameters of network() take no part in the loss" in done.stderr
+    assert "2 parameters of network() (unused.weight, unused.bias) take no part in the loss" in done.stderr
     assert "Traceback" in done.stderr

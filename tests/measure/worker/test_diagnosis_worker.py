@@ -198,17 +198,14 @@ def loss(network, batch):
 def test_what_a_step_cannot_do_is_left_out_of_its_diagnosis(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.py"
     file.write_text(ONLY_FLOAT32)
-    with warm_workers():
-        done = dpscale(
-            "diagnose", "--workload", file, "--gpus", 1, "--batch-per-gpu", 8, "--loader-workers", 0,
-            "--device", "cpu", "--out", tmp_path / "d.json", folder=tmp_path,
-        )  # fmt: skip
+    done = dpscale(
+        "diagnose", "--workload", file, "--gpus", 1, "--batch-per-gpu", 8, "--loader-workers", 0,
+        "--device", "cpu", "--out", tmp_path / "d.json", folder=tmp_path,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "bfloat16" not in json.loads((tmp_path / "d.json").read_text())["probes"]
-    assert (
-        "left out: the whole step in bfloat16, batches in memory: ValueError: only in float32\n"
-        in capfd.readouterr().err
-    )
+    told = "left out: the whole step in bfloat16, batches in memory: ValueError: only in float32\n"
+    assert told in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,40 @@ def test_modules_beside_the_file_can_be_imported(tmp_path: Path, monkeypatch: py
     assert workload.network().in_features == 7
 
 
+def test_the_files_own_folder_comes_before_the_working_folder_and_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `python FILE` has it."""
+    folders = [tmp_path / name for name in ("working", "other", "own")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "found_by_workload.py").write_text(f"FOLDER = {folder.name!r}\n")
+    working, other, own = folders
+    monkeypatch.chdir(working)
+    monkeypatch.setattr(sys, "path", [str(working), str(other), *sys.path, str(own)])
+    text = """
+def network():
+    from found_by_workload import FOLDER
+    assert FOLDER == "own"
+    return nn.Linear(2, 2)
+"""
+    load_workload(written(own, more=text)).network()
+    monkeypatch.delitem(sys.modules, "found_by_workload")
+
+
+def test_a_file_that_hides_a_library(tmp_path: Path) -> None:
+    """A process of a DataLoader that is spawned would import it in place of the library."""
+    path = written(tmp_path).rename(tmp_path / "torch.py")
+    with pytest.raises(WorkloadError, match="hides Python's module torch, which is needed here: rename it"):
+        load_workload(path)
+
+
+def test_a_file_that_no_process_could_import(tmp_path: Path) -> None:
+    path = written(tmp_path).rename(tmp_path / "mine.v2.py")
+    with pytest.raises(WorkloadError, match="cannot import a file with a dot in its name: rename it"):
+        load_workload(path)
+
+
 def test_a_file_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="there is no such file"):
         load_workload(tmp_path / "mine.py")

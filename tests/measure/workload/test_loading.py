@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DistributedSampler
 
-from dpscale.measure.workload.loading import Room, gathered_epoch, samples_of_epoch
+from dpscale.measure.workload.loading import GatheredEpochs, Room, gathered_epoch, samples_of_epoch
 from dpscale.measure.workload.workload import Workload
 
 SAMPLES: Any = [(torch.full((3,), float(number)), number) for number in range(21)]
@@ -53,6 +53,52 @@ def test_no_more_batches_than_are_asked_for() -> None:
     batches, different = epoch(Room(math.inf, 2))
     assert (len(batches), different) == (6, 3)
     assert batches[0] == batches[2] != batches[1]
+
+
+class Gathering:
+    """Gathers epochs for teams of one rank, and counts how often."""
+
+    def __init__(self, fit: float):
+        self.epochs = GatheredEpochs(fit * BATCH_BYTES)
+        self.times = 0
+
+    def of(self, batch: int) -> Any:
+        return self.epochs.of((0, 1, batch), lambda room: self._gather(batch, room))
+
+    def _gather(self, batch: int, room: Room) -> Any:
+        self.times += 1
+        return gathered_epoch(SAMPLES, (0, 1, batch), 1, 0, room, lambda loaded: loaded)
+
+
+def test_teams_with_the_same_share_have_the_very_same_batches() -> None:
+    gathering = Gathering(fit=math.inf)
+    before, other, after = (gathering.of(batch) for batch in (4, 8, 4))
+    assert after[0] is before[0] and after[1] == before[1]
+    assert other[0] is not before[0]
+    assert gathering.times == 2
+
+
+@pytest.mark.parametrize(("fit", "times"), [(6, 3), (10, 3), (12, 2)])
+def test_epochs_that_have_no_room_together_are_gathered_again(fit: float, times: int) -> None:
+    """21 samples of two epochs are 10.5 batches of 4. The smaller last ones are always there."""
+    gathering = Gathering(fit)
+    before, other, after = (gathering.of(batch) for batch in (4, 8, 4))
+    assert gathering.times == times
+    assert str(after) == str(before)
+    assert other[1] == 3, "as many batches as without the other epoch"
+
+
+def test_epochs_are_gathered_anew_after_they_were_given_back() -> None:
+    gathering = Gathering(fit=math.inf)
+    gathering.of(4)
+    gathering.epochs.give_back()
+    gathering.of(4)
+    assert gathering.times == 2
+
+
+def test_a_stored_epoch_is_not_kept() -> None:
+    epochs, stored = GatheredEpochs(math.inf), iter(range(2))
+    assert [epochs.of((0, 1, 4), lambda _: ([next(stored)], None))[0] for _ in range(2)] == [[0], [1]]
 
 
 def workload(**functions: Any) -> Workload:

@@ -88,6 +88,24 @@ def test_where_memory_is_short_fewer_batches_are_used_in_turn(tmp_path: Path) ->
     assert "3 different batches fit in 3e-07 GB (dataset.batch_memory_gb), the 5 steps" in log
 
 
+@pytest.mark.parametrize(("memory", "times"), [("", 1), ("--batch-memory-gb 0.0000006", 2)])
+def test_both_halves_of_the_baseline_share_their_batches(tmp_path: Path, memory: str, times: int) -> None:
+    """Each rank looks at one sample first. The baseline has all samples, twice where memory is short: 600 bytes hold
+    those of the baseline, but not those of the rank beside them, which is half of them."""
+    text = f"""
+def counted(self, index):
+    with open({str(tmp_path / "taken")!r}, "a") as file:
+        file.write(".")
+    return {{"x": torch.zeros(4), "y": 0}}
+
+Vectors.__getitem__ = counted
+"""
+    more = f"--baseline in_job --scopes compute {memory}"
+    record, _ = timed(written(tmp_path, text), tmp_path, gpus=2, more=more)
+    assert set(record["alone"][0]["scopes"]["compute"]) == {"before", "after"}
+    assert len((tmp_path / "taken").read_text()) == 2 + times * SAMPLES + SAMPLES
+
+
 def test_more_samples_than_there_are(tmp_path: Path) -> None:
     line, _ = refusal(tmp_path, "def dataset(): return [(torch.zeros(4), 0)] * 7\n")
     assert line == f": its dataset has 7 samples, an epoch is to have {SAMPLES}: set dataset.images to at most 7"
@@ -96,7 +114,7 @@ def test_more_samples_than_there_are(tmp_path: Path) -> None:
 def test_a_batch_that_an_epoch_does_not_have(tmp_path: Path) -> None:
     with single_workers_here():
         done = dpscale(*cell(written(tmp_path), tmp_path / "record.json", batch=SAMPLES + 1))
-    assert f"global batch {SAMPLES + 1} > {SAMPLES} images: no full step" in done.stderr
+    assert f"global batch {SAMPLES + 1} > {SAMPLES} samples: no full step" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -154,8 +172,20 @@ Vectors.__getitem__ = fails
 
 
 def test_parameters_that_ddp_waits_for_in_vain(tmp_path: Path) -> None:
-    line, _ = refusal(tmp_path, HALF_USED, gpus=2)
-    assert line.startswith(": some parameters of network() take no part in the loss")
+    """A parameter that is not trained stands before them: ddp does not count it."""
+    frozen = """
+half = network
+
+def network():
+    whole = half()
+    whole.used.frozen = nn.Parameter(torch.zeros(3), requires_grad=False)
+    return whole
+"""
+    line, _ = refusal(tmp_path, HALF_USED + frozen, gpus=2)
+    assert line == (
+        ": 2 parameters of network() (unused.weight, unused.bias) take no part in the loss, and ddp waits for the "
+        "gradients of all: leave them out, or set their requires_grad to False"
+    )
 
 
 def test_a_file_that_changes_after_it_was_planned(tmp_path: Path) -> None:

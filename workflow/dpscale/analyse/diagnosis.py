@@ -359,15 +359,15 @@ def _larger_batch(rounds: _Rounds) -> Iterator[Remedy]:
 
 
 def _cuda_graph(rounds: _Rounds) -> Iterator[Remedy]:
-    """The whole step as a graph. Predicted: it saves what the plain step does."""
-    if not rounds.has("alone_graph"):
-        return
-    plain = median_of_blocks(_less(rounds.first_s("alone"), rounds.first_s("alone_graph")))
-    if rounds.has("training", "training_graph"):
-        measured = _less(rounds.step_s("training"), rounds.step_s("training_graph"))
-        yield Remedy("cuda_graph", plain, median_of_blocks(measured))
-    elif rounds.devices == 1:
-        yield Remedy("cuda_graph", None, plain)
+    """The whole step as a graph. Predicted: the plain step as one, and then one allreduce, nothing hidden."""
+    if rounds.has("alone_graph", "training", "training_graph"):
+        whole, allreduce_s = rounds.step_s("training"), _allreduce_s(rounds)
+        predicted = [saved - allreduce_s for saved in _less(whole, rounds.first_s("alone_graph"))]
+        measured = _less(whole, rounds.step_s("training_graph"))
+        yield Remedy("cuda_graph", median_of_blocks(predicted), median_of_blocks(measured))
+    elif rounds.has("alone_graph") and rounds.devices == 1:
+        saved = _less(rounds.first_s("alone"), rounds.first_s("alone_graph"))
+        yield Remedy("cuda_graph", None, median_of_blocks(saved))
 
 
 def _batch_not_scaled(rounds: _Rounds) -> Iterator[Finding]:
@@ -412,9 +412,11 @@ def _communication(rounds: _Rounds) -> Iterator[Finding]:
 
 
 def _half_the_bytes(rounds: _Rounds, costs: Times, alone_s: float) -> Iterator[Remedy]:
-    """Gradients in bfloat16. Predicted: the allreduce takes half its time, and what of it was hidden saves nothing."""
+    """Gradients in bfloat16. Predicted: the allreduce takes half its time, of which what was hidden saves nothing; and
+    they are converted, both ways."""
     if rounds.has("bfloat16_gradients"):
-        predicted = [min(cost, alone_s / 2) for cost in costs]
+        conversion_s = median(rounds.record["allreduce"]["conversion_s"])
+        predicted = [min(cost, alone_s / 2) - conversion_s for cost in costs]
         measured = _less(rounds.step_s("training"), rounds.step_s("bfloat16_gradients"))
         yield Remedy("bfloat16_gradients", median_of_blocks(predicted), median_of_blocks(measured))
 

@@ -26,6 +26,7 @@ from dpscale.errors import DpscaleError
 from dpscale.formulas.statistics import Estimate, derive
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
+from dpscale.schemas.settings import sample_of
 from dpscale.vocabulary.strategies import BASELINE
 
 # The strategy whose steps are forecast: the model is of buckets that are reduced while the backward pass still runs.
@@ -257,7 +258,8 @@ def _extrapolated_rows(study: Study, basis: Basis) -> Iterator[Row]:
             "gpus_at_most": study.epoch_images // forecast.batch_per_gpu,
         }
         if forecast.gpus * forecast.batch_per_gpu > study.epoch_images:
-            row["reason"] = f"a step takes more than the {study.epoch_images} images of an epoch"
+            samples = f"{study.epoch_images} {sample_of(study.settings.workload)}s"
+            row["reason"] = f"a step takes more than the {samples} of an epoch"
         yield row
 
 

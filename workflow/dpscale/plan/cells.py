@@ -14,6 +14,7 @@ from dpscale.schemas.settings import (
     StepSettings,
     TimingSettings,
     TrainingSettings,
+    sample_of,
 )
 from dpscale.vocabulary.strategies import strategy
 
@@ -72,7 +73,8 @@ class Configuration:
         if row.is_parallel and not row.has_process_per_gpu and (lacking := _needs_own_process(settings)):
             return "not available", f"{lacking} does not go with {row.label}: {_ONE_PROCESS}"
         if self.global_batch > settings.epoch_images:
-            return "capped", f"global batch {self.global_batch} > {settings.epoch_images} images: no full step"
+            samples = f"{settings.epoch_images} {sample_of(settings.workload)}s"
+            return "capped", f"global batch {self.global_batch} > {samples}: no full step"
         return None
 
 

@@ -127,14 +127,14 @@ def _several_environments(tables: Tables, terms: Terms) -> str | None:
     letters = words.listed([str(letter) for letter in tables["environments"]["environment"]])
     return (
         f"The records come from {number} environments ({letters}), combinations of "
-        f"hardware, software and images, that differ in: {_differences(tables['environments'])}. Their numbers are "
-        "never pooled, and no baseline is taken from another one."
+        f"hardware, software and {terms.samples}, that differ in: {_differences(tables['environments'], terms)}. Their "
+        "numbers are never pooled, and no baseline is taken from another one."
     )
 
 
-def _differences(environments: pd.DataFrame) -> str:
+def _differences(environments: pd.DataFrame, terms: Terms) -> str:
     """`device, links, driver`: in what environments differ."""
-    names = {**_HARDWARE, **{name: name for name in SOFTWARE}, "dataset_sha256": "images"}
+    names = {**_HARDWARE, **{name: name for name in SOFTWARE}, "dataset_sha256": terms.samples}
     return words.listed([
         name for column, name in names.items() if environments[column].nunique(dropna=False) > 1
     ]) or "nothing that is recorded here"  # fmt: skip

@@ -27,7 +27,7 @@ _OPERATION_COLOURS = {
 
 def epoch_time(times: pd.DataFrame, terms: Terms) -> Figure:
     """Epoch time in s against batch per GPU in images: a panel for every scope and environment."""
-    quantity = f"{EPOCH.label} in {EPOCH.unit.shown} against batch per {terms.device} in images"
+    quantity = f"{EPOCH.label} in {EPOCH.unit.shown} against {terms.batch}"
     panels = [
         Panel(
             heading=headings.epoch_time(part, terms),
@@ -51,10 +51,7 @@ def efficiency(table: pd.DataFrame, terms: Terms) -> Figure:
         Panel(
             heading=headings.efficiency(words.ok(part), terms),
             place=words.capitalised(f"{terms.count(int(key['gpus']))}{words.on_nodes(part)}{terms.environment(key)}"),
-            quantity=(
-                f"Efficiency in % against batch per {terms.device} in images; one line for each strategy, without and "
-                "with loading"
-            ),
+            quantity=(f"Efficiency in % against {terms.batch}; one line for each strategy, without and with loading"),
             x_title=terms.heading_of(quantities.BATCH),
             y_title=EFFICIENCY.heading,
             unit=EFFICIENCY.unit.shown,

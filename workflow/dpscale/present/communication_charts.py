@@ -152,11 +152,11 @@ def steps(table: pd.DataFrame, terms: Terms) -> Figure:
             heading=headings.step(part, _part_names(), terms),
             place=_place(key, terms),
             quantity=(
-                f"Parts of a profiled step of {terms.device} 0 in %, by batch per {terms.device} in images; on the "
-                "right the step in ms. Communication that compute hides is not in it"
+                f"Parts of a profiled step of {terms.device} 0 in %, by {terms.batch}; on the right the "
+                "step in ms. Communication that compute hides is not in it"
             ),
             x_title="Share of the step, %",
-            y_title=f"Batch per {terms.device}, images",
+            y_title=terms.heading_of(quantities.BATCH),
             bars=[_bar(row) for row in words.rows(part.sort_values("batch_per_gpu"))],
         )
         for key, part in parts(whole.assign(status="ok"), _GROUP)
@@ -202,8 +202,7 @@ def _estimates_of(part: pd.DataFrame, place: str, terms: Terms) -> Panel:
         heading=headings.estimates(part, _NAMED, terms),
         place=place,
         quantity=(
-            f"Communication of a step in ms at each batch per {terms.device} in images, a dot for each estimate; bars "
-            "are 95 % intervals"
+            f"Communication of a step in ms at each {terms.batch}, a dot for each estimate; bars are 95 % intervals"
         ),
         x_title=terms.heading_of(quantities.BATCH),
         y_title=f"Communication of a step, {E1.unit.shown}",
@@ -230,7 +229,7 @@ def held_out(table: pd.DataFrame, terms: Terms) -> Figure:
                 heading=headings.held_out(scored, terms),
                 place=_place({"strategy": FORECAST, **key}, terms),
                 quantity=(
-                    f"Error of the step in % against batch per {terms.device} in images: predicted, and the step on "
+                    f"Error of the step in % against {terms.batch}: predicted, and the step on "
                     f"{fewer} unchanged. Bars are 95 % intervals"
                 ),
                 x_title=terms.heading_of(quantities.BATCH),
@@ -243,10 +242,10 @@ def held_out(table: pd.DataFrame, terms: Terms) -> Figure:
     return figure("held-out", panels)
 
 
-def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, terms: Terms) -> Figure:
+def forecast(table: pd.DataFrame, speedup: pd.DataFrame, epoch_images: int, terms: Terms) -> Figure:
     """ddp's efficiency in % against GPUs, measured and forecast: a panel for every environment.
 
-    `images` are those of an epoch.
+    `epoch_images` are those of an epoch, or its samples.
     """
     weak = words.ok(speedup)
     weak = weak[(weak["scaling"] == "weak") & (weak["scope"] == "compute") & (weak["strategy"] == FORECAST)]
@@ -262,9 +261,9 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, images: int, terms: Ter
                 place=f"{FORECAST}, {words.scope('compute')}{terms.environment(key)}",
                 quantity=(
                     f"Efficiency in % against number of {terms.devices}; one line for each batch per {terms.device} "
-                    "(b) in images. Markers are measured steps with 95 % intervals; dashes without markers are "
-                    f"forecast, bands hold all algorithms and intervals{_from_where_a_scenario(expected, terms)}"
-                    f"{_beyond_an_epoch(expected, images, terms)}"
+                    f"(b) in {terms.samples}. Markers are measured steps with 95 % intervals; dashes without markers "
+                    f"are forecast, bands hold all algorithms and intervals{_from_where_a_scenario(expected, terms)}"
+                    f"{_beyond_an_epoch(expected, epoch_images, terms)}"
                 ),
                 x_title=f"Number of {terms.devices}",
                 y_title=EFFICIENCY.heading,
@@ -296,7 +295,7 @@ def _from_where_a_scenario(expected: pd.DataFrame, terms: Terms) -> str:
     return f". From {fewest} on a scenario: links between nodes were not measured"
 
 
-def _beyond_an_epoch(expected: pd.DataFrame, images: int, terms: Terms) -> str:
+def _beyond_an_epoch(expected: pd.DataFrame, epoch_images: int, terms: Terms) -> str:
     """From where on a step would take more images than there are: what a forecast supposes there."""
     beyond = expected[expected["gpus"] > expected["gpus_at_most"]]
     if beyond.empty:
@@ -305,7 +304,8 @@ def _beyond_an_epoch(expected: pd.DataFrame, images: int, terms: Terms) -> str:
     most = words.listed([
         f"{int(row['gpus_at_most']):,} {terms.devices} at b = {int(row['batch_per_gpu']):,}" for row in of_batches
     ])  # fmt: skip
-    return f". The {images:,} images of an epoch make a step on at most {most}: more suppose a larger dataset"
+    samples = f"{epoch_images:,} {terms.samples}"
+    return f". The {samples} of an epoch make a step on at most {most}: more suppose a larger dataset"
 
 
 def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[Series]:

@@ -165,7 +165,8 @@ def warnings(compared: Compared) -> list[str]:
     differing = settings_that_differ(compared.first.name, {compared.second.name: compared.differing})
     images = _property(compared, "dataset_sha256")
     if images[0] != images[1]:
-        differing.append("The images have different checksums: arms were not trained on the very same ones.")
+        samples = terms_of(compared.sides).samples
+        differing.append(f"The {samples} have different checksums: arms were not trained on the very same ones.")
     return [*differing, *of_sides(compared.sides, compared.tables["compared_records"])]
 
 

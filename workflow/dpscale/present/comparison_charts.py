@@ -80,8 +80,8 @@ def speeds(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figure:
                 heading=f"{_range(part)} as fast",
                 place=words.capitalised(words.scope(str(scope))),
                 quantity=(
-                    f"Epoch time of {compared.first.name} over that of {compared.second.name} against batch per "
-                    f"{terms.device} in images; one line for each strategy × {terms.devices}"
+                    f"Epoch time of {compared.first.name} over that of {compared.second.name} against "
+                    f"{terms.batch}; one line for each strategy × {terms.devices}"
                 ),
                 x_title=terms.heading_of(BATCH),
                 y_title=f"Times as fast, {TIMES.shown}",
@@ -109,7 +109,7 @@ def epoch_times(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figur
             Panel(
                 heading=f"{_range(part)} as fast",
                 place=f"{strategy} × {gpus}",
-                quantity=f"Epoch time in s against batch per {terms.device} in images; one line for each study",
+                quantity=f"Epoch time in s against {terms.batch}; one line for each study",
                 x_title=terms.heading_of(BATCH),
                 y_title=EPOCH.heading,
                 unit=EPOCH.unit.shown,

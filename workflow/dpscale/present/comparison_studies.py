@@ -160,5 +160,5 @@ def machines(studies: Overview, terms: Terms) -> View:
     def column(name: str) -> Column:
         return Column(name, lambda row: environment_text(str(row["property"]), of_study[name][row["property"]]), False)
 
-    columns = [Column("Property", lambda row: property_name(row), is_number=False), *map(column, of_study)]
+    columns = [Column("Property", lambda row: property_name(row, terms), is_number=False), *map(column, of_study)]
     return view_of("machines", "What measured", rows, columns, source="compared_studies", whole=table)

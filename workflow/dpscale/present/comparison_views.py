@@ -104,7 +104,7 @@ class Views:
     def environments(self) -> View:
         table = self.compared.tables["compared_environments"]
         columns = [
-            Column("Property", property_name, is_number=False),
+            Column("Property", lambda row: property_name(row, self.terms), is_number=False),
             Column(self.compared.first.name, lambda row: _property(row, "first"), is_number=False),
             Column(self.compared.second.name, lambda row: _property(row, "second"), is_number=False),
             Column("Compared", lambda row: _DIFFERS[row["differs"]], is_number=False),
@@ -202,10 +202,10 @@ def _reasons(row: Row) -> str:
     return words.text("; ".join(filter(None, known)))
 
 
-def property_name(row: Row) -> str:
+def property_name(row: Row, terms: Terms) -> str:
     """The heading of a property of `compared_environments`."""
     name = str(row["property"])
-    return _PROPERTIES[name] if name in _PROPERTIES else quantity(name, "environments").heading
+    return _PROPERTIES[name] if name in _PROPERTIES else terms.heading_of(quantity(name, "environments"))
 
 
 def _property(row: Row, name: str) -> str:

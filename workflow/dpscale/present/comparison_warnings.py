@@ -27,7 +27,12 @@ def terms_of(sides: Sequence[Side]) -> Terms:
     """How the studies speak together."""
     all_terms = [Terms.of(side.study.values, side.tables) for side in sides]
     device = "worker" if "worker" in {terms.device for terms in all_terms} else "GPU"
-    return Terms(device, several_environments=False, synthetic=any(terms.synthetic for terms in all_terms))
+    return Terms(
+        device,
+        several_environments=False,
+        synthetic=any(terms.synthetic for terms in all_terms),
+        own_workload=any(terms.own_workload for terms in all_terms),
+    )
 
 
 def settings_that_differ(first: str, differing: Mapping[str, Iterable[Differing]]) -> list[str]:

@@ -19,7 +19,7 @@ _MEASURES = {
     "busy_share": "how busy they are, loader and step together",
     "processes": "processes that need a core",
     "loader_workers": "loader workers per process",
-    "loader_at_best": "its images by as many loader processes at their fastest",
+    "loader_at_best": "its samples by as many loader processes at their fastest",
     "start": "from the loader's start to its first batch",
     "batch_per_gpu": "batch per {device}",
     "global_batch": "global batch",

@@ -53,15 +53,15 @@ def dates(records: pd.DataFrame) -> str:
 
 def setup(study: Mapping[str, Any], tables: Tables, terms: Terms) -> list[Fact]:
     """What was measured and how, by the study's own settings; what was not recorded is left out."""
-    images, epochs, optimiser = study["dataset"], study["epochs"], study["optimiser"]
+    dataset, epochs, optimiser = study["dataset"], study["epochs"], study["optimiser"]
     switches = [
         f"compile {study['compile']}",
         f"CUDA graph {_on_or_off(study['cuda_graph'])}",
         f"cuDNN benchmark {_on_or_off(study['cudnn_benchmark'])}",
-        f"images on the {study['images_on']}",
+        f"{terms.samples} on the {study['images_on']}",
     ]
     facts = [
-        ("Dataset", _dataset(study)),
+        ("Dataset", _dataset(study, terms)),
         ("Network", f"{network(study)}{_parameters(tables)}"),
         *_workload(study),
         ("Precision", f"{study['precision']}, {study['memory_format']}"),
@@ -71,7 +71,7 @@ def setup(study: Mapping[str, Any], tables: Tables, terms: Terms) -> list[Fact]:
             f"weight decay {optimiser['weight_decay']}, fused {_on_or_off(optimiser['fused'])}",
         ),
         ("Settings", ", ".join(switches)),
-        ("Loader", f"{words.plural(images['loader_workers'], 'worker')} per process{_loaders(tables, terms)}"),
+        ("Loader", f"{words.plural(dataset['loader_workers'], 'worker')} per process{_loaders(tables, terms)}"),
         (
             "Clock",
             f"{words.plural(study['runs'], 'run')} per configuration, each of "
@@ -81,11 +81,9 @@ def setup(study: Mapping[str, Any], tables: Tables, terms: Terms) -> list[Fact]:
     return [Fact(name, value) for name, value in facts]
 
 
-def _dataset(study: Mapping[str, Any]) -> str:
-    images = study["dataset"]
-    if words.is_own_workload(study):
-        return f"that of {network(study)}, {images['images']:,} samples per epoch"
-    return f"{images['source']}, {images['images']:,} images per epoch"
+def _dataset(study: Mapping[str, Any], terms: Terms) -> str:
+    source = f"that of {network(study)}" if terms.own_workload else study["dataset"]["source"]
+    return f"{source}, {study['dataset']['images']:,} {terms.samples} per epoch"
 
 
 def _workload(study: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -318,7 +318,7 @@ def memory_ends(tables: Tables, terms: Terms) -> Finding | None:
         peak = largest["peak_memory_bytes"]
         used = f" (peak {words.measured(peak, quantity('peak_memory_bytes').unit)})" if words.is_known(peak) else ""
         parts.append(
-            f"1 {terms.device} holds a batch of {largest['batch_per_gpu']:,} images{used} "
+            f"1 {terms.device} holds a batch of {largest['batch_per_gpu']:,} {terms.samples}{used} "
             f"and runs out of memory at {smallest['batch_per_gpu']:,}{terms.environment(largest)}"
         )
     return finding(f"Memory ends the series: {'; '.join(parts)}.", "times", rows, terms) if parts else None

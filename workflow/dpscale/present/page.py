@@ -54,7 +54,7 @@ def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> st
         "page.html.j2",
         study=study,
         terms=terms,
-        definitions=_DEFINITIONS,
+        definitions={anchor: terms.worded(definition) for anchor, definition in _DEFINITIONS.items()},
         network=environment_facts.network(study),
         devices=_devices(study, tables, terms),
         rehearsal=study["device"] == "cpu",

@@ -84,8 +84,8 @@ def speedups(table: pd.DataFrame, terms: Terms) -> Figure:
                 heading=_speedup_range(words.rows(headline(part)), terms),
                 place=f"{key['strategy']} on {terms.count(int(gpus))}, {_scope(key, terms)}",
                 quantity=(
-                    f"{SPEEDUP.label} in {SPEEDUP.unit.shown} over 1 {terms.device} of the same variant against batch "
-                    f"per {terms.device} in images; one line for each variant"
+                    f"{SPEEDUP.label} in {SPEEDUP.unit.shown} over 1 {terms.device} of the same variant against "
+                    f"{terms.batch}; one line for each variant"
                 ),
                 x_title=terms.heading_of(quantities.BATCH),
                 y_title=SPEEDUP.heading,
@@ -167,12 +167,9 @@ def kernels(table: pd.DataFrame, variants: pd.DataFrame, terms: Terms) -> Figure
         Bars(
             heading=headings.parts_of_step(part, names, str(key["variant"])),
             place=f"{key['variant']} on {terms.count(1)}{terms.environment(key)}",
-            quantity=(
-                f"Parts of a profiled step in %, by batch per {terms.device} in images; on the right the profiled step "
-                "in ms"
-            ),
+            quantity=(f"Parts of a profiled step in %, by {terms.batch}; on the right the profiled step in ms"),
             x_title="Share of the profiled step, %",
-            y_title=f"Batch per {terms.device}, images",
+            y_title=terms.heading_of(quantities.BATCH),
             bars=[_bar(row) for row in words.rows(part)],
         )
         for key, part in parts(table.assign(status="ok"), ["environment", "variant"])

@@ -200,19 +200,18 @@ def nearest_to_the_limit(tables: Tables, terms: Terms) -> Finding | None:
     best = extreme(alone, "limit_share", largest=True)
     of_product = with_unit(best, "mfu_measured")
     overlapped = words.measured(best["overlapped_limit_share"], PERCENT)
+    reached, limit, higher = (
+        terms.worded(words.measured(best[name], quantity(name).unit))
+        for name in ("images_per_s", "limit_images_per_s", "overlapped_limit_images_per_s")
+    )
     return finding(
         f"Nearest to the limit of its {terms.device} is {best['variant']} with {place(best, terms)}: "
-        f"{_rate(best, 'images_per_s')} are {with_unit(best, 'limit_share')} of {_rate(best, 'limit_images_per_s')}, "
-        f"memory after compute, and {overlapped} of {_rate(best, 'overlapped_limit_images_per_s')}, both at a time. "
-        f"Its MFU is {of_product} of the measured matrix product.",
+        f"{reached} are {with_unit(best, 'limit_share')} of {limit}, memory after compute, and {overlapped} of "
+        f"{higher}, both at a time. Its MFU is {of_product} of the measured matrix product.",
         "variants",
         [best],
         terms,
     )
-
-
-def _rate(row: Row, name: str) -> str:
-    return words.measured(row[name], quantity(name).unit)
 
 
 def profiling_distorts(tables: Tables, terms: Terms) -> Finding | None:

@@ -265,7 +265,7 @@ def training_evidence(table: pd.DataFrame, terms: Terms) -> View:
 
 
 def environments(table: pd.DataFrame, terms: Terms) -> View:
-    caption = "Environments: a letter is a combination of hardware, software and images"
+    caption = f"Environments: a letter is a combination of hardware, software and {terms.samples}"
     first = ["environment", "device_model", "cpu_model", "links"]
     cells = {"dataset_sha256": lambda row: words.text(row["dataset_sha256"])[:12]}
     return view_of("environments", caption, table, shown_columns("environments", terms, first=first, cells=cells))

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
-from dpscale.schemas.settings import BUILT_IN
+from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
 from dpscale.vocabulary import strategies
 from dpscale.vocabulary.quantities import BANDWIDTH, E1, PLAIN, Quantity, Unit
 
@@ -33,7 +33,8 @@ def is_own_workload(study: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Terms:
-    """How this study speaks: of GPUs or of workers, and of environments only where there are several."""
+    """How this study speaks: of GPUs or of workers, of images or of a file's samples, and of environments only where
+    there are several."""
 
     device: str
     several_environments: bool
@@ -58,13 +59,40 @@ class Terms:
         """`GPUs`, `Workers`."""
         return capitalised(self.devices)
 
+    @property
+    def sample(self) -> str:
+        """`image`, `sample`."""
+        return sample_of(OF_FILE if self.own_workload else BUILT_IN)
+
+    @property
+    def samples(self) -> str:
+        return f"{self.sample}s"
+
+    @property
+    def a_sample(self) -> str:
+        """`an image`, `a sample`."""
+        return f"{'a' if self.own_workload else 'an'} {self.sample}"
+
+    @property
+    def batch(self) -> str:
+        """`batch per GPU in images`."""
+        return f"batch per {self.device} in {self.samples}"
+
     def label(self, quantity: Quantity) -> str:
         """`Batch per GPU`."""
-        return quantity.label.format(device=self.device, devices=self.devices, Devices=self.heading)
+        label = quantity.label.format(device=self.device, devices=self.devices, Devices=self.heading)
+        return self.worded(label)
 
     def heading_of(self, quantity: Quantity) -> str:
         """`Batch per GPU, images`: the label, and the unit that is shown."""
-        return ", ".join(filter(None, (self.label(quantity), quantity.unit.shown)))
+        return ", ".join(filter(None, (self.label(quantity), self.worded(quantity.unit.shown))))
+
+    def worded(self, written: str) -> str:
+        """A text of the vocabulary, which speaks of images, in the words of this study."""
+        if not self.own_workload:
+            return written
+        written = written.replace("an image", self.a_sample).replace("image", self.sample)
+        return written.replace("Image", self.sample.capitalize())
 
     def count(self, number: int) -> str:
         """`1 GPU`, `4 GPUs`."""

@@ -56,6 +56,11 @@ def arm_setting(help: str, default: Any = MISSING, **limits: Any) -> Any:
     return field(metadata=place) if default is MISSING else field(default=default, metadata=place)
 
 
+def sample_of(workload: str) -> str:
+    """The word for one item of what a workload trains on: an image of the built-in one, a sample of a file's."""
+    return "image" if workload == BUILT_IN else "sample"
+
+
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
     """What the network's own facts depend on. Every further kind of measurement depends on more of the study."""

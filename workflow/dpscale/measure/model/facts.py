@@ -43,7 +43,7 @@ def describe_network(settings: NetworkSettings, out: Path) -> Record:
     try:
         facts = facts_of(workload)
     except Exception as error:
-        fault = fault_of(error, workload.path)
+        fault = fault_of(error, workload.path, workload.network)
         if fault is None:
             raise
         traceback.print_exc()

@@ -385,8 +385,7 @@ class DiagnosisWorker(CommunicationWorker):
         """One step, without the other ranks' clocks: an error stays on its rank."""
         for batch in probe.batches(1):
             probe.variant.step(batch)
-        for device in self.devices:
-            torch.cuda.synchronize(device)
+        self._now()
 
     def _block_steps(self, probe: Probe, step_s: float) -> int:
         if probe.loader_workers is None:
@@ -472,9 +471,25 @@ class DiagnosisWorker(CommunicationWorker):
             {"bytes": timed["bytes"], "seconds": timed["seconds"]} for timed in collectives.collectives
         ]
         return {
-            "allreduce": {**whole, "messages": messages},
+            "allreduce": {**whole, "messages": messages, "conversion_s": self._conversion_s(gradient)},
             "link": {**self._link(collectives.peer_copies), "allreduce": large},
         }
+
+    def _conversion_s(self, gradient_bytes: int) -> list[float]:
+        """What torch's hook for gradients in bfloat16 does beside their allreduce: the slowest rank's, of repeats."""
+        gradient = torch.zeros(gradient_bytes // 4, device=self.device)
+        found = []
+        for _ in range(1 + COPIES):
+            start = self._now()
+            gradient.copy_(gradient.to(torch.bfloat16).div_(self.workers))
+            found.append(self._now() - start)
+        return slowest(found[1:], self.workers)
+
+    def _now(self) -> float:
+        """When all that was asked of this rank's devices is done, in s."""
+        for device in self.devices:
+            torch.cuda.synchronize(device)
+        return time.perf_counter()
 
     def _link(self, peer_copies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """What a plain copy reaches: from GPU to GPU, or through a socket of this host, which no network shapes."""

@@ -75,7 +75,7 @@ class StepWorker(Worker):
 
     def failure_of(self, error: Exception) -> dict[str, Any] | None:
         """A fault of a user's own file is told in one line; its traceback goes to the log."""
-        fault = fault_of(error, self.workload.path)
+        fault = fault_of(error, self.workload.path, self.workload.network)
         if fault is None:
             return None
         traceback.print_exc()

@@ -26,7 +26,7 @@ from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.trace import kernel_totals
 from dpscale.measure.worker.watcher import Watcher, seen_on_nodes, sum_of_known
 from dpscale.measure.workload.batches import Batch, length, to_device
-from dpscale.measure.workload.loading import LoadedEpochs, Room
+from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
 from dpscale.measure.workload.workload import Share
 from dpscale.schemas.settings import TimingSettings
 from dpscale.vocabulary.strategies import strategy
@@ -88,7 +88,8 @@ class TimingWorker(StepWorker):
         self.bucket_bytes: list[int] | None = None
         self.profile: dict[str, Any] | None = None
         self.chip: dict[str, Any] | None = None
-        self.distinct_batches: int | None = None  # of the last epoch that was gathered
+        self.gathered = GatheredEpochs(self.settings.batch_memory_gb * 1e9)
+        self.distinct_batches: int | None = None  # of the last epoch of gathered ones
         if strategy(self.configuration.strategy).is_parallel and self.settings.baseline == "in_job":
             batches = [self.configuration.batch_per_gpu]
             if job["baseline_at_global_batch"]:
@@ -112,6 +113,7 @@ class TimingWorker(StepWorker):
         del ready
         self._give_memory_back()
         self._time_alone("after")
+        self.gathered.give_back()
         if self.on_gpu and self.rank == 0:
             self.phase = "timing what the GPU reaches at best"
             self.chip = chip_rates(self.device, self.settings.precision)
@@ -213,8 +215,9 @@ class TimingWorker(StepWorker):
     def _in_memory(self, team: Team) -> Sequence[Batch]:
         """The batches of an epoch in host memory. Where not all of them fit, they are used in turn, which is told."""
         settings = self.settings
-        room = Room(settings.batch_memory_gb * 1e9)
-        batches, different = self.epoch_in_memory(team.share, room, settings.loader_workers)
+        batches, different = self.gathered.of(
+            team.share, lambda room: self.epoch_in_memory(team.share, room, settings.loader_workers)
+        )
         if different is not None:
             self.distinct_batches = different
             if different < len(batches):

@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
 from dpscale.errors import WorkloadError
+from dpscale.measure.workload import files
 from dpscale.measure.workload.batches import Batch, length, tensors
 from dpscale.measure.workload.workload import Workload
 from dpscale.plan.workload_file import checksum
@@ -29,7 +30,8 @@ def load_workload(path: Path) -> Workload:
     """The workload in the file at `path`.
 
     The file is run, as `python FILE` would run it, but under another name than `__main__`; modules beside it can be
-    imported. What its functions return is checked when they are first called: they raise WorkloadError too.
+    imported, and come before those of the working folder and of libraries. What its functions return is checked when
+    they are first called: they raise WorkloadError too.
 
     Raises WorkloadError, one line that says what to change. The traceback of what the file itself raised goes to
     stderr.
@@ -56,11 +58,18 @@ def load_workload(path: Path) -> Workload:
 
 
 def _run(path: Path) -> ModuleType:
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)  # after all others: a file beside it hides no module of a library
-    name = f"dpscale_workload_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    """The file as a module that processes of a DataLoader can import too (`files`)."""
+    file = path.resolve()
+    if "." in file.stem:
+        raise WorkloadError(f"workload: {path}: Python cannot import a file with a dot in its name: rename it")
+    known = sys.modules.get(file.stem)
+    if known is not None and getattr(known, "__file__", None) != str(file):
+        raise WorkloadError(f"workload: {path}: hides Python's module {file.stem}, which is needed here: rename it")
+    if sys.path[0] != str(file.parent):
+        # As for `python FILE`: before all others, the working folder too.
+        sys.path.insert(0, str(file.parent))
+    name = f"{files.__name__}.{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise WorkloadError(f"workload: {path}: is not a Python file: its name must end with .py")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)

@@ -67,10 +67,12 @@ class LoadedEpochs:
 
 @dataclass(frozen=True)
 class Room:
-    """How much host memory of a process gathered batches may take, and how many different ones are enough."""
+    """How much host memory of a process gathered batches may take, and how many different ones are enough. `claim` is
+    told how many bytes are needed before they are taken: other batches there can be given back."""
 
     limit_bytes: float
     batches: int | None = None
+    claim: Callable[[int], None] = lambda _needed_bytes: None
 
 
 def gathered_epoch(
@@ -96,11 +98,46 @@ def gathered_epoch(
         used_bytes += size_bytes(loaded)
         if gathered and used_bytes > room.limit_bytes:
             break
+        room.claim(used_bytes)
         gathered.append(prepared(loaded))
     epoch = [gathered[number % len(gathered)] for number in range(len(orders))]
     if last is None:
         return epoch, len(gathered)
-    return [*epoch, *map(prepared, _loaded(samples, [last], 0, collate))], len(gathered) + 1
+    smaller = next(_loaded(samples, [last], 0, collate))
+    room.claim(used_bytes + size_bytes(smaller))
+    return [*epoch, prepared(smaller)], len(gathered) + 1
+
+
+# The batches of an epoch, and how many of them are different; None where they were not gathered, but are stored.
+Epoch = tuple[Sequence[Batch], int | None]
+
+
+class GatheredEpochs:
+    """Epochs that are gathered once for all who time them, by share, as long as they have room together."""
+
+    def __init__(self, limit_bytes: float):
+        self._limit_bytes = limit_bytes
+        self._kept: dict[Share, Epoch] = {}
+        self._kept_bytes = 0
+
+    def of(self, share: Share, gather: Callable[[Room], Epoch]) -> Epoch:
+        """The epoch of a share, which `gather` makes in the room that it is given. What is stored is not kept."""
+        if share in self._kept:
+            return self._kept[share]
+        batches, different = gather(Room(self._limit_bytes, claim=self._make_room))
+        if different is not None:
+            self._kept[share] = batches, different
+            self._kept_bytes += sum(size_bytes(batch) for batch in {id(batch): batch for batch in batches}.values())
+        return batches, different
+
+    def give_back(self) -> None:
+        """Keep none of them any longer."""
+        self._kept.clear()
+        self._kept_bytes = 0
+
+    def _make_room(self, needed_bytes: int) -> None:
+        if needed_bytes + self._kept_bytes > self._limit_bytes:
+            self.give_back()
 
 
 def _loaded(

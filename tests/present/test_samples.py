@@ -1,0 +1,140 @@
+"""Pages of studies whose workload is a user's file speak of samples, and of images nowhere."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pandas as pd
+import pytest
+from page_tables import absent_row, environment_row, h200_with_steps, study, tables, times_row
+from test_render import visible
+from variant_tables import with_variants
+
+import h200_study
+import two_studies
+import variant_study
+from dpscale.analyse.comparison import compare
+from dpscale.analyse.comparison_studies import overview
+from dpscale.analyse.tables import build_tables
+from dpscale.plan.cells import AnyCell, Configuration
+from dpscale.plan.study import Study
+from dpscale.present import comparison, comparison_studies
+from dpscale.present.findings import memory_ends
+from dpscale.present.page import render
+from dpscale.present.words import Tables, Terms
+from dpscale.vocabulary.quantities import BATCH, MFU, THROUGHPUT
+
+# Whole pages.
+pytestmark = pytest.mark.slow
+
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
+OF_A_FILE: dict[str, Any] = {"workload": "train/gpt.py", "workload_sha256": "c" * 64, "dataset": {"images": 50_000}}
+ATTRIBUTES = re.compile(r'\s(?:aria-label|title|alt|data-[a-z]+)="([^"]*)"')
+
+
+def text_of(page: str) -> str:
+    """What a reader sees or hears of a page."""
+    return " ".join([visible(page), *ATTRIBUTES.findall(page)])
+
+
+def with_images(text: str) -> list[str]:
+    """The sentences that speak of images. Names of settings, such as `images_on`, are the same in every study."""
+    return re.findall(r"(?i)[^.;]*\bimages?\b[^.;]*", text)
+
+
+def with_everything(samples: str) -> dict[str, pd.DataFrame]:
+    """Steps, estimates and a forecast beyond an epoch; and two environments of other samples."""
+    found = h200_with_steps()
+    times = found["times"].assign(reason=found["times"]["reason"].str.replace("images", samples))
+    absences = found["absences"].assign(reason=found["absences"]["reason"].str.replace("images", samples))
+    environments = [environment_row("A"), {**environment_row("B"), "dataset_sha256": "d" * 64}]
+    # How to load faster is told for the built-in workload.
+    advice = found["advice"][found["advice"]["problem"] != "faster loading"]
+    changed = {"environments": tables(environments=environments)["environments"], "advice": advice}
+    return {**found, **changed, "times": times, "absences": absences}
+
+
+@cache
+def page(name: str, of_a_file: bool) -> str:
+    shown: Tables = {
+        "everything": lambda: with_everything("samples" if of_a_file else "images"),
+        "variants": with_variants,
+        "nothing": tables,
+    }[name]()
+    values = variant_study.study().values if name == "variants" else study()
+    return text_of(render({**values, **(study(**OF_A_FILE) if of_a_file else {}), "variants": {}}, shown))
+
+
+@pytest.mark.parametrize("name", ["everything", "variants", "nothing"])
+def test_the_page_of_a_file_has_no_images(name: str) -> None:
+    assert with_images(page(name, of_a_file=True)) == []
+    assert with_images(page(name, of_a_file=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("everything", "Throughput, {}s/s"),
+        ("everything", "Batch per GPU, {}s"),
+        ("everything", "The 50,000 {}s of an epoch make a step on at most"),
+        ("everything", "hardware, software and {}s, that differ in: {}s"),
+        ("everything", "50,000 {}s per epoch"),
+        ("everything", "{}s on the host"),
+        ("variants", "{}s/s are"),
+        ("variants", "Limit, memory after compute, {}s/s"),
+    ],
+)
+def test_each_says_its_own_word(name: str, said: str) -> None:
+    assert said.replace("{}", "sample") in page(name, of_a_file=True)
+    assert said.replace("{}", "image") in page(name, of_a_file=False)
+    assert said.replace("{}", "sample") not in page(name, of_a_file=False)
+
+
+def test_a_batch_that_does_not_fit() -> None:
+    place: dict[str, Any] = {"strategy": "single", "gpus": 1}
+    times = [times_row(2.13, **place, batch=8192), absent_row("oom", None, **place, batch=32_768)]
+    for own, word in ((True, "samples"), (False, "images")):
+        found = memory_ends(tables(times=times), replace(GPU, own_workload=own))
+        assert found and f"1 GPU holds a batch of 8,192 {word} (peak" in found.sentence
+
+
+def test_the_vocabulary_in_the_words_of_a_study() -> None:
+    own = replace(GPU, own_workload=True)
+    assert (GPU.heading_of(THROUGHPUT), own.heading_of(THROUGHPUT)) == ("Throughput, images/s", "Throughput, samples/s")
+    assert own.heading_of(BATCH) == "Batch per GPU, samples"
+    assert GPU.worded(MFU.definition) == MFU.definition
+    assert own.worded(MFU.definition).startswith("FLOP of a sample times samples/s")
+    assert own.worded("Images") == "Samples"
+
+
+@pytest.mark.parametrize(("more", "word"), [(OF_A_FILE, "samples"), ({}, "images")])
+def test_reasons_in_tables_say_it_too(more: Mapping[str, Any], word: str) -> None:
+    under = h200_study.study(**more)
+    forecast = build_tables(under, h200_study.collected(under))["forecast"]
+    assert set(forecast["reason"].dropna()) == {f"a step takes more than the 50000 {word} of an epoch"}
+    capped = Configuration("ddp", 4, 32_768).obstacle(under.settings)
+    assert capped == ("capped", f"global batch 131072 > 50000 {word}: no full step")
+
+
+def compared_study(**changes: Any) -> Study:
+    values = {"training": {}, "communication": {"runs": 0}, "batch_per_gpu": [128, 512]}
+    return two_studies.study(**{**values, **changes})
+
+
+def other_checksum(cell: AnyCell, record: dict[str, Any]) -> None:
+    record["dataset"] = {**record.get("dataset", {}), "sha256": "e" * 64}
+
+
+def test_comparisons_of_files_have_no_images() -> None:
+    for more, word in ((OF_A_FILE, "samples"), ({}, "images")):
+        one = two_studies.side("one", None, compared_study(**more))
+        other = two_studies.side("other", other_checksum, compared_study(**more))
+        pair = text_of(comparison.render(compare(one, other)))
+        several = text_of(comparison_studies.render(overview([one, other], ())))
+        assert f"The {word} have different checksums" in pair
+        assert f"{word.capitalize()}, SHA-256" in pair
+        assert f"Throughput, {word}/s" in several
+        found = with_images(f"{pair} {several}")
+        assert bool(found) == (word == "images"), found
