@@ -172,6 +172,14 @@ def test_reasons_at_the_batch_of_the_answer_stand_first_then_those_with_an_inter
     assert told == ["Slow loader", "Heavy gradients", "DataParallel", "Small batch, launch-bound"]
 
 
+def test_the_sentence_names_the_reason_that_stands_first() -> None:
+    """Also where another one costs more, and has no interval."""
+    unsure: dict[str, Any] = {"share_low": None, "share_high": None, "cost_s_low": None, "cost_s_high": None}
+    told = why_of(cause_row("heavy_gradients", 9.0, **unsure), cause_row("slow_loader", 3.0, order=1))
+    assert told.sentence.endswith("First reason: slow loader.")
+    assert told.reasons[0].what.startswith("Slow loader")
+
+
 def test_what_a_study_does_not_see_is_named() -> None:
     assert why_of(cause_row("slow_loader")).not_seen == (
         "Not seen by this study, but by dpscale diagnose: slow link; too few cores."

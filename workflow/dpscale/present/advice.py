@@ -77,11 +77,13 @@ def why(tables: Tables, series: Row | None, terms: Terms) -> Why | None:
     told.sort(key=lambda row: -row["share"])
     # Those at the batch of the answer come first, then those that an interval carries.
     told.sort(key=lambda row: (row["batch_per_gpu"] not in batches, not words.is_known(row["share_low"])))
+    if told and told[0]["batch_per_gpu"] in batches:
+        first = told[0]
     return Why(_sentence(first, terms), [_reason(row, terms) for row in told], _not_seen(first))
 
 
 def _sentence(row: Row, terms: Terms) -> str:
-    """Where the step stands at the batch of the answer: `row` is the first of its configuration."""
+    """Where the step stands at the batch of the answer: `row` is the first reason that is shown, or the first row."""
     at = f"t batch {int(row['batch_per_gpu']):,} per {terms.device}"
     step, alone = (with_unit(row, name, "causes") for name in ("whole_s", "efficiency"))
     loaded = row["scope"] == "end_to_end"
