@@ -17,9 +17,13 @@ def export(runs: Sequence[Run], place: Path) -> str:
     """Write the runs under the folder `place`, each in the place of an earlier export of it, and say how to send
     them."""
     place.mkdir(parents=True, exist_ok=True)
-    for run in runs:
-        _forget(run, place)
-        _write(run, place)
+    try:
+        for run in runs:
+            _forget(run, place)
+            _write(run, place)
+    finally:
+        # The process that writes the files is asked for the end: a finished run may not be on the disk yet.
+        wandb.teardown()
     return f"Send them: wandb sync {place}/wandb/offline-run-*"
 
 

@@ -1,0 +1,92 @@
+"""Whether runs of a host-bound cell differ less where ranks and their loaders are bound to cores near their GPUs.
+
+    python bench/bound_to_cores.py --runs 5 --out /tmp/machine-1.json     # on every machine
+    python bench/bound_to_cores.py --read /tmp/machine-1.json --read ...  # all machines together
+
+Bound and free cells run in turns, in random order. The measure is the standard deviation of ln(step) over the runs of
+a machine: bound over free, with a 95 % interval of F. Below 1 in all of it, binding narrows what runs differ by.
+"""
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import fmean, variance
+
+import click
+import torch
+from scipy import stats
+
+ROOT = Path(__file__).parents[1]
+ON_GPU = torch.cuda.is_available()
+# A step at batch 32 is bound by the host on every GPU that was measured.
+GPUS, BATCH, SAMPLES = (torch.cuda.device_count(), 32, 6_400) if ON_GPU else (2, 4, 64)
+KINDS = ("free", "bound")
+Steps = dict[str, list[float]]
+
+
+@click.command()
+@click.option("--runs", type=click.IntRange(min=2), default=5, show_default=True, help="Cells of either kind.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Where to keep this machine's times.")
+@click.option("--read", "machines", multiple=True, type=click.Path(exists=True, path_type=Path), help="Times kept.")
+def main(runs: int, out: Path | None, machines: tuple[Path, ...]) -> None:
+    found = [json.loads(machine.read_text()) for machine in machines] or [measured(runs)]
+    if out:
+        out.write_text(json.dumps(found[0], indent=1))
+    for steps in found:
+        for kind in KINDS:
+            times = ", ".join(f"{step * 1e3:.3f}" for step in steps[kind])
+            click.echo(f"{kind:5}: median step, ms: {times}; sd of ln {math.sqrt(spread(steps[kind])):.2%}")
+    ratio, low, high = compared(found)
+    click.echo(f"bound / free: {ratio:.2f} [{low:.2f}, {high:.2f}] of the standard deviation, machines: {len(found)}")
+
+
+def measured(runs: int) -> Steps:
+    order = list(KINDS) * runs
+    random.Random(1).shuffle(order)
+    steps: Steps = {kind: [] for kind in KINDS}
+    for number, kind in enumerate(order, start=1):
+        steps[kind].append(step_s(kind))
+        click.echo(f"{number} of {len(order)}: {kind} {steps[kind][-1] * 1e3:.3f} ms", err=True)
+    return steps
+
+
+def step_s(kind: str) -> float:
+    """The median step of a cell in processes of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "cell.json")
+        command = [
+            sys.executable, "-m", "dpscale", "time", "--workload", "bench/bound/resnet.py",
+            "--strategy", "ddp" if GPUS > 1 else "single", "--gpus", str(GPUS), "--batch-per-gpu", str(BATCH),
+            "--device", "cuda" if ON_GPU else "cpu", "--epoch-images", str(SAMPLES), "--scopes", "compute",
+            "--warmup-epochs", "1", "--timed-epochs", "2", "--baseline", "own_cells", "--out", str(out),
+        ]  # fmt: skip
+        bound = {"BOUND_TO_CORES": "yes"} if kind == "bound" else {}
+        subprocess.run(command, cwd=ROOT, env={**os.environ, **bound}, check=True, capture_output=True)
+        return fmean(json.loads(out.read_text())["scopes"]["compute"]["step_s_median"])
+
+
+def spread(steps: list[float]) -> float:
+    """The variance of ln(step) over runs."""
+    return variance(math.log(step) for step in steps)
+
+
+def compared(machines: list[Steps]) -> tuple[float, float, float]:
+    """The standard deviation within a machine, bound over free, with its 95 % interval: of the quotient of variances
+    that are pooled over machines."""
+    freedom = {kind: sum(len(steps[kind]) - 1 for steps in machines) for kind in KINDS}
+    pooled = {
+        kind: sum(spread(steps[kind]) * (len(steps[kind]) - 1) for steps in machines) / freedom[kind] for kind in KINDS
+    }
+    quotient = pooled["bound"] / pooled["free"]
+    limits = [stats.f.ppf(share, freedom["bound"], freedom["free"]) for share in (0.975, 0.025)]
+    low, high = (math.sqrt(quotient / limit) for limit in limits)
+    return math.sqrt(quotient), low, high
+
+
+if __name__ == "__main__":
+    main()
