@@ -48,10 +48,10 @@ class Overview:
 def overview(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: float | None = None) -> Overview:
     """The studies side by side, each held against the first; pure.
 
-    Raises ComparisonError as `compare` does for each of them and the first.
+    Raises ComparisonError as `compare` does, with the settings of all of them.
     """
     first, *others = sides
-    differing = {side.name: refuse_other_settings(first.study, side.study, may_differ) for side in others}
+    differing = refuse_other_settings([side.study for side in sides], may_differ)
     for side in sides:
         refuse_several_environments(side)
     groups = [compared_groups(first.tables, side.tables, side.name, tolerance) for side in others]
@@ -61,7 +61,7 @@ def overview(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance:
         "compared_groups": pd.concat([group for group in groups if len(group)] or groups[:1], ignore_index=True),
         "compared_records": records_of(sides),
     }
-    return Overview(sides, differing, tables)
+    return Overview(sides, {side.name: found for side, found in zip(others, differing, strict=True)}, tables)
 
 
 def _study_row(side: Side) -> dict[str, Any]:
