@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.claims import is_true
+from dpscale.analyse.claims import ENDS, is_true
 from dpscale.analyse.comparison import (
     ENVIRONMENT,
     NOT_PLANNED,
@@ -27,7 +27,7 @@ _FIGURES = {"times": ("epoch_s", "images_per_s"), "speedup": ("speedup", "effici
 _POINT = ("strategy", "gpus", "batch_per_gpu", "scope")
 FIGURE_COLUMNS = [
     "study", *_POINT, "status", "reason", "runs", "blocks", "ranges",
-    *(f"{name}{end}" for names in _FIGURES.values() for name in names for end in ("", "_low", "_high")),
+    *(f"{name}{end}" for names in _FIGURES.values() for name in names for end in ENDS),
 ]  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def _figures(side: Side, point: tuple[Any, ...]) -> dict[str, Any]:
     row |= {"status": times["status"], "reason": times["reason"], "runs": times["runs"], "ranges": "; ".join(ranges)}
     row["blocks"] = found["speedup"].get("blocks")
     for table, names in _FIGURES.items():
-        ends = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+        ends = [f"{name}{end}" for name in names for end in ENDS]
         row |= {name: found[table].get(name) for name in ends}
     return row
 
