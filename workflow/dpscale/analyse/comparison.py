@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
+from dpscale.analyse.columns import NOT_PLANNED
 from dpscale.analyse.comparison_groups import compared_groups
 from dpscale.analyse.environments import joined
 from dpscale.analyse.training_tables import FIGURES
@@ -32,8 +33,6 @@ Tables = Mapping[str, pd.DataFrame]
 Row = Mapping[Any, Any]
 
 SIDES = ("first", "second")
-# What is said of a figure that one study alone has, in place of a status.
-NOT_PLANNED = "not planned"
 # Outcomes beside those of `Subject`: the interval holds what no change would give; there is no interval.
 NOT_APART, NO_INTERVAL = "not apart", "no interval"
 

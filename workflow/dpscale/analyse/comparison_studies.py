@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse.claims import ENDS, is_true
+from dpscale.analyse.columns import NOT_PLANNED
 from dpscale.analyse.comparison import (
     ENVIRONMENT,
-    NOT_PLANNED,
     Differing,
     Side,
     properties_of,
