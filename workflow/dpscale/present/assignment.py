@@ -224,7 +224,7 @@ def _cell(row: Row, shown: Quantity) -> str:
 
 def _large_batches(summary: pd.DataFrame, strategies: Sequence[str], terms: Terms) -> Sheet | None:
     """The strategies' arms without remedies below the baseline."""
-    is_baseline = pd.Series(words.are_true(summary["is_baseline"]), index=summary.index, dtype=bool)
+    is_baseline = words.are_true(summary["is_baseline"])
     plain = summary["remedies"].isna() | (summary["remedies"] == "")
     mine = summary[~is_baseline & plain & summary["strategy"].isin(strategies)].sort_values("global_batch")
     if words.ok(mine).empty:

@@ -341,7 +341,7 @@ def _on_photographs(tables: Tables, terms: Terms) -> pd.DataFrame:
 
 
 def _is_baseline(summary: pd.DataFrame) -> pd.Series:
-    return pd.Series(words.are_true(summary["is_baseline"]), index=summary.index, dtype=bool)
+    return words.are_true(summary["is_baseline"])
 
 
 def _baselines(tables: Tables) -> pd.DataFrame:

@@ -43,7 +43,7 @@ def causes(table: pd.DataFrame, terms: Terms) -> View:
     """The reasons of every configuration, and what is said of those without one."""
     cells = {"cause": lambda row: cause(str(row["cause"])).label}
     columns = [*point(table, terms), *shown_columns("causes", terms, cells=cells)]
-    first = table[(table["order"] == 0) | pd.Series(words.are_true(table["is_reason"]), index=table.index, dtype=bool)]
+    first = table[(table["order"] == 0) | words.are_true(table["is_reason"])]
     caption = f"Why {terms.devices} are not faster: the reasons at every configuration"
     return view_of("causes", caption, first[first["scaling"] == "weak"], columns, source="causes", whole=table)
 

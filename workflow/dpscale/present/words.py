@@ -1,7 +1,7 @@
 """The words and the numbers of the page: one way to write each."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,9 +178,9 @@ def is_known(value: Any) -> bool:
     return value is not pd.NA and claims.is_known(value)
 
 
-def are_true(column: Iterable[Any]) -> list[bool]:
+def are_true(column: pd.Series) -> pd.Series:
     """A column of truth values that may have missing entries or be text, as CSV leaves it."""
-    return list(map(claims.is_true, column))
+    return pd.Series(list(map(claims.is_true, column)), index=column.index, dtype=bool)
 
 
 def text(value: Any) -> str:
