@@ -263,10 +263,11 @@ def test_every_setting_that_differs_and_may_not_is_named_with_both_values(
     first, second = study(), with_changes(changed)
     refused = changed - may_differ
     if not refused:
-        assert {difference.setting for difference in refuse_other_settings(first, second, may_differ)} == changed
+        (differing,) = refuse_other_settings([first, second], may_differ)
+        assert {difference.setting for difference in differing} == changed
         return
     with pytest.raises(ComparisonError) as caught:
-        refuse_other_settings(first, second, may_differ)
+        refuse_other_settings([first, second], may_differ)
     message = str(caught.value)
     assert "\n" not in message
     named = re.findall(r"[:;] (\w+) is (\S+) and (\S+?)(?=;|\. )", message)
@@ -276,6 +277,26 @@ def test_every_setting_that_differs_and_may_not_is_named_with_both_values(
         for name in refused
     }
     assert set(re.findall(r"--differing (\w+)", message)) == refused
+
+
+def test_settings_of_several_studies_are_named_at_once() -> None:
+    studies = [
+        study(),
+        study(dataset={"loader_workers": 3}),
+        study(precision="bfloat16"),
+        study(precision="float32-strict", dataset={"loader_workers": 3}),
+    ]
+    with pytest.raises(ComparisonError) as caught:
+        refuse_other_settings(studies, [])
+    workers = studies[0].settings.loader_workers
+    assert f": loader_workers is {workers} and 3; precision is float32 and bfloat16 and float32-strict. " in str(
+        caught.value
+    )
+    assert str(caught.value).endswith(": --differing loader_workers --differing precision")
+    allowed = refuse_other_settings(studies, ["loader_workers", "precision"])
+    assert [[difference.setting for difference in of_one] for of_one in allowed] == [
+        ["loader_workers"], ["precision"], ["precision", "loader_workers"],
+    ]  # fmt: skip
 
 
 def test_studies_that_differ_are_compared_only_where_they_may() -> None:
@@ -296,7 +317,7 @@ def test_a_study_of_a_file_is_no_study_of_the_built_in_workload() -> None:
     of_file = Study({"study": "b", "workload": "b.py", "workload_sha256": "b" * 64, "dataset": {"images": 64}})
     built_in = Study({"study": "a", "dataset": {"images": 64}})
     with pytest.raises(ComparisonError) as caught:
-        refuse_other_settings(built_in, of_file, [])
+        refuse_other_settings([built_in, of_file], [])
     named = set(re.findall(r"--differing (\w+)", str(caught.value)))
     assert named == {*OF_A_FILE, "network", "dataset_source"}
 

@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpscale.analyse.comparison import NOT_PLANNED, Side, compare
+from dpscale.analyse.columns import NOT_PLANNED
+from dpscale.analyse.comparison import Side, compare
 from dpscale.analyse.comparison_studies import Overview, overview
 from dpscale.errors import ComparisonError
 from dpscale.plan.cells import AnyCell

@@ -62,6 +62,7 @@ def test_a_time_against_the_peak(one_gpu_s: str, severity: str | None) -> None:
         ({"gpu": "A40"}, False),  # TF32: 74.8
         ({"gpu": "A40", "precision": "float32-strict"}, False),  # 37.4
         ({"gpu": "K80"}, True),
+        ({"precision": "bfloat16"}, True),  # no unit for it: float32, 16.3
         ({"gpu": None}, False),
         ({"parameters_trained": None}, False),
         ({"parameters_trained": None, "flop_per_image": 3.3290e9}, True),
@@ -186,15 +187,15 @@ def test_chips_by_the_names_people_write() -> None:
     ):  # fmt: skip
         found = chip_named(name)
         assert found and found.name == chip
-    assert chip_named("Voodoo 3") is None
-    assert chip_named("") is None
+    for name in ("Voodoo 3", "", "RTX", "NVIDIA H20", "NVIDIA L40"):
+        assert chip_named(name) is None
 
 
 def test_the_tables_of_chips_links_and_networks() -> None:
     known = {link.name for link in links()}
     assert {chip.pcie for chip in chips()} <= known
     for chip in chips():
-        assert chip.peak("float16")[1] >= chip.peak("float32-strict")[1]
+        assert chip.most("float16").tflop_s >= chip.most("float32-strict").tflop_s
         assert chip.links[0].gb_s < chip.memory_gb_s
         assert chip.source
     assert all(link.source for link in links())

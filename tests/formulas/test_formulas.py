@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dpscale.formulas import scaling
 from dpscale.formulas.statistics import Estimate, estimate_of_blocks
+from dpscale.vocabulary.chips import chip_named
 
 seconds = st.floats(1e-3, 1e4)
 gpus = st.integers(2, 1024)
@@ -116,6 +117,15 @@ def test_studies_that_inferred_compute_and_communication_as_we_do(root: Path, na
         printed = {quantity: study["published"][quantity][batch][n] for quantity in ("compute_s", "communication_s")}
         assert scaling.compute_s(times[1], n) == pytest.approx(printed["compute_s"], abs=rounding)
         assert scaling.communication_s(times[1], times[n], n) == pytest.approx(printed["communication_s"], abs=rounding)
+
+
+def test_mfu_of_an_epoch() -> None:
+    """docs/method.md, Experiment: 3.3290 GFLOP per image; 50,000 images in 0.545 s on 4 H200 in TF32."""
+    chip = chip_named("NVIDIA H200")
+    peak = chip.peak("float32") if chip else None
+    assert peak
+    assert scaling.mfu(3.3290e9, 50_000 / 0.545, 4, peak.flop_s) == pytest.approx(0.1544, abs=0.0001)
+    assert scaling.mfu(1.0, peak.flop_s, 1, peak.flop_s) == 1
 
 
 @pytest.mark.parametrize(("n", "expected"), [(2, 1.46), (4, 1.26)])

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from dpscale.audit.audit import audit
+from dpscale.audit.consistency import SEVERITIES
 from dpscale.audit.own_table import read_table
 from dpscale.audit.physics import references_of
 from dpscale.audit.published import Published
-from dpscale.present.audit_page import _HELP, SEVERITIES, answer, render
+from dpscale.present.audit_page import _HELP, answer, render
 from published_factory import published
 
 EPOCH_S = {
@@ -99,7 +100,7 @@ def test_every_check_of_a_published_study_has_its_help(records: dict[str, dict[s
 
 def test_the_worst_stands_first(records: dict[str, dict[str, Any]]) -> None:
     states = re.findall(r'<span class="state (\w+)">', render(records["study-e"]))
-    assert states == sorted(states, key=list(SEVERITIES).index)
+    assert states == sorted(states, key=SEVERITIES.index)
     assert set(states) == set(SEVERITIES)
 
 

@@ -801,8 +801,7 @@ def compare(
     if results and len(results) != len(study_files):
         raise click.UsageError("give --results once per study, in their order, or not at all")
     studies = [_read_study(file) for file in study_files]
-    for study in studies[1:]:
-        refuse_other_settings(studies[0], study, may_differ)  # before reading any record
+    refuse_other_settings(studies, may_differ)  # before reading any record
     folders = results or [study.results for study in studies]
     measured = sides([
         Named(name, study, _collect(study, folder))

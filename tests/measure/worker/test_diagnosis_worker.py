@@ -16,7 +16,7 @@ from command_line import dpscale
 from dpscale.measure.worker.diagnosis import _on_all_cores, _socket_rates
 from dpscale.measure.worker.launches import launches, same_command
 from dpscale.measure.worker.sensors import busy_cores
-from dpscale.measure.worker.waits import KeptNumbers, waits_of
+from dpscale.measure.worker.waits import NUMBERS, KeptNumbers, waits_of
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.schemas.validation import violations
 from warm_workers import warm_workers
@@ -112,11 +112,15 @@ def test_the_lines_that_ask_for_a_number_are_found(tmp_path: Path) -> None:
 
 def test_kept_numbers_are_those_of_the_step_before() -> None:
     kept, numbers = KeptNumbers("cpu"), [torch.tensor(1.5), torch.tensor(0)]
+    before = [getattr(torch.Tensor, name) for name in NUMBERS]
     with kept.within():
         assert (numbers[0].item(), bool(numbers[1])) == (1.5, False)
         kept.begin()
         assert (torch.tensor(7.0).item(), bool(torch.tensor(1))) == (1.5, False)
     assert torch.tensor(7.0).item() == 7.0, "outside of the block everything is as it was"
+    with pytest.raises(RuntimeError, match="a step"), kept.within():
+        raise RuntimeError("a step that ends in an error")
+    assert [getattr(torch.Tensor, name) for name in NUMBERS] == before
 
 
 def test_all_cores_are_those_of_before_afterwards() -> None:

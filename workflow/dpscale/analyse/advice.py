@@ -8,11 +8,9 @@ saving is best supported, by the same rule. Rows are mappings, as in `claims`.
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from dpscale.analyse.claims import Row, Rows, has_interval, is_known, is_range, is_true
+from dpscale.analyse.claims import ENDS, NewRow, Row, Rows, has_interval, is_known, is_range, is_true, series_of
 from dpscale.analyse.columns import DOES_NOT
-from dpscale.formulas.statistics import Bounded, bounded_ratio
+from dpscale.analyse.row_figures import figure_of, known_columns, one_less, ratio
 from dpscale.plan.study import BASE
 from dpscale.vocabulary.strategies import BASELINE
 
@@ -24,10 +22,7 @@ STRATEGY, BATCH, VARIANT, ONE_GPU, RECIPE = (
 EPOCH_TIME, DEVICE_SECONDS, TRAINING_TIME = "epoch time", "device-seconds", "training time"
 # A smaller part is no reason to change anything.
 LEAST_SAVING = 0.05
-_ENDS = ("", "_low", "_high")
 _COMPUTE = "compute"
-
-NewRow = dict[str, Any]
 
 
 def answer_rows(rows: Rows) -> Iterator[NewRow]:
@@ -98,13 +93,13 @@ def _strategies(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
 def _batches(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
     """The smallest batch beside every larger one, without loading; nothing where a cause says what a larger one
     saves."""
-    told = [row for row in rows["causes"] if _series_of(row) == series and is_true(row["is_told"])]
+    told = [row for row in rows["causes"] if series_of(row) == series and is_true(row["is_told"])]
     if any(is_known(row.get("larger_batch_per_gpu")) for row in told):
         return
     timed = [
         row
         for row in rows["times"]
-        if _series_of(row) == series
+        if series_of(row) == series
         and row["scope"] == _COMPUTE
         and row["status"] == "ok"
         and is_true(row.get("is_headline"))
@@ -126,7 +121,7 @@ def _variants(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
         if row["variant"] != BASE and row["status"] == "ok" and is_true(row.get("is_headline"))
     ]
     for place in (series, (BASELINE, 1, series[2])):
-        here = [row for row in measured if _series_of(row) == place and is_known(row.get("faster"))]
+        here = [row for row in measured if series_of(row) == place and is_known(row.get("faster"))]
         if here:
             break
     base = {(_point(row), row["scope"]): row for row in rows["variants"] if row["variant"] == BASE}
@@ -144,7 +139,7 @@ def _variants(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
 def _one_device(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
     """One device with its fastest variant, where it is as fast as the series with the study's own settings."""
     for row in rows["one_gpu"]:
-        if _series_of(row) != series or row["other_variant"] != BASE or not is_true(row.get("is_headline")):
+        if series_of(row) != series or row["other_variant"] != BASE or not is_true(row.get("is_headline")):
             continue
         if row["as_fast"] == DOES_NOT or not is_known(row.get("ratio")) or row["ratio"] < 1:
             continue
@@ -212,16 +207,12 @@ def _saving(
         "scope": scope,
         "evidence": evidence,
         "saves": EPOCH_TIME,
-        **{f"used_s{end}": used[0].get(f"{used[1]}{end}") for end in _ENDS},
-        **{f"better_s{end}": better[0].get(f"{better[1]}{end}") for end in _ENDS},
+        **{f"used_s{end}": used[0].get(f"{used[1]}{end}") for end in ENDS},
+        **{f"better_s{end}": better[0].get(f"{better[1]}{end}") for end in ENDS},
         "ranges": "; ".join(name for name, of in (("used_s", used), ("better_s", better)) if is_range(*of)) or None,
     }
     if is_known(found["used_s"]) and is_known(found["better_s"]):
-        ratio = bounded_ratio(_bounded(*better), _bounded(*used))
-        saving = {
-            f"saving{end}": 1 - value for end, value in zip(_ENDS, (ratio.value, ratio.high, ratio.low), strict=True)
-        }
-        found |= {name: float(value[0]) if np.isfinite(value[0]) else None for name, value in saving.items()}
+        found |= known_columns("saving", one_less(ratio(figure_of(*better), figure_of(*used))))
     return found
 
 
@@ -258,7 +249,7 @@ def _price(name: str, of: str, row: Row) -> NewRow:
 
 
 def _copied(row: Row, **names: str) -> NewRow:
-    return {f"{name}{end}": row.get(f"{of}{end}") for name, of in names.items() for end in _ENDS}
+    return {f"{name}{end}": row.get(f"{of}{end}") for name, of in names.items() for end in ENDS}
 
 
 def _ranges(best: Row, loaded: Row) -> str | None:
@@ -268,16 +259,5 @@ def _ranges(best: Row, loaded: Row) -> str | None:
     return "; ".join(of_best + ["end_to_end_speedup"] * is_range(loaded, "end_to_end_speedup")) or None
 
 
-def _bounded(row: Row, name: str) -> Bounded:
-    """A figure with its 95 % interval; the range of two runs is none."""
-    ends = ("_low", "_high") if has_interval(row, name) else ()
-    low, high = (float(row[f"{name}{end}"]) for end in ends) if ends else (np.nan, np.nan)
-    return Bounded(np.array([float(row[name])]), np.array([low]), np.array([high]))
-
-
 def _point(row: Row) -> tuple[Any, ...]:
     return row["strategy"], row["gpus"], row["batch_per_gpu"], row.get("environment")
-
-
-def _series_of(row: Row) -> tuple[Any, ...]:
-    return row["strategy"], row["gpus"], row.get("environment")

@@ -10,6 +10,7 @@ points, its misfit, is therefore part of every interval: a time that the model g
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 from zlib import crc32
@@ -233,6 +234,33 @@ def fits_between(measured: Sequence[Measured], inside: Link | None) -> dict[str,
 def fits(measured: Sequence[Measured]) -> dict[str, Fit]:
     """Every algorithm fitted to the same measurements, by name. Raises as `fit` does."""
     return {algorithm: fit(algorithm, measured) for algorithm in ALGORITHMS}
+
+
+class Fitted:
+    """Every algorithm, by name, fitted to allreduces inside a node and to those between nodes."""
+
+    def __init__(self, measured: Sequence[Measured]):
+        self._inside = [timing for timing in measured if timing.nodes == 1]
+        self._between = [timing for timing in measured if timing.nodes > 1]
+
+    @property
+    def network_is_measured(self) -> bool:
+        """Whether anything was measured between nodes."""
+        return bool(self._between)
+
+    @cached_property
+    def inside(self) -> dict[str, Fit]:
+        """Raises DpscaleError where too little was measured inside a node."""
+        if self._between and not self._inside:
+            raise DpscaleError("allreduce was measured between nodes, but not inside one")
+        return fits(self._inside)
+
+    @cached_property
+    def between(self) -> dict[str, Fit]:
+        """Empty where nothing was measured between nodes. Raises DpscaleError where it was too little."""
+        if not self._between:
+            return {}
+        return fits_between(self._between, self.inside["ring"].link if self._inside else None)
 
 
 def _relative_spread(measured: Sequence[Measured]) -> Any:

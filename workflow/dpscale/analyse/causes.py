@@ -8,20 +8,25 @@ as in `claims`.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite, nan
 from typing import Any
 
-import numpy as np
-
-from dpscale.analyse.claims import Row, Rows, has_interval, is_known, is_true
-from dpscale.analyse.diagnosis import Evidence, Figure, Finding, Remedy, exact, is_efficient, is_slow_link
-from dpscale.formulas.statistics import Bounded, bounded_difference, bounded_ratio
+from dpscale.analyse.claims import NewRow, Row, Rows, is_known, is_true, series_of
+from dpscale.analyse.diagnosis import Evidence, Finding, Remedy, exact, is_efficient, is_slow_link
+from dpscale.analyse.row_figures import (
+    Figure,
+    figure_of,
+    known_columns,
+    less,
+    multiplied,
+    one_less,
+    plus,
+    ratio,
+    share_of,
+)
 from dpscale.vocabulary.causes import CAUSES, NOTHING, UNKNOWN, cause
 from dpscale.vocabulary.chips import chip_named
 from dpscale.vocabulary.rungs import WHOLE
 from dpscale.vocabulary.strategies import BASELINE, strategy
-
-NewRow = dict[str, Any]
 
 # The whole step with its batches in memory, by strategy: what a diagnosis calls it. Others are not told.
 IN_MEMORY = {"dp": "dp", "ddp": "training"}
@@ -54,7 +59,7 @@ def cause_rows(rows: Rows) -> Iterator[NewRow]:
     """
     measured = _Measured(rows)
     found = [row for place in measured.places() for row in _rows_of(place)]
-    told = {id(row) for row in _told(found, {_series(row): int(row["batch_per_gpu"]) for row in rows["answer"]})}
+    told = {id(row) for row in _told(found, {series_of(row): int(row["batch_per_gpu"]) for row in rows["answer"]})}
     for row in found:
         yield {**row, "is_told": id(row) in told}
 
@@ -62,21 +67,21 @@ def cause_rows(rows: Rows) -> Iterator[NewRow]:
 def finding_of(row: Row) -> Finding:
     """A finding as its row has it: the way back from the table."""
     evidence = [
-        Evidence(name, _figure(row, column), unit)
+        Evidence(name, figure_of(row, column), unit)
         for column, (name, unit) in EVIDENCE.items()
         if is_known(row.get(column))
     ]
     remedies = []
     if is_known(row.get("remedy")):
         predicted, saved = (
-            _figure(row, name) if is_known(row.get(name)) else None for name in ("predicted_saving_s", "saving_s")
+            figure_of(row, name) if is_known(row.get(name)) else None for name in ("predicted_saving_s", "saving_s")
         )
         has_batch = is_known(row.get("larger_batch_per_gpu"))
         words = {"batch_per_gpu": int(row["larger_batch_per_gpu"])} if has_batch else {}
         remedies.append(Remedy(str(row["remedy"]), predicted, saved, words))
     notes = [str(row["graph_note"])] if is_known(row.get("graph_note")) else []
-    remedies += [Remedy("cuda_graph", None, _figure(row, "graph_saving_s"))] if notes else []
-    cost_s, share = _figure(row, "cost_s"), _figure(row, "share")
+    remedies += [Remedy("cuda_graph", None, figure_of(row, "graph_saving_s"))] if notes else []
+    cost_s, share = figure_of(row, "cost_s"), figure_of(row, "share")
     return Finding(cause(str(row["cause"])), cost_s, share, evidence, remedies, notes)
 
 
@@ -169,10 +174,10 @@ class _Place:
     @property
     def efficiency(self) -> Figure:
         """One device alone, with its batches in memory, over the whole step; inside blocks as far as they go."""
-        efficiency = _figure(self.gain, "efficiency")
+        efficiency = figure_of(self.gain, "efficiency")
         if self.with_loading_s is None:
             return efficiency
-        return _ratio(efficiency, _ratio(self.with_loading_s, self.in_memory_s))
+        return ratio(efficiency, ratio(self.with_loading_s, self.in_memory_s))
 
     @property
     def here(self) -> dict[str, Any]:
@@ -197,7 +202,7 @@ class _Place:
         self, name: str, cost: Figure, rest: Figure | None, evidence: Sequence[Evidence], *remedies: Remedy
     ) -> Finding:
         """`rest` is the whole step without the cost, where that is what was measured."""
-        share = _share(cost, self.whole_s) if rest is None else _one_less(_ratio(rest, self.whole_s))
+        share = share_of(cost, self.whole_s) if rest is None else one_less(ratio(rest, self.whole_s))
         # Both are of other runs: their ratio may seem to be more than all.
         share = replace(share, high=min(share.high, 1.0))
         return Finding(CAUSES[name], cost, share, evidence, remedies)
@@ -214,8 +219,8 @@ def _data_parallel(place: _Place) -> Found:
     other = place.step_s("ddp")
     if other is None:
         return None
-    cost, alone, allreduce = _less(place.in_memory_s, other), place.alone_s(), _allreduce_s(place)
-    predicted = _less(_less(place.in_memory_s, alone), allreduce) if alone and allreduce else None
+    cost, alone, allreduce = less(place.in_memory_s, other), place.alone_s(), _allreduce_s(place)
+    predicted = less(less(place.in_memory_s, alone), allreduce) if alone and allreduce else None
     evidence = [Evidence("dp", place.in_memory_s), Evidence("training", other)]
     evidence += [Evidence("alone", alone)] if alone else []
     rest = other if place.with_loading_s is None else None
@@ -236,7 +241,7 @@ def _loading(place: _Place) -> Found:
         evidence += [Evidence("loader_at_best", at_best), Evidence("loader_workers", exact(workers), "count")]
         if workers and at_best.value < place.in_memory_s.value:
             name = "loading_disturbs"
-    return [place.found(name, _less(whole, place.in_memory_s), place.in_memory_s, evidence)]
+    return [place.found(name, less(whole, place.in_memory_s), place.in_memory_s, evidence)]
 
 
 def _small_batch(place: _Place) -> Found:
@@ -250,7 +255,7 @@ def _small_batch(place: _Place) -> Found:
     if large is None:  # others are held against this one
         return []
     evidence = [Evidence("alone", alone), Evidence("alone_large", large)]
-    found = place.found("small_batch", _less(alone, large), None, evidence, *_larger_batch(place, place.large))
+    found = place.found("small_batch", less(alone, large), None, evidence, *_larger_batch(place, place.large))
     return [_with_graph(found, place)]
 
 
@@ -267,7 +272,7 @@ def _with_graph(found: Finding, place: _Place) -> Finding:
         for changes, row in here.items():
             beside = here.get(changes - {"cuda_graph=True"})
             if "cuda_graph=True" in changes and beside is not None:
-                saved = _less(*(_step_s(each, devices * place.batch) for each in (beside, row)))
+                saved = less(*(_step_s(each, devices * place.batch) for each in (beside, row)))
                 where = "1 device" if devices == 1 else f"{devices} devices"
                 note = f"the CUDA graph: {row['variant']} beside {beside['variant']} on {where}"
                 remedies = [*found.remedies, Remedy("cuda_graph", None, saved)]
@@ -284,7 +289,7 @@ def _batch_not_scaled(place: _Place) -> Found:
     if alone is None or reference is None:
         return None
     evidence = [Evidence("alone", alone), Evidence("alone_reference", reference)]
-    return [place.found("batch_not_scaled", _less(alone, reference), None, evidence, *_larger_batch(place, held))]
+    return [place.found("batch_not_scaled", less(alone, reference), None, evidence, *_larger_batch(place, held))]
 
 
 def _larger_batch(place: _Place, batch: int | None) -> Iterator[Remedy]:
@@ -294,9 +299,9 @@ def _larger_batch(place: _Place, batch: int | None) -> Iterator[Remedy]:
     if batch is None or scaled is None or alone is None or large is None:
         return
     part = place.batch / batch
-    beyond = _less(place.in_memory_s, alone)
-    predicted = _less(place.in_memory_s, _plus(_times(beyond, part), large))
-    yield Remedy("larger_batch", predicted, _less(place.in_memory_s, scaled), {"batch_per_gpu": batch})
+    beyond = less(place.in_memory_s, alone)
+    predicted = less(place.in_memory_s, plus(multiplied(beyond, part), large))
+    yield Remedy("larger_batch", predicted, less(place.in_memory_s, scaled), {"batch_per_gpu": batch})
 
 
 def _communication(place: _Place) -> Found:
@@ -321,11 +326,11 @@ def _added_by_allreduce(place: _Place) -> tuple[Figure | None, list[Evidence]]:
     """By the ladder's last rung; of records without a ladder by ablation (E2)."""
     rungs = {row["rung"]: row for row in place.measured.all("ladder", **place.point)}
     if {WHOLE, "no_op_hook"} <= set(rungs):
-        evidence = [Evidence("training", _figure(rungs[WHOLE], "step_s"))]
-        evidence += [Evidence("no_op_hook", _figure(rungs["no_op_hook"], "step_s"))]
-        return _figure(rungs[WHOLE], "difference_s"), evidence
+        evidence = [Evidence("training", figure_of(rungs[WHOLE], "step_s"))]
+        evidence += [Evidence("no_op_hook", figure_of(rungs["no_op_hook"], "step_s"))]
+        return figure_of(rungs[WHOLE], "difference_s"), evidence
     row = place.measured.one("communication", **place.point, scope=_COMPUTE)
-    return _figure(row, "ablation_step_s") if is_known(row.get("ablation_step_s")) else None, []
+    return figure_of(row, "ablation_step_s") if is_known(row.get("ablation_step_s")) else None, []
 
 
 @dataclass(frozen=True)
@@ -359,7 +364,7 @@ def _link(place: _Place) -> _Link | None:
     largest = max(timed, key=lambda row: row["message_bytes"])
     # Of the slowest pair: an allreduce goes through all of them.
     slowest = exact(float(copies["bus_bandwidth_gb_s_low"]))
-    return _Link(_figure(largest, "bus_bandwidth_gb_s"), slowest, _nominal_gb_s(place), size)
+    return _Link(figure_of(largest, "bus_bandwidth_gb_s"), slowest, _nominal_gb_s(place), size)
 
 
 def _nominal_gb_s(place: _Place) -> float | None:
@@ -375,7 +380,7 @@ def _allreduce_s(place: _Place) -> Figure | None:
     row = place.measured.one(
         "collectives", operation="allreduce", message_bytes=place.measured.gradient_bytes, **place.here
     )
-    return _figure(row, "time_s") if row else None
+    return figure_of(row, "time_s") if row else None
 
 
 # How a study finds causes, and which: no other is claimed.
@@ -397,8 +402,8 @@ def _rows_of(place: _Place) -> Iterator[NewRow]:
         **{name: place.gain[name] for name in ("scaling", "strategy", "gpus", "batch_per_gpu", "global_batch")},
         "environment": place.environment,
         "scope": _COMPUTE if place.with_loading_s is None else _END_TO_END,
-        **_columns("whole_s", place.whole_s),
-        **_columns("efficiency", place.efficiency),
+        **known_columns("whole_s", place.whole_s),
+        **known_columns("efficiency", place.efficiency),
         "not_seen": "; ".join(name for name in CAUSES if name not in seen) or None,
     }
     rows = [_row(finding) for finding in findings]
@@ -412,18 +417,18 @@ def _row(finding: Finding) -> NewRow:
     row: NewRow = {
         "cause": finding.cause.name,
         "is_reason": finding.is_reason,
-        **_columns("cost_s", finding.cost_s),
-        **_columns("share", finding.share),
+        **known_columns("cost_s", finding.cost_s),
+        **known_columns("share", finding.share),
     }
     for evidence in finding.evidence:
-        row |= _columns(_COLUMN_OF[evidence.name], evidence.figure)
+        row |= known_columns(_COLUMN_OF[evidence.name], evidence.figure)
     for remedy in finding.remedies:
         if remedy.name == "cuda_graph" and remedy.measured_s:
-            row |= {**_columns("graph_saving_s", remedy.measured_s), "graph_note": "; ".join(finding.notes)}
+            row |= {**known_columns("graph_saving_s", remedy.measured_s), "graph_note": "; ".join(finding.notes)}
             continue
         row |= {"remedy": remedy.name, "larger_batch_per_gpu": remedy.words.get("batch_per_gpu")}
-        row |= _columns("predicted_saving_s", remedy.predicted_s) if remedy.predicted_s else {}
-        row |= _columns("saving_s", remedy.measured_s) if remedy.measured_s else {}
+        row |= known_columns("predicted_saving_s", remedy.predicted_s) if remedy.predicted_s else {}
+        row |= known_columns("saving_s", remedy.measured_s) if remedy.measured_s else {}
     return row
 
 
@@ -432,72 +437,18 @@ def _told(rows: Iterable[NewRow], batches: Mapping[tuple[Any, ...], int]) -> Ite
     the first reasons; every cause once, where its share is best supported. Strong scaling is told elsewhere."""
     found: dict[tuple[Any, ...], list[NewRow]] = {}
     for row in rows:
-        is_at_answer = row["batch_per_gpu"] == batches.get(_series(row))
+        is_at_answer = row["batch_per_gpu"] == batches.get(series_of(row))
         if row["is_reason"] and row["scaling"] == "weak" and (is_at_answer or row["order"] == 0):
-            found.setdefault((*_series(row), row["cause"]), []).append(row)
+            found.setdefault((*series_of(row), row["cause"]), []).append(row)
 
     def support(row: NewRow) -> tuple[bool, bool, float]:
         known = is_known(row["share_low"])
-        return row["batch_per_gpu"] == batches.get(_series(row)), known, row["share_low"] if known else row["share"]
+        return row["batch_per_gpu"] == batches.get(series_of(row)), known, row["share_low"] if known else row["share"]
 
     return (max(some, key=support) for some in found.values())
 
 
-def _figure(row: Row, name: str) -> Figure:
-    """A figure of a row with its 95 % interval; the range of two runs is none."""
-    low, high = (row[f"{name}_low"], row[f"{name}_high"]) if has_interval(row, name) else (nan, nan)
-    return Figure(float(row[name]) if is_known(row.get(name)) else nan, float(low), float(high))
-
-
 def _step_s(row: Row, images: int) -> Figure:
     """What so many images take at the images per second of an epoch."""
-    rate = _figure(row, "images_per_s")
+    rate = figure_of(row, "images_per_s")
     return Figure(images / rate.value, images / rate.high, images / rate.low)
-
-
-def _columns(name: str, figure: Figure) -> NewRow:
-    ends = {"": figure.value, "_low": figure.low, "_high": figure.high}
-    return {f"{name}{end}": value if isfinite(value) else None for end, value in ends.items()}
-
-
-def _bounded(figure: Figure) -> Bounded:
-    return Bounded(np.array([figure.value]), np.array([figure.low]), np.array([figure.high]))
-
-
-def _of(bounded: Bounded) -> Figure:
-    return Figure(float(bounded.value[0]), float(bounded.low[0]), float(bounded.high[0]))
-
-
-def _less(figure: Figure, other: Figure) -> Figure:
-    """Of independent figures."""
-    return _of(bounded_difference(_bounded(figure), _bounded(other)))
-
-
-def _ratio(figure: Figure, other: Figure) -> Figure:
-    """Of independent figures above zero."""
-    return _of(bounded_ratio(_bounded(figure), _bounded(other)))
-
-
-def _times(figure: Figure, factor: float) -> Figure:
-    """`factor` is above zero."""
-    return Figure(figure.value * factor, figure.low * factor, figure.high * factor)
-
-
-def _plus(figure: Figure, other: Figure) -> Figure:
-    negative = Figure(-other.value, -other.high, -other.low)
-    return _less(figure, negative)
-
-
-def _one_less(figure: Figure) -> Figure:
-    return Figure(1 - figure.value, 1 - figure.high, 1 - figure.low)
-
-
-def _share(cost: Figure, whole: Figure) -> Figure:
-    """Of independent figures. A cost that may be nothing has no logarithm: the whole then counts as exact."""
-    if cost.value <= 0 or cost.low <= 0:
-        return _times(cost, 1 / whole.value)
-    return _ratio(cost, whole)
-
-
-def _series(row: Row) -> tuple[Any, ...]:
-    return row["strategy"], row["gpus"], row.get("environment")

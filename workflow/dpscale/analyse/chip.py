@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpscale.analyse.over_runs import over_runs
-from dpscale.analyse.peaks import mfu
 from dpscale.analyse.points import Point
 from dpscale.formulas import limits, scaling
 from dpscale.formulas.statistics import Estimate, derive_in_blocks
@@ -28,7 +27,7 @@ def against_the_chip(study: Study, point: Point, network: Record | None) -> dict
     found = {
         **rates,
         "mfu_measured": derive_in_blocks(
-            lambda rate, flop_per_s: mfu(flop, rate, gpus, flop_per_s), images_per_s, product, scale="log"
+            lambda rate, flop_per_s: scaling.mfu(flop, rate, gpus, flop_per_s), images_per_s, product, scale="log"
         ),
     }
     elements = network.get("traffic_elements_per_image")

@@ -26,6 +26,10 @@ from dpscale.formulas.statistics import INTERVAL
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
+NewRow = dict[str, Any]
+
+# What a figure's columns end in: itself, and what it lies between.
+ENDS = ("", "_low", "_high")
 
 # Where ablation (E2) and profiler (E3) are held to agree: both measure exposed communication.
 AGREEMENT_BATCH = 512
@@ -89,8 +93,13 @@ def is_true(value: Any) -> bool:
 def has_interval(row: Row, *names: str) -> bool:
     """Whether these quantities of a row have 95 % intervals. The range of two blocks is none."""
     return not any(is_range(row, name) for name in names) and all(
-        is_known(row.get(f"{name}{end}")) for name in names for end in ("", "_low", "_high")
+        is_known(row.get(f"{name}{end}")) for name in names for end in ENDS
     )
+
+
+def series_of(row: Row) -> tuple[Any, ...]:
+    """The series of a row: a strategy on a number of devices in an environment."""
+    return row["strategy"], row["gpus"], row.get("environment")
 
 
 def is_range(row: Row, name: str) -> bool:

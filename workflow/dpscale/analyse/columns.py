@@ -45,5 +45,7 @@ DISTORTED, ARTEFACT = "distorts", "artefact"
 PAYS, NEVER = "yes", "never"
 HOLDS, DOES_NOT = "holds", "does not"
 BEST, BEATEN = "best", "beaten"
+# In place of a status: what a study has not asked for.
+NOT_PLANNED = "not planned"
 # Whether more devices are worth it.
 WORTH_IT, NOT_WORTH_IT, UNDECIDED = "worth it", "not", "undecided"

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
+from dpscale.analyse.columns import NOT_PLANNED
 from dpscale.analyse.comparison_groups import compared_groups
 from dpscale.analyse.environments import joined
 from dpscale.analyse.training_tables import FIGURES
@@ -32,8 +33,6 @@ Tables = Mapping[str, pd.DataFrame]
 Row = Mapping[Any, Any]
 
 SIDES = ("first", "second")
-# What is said of a figure that one study alone has, in place of a status.
-NOT_PLANNED = "not planned"
 # Outcomes beside those of `Subject`: the interval holds what no change would give; there is no interval.
 NOT_APART, NO_INTERVAL = "not apart", "no interval"
 
@@ -149,7 +148,7 @@ def compare(first: Side, second: Side, may_differ: Collection[str] = (), toleran
     Raises ComparisonError where they differ in a setting that `may_differ` does not name, and where one of them has
     records of several environments, or none.
     """
-    differing = refuse_other_settings(first.study, second.study, may_differ)
+    (differing,) = refuse_other_settings([first.study, second.study], may_differ)
     for side in (first, second):
         refuse_several_environments(side)
     tables = {
@@ -170,15 +169,21 @@ def records_of(sides: Iterable[Side]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["study", "records", "same_records", "not_used"])
 
 
-def refuse_other_settings(first: Study, second: Study, may_differ: Collection[str]) -> list[Differing]:
-    """The settings that differ, as they may. Raises ComparisonError, naming those that may not, with both values."""
-    differing = differing_settings(first, second)
-    refused = [difference for difference in differing if difference.setting not in may_differ]
+def refuse_other_settings(studies: Sequence[Study], may_differ: Collection[str]) -> list[list[Differing]]:
+    """The settings in which every study but the first differs from it, as it may.
+
+    Raises ComparisonError, naming those of all studies that may not, with the values that they have.
+    """
+    first, *others = studies
+    differing = [differing_settings(first, other) for other in others]
+    refused = [difference for of_one in differing for difference in of_one if difference.setting not in may_differ]
     if refused:
-        named = "; ".join(
-            f"{difference.name} is {as_written(difference.first)} and {as_written(difference.second)}"
-            for difference in refused
-        )
+        values: dict[str, list[Any]] = {}
+        for difference in refused:
+            known = values.setdefault(difference.name, [difference.first])
+            if difference.second not in known:
+                known.append(difference.second)
+        named = "; ".join(f"{name} is {' and '.join(map(as_written, found))}" for name, found in values.items())
         options = " ".join(
             f"--differing {setting}" for setting in dict.fromkeys(difference.setting for difference in refused)
         )

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.claims import is_true
+from dpscale.analyse.claims import ENDS, is_true
+from dpscale.analyse.columns import NOT_PLANNED
 from dpscale.analyse.comparison import (
     ENVIRONMENT,
-    NOT_PLANNED,
     Differing,
     Side,
     properties_of,
@@ -27,7 +27,7 @@ _FIGURES = {"times": ("epoch_s", "images_per_s"), "speedup": ("speedup", "effici
 _POINT = ("strategy", "gpus", "batch_per_gpu", "scope")
 FIGURE_COLUMNS = [
     "study", *_POINT, "status", "reason", "runs", "blocks", "ranges",
-    *(f"{name}{end}" for names in _FIGURES.values() for name in names for end in ("", "_low", "_high")),
+    *(f"{name}{end}" for names in _FIGURES.values() for name in names for end in ENDS),
 ]  # fmt: skip
 
 
@@ -48,10 +48,10 @@ class Overview:
 def overview(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: float | None = None) -> Overview:
     """The studies side by side, each held against the first; pure.
 
-    Raises ComparisonError as `compare` does for each of them and the first.
+    Raises ComparisonError as `compare` does, with the settings of all of them.
     """
     first, *others = sides
-    differing = {side.name: refuse_other_settings(first.study, side.study, may_differ) for side in others}
+    differing = refuse_other_settings([side.study for side in sides], may_differ)
     for side in sides:
         refuse_several_environments(side)
     groups = [compared_groups(first.tables, side.tables, side.name, tolerance) for side in others]
@@ -61,7 +61,7 @@ def overview(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance:
         "compared_groups": pd.concat([group for group in groups if len(group)] or groups[:1], ignore_index=True),
         "compared_records": records_of(sides),
     }
-    return Overview(sides, differing, tables)
+    return Overview(sides, {side.name: found for side, found in zip(others, differing, strict=True)}, tables)
 
 
 def _study_row(side: Side) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _figures(side: Side, point: tuple[Any, ...]) -> dict[str, Any]:
     row |= {"status": times["status"], "reason": times["reason"], "runs": times["runs"], "ranges": "; ".join(ranges)}
     row["blocks"] = found["speedup"].get("blocks")
     for table, names in _FIGURES.items():
-        ends = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+        ends = [f"{name}{end}" for name in names for end in ENDS]
         row |= {name: found[table].get(name) for name in ends}
     return row
 

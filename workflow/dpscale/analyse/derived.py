@@ -10,11 +10,10 @@ from typing import Any
 
 from dpscale.analyse.advice import advice_rows, answer_rows
 from dpscale.analyse.causes import cause_rows
-from dpscale.analyse.claims import Row, count_rows, has_interval, has_text, is_known, is_range, is_true
+from dpscale.analyse.claims import ENDS, NewRow, Row, count_rows, has_interval, has_text, is_known, is_range, is_true
 from dpscale.analyse.columns import ARTEFACT, DISTORTED, NOT_WORTH_IT, UNDECIDED, WHOLE_STEP, WORTH_IT
 from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
 
-ENDS = ("", "_low", "_high")
 # More devices are worth it where at least half of what they could do is got from them.
 WORTH = 0.5
 # Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
@@ -34,7 +33,6 @@ _POINT = ("strategy", "gpus", "batch_per_gpu", "global_batch")
 _ARM = ("arm", *_POINT, "environment")
 _ORIGIN = ("kind", "environment", "host", "git_commit", "git_dirty", "dataset_source")
 
-NewRow = dict[str, Any]
 Values = Callable[[Row], Mapping[str, Any]]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from dpscale.formulas.scaling import bus_bandwidth_gb_s
 from dpscale.formulas.statistics import SmallSample, median_of_blocks
 from dpscale.records.files import Record
 from dpscale.vocabulary.causes import CAUSES, NOTHING, Cause
@@ -430,9 +431,10 @@ def is_slow_link(device: str, bus_gb_s: float, copy_gb_s: float, nominal_gb_s: f
 
 def _bus_gb_s(rounds: _Rounds) -> Figure:
     """Bus bandwidth of the allreduce of a large message (docs/method.md, "Bandwidth")."""
-    allreduce = rounds.record["link"]["allreduce"]
-    volume = 2 * (rounds.devices - 1) / rounds.devices * allreduce["bytes"]
-    return median_of_blocks([volume / seconds / 1e9 for seconds in allreduce["seconds"]])
+    timed = rounds.record["link"]["allreduce"]
+    return median_of_blocks(
+        [bus_bandwidth_gb_s("allreduce", rounds.devices, timed["bytes"], seconds) for seconds in timed["seconds"]]
+    )
 
 
 def _allreduce_s(rounds: _Rounds) -> float:

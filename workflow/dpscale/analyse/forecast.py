@@ -21,11 +21,10 @@ import numpy as np
 
 from dpscale.analyse.allreduce_model import (
     Fit,
+    Fitted,
     Link,
     Measured,
     allreduce_s,
-    fits,
-    fits_between,
     hierarchical_s,
     slowest_link,
 )
@@ -162,7 +161,7 @@ def held_out(
     """
     gpus = max(n for n, _ in step_s)
     known = {place: estimate for place, estimate in step_s.items() if place[0] < gpus}
-    models = _Fitted([timing for timing in measured if timing.gpus < gpus], gpus_per_node).models(gpus, None)
+    models = _models(gpus, Fitted([timing for timing in measured if timing.gpus < gpus]), gpus_per_node, None)
     scores = []
     for batch in _batches(known):
         if (gpus, batch) not in step_s:
@@ -211,11 +210,11 @@ def extrapolate(
     a step on one GPU and on any more. Raises DpscaleError where GPUs do not fill nodes, or allreduce was measured too
     little.
     """
-    fitted = _Fitted(measured, gpus_per_node)
+    fitted = Fitted(measured)
     largest = max(n for n, _ in step_s)
     forecasts = []
     for n in (n for n in gpus if n > largest):
-        models = fitted.models(n, network)
+        models = _models(n, fitted, gpus_per_node, network)
         for batch in _batches(step_s):
             calibrated_on, predictions = _predict(n, batch, step_s, models, buckets)
             nodes = -(-n // gpus_per_node), fitted.network_is_measured
@@ -229,45 +228,31 @@ def _batches(step_s: StepTimes) -> list[int]:
     return sorted(single & {batch for gpus, batch in step_s if gpus > 1})
 
 
-class _Fitted:
-    """Models of allreduce that were fitted inside a node and, where that was measured, between nodes."""
+def _models(gpus: int, fitted: Fitted, gpus_per_node: int | None, network: Link | None) -> Models:
+    """Those for so many GPUs; `network` is the link between nodes where none was measured. Raises DpscaleError where
+    there is none at all."""
+    if gpus_per_node is None or gpus <= gpus_per_node:
+        return {name: Model(fit.median_relative_error, fit.seconds, fit.seconds) for name, fit in fitted.inside.items()}
+    if fitted.between:
+        # With one GPU per node nothing is sent inside one.
+        ring = fitted.inside["ring"] if gpus_per_node > 1 else None
+        return {
+            f"hierarchical, {name}": _measured_across(across, gpus_per_node, ring or across)
+            for name, across in fitted.between.items()
+        }
+    if network is None:
+        nodes = -(-gpus // gpus_per_node)
+        raise DpscaleError(f"{gpus} GPUs are on {nodes} nodes: no links between fewer were measured")
+    return _beyond(gpus_per_node, fitted.inside["ring"], network)
 
-    def __init__(self, measured: Sequence[Measured], gpus_per_node: int | None):
-        """Raises DpscaleError where allreduce was measured too little."""
-        self._gpus_per_node = gpus_per_node
-        between = [timing for timing in measured if timing.nodes > 1]
-        inside = [timing for timing in measured if timing.nodes == 1]
-        self.network_is_measured = bool(between)
-        self._inside = fits(inside) if inside or not between else {}
-        ring = self._inside.get("ring")
-        self._between = fits_between(between, ring.link if ring else None) if between else {}
 
-    def models(self, gpus: int, network: Link | None) -> Models:
-        """Those for so many GPUs; `network` is the link between nodes where none was measured. Raises DpscaleError
-        where there is none at all."""
-        per_node = self._gpus_per_node
-        if per_node is None or gpus <= per_node:
-            if not self._inside:
-                raise DpscaleError("allreduce was measured between nodes, but not inside one")
-            return {
-                name: Model(fit.median_relative_error, fit.seconds, fit.seconds) for name, fit in self._inside.items()
-            }
-        if self._between:
-            return {f"hierarchical, {name}": self._measured_across(name, per_node) for name in self._between}
-        if network is None:
-            raise DpscaleError(f"{gpus} GPUs are on {-(-gpus // per_node)} nodes: no links between fewer were measured")
-        return _beyond(per_node, self._inside["ring"], network)
+def _measured_across(across: Fit, gpus_per_node: int, ring: Fit) -> Model:
+    def seconds(gpus: int, size: int) -> Estimate:
+        if gpus <= gpus_per_node:
+            return ring.seconds(gpus, size)
+        return hierarchical_s(across.algorithm, gpus, gpus_per_node, size, ring.link, across.link)
 
-    def _measured_across(self, name: str, per_node: int) -> Model:
-        across = self._between[name]
-        ring = self._inside.get("ring", across)  # with one GPU per node nothing is sent inside one
-
-        def seconds(gpus: int, size: int) -> Estimate:
-            if gpus <= per_node:
-                return ring.seconds(gpus, size)
-            return hierarchical_s(name, gpus, per_node, size, ring.link, across.link)
-
-        return Model(across.median_relative_error, seconds, seconds)
+    return Model(across.median_relative_error, seconds, seconds)
 
 
 def _beyond(gpus_per_node: int, ring: Fit, network: Link) -> Models:

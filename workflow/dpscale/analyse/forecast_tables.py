@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from dpscale.analyse.allreduce_model import Fit, Link, Measured, exact_link, fits, fits_between
+from dpscale.analyse.allreduce_model import Fit, Fitted, Link, Measured, exact_link
 from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, SCENARIO
 from dpscale.analyse.communication_tables import Estimates, Measurements, profiler_state
 from dpscale.analyse.forecast import Band, Prediction, extrapolate, held_out
@@ -81,16 +81,8 @@ class Basis:
         return next((timing.gpus // timing.nodes for timing in self.allreduces if timing.nodes > 1), None)
 
     @cached_property
-    def fitted(self) -> Mapping[str, Fit]:
-        """Inside a node. Raises DpscaleError where too little was measured."""
-        return fits([timing for timing in self.allreduces if timing.nodes == 1])
-
-    @cached_property
-    def fitted_between(self) -> Mapping[str, Fit]:
-        """Between nodes; empty where nothing was measured there. Raises DpscaleError where it was too little."""
-        between = [timing for timing in self.allreduces if timing.nodes > 1]
-        inside = any(timing.nodes == 1 for timing in self.allreduces)
-        return fits_between(between, self.fitted["ring"].link if inside else None) if between else {}
+    def fitted(self) -> Fitted:
+        return Fitted(self.allreduces)
 
 
 def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
@@ -172,7 +164,7 @@ def model_rows(basis: Basis) -> Iterator[Row]:
     same of the links between nodes."""
     for links in ("", BETWEEN_NODES):
         try:
-            fitted = basis.fitted_between if links else basis.fitted
+            fitted = basis.fitted.between if links else basis.fitted.inside
         except DpscaleError as error:
             yield {"environment": basis.letter, "status": "not available", "reason": str(error)}
             continue
@@ -294,7 +286,7 @@ def critical_batch_rows(
 ) -> Iterator[Row]:
     """The batch per GPU from which on communication hides, predicted and, by the profiler, looked for in the grid."""
     try:
-        fitted = min(basis.fitted.values(), key=lambda fit: fit.median_relative_error)
+        fitted = min(basis.fitted.inside.values(), key=lambda fit: fit.median_relative_error)
     except DpscaleError as error:
         yield {"environment": basis.letter, "status": "not available", "reason": str(error)}
         return

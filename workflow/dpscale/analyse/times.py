@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpscale.analyse.peaks import mfu, peak_flop_s, peak_source
 from dpscale.analyse.points import Comparison, Point, Points, Row, compare, figures
 from dpscale.analyse.runs import outlier_words
 from dpscale.formulas import scaling
 from dpscale.formulas.statistics import Estimate, derive_in_blocks, repeatability
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
+from dpscale.vocabulary.chips import chip_named
 from dpscale.vocabulary.strategies import strategy
 
 
@@ -69,13 +69,13 @@ def _mfu(study: Study, point: Point, images_per_s: Estimate, network: Record | N
     if network is None or network["flop_per_image"] is None:
         return _Work({}, {})
     flop = network["flop_per_image"]["forward_backward"]
-    model = point.records[0]["hardware"]["device_model"]
-    peak = peak_flop_s(model, study["precision"])
-    if peak is None:
+    chip = chip_named(point.records[0]["hardware"]["device_model"])
+    peak = chip.peak(study["precision"]) if chip else None
+    if chip is None or peak is None:
         return _Work({"flop_per_image": flop, "peak_source": "unknown"}, {})
-    facts = {"flop_per_image": flop, "peak_flop_s": peak, "peak_source": peak_source(model)}
+    facts = {"flop_per_image": flop, "peak_flop_s": peak.flop_s, "peak_source": chip.source}
     gpus = point.configuration.gpus
-    found = derive_in_blocks(lambda rate: mfu(flop, rate, gpus, peak), images_per_s, scale="log")
+    found = derive_in_blocks(lambda rate: scaling.mfu(flop, rate, gpus, peak.flop_s), images_per_s, scale="log")
     return _Work(facts, {"mfu": found})
 
 

@@ -39,6 +39,7 @@ BEFORE_NVLINK_GB_S = next(link.gb_s for link in links() if link.name == "PCIe 3.
 
 # What a doubt means: worth a look; not what it is called or not what its inputs give; or no machine can do that.
 LOOK, WRONG, IMPOSSIBLE = "look", "wrong", "impossible"
+SEVERITIES = (IMPOSSIBLE, WRONG, LOOK)  # the worst first
 
 # Two one-GPU times of a batch that differ by more than this were taken under other conditions.
 _SAME_TIME = 1.1

@@ -15,12 +15,11 @@ from dpscale.audit.search import Found
 from dpscale.audit.words import gpus_words, listed, number
 from dpscale.formulas.interval import Interval
 from dpscale.records.files import read_record
-from dpscale.vocabulary.chips import LINKS_TABLE, Link, chip_named, links
+from dpscale.vocabulary.chips import LINKS_TABLE, TERA, Link, chip_named, links
 from dpscale.vocabulary.networks import network_of
 
 RECORDED_TIMES = LINKS_TABLE.with_name("one_gpu_times.yaml")
 
-TERA = 1e12
 # What of a peak real networks hardly reach.
 DOUBTFUL_SHARE = 0.7
 # A one-GPU time stands out where it is so many times that of all others, or one over that.
@@ -38,19 +37,18 @@ def above_the_peak(published: Published) -> Iterator[Doubt]:
     flop, chip = flop_per_image(published), published.chip
     if not flop or not chip:
         return
-    precision = published.precision or "float32"
-    unit, peak = chip.peak(precision)
+    peak = chip.most(published.precision or "float32")
     for quantity, place, printed in published.times:
         if not isinstance(place, Place):
             continue
         rate = published.dataset_images / Interval.of(printed)
         tflop_s = rate * (flop / TERA)
-        share = tflop_s / (place.gpus * peak)
+        share = tflop_s / (place.gpus * peak.tflop_s)
         if share.low <= DOUBTFUL_SHARE:
             continue
         detail = (
-            f"{printed} s is {rate.value:,.0f} images/s and {number(tflop_s.value)} TFLOP/s; the {unit} peak of "
-            f"{gpus_words(place.gpus)} ({chip.name}) is {number(place.gpus * peak)}"
+            f"{printed} s is {rate.value:,.0f} images/s and {number(tflop_s.value)} TFLOP/s; the {peak.unit} peak of "
+            f"{gpus_words(place.gpus)} ({chip.name}) is {number(place.gpus * peak.tflop_s)}"
         )
         if share.low > 1:
             yield Doubt("time that the GPU cannot reach", quantity, place, detail, IMPOSSIBLE)

@@ -1,4 +1,4 @@
-"""Speedup, communication by subtraction, and bandwidth: every formula and its source is in docs/method.md.
+"""Speedup, communication by subtraction, bandwidth and MFU: every formula and its source is in docs/method.md.
 
 All work on single numbers, on arrays of draws and on intervals of rounded numbers alike. Times are seconds,
 GB is 10^9 bytes.
@@ -99,6 +99,11 @@ def bus_bandwidth_gb_s(operation: str, gpus: int, message_bytes: int, seconds: N
     return algorithm_bandwidth_gb_s(message_bytes, seconds) * (
         BUS_FACTORS[operation](gpus) if operation in BUS_FACTORS else 1
     )
+
+
+def mfu(flop_per_image: float, images_per_s: Number, gpus: int, peak_flop_s: float) -> Number:
+    """Model FLOPs utilisation: FLOP per image, forward and backward, * images/s over N * peak FLOP/s of one GPU."""
+    return flop_per_image * images_per_s / (gpus * peak_flop_s)
 
 
 def resolvable(communication: Estimate) -> bool:

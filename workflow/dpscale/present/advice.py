@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dpscale.analyse import advice
 from dpscale.analyse.causes import finding_of
+from dpscale.analyse.claims import is_true
 from dpscale.present import words
 from dpscale.present.diagnosis import told_finding
 from dpscale.present.finding import percent, with_unit
@@ -73,7 +74,7 @@ def why(tables: Tables, series: Row | None, terms: Terms) -> Why | None:
     first = next((row for row in rows if row["batch_per_gpu"] in batches and row["order"] == 0), None)
     if first is None:
         return None
-    told = [row for row in rows if words.is_true([row["is_told"]]) == [True]]
+    told = [row for row in rows if is_true(row["is_told"])]
     told.sort(key=lambda row: -row["share"])
     # Those at the batch of the answer come first, then those that an interval carries.
     told.sort(key=lambda row: (row["batch_per_gpu"] not in batches, not words.is_known(row["share_low"])))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
-from dpscale.analyse.columns import NOT_RESOLVABLE
+from dpscale.analyse.columns import NOT_PLANNED, NOT_RESOLVABLE
 from dpscale.present import assignment_sentences, words
 from dpscale.present.environment_facts import dates
 from dpscale.present.sheet import AT_LEAST, Group, Sheet
@@ -21,7 +21,7 @@ from dpscale.vocabulary.strategies import BASELINE
 
 _BATCHES_SHOWN = 24
 _NUMBERS_SHOWN = 6
-_NOT_PLANNED, _NOT_MEASURED = "not planned", "not measured"
+_NOT_MEASURED = "not measured"
 _TIMED = ("times", "speedup", "communication", "bandwidth")
 _ENDS = (TRAINING_LOSS, TRAINING_ACCURACY, TEST_ACCURACY)
 # Of the strategies, this one has no allreduce, and the tables of an assignment give it the bandwidth of one.
@@ -204,7 +204,7 @@ def _by_batch(
 def _rows(batches: Sequence[int], ways: Sequence[_Drawn], columns: Sequence[tuple[int, str]]) -> Iterator[list[str]]:
     cells = {(gpus, way.name): way.cells(gpus) for way in ways for gpus, name in columns if name == way.name}
     for batch in batches:
-        yield [f"{batch:,}", *(cells[column].get(batch, _NOT_PLANNED) for column in columns)]
+        yield [f"{batch:,}", *(cells[column].get(batch, NOT_PLANNED) for column in columns)]
 
 
 def _brackets(drawn: Sequence[_Drawn]) -> str:
@@ -224,7 +224,7 @@ def _cell(row: Row, shown: Quantity) -> str:
 
 def _large_batches(summary: pd.DataFrame, strategies: Sequence[str], terms: Terms) -> Sheet | None:
     """The strategies' arms without remedies below the baseline."""
-    is_baseline = pd.Series(words.is_true(summary["is_baseline"]), index=summary.index, dtype=bool)
+    is_baseline = words.are_true(summary["is_baseline"])
     plain = summary["remedies"].isna() | (summary["remedies"] == "")
     mine = summary[~is_baseline & plain & summary["strategy"].isin(strategies)].sort_values("global_batch")
     if words.ok(mine).empty:

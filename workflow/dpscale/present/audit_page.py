@@ -1,13 +1,16 @@
 """The page of one audited study: what was printed, what it is under the definitions here, and which cells to look at.
 
-Made from the record of an audit alone, so it needs no pandas.
+Made from the record of an audit alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dpscale.audit.consistency import SEVERITIES
+from dpscale.audit.tables import CORRECTED_BY
 from dpscale.present.html import fill
+from dpscale.present.words import ABSENT
 
 Record = Mapping[str, Any]
 
@@ -20,12 +23,6 @@ _NAMES = {
     "bandwidth": "Bandwidth",
     "utilisation_percent": "Utilisation, %",
 }
-# The corrected quantity beside a printed one of another name.
-_CORRECTED_BY = {"speedup_alternative": "speedup"}
-_ABSENT = "–"
-
-# What a severity is called, worst first.
-SEVERITIES = {"impossible": "impossible", "wrong": "wrong", "look": "look"}
 
 # What a check means, and what to do, in words for whoever printed the figures.
 _HELP = {
@@ -148,7 +145,7 @@ def answer(record: Record) -> str:
 
 def _worst(record: Record) -> dict[tuple[str, int, int], str]:
     """The worst severity by quantity, batch and GPUs."""
-    order = list(SEVERITIES)
+    order = SEVERITIES
     found: dict[tuple[str, int, int], str] = {}
     for warning in record["warnings"]:
         key = warning["quantity"], warning.get("batch_per_gpu", warning.get("global_batch")), warning["gpus"]
@@ -163,8 +160,8 @@ def _checks(record: Record) -> list[Check]:
         details = groups.setdefault((warning["severity"], warning["check"]), {})
         details.setdefault(warning["detail"], []).append(_place(warning))
     return [
-        Check(SEVERITIES[severity], check, _help(check), list(_details(details)))
-        for (severity, check), details in sorted(groups.items(), key=lambda group: list(SEVERITIES).index(group[0][0]))
+        Check(severity, check, _help(check), list(_details(details)))
+        for (severity, check), details in sorted(groups.items(), key=lambda group: SEVERITIES.index(group[0][0]))
     ]
 
 
@@ -195,7 +192,7 @@ def _columns(record: Record) -> list[Column]:
         name = quantity["quantity"]
         unit = f", {record['bandwidth_unit']}" if name == "bandwidth" else ""
         found.append(Column(f"{_NAMES[name]}{unit}, printed", name, is_printed=True))
-        if _CORRECTED_BY.get(name, name) in corrected:
+        if CORRECTED_BY.get(name, name) in corrected:
             here = ", GB/s" if name == "bandwidth" else ""
             found.append(Column(f"{_NAMES[name]}{here}, as defined here", name, is_printed=False))
     printed = {quantity["quantity"] for quantity in record["quantities"]}
@@ -239,10 +236,10 @@ def _cell(
 ) -> Cell:
     if column.is_printed:
         key = (column.quantity, *place)
-        return Cell(printed.get(key, _ABSENT), worst.get(key, ""))
-    figure = here.get((_CORRECTED_BY.get(column.quantity, column.quantity), *place))
+        return Cell(printed.get(key, ABSENT), worst.get(key, ""))
+    figure = here.get((CORRECTED_BY.get(column.quantity, column.quantity), *place))
     if figure is None:
-        return Cell(_ABSENT)
+        return Cell(ABSENT)
     if figure["corrected"] is None:
         return Cell("not resolvable" if figure["reason"].startswith("not resolvable") else "not known")
     return Cell(_shown(figure["corrected"]), "look" if figure["caution"] else "")

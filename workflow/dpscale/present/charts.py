@@ -11,7 +11,7 @@ from dpscale.analyse.derived import WORTH
 from dpscale.present import headings, words
 from dpscale.present.figure import Figure, beside, figure, parts, points
 from dpscale.present.panel import Panel, Reference, Series
-from dpscale.present.words import Row, Terms
+from dpscale.present.words import Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import EFFICIENCY, EPOCH, GB_PER_S, KIB
 from dpscale.vocabulary.strategies import parallel_strategies
@@ -31,7 +31,7 @@ def epoch_time(times: pd.DataFrame, terms: Terms) -> Figure:
     panels = [
         Panel(
             heading=headings.epoch_time(part, terms),
-            place=words.capitalised(_place(key, terms)),
+            place=words.capitalised(terms.scope(key)),
             quantity=f"{quantity}; one line for each strategy × {terms.devices}",
             x_title=terms.heading_of(quantities.BATCH),
             y_title=EPOCH.heading,
@@ -151,10 +151,6 @@ def _inferred_series(steps: pd.DataFrame) -> list[Series]:
                 ascending = sorted(column, key=lambda point: point.y)
                 series.append(Series(f"{strategy}, {label}", words.colour(strategy), 0, ascending))
     return beside(series, first_style=len(_OPERATION_COLOURS))
-
-
-def _place(key: Row, terms: Terms) -> str:
-    return f"{words.scope(key['scope'])}{terms.environment(key)}"
 
 
 def _time_series(part: pd.DataFrame) -> list[Series]:

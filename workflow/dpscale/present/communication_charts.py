@@ -328,4 +328,4 @@ _ALONE = Point(1, PERCENT.of(1), nan, nan)
 
 
 def _place(key: Row, terms: Terms) -> str:
-    return f"{key['strategy']} on {terms.count(int(key['gpus']))}{terms.environment(key)}"
+    return f"{terms.group(key)}{terms.environment(key)}"

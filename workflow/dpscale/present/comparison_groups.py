@@ -35,14 +35,9 @@ class Pair:
     second: str
 
 
-def group(row: Row, terms: Terms) -> str:
-    """`ddp on 4 GPUs`."""
-    return f"{row['strategy']} on {terms.count(int(row['gpus']))}"
-
-
 def sentence(row: Row, terms: Terms, pair: Pair) -> str:
     """`ddp on 4 GPUs: 15.2 % slower [14.1, 16.3]`, `... no difference shown [0.5 % faster to 1.1 % slower]`."""
-    return f"{group(row, terms)}: {told(row, pair)}"
+    return f"{terms.group(row)}: {told(row, pair)}"
 
 
 def told(row: Row, pair: Pair) -> str:
@@ -60,7 +55,7 @@ def told(row: Row, pair: Pair) -> str:
 def short(row: Row, terms: Terms) -> str:
     """The same for a line of a chart, which shows the interval itself where no difference is shown."""
     told_shortly = _by_how_much(row) if row["outcome"] != NO_DIFFERENCE else NO_DIFFERENCE
-    return f"{group(row, terms)}: {told_shortly}{'' if _has_interval(row) else ', no interval'}"
+    return f"{terms.group(row)}: {told_shortly}{'' if _has_interval(row) else ', no interval'}"
 
 
 def answers(groups: pd.DataFrame, terms: Terms, pair: Pair) -> list[str]:
@@ -78,7 +73,7 @@ def _answer(groups: pd.DataFrame, scope: str, terms: Terms, pair: Pair) -> str:
     changed = sorted(
         (row for row in rows if row["outcome"] != NO_DIFFERENCE), key=lambda row: abs(row["change"]), reverse=True
     )
-    same = [group(row, terms) for row in rows if row["outcome"] == NO_DIFFERENCE]
+    same = [terms.group(row) for row in rows if row["outcome"] == NO_DIFFERENCE]
     if not any(map(_has_interval, rows)):
         return f"{against}: {NO_DIFFERENCE}, as no group has {BLOCKS_FOR_INTERVAL} runs in both"
     if not changed:
@@ -122,7 +117,7 @@ def not_compared(groups: pd.DataFrame, terms: Terms, pair: Pair) -> list[str]:
     """A sentence for every reason why groups are not compared, with these groups."""
     by_reason: dict[str, list[str]] = {}
     for row in words.rows(words.in_order(groups[groups["status"] != "ok"])):
-        named = f"{group(row, terms)} ({words.scope(row['scope'])})"
+        named = f"{terms.group(row)} ({words.scope(row['scope'])})"
         by_reason.setdefault(_why_not(row["status"], pair), []).append(named)
     return [f"Not compared, {reason}: {words.listed(named)}." for reason, named in by_reason.items()]
 
@@ -144,7 +139,7 @@ def guard(groups: pd.DataFrame, terms: Terms, first: str) -> list[str]:
     if undecided:
         by_place: dict[str, list[str]] = {}
         for row, where in undecided:
-            by_place.setdefault(where, []).append(group(row, terms))
+            by_place.setdefault(where, []).append(terms.group(row))
         named = "; ".join(f"{where}, {words.listed(groups_there)}" for where, groups_there in by_place.items())
         sentences.append(f"Undecided whether slower by more than {limit}, which is no failure: {named}.")
     return sentences

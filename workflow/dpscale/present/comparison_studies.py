@@ -131,7 +131,7 @@ def _wanted(rows: Sequence[Row]) -> list[_Figure]:
 def _heading(wanted: _Figure, rows: Sequence[Row], terms: Terms) -> str:
     """`Throughput, images/s, ddp on 4 GPUs, compute scope`."""
     row = next(row for row in rows if (row["strategy"] == BASELINE) == wanted.is_baseline)
-    place = comparison_groups.group(row, terms)
+    place = terms.group(row)
     return f"{terms.heading_of(wanted.quantity)}: {place}, {words.scope(wanted.scope)}"
 
 

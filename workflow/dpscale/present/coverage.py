@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from dpscale.analyse.columns import NOT_PLANNED
 from dpscale.present import words
 from dpscale.present.words import Row, Terms
 
 _GRID_ROWS = 200
 _GRID_COLUMNS = 24
-_NOT_PLANNED = "not planned"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def grid(times: pd.DataFrame, terms: Terms) -> Grid:
     by_batch = len(batches) <= _GRID_COLUMNS
     grid_rows = []
     for strategy, gpus in lines[:_GRID_ROWS]:
-        found = {batch: cells.get((strategy, gpus, batch), Cell(_NOT_PLANNED, "")) for batch in batches}
+        found = {batch: cells.get((strategy, gpus, batch), Cell(NOT_PLANNED, "")) for batch in batches}
         line = list(found.values()) if by_batch else _counts(found.values(), states)
         part = times[(times["strategy"] == strategy) & (times["gpus"] == gpus)]
         grid_rows.append((f"{strategy}, {terms.count(gpus)}{words.on_nodes(part)}", line))

@@ -86,7 +86,7 @@ def with_interval(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:
     """The rows whose epochs have steps enough for findings, headings and verdict to speak of them."""
-    return table[pd.Series(words.is_true(table["is_headline"]), index=table.index, dtype=bool)]
+    return table[words.are_true(table["is_headline"])]
 
 
 def extreme(rows: pd.DataFrame | Sequence[Row], name: str, largest: bool, by_size: bool = False) -> Row:

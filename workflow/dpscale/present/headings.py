@@ -51,7 +51,7 @@ def step(part: pd.DataFrame, names: Mapping[str, str], terms: Terms) -> str:
 
     `names` are those of the columns of shares.
     """
-    return parts_of_step(part, names, _configuration(words.rows(part)[0], terms))
+    return parts_of_step(part, names, terms.group(words.rows(part)[0]))
 
 
 def parts_of_step(part: pd.DataFrame, names: Mapping[str, str], of: str) -> str:
@@ -101,7 +101,7 @@ def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> st
     Of the estimates above zero with their intervals.
     """
     if part["estimates_apart"].isna().all():
-        return f"{_configuration(words.rows(part)[0], terms)}: no estimate is above zero with its interval"
+        return f"{terms.group(words.rows(part)[0])}: no estimate is above zero with its interval"
     row = extreme(part, "estimates_apart", largest=True)
     columns = estimates_of(row)
     lows = {
@@ -208,9 +208,5 @@ def _rate(row: Row, name: str) -> str:
     return words.measured(row[name], GB_PER_S)
 
 
-def _configuration(row: Row, terms: Terms) -> str:
-    return f"{row['strategy']} on {terms.count(int(row['gpus']))}"
-
-
 def _point(row: Row, terms: Terms) -> str:
-    return f"{_configuration(row, terms)} at batch {int(row['batch_per_gpu']):,}"
+    return f"{terms.group(row)} at batch {int(row['batch_per_gpu']):,}"

@@ -162,5 +162,5 @@ def _commit(tables: Tables) -> str:
     """The commit of the code that measured, and whether it was dirty."""
     records = tables["records"]
     commits = sorted(set(records["git_commit"].dropna().astype(str).str[:12]))
-    dirty = ", dirty" if any(words.is_true(records["git_dirty"])) else ""
+    dirty = ", dirty" if any(words.are_true(records["git_dirty"])) else ""
     return f"commit {words.listed(commits, 3)}{dirty}" if commits else f"commit not recorded{dirty}"

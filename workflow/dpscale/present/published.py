@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpscale.audit.consistency import SEVERITIES
 from dpscale.present import words
 from dpscale.present.view import Column, View
 from dpscale.present.words import Row, Tables
@@ -28,7 +29,6 @@ _QUANTITIES: Mapping[str, Quantity] = {
 # A quantity that is shown only where somebody printed it.
 _ONLY_PUBLISHED = ("images_per_s",)
 # Worst first.
-_SEVERITIES = ("impossible", "wrong", "look")
 # So many cells of a warning are told; the others are in the table.
 _CELLS_SHOWN = 6
 
@@ -92,7 +92,7 @@ def _warned(warnings: pd.DataFrame) -> list[Warned]:
         found.append(
             (severity, Warned(words.capitalised(f"{severity}: {check}" if severity else check), _details(group)))
         )
-    order = (*_SEVERITIES, "")
+    order = (*SEVERITIES, "")
     return [warned for _, warned in sorted(found, key=lambda entry: order.index(entry[0]))]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dpscale.analyse.claims import is_range
+from dpscale.analyse.claims import is_range, is_true
 from dpscale.analyse.columns import NOT_RESOLVABLE, NOT_WORTH_IT, UNDECIDED, WORTH_IT
 from dpscale.analyse.derived import HEADLINE_STEPS
 from dpscale.present import words
@@ -35,7 +35,7 @@ def summary(tables: Tables) -> str:
     notes = [f"{words.scope(scope)}, weak scaling, 95 % intervals in brackets"]
     if any(is_range(row, "epoch_s") for row in words.rows(shown)):
         notes.append("[low to high] is the range of two runs")
-    if any(words.is_true(tables["records"]["synthetic"])):
+    if any(words.are_true(tables["records"]["synthetic"])):
         notes.append("synthetic images")
     states = {_worth(row) for row in words.rows(shown)}
     notes += [f"{state}: {meaning}" for state, meaning in _MEANING.items() if state in states]
@@ -97,7 +97,7 @@ def _worth(row: Row) -> str:
     """The state of the verdict: of epochs with few steps it has none."""
     if not words.is_known(row["speedup"]):
         return _plain(words.ABSENT)
-    is_shown = words.is_true([row["is_headline"]]) == [True]
+    is_shown = is_true(row["is_headline"])
     return _STATES[str(row["worth"])] if is_shown else _NOT_SHOWN
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from dpscale.analyse.claims import is_true
 from dpscale.analyse.columns import BEATEN, BEST, NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.finding import Finding, asked, count, extreme, holding, percent, with_interval, with_unit
@@ -253,9 +254,7 @@ def divergence(tables: Tables, terms: Terms) -> Finding | None:
 def order_without_set_epoch(tables: Tables, terms: Terms) -> Finding | None:
     """What set_epoch changes for the order of samples: measured, of all epochs but the first."""
     orders = tables["training_order"]
-    of_ddp = {
-        words.is_true([row["set_epoch"]]) == [True]: row for row in words.rows(orders[orders["strategy"] == "ddp"])
-    }
+    of_ddp = {is_true(row["set_epoch"]): row for row in words.rows(orders[orders["strategy"] == "ddp"])}
     without, remedied = of_ddp.get(False), of_ddp.get(True)
     if without is None or not without["repeated"]:
         return None
@@ -296,7 +295,7 @@ def statistics_of_workers(tables: Tables, terms: Terms) -> Finding | None:
     known = tables["training_evidence"].dropna(subset=["statistics_kept"])
     if known.empty:
         return None
-    known = known.assign(shared=words.is_true(known["sync_batch_norm"]), kept=words.is_true(known["statistics_kept"]))
+    known = known.assign(shared=words.are_true(known["sync_batch_norm"]), kept=words.are_true(known["statistics_kept"]))
     parts = []
     for (strategy, shared), rows in known.groupby(["strategy", "shared"]):
         epochs = rows.groupby(["arm", "environment", "seed", "epoch"], dropna=False)
@@ -342,7 +341,7 @@ def _on_photographs(tables: Tables, terms: Terms) -> pd.DataFrame:
 
 
 def _is_baseline(summary: pd.DataFrame) -> pd.Series:
-    return pd.Series(words.is_true(summary["is_baseline"]), index=summary.index, dtype=bool)
+    return words.are_true(summary["is_baseline"])
 
 
 def _baselines(tables: Tables) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from itertools import cycle
 
 import pandas as pd
 
+from dpscale.analyse.claims import is_true
 from dpscale.plan.study import BASE
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
@@ -51,7 +52,7 @@ def _first_scope(table: pd.DataFrame) -> pd.DataFrame:
 
 def _stage(row: Row) -> Stage:
     faster = f", {words.brief(row, FASTER.column, FASTER.unit)} times" if words.is_known(row["faster"]) else ""
-    fastest = _FASTEST_COLOUR if words.is_true([row["is_fastest"]]) == [True] else _COLOUR
+    fastest = _FASTEST_COLOUR if is_true(row["is_fastest"]) else _COLOUR
     colour = _BASE_COLOUR if row["variant"] == BASE else fastest
     return Stage(f"{row['variant']}: {_step(row)}{faster}", 0.0, MILLISECONDS.of(row["step_s"]), colour)
 
@@ -82,7 +83,7 @@ def speedups(table: pd.DataFrame, terms: Terms) -> Figure:
         panels.append(
             Panel(
                 heading=_speedup_range(words.rows(headline(part)), terms),
-                place=f"{key['strategy']} on {terms.count(int(gpus))}, {_scope(key, terms)}",
+                place=f"{key['strategy']} on {terms.count(int(gpus))}, {terms.scope(key)}",
                 quantity=(
                     f"{SPEEDUP.label} in {SPEEDUP.unit.shown} over 1 {terms.device} of the same variant against "
                     f"{terms.batch}; one line for each variant"
@@ -209,8 +210,4 @@ def _batch(row: Row) -> str:
 
 
 def _place(key: Row, terms: Terms) -> str:
-    return f"Batch {int(key['batch_per_gpu']):,} per {terms.device}, {_scope(key, terms)}"
-
-
-def _scope(key: Row, terms: Terms) -> str:
-    return f"{words.scope(key['scope'])}{terms.environment(key)}"
+    return f"Batch {int(key['batch_per_gpu']):,} per {terms.device}, {terms.scope(key)}"

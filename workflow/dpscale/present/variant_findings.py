@@ -5,6 +5,7 @@ As in `findings`.
 
 from collections.abc import Sequence
 
+from dpscale.analyse.claims import is_true
 from dpscale.analyse.columns import DOES_NOT, HOLDS, UNDECIDED
 from dpscale.plan.study import BASE
 from dpscale.present import words
@@ -31,7 +32,7 @@ def fastest_on_one(tables: Tables, terms: Terms) -> Finding | None:
     """The variants that are fastest on one device, in the compute scope, where that is faster than base."""
     known = with_interval(headline(words.ok(tables["variants"])), "faster")
     alone = known[(known["strategy"] == BASELINE) & (known["scope"] == "compute") & (known["faster_low"] > 1)]
-    rows = [row for row in words.rows(alone) if words.is_true([row["is_fastest"]]) == [True]]
+    rows = [row for row in words.rows(alone) if is_true(row["is_fastest"])]
     if not rows:
         return None
     parts = []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.claims import has_interval, is_range
+from dpscale.analyse.claims import has_interval, is_range, is_true
 from dpscale.analyse.columns import NOT_WORTH_IT, UNDECIDED, WORTH_IT
 from dpscale.analyse.derived import HEADLINE_STEPS
 from dpscale.present import words
@@ -58,7 +58,7 @@ class _Series:
     @property
     def shown(self) -> Sequence[Row]:
         """Those with a speedup whose epochs have steps enough to speak of."""
-        return [row for row in self.rows if row["status"] == "ok" and words.is_true([row["is_headline"]]) == [True]]
+        return [row for row in self.rows if row["status"] == "ok" and is_true(row["is_headline"])]
 
     @property
     def any(self) -> Row:

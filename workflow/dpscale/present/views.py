@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.claims import is_range
+from dpscale.analyse.claims import is_range, is_true
 from dpscale.analyse.columns import HELD_OUT, NOT_MEASURED, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.view import Column, View, column_of, environment, plain, point, shown_columns, text, view_of
@@ -43,7 +43,7 @@ def causes(table: pd.DataFrame, terms: Terms) -> View:
     """The reasons of every configuration, and what is said of those without one."""
     cells = {"cause": lambda row: cause(str(row["cause"])).label}
     columns = [*point(table, terms), *shown_columns("causes", terms, cells=cells)]
-    first = table[(table["order"] == 0) | pd.Series(words.is_true(table["is_reason"]), index=table.index, dtype=bool)]
+    first = table[(table["order"] == 0) | words.are_true(table["is_reason"])]
     caption = f"Why {terms.devices} are not faster: the reasons at every configuration"
     return view_of("causes", caption, first[first["scaling"] == "weak"], columns, source="causes", whole=table)
 
@@ -305,11 +305,11 @@ def _status() -> Column:
 
 
 def _on_or_off(value: Any) -> str:
-    return "on" if words.is_true([value]) == [True] else "off"
+    return "on" if is_true(value) else "off"
 
 
 def _yes_or_no(value: Any) -> str:
-    return ("yes" if words.is_true([value]) == [True] else "no") if words.is_known(value) else words.ABSENT
+    return ("yes" if is_true(value) else "no") if words.is_known(value) else words.ABSENT
 
 
 def _state(row: Row) -> str:
@@ -358,7 +358,7 @@ def _hidden_from(row: Row) -> str:
 
 def _commit(row: Row) -> str:
     commit = words.text(row["git_commit"])[:12]
-    return f"{commit} (dirty)" if words.is_true([row["git_dirty"]]) == [True] else commit
+    return f"{commit} (dirty)" if is_true(row["git_dirty"]) else commit
 
 
 def _jobs(row: Row) -> str:

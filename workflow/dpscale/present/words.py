@@ -1,12 +1,13 @@
 """The words and the numbers of the page: one way to write each."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from dpscale.analyse import claims
 from dpscale.analyse.claims import is_range
 from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
 from dpscale.vocabulary import strategies
@@ -46,7 +47,7 @@ class Terms:
         return cls(
             device="worker" if study["device"] == "cpu" else "GPU",
             several_environments=len(tables["environments"]) > 1,
-            synthetic=study["dataset"]["source"] == "synthetic" or any(is_true(tables["records"]["synthetic"])),
+            synthetic=study["dataset"]["source"] == "synthetic" or any(are_true(tables["records"]["synthetic"])),
             own_workload=is_own_workload(study),
         )
 
@@ -100,8 +101,16 @@ class Terms:
 
     def point(self, row: Row) -> str:
         """`ddp on 4 GPUs at batch 512 per GPU`, and its environment where there are several."""
-        where = f"{row['strategy']} on {self.count(int(row['gpus']))}"
-        return f"{where} at batch {int(row['batch_per_gpu']):,} per {self.device}{self.environment(row)}"
+        batch = f"batch {int(row['batch_per_gpu']):,} per {self.device}"
+        return f"{self.group(row)} at {batch}{self.environment(row)}"
+
+    def group(self, row: Row) -> str:
+        """`ddp on 4 GPUs`."""
+        return f"{row['strategy']} on {self.count(int(row['gpus']))}"
+
+    def scope(self, row: Row) -> str:
+        """`compute scope`, and its environment where there are several."""
+        return f"{scope(row['scope'])}{self.environment(row)}"
 
     def environment(self, row: Row) -> str:
         """` in environment B` where there are several and this row has one; else nothing."""
@@ -166,14 +175,12 @@ def left_out(items: Sized, shown: int) -> int:
 
 def is_known(value: Any) -> bool:
     """Whether a table's entry holds something. Missing entries are NaN; an infinite number is none either."""
-    if value is None or value is pd.NA:
-        return False
-    return not isinstance(value, float) or math.isfinite(value)
+    return value is not pd.NA and claims.is_known(value)
 
 
-def is_true(column: Iterable[Any]) -> list[bool]:
+def are_true(column: pd.Series) -> pd.Series:
     """A column of truth values that may have missing entries or be text, as CSV leaves it."""
-    return [str(value).lower() == "true" for value in column]
+    return pd.Series(list(map(claims.is_true, column)), index=column.index, dtype=bool)
 
 
 def text(value: Any) -> str:

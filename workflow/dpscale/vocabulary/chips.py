@@ -5,22 +5,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import yaml
 
 TABLE = Path(__file__).with_name("chips.yaml")
 LINKS_TABLE = Path(__file__).with_name("links.yaml")
 
-# The units of a GPU that may do the arithmetic of a precision, fastest first. float32 lets cuDNN use TF32.
-_UNITS = {
+TERA = 1e12
+
+# The units of a GPU that do the arithmetic of a precision, fastest first. float32 lets cuDNN use TF32 tensor cores.
+# What does bfloat16 does float16 as fast.
+UNITS = {
     "float32": ("tf32", "float32"),
     "float32-strict": ("float32",),
-    "bfloat16": ("bfloat16", "float32"),
-    "float16": ("bfloat16", "float16", "float32"),
+    "bfloat16": ("bfloat16",),
+    "float16": ("bfloat16", "float16"),
 }
-PRECISIONS = tuple(_UNITS)
-_UNIT_WORDS = {"tf32": "TF32", "float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
+PRECISIONS = tuple(UNITS)
+_UNIT_WORDS = {"tf32": "TF32"}
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,17 @@ class Link:
     name: str
     gb_s: float
     source: str = ""
+
+
+class Peak(NamedTuple):
+    """The dense arithmetic of a unit of one GPU; the unit in words."""
+
+    unit: str
+    tflop_s: float
+
+    @property
+    def flop_s(self) -> float:
+        return self.tflop_s * TERA
 
 
 @dataclass(frozen=True)
@@ -42,19 +56,25 @@ class Chip:
     memory_gb_s: float
     pcie: str
     source: str
-    float16_tflop_s: float | None = None
     nvlink_gb_s: float | None = None
     names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", frozenset(_plain(name) for name in (self.name, *self.models)))
 
-    def peak(self, precision: str) -> tuple[str, float]:
-        """The unit, in words, that is fastest for a precision, and its TFLOP/s."""
-        halves = {"float16": self.float16_tflop_s} if self.float16_tflop_s else {}
-        peaks = {**self.peak_tflop_s, **halves}
-        unit = next(unit for unit in _UNITS[precision] if unit in peaks)
-        return _UNIT_WORDS[unit], peaks[unit]
+    def peak(self, precision: str) -> Peak | None:
+        """That of its fastest unit for a precision. None where it has no such unit."""
+        units = (unit for unit in UNITS[precision] if unit in self.peak_tflop_s)
+        return next((Peak(_UNIT_WORDS.get(unit, unit), self.peak_tflop_s[unit]) for unit in units), None)
+
+    def most(self, precision: str) -> Peak:
+        """What it can do at most in a precision: where it has no unit for that, its float32 units do it."""
+        return self.peak(precision) or Peak("float32", self.peak_tflop_s["float32"])
+
+    @property
+    def family(self) -> str:
+        """Its name up to the number of the model, without the form factor: `H100` of `H100 SXM`."""
+        return re.sub(r"(\d\w*).*", r"\1", self.name)
 
     @property
     def links(self) -> list[Link]:
@@ -64,16 +84,9 @@ class Chip:
 
 
 @cache
-def entries() -> list[dict[str, Any]]:
-    """The entries of `chips.yaml` as they stand there."""
-    found: list[dict[str, Any]] = yaml.safe_load(TABLE.read_text())
-    return found
-
-
-@cache
 def chips() -> list[Chip]:
     """All GPUs of the table."""
-    return [Chip(**entry) for entry in entries()]
+    return [Chip(**entry) for entry in yaml.safe_load(TABLE.read_text())]
 
 
 @cache
@@ -83,13 +96,16 @@ def links() -> list[Link]:
 
 
 def chip_named(name: str) -> Chip | None:
-    """The GPU of a name as people write it: `Quadro RTX 8000`, `A100`, `NVIDIA H100 80GB HBM3`.
+    """The GPU of a name, as people or torch write it: `Quadro RTX 8000`, `A100`, `NVIDIA H100 80GB HBM3`.
 
-    Where a name is that of several models (`H100`), the one with the fastest links. None where the table has none.
+    Where a name is that of several models (`H100`), the one with the fastest links. None where the table has none: an
+    H20 is no H200, and an L40 no L40S.
     """
     wanted = _plain(name)
     exact = [chip for chip in chips() if wanted in chip.names]
-    of_family = [chip for chip in chips() if _plain(chip.name).startswith(wanted)] if wanted else []
+    of_family = [
+        chip for chip in chips() if wanted.startswith(_plain(chip.family)) and _plain(chip.name).startswith(wanted)
+    ]
     return max(exact or of_family, key=lambda chip: (chip.nvlink_gb_s or 0, chip.peak_tflop_s["float32"]), default=None)
 
 

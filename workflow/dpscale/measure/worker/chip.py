@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import torch
 
+from dpscale.vocabulary.chips import UNITS
+
 # As large as it needs to be for all of the chip to work, and for launches to cost nothing.
 MATRIX = 8192
 COPIED_BYTES = 2**30
@@ -12,14 +14,12 @@ COPIED_BYTES = 2**30
 SECONDS = 0.3
 BLOCK = 5
 TYPES = {"bfloat16": torch.bfloat16, "tf32": torch.float32, "float32": torch.float32}
-# What convolutions compute in, by the setting.
-PRECISIONS = {"bfloat16": "bfloat16", "float32": "tf32", "float32-strict": "float32"}
 
 
 def chip_rates(device: torch.device, precision: str) -> dict[str, str | float]:
     """Floating point operations per second of a matrix product in what `precision` (the setting) computes in, and bytes
     read and written per second of a copy. The second half of the time counts."""
-    kind = PRECISIONS[precision]
+    kind = UNITS[precision][0]  # what convolutions may compute in
     left, right, out = (torch.randn(MATRIX, MATRIX, device=device, dtype=TYPES[kind]) for _ in range(3))
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"

@@ -4,10 +4,9 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -97,11 +96,14 @@ class KeptNumbers:
 
     @contextmanager
     def within(self) -> Iterator[None]:
-        kept = {name: self._keeping(name, getattr(Tensor, name)) for name in NUMBERS}
-        with ExitStack() as patches:
-            for name, method in kept.items():
-                patches.enter_context(patch.object(Tensor, name, method))
+        methods = {name: getattr(Tensor, name) for name in NUMBERS}
+        try:
+            for name, method in methods.items():
+                setattr(Tensor, name, self._keeping(name, method))
             yield
+        finally:
+            for name, method in methods.items():
+                setattr(Tensor, name, method)
 
     def _keeping(self, name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
         def method(tensor: Tensor) -> Any:

@@ -1,13 +1,17 @@
-"""The table of peaks, and MFU."""
+"""The table of GPUs: their peaks, by names as torch gives them."""
 
 import pytest
 import yaml
 
-from dpscale.analyse.peaks import UNITS, mfu, peak_flop_s, peak_source
-from dpscale.vocabulary.chips import TABLE
+from dpscale.vocabulary.chips import TABLE, UNITS, Peak, chip_named
 
 ENTRIES = yaml.safe_load(TABLE.read_text())
 MODELS = [model for entry in ENTRIES for model in entry["models"]]
+
+
+def peak_of(model: str, precision: str) -> Peak | None:
+    chip = chip_named(model)
+    return chip.peak(precision) if chip else None
 
 
 @pytest.mark.parametrize(
@@ -22,7 +26,8 @@ MODELS = [model for entry in ENTRIES for model in entry["models"]]
     ],
 )
 def test_peaks_by_precision(model: str, precision: str, tflop_s: float) -> None:
-    assert peak_flop_s(model, precision) == pytest.approx(tflop_s * 1e12)
+    peak = peak_of(model, precision)
+    assert peak and peak.flop_s == pytest.approx(tflop_s * 1e12)
 
 
 @pytest.mark.parametrize(
@@ -36,18 +41,19 @@ def test_peaks_by_precision(model: str, precision: str, tflop_s: float) -> None:
     ],
 )
 def test_what_has_no_peak(model: str, precision: str) -> None:
-    assert peak_flop_s(model, precision) is None
+    assert peak_of(model, precision) is None
 
 
-def test_a_model_that_is_not_in_the_table_has_no_source() -> None:
-    assert peak_source("NVIDIA H200 NVL") is None
+def test_a_model_that_is_not_in_the_table_is_no_other() -> None:
+    assert chip_named("NVIDIA H200 NVL") is None
 
 
 def test_every_model_stands_once_with_its_source() -> None:
     assert len(MODELS) == len(set(MODELS))
     for model in MODELS:
-        source = peak_source(model)
-        assert source and ("data sheet" in source or "white paper" in source)
+        chip = chip_named(model)
+        assert chip and model in chip.models
+        assert "data sheet" in chip.source or "white paper" in chip.source
 
 
 def test_peaks_are_dense_and_grow_as_numbers_shrink() -> None:
@@ -60,11 +66,3 @@ def test_peaks_are_dense_and_grow_as_numbers_shrink() -> None:
         if "tf32" in peaks:
             assert peaks["float32"] <= peaks["tf32"]
             assert peaks["bfloat16"] / peaks["tf32"] == pytest.approx(2, rel=0.05)
-
-
-def test_mfu_of_an_epoch() -> None:
-    """docs/method.md, Experiment: 3.3290 GFLOP per image; 50,000 images in 0.545 s on 4 H200 in TF32."""
-    peak = peak_flop_s("NVIDIA H200", "float32")
-    assert peak
-    assert mfu(3.3290e9, 50_000 / 0.545, 4, peak) == pytest.approx(0.1544, abs=0.0001)
-    assert mfu(1.0, peak, 1, peak) == 1
