@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from dpscale.measure.model.resnet import build_network
+from dpscale.measure.worker.cores import bind
 
 SAMPLES = 50_000
 Batch = tuple[Tensor, Tensor]
@@ -71,9 +72,3 @@ def numbers(ranges: str) -> list[int]:
     """`0-3,8` as 0, 1, 2, 3, 8."""
     spans = [span.split("-") for span in ranges.split(",") if span]
     return [number for span in spans for number in range(int(span[0]), int(span[-1]) + 1)]
-
-
-def bind(cores: set[int]) -> None:
-    """All threads of this process; what it starts inherits that."""
-    for thread in Path("/proc/self/task").iterdir():
-        os.sched_setaffinity(int(thread.name), cores)

@@ -7,8 +7,9 @@ import sys
 import healthy
 import torch.distributed as dist
 from healthy import dataset, loss
-from one_core import bind
 from torch import nn
+
+from dpscale.measure.worker.cores import bind
 
 __all__ = ["dataset", "loss", "network"]
 
@@ -19,7 +20,7 @@ BEGUN = "BUSY_PROCESSES_BEGUN"
 
 def network() -> nn.Module:
     rank = dist.get_rank()
-    bind(CORES[rank % len(CORES)])
+    bind({CORES[rank % len(CORES)]})
     if rank == 1 and BEGUN not in os.environ:  # one process may run this file several times
         os.environ[BEGUN] = "yes"
         for _ in range(2):

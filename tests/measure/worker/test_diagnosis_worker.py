@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from command_line import dpscale
-from dpscale.measure.worker.diagnosis import _on_all_cores, _socket_rates
+from dpscale.measure.worker.cores import on_all_cores
+from dpscale.measure.worker.diagnosis import _socket_rates
 from dpscale.measure.worker.launches import launches, same_command
 from dpscale.measure.worker.sensors import busy_cores
 from dpscale.measure.worker.waits import NUMBERS, KeptNumbers, waits_of
@@ -127,7 +128,7 @@ def test_all_cores_are_those_of_before_afterwards() -> None:
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:
-        with _on_all_cores():
+        with on_all_cores():
             assert os.sched_getaffinity(0) >= before
         assert os.sched_getaffinity(0) == {min(before)}
     finally:

@@ -85,16 +85,18 @@ def why(tables: Tables, series: Row | None, terms: Terms) -> Why | None:
 
 def _sentence(row: Row, terms: Terms) -> str:
     """Where the step stands at the batch of the answer: `row` is the first reason that is shown, or the first row."""
-    at = f"t batch {int(row['batch_per_gpu']):,} per {terms.device}"
+    at = f"at batch {int(row['batch_per_gpu']):,} per {terms.device}"
     step, alone = (with_unit(row, name, "causes") for name in ("whole_s", "efficiency"))
-    loaded = row["scope"] == "end_to_end"
-    loading = "with loading" if loaded else "without loading"
+    loading = _loading(row)
     found = cause(str(row["cause"]))
     if found is NOTHING:
-        return f"{words.capitalised(found.label)} a{at}: {alone} efficient, {loading}. A step takes {step}."
-    without = ", without loading," if loaded else ""
+        return f"{words.capitalised(found.label)} {at}: {alone} efficient, {loading}. A step takes {step}."
+    without = ", without loading," if row["scope"] != "compute" else ""
     first = "No cause stands out at this batch" if found is UNKNOWN else f"First reason: {found.label}"
-    return f"A{at} a step takes {step} {loading}; 1 {terms.device} alone{without} takes {alone} of that. {first}."
+    return (
+        f"{words.capitalised(at)} a step takes {step} {loading}; 1 {terms.device} alone{without} takes {alone} of "
+        f"that. {first}."
+    )
 
 
 def _reason(row: Row, terms: Terms) -> Reason:
@@ -143,8 +145,7 @@ def _of_series(tables: Tables, name: str, series: Row | None) -> list[Row]:
 
 def _speedup(row: Row, terms: Terms) -> Tile:
     where = f"{row['strategy']}, batch {int(row['batch_per_gpu']):,} per {terms.device}"
-    loading = "without loading" if row["scope"] == "compute" else "with loading"
-    details = f"{_bounds(row, 'speedup')} {loading}, {where}"
+    details = f"{_bounds(row, 'speedup')} {_loading(row)}, {where}"
     if words.is_known(row["end_to_end_speedup"]):
         details += f"; with loading {with_unit(row, 'end_to_end_speedup', 'answer')}"
     return Tile(f"Speedup on {terms.count(int(row['gpus']))}", _figure(row, "speedup"), details.strip())
@@ -250,8 +251,11 @@ def _times(row: Row) -> str:
 
 
 def _at(row: Row, terms: Terms) -> str:
-    loading = "without loading" if row["scope"] == "compute" else "with loading"
-    return f" at batch {int(row['batch_per_gpu']):,} per {terms.device}, {loading}"
+    return f" at batch {int(row['batch_per_gpu']):,} per {terms.device}, {_loading(row)}"
+
+
+def _loading(row: Row) -> str:
+    return "without loading" if row["scope"] == "compute" else "with loading"
 
 
 def _saving(row: Row, terms: Terms) -> str:

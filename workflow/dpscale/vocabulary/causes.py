@@ -109,10 +109,12 @@ NOTHING = Cause("nothing", "nothing wrong", "No cause takes a large part of the 
 # And where several devices lose more than that all the same.
 UNKNOWN = Cause("unknown", "no cause stands out", "What several devices lose has no cause that was found.", "Nothing.")
 
+_ANSWERS = {**CAUSES, NOTHING.name: NOTHING, UNKNOWN.name: UNKNOWN}
+
 
 def cause(name: str) -> Cause:
     """The cause of this name. Raises KeyError where there is none."""
-    return {**CAUSES, NOTHING.name: NOTHING, UNKNOWN.name: UNKNOWN}[name]
+    return _ANSWERS[name]
 
 
 # The steps that are timed, by their names in records, in the words of texts. {devices} are GPUs or workers.

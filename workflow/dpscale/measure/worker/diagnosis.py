@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from math import nan
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -29,6 +28,7 @@ from dpscale.measure.worker import communication
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.collectives import CollectivesWorker
 from dpscale.measure.worker.communication import CommunicationWorker, Variant, fitting, random_orders
+from dpscale.measure.worker.cores import on_all_cores
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.hardware import hardware, quota_cores
 from dpscale.measure.worker.launches import launches
@@ -200,11 +200,15 @@ class DiagnosisWorker(CommunicationWorker):
         """The first rank drives all devices. All other ranks wait."""
         batch = self.configuration.batch_per_gpu
         if self.rank:
-            return Probe(replace(self._plain, batches=()), batch)
+            return self._waiting(batch)
         devices = [torch.device("cuda", index) for index in range(self.gpus_here)]
         network = parallelise(self.build_network(), "dp", devices)
         variant = self._variant(network, self.optimiser_of(network), self._batches_of(self.configuration.global_batch))
         return Probe(variant, batch, devices=devices)
+
+    def _waiting(self, samples: int) -> Probe:
+        """This rank has nothing to do."""
+        return Probe(replace(self._plain, batches=()), samples)
 
     def _of_first(self, samples: int) -> Sequence[Batch]:
         """Batches for the first rank alone."""
@@ -228,7 +232,7 @@ class DiagnosisWorker(CommunicationWorker):
         if waits:
             yield from self._without_waiting(probes)
         elif self.on_gpu:
-            yield from self._captured(probes, reference)
+            yield from self._captured(reference)
         yield from self._in_bfloat16()
         yield from self._loaded(probes)
 
@@ -273,19 +277,17 @@ class DiagnosisWorker(CommunicationWorker):
 
         return replace(probe, variant=replace(probe.variant, step=keeping), within=kept.within)
 
-    def _captured(self, probes: dict[str, Probe], samples: int) -> Iterator[tuple[str, Probe]]:
+    def _captured(self, samples: int) -> Iterator[tuple[str, Probe]]:
         """Steps as CUDA graphs, as far as they can be captured: the whole step of DDP, and the first rank's plain one.
 
         DDP's before any other of the process: after one it ends in an illegal memory access.
         """
-        if "training" in probes and "dp" not in probes and not self.asked["global_batch_held"]:
+        if self.asked["strategy"] == "ddp" and not self.asked["global_batch_held"]:
             yield from self._tried("training_graph", lambda: self._capture(self.build, self.full_batches))
-        first = self.rank == 0
-        waiting = Probe(replace(self._plain, batches=()), samples)
-        yield from self._tried(
-            "alone_graph",
-            lambda: self._capture(self.build_alone, self._batches_of(samples)) if first else waiting,
-        )
+        yield from self._tried("alone_graph", lambda: self._captured_alone(samples))
+
+    def _captured_alone(self, samples: int) -> Probe:
+        return self._waiting(samples) if self.rank else self._capture(self.build_alone, self._batches_of(samples))
 
     def _capture(self, build: Callable[[], tuple[nn.Module, Optimizer]], batches: Sequence[Batch]) -> Probe:
         stream = torch.cuda.Stream(self.device)
@@ -299,7 +301,7 @@ class DiagnosisWorker(CommunicationWorker):
         """The whole step as it was asked for that computes in bfloat16, and DDP's that sends gradients in it."""
         if self.settings.precision != "bfloat16":
             yield from self._tried("bfloat16", self._computing_in_bfloat16)
-        if self.configuration.strategy == "ddp" and self.asked["strategy"] == "ddp":
+        if self.asked["strategy"] == "ddp":
             sending = partial(self._ddp, hook=bf16_compress_hook)
             yield from self._tried("bfloat16_gradients", lambda: Probe(sending(), self.configuration.batch_per_gpu))
 
@@ -343,11 +345,10 @@ class DiagnosisWorker(CommunicationWorker):
         if self.on_gpu:
             yield "end_to_end_unpinned", self._with_loader(whole, workers, pinned=False)
         if self._can_have_all_cores():
-            yield "end_to_end_all_cores", replace(self._with_loader(whole, workers), within=_on_all_cores)
+            yield "end_to_end_all_cores", replace(self._with_loader(whole, workers), within=on_all_cores)
 
-    def _with_loader(self, probe: Probe, loader_workers: int, pinned: bool | None = None) -> Probe:
-        """With batches of a loader, in pinned memory where GPUs compute and nothing else is said."""
-        pinned = self.on_gpu if pinned is None else pinned
+    def _with_loader(self, probe: Probe, loader_workers: int, pinned: bool = True) -> Probe:
+        """With batches of a loader, which lie in pinned memory for GPUs alone."""
         if self.asked["strategy"] == "dp":
             share = 0, 1, self.configuration.global_batch
         else:
@@ -357,7 +358,7 @@ class DiagnosisWorker(CommunicationWorker):
         with warnings.catch_warnings():
             # More workers than torch finds reasonable are what is to be timed.
             warnings.filterwarnings("ignore", "This DataLoader will create")
-            epochs = LoadedEpochs(self.samples, share, loader_workers, pinned, self.workload.collate)
+            epochs = LoadedEpochs(self.samples, share, loader_workers, pinned and self.on_gpu, self.workload.collate)
         return replace(probe, epochs=epochs, loader_workers=loader_workers)
 
     @cached_property
@@ -370,7 +371,7 @@ class DiagnosisWorker(CommunicationWorker):
         """Whether this job is bound to a part of the cores, by no scheduler that gave others the rest."""
         if len(self._usable) == os.cpu_count() or "SLURM_JOB_ID" in os.environ:
             return False
-        with _on_all_cores():
+        with on_all_cores():
             more = len(os.sched_getaffinity(0)) > len(self._usable)
         return all(gather(float(more), self.workers))
 
@@ -538,23 +539,6 @@ class DiagnosisWorker(CommunicationWorker):
             "busy_share": self._busy_share,
             "of_ranks": gather_objects(sorted(os.sched_getaffinity(0)), self.workers),
         }
-
-
-@contextmanager
-def _on_all_cores() -> Iterator[None]:
-    """All threads of this process, and what it starts, may use all cores of the machine, as far as the kernel lets
-    them."""
-    before = {int(thread.name): os.sched_getaffinity(int(thread.name)) for thread in Path("/proc/self/task").iterdir()}
-    try:
-        for thread in before:
-            os.sched_setaffinity(thread, range(os.cpu_count() or 1))
-        yield
-    finally:
-        for thread, cores in before.items():
-            try:
-                os.sched_setaffinity(thread, cores)
-            except ProcessLookupError:  # it has ended
-                continue
 
 
 def _socket_rates() -> list[float]:
