@@ -19,7 +19,8 @@ from statistics import fmean, variance
 
 import click
 import torch
-from scipy import stats
+
+from dpscale.formulas.statistics import SmallSample, ratio_of_deviations
 
 ROOT = Path(__file__).parents[1]
 ON_GPU = torch.cuda.is_available()
@@ -41,8 +42,9 @@ def main(runs: int, out: Path | None, machines: tuple[Path, ...]) -> None:
         for kind in KINDS:
             times = ", ".join(f"{step * 1e3:.3f}" for step in steps[kind])
             click.echo(f"{kind:5}: median step, ms: {times}; sd of ln {math.sqrt(spread(steps[kind])):.2%}")
-    ratio, low, high = compared(found)
-    click.echo(f"bound / free: {ratio:.2f} [{low:.2f}, {high:.2f}] of the standard deviation, machines: {len(found)}")
+    ratio = compared(found)
+    interval = f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+    click.echo(f"bound / free: {ratio.value:.2f} {interval} of the standard deviation, machines: {len(found)}")
 
 
 def measured(runs: int) -> Steps:
@@ -75,17 +77,14 @@ def spread(steps: list[float]) -> float:
     return variance(math.log(step) for step in steps)
 
 
-def compared(machines: list[Steps]) -> tuple[float, float, float]:
+def compared(machines: list[Steps]) -> SmallSample:
     """The standard deviation within a machine, bound over free, with its 95 % interval: of the quotient of variances
     that are pooled over machines."""
     freedom = {kind: sum(len(steps[kind]) - 1 for steps in machines) for kind in KINDS}
     pooled = {
         kind: sum(spread(steps[kind]) * (len(steps[kind]) - 1) for steps in machines) / freedom[kind] for kind in KINDS
     }
-    quotient = pooled["bound"] / pooled["free"]
-    limits = [stats.f.ppf(share, freedom["bound"], freedom["free"]) for share in (0.975, 0.025)]
-    low, high = (math.sqrt(quotient / limit) for limit in limits)
-    return math.sqrt(quotient), low, high
+    return ratio_of_deviations(pooled["bound"], freedom["bound"], pooled["free"], freedom["free"])
 
 
 if __name__ == "__main__":

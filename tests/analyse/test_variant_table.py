@@ -1,6 +1,8 @@
 """variants.csv and one_gpu.csv: the same GPUs, used otherwise, from records whose times are known."""
 
+import math
 from collections.abc import Mapping
+from statistics import stdev
 from typing import Any
 
 import pandas as pd
@@ -136,6 +138,30 @@ def test_epochs_are_rounded_up_and_a_whole_number_is_none_more(saved_s: float, e
         patch.setattr("test_variant_table.ONE_S", {"base": 50.0, "graph": 50.0 - saved_s, "half": 4.0})
         table = variants(measured())
     assert table.loc[("graph", 1, 32), "pays_from_epochs"] == epochs
+
+
+def test_what_runs_differ_by_is_set_against_base() -> None:
+    """Servers are a tenth apart for both; a graph that takes the host out leaves what its cells add."""
+    table = variants(measured())
+    deviation = stdev(math.log(OF_SERVER[run] * OF_CELL["base"][run - 1]) for run in OF_SERVER)
+    assert table.loc[("base", 1, 32), "run_deviation"] == pytest.approx(deviation)
+    half = row(table, ("half", 1, 32))
+    assert half["deviation_ratio"] == pytest.approx(1, rel=0.02)
+    assert half["deviation_ratio_low"] < 0.2 < 5 < half["deviation_ratio_high"]
+    assert table.loc["base", "deviation_ratio"].isna().all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("test_variant_table.OF_CELL", {**OF_CELL, "graph": (1 / 0.9, 1.001, 1 / 1.1)})
+        graph = row(variants(measured()), ("graph", 1, 32))
+    assert graph["run_deviation"] == pytest.approx(0.001 / math.sqrt(3), rel=0.01)
+    assert graph["deviation_ratio"] == pytest.approx(graph["run_deviation"] / deviation)
+    assert graph["deviation_ratio_high"] < 0.1
+
+
+def test_what_two_runs_differ_by_is_compared_with_nothing() -> None:
+    one, two = (row(variants(measured(runs=runs)), ("graph", 1, 32)) for runs in (1, 2))
+    assert two["run_deviation"] == pytest.approx(math.log(1.0 / 0.9) / math.sqrt(2), rel=0.05)
+    assert not words.is_known(one["run_deviation"])
+    assert not words.is_known(two["deviation_ratio"])
 
 
 def test_what_saves_nothing_never_pays() -> None:

@@ -12,12 +12,14 @@ from dpscale.formulas import scaling
 from dpscale.formulas.statistics import (
     OUTLIER_DEVIATIONS,
     Estimate,
+    SmallSample,
     derive,
     derive_in_blocks,
     estimate_of_blocks,
     estimate_of_runs,
     mean_with_t_interval,
     paired_difference,
+    ratio_of_deviations,
     repeatability,
     robust_deviations,
     variance_components,
@@ -299,6 +301,26 @@ def test_welchs_interval_covers_the_difference_where_spreads_differ() -> None:
         [interval.low <= 2.0 <= interval.high for interval in (welch_difference(*pair) for pair in pairs)]
     )
     assert covered == pytest.approx(0.95, abs=0.015)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "others"), [(3, 3), (3, 6), (10, 4)])
+def test_the_interval_of_a_ratio_of_deviations_covers_it_in_95_of_100_cases(number: int, others: int) -> None:
+    generator = np.random.default_rng(8)
+    first, second = generator.normal(5, 0.1, (SAMPLES, number)), generator.normal(-3, 2.0, (SAMPLES, others))
+    variances = zip(first.var(axis=1, ddof=1).tolist(), second.var(axis=1, ddof=1).tolist(), strict=True)
+    found = [ratio_of_deviations(own, number - 1, other, others - 1) for own, other in variances]
+    assert np.mean([ratio.low <= 0.05 <= ratio.high for ratio in found]) == pytest.approx(0.95, abs=0.012)
+
+
+def test_a_ratio_of_deviations_is_that_of_the_printed_tables() -> None:
+    """The 0.975 quantile of F is 39.00 for 2 and 2 degrees of freedom, 9.60 for 4 and 4."""
+    for free, quantile in ((2, 39.0), (4, 9.6045)):
+        found = ratio_of_deviations(4.0, free, 1.0, free)
+        assert found.value == 2
+        assert (found.low, found.high) == pytest.approx((2 / quantile**0.5, 2 * quantile**0.5), rel=1e-4)
+    assert ratio_of_deviations(0.0, 2, 1.0, 2) == SmallSample(0, 0, 0)
+    assert math.isnan(ratio_of_deviations(1.0, 2, 0.0, 2).high)
 
 
 def test_single_values_have_no_interval_and_equal_ones_none_but_themselves() -> None:

@@ -369,8 +369,8 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         **{
             name: (f"{OF_VARIANTS}[{name}]", f"test_variant_findings.py::test_few_steps_carry_no_finding[{name}]")
             for name in (
-                "fastest_on_one", "one_as_fast_as_more", "slower_variants", "communication_weighs_more",
-                "preparation_pays", "preparation_never_pays", "nearest_to_the_limit",
+                "fastest_on_one", "one_as_fast_as_more", "slower_variants", "runs_differ_less",
+                "communication_weighs_more", "preparation_pays", "preparation_never_pays", "nearest_to_the_limit",
             )
         },
         "profiling_distorts": (f"{OF_VARIANTS}[profiling_distorts]",),

@@ -15,6 +15,8 @@ from variant_tables import (
     NEVER,
     PAYS,
     SLOW,
+    STEADY,
+    UNSTEADY,
     UNTOLD,
     beside,
     frontier_row,
@@ -73,6 +75,17 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
             "0.75× [0.74, 0.76] as fast",
         ],
         of_variants(BASE, FAST, UNTOLD),
+    ),
+    (
+        variant_findings.runs_differ_less,
+        of_variants(BASE, STEADY, {**STEADY, "variant": "bf16", "deviation_ratio": 0.4}, UNSTEADY),
+        [
+            "Runs of a variant differ less than those of base in 2 of 3 comparisons. They differ least with graph, "
+            "single on 1 GPU at batch 128",
+            "by a standard deviation of 0.35 % of the epoch time over 3 runs, 2.000 % [1.980, 2.020] of that of base.",
+            " In 1 they differ more.",
+        ],
+        of_variants(BASE, UNSTEADY, {**STEADY, "deviation_ratio_high": 1.1}),
     ),
     (
         variant_findings.communication_weighs_more,
@@ -164,6 +177,7 @@ def test_a_finding_speaks_only_where_it_is_true(
     [
         (variant_findings.fastest_on_one, "variants", FAST),
         (variant_findings.slower_variants, "variants", SLOW),
+        (variant_findings.runs_differ_less, "variants", STEADY),
         (variant_findings.communication_weighs_more, "variants", HEAVY),
         (variant_findings.preparation_pays, "variants", PAYS),
         (variant_findings.preparation_never_pays, "variants", NEVER),
@@ -182,6 +196,7 @@ def test_few_steps_carry_no_finding(predicate: Predicate, name: str, row: dict[s
     [
         (variant_findings.fastest_on_one, FAST, "faster"),
         (variant_findings.slower_variants, SLOW, "faster"),
+        (variant_findings.runs_differ_less, STEADY, "deviation_ratio"),
         (variant_findings.communication_weighs_more, HEAVY, "speedup"),
         (variant_findings.communication_weighs_more, HEAVY, "base_speedup"),
         (variant_findings.communication_weighs_more, HEAVY, "alone_faster"),

@@ -42,6 +42,10 @@ def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any)
 BASE = variant_row("base", 3.0)
 FAST = variant_row("graph", 1.0, faster=3.0, is_fastest=True)
 SLOW = variant_row("bf16", 4.0, faster=0.75)
+STEADY, UNSTEADY = (
+    {**variant_row(name, 1.0, deviation_ratio=ratio), "run_deviation": 0.0035}
+    for name, ratio in (("graph", 0.02), ("compile", 2.0))
+)
 UNTOLD = variant_row("bf16", 3.0, spread=0.1, faster=1.01, is_fastest=True)
 # On two GPUs: how many times as fast as one, with the variant and with base.
 WEIGHED: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "faster": 2.0, "alone_faster": 3.0, "base_speedup": 1.8}

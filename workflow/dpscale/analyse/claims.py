@@ -164,6 +164,10 @@ def _beside_base(row: Row) -> bool:
     return _is_headline(row) and has_interval(row, "faster")
 
 
+def _deviates_beside_base(row: Row) -> bool:
+    return _is_headline(row) and has_interval(row, "deviation_ratio")
+
+
 def _scales_beside_base(row: Row) -> bool:
     """Whether a variant is faster on one GPU, and its speedup and that of base are known."""
     known = _is_headline(row) and has_interval(row, "speedup", "base_speedup", "alone_faster")
@@ -275,6 +279,12 @@ CLAIMS: Mapping[str, Claim] = {
     "the forecast beats no model": Claim("forecast", _scored, lambda row: row.get("beats_unchanged") == "yes"),
     "a variant is faster": Claim("variants", _beside_base, lambda row: row["faster_low"] > 1, intervals=("faster",)),
     "a variant is slower": Claim("variants", _beside_base, lambda row: row["faster_high"] < 1),
+    "runs of a variant differ less": Claim(
+        "variants", _deviates_beside_base, lambda row: row["deviation_ratio_high"] < 1, intervals=("deviation_ratio",)
+    ),
+    "runs of a variant differ more": Claim(
+        "variants", _deviates_beside_base, lambda row: row["deviation_ratio_low"] > 1
+    ),
     "communication weighs more in a variant": Claim(
         "variants",
         _scales_beside_base,

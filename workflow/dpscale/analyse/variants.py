@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median, variance
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +13,14 @@ from dpscale.analyse.columns import NEVER, PAYS, UNDECIDED
 from dpscale.analyse.over_runs import over_runs, set_against, with_figures
 from dpscale.analyse.points import Point, PointKey, Points, Row, compare, points_of
 from dpscale.analyse.times import times_row
-from dpscale.formulas.statistics import INTERVAL, RESAMPLES, Estimate, derive_in_blocks
+from dpscale.formulas.statistics import (
+    BLOCKS_FOR_INTERVAL,
+    INTERVAL,
+    RESAMPLES,
+    Estimate,
+    derive_in_blocks,
+    ratio_of_deviations,
+)
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
@@ -115,7 +122,13 @@ def _row(variant: Variant, point: Point, network: Record | None) -> Row:
         "speedup": _speedup(variant.points, point),
     }
     found |= {name: figure for name, figure in figures_of_runs.items() if figure is not None}
+    row["run_deviation"] = math.sqrt(_spread(point.epoch)) if point.epoch.n_blocks > 1 else None
     return with_figures(row, {**found, **against_the_chip(variant.study, point, network)})
+
+
+def _spread(epoch: Estimate) -> float:
+    """The variance of the logarithm of the epoch time over runs."""
+    return variance(math.log(value) for value in epoch.blocks.values())
 
 
 def _energy_j(record: Record, scope: str) -> float | None:
@@ -146,7 +159,21 @@ def _beside_base(variant: Variant, point: Point, base: Variant, key: PointKey, r
         found |= _scaling_beside_base(variant, point, base, other)
     preparation = over_runs(point, lambda record: record.get("preparation_s"), "preparation")
     paying = {} if preparation is None else _paying(preparation, saved)
-    return {**with_figures({"ranges": row.get("ranges")}, found), "faster_blocks": blocks, **paying}
+    spreads = _deviations_beside_base(point.epoch, other.epoch)
+    return {**with_figures({"ranges": row.get("ranges")}, found), "faster_blocks": blocks, **paying, **spreads}
+
+
+def _deviations_beside_base(own: Estimate, other: Estimate) -> Row:
+    """How much its runs differ, over how much those of the study's own settings do; nothing of too few runs."""
+    runs = own.n_blocks, other.n_blocks
+    if min(runs) < BLOCKS_FOR_INTERVAL:
+        return {}
+    found = ratio_of_deviations(_spread(own), runs[0] - 1, _spread(other), runs[1] - 1)
+    return {
+        "deviation_ratio": found.value,
+        "deviation_ratio_low": found.low,
+        "deviation_ratio_high": found.high,
+    }
 
 
 def _scaling_beside_base(variant: Variant, point: Point, base: Variant, other: Point) -> dict[str, Estimate]:

@@ -24,7 +24,16 @@ from dpscale.present.finding import (
 )
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.public_best import public_best
-from dpscale.vocabulary.quantities import EPOCH, IMAGES_PER_S, MILLISECONDS, PERCENT, SECONDS, quantity
+from dpscale.vocabulary.quantities import (
+    DEVIATION_RATIO,
+    EPOCH,
+    IMAGES_PER_S,
+    MILLISECONDS,
+    PERCENT,
+    RUN_DEVIATION,
+    SECONDS,
+    quantity,
+)
 from dpscale.vocabulary.strategies import BASELINE
 
 
@@ -134,6 +143,27 @@ def _epochs(row: Row) -> str:
     return f"{one} against {more} per epoch"
 
 
+def runs_differ_less(tables: Tables, terms: Terms) -> Finding | None:
+    """Variants whose runs differ less than those of base on as many devices: a graph takes the host out of the step."""
+    claim = "runs of a variant differ less"
+    steadier = holding(tables, claim)
+    if not steadier:
+        return None
+    best = extreme(steadier, "deviation_ratio", largest=False)
+    others = count(tables, "runs of a variant differ more")
+    more = f" In {others.number:,} they differ more." if others.number else ""
+    of_base = words.estimate(best, "deviation_ratio", DEVIATION_RATIO.unit, with_unit=True)
+    return finding(
+        f"Runs of a variant differ less than those of {BASE} in {count(tables, claim).among('comparison')}. They "
+        f"differ least with {best['variant']}, {place(best, terms)}: by a standard deviation of "
+        f"{words.measured(best['run_deviation'], RUN_DEVIATION.unit, digits=2)} of the epoch time over "
+        f"{int(best['runs'])} runs, {of_base} of that of {BASE}.{more}",
+        "variants",
+        steadier,
+        terms,
+    )
+
+
 def communication_weighs_more(tables: Tables, terms: Terms) -> Finding | None:
     """Variants that are faster on one device, and whose speedup on several lies below that of base."""
     claim = "communication weighs more in a variant"
@@ -236,6 +266,7 @@ VARIANT_FINDINGS = (
     fastest_on_one,
     one_as_fast_as_more,
     slower_variants,
+    runs_differ_less,
     communication_weighs_more,
     preparation_pays,
     preparation_never_pays,

@@ -233,6 +233,14 @@ MFU_MEASURED = Quantity(
 FASTER = Quantity(
     "faster", "Faster than base", MULTIPLES, "Epoch time of `base` on as many GPUs over its own.", "Variants"
 )
+RUN_DEVIATION = Quantity(
+    "run_deviation", "Runs differ by", PERCENT, "Standard deviation of the epoch time over runs, relative to it.",
+    "Variants", digits=2,
+)  # fmt: skip
+DEVIATION_RATIO = Quantity(
+    "deviation_ratio", "Of what runs of base differ by", PERCENT,
+    "What its runs differ by, over what those of `base` do.", "Variants", digits=2,
+)  # fmt: skip
 # The parts of a profiled step, by the columns of their shares.
 KERNEL_SHARES = tuple(
     Quantity(f"{kind}_share", label, PERCENT, definition, "Variants", short=short, digits=3)
@@ -1002,6 +1010,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 ),
                 _text("is_fastest", "Fastest", "Whether its mean epoch is the shortest of all variants.", "Variants"),
             ),
+            *_plain(RUN_DEVIATION),
+            *_interval(DEVIATION_RATIO, views=()),
             *_interval(replace(SPEEDUP, label="Speedup over 1 {device}", definition="Over one GPU of the variant.")),
             *_interval(
                 Quantity("base_speedup", "Speedup of base", MULTIPLES, "Of `base` on as many GPUs.", "Variants"),
