@@ -1,9 +1,10 @@
 """How far a study is, what the rest of it will cost, and what `dpscale plan` prints of it."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from command_line import must
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.cost import SAME, UNKNOWN, Costs
+from dpscale.records.cost import SAME, UNKNOWN, Costs, gpu_seconds
 from dpscale.records.plan_lines import cell_lines, summary
 from dpscale.records.progress import CellState, cell_states
 from dpscale.records.versions import VERSIONS, Version
@@ -37,13 +38,14 @@ def timing(strategy: str, gpus: int, batch: int, run: int = 1) -> TimingCell:
 
 
 def record_of(cell: AnyCell, study: Study = STUDY, oom: bool = False, seconds: int = 60) -> dict[str, Any]:
+    """From start to end it took so many seconds; none of them in the epochs of a timing cell."""
     if isinstance(cell, TrainingCell):
         record = training_record(cell, [0.5] * cell.settings.epochs)
     elif isinstance(cell, CollectivesCell):
         record = collectives_record(cell, study.settings)
     else:
         assert isinstance(cell, TimingCell)
-        record = timing_record(cell, study.settings, None if oom else [1.0, 1.0])
+        record = {**timing_record(cell, study.settings, None if oom else [1.0, 1.0]), "epochs_total_s": 0.0}
     return {
         **record,
         "started_at": "2026-01-01T00:00:00+00:00",
@@ -149,6 +151,57 @@ def test_otherwise_the_nearest_configuration_does(
     assert cost.gpu_s == 4 * seconds
     same = ("ddp", 4, 128) in measured
     assert cost.basis == (SAME if same else "the nearest configuration of this study")
+
+
+@pytest.mark.parametrize(
+    ("values", "epochs"),
+    [
+        ({"baseline": "own_cells"}, 2 * (1 + 2)),  # of both scopes: one to warm up, two timed
+        ({"baseline": "own_cells", "scopes": ["compute"], "epochs": {"warmup": 2, "timed": 5}}, 2 + 5),
+        ({}, 2 * (1 + 2) + 4 * (1 + 2 * 2)),  # on one of four GPUs: one to warm up, and one before and after each scope
+        ({"epochs": {"timed": 3}}, 2 * (1 + 3) + 4 * (1 + 2 * 4)),
+    ],
+)
+def test_what_it_takes_in_epochs_grows_with_them(tmp_path: Path, values: dict[str, Any], epochs: int) -> None:
+    """A record of four epochs on four GPUs, ten seconds each, and of twenty seconds outside; without a baseline."""
+    record = record_of(timing("ddp", 4, 32), Study({**VALUES, "baseline": "own_cells", "epochs": {"timed": 1}}))
+    record["scopes"] = {scope: {**found, "epoch_s": [10.0]} for scope, found in record["scopes"].items()}
+    write(tmp_path / "recorded-x", timing("ddp", 4, 32), {**record, "epochs_total_s": 40.0})
+    study = Study({**VALUES, **values})
+    cost = costs_of(tmp_path / "none", study, [tmp_path / "recorded-x"]).of(timing("ddp", 4, 32))
+    assert cost.gpu_s == pytest.approx(4 * (20 + 10 * epochs))
+
+
+RECORDED = ("recorded", "recorded-h200-4", "recorded-h100-2")
+
+
+@pytest.mark.parametrize("name", ["recorded-h200-4", "recorded-h100-2"])
+def test_the_estimate_for_a_recorded_study_is_near_what_it_took(root: Path, name: str) -> None:
+    """By the other studies: of version 1, without baselines of their own, and of another GPU."""
+    study = Study.read(root / f"config/{name}.yaml").on_any_machine()
+    others = [root / "results" / other for other in RECORDED if other != name]
+    costs = Costs(study, [], others)
+    took_s, estimated_s = 0.0, 0.0
+    for known in cell_states(study, plan(study), root / "results" / name):
+        if known.record is not None and known.cell.kind == "timing":
+            took_s += gpu_seconds(known.cell, known.record)
+            estimated_s += costs.of(known.cell).gpu_s or 0.0
+    assert took_s / 1.5 < estimated_s < 1.5 * took_s
+
+
+def test_the_method_says_what_baselines_cost(root: Path) -> None:
+    took_s: list[dict[Configuration, list[float]]] = []
+    for name in ("recorded", "recorded-h200-4"):
+        study, of_run = Study.read(root / f"config/{name}.yaml").on_any_machine(), defaultdict(list)
+        for known in cell_states(study, plan(study), root / "results" / name):
+            if known.record is not None and isinstance(known.cell, TimingCell):
+                of_run[known.cell.configuration].append(gpu_seconds(known.cell, known.record))
+        took_s.append(of_run)
+    shared = took_s[0].keys() & took_s[1].keys()
+    before, after = (sum(fmean(study[place]) for place in shared) for study in took_s)
+    said = " ".join((root / "docs/method.md").read_text().split())
+    assert f"of the {len(shared)} configurations that both recorded studies on H200 GPUs have" in said
+    assert f"a run took {before:,.0f} GPU-seconds under version 1, without it, and takes {after:,.0f} with it" in said
 
 
 def test_a_job_that_ran_out_of_memory_says_nothing_of_others(tmp_path: Path) -> None:

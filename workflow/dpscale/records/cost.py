@@ -1,15 +1,15 @@
 """What measuring cells costs: what records say of it, and an estimate for cells without one. Free of torch, and quick.
 
 A cost is the time of a job from its start to its end, times the GPUs (workers) that it holds. It is estimated from jobs
-that were measured: of the same configuration in this study, otherwise of the nearest one. What a cluster's queue takes,
-and making the dataset, are in no estimate.
+that were measured: of the same configuration in this study, otherwise of the nearest one, for as many epochs. What a
+cluster's queue takes, and making the dataset, are in no estimate.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from math import inf, log2
+from math import ceil, inf, log2
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,6 +20,7 @@ from dpscale.plan.study import Study
 from dpscale.records.files import Record, read_record
 from dpscale.records.progress import CellState
 from dpscale.schemas.settings import BUILT_IN, TimingSettings, hashable, variant_settings
+from dpscale.vocabulary.strategies import BASELINE
 
 SAME = "jobs of the same configuration in this study"
 UNKNOWN = "nothing like it was measured"
@@ -42,39 +43,101 @@ def _seconds(record: Record) -> float:
 
 
 @dataclass(frozen=True)
+class Epochs:
+    """The epochs of a job: on all its GPUs, and those of its baseline on one of them."""
+
+    together: int
+    alone: int = 0
+
+    @classmethod
+    def asked(cls, settings: Mapping[str, Any], strategy: str) -> "Epochs":
+        """Of a training, or of every scope of a timing cell; 1 for other kinds."""
+        if "timed_epochs" not in settings:
+            return cls(settings.get("epochs", 1))
+        scopes, warm, timed = len(settings["scopes"]), settings["warmup_epochs"], settings["timed_epochs"]
+        has_baseline = strategy != BASELINE and settings.get("baseline") == "in_job"
+        return cls(scopes * (warm + timed), warm + scopes * 2 * ceil(timed / 2) if has_baseline else 0)
+
+    @classmethod
+    def of(cls, record: Record) -> "Epochs":
+        """Those that it timed: a record of version 1 may have fewer than were asked for."""
+        if record["kind"] != "timing":
+            return cls.asked(record["settings"], "")
+        warm = record["settings"]["warmup_epochs"]
+        together = sum(warm + len(found["epoch_s"]) for found in record["scopes"].values())
+        halves = [half for baseline in record.get("alone") or () for half in _halves(baseline)]
+        return cls(together, warm * bool(halves) + sum(len(half["epoch_s"]) for half in halves))
+
+    def over(self, others: "Epochs", gpus: int) -> float:
+        """How many times as long as others they take on as many GPUs: one alone takes up to that many times as long."""
+        return (self.together + gpus * self.alone) / (others.together + gpus * others.alone)
+
+
+def _halves(baseline: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for halves in baseline.get("scopes", {}).values():
+        yield from halves.values()
+
+
+@dataclass(frozen=True)
 class Job:
     """What decides how long a job takes: its kind, what it must share with another to be compared (`alike`), how many
-    GPUs and images it has, its epochs, where it trains, and settings that change its `pace`."""
+    GPUs and images it has, its epochs, and settings that change its `pace`."""
 
     kind: str
     alike: tuple[Any, ...]
     strategy: str
     gpus: int
     batch_per_gpu: int
-    epochs: int
+    epochs: Epochs
     pace: tuple[Any, ...]
 
     @classmethod
     def of(cls, kind: str, labels: Mapping[str, Any], settings: Mapping[str, Any]) -> "Job":
         """From what tells a cell from others, and its settings, as records have them."""
+        strategy = labels.get("strategy", "")
         return cls(
             kind,
             (*(settings.get(name) for name in _ALIKE), settings.get("workload", BUILT_IN)),
-            labels.get("strategy", ""),
+            strategy,
             labels["gpus"],
             labels.get("batch_per_gpu", 1),
-            settings.get("epochs", 1),
+            Epochs.asked(settings, strategy),
             tuple(hashable(settings.get(name, default)) for name, default in _PACE.items()),
         )
 
     def distance(self, other: "Job") -> float:
-        """How unlike another job is: doublings of GPUs and of the batch, where another strategy counts as four, and
-        every setting that a variant may change as one."""
+        """How unlike another job is: doublings of GPUs, of the batch and of the time in epochs, where another strategy
+        counts as four, and every setting that a variant may change as one."""
         if (self.kind, self.alike) != (other.kind, other.alike):
             return inf
-        doublings = abs(log2(self.gpus / other.gpus)) + abs(log2(self.batch_per_gpu / other.batch_per_gpu))
+        ratios = (
+            self.gpus / other.gpus,
+            self.batch_per_gpu / other.batch_per_gpu,
+            self.epochs.over(other.epochs, other.gpus),
+        )
         differing = sum(own != its for own, its in zip(self.pace, other.pace, strict=True))
-        return float(doublings + 4 * (self.strategy != other.strategy) + differing)
+        doublings: float = sum(abs(log2(ratio)) for ratio in ratios)
+        return doublings + 4 * (self.strategy != other.strategy) + differing
+
+
+@dataclass(frozen=True)
+class Took:
+    """Seconds of a job inside its epochs and outside, and which epochs these were."""
+
+    outside_s: float
+    inside_s: float
+    epochs: Epochs
+    gpus: int
+
+    @classmethod
+    def of(cls, record: Record, gpus: int) -> "Took":
+        whole_s = _seconds(record)
+        inside_s = whole_s if record["kind"] == "training" else record.get("epochs_total_s") or 0.0
+        return cls(whole_s - inside_s, inside_s, Epochs.of(record), gpus)
+
+    def for_epochs(self, epochs: Epochs) -> float:
+        """Seconds of such a job with other epochs."""
+        return self.outside_s + (epochs.over(self.epochs, self.gpus) * self.inside_s if self.inside_s else 0.0)
 
 
 @dataclass(frozen=True)
@@ -94,14 +157,14 @@ class Costs:
         self._recorded = recorded
         self._found: dict[Job, Cost] = {}
         # Jobs that ran out of memory took less time than others do: they speak for their own configuration alone.
-        self._own: dict[Job, list[float]] = {}
-        self._complete: dict[Job, list[float]] = {}
+        self._own: dict[Job, list[Took]] = {}
+        self._complete: dict[Job, list[Took]] = {}
         for cell_state in states:
             if cell_state.record is not None:
-                job, seconds = self._job(cell_state.cell), _seconds(cell_state.record)
-                self._own.setdefault(job, []).append(seconds)
+                job, took = self._job(cell_state.cell), Took.of(cell_state.record, cell_state.cell.gpus)
+                self._own.setdefault(job, []).append(took)
                 if cell_state.record["status"] != "oom":
-                    self._complete.setdefault(job, []).append(seconds)
+                    self._complete.setdefault(job, []).append(took)
 
     def of(self, cell: AnyCell) -> Cost:
         job = self._job(cell)
@@ -114,24 +177,27 @@ class Costs:
 
     def _estimated(self, job: Job) -> Cost:
         if job in self._own:
-            return Cost(median(self._own[job]) * job.gpus, SAME)
+            return Cost(_time_s(job.epochs, self._own[job]) * job.gpus, SAME)
         if here := _comparable(job, self._complete):
-            return _of_nearest(job, here, "the nearest configuration of this study")
-        for folder, known in self._elsewhere.items():
-            if there := _comparable(job, known):
-                return _of_nearest(job, there, f"the nearest configuration of {folder}")
-        return Cost(None, UNKNOWN)
+            return _of_nearest(job, here, "this study")
+        there = {folder: found for folder, known in self._elsewhere.items() if (found := _comparable(job, known))}
+        if not there:
+            return Cost(None, UNKNOWN)
+        folder = min(there, key=lambda folder: min(map(job.distance, there[folder])))
+        return _of_nearest(job, there[folder], folder)
 
     @cached_property
-    def _elsewhere(self) -> dict[str, dict[Job, list[float]]]:
+    def _elsewhere(self) -> dict[str, dict[Job, list[Took]]]:
         """The jobs of every other recorded study, by its folder and the GPUs that it was measured on."""
-        found: dict[str, dict[Job, list[float]]] = {}
+        found: dict[str, dict[Job, list[Took]]] = {}
         for folder in self._recorded:
-            jobs: dict[Job, list[float]] = {}
+            jobs: dict[Job, list[Took]] = {}
             models: set[str] = set()
             for record in _records(folder):
                 labels = {**record["settings"], **record["cell"]}
-                jobs.setdefault(Job.of(record["kind"], labels, record["settings"]), []).append(_seconds(record))
+                jobs.setdefault(Job.of(record["kind"], labels, record["settings"]), []).append(
+                    Took.of(record, labels["gpus"])
+                )
                 models.add(record["hardware"]["device_model"])
             if jobs:
                 found[f"{folder} ({', '.join(sorted(models))})"] = jobs
@@ -150,15 +216,16 @@ def _records(folder: Path) -> Iterator[Record]:
                 yield record
 
 
-def _comparable(job: Job, known: Mapping[Job, list[float]]) -> dict[Job, list[float]]:
-    return {other: seconds for other, seconds in known.items() if job.distance(other) < inf}
+def _comparable(job: Job, known: Mapping[Job, list[Took]]) -> dict[Job, list[Took]]:
+    return {other: took for other, took in known.items() if job.distance(other) < inf}
 
 
-def _of_nearest(job: Job, known: Mapping[Job, Sequence[float]], basis: str) -> Cost:
+def _of_nearest(job: Job, known: Mapping[Job, Sequence[Took]], of: str) -> Cost:
     """The time of the nearest job for as many epochs, on the GPUs of this one; of equally near ones the longest."""
+    nearest = min(known, key=lambda other: (job.distance(other), -_time_s(job.epochs, known[other])))
+    return Cost(_time_s(job.epochs, known[nearest]) * job.gpus, f"the nearest configuration of {of}")
 
-    def time_s(other: Job) -> float:
-        return median(known[other]) * job.epochs / other.epochs
 
-    nearest = min(known, key=lambda other: (job.distance(other), -time_s(other)))
-    return Cost(time_s(nearest) * job.gpus, basis)
+def _time_s(epochs: Epochs, took: Sequence[Took]) -> float:
+    """What such a job takes for these epochs: the median over its runs."""
+    return median(one.for_epochs(epochs) for one in took)
