@@ -115,8 +115,8 @@ class Job:
             self.batch_per_gpu / other.batch_per_gpu,
             self.epochs.over(other.epochs, other.gpus),
         )
-        differing = sum(own != its for own, its in zip(self.pace, other.pace, strict=True))
-        doublings: float = sum(abs(log2(ratio)) for ratio in ratios)
+        differing: int = sum(own != its for own, its in zip(self.pace, other.pace, strict=True))
+        doublings = sum(abs(log2(ratio)) for ratio in ratios)
         return doublings + 4 * (self.strategy != other.strategy) + differing
 
 
