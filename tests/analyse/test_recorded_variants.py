@@ -1,0 +1,103 @@
+"""The variants that are on record: README.md and docs/method.md have their numbers."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.plan.study import Study
+from dpscale.records.collect import collect
+from dpscale.records.files import read_record
+
+BATCHES = (32, 128, 512, 2048)
+FASTEST = "switches"
+# What the fastest variant reached in other measurements of this step on an H200, in images/s.
+AT_LEAST = {32: 20_000, 2048: 92_000}
+
+
+def variants_of(root: Path, study: str) -> pd.DataFrame:
+    described = Study.read(root / f"config/{study}.yaml")
+    found = collect(root / "results" / study, expected_cells(described), described.settings)
+    assert not found.rejected
+    return build_tables(described, found)["variants"]
+
+
+@pytest.fixture(scope="module")
+def h200(root: Path) -> pd.DataFrame:
+    return variants_of(root, "recorded-h200-4")
+
+
+@pytest.fixture(scope="module")
+def h100(root: Path) -> pd.DataFrame:
+    return variants_of(root, "recorded-h100-2")
+
+
+def row(table: pd.DataFrame, variant: str, batch: int, gpus: int = 1) -> Mapping[str, Any]:
+    """Of the compute scope."""
+    here = (table["variant"] == variant) & (table["gpus"] == gpus) & (table["scope"] == "compute")
+    (found,) = table[here & (table["batch_per_gpu"] == batch)].to_dict("records")
+    return {str(name): value for name, value in found.items()}
+
+
+def readme(root: Path) -> str:
+    return (root / "README.md").read_text()
+
+
+def test_the_readme_has_what_one_gpu_gives(root: Path, h200: pd.DataFrame) -> None:
+    rows = re.findall(r"^\| ([\d,]+) \| ([^|]+) \| ([\d,]+) \| ([\d.]+) × \| ([\d.]+) % \|$", readme(root), re.M)
+    told = {int(batch.replace(",", "")): rest for batch, *rest in rows}
+    assert set(told) == set(BATCHES)
+    for batch, (base, fastest, times, share) in told.items():
+        before, best = row(h200, "base", batch), row(h200, FASTEST, batch)
+        assert best["is_fastest"]
+        assert base == "{:,.0f} [{:,.0f}, {:,.0f}]".format(
+            *(before[f"images_per_s{end}"] for end in ("", "_low", "_high"))
+        )
+        assert fastest == f"{best['images_per_s']:,.0f}"
+        assert times == f"{best['images_per_s'] / before['images_per_s']:.1f}"
+        assert share == f"{100 * best['mfu_measured']:.0f}"
+
+
+@pytest.mark.parametrize(("batch", "images_per_s"), AT_LEAST.items())
+def test_the_fastest_variant_is_near_the_limit(h200: pd.DataFrame, batch: int, images_per_s: int) -> None:
+    assert row(h200, FASTEST, batch)["images_per_s"] >= images_per_s
+
+
+def test_the_readme_has_what_runs_differ_by(root: Path, h200: pd.DataFrame) -> None:
+    eager, captured = (row(h200, variant, 32) for variant in ("base", "graph"))
+    assert eager["runs"] == captured["runs"] == 3
+    assert captured["deviation_ratio_high"] < 1
+    said = " ".join(readme(root).split())
+    percents = tuple(f"{100 * found['run_deviation']:.2g} %" for found in (eager, captured))
+    assert "by {} as they are, and by {} in a CUDA graph".format(*percents) in said
+
+
+def test_the_readme_has_what_a_graph_gives_ddp(root: Path, h100: pd.DataFrame) -> None:
+    captured = row(h100, "graph", 32, gpus=2)
+    assert captured["faster"] >= 3
+    said = " ".join(readme(root).split())
+    assert (
+        f"{captured['faster']:.1f} times as fast in a CUDA graph, and {captured['speedup']:.2f} times as fast as"
+        in said
+    )
+
+
+def test_the_method_has_how_far_loading_on_the_device_is_from_none(root: Path) -> None:
+    scopes = read_record("timing", root / "results/recorded-end-to-end/h200.json")["scopes"]
+    compute_s, end_to_end_s = (median(scopes[scope]["epoch_s"]) for scope in ("compute", "end_to_end"))
+    assert end_to_end_s < 1.05 * compute_s
+    said = " ".join((root / "docs/method.md").read_text().split())
+    told = f"{end_to_end_s:.4f} s against {compute_s:.4f} s, {100 * (end_to_end_s / compute_s - 1):.1f} % longer"
+    assert told in said
+    assert f"of {len(scopes['compute']['epoch_s'])} epochs each" in said
+    single_epochs = [
+        read_record("timing", path)["scopes"]
+        for path in (root / "results/recorded-h200-4/variants/on-device/single/gpus-1/batch-2048").glob("run-*.json")
+    ]
+    longer = [of["end_to_end"]["epoch_s"][0] / of["compute"]["epoch_s"][0] - 1 for of in single_epochs]
+    assert f"differed by {100 * min(longer):.0f} to {100 * max(longer):.0f} % in this way" in said
