@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import stdev
 from typing import Any
 
@@ -155,6 +156,15 @@ def test_what_runs_differ_by_is_set_against_base() -> None:
     assert graph["run_deviation"] == pytest.approx(0.001 / math.sqrt(3), rel=0.01)
     assert graph["deviation_ratio"] == pytest.approx(graph["run_deviation"] / deviation)
     assert graph["deviation_ratio_high"] < 0.1
+
+
+def test_runs_on_one_server_are_not_set_against_those_on_several() -> None:
+    found = measured()
+    for cell, record in found.records.items():
+        if isinstance(cell, VariantCell) and cell.variant == "graph":
+            record["hardware"]["gpus"] = found.records[replace(cell, run=1)]["hardware"]["gpus"]
+    assert not words.is_known(row(variants(found), ("graph", 1, 32))["deviation_ratio"])
+    assert words.is_known(row(variants(found), ("half", 1, 32))["deviation_ratio"])
 
 
 def test_what_two_runs_differ_by_is_compared_with_nothing() -> None:

@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dpscale.analyse.blocks import places
 from dpscale.analyse.chip import against_the_chip
 from dpscale.analyse.columns import NEVER, PAYS, UNDECIDED
 from dpscale.analyse.over_runs import over_runs, set_against, with_figures
 from dpscale.analyse.points import Point, PointKey, Points, Row, compare, points_of
+from dpscale.analyse.runs import servers_of
 from dpscale.analyse.times import times_row
 from dpscale.formulas.statistics import (
     BLOCKS_FOR_INTERVAL,
@@ -51,11 +53,14 @@ def variants_of(study: Study, collected: Collected, environments: Mapping[AnyCel
 def variant_rows(variants: Sequence[Variant], network: Record | None) -> Iterator[Row]:
     """A row per point of every variant."""
     fastest = fastest_of(variants)
+    measured = (record for variant in variants for point in variant.points.values() for record in point.measured)
+    servers = servers_of(measured)
     for variant in variants:
         for key, point in variant.points.items():
             row = _row(variant, point, network)
             if variant.name != BASE:
                 row |= _beside_base(variant, point, variants[0], key, row)
+                row |= _deviations_beside_base(point, variants[0].points.get(key), servers)
             is_fastest = None if point.epoch is None else fastest[where(point)].name == variant.name
             yield {"variant": variant.name, "changes": _changes(variant, variants[0]), **row, "is_fastest": is_fastest}
 
@@ -159,16 +164,19 @@ def _beside_base(variant: Variant, point: Point, base: Variant, key: PointKey, r
         found |= _scaling_beside_base(variant, point, base, other)
     preparation = over_runs(point, lambda record: record.get("preparation_s"), "preparation")
     paying = {} if preparation is None else _paying(preparation, saved)
-    spreads = _deviations_beside_base(point.epoch, other.epoch)
-    return {**with_figures({"ranges": row.get("ranges")}, found), "faster_blocks": blocks, **paying, **spreads}
+    return {**with_figures({"ranges": row.get("ranges")}, found), "faster_blocks": blocks, **paying}
 
 
-def _deviations_beside_base(own: Estimate, other: Estimate) -> Row:
-    """How much its runs differ, over how much those of the study's own settings do; nothing of too few runs."""
-    runs = own.n_blocks, other.n_blocks
-    if min(runs) < BLOCKS_FOR_INTERVAL:
+def _deviations_beside_base(point: Point, other: Point | None, servers: Mapping[str, int]) -> Row:
+    """How much its runs differ, over how much those of the study's own settings do. Nothing of too few runs, nor where
+    these were on more servers than those: servers differ too."""
+    if point.epoch is None or other is None or other.epoch is None:
         return {}
-    found = ratio_of_deviations(_spread(own), runs[0] - 1, _spread(other), runs[1] - 1)
+    runs = point.epoch.n_blocks, other.epoch.n_blocks
+    own_servers, others = ({servers[places(record)[0]] for record in one.measured} for one in (point, other))
+    if min(runs) < BLOCKS_FOR_INTERVAL or len(own_servers) != len(others):
+        return {}
+    found = ratio_of_deviations(_spread(point.epoch), runs[0] - 1, _spread(other.epoch), runs[1] - 1)
     return {
         "deviation_ratio": found.value,
         "deviation_ratio_low": found.low,
