@@ -1,26 +1,15 @@
 """The examples that are on record: examples/README.md has their numbers."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from dpscale.analyse.tables import build_tables, expected_cells
-from dpscale.plan.study import Study
-from dpscale.records.collect import collect
+from recorded import recorded_tables, with_interval
 
 EXAMPLES = ("gpt", "wide-mlp", "resnet50")
-
-
-def tables(root: Path, example: str) -> Mapping[str, pd.DataFrame]:
-    study = Study.read(root / f"config/example-{example}.yaml")
-    results = root / f"results/recorded-{example}"
-    found = collect(results, expected_cells(study), study.settings)
-    assert not found.rejected
-    return build_tables(study, found)
 
 
 def cells_of(root: Path, example: str) -> list[str]:
@@ -37,19 +26,14 @@ def of_compute(table: pd.DataFrame) -> dict[Any, dict[str, Any]]:
     return {row["gpus"]: {str(name): value for name, value in row.items()} for row in rows}
 
 
-def figure(row: Mapping[str, Any], name: str, digits: int) -> str:
-    value, low, high = (f"{row[name + end]:,.{digits}f}" for end in ("", "_low", "_high"))
-    return f"{value} [{low}, {high}]"
-
-
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_readme_has_what_is_on_record(root: Path, example: str) -> None:
     _, batch, one, two, speedup, reason = cells_of(root, example)
-    found = tables(root, example)
+    found = recorded_tables(root, f"recorded-{example}", f"example-{example}")
     times, speedups = of_compute(found["times"]), of_compute(found["speedup"])
     assert int(batch) == times[1]["batch_per_gpu"] == times[2]["batch_per_gpu"]
-    assert [one, two] == [figure(times[gpus], "images_per_s", 0) for gpus in (1, 2)]
-    assert speedup == figure(speedups[2], "speedup", 2)
+    assert [one, two] == [with_interval(times[gpus], "images_per_s", 0) for gpus in (1, 2)]
+    assert speedup == with_interval(speedups[2], "speedup", 2)
     assert times[2]["runs"] == 3
     causes = found["causes"].to_dict("records")
     told = {row["cause"].replace("_", " ") for row in causes if row["is_told"]}

@@ -9,10 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpscale.analyse.tables import build_tables, expected_cells
-from dpscale.plan.study import Study
-from dpscale.records.collect import collect
 from dpscale.records.files import read_record
+from recorded import recorded_tables, with_interval
 
 BATCHES = (32, 128, 512, 2048)
 FASTEST = "switches"
@@ -20,21 +18,14 @@ FASTEST = "switches"
 AT_LEAST = {32: 20_000, 2048: 92_000}
 
 
-def variants_of(root: Path, study: str) -> pd.DataFrame:
-    described = Study.read(root / f"config/{study}.yaml")
-    found = collect(root / "results" / study, expected_cells(described), described.settings)
-    assert not found.rejected
-    return build_tables(described, found)["variants"]
-
-
 @pytest.fixture(scope="module")
 def h200(root: Path) -> pd.DataFrame:
-    return variants_of(root, "recorded-h200-4")
+    return recorded_tables(root, "recorded-h200-4")["variants"]
 
 
 @pytest.fixture(scope="module")
 def h100(root: Path) -> pd.DataFrame:
-    return variants_of(root, "recorded-h100-2")
+    return recorded_tables(root, "recorded-h100-2")["variants"]
 
 
 def row(table: pd.DataFrame, variant: str, batch: int, gpus: int = 1) -> Mapping[str, Any]:
@@ -55,9 +46,7 @@ def test_the_readme_has_what_one_gpu_gives(root: Path, h200: pd.DataFrame) -> No
     for batch, (base, fastest, times, share) in told.items():
         before, best = row(h200, "base", batch), row(h200, FASTEST, batch)
         assert best["is_fastest"]
-        assert base == "{:,.0f} [{:,.0f}, {:,.0f}]".format(
-            *(before[f"images_per_s{end}"] for end in ("", "_low", "_high"))
-        )
+        assert base == with_interval(before, "images_per_s", 0)
         assert fastest == f"{best['images_per_s']:,.0f}"
         assert times == f"{best['images_per_s'] / before['images_per_s']:.1f}"
         assert share == f"{100 * best['mfu_measured']:.0f}"

@@ -175,27 +175,31 @@ def test_what_it_takes_in_epochs_grows_with_them(tmp_path: Path, values: dict[st
 RECORDED = ("recorded", "recorded-h200-4", "recorded-h100-2")
 
 
+def recorded(root: Path, name: str) -> tuple[Study, list[tuple[AnyCell, float]]]:
+    """A recorded study, and the GPU-seconds of its timing cells."""
+    study = Study.read(root / f"config/{name}.yaml").on_any_machine()
+    states = cell_states(study, plan(study), root / "results" / name)
+    timed = [known for known in states if known.cell.kind == "timing"]
+    return study, [(known.cell, gpu_seconds(known.cell, known.record)) for known in timed if known.record is not None]
+
+
 @pytest.mark.parametrize("name", ["recorded-h200-4", "recorded-h100-2"])
 def test_the_estimate_for_a_recorded_study_is_near_what_it_took(root: Path, name: str) -> None:
     """By the other studies: of version 1, without baselines of their own, and of another GPU."""
-    study = Study.read(root / f"config/{name}.yaml").on_any_machine()
+    study, took = recorded(root, name)
     others = [root / "results" / other for other in RECORDED if other != name]
     costs = Costs(study, [], others)
-    took_s, estimated_s = 0.0, 0.0
-    for known in cell_states(study, plan(study), root / "results" / name):
-        if known.record is not None and known.cell.kind == "timing":
-            took_s += gpu_seconds(known.cell, known.record)
-            estimated_s += costs.of(known.cell).gpu_s or 0.0
+    took_s, estimated_s = sum(gpu_s for _, gpu_s in took), sum(costs.of(cell).gpu_s or 0.0 for cell, _ in took)
     assert took_s / 1.5 < estimated_s < 1.5 * took_s
 
 
 def test_the_method_says_what_baselines_cost(root: Path) -> None:
     took_s: list[dict[Configuration, list[float]]] = []
     for name in ("recorded", "recorded-h200-4"):
-        study, of_run = Study.read(root / f"config/{name}.yaml").on_any_machine(), defaultdict(list)
-        for known in cell_states(study, plan(study), root / "results" / name):
-            if known.record is not None and isinstance(known.cell, TimingCell):
-                of_run[known.cell.configuration].append(gpu_seconds(known.cell, known.record))
+        of_run = defaultdict(list)
+        for cell, gpu_s in recorded(root, name)[1]:
+            if isinstance(cell, TimingCell):
+                of_run[cell.configuration].append(gpu_s)
         took_s.append(of_run)
     shared = took_s[0].keys() & took_s[1].keys()
     before, after = (sum(fmean(study[place]) for place in shared) for study in took_s)

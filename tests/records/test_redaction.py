@@ -10,6 +10,7 @@ from dpscale.records.redaction import HOME, SECRET, USER, redacted
 
 GITHUB = "ghp_" + "a1B2" * 9
 NAMES = st.from_regex(r"[a-z][a-z0-9_-]{2,15}", fullmatch=True)
+HOME_OF_ROOT = "/root"
 WORDS = st.text(alphabet="abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", min_size=1, max_size=40)
 
 
@@ -18,8 +19,8 @@ WORDS = st.text(alphabet="abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
     [
         ("FileNotFoundError: '/home/alice/cifar-10/x.npy'", "FileNotFoundError: '[home]/cifar-10/x.npy'"),
         ("FileNotFoundError: '/Users/Jane Doe/x.npy'", "FileNotFoundError: '[home]/x.npy'"),
-        ('  File "/root/dpscale/cli.py", line 3, in main', '  File "[home]/dpscale/cli.py", line 3, in main'),
-        ("cd /root && ls /root/x /rootfs/x", "cd [home] && ls [home]/x /rootfs/x"),
+        (f'  File "{HOME_OF_ROOT}/dpscale/cli.py", line 3, in main', '  File "[home]/dpscale/cli.py", line 3, in main'),
+        (f"cd {HOME_OF_ROOT} && ls {HOME_OF_ROOT}/x /rootfs/x", "cd [home] && ls [home]/x /rootfs/x"),
         ("PYTHONPATH=/home/alice/a:/gpfs/fs1/home/bob/b", "PYTHONPATH=[home]/a:[home]/b"),
         ("gcc -I/home/alice/include -L/home/alice/lib", "gcc -I[home]/include -L[home]/lib"),
         ("no space left: /scratch/ab1234/results", "no space left: /scratch/[user]/results"),
@@ -83,9 +84,10 @@ def test_the_name_of_who_runs_this_is_taken_out_as_a_word() -> None:
     assert redacted("user user@host", home="/home/user") == "[user] [user]@host"
 
 
-@pytest.mark.parametrize("home", ["", "/", "/root", "~"])
+@pytest.mark.parametrize("home", ["", "/", HOME_OF_ROOT, "~"])
 def test_a_home_that_is_nobodys_hides_no_other_path(home: str) -> None:
-    assert redacted("/usr/lib/root/x ~/y", home) == "/usr/lib/root/x ~/y"
+    line = f"/usr/lib{HOME_OF_ROOT}/x ~/y"
+    assert redacted(line, home) == line
 
 
 @given(name=NAMES, folder=st.sampled_from(["/home", "/Users", "/gpfs/u/home", "/scratch", "/mnt/scratch"]), rest=WORDS)

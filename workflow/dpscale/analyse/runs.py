@@ -20,7 +20,6 @@ from dpscale.formulas.statistics import (
     robust_deviations,
     variance_components,
 )
-from dpscale.plan.cells import AnyCell
 from dpscale.records.files import Record
 
 
@@ -37,9 +36,8 @@ def servers_of(records: Iterable[Record]) -> dict[str, int]:
     return {place: numbers.setdefault(id(server), len(numbers) + 1) for place, server in servers.items()}
 
 
-def run_rows(points: Iterable[Point], records: Mapping[AnyCell, Record]) -> Iterator[Row]:
+def run_rows(points: Iterable[Point], servers: Mapping[str, int]) -> Iterator[Row]:
     """A row for every run of every configuration in every scope."""
-    servers = servers_of(records.values())
     for point in points:
         if point.epoch is None:
             continue
@@ -111,10 +109,9 @@ def block_rows(series: str, compared: Iterable[Comparison]) -> Iterator[Row]:
             yield {**comparison.point.keys, "scaling": series, "block": run, "status": "no baseline", "reason": why}
 
 
-def component_rows(points: Iterable[Point], records: Mapping[AnyCell, Record]) -> Iterator[Row]:
+def component_rows(points: Iterable[Point], servers: Mapping[str, int]) -> Iterator[Row]:
     """A row for every configuration: what servers, runs and epochs add to its epoch time, as standard deviations of
     its logarithm, which are relative ones."""
-    servers = servers_of(records.values())
     for point in points:
         if point.epoch is None:
             continue

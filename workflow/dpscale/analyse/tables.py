@@ -26,7 +26,7 @@ from dpscale.analyse.kernels import kernel_rows
 from dpscale.analyse.one_gpu import one_gpu_rows
 from dpscale.analyse.points import Row, compare, points_of, why_missing
 from dpscale.analyse.published_scaling import published_scaling_rows
-from dpscale.analyse.runs import block_rows, component_rows, run_rows
+from dpscale.analyse.runs import block_rows, component_rows, run_rows, servers_of
 from dpscale.analyse.times import series, speedup_row, times_row
 from dpscale.analyse.training_tables import evidence_rows, results_of, summary_rows, training_rows
 from dpscale.analyse.twins import twin_rows
@@ -78,9 +78,10 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     grounds = list(bases(points, measured))
     trained = results_of(study, collected, letters)
     variants = variants_of(study, collected, letters, points)
+    servers = servers_of(collected.records.values())
     rows: dict[str, Iterable[Row]] = {
         "times": [times_row(study, point, collected.network) for point in points.values()],
-        "variants": variant_rows(variants, collected.network),
+        "variants": variant_rows(variants, collected.network, servers),
         "one_gpu": one_gpu_rows(variants),
         "kernels": kernel_rows(variants),
         "speedup": [
@@ -102,9 +103,9 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "training_evidence": evidence_rows(trained),
         "frontier": frontier_rows(trained),
         "twins": twin_rows(study, trained),
-        "runs": run_rows(points.values(), collected.records),
+        "runs": run_rows(points.values(), servers),
         "blocks": [*block_rows("weak", weak), *block_rows("strong", strong)],
-        "variance_components": component_rows(points.values(), collected.records),
+        "variance_components": component_rows(points.values(), servers),
         "environments": environments.rows(collected.records, letters),
         "records": [_record_row(cell, record, letters) for cell, record in collected.records.items()],
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],

@@ -13,7 +13,7 @@ from dpscale.analyse.chip import against_the_chip
 from dpscale.analyse.columns import NEVER, PAYS, UNDECIDED
 from dpscale.analyse.over_runs import over_runs, set_against, with_figures
 from dpscale.analyse.points import Point, PointKey, Points, Row, compare, points_of
-from dpscale.analyse.runs import servers_of
+from dpscale.analyse.row_figures import known_columns
 from dpscale.analyse.times import times_row
 from dpscale.formulas.statistics import (
     BLOCKS_FOR_INTERVAL,
@@ -50,11 +50,9 @@ def variants_of(study: Study, collected: Collected, environments: Mapping[AnyCel
     return [Variant(BASE, study, own_settings), *found] if found else []
 
 
-def variant_rows(variants: Sequence[Variant], network: Record | None) -> Iterator[Row]:
-    """A row per point of every variant."""
+def variant_rows(variants: Sequence[Variant], network: Record | None, servers: Mapping[str, int]) -> Iterator[Row]:
+    """A row per point of every variant; `servers` as `runs.servers_of` numbers them."""
     fastest = fastest_of(variants)
-    measured = (record for variant in variants for point in variant.points.values() for record in point.measured)
-    servers = servers_of(measured)
     for variant in variants:
         for key, point in variant.points.items():
             row = _row(variant, point, network)
@@ -177,11 +175,7 @@ def _deviations_beside_base(point: Point, other: Point | None, servers: Mapping[
     if min(runs) < BLOCKS_FOR_INTERVAL or len(own_servers) != len(others):
         return {}
     found = ratio_of_deviations(_spread(point.epoch), runs[0] - 1, _spread(other.epoch), runs[1] - 1)
-    return {
-        "deviation_ratio": found.value,
-        "deviation_ratio_low": found.low,
-        "deviation_ratio_high": found.high,
-    }
+    return known_columns("deviation_ratio", found)
 
 
 def _scaling_beside_base(variant: Variant, point: Point, base: Variant, other: Point) -> dict[str, Estimate]:

@@ -28,7 +28,6 @@ _QUANTITIES: Mapping[str, Quantity] = {
 }
 # A quantity that is shown only where somebody printed it.
 _ONLY_PUBLISHED = ("images_per_s",)
-# Worst first.
 # So many cells of a warning are told; the others are in the table.
 _CELLS_SHOWN = 6
 

@@ -25,7 +25,6 @@ from dpscale.present.finding import (
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.public_best import public_best
 from dpscale.vocabulary.quantities import (
-    DEVIATION_RATIO,
     EPOCH,
     IMAGES_PER_S,
     MILLISECONDS,
@@ -152,12 +151,11 @@ def runs_differ_less(tables: Tables, terms: Terms) -> Finding | None:
     best = extreme(steadier, "deviation_ratio", largest=False)
     others = count(tables, "runs of a variant differ more")
     more = f" In {others.number:,} they differ more." if others.number else ""
-    of_base = words.estimate(best, "deviation_ratio", DEVIATION_RATIO.unit, with_unit=True)
     return finding(
         f"Runs of a variant differ less than those of {BASE} in {count(tables, claim).among('comparison')}. They "
         f"differ least with {best['variant']}, {place(best, terms)}: by a standard deviation of "
         f"{words.measured(best['run_deviation'], RUN_DEVIATION.unit, digits=2)} of the epoch time over "
-        f"{int(best['runs'])} runs, {of_base} of that of {BASE}.{more}",
+        f"{int(best['runs'])} runs, {with_unit(best, 'deviation_ratio')} of that of {BASE}.{more}",
         "variants",
         steadier,
         terms,

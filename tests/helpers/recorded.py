@@ -1,0 +1,25 @@
+"""The studies that are on record, through the same tables as any study's."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.plan.study import Study
+from dpscale.records.collect import collect
+
+
+def recorded_tables(root: Path, results: str, config: str = "") -> Mapping[str, pd.DataFrame]:
+    """Those of results/<results>, whose study is config/<config>.yaml; without `config` of the same name."""
+    study = Study.read(root / f"config/{config or results}.yaml")
+    found = collect(root / "results" / results, expected_cells(study), study.settings)
+    assert not found.rejected
+    return build_tables(study, found)
+
+
+def with_interval(row: Mapping[str, Any], name: str, digits: int) -> str:
+    """`1,421 [1,010, 1,999]`, as documents have it."""
+    value, low, high = (f"{row[name + end]:,.{digits}f}" for end in ("", "_low", "_high"))
+    return f"{value} [{low}, {high}]"
