@@ -172,6 +172,13 @@ def test_a_finding_speaks_only_where_it_is_true(
     assert predicate(false, GPU) is None
 
 
+def test_the_variant_is_named_whose_runs_differ_least() -> None:
+    """Not the one that gains most over base at its own place."""
+    gains_most = {**STEADY, "variant": "bf16", "batch_per_gpu": 32, "run_deviation": 0.01, "deviation_ratio": 0.001}
+    sentence = sentence_of(variant_findings.runs_differ_less(of_variants(BASE, gains_most, STEADY), GPU))
+    assert "They differ least with graph, single on 1 GPU at batch 128" in sentence
+
+
 @pytest.mark.parametrize(
     ("predicate", "name", "row"),
     [

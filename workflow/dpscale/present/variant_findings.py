@@ -148,7 +148,7 @@ def runs_differ_less(tables: Tables, terms: Terms) -> Finding | None:
     steadier = holding(tables, claim)
     if not steadier:
         return None
-    best = extreme(steadier, "deviation_ratio", largest=False)
+    best = extreme(steadier, "run_deviation", largest=False)
     others = count(tables, "runs of a variant differ more")
     more = f" In {others.number:,} they differ more." if others.number else ""
     return finding(
