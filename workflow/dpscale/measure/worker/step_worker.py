@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+
+# The first optimiser imports it, which takes seconds: here all ranks do so at once, not one after the other.
+import torch._dynamo
 from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
