@@ -140,6 +140,12 @@ CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
         "Yes: 4 GPUs are worth it with ddp at batches 32 and 128 per GPU, without loading",
         [" 4 GPUs are worth it with dp at batch 128 per GPU, without loading; 32: not worth it."],
     ),
+    "undecided with one strategy alone": (
+        tables(speedup=[*speedups(3.2, 3.8), WIDE | {"strategy": "dp"}, *speedups(1.0, 1.0, 3.7, strategy="dp")[2:]]),
+        "worth",
+        "Yes: 4 GPUs are worth it with ddp at batches 32 and 128 per GPU, without loading",
+        [" 4 GPUs are worth it with dp at batch 512 per GPU, without loading; 128: undecided."],
+    ),
     "a strategy that never pays": (
         tables(speedup=[*speedups(3.2, 3.8), *speedups(0.6, 0.9, strategy="dp")]),
         "worth",

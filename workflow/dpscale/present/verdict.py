@@ -80,7 +80,7 @@ class _Series:
     @property
     def rank(self) -> tuple[bool, bool, bool, int, int, float]:
         """The series that answers: one that pays, or may, on the most devices, at the most batches, by the most."""
-        states = bool(self.paying), bool(self.of(UNDECIDED)), bool(self.shown)
+        states = bool(self.paying), bool(self.paying or self.of(UNDECIDED)), bool(self.shown)
         return *states, int(self.best["gpus"]), len(self.paying), float(self.best["speedup"])
 
     @property
