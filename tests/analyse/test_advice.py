@@ -187,6 +187,8 @@ def test_an_epochs_price_is_one_over_the_efficiency_and_joules_over_joules() -> 
     (found,) = answered(gain(3.2), times=[row(512, energy_j=150.0, **known("mfu", 0.1)), alone])
     assert found["gpu_s_over_one"] == pytest.approx(1.25)
     assert found["gpu_s_over_one_low"] == pytest.approx(1.25 / 1.01)
-    assert (found["energy_over_one"], found["mfu"]) == (1.5, 0.1)
+    assert (found["energy_over_one"], found["mfu"], found["ranges"]) == (1.5, 0.1, None)
+    (found,) = answered(gain(3.2), times=[row(512, **known("mfu", 0.1), ranges="step_s; mfu")])
+    assert found["ranges"] == "mfu"
     (found,) = answered(gain(3.2))
     assert "energy_over_one" not in found

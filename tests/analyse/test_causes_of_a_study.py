@@ -168,33 +168,34 @@ COMPILED, GRAPH = variant("compile", "compile=default", 8.0), variant("graph", "
 
 
 @pytest.mark.parametrize(
-    ("variants", "saved_ms", "note"),
+    ("variants", "saved_ms", "before_ms", "words"),
     [
-        ([variant("base", None, 10.0), COMPILED, GRAPH], 5.0, "the CUDA graph: graph beside compile on 4 devices"),
+        ([variant("base", None, 10.0), COMPILED, GRAPH], 5.0, 8.0, ["compile", "graph", "ddp", 4]),
         (
             [variant("base", None, 10.0), variant("g", "cuda_graph=True", 4.0)],
             6.0,
-            "the CUDA graph: g beside base on 4 devices",
+            10.0,
+            ["base", "g", "ddp", 4],
         ),
         (
             [variant("base", None, 9.0, **ONE), variant("g", "cuda_graph=True", 4.0, **ONE)],
             5.0,
-            "the CUDA graph: g beside base on 1 device",
+            9.0,
+            ["base", "g", "single", 1],
         ),
-        ([variant("base", None, 10.0), GRAPH], None, None),
-        ([{**COMPILED, "status": "oom"}, GRAPH], None, None),
-        ([COMPILED, {**GRAPH, "batch_per_gpu": 64}], None, None),
-        ([COMPILED, {**GRAPH, "changes": "compile=default; images_on=device"}], None, None),
+        ([variant("base", None, 10.0), GRAPH], None, None, None),
+        ([{**COMPILED, "status": "oom"}, GRAPH], None, None, None),
+        ([COMPILED, {**GRAPH, "batch_per_gpu": 64}], None, None, None),
+        ([COMPILED, {**GRAPH, "changes": "compile=default; images_on=device"}], None, None, None),
     ],
 )
 def test_what_a_graph_saves_is_told_of_variants_that_differ_in_it_alone(
-    variants: Rows, saved_ms: float | None, note: str | None
+    variants: Rows, saved_ms: float | None, before_ms: float | None, words: list[Any] | None
 ) -> None:
     found = first(timed(10.0), alone(9.0), alone(16.0, batch=256), variants=variants)
-    assert (ms(found, "graph_saving_s"), found.get("graph_note")) == (saved_ms, note)
-    told = finding_of(found)
-    assert [remedy.name for remedy in told.remedies] == ["cuda_graph"] * (note is not None)
-    assert list(told.notes) == [note] * (note is not None)
+    assert (ms(found, "graph_saving_s"), ms(found, "not_captured_s")) == (saved_ms, before_ms)
+    remedies = {remedy.name: list(remedy.words.values()) for remedy in finding_of(found).remedies}
+    assert remedies == ({"variant_in_graph": words} if words else {})
 
 
 def test_a_batch_that_was_not_scaled_is_told_where_the_global_batch_is_held() -> None:

@@ -38,7 +38,7 @@ def answer_rows(rows: Rows) -> Iterator[NewRow]:
         found: NewRow = {
             **{name: best.get(name) for name in ("strategy", "gpus", "batch_per_gpu", "global_batch", "environment")},
             "scope": best["scope"],
-            "ranges": _ranges(best, loaded),
+            "ranges": _ranges(best, loaded, here),
             **_copied(best, speedup="speedup", efficiency="efficiency"),
             **_copied(loaded, end_to_end_speedup="end_to_end_speedup"),
             **_copied(here, mfu="mfu"),
@@ -252,11 +252,12 @@ def _copied(row: Row, **names: str) -> NewRow:
     return {f"{name}{end}": row.get(f"{of}{end}") for name, of in names.items() for end in ENDS}
 
 
-def _ranges(best: Row, loaded: Row) -> str | None:
+def _ranges(best: Row, loaded: Row, here: Row) -> str | None:
     """The figures of an answer whose low and high are the range of two runs."""
     of_best = [name for name in ("speedup", "efficiency") if is_range(best, "speedup")]
     of_best += ["gpu_s_over_one"] if of_best else []
-    return "; ".join(of_best + ["end_to_end_speedup"] * is_range(loaded, "end_to_end_speedup")) or None
+    of_others = [name for row, name in ((loaded, "end_to_end_speedup"), (here, "mfu")) if is_range(row, name)]
+    return "; ".join([*of_best, *of_others]) or None
 
 
 def _point(row: Row) -> tuple[Any, ...]:

@@ -40,6 +40,7 @@ EVIDENCE: Mapping[str, tuple[str, str]] = {
     "alone_s": ("alone", "s"),
     "alone_large_s": ("alone_large", "s"),
     "alone_reference_s": ("alone_reference", "s"),
+    "not_captured_s": ("not_captured", "s"),
     "allreduce_s": ("allreduce", "s"),
     "gradient_bytes": ("gradient_bytes", "bytes"),
     "bus_gb_s": ("bus", "GB/s"),
@@ -77,12 +78,15 @@ def finding_of(row: Row) -> Finding:
             figure_of(row, name) if is_known(row.get(name)) else None for name in ("predicted_saving_s", "saving_s")
         )
         has_batch = is_known(row.get("larger_batch_per_gpu"))
-        words = {"batch_per_gpu": int(row["larger_batch_per_gpu"])} if has_batch else {}
+        words: Mapping[str, str | int] = {"batch_per_gpu": int(row["larger_batch_per_gpu"])} if has_batch else {}
         remedies.append(Remedy(str(row["remedy"]), predicted, saved, words))
-    notes = [str(row["graph_note"])] if is_known(row.get("graph_note")) else []
-    remedies += [Remedy("cuda_graph", None, figure_of(row, "graph_saving_s"))] if notes else []
+    if is_known(row.get("graph_saving_s")):
+        gpus = int(row["graph_gpus"])
+        name = BASELINE if gpus == 1 else row["strategy"]
+        words = _graph_words(row["captured_variant"], row["graph_variant"], name, gpus)
+        remedies.append(Remedy("variant_in_graph", None, figure_of(row, "graph_saving_s"), words))
     cost_s, share = figure_of(row, "cost_s"), figure_of(row, "share")
-    return Finding(cause(str(row["cause"])), cost_s, share, evidence, remedies, notes)
+    return Finding(cause(str(row["cause"])), cost_s, share, evidence, remedies)
 
 
 class _Measured:
@@ -272,12 +276,17 @@ def _with_graph(found: Finding, place: _Place) -> Finding:
         for changes, row in here.items():
             beside = here.get(changes - {"cuda_graph=True"})
             if "cuda_graph=True" in changes and beside is not None:
-                saved = less(*(_step_s(each, devices * place.batch) for each in (beside, row)))
-                where = "1 device" if devices == 1 else f"{devices} devices"
-                note = f"the CUDA graph: {row['variant']} beside {beside['variant']} on {where}"
-                remedies = [*found.remedies, Remedy("cuda_graph", None, saved)]
-                return replace(found, remedies=remedies, notes=[*found.notes, note])
+                before, after = (_step_s(each, devices * place.batch) for each in (beside, row))
+                words = _graph_words(beside["variant"], row["variant"], name, devices)
+                remedy = Remedy("variant_in_graph", None, less(before, after), words)
+                evidence = [*found.evidence, Evidence("not_captured", before)]
+                return replace(found, evidence=evidence, remedies=[*found.remedies, remedy])
     return found
+
+
+def _graph_words(captured: Any, graph: Any, strategy: Any, gpus: int) -> Mapping[str, str | int]:
+    """What fills the text of a graph's remedy."""
+    return {"captured_variant": captured, "graph_variant": graph, "strategy": strategy, "gpus": gpus}
 
 
 def _batch_not_scaled(place: _Place) -> Found:
@@ -423,8 +432,9 @@ def _row(finding: Finding) -> NewRow:
     for evidence in finding.evidence:
         row |= known_columns(_COLUMN_OF[evidence.name], evidence.figure)
     for remedy in finding.remedies:
-        if remedy.name == "cuda_graph" and remedy.measured_s:
-            row |= {**known_columns("graph_saving_s", remedy.measured_s), "graph_note": "; ".join(finding.notes)}
+        if remedy.name == "variant_in_graph" and remedy.measured_s:
+            row |= {name: remedy.words[name] for name in ("captured_variant", "graph_variant")}
+            row |= {"graph_gpus": remedy.words["gpus"], **known_columns("graph_saving_s", remedy.measured_s)}
             continue
         row |= {"remedy": remedy.name, "larger_batch_per_gpu": remedy.words.get("batch_per_gpu")}
         row |= known_columns("predicted_saving_s", remedy.predicted_s) if remedy.predicted_s else {}

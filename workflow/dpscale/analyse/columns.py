@@ -23,7 +23,7 @@ TEXT_COLUMNS: Mapping[str, type] = MappingProxyType(dict.fromkeys(
         *("block", "baseline", "has_drifted", "is_outlier", "profiler", "rung", "adds"),
         *("is_headline", "worth", "slowed_by"),
         *("variant", "other_variant", "is_fastest", "pays", "as_fast", "by_time", "by_gpu_s", "by_energy"),
-        *("cause", "is_reason", "is_told", "remedy", "not_seen", "changes", "graph_note"),
+        *("cause", "is_reason", "is_told", "remedy", "not_seen", "changes", "captured_variant", "graph_variant"),
         *("problem", "used", "better", "saves", "evidence"),
         *("arm", "remedies", "faster_by", "without_remedies", "tuned_on", "recovered_status", "jobs", "first", "last"),
         *published_audits.TEXT_COLUMNS,

@@ -42,7 +42,7 @@ class Remedy:
     name: str
     predicted_s: Figure | None
     measured_s: Figure | None = None
-    words: Mapping[str, int] = field(default_factory=dict)
+    words: Mapping[str, str | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
