@@ -120,5 +120,6 @@ def test_the_page_needs_no_other_file_and_says_the_same() -> None:
 
 
 def test_every_remedy_has_words() -> None:
+    of_variants = {"captured_variant": "compile", "graph_variant": "graph", "strategy": "ddp", "gpus": 2}
     for words in REMEDIES.values():
-        assert words.format(device="GPU", devices="GPUs", loader_workers=2, batch_per_gpu=8)
+        assert words.format(device="GPU", devices="GPUs", loader_workers=2, batch_per_gpu=8, **of_variants)

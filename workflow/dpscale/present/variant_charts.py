@@ -34,8 +34,9 @@ def steps(table: pd.DataFrame, terms: Terms) -> Figure:
         Waterfall(
             heading=_fastest_step(part, terms),
             place=_place(key, terms),
-            quantity=f"Full step on 1 {terms.device} in ms, and how many times as fast an epoch is as with {BASE}, "
-            "with its 95 % interval, or in parentheses the range of two runs",
+            quantity=f"Full step on 1 {terms.device} in ms, of all runs; and how many times as fast an epoch is as "
+            f"with {BASE}, of runs on the same {terms.device} where there are such, with its 95 % interval, or in "
+            "parentheses the range of two runs",
             x_title=STEP.heading,
             stages=[_stage(row) for row in words.rows(words.ok(part))],
         )

@@ -231,8 +231,9 @@ MFU_MEASURED = Quantity(
     "The same, over N times what a large matrix product reaches on that GPU.", "Utilisation and MFU",
 )  # fmt: skip
 FASTER = Quantity(
-    "faster", "Faster than base", MULTIPLES, "Epoch time of `base` on as many GPUs over its own.", "Variants"
-)
+    "faster", "Faster than base", MULTIPLES,
+    "Epoch time of `base` on as many GPUs over its own, of runs on the same GPUs where there are such.", "Variants",
+)  # fmt: skip
 RUN_DEVIATION = Quantity(
     "run_deviation", "Runs differ by", PERCENT, "Standard deviation of the epoch time over runs, relative to it.",
     "Variants", digits=2,
