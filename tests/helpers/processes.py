@@ -17,6 +17,19 @@ def started_by(pid: int) -> set[int]:
     return found - {pid}
 
 
+def workers_of(launcher: int) -> dict[int, int]:
+    """The workers that the launcher of a cell has started, by rank. It starts others for a moment, such as git."""
+    found = {}
+    for pid in started_by(launcher):
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"dpscale.measure.worker" in command:
+            found[int(command[-2])] = pid
+    return found
+
+
 def alive(pids: set[int]) -> set[int]:
     """Those that still run; a zombie waits only for its parent to look."""
     return {pid for pid in pids if _is_running(Path(f"/proc/{pid}"))}

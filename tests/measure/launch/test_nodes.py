@@ -26,7 +26,7 @@ from dpscale.measure.launch.nodes import (
     port_of_job,
 )
 from dpscale.records.files import read_record
-from processes import alive, started_by
+from processes import alive, started_by, workers_of
 from project import wait_for
 from stub_cell import start_node
 
@@ -97,8 +97,8 @@ def test_out_of_memory_on_another_node_is_the_outcome(started: Started, tmp_path
 @pytest.mark.processes
 @pytest.mark.parametrize("started", ["wait"], indirect=True)
 def test_a_worker_that_dies_on_one_node_ends_both_and_both_say_where(started: Started, tmp_path: Path) -> None:
-    wait_for(lambda: all(len(started_by(process.pid)) == 2 for process in started))
-    os.kill(max(started_by(started[1].pid)), signal.SIGKILL)
+    wait_for(lambda: all(len(workers_of(process.pid)) == 2 for process in started))
+    os.kill(workers_of(started[1].pid)[3], signal.SIGKILL)
     host = socket.gethostname()
     for process in started:
         assert f"node 1 ({host}): worker 3 of 4 was killed by SIGKILL" in words_of(process)
@@ -109,7 +109,7 @@ def test_a_worker_that_dies_on_one_node_ends_both_and_both_say_where(started: St
 @pytest.mark.parametrize("started", ["wait"], indirect=True)
 @pytest.mark.parametrize("gone", [0, 1])
 def test_a_node_that_is_gone_ends_the_other(started: Started, gone: int, tmp_path: Path) -> None:
-    wait_for(lambda: all(len(started_by(process.pid)) == 2 for process in started))
+    wait_for(lambda: all(len(workers_of(process.pid)) == 2 for process in started))
     started[gone].kill()
     assert f"Error: node {gone} " in (words := words_of(started[1 - gone]))
     assert "has gone" in words

@@ -13,7 +13,7 @@ import pytest
 from dpscale.errors import DpscaleError, MeasurementError
 from dpscale.measure.launch.workers import Workers
 from dpscale.records.files import read_record
-from processes import alive, started_by
+from processes import alive, started_by, workers_of
 from project import wait_for
 from signals import signals_as_they_were
 from stub_cell import HELPERS, SETTINGS, measure_stub, start_stub
@@ -53,7 +53,7 @@ def test_a_cell_that_fails_is_one_line_and_leaves_neither_a_record_nor_a_worker(
     with pytest.raises(MeasurementError, match=message):
         measure_stub(tmp_path / "r.json", behaviour, timeout_s=2)
     assert not list(tmp_path.iterdir())
-    assert not [pid for pid in alive(started_by(os.getpid())) if _is_worker(pid)]
+    assert not alive(set(workers_of(os.getpid()).values()))
 
 
 def test_a_results_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
@@ -67,25 +67,14 @@ def waiting_cell(out: Path, timeout_s: float = 60) -> Iterator[tuple[subprocess.
     """A cell in a process of its own that waits for ever, and its two workers. It must fail in here."""
     process = start_stub(out, "wait", timeout_s)
     try:
-        wait_for(lambda: len(workers_of(process)) == 2)
-        workers = workers_of(process)
+        wait_for(lambda: len(workers_of(process.pid)) == 2)
+        workers = set(workers_of(process.pid).values())
         yield process, workers
         assert process.wait(40) != 0
     finally:
         process.kill()
     wait_for(lambda: not alive(workers), timeout_s=30)
     assert not list(out.parent.glob("*r.json*"))
-
-
-def workers_of(process: subprocess.Popen[str]) -> set[int]:
-    return {pid for pid in started_by(process.pid) if _is_worker(pid)}
-
-
-def _is_worker(pid: int) -> bool:
-    try:
-        return b"dpscale.measure.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT])
@@ -120,7 +109,7 @@ def test_a_cell_that_is_to_end_with_its_parent_does(tmp_path: Path) -> None:
     )
     assert parent.stdout is not None
     cell = int(parent.stdout.readline())
-    wait_for(lambda: len(started_by(cell)) >= 2)
+    wait_for(lambda: len(workers_of(cell)) == 2)
     family = {cell, *started_by(cell)}
     parent.kill()
     parent.wait()
