@@ -14,6 +14,7 @@ import pytest
 from dpscale.analyse.allreduce_model import Measured, fits_between
 from dpscale.formulas.statistics import Estimate
 from dpscale.measure.launch.nodes import PROBE_AFTER_S, PROBE_EVERY_S, PROBES
+from processes import workers_of
 from project import wait_for
 from shaped_network import ShapedNetwork, missing_requirement
 from stub_cell import HELPERS, node_words
@@ -64,7 +65,7 @@ def test_a_node_that_loses_the_network_without_a_word_ends_all(network: ShapedNe
         network.start(rank, node_words(tmp_path / "r.json", "wait", 2, rank, place), **options) for rank in range(2)
     ]
     try:
-        wait_for(lambda: all(_workers(process) for process in started))
+        wait_for(lambda: all(workers_of(process.pid) for process in started))
         network.cut(1)
         cut = time.monotonic()
         for process in started:
@@ -76,7 +77,3 @@ def test_a_node_that_loses_the_network_without_a_word_ends_all(network: ShapedNe
         for process in started:
             process.kill()
     assert not list(tmp_path.iterdir())
-
-
-def _workers(process: subprocess.Popen[str]) -> int:
-    return len(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
