@@ -106,6 +106,16 @@ def test_the_trend_needs_intervals_that_are_apart(data: dict[str, pd.DataFrame])
     assert trend().endswith("with too few runs to tell whether it changes.")
 
 
+@pytest.mark.parametrize(("value", "called"), [(6.0, "highest"), (0.5, "lowest")])
+def test_the_trend_names_a_batch_beyond_both_ends(data: dict[str, pd.DataFrame], value: float, called: str) -> None:
+    between = {**DDP, "batch_per_gpu": 128, "scope": "compute", "scaling": "weak"}
+    assert "est at 128" not in sentence(of_speedup(data, "compute", GPU), "Trend")
+    change(data["speedup"], between, **around("speedup", value))
+    assert f", and is {called} at 128, with {value:.2f}× [" in sentence(of_speedup(data, "compute", GPU), "Trend")
+    change(data["speedup"], between, speedup_low=0.1, speedup_high=9.0)
+    assert "est at 128" not in sentence(of_speedup(data, "compute", GPU), "Trend")
+
+
 def test_a_batch_alone_has_no_trend(data: dict[str, pd.DataFrame]) -> None:
     only = {
         name: frame[frame["batch_per_gpu"] == 512] if "batch_per_gpu" in frame else frame

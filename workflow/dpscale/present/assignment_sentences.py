@@ -96,8 +96,8 @@ _UNTOLD = "with too few runs to tell whether it changes"
 
 
 def _trend(what: str, rows: Sequence[Row], name: str, terms: Terms) -> Iterator[str]:
-    """From the smallest to the largest batch on the most devices, for every strategy. A direction needs intervals that
-    are apart."""
+    """From the smallest to the largest batch on the most devices, for every strategy, with what lies beyond both. A
+    direction needs intervals that are apart."""
     most = max(row["gpus"] for row in rows)
     parts = []
     for strategy in dict.fromkeys(row["strategy"] for row in rows if row["gpus"] == most):
@@ -107,9 +107,20 @@ def _trend(what: str, rows: Sequence[Row], name: str, terms: Terms) -> Iterator[
             ends = f"from {with_unit(first, name)} at batch {words.whole(first['batch_per_gpu'])}"
             ends += f" to {with_unit(last, name)} at {words.whole(last['batch_per_gpu'])}"
             direction = _direction(first, last, name)
-            parts.append(f"with {strategy} " + (f"it {direction} {ends}" if direction else f"{ends}, {_UNTOLD}"))
+            told = f"it {direction} {ends}" if direction else f"{ends}, {_UNTOLD}"
+            parts.append(f"with {strategy} {told}{_beyond(first, others[:-1], last, name)}")
     if parts:
         yield f"Trend of {what} on {terms.count(most)}: {'; '.join(parts)}."
+
+
+def _beyond(first: Row, between: Sequence[Row], last: Row, name: str) -> str:
+    """The batch between whose interval lies above both ends', otherwise the one below; nothing where there is none."""
+    for called, beyond, furthest in (("highest", "rises", max), ("lowest", "falls", min)):
+        found = [row for row in between if _direction(first, row, name) == beyond == _direction(last, row, name)]
+        if found:
+            row = furthest(found, key=lambda row: row[name])
+            return f", and is {called} at {words.whole(row['batch_per_gpu'])}, with {with_unit(row, name)}"
+    return ""
 
 
 def _direction(first: Row, last: Row, name: str) -> str:

@@ -1,0 +1,46 @@
+"""The ladders that are on record: they end at the step of the timing cell that ran on the same GPUs, and add up."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import pytest
+
+from dpscale.records.files import read_record
+from recorded import recorded_tables
+
+STUDIES = ("recorded-h200-2",)
+# Where the GPU decides what a step takes, not the host, whose speed changes from process to process.
+GPU_BOUND = (("ddp", 512), ("ddp", 2048), ("dp", 2048))
+STEP = 0.02
+
+
+def gpus(record: Mapping[str, Any]) -> list[str]:
+    return [gpu["uuid"] for gpu in record["hardware"]["gpus"]]
+
+
+@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize(("strategy", "batch"), GPU_BOUND)
+def test_a_ladder_ends_at_the_step_of_the_clock_on_the_same_gpus(
+    root: Path, study: str, strategy: str, batch: int
+) -> None:
+    results, cell = root / "results" / study, f"{strategy}/gpus-2/batch-{batch}"
+    timed = [read_record("timing", path) for path in (results / "cells" / cell).glob("run-*.json")]
+    compared = 0
+    for path in (results / "communication" / cell).glob("run-*.json"):
+        ladder = read_record("communication", path)
+        clock = [fmean(at["scopes"]["compute"]["step_s_median"]) for at in timed if gpus(at) == gpus(ladder)]
+        if clock:
+            assert median(ladder["steps"]["variants"]["training"]["step_s"]) == pytest.approx(fmean(clock), rel=STEP)
+            compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_differences_add_up_to_what_the_step_takes_longer(root: Path, study: str) -> None:
+    ladders = recorded_tables(root, study)["ladder"]
+    assert len(ladders)
+    for _, rungs in ladders.groupby(["strategy", "gpus", "batch_per_gpu", "environment"]):
+        longer_s = rungs["step_s"].iloc[-1] - rungs["step_s"].iloc[0]
+        assert rungs["difference_s"].sum() == pytest.approx(longer_s, rel=1e-9)
