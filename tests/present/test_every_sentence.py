@@ -135,6 +135,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
                 "what_is_not_resolvable_is_named",
             ),
             "_trend": ("the_trend_needs_intervals_that_are_apart", "a_batch_alone_has_no_trend"),
+            "_beyond": ("the_trend_names_a_batch_beyond_both_ends",),
             "_direction": ("the_trend_needs_intervals_that_are_apart",),
             "_paid_per_step": ("fewer_steps_are_a_cause_only_where_the_share_falls",),
             "_loading": ("loading_is_said_as_it_was_measured",),
