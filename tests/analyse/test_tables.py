@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -368,6 +368,26 @@ def test_a_quiet_clock_and_one_that_nobody_watched_are_told_apart(tmp_path: Path
     unknown = {"clock_event_reasons": None, "slowed_s": None}
     row = seen(tmp_path / "blind", gpus=[{**watched(1)["gpus"][0], **unknown}] * 2, host=None)
     assert row["slowed_s"] == 0, "the first epoch was watched"
+
+
+@pytest.mark.parametrize("made", [timing_record, older_timing_record])
+def test_clocks_held_down_after_the_clock_speak_only_for_epochs_that_nobody_watched(
+    tmp_path: Path, made: Callable[..., dict[str, Any]]
+) -> None:
+    study = Study(VALUES)
+    cell = next(cell for cell in timing_cells(study) if cell.configuration == Configuration(*DDP))
+    record = made(cell, study.settings, [5.0, 5.05])
+    record["sensors"]["after"] = [
+        {**reading, "throttle_reasons": ["software power cap"]} for reading in record["sensors"]["before"]
+    ]
+    write(tmp_path, cell, record)
+    reasons = record_of(build_tables(study, collect(tmp_path, expected_cells(study), study.settings)))[
+        "throttle_reasons"
+    ]
+    if made is timing_record:
+        assert pd.isna(reasons)
+    else:
+        assert reasons == "software power cap"
 
 
 @pytest.mark.parametrize(("strategy", "processes"), [("single", 3), ("dp", 3), ("ddp", 6)])

@@ -157,14 +157,7 @@ def _record_row(cell: AnyCell, record: Record, letters: Mapping[AnyCell, str]) -
         "gpu_uuids": environments.joined(
             gpu["uuid"] for node in record.get("nodes", [record]) for gpu in node["hardware"]["gpus"]
         ),
-        "throttle_reasons": environments.joined(
-            reason
-            for reasons in (
-                *(reading["throttle_reasons"] for reading in readings),
-                *(gpu["clock_event_reasons"] for epoch in epochs for gpu in epoch["gpus"]),
-            )
-            for reason in reasons or []
-        ),
+        "throttle_reasons": environments.joined(_throttle_reasons(readings, epochs)),
         "slowed_s": max(slowed.values(), default=None),
         "slowed_by": environments.joined(policy for (_, policy), seconds in slowed.items() if seconds > 0),
         "stolen_share": _stolen_share(record, epochs),
@@ -182,6 +175,14 @@ def _watched(record: Record) -> Iterator[Mapping[str, Any]]:
         scopes += [end for ends in alone["scopes"].values() for end in ends.values()]
     for scope in scopes:
         yield from scope.get("watched") or ()
+
+
+def _throttle_reasons(readings: Iterable[Mapping[str, Any]], epochs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Why clocks were held down in the timed epochs. Readings before and after speak only for a record whose epochs
+    nobody watched: after them a timing cell loads its GPU to the full, to see what the chip reaches."""
+    inside = [gpu["clock_event_reasons"] for epoch in epochs for gpu in epoch["gpus"]]
+    for reasons in inside or [reading["throttle_reasons"] for reading in readings]:
+        yield from reasons or ()
 
 
 def _slowed(epochs: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], float]:

@@ -1187,7 +1187,11 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 DIRTY,
                 _text("job_id", "Job", "The scheduler's number of the job."),
                 _text("gpu_uuids", "Devices by UUID", "The devices themselves."),
-                _text("throttle_reasons", "Throttled", "Why clocks were held down."),
+                _text(
+                    "throttle_reasons",
+                    "Throttled",
+                    "Why clocks were held down: in timed epochs; of other records before and after.",
+                ),
                 Quantity(
                     "slowed_s",
                     "Kept down",
