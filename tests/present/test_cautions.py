@@ -93,7 +93,10 @@ CASES = {
         tables(**SOUND, environments=[environment_row("A"), {**environment_row("B"), "device_model": "NVIDIA A100"}]),
         "differ in: device.",
     ),
-    "throttled": (with_record(throttle_reasons="software power cap"), "1 of 2 records: software power cap"),
+    "throttled": (
+        with_record(throttle_reasons="software power cap"),
+        "held down in 1 of 2 records without a count of how long: software power cap.",
+    ),
     "other processes": (with_record(other_processes=2), "seen on the GPUs in 1 of 2 records"),
     "slowed": (
         tables(
@@ -133,7 +136,7 @@ def test_synthetic_study_is_labelled_before_anything_is_measured() -> None:
 
 
 def test_quiet_clocks_need_no_caution() -> None:
-    quiet = {**record_row(**AT), "slowed_s": 0.0, "stolen_share": 0.01, "other_processes": 0}
+    quiet = {**record_row(**AT), "throttle_reasons": "x", "slowed_s": 0.0, "stolen_share": 0.01, "other_processes": 0}
     assert cautions(study(), tables(**{**SOUND, "records": [quiet]})) == []
 
 

@@ -219,7 +219,8 @@ def _throttled(tables: Tables) -> str | None:
     if not throttled:
         return None
     named = words.listed(sorted({str(row["throttle_reasons"]) for row in throttled}))
-    return f"Clocks were held down during {count(tables, 'clocks were held down').among('record')}: {named}."
+    held = count(tables, "clocks were held down").among("record")
+    return f"Clocks were held down in {held} without a count of how long: {named}."
 
 
 def _slowed(tables: Tables) -> str | None:
