@@ -89,7 +89,7 @@ test: $(READY) tools  ## Run every test that this machine can run, but for Slurm
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; \
 	else $(PYTEST) $(IN_TWO) -m "not (slurm or alone)"; fi
 
-test-times: $(READY)  ## Run the tests that judge times: ladders and diagnoses of injected causes, one by one (4 min)
+test-times: $(READY)  ## Run the tests that judge times: ladders and diagnoses of injected causes, links of known rates, one by one (5 min)
 	$(PYTEST) tests/measure -m alone
 
 test-slurm: $(READY)  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (9 min)

@@ -34,7 +34,7 @@ run = Run(120, False, Path(sys.argv[3]), Place.of(2, int(sys.argv[1]), sys.argv[
 measure("dpscale.measure.worker.collectives", cell, settings, job, 2, 2, run)
 """
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.alone]
 
 
 @pytest.fixture
