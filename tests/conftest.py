@@ -73,6 +73,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000, 20, 50)  # tables and charts are many objects that soon go by themselves
         gc.enable()
 
 
