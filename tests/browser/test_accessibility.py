@@ -31,6 +31,10 @@ ADD_FAINT = """() => {
   [...document.querySelectorAll('td')].find(cell => /^[a-z0-9.]+$/.test(cell.innerHTML)).id = 'faint';
   document.styleSheets[0].insertRule('@media (prefers-color-scheme: dark) { #faint { color: #222; } }');
 }"""
+TAKE_FAINT_AWAY = """() => {
+  document.getElementById('faint').removeAttribute('id');
+  document.styleSheets[0].deleteRule(0);
+}"""
 # Given the looks of all elements: marks one with text of its own for each look that it and all around it have together.
 # Returns how many it marked, and of how many.
 MARK_LOOKS = """looks => {
@@ -135,15 +139,14 @@ def mark_one_of_each_look(page: Page, window: int) -> None:
     assert 10 < marked < texts / 5
 
 
-def test_a_colour_that_is_too_faint_in_the_dark_is_found(browser: Browser, compared_file: Path) -> None:
+def test_a_colour_that_is_too_faint_in_the_dark_is_found(resized: Page) -> None:
     """In one element of thousands, and in light it is well."""
-    page = opened(browser, compared_file, 1200, "light")
-    page.evaluate(ADD_FAINT)
-    mark_one_of_each_look(page, 1200)
-    resize(page, 1200, "dark")
-    ((_, _, nodes),) = violations(page, CONTRAST, ONE_OF_EACH_LOOK)
+    resized.evaluate(ADD_FAINT)
+    mark_one_of_each_look(resized, 1200)
+    resize(resized, 1200, "dark")
+    ((_, _, nodes),) = violations(resized, CONTRAST, ONE_OF_EACH_LOOK)
     assert ['id="faint"' in html for html in nodes] == [True]
-    page.close()
+    resized.evaluate(TAKE_FAINT_AWAY)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
