@@ -135,7 +135,8 @@ def test_one_device_saves_device_seconds_where_it_is_as_fast() -> None:
 def arm(name: str, gained: float | None, above: float, **more: Any) -> dict[str, Any]:
     figures = {**known("test_accuracy_difference", above, 0.1), "test_accuracy": 0.7}
     figures |= {} if gained is None else known("test_accuracy_gain", gained, 0.1)
-    return row(arm=name, without_remedies=None if gained is None else "plain", **figures, **more)
+    others = {"without_remedies": None if gained is None else "plain", "compared_with": "small"}
+    return row(arm=name, **{**others, **figures, **more})
 
 
 def trained(*arms: dict[str, Any]) -> list[dict[str, Any]]:

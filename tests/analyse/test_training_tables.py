@@ -168,6 +168,28 @@ def test_a_remedy_of_the_baselines_own_place_recovers_nothing_that_a_batch_lost(
     assert pd.isna(row["recovered"]) and pd.isna(row["recovered_status"])
 
 
+def test_a_tuned_arm_is_compared_with_the_baseline_that_was_tuned() -> None:
+    """Of most trials, where two were; all others, the tuned baselines too, with the study's own baseline."""
+    tuned = {"learning_rate": 0.2, "tuned": {"trials": 40, "chosen_on": "validation"}}
+    less = {"learning_rate": 0.3, "tuned": {"trials": 8, "chosen_on": "validation"}}
+    arms = {
+        "small": ARMS["small"], "small-less": {**ARMS["small"], **less}, "small-tuned": {**ARMS["small"], **tuned},
+        "large": ARMS["large"], "warm": ARMS["warm"], "large-tuned": {**ARMS["large"], **tuned},
+    }  # fmt: skip
+    last = {"small": 0.71, "small-less": 0.9, "small-tuned": 0.85, "large": 0.50, "warm": 0.70, "large-tuned": 0.78}
+    wanted = study(arms=arms)
+    found = {cell: training_record(cell, [last[cell.arm] + 0.01 * cell.seed]) for cell in plan(wanted).training}
+    tables = build_tables(wanted, collected(found))
+    against = {name: arm(tables, name)["compared_with"] for name in arms if name != "small"}
+    assert against == {
+        "small-less": "small", "small-tuned": "small", "large": "small", "warm": "small", "large-tuned": "small-tuned",
+    }  # fmt: skip
+    assert pd.isna(arm(tables, "small")["compared_with"])
+    assert arm(tables, "large-tuned")["test_accuracy_difference"] == pytest.approx(0.78 - 0.85)
+    assert arm(tables, "large-tuned")["recovered"] == pytest.approx(0.28 / 0.35)
+    assert arm(tables, "warm")["recovered"] == pytest.approx(0.20 / 0.21)
+
+
 def test_a_search_is_said_and_changes_no_number_nor_any_record() -> None:
     tuned = {**ARMS["warm"], "tuned": {"trials": 80, "chosen_on": "test"}}
     searched = study(arms={**ARMS, "warm": tuned})

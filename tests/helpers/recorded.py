@@ -1,6 +1,7 @@
 """The studies that are on record, through the same tables as any study's."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import collect
 
 
+@cache
 def recorded_tables(root: Path, results: str, config: str = "") -> Mapping[str, pd.DataFrame]:
-    """Those of results/<results>, whose study is config/<config>.yaml; without `config` of the same name."""
+    """Those of results/<results>, whose study is config/<config>.yaml; without `config` of the same name.
+
+    Built once per process: whoever changes a table changes a copy.
+    """
     study = Study.read(root / f"config/{config or results}.yaml")
     found = collect(root / "results" / results, expected_cells(study), study.settings)
     assert not found.rejected

@@ -180,7 +180,8 @@ def arm_row(arm: str, accuracy: float, spread: float = 0.01, **more: Any) -> dic
     place = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "global_batch": 2048, "environment": "A"}
     return {
         "arm": arm, **place, "epochs": 5, "remedies": "", "is_baseline": False, "status": "ok", "seeds": 3,
-        "diverged": 0, **around("test_accuracy", accuracy, spread), **more,
+        "compared_with": None if more.get("is_baseline") else "small", "diverged": 0,
+        **around("test_accuracy", accuracy, spread), **more,
     }  # fmt: skip
 
 

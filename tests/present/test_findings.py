@@ -321,7 +321,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         training_findings.against_the_baseline,
         tables(training_summary=[BASELINE, LARGE, WARM, LEVEL]),
         [
-            "below the baseline: good at global batch 2,048, 72.0 % [71.3, 72.7], is 1.0 points [−2.0, 4.0] from small",
+            "below their baseline: good at global batch 2,048, 72.0 % [71.3, 72.7], is 1.0 points [−2.0, 4.0] from",
             "no difference with these seeds, tuned (80 trials, chosen on test accuracy) against an untuned small.",
         ],
         tables(training_summary=[BASELINE, LARGE, WARM]),
@@ -331,7 +331,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(training_summary=[BASELINE, LARGE, WARM, arm_row("good", 0.69, **GAIN)]),
         [
             "at 2,048 it is warm, the highest of 2 arms, with 70.0 % [69.3, 70.7]",
-            "it recovers 95 % [86, 105] of the accuracy that the batch lost.",
+            "−1.00 points [−1.10, −0.90] from small, it recovers 95 % [86, 105] of the accuracy that the batch lost.",
         ],
         tables(training_summary=[BASELINE, LARGE]),
     ),
@@ -498,6 +498,18 @@ def test_tuned_against_untuned_is_said_and_equals_are_not_called_so() -> None:
     )
     helped = sentence_of(training_findings.remedies_that_help(tables(training_summary=[BASELINE, LARGE, LEVEL]), GPU))
     assert "[17.1, 20.9], tuned (80 trials, chosen on test accuracy)." in helped
+
+
+def test_a_tuned_arm_is_held_against_the_tuned_baseline_alone() -> None:
+    tuned = {**arm_row("small-tuned", 0.85, strategy="single", gpus=1, batch_per_gpu=128, global_batch=128), **TUNED}
+    held = {**WARM, **TUNED, "compared_with": "small-tuned", **around("test_accuracy_difference", -0.15, 0.1)}
+    both = tables(training_summary=[BASELINE, tuned, LARGE, held])
+    assert training_findings.against_the_baseline(both, GPU) is None
+    sentence = sentence_of(training_findings.best_at_a_batch(both, GPU))
+    assert "−15.0 points [−16.5, −13.5] from small-tuned, it recovers" in sentence
+    assert (
+        "tuned (80 trials, chosen on test accuracy) against tuned (80 trials" in sentence and "untuned" not in sentence
+    )
 
 
 def test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number() -> None:

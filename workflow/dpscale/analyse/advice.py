@@ -154,12 +154,11 @@ def _one_device(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
 
 
 def _recipes(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
-    """Arms with remedies that end higher than the same arm without, and no lower than the baseline, beside its time."""
+    """Arms with remedies that end higher than the same arm without, and higher than their baseline, beside its time."""
     cost = {(row["arm"], row.get("environment")): row for row in rows["frontier"]}
     summary = {(row["arm"], row.get("environment")): row for row in rows["training_summary"]}
-    baselines = {row.get("environment"): row for row in rows["training_summary"] if is_true(row.get("is_baseline"))}
     for (arm, environment), row in summary.items():
-        baseline = baselines.get(environment)
+        baseline = summary.get((row.get("compared_with"), environment))
         plain = summary.get((row.get("without_remedies"), environment))
         if environment != series[2] or baseline is None or plain is None or not _is_above_zero(row):
             continue

@@ -177,13 +177,13 @@ def _summary_row(study: Study, result: ArmResults, results: Results, missing: Se
 
 
 def _comparisons(study: Study, result: ArmResults, results: Results) -> Row:
-    """Against the baseline, and against the arm without remedies of the same place, in the same environment."""
+    """Against its baseline, and against the arm without remedies of the same place, in the same environment."""
     row: Row = {}
-    baseline = results.get((study["training"]["baseline"], result.environment))
-    if baseline is not None and (baseline.arm == result.arm or not baseline.is_complete):
+    baseline = _baseline_of(study, result, results)
+    if baseline is not None and not baseline.is_complete:
         baseline = None
     if baseline is not None:
-        row["difference_pairs"] = len(result.pairs_with(baseline))
+        row |= {"compared_with": baseline.arm, "difference_pairs": len(result.pairs_with(baseline))}
         for figure in ("training_loss", "training_accuracy", "test_accuracy"):
             row |= columns_of(f"{figure}_difference", difference_of_arms(result, baseline, figure))
     plain = _without_remedies(study, result, results)
@@ -200,6 +200,31 @@ def _comparisons(study: Study, result: ArmResults, results: Results) -> Row:
         row |= columns_of("recovered", recovered)
         row["recovered_status"] = NOT_RESOLVABLE if math.isnan(recovered.value) else "ok"
     return row
+
+
+def _baseline_of(study: Study, result: ArmResults, results: Results) -> ArmResults | None:
+    """What an arm is compared with: the study's baseline, but for a tuned arm the one that was tuned in the baseline's
+    place, of most trials, where the study has one. None for the baseline, or where what it needs was not measured."""
+    baseline = results.get((study["training"]["baseline"], result.environment))
+    if baseline is None or baseline.arm == result.arm:
+        return None
+    tuned = [
+        other
+        for other in results.values()
+        if other.environment == result.environment and _place_of(other) == _place_of(baseline) and _trials(study, other)
+    ]
+    if not _trials(study, result) or result in tuned:
+        return baseline
+    return max(tuned, key=lambda other: _trials(study, other), default=baseline)
+
+
+def _trials(study: Study, result: ArmResults) -> int:
+    """Of the search that an arm's recipe was found by; 0 where it was not searched."""
+    return int(study["training"]["arms"][result.arm].get("tuned", {}).get("trials", 0))
+
+
+def _place_of(result: ArmResults) -> list[Any]:
+    return [getattr(result.settings, name) for name in PLACE]
 
 
 def difference_of_arms(result: ArmResults, other: ArmResults, figure: str) -> SmallSample:
@@ -220,9 +245,8 @@ def _without_remedies(study: Study, result: ArmResults, results: Results) -> Arm
     """The arm that differs from this one in having no remedy; None where this one has none, or none is there."""
     if not remedies_of(study, result.arm):
         return None
-    place = [getattr(result.settings, name) for name in PLACE]
     for other in results.values():
-        same_place = place == [getattr(other.settings, name) for name in PLACE]
+        same_place = _place_of(result) == _place_of(other)
         if same_place and other.environment == result.environment and not remedies_of(study, other.arm):
             return other
     return None

@@ -132,26 +132,25 @@ def _remedies(claim: str, outcome: str, tables: Tables, terms: Terms) -> Finding
 
 
 def against_the_baseline(tables: Tables, terms: Terms) -> Finding | None:
-    """Where a batch loses accuracy without remedies: the arms with remedies that do not lie below the baseline."""
+    """Where a batch loses accuracy without remedies: the arms with remedies that do not lie below their baseline."""
     summary = words.ok(with_interval(_on_photographs(tables, terms), "test_accuracy_difference"))
-    parts: list[str] = []
-    rows: list[Row] = []
-    for baseline in words.rows(words.ok(_baselines(tables))):
-        rivals = summary[
-            (summary["environment"] == baseline["environment"])
-            & summary["recovered"].notna()
-            & (summary["test_accuracy_difference_high"] >= 0)
-        ]
-        level = words.rows(rivals.sort_values(["global_batch", "test_accuracy"], ascending=[True, False]))
-        rows += [baseline, *level] if level else []
-        parts += [
-            f"{_arm(row, terms)}, {_accuracy(row)}, is {_points(row, 'test_accuracy_difference')} from "
-            f"{baseline['arm']} ({_accuracy(baseline)}), {_above_or_level(row)}{_tuning(row, baseline)}"
-            for row in level
-        ]
-    if not parts:
+    rivals = summary[summary["recovered"].notna() & (summary["test_accuracy_difference_high"] >= 0)]
+    if rivals.empty:
         return None
-    return _of_arms(f"Arms with remedies that do not end below the baseline: {'; '.join(parts)}.", rows)
+    order = ["environment", "global_batch", "test_accuracy"]
+    level = [
+        (row, _compared_with(row, tables))
+        for row in words.rows(rivals.sort_values(order, ascending=[True, True, False]))
+    ]
+    parts = [
+        f"{_arm(row, terms)}, {_accuracy(row)}, is {_points(row, 'test_accuracy_difference')} from "
+        f"{baseline['arm']} ({_accuracy(baseline)}), {_above_or_level(row)}{_tuning(row, baseline)}"
+        for row, baseline in level
+    ]
+    return _of_arms(
+        f"Arms with remedies that do not end below their baseline: {'; '.join(parts)}.",
+        _once([row for pair in level for row in reversed(pair)]),
+    )
 
 
 def _above_or_level(row: Row) -> str:
@@ -190,18 +189,16 @@ def _also_best(row: Row, terms: Terms) -> str:
 
 def best_at_a_batch(tables: Tables, terms: Terms) -> Finding | None:
     """The highest mean of the arms with remedies at every global batch, and what it recovers of what the batch lost."""
-    compared = words.ok(_on_photographs(tables, terms)).dropna(subset=["test_accuracy"])
+    compared = words.ok(_on_photographs(tables, terms)).dropna(subset=["test_accuracy", "recovered_status"])
     parts: list[str] = []
     rows: list[Row] = []
-    for baseline in words.rows(words.ok(_baselines(tables))):
-        known = compared[(compared["environment"] == baseline["environment"]) & compared["recovered_status"].notna()]
-        for batch, arms in known.groupby("global_batch"):
-            best = extreme(arms, "test_accuracy", largest=True)
-            rows.append(best)
-            parts.append(
-                f"at {int(batch):,} it is {best['arm']}{terms.environment(best)}, the highest of "
-                f"{words.plural(len(arms), 'arm')}, with {_accuracy(best)}: {_recovery(best, baseline)}"
-            )
+    for _, arms in compared.groupby(["environment", "global_batch"]):
+        best = extreme(arms, "test_accuracy", largest=True)
+        rows.append(best)
+        parts.append(
+            f"at {int(best['global_batch']):,} it is {best['arm']}{terms.environment(best)}, the highest of "
+            f"{words.plural(len(arms), 'arm')}, with {_accuracy(best)}: {_recovery(best, _compared_with(best, tables))}"
+        )
     return _of_arms(f"The best mean of a global batch with remedies: {'; '.join(parts)}.", rows) if parts else None
 
 
@@ -209,7 +206,10 @@ def _recovery(row: Row, baseline: Row) -> str:
     """What it recovers, with its interval, or that nobody can tell."""
     if not words.is_known(row["recovered"]):
         return f"what it recovers is {NOT_RESOLVABLE}, since what the batch lost is not told from zero"
-    return f"it recovers {with_unit(row, 'recovered')} of the accuracy that the batch lost{_tuning(row, baseline)}"
+    return (
+        f"{_points(row, 'test_accuracy_difference')} from {baseline['arm']}, it recovers {with_unit(row, 'recovered')} "
+        f"of the accuracy that the batch lost{_tuning(row, baseline)}"
+    )
 
 
 def _tuning(row: Row, other: Row) -> str:
@@ -237,7 +237,7 @@ def comparisons_at_once(tables: Tables, terms: Terms) -> Finding | None:
     return _of_arms(
         f"Test accuracy of arms is compared {named}, each time with a 95 % interval of its own: of 20 comparisons of "
         "arms that are equal, one is expected to show a difference.",
-        list({(row["arm"], row["environment"]): row for row in rows}.values()),
+        _once(rows),
     )
 
 
@@ -348,6 +348,19 @@ def _baselines(tables: Tables) -> pd.DataFrame:
     """The baseline in every environment in which it was trained."""
     summary = tables["training_summary"]
     return summary[_is_baseline(summary)]
+
+
+def _compared_with(row: Row, tables: Tables) -> Row:
+    """The arm that this one is compared with."""
+    summary = tables["training_summary"]
+    (found,) = words.rows(
+        summary[(summary["arm"] == row["compared_with"]) & (summary["environment"] == row["environment"])]
+    )
+    return found
+
+
+def _once(arms: Sequence[Row]) -> list[Row]:
+    return list({(row["arm"], row["environment"]): row for row in arms}.values())
 
 
 def _gains(arms: Sequence[Row], terms: Terms) -> str:

@@ -219,6 +219,7 @@ def training_summary(table: pd.DataFrame, terms: Terms) -> View:
         "epochs",
         "test_accuracy",
         "test_accuracy_spread",
+        "compared_with",
         "test_accuracy_difference",
         "test_accuracy_gain",
         "recovered",

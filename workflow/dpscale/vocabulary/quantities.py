@@ -839,7 +839,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 _text("tuned_on", "Recipe chosen on", "Empty where no recipe was searched.", "Training"),
             ),
             *_on_disk(
-                _text("is_baseline", "Baseline", "Whether others are compared with it.", "Training"), STATUS, REASON
+                _text("is_baseline", "Is the baseline", "Whether the study says so.", "Training"), STATUS, REASON
             ),
             *_plain(SEEDS),
             *_on_disk(DIVERGED),
@@ -872,6 +872,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "test_accuracy_difference", "Less the baseline's", POINTS, "Of mean test accuracies.", "Training"
                 )
             ),
+            *_plain(_text("compared_with", "Baseline", "The arm that this one is compared with.", "Training")),
             *_on_disk(
                 _count("difference_pairs", "Pairs, baseline", "Seeds compared pair by pair; 0 is Welch's.", "Training"),
                 _text("without_remedies", "Without remedies", "The arm that has none and is the same.", "Training"),
