@@ -3,8 +3,10 @@
     python bench/bound_to_cores.py --runs 5 --out /tmp/machine-1.json     # on every machine
     python bench/bound_to_cores.py --read /tmp/machine-1.json --read ...  # all machines together
 
-Bound and free cells run in turns, in random order. The measure is the standard deviation of ln(step) over the runs of
-a machine: bound over free, with a 95 % interval of F. Below 1 in all of it, binding narrows what runs differ by.
+Bound and free cells run in turns, in random order, without loading (compute) and with it (end_to_end). The measure is
+the standard deviation of ln(step) over the runs of a machine: bound over free, with a 95 % interval of F. Below 1 in
+all of it, binding narrows what runs differ by. Beside it stands the step of bound cells over that of free ones, of
+geometric means.
 """
 
 import json
@@ -14,8 +16,9 @@ import random
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean, variance
+from statistics import fmean, geometric_mean, variance
 
 import click
 import torch
@@ -27,7 +30,9 @@ ON_GPU = torch.cuda.is_available()
 # A step at batch 32 is bound by the host on every GPU that was measured.
 GPUS, BATCH, SAMPLES = (torch.cuda.device_count(), 32, 6_400) if ON_GPU else (2, 4, 64)
 KINDS = ("free", "bound")
-Steps = dict[str, list[float]]
+SCOPES = ("compute", "end_to_end")
+Steps = Mapping[str, list[float]]  # the steps of every kind, run by run
+Machine = Mapping[str, Steps]  # by scope
 
 
 @click.command()
@@ -38,38 +43,51 @@ def main(runs: int, out: Path | None, machines: tuple[Path, ...]) -> None:
     found = [json.loads(machine.read_text()) for machine in machines] or [measured(runs)]
     if out:
         out.write_text(json.dumps(found[0], indent=1))
-    for steps in found:
+    for scope in SCOPES:
+        show(scope, [machine[scope] for machine in found])
+
+
+def show(scope: str, machines: list[Steps]) -> None:
+    for steps in machines:
         for kind in KINDS:
             times = ", ".join(f"{step * 1e3:.3f}" for step in steps[kind])
-            click.echo(f"{kind:5}: median step, ms: {times}; sd of ln {math.sqrt(spread(steps[kind])):.2%}")
-    ratio = compared(found)
-    interval = f"[{ratio.low:.2f}, {ratio.high:.2f}]"
-    click.echo(f"bound / free: {ratio.value:.2f} {interval} of the standard deviation, machines: {len(found)}")
+            click.echo(f"{scope}, {kind:5}: median step, ms: {times}; sd of ln {math.sqrt(spread(steps[kind])):.2%}")
+    ratio = compared(machines)
+    longer = geometric_mean([geometric_mean(steps["bound"]) / geometric_mean(steps["free"]) for steps in machines])
+    click.echo(
+        f"{scope}, bound / free: {ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] of the standard deviation, "
+        f"{longer:.3f} of the step, machines: {len(machines)}"
+    )
 
 
-def measured(runs: int) -> Steps:
+def measured(runs: int) -> Machine:
     order = list(KINDS) * runs
     random.Random(1).shuffle(order)
-    steps: Steps = {kind: [] for kind in KINDS}
+    machine: dict[str, dict[str, list[float]]] = {scope: {kind: [] for kind in KINDS} for scope in SCOPES}
     for number, kind in enumerate(order, start=1):
-        steps[kind].append(step_s(kind))
-        click.echo(f"{number} of {len(order)}: {kind} {steps[kind][-1] * 1e3:.3f} ms", err=True)
-    return steps
+        steps = steps_s(kind)
+        for scope in SCOPES:
+            machine[scope][kind].append(steps[scope])
+        times = ", ".join(f"{scope} {step * 1e3:.3f} ms" for scope, step in steps.items())
+        click.echo(f"{number} of {len(order)}: {kind}, {times}", err=True)
+    return machine
 
 
-def step_s(kind: str) -> float:
-    """The median step of a cell in processes of its own."""
+def steps_s(kind: str) -> dict[str, float]:
+    """The median step of a cell in processes of its own, of both scopes."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "cell.json")
         command = [
             sys.executable, "-m", "dpscale", "time", "--workload", "bench/bound/resnet.py",
             "--strategy", "ddp" if GPUS > 1 else "single", "--gpus", str(GPUS), "--batch-per-gpu", str(BATCH),
-            "--device", "cuda" if ON_GPU else "cpu", "--epoch-images", str(SAMPLES), "--scopes", "compute",
-            "--warmup-epochs", "1", "--timed-epochs", "2", "--baseline", "own_cells", "--out", str(out),
+            "--device", "cuda" if ON_GPU else "cpu", "--epoch-images", str(SAMPLES),
+            *(option for scope in SCOPES for option in ("--scopes", scope)), "--warmup-epochs", "1",
+            "--timed-epochs", "2", "--baseline", "own_cells", "--out", str(out),
         ]  # fmt: skip
         bound = {"BOUND_TO_CORES": "yes"} if kind == "bound" else {}
         subprocess.run(command, cwd=ROOT, env={**os.environ, **bound}, check=True, capture_output=True)
-        return fmean(json.loads(out.read_text())["scopes"]["compute"]["step_s_median"])
+        scopes = json.loads(out.read_text())["scopes"]
+        return {scope: fmean(scopes[scope]["step_s_median"]) for scope in SCOPES}
 
 
 def spread(steps: list[float]) -> float:

@@ -1,6 +1,7 @@
 """The built-in ResNet-18 on made-up images, each rank and its loader on cores of its own where BOUND_TO_CORES is set.
 
-A rank takes its share of the cores that it may use, near its GPU where the machine says which those are.
+A rank takes its share of the cores that it may use, near its GPU where the machine says which those are, and no
+more than its threads and its loader's processes keep busy.
 """
 
 import os
@@ -17,6 +18,8 @@ from dpscale.measure.model.resnet import build_network
 from dpscale.measure.worker.cores import bind
 
 SAMPLES = 50_000
+# The loop, autograd's thread, NCCL's two, the one that pins memory, two processes of the loader; and one for the rest.
+CORES = 8
 Batch = tuple[Tensor, Tensor]
 
 
@@ -53,7 +56,7 @@ def own_cores() -> set[int]:
     rank, ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     usable = os.sched_getaffinity(0)
     near = sorted(usable & near_gpu(rank)) or sorted(usable)
-    share = max(1, len(near) // ranks)
+    share = min(CORES, max(1, len(near) // ranks))
     first = rank * share % len(near)
     return set(near[first : first + share])
 
