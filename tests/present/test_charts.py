@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from page_tables import absent_row, environment_row, epoch_row, h200, tables, times_row
+from page_tables import absent_row, arm_row, environment_row, epoch_row, h200, tables, times_row
 
 from dpscale.present import assignment, charts, training_charts
 from dpscale.present.coverage import grid
@@ -197,6 +197,19 @@ def test_curves_have_a_panel_a_global_batch_each_with_the_baseline() -> None:
     assert {"small", "large"} <= set(texts(figure.charts[0].svg))
     assert {"small", "huge"} <= set(texts(figure.charts[1].svg))
     assert "large: 15.0 % at 1, 15.0 % at 2." in figure.charts[0].svg
+
+
+def test_a_panel_has_what_its_arms_are_compared_with() -> None:
+    tuned = [
+        epoch_row(name, 1, epoch, 0.5, batch)
+        for name, batch in (("small-tuned", 32), ("tuned", 512))
+        for epoch in (1, 2)
+    ]
+    summary = [arm_row("large", 0.5), arm_row("tuned", 0.5, compared_with="small-tuned")]
+    made = tables(training=curves(*tuned), training_summary=summary)
+    figure = training_charts.test_accuracy(made["training_curves"], made["training"], "small", 0.65, GPU)
+    drawn = [{"small", "small-tuned", "large", "tuned"} & set(texts(chart.svg)) for chart in figure.charts]
+    assert drawn == [{"small", "small-tuned"}, {"small", "small-tuned", "large", "tuned"}]
 
 
 def test_bands_hold_all_seeds() -> None:

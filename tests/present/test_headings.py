@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from page_tables import (
     absent_row,
+    arm_row,
     around,
     bandwidth_row,
     collective_row,
@@ -131,6 +132,19 @@ def test_training_names_the_best_arm_and_the_baseline() -> None:
     assert headings.training(curves(*first, *arms[:2]), "base", TEST_ACCURACY) == alone
     assert headings.training(curves(*first), "base", TEST_ACCURACY) == "Test accuracy: the baseline base at 70.0 %"
     assert headings.training(curves(*arms), None, TRAINING_LOSS) == "Training loss: good ends best, at 1.40"
+
+
+def test_training_names_the_baseline_of_the_best_arm() -> None:
+    """A tuned arm's is the tuned baseline, which does not end best itself."""
+    found = [
+        epoch_row(name, 1, 1, end) for name, end in (("base", 0.7), ("base-tuned", 0.8), ("plain", 0.4), ("tuned", 0.6))
+    ]
+    against = {"plain": "base", "tuned": "base-tuned"}
+    part = tables(
+        training=found, training_summary=[arm_row(name, 0.5, compared_with=of) for name, of in against.items()]
+    )
+    expected = "Test accuracy: tuned ends best, at 60.0 %; the baseline base-tuned at 80.0 %"
+    assert headings.training(part["training_curves"], "base", TEST_ACCURACY) == expected
 
 
 def test_arms_that_diverged_end_nowhere() -> None:

@@ -204,8 +204,10 @@ def _peer_copies(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
 
 def _training_curves(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
     """Every arm's epochs: the mean over seeds between the least and the most."""
+    against = {(row["arm"], row.get("environment")): row.get("compared_with") for row in rows["training_summary"]}
     for _, seeds in _groups(rows["training"], (*_ARM, "epoch")):
         found = {name: seeds[0][name] for name in (*_ARM, "epoch")}
+        found["compared_with"] = against.get((found["arm"], found["environment"]))
         found |= {"seeds": len(seeds), "diverged": sum(1 for row in seeds if row["status"] == "diverged")}
         for name in ("training_loss", "test_accuracy"):
             values = [float(row[name]) for row in seeds if is_known(row.get(name))]

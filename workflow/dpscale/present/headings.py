@@ -164,20 +164,23 @@ def forecast(expected: pd.DataFrame, terms: Terms) -> str:
 def training(part: pd.DataFrame, baseline: str | None, drawn: Quantity) -> str:
     """`Test accuracy: b2048-lamb ends best, at 54.2 %; the baseline b128 at 71.3 %`: means over seeds.
 
-    `part` has the curves of arms. Arms of which a seed diverged do not end.
+    `part` has the curves of arms and of what they are compared with: the study's `baseline`, or a tuned one. That of
+    the best arm is named. Arms of which a seed diverged do not end.
     """
-    ends = {str(arm): _end(rows, drawn) for arm, rows in part.groupby("arm", sort=False)}
-    base = ends.pop(str(baseline), None)
+    found = {str(arm): _end(rows, drawn) for arm, rows in part.groupby("arm", sort=False)}
+    against = part.dropna(subset=["compared_with"]).groupby("arm")["compared_with"].first().to_dict()
+    ends = {arm: end for arm, end in found.items() if arm not in (baseline, *against.values())}
     known = {arm: end for arm, end in ends.items() if end is not None}
-    parts = []
+    parts, named = [], baseline
     if known:
         best = (min if "loss" in drawn.column else max)(known, key=lambda arm: known[arm])
         ends_best = "ends best," if len(ends) > 1 else "ends"
         parts.append(f"{best} {ends_best} at {words.measured(known[best], drawn.unit)}")
+        named = against.get(best, baseline)
     elif ends:
         parts.append("a seed of every arm diverged")
-    if base is not None:
-        parts.append(f"the baseline {baseline} at {words.measured(base, drawn.unit)}")
+    if (base := found.get(str(named))) is not None:
+        parts.append(f"the baseline {named} at {words.measured(base, drawn.unit)}")
     return f"{drawn.label}: {'; '.join(parts) or 'a seed of every arm diverged'}"
 
 

@@ -42,14 +42,16 @@ def test_accuracy(
 
 def _curves(drawn: Quantity, curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Iterator[tuple[str, Panel]]:
     """Environments, with means over seeds against epochs, between the least and the most of all seeds. The baseline is
-    in every panel."""
+    in every panel, and so is what else its arms are compared with."""
     unit = drawn.unit.shown
     is_baseline = curves["arm"] == baseline
     others = curves[~is_baseline] if len(curves[~is_baseline]) else curves
     places = ["global_batch", "environment"]
     for key in words.rows(others[places].drop_duplicates().sort_values(places)):
-        same_place = curves["environment"] == key["environment"]
-        part = curves[same_place & ((curves["global_batch"] == key["global_batch"]) | is_baseline)]
+        here = curves["environment"] == key["environment"]
+        own = curves["global_batch"] == key["global_batch"]
+        against = curves["arm"].isin(curves[here & own]["compared_with"].dropna())
+        part = curves[here & (own | is_baseline | against)]
         panel = Panel(
             heading=headings.training(part, baseline, drawn),
             place=f"Global batch {key['global_batch']:,}{terms.environment(key)}",

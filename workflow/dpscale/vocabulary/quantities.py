@@ -158,6 +158,7 @@ ARM = _text("arm", "Arm", "Name of a training with its settings.", "Training")
 SEED = _count("seed", "Seed", "Seeds weights, order and augmentation.", "Training")
 RUN = _count("run", "Run", "Number of the repeat.", "Statistics")
 EPOCH_NUMBER = _count("epoch", "Epoch", "Number of the epoch.", "Training")
+COMPARED_WITH = _text("compared_with", "Baseline", "The arm that this one is compared with.", "Training")
 SEEDS = _count("seeds", "Seeds", "Seeds that were trained.", "Training")
 DIVERGED = _count("diverged", "Diverged", "Seeds whose loss was not finite.", "Training")
 SET_EPOCH = _text("set_epoch", "set_epoch", "Whether the sampler is told the epoch.", "Training")
@@ -872,7 +873,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "test_accuracy_difference", "Less the baseline's", POINTS, "Of mean test accuracies.", "Training"
                 )
             ),
-            *_plain(_text("compared_with", "Baseline", "The arm that this one is compared with.", "Training")),
+            *_plain(COMPARED_WITH),
             *_on_disk(
                 _count("difference_pairs", "Pairs, baseline", "Seeds compared pair by pair; 0 is Welch's.", "Training"),
                 _text("without_remedies", "Without remedies", "The arm that has none and is the same.", "Training"),
@@ -1350,6 +1351,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
         ),
         "training_curves": (
             *_on_disk(*_ARM_KEYS),
+            *_on_disk(COMPARED_WITH),
             *_plain(EPOCH_NUMBER, SEEDS, DIVERGED),
             *_interval(TRAINING_LOSS, TEST_ACCURACY),
             *_plain(EPOCH_OF_ARM),
