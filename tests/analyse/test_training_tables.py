@@ -188,6 +188,11 @@ def test_a_tuned_arm_is_compared_with_the_baseline_that_was_tuned() -> None:
     assert arm(tables, "large-tuned")["test_accuracy_difference"] == pytest.approx(0.78 - 0.85)
     assert arm(tables, "large-tuned")["recovered"] == pytest.approx(0.28 / 0.35)
     assert arm(tables, "warm")["recovered"] == pytest.approx(0.20 / 0.21)
+    for cell in found:
+        if cell.arm == "small-tuned":
+            found[cell] = training_record(cell, [0.3], diverged=True)
+    row = arm(build_tables(wanted, collected(found)), "large-tuned")
+    assert pd.isna(row["compared_with"]) and pd.isna(row["test_accuracy_difference"]) and pd.isna(row["recovered"])
 
 
 def test_a_search_is_said_and_changes_no_number_nor_any_record() -> None:
