@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from scipy.stats import ttest_ind
 
@@ -19,17 +19,14 @@ STUDIES = ("recorded-h200-4", "config")
 
 
 @pytest.fixture(scope="module")
-def summary(root: Path) -> dict[str, Mapping[str, Any]]:
-    """By arm. Accuracies are in percent, their differences in points."""
-    rows = recorded_tables(root, "recorded-h200-4")["training_summary"].to_dict("records")
-    percents = ("test_accuracy", "test_accuracy_difference", "recovered")
-    return {
-        str(row["arm"]): {
-            str(name): 100 * value if str(name).startswith(percents) and isinstance(value, float) else value
-            for name, value in row.items()
-        }
-        for row in rows
-    }
+def summary(root: Path) -> pd.DataFrame:
+    return recorded_tables(root, "recorded-h200-4")["training_summary"].set_index("arm")
+
+
+def percents(summary: pd.DataFrame, arm: str) -> dict[str, float]:
+    """Its accuracies in percent, their differences in points."""
+    numbers = summary.select_dtypes("number").astype(float).to_dict("index")
+    return {str(name): 100 * value for name, value in numbers[arm].items()}
 
 
 def trials(root: Path, batch: int) -> list[dict[str, Any]]:
@@ -55,10 +52,10 @@ def test_the_tuned_arms_are_the_best_trials(root: Path, name: str, batch: int) -
     assert study["training"]["arms"][arm]["tuned"] == {"trials": len(trials(root, batch)), "chosen_on": "validation"}
 
 
-def test_tuned_is_compared_with_tuned(root: Path, summary: Mapping[str, Mapping[str, Any]]) -> None:
+def test_tuned_is_compared_with_tuned(root: Path, summary: pd.DataFrame) -> None:
     """By another implementation of Welch's interval, from the records themselves."""
-    row = summary["b2048-tuned"]
-    assert row["compared_with"] == "b128-tuned"
+    assert summary.loc["b2048-tuned", "compared_with"] == "b128-tuned"
+    row = percents(summary, "b2048-tuned")
     last = {
         batch: [
             100 * read_record("training", path)["epochs"][-1]["test_accuracy"]
@@ -72,16 +69,16 @@ def test_tuned_is_compared_with_tuned(root: Path, summary: Mapping[str, Mapping[
     assert high < 0
 
 
-def test_the_readme_has_what_recipes_are_worth(root: Path, summary: Mapping[str, Mapping[str, Any]]) -> None:
+def test_the_readme_has_what_recipes_are_worth(root: Path, summary: pd.DataFrame) -> None:
     text = (root / "README.md").read_text()
     rows = re.findall(r"^\| ([\d,]+) \| ([\d.]+ \[[^|]+\]) \| ([\d.]+ \[[^|]+\]) \|$", text, re.M)
     told = {int(batch.replace(",", "")): rest for batch, *rest in rows}
     for batch in BATCHES:
-        arms = (summary[f"b{batch}"], summary[f"b{batch}-tuned"])
+        arms = [percents(summary, arm) for arm in (f"b{batch}", f"b{batch}-tuned")]
         assert told[batch] == [with_interval(arm, "test_accuracy", 1) for arm in arms]
-    row, said = summary["b2048-tuned"], " ".join(text.split())
+    row, said = percents(summary, "b2048-tuned"), " ".join(text.split())
     value, high, low = (-row[f"test_accuracy_difference{end}"] for end in ("", "_low", "_high"))
     assert f"the larger batch ends {value:.1f} points [{low:.1f}, {high:.1f}] lower" in said
     assert f"recovers {row['recovered']:.0f} % [{row['recovered_low']:.0f}, {row['recovered_high']:.0f}]" in said
-    untuned = {name: summary[name]["test_accuracy"] for name in ("b128", "b2048")}
+    untuned = {arm: percents(summary, arm)["test_accuracy"] for arm in ("b128", "b2048")}
     assert row["test_accuracy"] - untuned["b2048"] > untuned["b128"] - untuned["b2048"]

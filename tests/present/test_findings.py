@@ -512,6 +512,15 @@ def test_a_tuned_arm_is_held_against_the_tuned_baseline_alone() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("predicate", "arm"),
+    [(training_findings.large_batch_costs, LARGE), (training_findings.recipe_on_more_devices, more_gpus(-0.06, 0.1))],
+)
+def test_nothing_is_told_against_the_baseline_of_an_arm_with_another(predicate: Predicate, arm: dict[str, Any]) -> None:
+    assert predicate(tables(training_summary=[BASELINE, arm]), GPU) is not None
+    assert predicate(tables(training_summary=[BASELINE, {**arm, "compared_with": "small-tuned"}]), GPU) is None
+
+
 def test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number() -> None:
     row = {
         **WARM,

@@ -208,11 +208,7 @@ def _baseline_of(study: Study, result: ArmResults, results: Results) -> ArmResul
     baseline = results.get((study["training"]["baseline"], result.environment))
     if baseline is None or baseline.arm == result.arm:
         return None
-    tuned = [
-        other
-        for other in results.values()
-        if other.environment == result.environment and _place_of(other) == _place_of(baseline) and _trials(study, other)
-    ]
+    tuned = [other for other in _in_place_of(baseline, results) if _trials(study, other)]
     if not _trials(study, result) or result in tuned:
         return baseline
     return max(tuned, key=lambda other: _trials(study, other), default=baseline)
@@ -223,8 +219,14 @@ def _trials(study: Study, result: ArmResults) -> int:
     return int(study["training"]["arms"][result.arm].get("tuned", {}).get("trials", 0))
 
 
-def _place_of(result: ArmResults) -> list[Any]:
-    return [getattr(result.settings, name) for name in PLACE]
+def _in_place_of(result: ArmResults, results: Results) -> list[ArmResults]:
+    """The arms of its place and environment, itself among them."""
+    return [
+        other
+        for other in results.values()
+        if other.environment == result.environment
+        and all(getattr(other.settings, name) == getattr(result.settings, name) for name in PLACE)
+    ]
 
 
 def difference_of_arms(result: ArmResults, other: ArmResults, figure: str) -> SmallSample:
@@ -245,11 +247,7 @@ def _without_remedies(study: Study, result: ArmResults, results: Results) -> Arm
     """The arm that differs from this one in having no remedy; None where this one has none, or none is there."""
     if not remedies_of(study, result.arm):
         return None
-    for other in results.values():
-        same_place = _place_of(result) == _place_of(other)
-        if same_place and other.environment == result.environment and not remedies_of(study, other.arm):
-            return other
-    return None
+    return next((other for other in _in_place_of(result, results) if not remedies_of(study, other.arm)), None)
 
 
 def _recipe(study: Study, arm: str) -> Row:

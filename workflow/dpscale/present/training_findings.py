@@ -27,6 +27,7 @@ def large_batch_costs(tables: Tables, terms: Terms) -> Finding | None:
     for baseline in words.rows(words.ok(_baselines(tables))):
         worse = plain[
             (plain["environment"] == baseline["environment"])
+            & (plain["compared_with"] == baseline["arm"])
             & (plain["global_batch"] > baseline["global_batch"])
             & (plain["test_accuracy_difference_high"] < 0)
         ]
@@ -77,6 +78,7 @@ def recipe_on_more_devices(tables: Tables, terms: Terms) -> Finding | None:
     for baseline in words.rows(_baselines(tables)):
         same = summary[
             (summary["environment"] == baseline["environment"])
+            & (summary["compared_with"] == baseline["arm"])
             & (summary["epochs"] == baseline["epochs"])
             & (summary["batch_per_gpu"] == baseline["batch_per_gpu"])
             & (summary["gpus"] > baseline["gpus"])
