@@ -1,8 +1,8 @@
-"""DataParallel epochs of the cell's own worker and of a bare loop, in turns within one process.
+"""Epochs of the cell's own worker and of a bare loop, in turns within one process.
 
-python dp_in_turns.py <gpus> <batch per GPU> <images> <dataset folder> <epochs of each>
-prints both lists of seconds as JSON. DataParallel processes differ by several percent from one to the next, and so do
-two replicated networks in one process: both loops train the same one here, so that only loop and clock differ.
+python epochs_in_turns.py <single|dp> <gpus> <batch per GPU> <images> <dataset folder> <epochs of each>
+prints both lists of seconds as JSON. Processes that wait for the host differ by several percent from one to the next,
+and so do two replicated networks in one process: both loops train one network here, and only loop and clock differ.
 """
 
 import json
@@ -18,9 +18,9 @@ from dpscale.measure.workload.loading import Room
 from dpscale.plan.study import Study
 
 
-def main(gpus: int, batch: int, images: int, folder: str, epochs: int) -> None:
+def main(strategy: str, gpus: int, batch: int, images: int, folder: str, epochs: int) -> None:
     study = Study({"study": "clock", "dataset": {"source": "synthetic", "images": images}})
-    job = {"configuration": ["dp", gpus, batch], "seed": 1, "settings": study.settings.to_json()}
+    job = {"configuration": [strategy, gpus, batch], "seed": 1, "settings": study.settings.to_json()}
     job["baseline_at_global_batch"] = False
     worker = TimingWorker({**job, "dataset": folder, "folder": tempfile.mkdtemp(), "timeout_s": 600}, rank=0)
     worker.prepare()
@@ -44,4 +44,4 @@ def main(gpus: int, batch: int, images: int, folder: str, epochs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5], int(sys.argv[6]))
