@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from page_tables import around, bandwidth_row, empty, environment_row, study, tables, times_row
+import pytest
+from page_tables import absent_row, around, bandwidth_row, empty, environment_row, study, tables, times_row
 
 from dpscale.present.environment_facts import environment_facts, setup
 from dpscale.present.page import render
@@ -61,7 +62,21 @@ def test_the_set_up_is_that_of_the_study() -> None:
     assert facts["Precision"] == "bfloat16, contiguous"
     assert facts["Optimiser"].startswith("SGD, learning rate 0.1, momentum 0.9, weight decay 0.0005")
     assert facts["Loader"].endswith("per process; in total 8 with ddp on 4 GPUs")
-    assert "per configuration, each of 1 epoch to warm up" in facts["Clock"]
+    assert facts["Clock"].startswith("3 runs per configuration, each of 1 epoch to warm up")
+
+
+@pytest.mark.parametrize(
+    ("runs", "says"), [([], "6 runs"), ([6, 6], "6 runs"), ([3, 4, 6], "3 to 6 of 6 runs"), ([4], "4 of 6 runs")]
+)
+def test_the_set_up_counts_the_runs_that_are_there(runs: list[int], says: str) -> None:
+    batches = (32, 128, 512)
+    timed = [
+        {**times_row(1.0, strategy="ddp", gpus=4, batch=batch), "runs": number}
+        for number, batch in zip(runs, batches, strict=False)
+    ]
+    lacking = absent_row("missing", "run 1 missing", strategy="dp", gpus=4, batch=32)
+    facts = {fact.name: fact.value for fact in setup(study(runs=6), tables(times=[*timed, lacking]), GPU)}
+    assert facts["Clock"].startswith(f"{says} per configuration, ")
 
 
 def test_the_set_up_of_a_file_names_it_and_says_samples() -> None:

@@ -82,7 +82,7 @@ def _times_and_speedup(here: Tables, strategies: Sequence[str], terms: Terms) ->
     return _by_batch(
         "table-1",
         "Table 1: time and speedup",
-        f"Median epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {words.scope(scope)}",
+        f"Epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {words.scope(scope)}",
         here["times"],
         {
             strategy: [

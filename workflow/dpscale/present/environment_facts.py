@@ -74,11 +74,20 @@ def setup(study: Mapping[str, Any], tables: Tables, terms: Terms) -> list[Fact]:
         ("Loader", f"{words.plural(dataset['loader_workers'], 'worker')} per process{_loaders(tables, terms)}"),
         (
             "Clock",
-            f"{words.plural(study['runs'], 'run')} per configuration, each of "
+            f"{_runs(study, tables)} per configuration, each of "
             f"{words.plural(epochs['warmup'], 'epoch')} to warm up and at least {epochs['timed']:,} timed",
         ),
     ]
     return [Fact(name, value) for name, value in facts]
+
+
+def _runs(study: Mapping[str, Any], tables: Tables) -> str:
+    """`6 runs`, or `3 to 4 of 6 runs` where configurations lack some."""
+    runs = sorted({int(number) for number in words.ok(tables["times"])["runs"].dropna()})
+    planned = words.plural(study["runs"], "run")
+    if runs in ([], [study["runs"]]):
+        return planned
+    return f"{runs[0]:,} of {planned}" if len(runs) == 1 else f"{runs[0]:,} to {runs[-1]:,} of {planned}"
 
 
 def _dataset(study: Mapping[str, Any], terms: Terms) -> str:

@@ -280,22 +280,18 @@ def _where_the_time_goes(tables: Tables, series: _Series, terms: Terms) -> str:
             break
     else:
         return "Where the time goes was not measured by intervention."
-    least = "Where least is gained" if row is losing[0] else "Where least is gained of the batches with a ladder"
-    where = f"{least},{_at(row, terms)} on {terms.count(int(row['gpus']))}"
+    least = "least" if row is losing[0] else "least of the batches with a ladder"
+    where = f"Where {row['strategy']} gains {least},{_at(row, terms)} on {terms.count(int(row['gpus']))}"
     most = extreme(rungs[1:], "part_of_headline_s", largest=True)
     lost_s = rungs[-1]["beyond_alone_s"]
     if lost_s <= 0 or most["part_of_headline_s"] <= 0:
         return f"{where}, the ladder of one change at a time shows no loss against 1 {terms.device} alone."
     part, lost = (words.measured(seconds, MILLISECONDS) for seconds in (most["part_of_headline_s"], lost_s))
-    if most["part_of_headline_s"] > lost_s:  # other changes of the ladder take some of it away
-        return (
-            f"{where}, a step takes {lost} longer by the ladder than on 1 {terms.device} alone. What adds most, "
-            f"{part}, {_is(most)} {most['adds']}: {_certainty(most)}; other changes take time away."
-        )
-    return (
-        f"{where}, {part} of the {lost} that a step loses by the ladder, against 1 {terms.device} alone, {_is(most)} "
-        f"{most['adds']}: {_certainty(most)}."
-    )
+    longer = f"{where}, a step takes {lost} longer than on 1 {terms.device} alone, by the ladder scaled to that step."
+    what = f"{_is(most)} {most['adds']}: {_certainty(most)}"
+    if most["part_of_headline_s"] > lost_s:
+        return f"{longer} What adds most, {part}, {what}; other changes take time away."
+    return f"{longer} Of that {part} {what}."
 
 
 def _is(rung: Row) -> str:
@@ -304,14 +300,14 @@ def _is(rung: Row) -> str:
 
 def _certainty(rung: Row) -> str:
     """How sure a rung's difference is, in the ladder's own time."""
-    difference = with_unit(rung, "difference_s", "ladder")
+    difference = f"{with_unit(rung, 'difference_s', 'ladder')} as the ladder timed it"
     if has_interval(rung, "difference_s"):
         against_zero = "above zero beyond its interval" if rung["difference_s_low"] > 0 else "not told from zero"
-        return f"{difference} in the ladder, {against_zero}"
+        return f"{difference}, {against_zero}"
     if is_range(rung, "difference_s"):
-        return f"{difference} in the ladder, without an interval"
+        return f"{difference}, without an interval"
     repeats = words.measured(rung["repeatability"], quantity("repeatability", "ladder").unit, 2)
-    return f"{difference} in the ladder, of one process, whose steps repeat to {repeats}"
+    return f"{difference}, of one process, whose steps repeat to {repeats}"
 
 
 def _loader(tables: Tables, series: _Series) -> str:

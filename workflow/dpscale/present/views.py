@@ -149,7 +149,12 @@ def collectives(table: pd.DataFrame, terms: Terms) -> View:
 def laws(table: pd.DataFrame, terms: Terms) -> View:
     """One row a law, compute scope where there is one; a law's parameters stand side by side."""
     shown = table[table["scope"] == min(table["scope"], default="")]
-    shown = shown.assign(known=[f"{row['parameter']} {words.estimate(row, 'value')}" for row in words.rows(shown)])
+    # A law that too few points identify has none.
+    known = [
+        f"{row['parameter']} {words.estimate(row, 'value')}" if words.is_known(row["parameter"]) else words.ABSENT
+        for row in words.rows(shown)
+    ]
+    shown = shown.assign(known=known)
     law = ["strategy", "scope", "environment", "batch_per_gpu", "law", "statement"]
     fitted = shown.groupby(law, dropna=False, sort=False)["known"].agg("; ".join).reset_index()
     caption = f"Scaling laws fitted to the weak speedups{_of_scope(shown)}"
