@@ -13,10 +13,10 @@ import scipy.stats
 import torch
 
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")
-IN_TURNS = Path(__file__).with_name("epochs_in_turns.py")
-IMAGES = {32: 4_000, 512: 25_600}  # an epoch of about a second on a fast GPU
+IN_TURNS = Path(__file__).parents[2] / "bench/clock_cost.py"
+IMAGES = {32: 4_000, 512: 25_600}  # an epoch of about a second
 EPOCHS = 3
-EPOCHS_IN_TURNS = 12
+ROUNDS = 12
 REPEATS = 3
 TOLERANCE = 0.01
 
@@ -24,12 +24,10 @@ ALL = torch.cuda.device_count()
 
 
 @pytest.fixture(scope="module")
-def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    folders = {batch: tmp_path_factory.mktemp(f"dataset-{batch}") for batch in IMAGES}
-    for batch, folder in folders.items():
-        source = ["--source", "synthetic", "--images", str(IMAGES[batch])]
-        run("-m", "dpscale", "dataset", *source, "--out", str(folder))
-    return folders
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dataset")
+    run("-m", "dpscale", "dataset", "--source", "synthetic", "--images", str(IMAGES[512]), "--out", str(folder))
+    return folder
 
 
 def run(*arguments: str, gpus: int | None = None) -> str:
@@ -41,17 +39,17 @@ def run(*arguments: str, gpus: int | None = None) -> str:
     return done.stdout
 
 
-def cell_epochs(strategy: str, gpus: int, batch: int, dataset: Path, out: Path) -> list[float]:
-    cell = f"--strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --scopes compute --baseline own_cells"
-    images = f"--dataset-source synthetic --epoch-images {IMAGES[batch]} --timed-epochs {EPOCHS}"
+def cell_epochs(strategy: str, gpus: int, dataset: Path, out: Path) -> list[float]:
+    cell = f"--strategy {strategy} --gpus {gpus} --batch-per-gpu 512 --scopes compute --baseline own_cells"
+    images = f"--dataset-source synthetic --epoch-images {IMAGES[512]} --timed-epochs {EPOCHS}"
     run("-m", "dpscale", "time", *cell.split(), *images.split(), "--dataset", str(dataset), "--out", str(out))
     epochs: list[float] = json.loads(out.read_text())["scopes"]["compute"]["epoch_s"]
     return epochs
 
 
-def bare_epochs(strategy: str, gpus: int, batch: int, dataset: Path) -> list[float]:
+def bare_epochs(strategy: str, gpus: int, dataset: Path) -> list[float]:
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}"] if strategy == "ddp" else []
-    arguments = [str(BARE_LOOP), strategy, str(gpus), str(batch), str(dataset), str(EPOCHS)]
+    arguments = [str(BARE_LOOP), strategy, "512", str(dataset), str(EPOCHS)]
     epochs: list[float] = json.loads(run(*launcher, *arguments, gpus=gpus).splitlines()[-1])
     return epochs
 
@@ -60,29 +58,27 @@ def bare_epochs(strategy: str, gpus: int, batch: int, dataset: Path) -> list[flo
 @pytest.mark.parametrize(
     ("strategy", "gpus"), [("single", 1), pytest.param("ddp", ALL, marks=pytest.mark.gpu(2))], ids=["single", "ddp"]
 )
-def test_the_cell_takes_as_long_as_a_bare_loop(
-    tmp_path: Path, datasets: dict[int, Path], strategy: str, gpus: int
-) -> None:
+def test_the_cell_takes_as_long_as_a_bare_loop(tmp_path: Path, dataset: Path, strategy: str, gpus: int) -> None:
     """Where GPUs are the limit, at batch 512, medians agree between processes."""
     cell: list[float] = []
     bare: list[float] = []
     for repeat in range(REPEATS):
-        bare += bare_epochs(strategy, gpus, 512, datasets[512])
-        cell += cell_epochs(strategy, gpus, 512, datasets[512], tmp_path / f"{repeat}.json")
+        bare += bare_epochs(strategy, gpus, dataset)
+        cell += cell_epochs(strategy, gpus, dataset, tmp_path / f"{repeat}.json")
     assert abs(ratio_of_medians(cell, bare) - 1) <= TOLERANCE
 
 
 @pytest.mark.gpu(2)
-def test_a_dp_epoch_takes_as_long_as_a_bare_one_in_turn_with_it(datasets: dict[int, Path]) -> None:
-    cell, bare = epochs_in_turns("dp", ALL, 512, datasets[512])
+def test_a_dp_epoch_takes_as_long_as_a_bare_one_in_turn_with_it(tmp_path: Path) -> None:
+    cell, bare = steps_in_turns("dp", ALL, 512, tmp_path)
     assert abs(ratio_of_medians(cell, bare) - 1) <= TOLERANCE
 
 
 @pytest.mark.gpu
-def test_an_epoch_that_waits_for_the_host_takes_as_long_as_a_bare_one_in_turn(datasets: dict[int, Path]) -> None:
+def test_an_epoch_that_waits_for_the_host_takes_as_long_as_a_bare_one_in_turn(tmp_path: Path) -> None:
     """At batch 32 epochs differ by a tenth and more on a machine whose host others use as well: what the epochs of both
     loops differ by, two by two, has an interval, and that does not lie beyond the tolerance."""
-    cell, bare = epochs_in_turns("single", 1, 32, datasets[32])
+    cell, bare = steps_in_turns("single", 1, 32, tmp_path)
     ratio_of_medians(cell, bare)
     interval = scipy.stats.ttest_1samp(np.log(cell) - np.log(bare), 0).confidence_interval()
     low, high = np.exp([interval.low, interval.high])
@@ -91,20 +87,22 @@ def test_an_epoch_that_waits_for_the_host_takes_as_long_as_a_bare_one_in_turn(da
     assert high >= 1 - TOLERANCE
 
 
-def epochs_in_turns(strategy: str, gpus: int, batch: int, dataset: Path) -> tuple[list[float], list[float]]:
-    """Of the cell and of the bare loop, those of one turn at the same place."""
+def steps_in_turns(strategy: str, gpus: int, batch: int, folder: Path) -> tuple[list[float], list[float]]:
+    """Of the cell and of the bare loop, epoch by epoch; those of one turn at the same place."""
+    out = folder / "steps.json"
     cell: list[float] = []
     bare: list[float] = []
-    arguments = [strategy, str(gpus), str(batch), str(IMAGES[batch]), str(dataset), str(EPOCHS_IN_TURNS)]
+    place = ["--strategy", strategy, "--gpus", str(gpus), "--batch-per-gpu", str(batch), "--images", str(IMAGES[batch])]
     for _ in range(REPEATS):
-        epochs = json.loads(run(str(IN_TURNS), *arguments, gpus=gpus).splitlines()[-1])
-        cell += epochs["cell"]
-        bare += epochs["bare"]
+        print(run(str(IN_TURNS), *place, "--rounds", str(ROUNDS), "--out", str(out), gpus=gpus))
+        steps = json.loads(out.read_text())
+        cell += steps["cell"]["step_s"]
+        bare += steps["by_hand"]["step_s"]
     return cell, bare
 
 
 def ratio_of_medians(cell: list[float], bare: list[float]) -> float:
     ratio = median(cell) / median(bare)
-    print(f"cell {median(cell):.4f} s, bare {median(bare):.4f} s, {ratio:.4f}")
-    print(f"  cell epochs {[f'{epoch:.4f}' for epoch in cell]}\n  bare epochs {[f'{epoch:.4f}' for epoch in bare]}")
+    print(f"cell {median(cell):.5f} s, bare {median(bare):.5f} s, {ratio:.4f}")
+    print(f"  cell {[f'{seconds:.5f}' for seconds in cell]}\n  bare {[f'{seconds:.5f}' for seconds in bare]}")
     return ratio

@@ -27,14 +27,21 @@ class StepMarks(Protocol):
 
 
 class CudaMarks:
-    """CUDA events on the current stream: the steps as the device went through them."""
+    """CUDA events on the stream that is current when they are made: the steps as the device went through them.
+
+    Where the host decides how long a step takes, a mark is part of it. So the stream is looked up once, and the driver
+    makes an event, at its first record, before the clock.
+    """
 
     def __init__(self, steps: int):
+        self._stream = torch.cuda.current_stream()
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
+        for event in self._events:
+            event.record(self._stream)
         self._next = 0
 
     def mark(self) -> None:
-        self._events[self._next].record()
+        self._events[self._next].record(self._stream)
         self._next += 1
 
     def step_s(self) -> list[float]:
