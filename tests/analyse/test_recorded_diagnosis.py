@@ -51,3 +51,14 @@ def test_the_readme_says_what_is_on_record(recorded: dict[str, Any], root: Path)
     named, of, percent, remedies = map(int, found.groups())
     assert (named, of) == (right(recorded), recorded["causes"])
     assert (percent, remedies) == (round(100 * median(errors(recorded))), len(errors(recorded)))
+    tried = [remedy for run in recorded["runs"] for remedy in run["remedies"]]
+    gradients, graph, *_ = (
+        remedy for _, remedy in sorted(zip(errors(recorded), tried, strict=True), key=lambda pair: -pair[0])
+    )
+    assert (graph["remedy"], gradients["remedy"]) == ("cuda_graph", "bfloat16_gradients")
+    graph_ms, gradients_ms = (
+        [1e3 * remedy[name] for name in ("predicted_s", "measured_s")] for remedy in (graph, gradients)
+    )
+    assert "a CUDA graph ({:.1f} ms predicted, {:.1f} measured)".format(*graph_ms) in text
+    assert "gradients in bfloat16 ({:.2f} and {:.2f} ms)".format(*gradients_ms) in text
+    assert recorded["earlier_forms"]["runs"][0]["injected"] != recorded["earlier_forms"]["runs"][0]["first"]

@@ -143,7 +143,7 @@ def test_page_names_both_what_differs_and_what_one_alone_has(page: str) -> None:
 def test_of_the_same_environment_the_page_says_so() -> None:
     text = visible(render(compared()))
     assert "Both were measured on the same kind of GPU with the same software." in text
-    assert "Every configuration that one study has an epoch time of, the other one has too." in text
+    assert "Every configuration that one study has an epoch time of in its own settings, the other one has too." in text
 
 
 def test_sections_without_data_say_so_in_a_line() -> None:

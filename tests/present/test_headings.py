@@ -60,10 +60,10 @@ def test_efficiency_names_the_best_and_the_same_with_loading() -> None:
 
 def test_step_names_its_largest_part_at_both_ends() -> None:
     idle, busy = step_row(3, 1, 0, 6, **ddp(4, 32)), step_row(97, 2, 0, 1, **ddp(4, 8192))
-    expected = "ddp on 4 GPUs: at batch 32 idle is 60.0 % of a step, at 8,192 compute is 97.0 %"
+    expected = "ddp on 4 GPUs: at batch 32 idle is 60.0 % of a profiled step, at 8,192 compute is 97.0 %"
     assert headings.step(table("steps", [busy, idle]), PARTS, GPU) == expected
     waits = table("steps", [step_row(1, 8, 0, 1, **ddp(4, 32))])
-    assert headings.step(waits, PARTS, GPU) == "ddp on 4 GPUs: at batch 32 communication is 80.0 % of a step"
+    assert headings.step(waits, PARTS, GPU) == "ddp on 4 GPUs: at batch 32 communication is 80.0 % of a profiled step"
 
 
 def test_estimates_are_named_where_they_are_furthest_apart() -> None:
@@ -77,7 +77,7 @@ def test_estimates_are_named_where_they_are_furthest_apart() -> None:
 
 def test_estimates_that_may_be_zero_are_not_named() -> None:
     wide = estimates_row(2.0, **ddp(2, 32))
-    expected = "ddp on 2 GPUs: no estimate is above zero with its interval"
+    expected = "ddp on 2 GPUs: no estimate has an interval above zero"
     assert headings.estimates(table("communication", [wide]), ESTIMATES, GPU) == expected
     above_zero = table("communication", [estimates_row(**ddp(2, 32))])
     assert headings.estimates(above_zero, ESTIMATES, GPU) == "ddp on 2 GPUs at batch 32: 0.270 ms (E5 alone) per step"
@@ -158,7 +158,8 @@ def test_arms_that_diverged_end_nowhere() -> None:
 
 def test_epochs_of_few_steps_are_in_no_heading() -> None:
     long, short = times_row(0.9, **ddp(4, 512)), times_row(0.5, **ddp(4, 2_048))
-    assert headings.epoch_time(table("times", [long, short]), GPU).startswith("Shortest epoch: 0.900 s, ddp")
+    heading = headings.epoch_time(table("times", [long, short]), GPU)
+    assert heading.startswith("Shortest epoch of 10 full steps: 0.900 s, ddp")
     assert headings.epoch_time(table("times", [short]), GPU) == "No epoch has 10 full steps"
     rows = [speedup_row(s, 2.0, **ddp(4, batch)) for s, batch in ((3.5, 512), (3.9, 2_048))]
     assert headings.efficiency(table("speedup", rows), GPU) == "ddp on 4 GPUs at batch 512: 87.5 %"

@@ -147,7 +147,7 @@ def test_kernels_are_shares_of_the_profiled_step() -> None:
         "25.0 % of 10.0 ms."
     )
     assert chart.title.replace("\u00a0", " ") == (
-        "base: at batch 32 idle is 75.0 % of a step, at 512 convolution is 50.0 %"
+        "base: at batch 32 idle is 75.0 % of a profiled step, at 512 convolution is 50.0 %"
     )
     assert {share.short for share in KERNEL_SHARES} <= set(texts(chart.svg))
 

@@ -242,7 +242,9 @@ def _loading(place: _Place) -> Found:
     if is_known(row.get("loader_processes")):
         workers = row["loader_processes"] // strategy(place.strategy).processes(place.devices)
         at_best = place.loader_s(int(row["loader_processes"]))
-        evidence += [Evidence("loader_at_best", at_best), Evidence("loader_workers", exact(workers), "count")]
+        if at_best.value < whole.value:  # otherwise it is this step itself
+            evidence.append(Evidence("loader_at_best", at_best))
+        evidence.append(Evidence("loader_workers", exact(workers), "count"))
         if workers and at_best.value < place.in_memory_s.value:
             name = "loading_disturbs"
     return [place.found(name, less(whole, place.in_memory_s), place.in_memory_s, evidence)]

@@ -94,9 +94,10 @@ SUBJECTS: dict[str, Subject] = {
 }  # fmt: skip
 
 # Of `compared_environments`: what can be the same in two studies, and what says when and how much was measured.
-ENVIRONMENT = ("device_model", "cpu_model", "links", *SOFTWARE, "variables", "dataset_sha256")
-_ORIGIN = ("hosts", "measurement_versions", "gpu_uuids", "git_commits", "git_dirty")
-_EXTENT = ("records", "first_started_at", "last_finished_at")
+ENVIRONMENT = ("device_model", "cpu_model", "cpu_cores", "links", *SOFTWARE, "variables", "dataset_sha256")
+_ORIGIN = ("measurement_versions", "gpu_uuids", "git_commits", "git_dirty")
+# Many machines have one name: that of the host says nothing of whether they are the same.
+_EXTENT = ("hosts", "records", "first_started_at", "last_finished_at")
 PROPERTIES = (*ENVIRONMENT, *_ORIGIN, *_EXTENT)
 
 

@@ -101,14 +101,16 @@ def _fit(law: Law, speedups: Mapping[int, Estimate]) -> LawFit:
         return LawFit(law.name, {}, points, 0, None, (), f"{_count(law, speedups)}: not identified.")
     parameters = _least_squares(law, speedups)
     if free == 0:
-        words = f"{_count(law, speedups)} fit any data exactly, so the law cannot be tested here."
+        fit = "fits" if points == 1 else "fit"
+        words = f"{_count(law, speedups)} {fit} any data exactly, so the law cannot be tested here."
         return LawFit(law.name, parameters, points, 0, None, (), words + _outside(law, parameters))
     predicted = {n: law.speedup(n, *(parameter.value for parameter in parameters.values())) for n in speedups}
     worst = max(abs(predicted[n] / measured.value - 1) for n, measured in speedups.items())
     contradicted = tuple(n for n, measured in speedups.items() if _lies_outside(predicted[n], measured))
+    off = float(f"{100 * worst:.2g}")
     words = (
-        f"{_count(law, speedups)}, {_number(free, 'degree')} of freedom; off by at most {100 * worst:.2g} % of the "
-        f"speedup. {_verdict(predicted, speedups, contradicted)}{_outside(law, parameters)}"
+        f"{_count(law, speedups)}, {_number(free, 'degree')} of freedom; off by at most {off:g} % of the speedup. "
+        f"{_verdict(predicted, speedups, contradicted)}{_outside(law, parameters)}"
     )
     return LawFit(law.name, parameters, points, free, worst, contradicted, words)
 

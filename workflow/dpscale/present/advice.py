@@ -215,10 +215,11 @@ def _recipe(row: Row, terms: Terms) -> tuple[str, str]:
     tuned = ""
     if words.is_known(row["tuned_trials"]):
         tuned = f" Best of {int(row['tuned_trials']):,} trials, chosen on {row['tuned_on']}."
+    used_s, better_s = (words.measured(row[name], SECONDS) for name in ("used_s", "better_s"))
     return (
         f"For a large batch, train as {row['better']} in place of {row['without_remedies']}",
         f"It ends at {accuracies['better']} in place of {accuracies['without']}; {row['used']}, the baseline, ends at "
-        f"{accuracies['used']}. Training takes {_times(row)}.{tuned}",
+        f"{accuracies['used']}. Training takes {better_s}, that of the baseline {used_s}.{tuned}",
     )
 
 
@@ -260,7 +261,10 @@ def _loading(row: Row) -> str:
 
 def _saving(row: Row, terms: Terms) -> str:
     """`46 % [27, 60] of the epoch time`; `about 46 % (no interval) of the epoch time`."""
-    of = {advice.DEVICE_SECONDS: f"{terms.device}-seconds"}.get(row["saves"], row["saves"])
+    of = {
+        advice.DEVICE_SECONDS: f"{terms.device}-seconds",
+        advice.TRAINING_TIME: f"{advice.TRAINING_TIME} of {row['used']}",
+    }.get(row["saves"], row["saves"])
     if not words.is_known(row["saving_low"]):
         return f"about {percent(row['saving'], digits=2)} (no interval) of the {of}"
     return f"{with_unit(row, 'saving', 'advice')} of the {of}"

@@ -135,7 +135,9 @@ def _direction(first: Row, last: Row, name: str) -> str:
 def _paid_per_step(here: Tables, row: Row, terms: Terms) -> Iterator[str]:
     """Why a larger batch scales better, where it does: fewer steps, each of which costs about as much more."""
     shares = _of(_shown(words.ok(here["communication"])), row)
-    if len(shares) < 2 or row["scope"] != _COMPUTE:
+    weak = here["speedup"][(here["speedup"]["scaling"] == "weak") & (here["speedup"]["scope"] == row["scope"])]
+    gains = _of(_shown(words.ok(weak)), row)
+    if len(shares) < 2 or row["scope"] != _COMPUTE or _direction(gains[0], gains[-1], "speedup") != "rises":
         return
     first, last = shares[0], shares[-1]
     steps = {end["batch_per_gpu"]: _steps(here["times"], end) for end in (first, last)}
@@ -144,8 +146,9 @@ def _paid_per_step(here: Tables, row: Row, terms: Terms) -> Iterator[str]:
     most, fewest = steps.values()
     yield (
         f"Cause: a larger batch needs fewer steps, {most} at batch {words.whole(first['batch_per_gpu'])} and {fewest} "
-        f"at {words.whole(last['batch_per_gpu'])}, and every step takes longer than on 1 {terms.device}. With "
-        f"{row['strategy']} on {terms.count(row['gpus'])}, that is {_share(first)} of the epoch and {_share(last)}."
+        f"at {words.whole(last['batch_per_gpu'])}, and every step takes longer than on 1 {terms.device}. What steps "
+        f"take longer with {row['strategy']} on {terms.count(row['gpus'])} is {_share(first)} of the epoch at the "
+        f"smaller of these batches, {_share(last)} at the larger."
     )
 
 
@@ -196,13 +199,18 @@ def _of_messages(rows: Sequence[Row], ladder: pd.DataFrame, row: Row, terms: Ter
         largest = extreme(rungs, "difference_s", largest=True)
         yield (
             f"Cause, with {terms.point(first)}: of all that makes a step longer than on 1 {terms.device} alone, most "
-            f"is {largest['adds']}: {with_unit(largest, 'difference_s', 'ladder')} of a step."
+            f"is {largest['adds']} by the ladder, which has {with_unit(largest, 'difference_s', 'ladder')} of it."
         )
     elif words.is_known(first["isolated_step_s"]) and words.is_known(first["communication_step_s"]):
         more = has_interval(first, "communication_step_s") and (
             first["communication_step_s_low"] > first["isolated_step_s"]
         )
-        rest = f" The rest is no transfer: overhead of the host, and {terms.devices} that wait." if more else ""
+        rest = (
+            f" The rest is overhead of the host, {terms.devices} that wait, or transfers that take longer beside "
+            "compute."
+            if more
+            else ""
+        )
         yield (
             f"Cause, with {terms.point(first)}: a step takes {with_unit(first, 'communication_step_s')} longer than on "
             f"1 {terms.device}; its messages with nothing else running take "

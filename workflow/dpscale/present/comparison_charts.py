@@ -100,16 +100,18 @@ def epoch_times(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figur
     """Epoch time in s of both studies against batch per GPU: a panel for every strategy × GPUs, compute scope (or the
     first there is)."""
     in_scope = epochs[epochs["scope"] == min(epochs["scope"], default="")].dropna(subset=list(SIDES))
-    labels = [side.name for side in compared.sides]
-    if max(map(len, labels)) > _LABEL_LENGTH:
+    labels = names = [side.name for side in compared.sides]
+    of_each = "one line for each study"
+    if max(map(len, names)) > _LABEL_LENGTH:
         labels = list(SIDES)
+        of_each += f", {words.listed([f'{label} is {name}' for label, name in zip(labels, names, strict=True)])}"
     panels = []
     for (strategy, gpus), part in words.in_order(in_scope).groupby(["strategy", "gpus"], sort=False):
         panels.append(
             Panel(
                 heading=f"{_range(part)} as fast",
                 place=f"{strategy} × {gpus}",
-                quantity=f"Epoch time in s against {terms.batch}; one line for each study",
+                quantity=f"Epoch time in s against {terms.batch}; {of_each}",
                 x_title=terms.heading_of(BATCH),
                 y_title=EPOCH.heading,
                 unit=EPOCH.unit.shown,

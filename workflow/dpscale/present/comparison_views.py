@@ -61,7 +61,7 @@ class Views:
         table = self.compared.tables["compared_communication"]
         less = self._less(lambda row: MILLISECONDS)
         columns = [*self._point(table), _QUANTITY, *self._figures(MILLISECONDS), less, _OUTCOME]
-        caption = "Communication of one step, in ms, estimated in five ways"
+        caption = "Communication of one step, in ms, as it was estimated"
         return self._view("communication", "compared_communication", caption, table, columns)
 
     def bandwidth(self) -> View:

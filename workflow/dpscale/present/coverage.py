@@ -104,7 +104,9 @@ def _job(row: Row, terms: Terms) -> str:
     run = f"run {int(row['run'])}"
     if row["kind"] == "collectives":
         return f"collectives on {terms.count(int(row['gpus']))}, {run}"
-    return f"{'communication of ' if row['kind'] == 'communication' else ''}{terms.point(row)}, {run}"
+    of = "communication of " if row["kind"] == "communication" else ""
+    variant = f"variant {row['variant']} of " if words.is_known(row["variant"]) else ""
+    return f"{of}{variant}{terms.point(row)}, {run}"
 
 
 def _cells(times: pd.DataFrame, terms: Terms) -> Mapping[tuple[str, int, int], Cell]:

@@ -87,7 +87,7 @@ def largest_speedup(tables: Tables, terms: Terms) -> Finding | None:
         return None
     best = extreme(gains, "speedup", largest=True)
     return finding(
-        f"The largest weak speedup is {multiple(best, 'speedup')} with {place(best, terms)}: "
+        f"The largest weak speedup with an interval is {multiple(best, 'speedup')} with {place(best, terms)}: "
         f"{_in_place_of_baseline(best)}, an efficiency of {percent(best['efficiency'])}.",
         "speedup",
         [best],
@@ -103,8 +103,8 @@ def more_devices_slower(tables: Tables, terms: Terms) -> Finding | None:
         return None
     worst = extreme(slower, "speedup", largest=False)
     return finding(
-        f"More {terms.devices} are slower than 1 in {count(tables, claim).among('comparison')}. "
-        f"The worst is {place(worst, terms)}: {_in_place_of_baseline(worst)}, "
+        f"More {terms.devices} are slower than 1 in {count(tables, claim).among('comparison')} with an interval. "
+        f"The worst of these is {place(worst, terms)}: {_in_place_of_baseline(worst)}, "
         f"a speedup of {multiple(worst, 'speedup')}.",
         "speedup",
         slower,
@@ -170,10 +170,11 @@ def _strategies_compared(with_loading: str, tables: Tables, terms: Terms) -> Fin
         names = most["strategy"], most["other_strategy"]
         named = f"{names[0]} is {outcome} than {names[1]}" if len(pairs) == 1 else f"The later strategy is {outcome}"
         ratio = words.measured(most["ratio"], quantity("ratio").unit)
+        where = place(most, terms).removeprefix(f"{most['strategy']} ")
         parts.append(
             f"{named} in {count(tables, claims[outcome]).among('comparison')}, {_WAY[outcome]} to {ratio} as fast"
             f"{_loaders(most) if with_loading else ''}: {names[0]} takes {words.figure(most['epoch_s'])} s and "
-            f"{names[1]} {words.figure(most['other_epoch_s'])} s per epoch for {place(most, terms)}"
+            f"{names[1]} {words.figure(most['other_epoch_s'])} s per epoch {where}"
         )
     compared = [row for rows in found.values() for row in rows]
     return finding(
@@ -242,7 +243,7 @@ def bandwidth_not_resolvable(tables: Tables, terms: Terms) -> Finding | None:
     if not unresolved:
         return None
     return finding(
-        f"Bandwidth is not resolvable in {count(tables, claim).among('comparison')}: the interval of the "
+        f"Bandwidth is not resolvable in {count(tables, claim).among('comparison')} with an interval: that of the "
         "communication time is not wholly above zero.",
         "bandwidth",
         unresolved,
@@ -258,7 +259,7 @@ def two_ways_disagree(tables: Tables, terms: Terms) -> Finding | None:
         return None
     most = extreme(apart, "steps_disagree_by", largest=True)
     return finding(
-        f"Speedup from epoch times and from step times disagree in {count(tables, claim).among('comparison')}, by "
+        f"Speedups from epoch times and from step times disagree in {count(tables, claim).among('comparison')}, by "
         f"{percent(most['steps_disagree_by'])} at most: {multiple(most, 'speedup')} and "
         f"{multiple(most, 'speedup_from_steps')} with {place(most, terms)}.",
         "speedup",
@@ -290,7 +291,7 @@ def strong_scaling(tables: Tables, terms: Terms) -> Finding | None:
         return None
     best = extreme(compared, "speedup", largest=True)
     return finding(
-        "With the global batch held fixed (strong scaling) the best speedup is "
+        "With the global batch held fixed (strong scaling) the best speedup with an interval is "
         f"{multiple(best, 'speedup')}, at global batch {best['global_batch']:,} with {place(best, terms)}.",
         "speedup",
         [best],

@@ -6,6 +6,7 @@ from functools import partial
 
 import pandas as pd
 
+from dpscale.analyse.derived import HEADLINE_STEPS
 from dpscale.present import words
 from dpscale.present.finding import headline
 from dpscale.present.view import View, bar, column_of, plain, point, view_of
@@ -42,7 +43,8 @@ def general(times: pd.DataFrame, speedup: pd.DataFrame, terms: Terms) -> General
         efficiency := column_of(EFFICIENCY, terms, plain(EFFICIENCY, digits=3)),
         *(column_of(quantity, terms, _mfu if quantity == MFU else plain(quantity, digits=3)) for quantity in others),
     ]
-    view = view_of("general", "Speed and price of every configuration", both, columns, source="times", whole=times)
+    caption = f"Speed and price of every configuration whose epochs have {HEADLINE_STEPS} full steps"
+    view = view_of("general", caption, both, columns, source="times", whole=times)
     shown = words.rows(words.in_order(both).head(len(view.cells)))
     bars = [bar(row[EFFICIENCY.column]) if words.is_known(row[EFFICIENCY.column]) else "" for row in shown]
     return General(view, bars, columns.index(efficiency))

@@ -24,7 +24,8 @@ def epoch_time(part: pd.DataFrame, terms: Terms) -> str:
     if measured.empty:
         return NO_HEADLINE
     shortest = extreme(measured, "epoch_s", largest=False)
-    heading = f"Shortest epoch: {words.measured(shortest['epoch_s'], EPOCH.unit)}, {_point(shortest, terms)}"
+    of = "Shortest epoch" if len(measured) == len(words.ok(part)) else f"Shortest epoch of {HEADLINE_STEPS} full steps"
+    heading = f"{of}: {words.measured(shortest['epoch_s'], EPOCH.unit)}, {_point(shortest, terms)}"
     alone = measured[measured["gpus"] == 1]
     if shortest["gpus"] == 1 or alone.empty:
         return heading
@@ -58,7 +59,7 @@ def parts_of_step(part: pd.DataFrame, names: Mapping[str, str], of: str) -> str:
     """The same `of` what a part of the table is of."""
     ordered = words.rows(part.sort_values("batch_per_gpu"))
     first, last = ordered[0], ordered[-1]
-    heading = f"{of}: at batch {int(first['batch_per_gpu']):,} {_largest(first, names)} of a step"
+    heading = f"{of}: at batch {int(first['batch_per_gpu']):,} {_largest(first, names)} of a profiled step"
     if first is last:
         return heading
     return f"{heading}, at {int(last['batch_per_gpu']):,} {_largest(last, names)}"
@@ -101,7 +102,7 @@ def estimates(part: pd.DataFrame, drawn: Sequence[Quantity], terms: Terms) -> st
     Of the estimates above zero with their intervals.
     """
     if part["estimates_apart"].isna().all():
-        return f"{terms.group(words.rows(part)[0])}: no estimate is above zero with its interval"
+        return f"{terms.group(words.rows(part)[0])}: no estimate has an interval above zero"
     row = extreme(part, "estimates_apart", largest=True)
     columns = estimates_of(row)
     lows = {

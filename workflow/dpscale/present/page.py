@@ -106,6 +106,7 @@ def render(study: Mapping[str, Any], tables: Tables, audit_page: str = "") -> st
         published_scaling=views.published_scaling(tables["published_scaling"], terms),
         allreduce_models=views.allreduce_models(tables["allreduce_models"], terms),
         held_out=views.held_out(tables["forecast"], terms),
+        scored=tables["forecast"]["relative_error"].notna().any(),
         forecast=views.forecast(tables["forecast"], terms),
         critical_batch=views.critical_batch(tables["critical_batch"], terms),
         training_loss=training_charts.training_loss(tables["training_curves"], baseline, terms),

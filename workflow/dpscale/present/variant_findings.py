@@ -234,9 +234,9 @@ def nearest_to_the_limit(tables: Tables, terms: Terms) -> Finding | None:
         for name in ("images_per_s", "limit_images_per_s", "overlapped_limit_images_per_s")
     )
     return finding(
-        f"Nearest to the limit of its {terms.device} is {best['variant']} with {place(best, terms)}: "
-        f"{reached} are {with_unit(best, 'limit_share')} of {limit}, memory after compute, and {overlapped} of "
-        f"{higher}, both at a time. Its MFU is {of_product} of the measured matrix product.",
+        f"Of variants with an interval, nearest to the limit of its {terms.device} is {best['variant']} with "
+        f"{place(best, terms)}: {reached} are {with_unit(best, 'limit_share')} of {limit}, memory after compute, and "
+        f"{overlapped} of {higher}, both at a time. Its MFU is {of_product} of the measured matrix product.",
         "variants",
         [best],
         terms,

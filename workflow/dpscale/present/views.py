@@ -61,7 +61,7 @@ def communication(table: pd.DataFrame, terms: Terms) -> View:
 
 def estimates(table: pd.DataFrame, terms: Terms) -> View:
     """The estimates of communication in a step, of the configurations that have more than one."""
-    caption = "Communication of one step, in ms, estimated in five ways"
+    caption = "Communication of one step, in ms, as it was estimated"
     others = ["ablation_step_s", "profiler_step_s", "logger_step_s", "isolated_step_s", "training_step_s"]
     order = ["step_s", "training_step_s", *quantities.ESTIMATES_OF_STEP]
     without_interval = ("training_step_s", "profiled_step_s")

@@ -1220,6 +1220,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_on_disk(
                 _text("path", "File", "The record that is missing."),
                 RECORD_KIND,
+                VARIANT,
                 STRATEGY,
                 GPUS,
                 BATCH,
