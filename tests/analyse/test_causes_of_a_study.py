@@ -97,6 +97,7 @@ def test_loading_costs_what_the_step_takes_longer_with_it() -> None:
     assert (ms(found, "cost_s"), found["share"]) == (15.0, pytest.approx(0.6))
     assert 14.6 < (ms(found, "cost_s_low") or 0) < 15 < (ms(found, "cost_s_high") or 0) < 15.4
     assert found["loader_workers"] == 2, "8 processes load for 4 that train"
+    assert ms(found, "loader_at_best_s") is None, "no other epoch with as many was faster"
     assert found["efficiency"] == pytest.approx(0.95 * 10 / 25), "one GPU alone has its batches in memory"
     assert first(timed(10.0), timed(10.4, "end_to_end"))["cause"] == "nothing"
 

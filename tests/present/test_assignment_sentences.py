@@ -130,6 +130,8 @@ def test_fewer_steps_are_a_cause_only_where_the_share_falls(data: dict[str, pd.D
     steps = [row(data["times"], **DDP, batch_per_gpu=batch, scope="compute")["steps_per_epoch"] for batch in (32, 512)]
     assert f"fewer steps, {steps[0]:.0f} at batch 32 and {steps[1]:.0f} at 512" in text
     assert figures(text) == pytest.approx([100 * end["communication_share"] for end in ends], rel=5e-3)
+    few_runs = {**data, "speedup": data["speedup"].assign(ranges="speedup")}
+    assert "Cause" not in starts(of_speedup(few_runs, "compute", GPU))
     change(data["communication"], {**DDP, "batch_per_gpu": 512}, communication_share=0.9)
     assert "Cause" not in starts(of_speedup(data, "compute", GPU))
     change(data["communication"], {**DDP, "batch_per_gpu": 512}, communication_share=-0.01)

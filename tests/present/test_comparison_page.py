@@ -135,6 +135,8 @@ def test_page_names_both_what_differs_and_what_one_alone_has(page: str) -> None:
     assert "after against before" in text
     assert "NCCL 2.28.9 2.30.0 differs" in text
     assert "torch 2.11.0 2.11.0 same" in text
+    assert re.search(r"Cores \d+ \d+ same", text)
+    assert not re.search(r"Hosts \S+ \S+ same", text), "machines of one name may be several"
     assert "What differs here is what the differences below can come from." in text
     alone = text[text.index("Configurations that one study alone has") :]
     assert "dp 4 512 0.7560 [0.7558, 0.7562] not planned" in alone

@@ -143,13 +143,23 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         findings.largest_speedup,
         speedups(SLOW, FAST),
-        ["3.04", "[3.01, 3.07]", "ddp on 4 GPUs", "batch 512 per GPU", "0.7566 s", "2.300 s", "76.0 %"],
+        [
+            "10 full steps",
+            "with an interval",
+            "3.04",
+            "[3.01, 3.07]",
+            "ddp on 4 GPUs",
+            "batch 512 per GPU",
+            "0.7566 s",
+            "2.300 s",
+            "76.0 %",
+        ],
         speedups(SLOW),
     ),
     (
         findings.more_devices_slower,
         speedups(SLOW, FAST),
-        ["1 of 2 comparisons", "batch 32 per GPU", "0.58", "13.34 s", "7.740 s"],
+        ["1 of 2 comparisons with an interval", "batch 32 per GPU", "0.58", "13.34 s", "7.740 s"],
         speedups(FAST, WITHOUT_INTERVAL),
     ),
     (
@@ -183,7 +193,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         findings.strong_scaling,
         speedups(speedup_row(3.65, 2.16, **place(batch=512, scaling="strong"))),
-        ["3.65", "global batch 2,048"],
+        ["with an interval is 3.65", "global batch 2,048"],
         speedups(FAST),
     ),
     (
@@ -201,7 +211,7 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         findings.bandwidth_not_resolvable,
         tables(bandwidth=[bandwidth_row(0.585, **place()), bandwidth_row(0.01, resolvable=False, **place(batch=512))]),
-        ["1 of 2 comparisons", "not wholly above zero"],
+        ["1 of 2 comparisons with an interval", "not wholly above zero"],
         tables(bandwidth=[bandwidth_row(0.585, **place())]),
     ),
     (

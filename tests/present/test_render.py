@@ -24,6 +24,7 @@ from page_tables import (
     epoch_row,
     evidence_row,
     h200,
+    h200_with_steps,
     missing_row,
     record_row,
     speedup_row,
@@ -32,7 +33,7 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.analyse.columns import COLUMNS
+from dpscale.analyse.columns import COLUMNS, HELD_OUT
 from dpscale.analyse.tables import with_names
 from dpscale.present.page import render
 
@@ -97,15 +98,27 @@ def test_missing_cells_show_their_state_and_the_end_of_their_log() -> None:
     rows = [
         missing_row(batch=32, **shared),
         missing_row("failed", "Error: stopped after 5 s", log, batch=64, run=2, **shared),
+        {**missing_row(batch=32, **shared), "variant": "graph"},
     ]
     page = render(study(), tables(missing=rows))
     text = visible(page)
     failed = "ddp on 2 GPUs at batch 64 per GPU, run 2: failed"
     missing = "ddp on 2 GPUs at batch 32 per GPU, run 1: missing"
     assert text.index(failed) < text.index(missing)
+    assert "variant graph of ddp on 2 GPUs at batch 32 per GPU, run 1: missing" in text
     assert "&lt;b&gt;12:00&lt;/b&gt; warm-up epoch 1\nError: stopped after 5 s</pre>" in page
     assert page.count("End of its log") == 1
     assert "This page is partial" in text
+
+
+def test_a_forecast_is_said_to_be_scored_only_where_it_was() -> None:
+    data = h200_with_steps()
+    scored = render(study(), data)
+    assert "It is scored first" in scored
+    assert "It is not scored here" not in scored
+    unscored = render(study(), {**data, "forecast": data["forecast"][data["forecast"]["kind"] != HELD_OUT]})
+    assert "It is not scored here" in unscored
+    assert "It is scored first" not in unscored
 
 
 def test_a_complete_page_says_nothing_of_missing_cells() -> None:

@@ -116,6 +116,7 @@ VARIANT_CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         variant_findings.nearest_to_the_limit,
         of_variants(BASE, LIMIT, {**LIMIT, "variant": "bf16", "limit_share": 0.4}),
         [
+            "Of variants with an interval, nearest",
             "graph with single on 1 GPU at batch 128 per GPU (compute scope): 50,000 images/s are 50.0 % [49.5, "
             "50.5] of 100,000 images/s",
             "25.0 % of 200,000 images/s, both at a time. Its MFU is 25.00 % [24.75, 25.25] of the measured",

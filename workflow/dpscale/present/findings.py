@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dpscale.analyse.claims import has_interval
+from dpscale.analyse.derived import HEADLINE_STEPS
 from dpscale.present import words
 from dpscale.present.communication_findings import (
     communication_is_waiting,
@@ -87,7 +88,8 @@ def largest_speedup(tables: Tables, terms: Terms) -> Finding | None:
         return None
     best = extreme(gains, "speedup", largest=True)
     return finding(
-        f"The largest weak speedup with an interval is {multiple(best, 'speedup')} with {place(best, terms)}: "
+        f"Of epochs with {HEADLINE_STEPS} full steps, the largest weak speedup with an interval is "
+        f"{multiple(best, 'speedup')} with {place(best, terms)}: "
         f"{_in_place_of_baseline(best)}, an efficiency of {percent(best['efficiency'])}.",
         "speedup",
         [best],
