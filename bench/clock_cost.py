@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 from unittest.mock import patch
 
@@ -146,8 +147,8 @@ def show(found: dict[str, Seconds]) -> None:
     logarithms = [[math.log(step) for step in loop["step_s"]] for loop in (cell, by_hand)]
     longer = paired_difference(*logarithms)
     low, value, high = (math.exp(end) for end in (longer.low, longer.value, longer.high))
-    steps_s = sorted(by_hand["step_s"])
-    click.echo(f"{DEVICE}: rounds {len(steps_s)}, a step by hand {steps_s[len(steps_s) // 2] * 1e3:.3f} ms (median)")
+    rounds, step_s = len(by_hand["step_s"]), median(by_hand["step_s"])
+    click.echo(f"{DEVICE}: rounds {rounds}, a step by hand {step_s * 1e3:.3f} ms (median)")
     click.echo(f"epoch of the cell over that by hand: {value:.4f} [{low:.4f}, {high:.4f}]")
     click.echo(f"marks: {microseconds(mean_with_t_interval(cell['mark_s']))} a step")
     click.echo(

@@ -51,14 +51,13 @@ NAMES = {
     "training_findings": {"_arm"},
     "variant_charts": {"steps", "speedups", "epochs", "kernels"},
     "variant_views": {"variants", "costs", "limits", "one_gpu", "kernels"},
-    "verdict": {"_at"},
     "views": {
         "times", "scopes", "communication", "estimates", "bandwidth", "ladder", "steps", "phases", "bus_bandwidth",
         "collectives", "laws", "published_scaling", "allreduce_models", "held_out", "forecast", "critical_batch",
         "training_summary", "training", "training_evidence", "environments", "records", "rejected", "frontier", "twins",
         "strong", "causes",
     },
-    "words": {"batch", "brief", "point"},
+    "words": {"batch", "brief", "at_batch"},
 }  # fmt: skip
 
 SPEAKS = "test_findings.py::test_finding_speaks_only_where_it_is_true"

@@ -215,7 +215,7 @@ def _recipe(row: Row, terms: Terms) -> tuple[str, str]:
     tuned = ""
     if words.is_known(row["tuned_trials"]):
         tuned = f" Best of {int(row['tuned_trials']):,} trials, chosen on {row['tuned_on']}."
-    used_s, better_s = (words.measured(row[name], SECONDS) for name in ("used_s", "better_s"))
+    used_s, better_s = _seconds(row)
     return (
         f"For a large batch, train as {row['better']} in place of {row['without_remedies']}",
         f"It ends at {accuracies['better']} in place of {accuracies['without']}; {row['used']}, the baseline, ends at "
@@ -247,8 +247,13 @@ _EVIDENCE_OF: Mapping[str, str] = {
 
 def _times(row: Row) -> str:
     """`0.590 s in place of 1.10 s`."""
-    used_s, better_s = (words.measured(row[name], SECONDS) for name in ("used_s", "better_s"))
+    used_s, better_s = _seconds(row)
     return f"{better_s} in place of {used_s}"
+
+
+def _seconds(row: Row) -> tuple[str, str]:
+    """Of what is used, and of what is better."""
+    return words.measured(row["used_s"], SECONDS), words.measured(row["better_s"], SECONDS)
 
 
 def _at(row: Row, terms: Terms) -> str:

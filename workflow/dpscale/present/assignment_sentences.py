@@ -29,7 +29,7 @@ def of_speedup(here: Tables, scope: str, terms: Terms) -> list[str]:
         f"{words.measured(row['speedup'], SPEEDUP.unit)}; over {terms.count(row['gpus'])} that is an efficiency of "
         f"{words.measured(row['efficiency'], EFFICIENCY.unit)}.",
         *_trend("the speedup", known, "speedup", terms),
-        *_paid_per_step(here, row, terms),
+        *_paid_per_step(here, known, row, terms),
         *_loading(speedup, row, scope),
         *_few_steps(ok, row, terms),
     ]
@@ -132,12 +132,11 @@ def _direction(first: Row, last: Row, name: str) -> str:
     return "falls" if last[f"{name}_high"] < first[f"{name}_low"] else "shows no difference,"
 
 
-def _paid_per_step(here: Tables, row: Row, terms: Terms) -> Iterator[str]:
+def _paid_per_step(here: Tables, gains: Sequence[Row], row: Row, terms: Terms) -> Iterator[str]:
     """Why a larger batch scales better, where it does: fewer steps, each of which costs about as much more."""
     shares = _of(_shown(words.ok(here["communication"])), row)
-    weak = here["speedup"][(here["speedup"]["scaling"] == "weak") & (here["speedup"]["scope"] == row["scope"])]
-    gains = _of(_shown(words.ok(weak)), row)
-    if len(shares) < 2 or row["scope"] != _COMPUTE or _direction(gains[0], gains[-1], "speedup") != "rises":
+    of_row = _of(gains, row)  # itself among them
+    if len(shares) < 2 or row["scope"] != _COMPUTE or _direction(of_row[0], of_row[-1], "speedup") != "rises":
         return
     first, last = shares[0], shares[-1]
     steps = {end["batch_per_gpu"]: _steps(here["times"], end) for end in (first, last)}

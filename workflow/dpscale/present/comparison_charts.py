@@ -101,17 +101,17 @@ def epoch_times(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figur
     first there is)."""
     in_scope = epochs[epochs["scope"] == min(epochs["scope"], default="")].dropna(subset=list(SIDES))
     labels = names = [side.name for side in compared.sides]
-    of_each = "one line for each study"
+    lines = "one line for each study"
     if max(map(len, names)) > _LABEL_LENGTH:
         labels = list(SIDES)
-        of_each += f", {words.listed([f'{label} is {name}' for label, name in zip(labels, names, strict=True)])}"
+        lines += f", {words.listed([f'{label} is {name}' for label, name in zip(labels, names, strict=True)])}"
     panels = []
     for (strategy, gpus), part in words.in_order(in_scope).groupby(["strategy", "gpus"], sort=False):
         panels.append(
             Panel(
                 heading=f"{_range(part)} as fast",
                 place=f"{strategy} × {gpus}",
-                quantity=f"Epoch time in s against {terms.batch}; {of_each}",
+                quantity=f"Epoch time in s against {terms.batch}; {lines}",
                 x_title=terms.heading_of(BATCH),
                 y_title=EPOCH.heading,
                 unit=EPOCH.unit.shown,

@@ -172,11 +172,11 @@ def _strategies_compared(with_loading: str, tables: Tables, terms: Terms) -> Fin
         names = most["strategy"], most["other_strategy"]
         named = f"{names[0]} is {outcome} than {names[1]}" if len(pairs) == 1 else f"The later strategy is {outcome}"
         ratio = words.measured(most["ratio"], quantity("ratio").unit)
-        where = place(most, terms).removeprefix(f"{most['strategy']} ")
+        where = f"{terms.count(int(most['gpus']))} {terms.at_batch(most)} ({words.scope(most['scope'])})"
         parts.append(
             f"{named} in {count(tables, claims[outcome]).among('comparison')}, {_WAY[outcome]} to {ratio} as fast"
             f"{_loaders(most) if with_loading else ''}: {names[0]} takes {words.figure(most['epoch_s'])} s and "
-            f"{names[1]} {words.figure(most['other_epoch_s'])} s per epoch {where}"
+            f"{names[1]} {words.figure(most['other_epoch_s'])} s per epoch on {where}"
         )
     compared = [row for rows in found.values() for row in rows]
     return finding(

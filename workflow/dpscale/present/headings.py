@@ -20,11 +20,12 @@ NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
 
 def epoch_time(part: pd.DataFrame, terms: Terms) -> str:
     """`Shortest epoch: 0.545 s, dp on 4 GPUs at batch 8,192; on 1 GPU 2.13 s`."""
-    measured = headline(words.ok(part))
+    known = words.ok(part)
+    measured = headline(known)
     if measured.empty:
         return NO_HEADLINE
     shortest = extreme(measured, "epoch_s", largest=False)
-    of = "Shortest epoch" if len(measured) == len(words.ok(part)) else f"Shortest epoch of {HEADLINE_STEPS} full steps"
+    of = "Shortest epoch" if len(measured) == len(known) else f"Shortest epoch of {HEADLINE_STEPS} full steps"
     heading = f"{of}: {words.measured(shortest['epoch_s'], EPOCH.unit)}, {_point(shortest, terms)}"
     alone = measured[measured["gpus"] == 1]
     if shortest["gpus"] == 1 or alone.empty:

@@ -200,10 +200,10 @@ def _gain(series: _Series, terms: Terms) -> str:
         best = series.best
         return (
             f"The best of {best['strategy']} on {terms.count(int(best['gpus']))} is {multiple(best, 'speedup')} the "
-            f"speed of 1{_at(best, terms)}, an efficiency of {percent(best['efficiency'])}"
+            f"speed of 1 {terms.at_batch(best)}, an efficiency of {percent(best['efficiency'])}"
         )
     first, last = series.paying[0], series.paying[-1]
-    sentence = f"An epoch is {multiple(first, 'speedup')} as fast as on 1 {terms.device}{_at(first, terms)}"
+    sentence = f"An epoch is {multiple(first, 'speedup')} as fast as on 1 {terms.device} {terms.at_batch(first)}"
     if last is not first:
         sentence += f" and {multiple(last, 'speedup')} at {int(last['batch_per_gpu']):,}"
     below = [row for row in series.shown if row["batch_per_gpu"] < first["batch_per_gpu"]]
@@ -212,10 +212,6 @@ def _gain(series: _Series, terms: Terms) -> str:
         if below
         else sentence
     )
-
-
-def _at(row: Row, terms: Terms) -> str:
-    return f" at batch {int(row['batch_per_gpu']):,} per {terms.device}{terms.environment(row)}"
 
 
 def _in_contrast(series: _Series, chosen: _Series, tables: Tables, terms: Terms) -> str:
@@ -281,7 +277,7 @@ def _where_the_time_goes(tables: Tables, series: _Series, terms: Terms) -> str:
     else:
         return "Where the time goes was not measured by intervention."
     least = "least" if row is losing[0] else "least of the batches with a ladder"
-    where = f"Where {row['strategy']} gains {least},{_at(row, terms)} on {terms.count(int(row['gpus']))}"
+    where = f"Where {row['strategy']} gains {least}, {terms.at_batch(row)} on {terms.count(int(row['gpus']))}"
     most = extreme(rungs[1:], "part_of_headline_s", largest=True)
     lost_s = rungs[-1]["beyond_alone_s"]
     if lost_s <= 0 or most["part_of_headline_s"] <= 0:

@@ -101,8 +101,11 @@ class Terms:
 
     def point(self, row: Row) -> str:
         """`ddp on 4 GPUs at batch 512 per GPU`, and its environment where there are several."""
-        batch = f"batch {int(row['batch_per_gpu']):,} per {self.device}"
-        return f"{self.group(row)} at {batch}{self.environment(row)}"
+        return f"{self.group(row)} {self.at_batch(row)}"
+
+    def at_batch(self, row: Row) -> str:
+        """`at batch 512 per GPU`, and its environment where there are several."""
+        return f"at batch {int(row['batch_per_gpu']):,} per {self.device}{self.environment(row)}"
 
     def group(self, row: Row) -> str:
         """`ddp on 4 GPUs`."""
