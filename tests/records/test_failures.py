@@ -64,6 +64,26 @@ def test_what_slurm_says_of_a_cell_on_several_nodes_is_no_line_of_the_cell() -> 
     assert failure_of().reason == "ended by Slurm: STEP 47.0 ON gn1 CANCELLED AT 2026-11-20T13:33:56"
 
 
+@pytest.mark.parametrize(
+    ("own", "of_slurm", "reason"),
+    [
+        (["Error: node 1 (gn2): worker 2 of 4 was killed by SIGKILL"], CANCELLED, "Error: node 1 (gn2): worker 2"),
+        (["Error: node 1 (gn2) has gone", "Error: stopped by SIGTERM"], CANCELLED, "Error: node 1 (gn2) has gone"),
+        (["Error: node 1 (gn2) was stopped", "Error: stopped by SIGTERM"], CANCELLED, "ended by Slurm: STEP 47.0"),
+        (["Error: worker 0 of 4 was killed by SIGTERM"], CANCELLED, "ended by Slurm: STEP 47.0"),
+        (["Error: worker 0 of 4 was killed by SIGKILL"], TIME_LIMIT, "ended by Slurm: STEP 48.0"),
+    ],
+)
+def test_srun_cancels_a_step_whose_launcher_failed(own: list[str], of_slurm: str, reason: str) -> None:
+    """Whichever node is the slower one to end has Slurm's line in the log too: what the cell names itself comes first,
+    unless it was stopped from outside."""
+    step = re.sub(r"JOB (\d+)", r"STEP \1.0", of_slurm)
+    for lines in ([*own, step], [step, *own]):
+        own_log("\n".join(["12:00:01 warm-up epoch 1", *lines]))
+        assert failure_of().state == "failed"
+        assert failure_of().reason.startswith(reason)
+
+
 def test_the_last_line_is_the_reason() -> None:
     path = own_log("12:00:01 warm-up epoch 1\n\nError: stopped after 5 s\n")
     failure = failure_of()

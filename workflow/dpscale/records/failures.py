@@ -27,6 +27,10 @@ DATASET_MADE = "dataset: "
 # What Slurm says of a job that it ended itself, such as
 # slurmstepd-gn1: error: *** JOB 7 ON gn1 CANCELLED AT 2026-11-20T12:00:00 DUE TO TIME LIMIT ***
 _ENDED_BY_SLURM = re.compile(r"error: (\*\*\* (?:JOB|STEP) .*\*\*\*|.*oom.kill.*)", re.IGNORECASE)
+# Where Slurm says no more than that: someone cancelled the job, or srun ended the step since a launcher had failed.
+_CANCELLED = re.compile(r"CANCELLED AT \S+ \*\*\*$")
+# What a cell says of an end that came from outside.
+_STOPPED = re.compile(r"SIGTERM|SIGHUP|was stopped")
 # Lines of Slurm itself in a log that is otherwise Snakemake's.
 _SLURMS_OWN = re.compile(r"(slurm|srun|sbatch)[\w.-]*: ")
 
@@ -78,14 +82,19 @@ def _part(log: Path, lines: list[str]) -> str:
 
 
 def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str, str]:
-    """Slurm's reason where Slurm ended the job, otherwise the last line of the log."""
+    """Slurm's reason where Slurm ended the job, otherwise the error in the log, or its last line.
+
+    A launcher that fails makes srun cancel those of the other nodes: a cause that the cell names comes first then.
+    """
+    errors = [line for line in own_lines if line.startswith("Error: ")]
+    causes = [line for line in errors if not _STOPPED.search(line)]
     for line in slurm_lines:
-        if ended := _ENDED_BY_SLURM.search(line):
+        if (ended := _ENDED_BY_SLURM.search(line)) and not (causes and _CANCELLED.search(line)):
             return "failed", f"ended by Slurm: {ended[1].strip('* ')}"
     if not own_lines:
         return "failed", slurm_lines[-1]
-    if own_lines[-1].startswith("Error: "):
-        return "failed", own_lines[-1]
+    if errors:
+        return "failed", (causes or errors)[-1]
     return "unfinished", f"killed, or still running: its log ends with: {own_lines[-1]}"
 
 
