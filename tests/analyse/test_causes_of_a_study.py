@@ -10,7 +10,7 @@ from dpscale.vocabulary.causes import CAUSES, PROBES, REMEDIES
 BATCH = 32
 TABLES = (
     "speedup", "times", "answer", "ladder", "communication", "collectives", "peer_copies", "environments", "bandwidth",
-    "variants",
+    "variants", "scopes",
 )  # fmt: skip
 Rows = list[dict[str, Any]]
 
@@ -31,7 +31,22 @@ def place(strategy: str = "ddp", gpus: int = 4, batch: int = BATCH) -> dict[str,
 def timed(step_ms: float, scope: str = "compute", spread: float | None = 0.01, **where: Any) -> dict[str, Any]:
     """A row of times.csv: so many ms per step of its own batch."""
     row = {**place(**where), "scope": scope}
-    return {**row, **known("images_per_s", row["global_batch"] / step_ms * 1e3, spread), "loader_processes": 8}
+    row |= {**known("images_per_s", row["global_batch"] / step_ms * 1e3, spread), "epoch_s": step_ms / 1e3}
+    return {**row, "loader_processes": 8}
+
+
+def loading(times: Rows) -> Rows:
+    """The rows of scopes.csv, with what runs differ by as if all of it were loading's: epochs have a step each."""
+    rows = []
+    for longer in (row for row in times if row["scope"] == "end_to_end"):
+        found = {name: longer[name] for name in (*place(), "ranges") if name in longer}
+        same = ("strategy", "gpus", "batch_per_gpu")
+        for row in (row for row in times if row["scope"] == "compute" and all(row[n] == longer[n] for n in same)):
+            ratio, more_s = longer["epoch_s"] / row["epoch_s"], longer["epoch_s"] - row["epoch_s"]
+            spread = row["images_per_s_high"] and row["images_per_s_high"] / row["images_per_s"] - 1
+            wide = spread and spread * longer["epoch_s"] / more_s
+            rows.append({**found, **known("loading_ratio", ratio, spread), **known("loader_s", more_s, wide)})
+    return rows
 
 
 def alone(step_ms: float, batch: int = BATCH, **more: Any) -> dict[str, Any]:
@@ -45,7 +60,8 @@ def gain(efficiency: float = 0.95, spread: float | None = 0.01, scaling: str = "
 def causes(*times: dict[str, Any], gains: Rows | None = None, **rows: Rows) -> Rows:
     """The rows of a study with these times; ddp on 4 GPUs at batch 32 has a speedup unless said otherwise."""
     empty: dict[str, Rows] = {name: [] for name in TABLES}
-    return list(cause_rows({**empty, "times": list(times), "speedup": gains or [gain()], **rows}))
+    given = {"times": list(times), "scopes": loading(list(times)), "speedup": gains or [gain()]}
+    return list(cause_rows({**empty, **given, **rows}))
 
 
 def first(*times: dict[str, Any], **rows: Any) -> dict[str, Any]:
@@ -126,8 +142,31 @@ def test_without_intervals_a_cost_is_told_without_one() -> None:
 
 
 def test_the_range_of_two_runs_is_no_interval() -> None:
-    found = first(timed(10.0), {**timed(25.0, "end_to_end"), "ranges": "epoch_s; images_per_s"})
+    found = first(timed(10.0), {**timed(25.0, "end_to_end"), "ranges": "images_per_s; loader_s"})
     assert (ms(found, "whole_s"), found["whole_s_low"], found["cost_s_low"]) == (25.0, None, None)
+
+
+def test_loading_is_told_by_the_runs_that_timed_both() -> None:
+    """Runs that differ by far more than loading costs still tell what it costs, since each has both times."""
+    told = known("loader_s", 0.0025, 0.1) | known("loading_ratio", 1.25, 0.02)
+    times = timed(10.0, spread=0.5), timed(12.5, "end_to_end", spread=0.5)
+    found = first(*times, scopes=[{**place(), **told}])
+    assert (found["cause"], found["is_reason"], ms(found, "cost_s")) == ("slow_loader", True, 2.5)
+    assert (ms(found, "cost_s_low"), ms(found, "cost_s_high")) == (2.25, 2.75)
+    assert (found["share"], found["share_low"]) == (pytest.approx(0.2), pytest.approx(1 - 1 / (1.25 * 0.98)))
+    assert found["efficiency"] == pytest.approx(0.95 / 1.25)
+    none_had_both = first(*times, scopes=[])
+    assert (none_had_both["cause"], none_had_both["scope"]) == ("nothing", "compute")
+    assert "slow_loader" in none_had_both["not_seen"]
+
+
+def test_a_larger_batch_is_predicted_with_every_step_counted_once() -> None:
+    """All of the interval is the step's own: 10 ms within 1 %, of which 7/8 are saved, and the rest is exact."""
+    steps = timed(10.0), timed(18.0, batch=256), alone(9.0, spread=0.0), alone(16.0, batch=256, spread=0.0)
+    found = first(*steps)
+    low, high = ((10 / end - 10) * 7 / 8 + 10 - 17 / 8 for end in (1.01, 0.99))
+    assert ms(found, "predicted_saving_s_low") == pytest.approx(low, abs=1e-3)
+    assert ms(found, "predicted_saving_s_high") == pytest.approx(high, abs=1e-3)
 
 
 def test_data_parallel_costs_what_ddp_saves() -> None:

@@ -1,6 +1,7 @@
 """Communication estimated in five ways, from records whose communication is known exactly."""
 
 from collections.abc import Hashable
+from copy import deepcopy
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -184,6 +185,39 @@ def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables: di
     again = scored(build_tables(STUDY, changed))
     assert list(again["step_s"]) == list(found["step_s"])
     assert not again["within_tolerance"].any(), "but what it is scored against has changed"
+
+
+def on_slow_servers(factor: float) -> pd.DataFrame:
+    """The scores, where every server with 4 GPUs is so much slower than others, one of its GPUs alone too. What 2 GPUs
+    say of overhead is not."""
+    data = collected(STUDY)
+    single = {
+        record["cell"]["batch_per_gpu"]: record["scopes"] for record in data.records.values() if is_single(record)
+    }
+    for record in data.records.values():
+        if record["kind"] == "timing" and not is_single(record):
+            batch, slower = record["cell"]["batch_per_gpu"], factor if record["cell"]["gpus"] == 4 else 1.0
+            own = {
+                scope: {end: deepcopy(result) for end in ("before", "after")} for scope, result in single[batch].items()
+            }
+            record["alone"] = [{"batch_per_gpu": batch, "status": "ok", "scopes": own}]
+            for result in (*record["scopes"].values(), *(end for ends in own.values() for end in ends.values())):
+                result["step_s_median"] = [slower * seconds for seconds in result["step_s_median"]]
+    forecast = build_tables(STUDY, data)["forecast"]
+    return forecast[forecast["kind"] == "held out"]
+
+
+def is_single(record: dict[str, Any]) -> bool:
+    return bool(record["kind"] == "timing" and record["cell"]["strategy"] == "single")
+
+
+def test_a_forecast_and_what_it_is_scored_against_stand_on_the_same_servers(tables: dict[str, pd.DataFrame]) -> None:
+    before, after = on_slow_servers(1.0), on_slow_servers(1.3)
+    for found in before.to_dict("records"):
+        step = row(tables["times"], **place("ddp", 4, found["batch_per_gpu"]))["step_s"]
+        assert found["measured_step_s"] == pytest.approx(step)
+    assert list(after["measured_step_s"]) == pytest.approx(list(1.3 * before["measured_step_s"]))
+    assert list(after["relative_error"]) == pytest.approx(list(before["relative_error"]), abs=0.06)
 
 
 def test_steps_of_the_forecast_are_those_of_one_gpu_and_differences_within_blocks() -> None:

@@ -91,8 +91,24 @@ def test_scopes_stand_side_by_side_where_both_were_measured() -> None:
     times = [timed("ddp", 2.0), timed("ddp", 3.0, "end_to_end"), timed("dp", 2.5)]
     (row,) = derived(times=times, speedup=[gained(3.0), gained(1.5, "end_to_end")])["scopes"]
     assert (row["strategy"], row["epoch_s"], row["end_to_end_epoch_s"]) == ("ddp", 2.0, 3.0)
-    assert row["loader_s"] == pytest.approx(1)
+    assert "loader_s" not in row, "no run timed both"
     assert row["speedup_ratio"] == pytest.approx(2)
+
+
+def test_what_loading_adds_is_told_run_by_run() -> None:
+    """Runs differ by a factor of two, and loading takes a second of each."""
+    times = [timed("ddp", 2.0), timed("ddp", 3.0, "end_to_end")]
+    runs = [
+        {**timed("ddp", epoch_s + (scope == "end_to_end"), scope), "run": run}
+        for run, epoch_s in ((1, 2.0), (2, 3.0), (3, 4.0), (4, 9.0))
+        for scope in ("compute", "end_to_end")
+        if (run, scope) != (4, "end_to_end")
+    ]
+    (row,) = derived(times=times, runs=runs)["scopes"]
+    assert (row["loader_s"], row["loader_s_low"], row["loader_s_high"]) == pytest.approx((1, 1, 1))
+    assert row["loading_ratio"] == pytest.approx((3 / 2 * 4 / 3 * 5 / 4) ** (1 / 3))
+    (row,) = derived(times=times, runs=runs[:4])["scopes"]
+    assert row["ranges"] == "loader_s; loading_ratio"
 
 
 def test_strategies_are_compared_in_the_same_place_alone() -> None:

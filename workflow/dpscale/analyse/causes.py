@@ -19,6 +19,7 @@ from dpscale.analyse.row_figures import (
     less,
     multiplied,
     one_less,
+    one_over,
     plus,
     ratio,
     share_of,
@@ -151,6 +152,12 @@ class _Place:
         row = self.measured.one("times", **point, scope=scope)
         return _step_s(row, devices * self.batch) if row else None
 
+    @property
+    def per_epoch(self) -> float:
+        """Of what an epoch takes, the part that the samples of a step take."""
+        row = self.measured.one("times", **self.point, scope=_COMPUTE)
+        return self.devices * self.batch / float(row["images_per_s"] * row["epoch_s"])
+
     def loader_s(self, processes: int) -> Figure:
         """What so many loader processes take for a step's images at most: as in the fastest epoch with them."""
         seen = self.measured.all("times", scope=_END_TO_END, environment=self.environment, loader_processes=processes)
@@ -167,8 +174,14 @@ class _Place:
         return found
 
     @cached_property
+    def loading(self) -> Row:
+        """The epochs with loading beside those without, run by run; empty where no run had both."""
+        row = self.measured.one("scopes", **self.point)
+        return row if is_known(row.get("loader_s")) else {}
+
+    @cached_property
     def with_loading_s(self) -> Figure | None:
-        return self.step_s(self.strategy, scope=_END_TO_END)
+        return self.step_s(self.strategy, scope=_END_TO_END) if self.loading else None
 
     @property
     def whole_s(self) -> Figure:
@@ -181,7 +194,7 @@ class _Place:
         efficiency = figure_of(self.gain, "efficiency")
         if self.with_loading_s is None:
             return efficiency
-        return ratio(efficiency, ratio(self.with_loading_s, self.in_memory_s))
+        return ratio(efficiency, figure_of(self.loading, "loading_ratio"))
 
     @property
     def here(self) -> dict[str, Any]:
@@ -203,11 +216,11 @@ class _Place:
         return max(larger & self.batches(self.strategy, self.devices) or larger, default=None)
 
     def found(
-        self, name: str, cost: Figure, rest: Figure | None, evidence: Sequence[Evidence], *remedies: Remedy
+        self, name: str, cost: Figure, share: Figure | None, evidence: Sequence[Evidence], *remedies: Remedy
     ) -> Finding:
-        """`rest` is the whole step without the cost, where that is what was measured."""
-        share = share_of(cost, self.whole_s) if rest is None else one_less(ratio(rest, self.whole_s))
-        # Both are of other runs: their ratio may seem to be more than all.
+        """`share` of the whole step, where it is known better than from the cost."""
+        share = share or share_of(cost, self.whole_s)
+        # Of other runs the ratio may seem to be more than all.
         share = replace(share, high=min(share.high, 1.0))
         return Finding(CAUSES[name], cost, share, evidence, remedies)
 
@@ -227,8 +240,8 @@ def _data_parallel(place: _Place) -> Found:
     predicted = less(less(place.in_memory_s, alone), allreduce) if alone and allreduce else None
     evidence = [Evidence("dp", place.in_memory_s), Evidence("training", other)]
     evidence += [Evidence("alone", alone)] if alone else []
-    rest = other if place.with_loading_s is None else None
-    return [place.found("data_parallel", cost, rest, evidence, Remedy("ddp", predicted, cost))]
+    share = one_less(ratio(other, place.whole_s)) if place.with_loading_s is None else None
+    return [place.found("data_parallel", cost, share, evidence, Remedy("ddp", predicted, cost))]
 
 
 def _loading(place: _Place) -> Found:
@@ -247,7 +260,8 @@ def _loading(place: _Place) -> Found:
         evidence.append(Evidence("loader_workers", exact(workers), "count"))
         if workers and at_best.value < place.in_memory_s.value:
             name = "loading_disturbs"
-    return [place.found(name, less(whole, place.in_memory_s), place.in_memory_s, evidence)]
+    share = one_less(one_over(figure_of(place.loading, "loading_ratio")))
+    return [place.found(name, multiplied(figure_of(place.loading, "loader_s"), place.per_epoch), share, evidence)]
 
 
 def _small_batch(place: _Place) -> Found:
@@ -310,8 +324,8 @@ def _larger_batch(place: _Place, batch: int | None) -> Iterator[Remedy]:
     if batch is None or scaled is None or alone is None or large is None:
         return
     part = place.batch / batch
-    beyond = less(place.in_memory_s, alone)
-    predicted = less(place.in_memory_s, plus(multiplied(beyond, part), large))
+    # The step, less what it has beyond the plain one for `part` of the batch, less the plain step at the larger batch.
+    predicted = less(plus(multiplied(place.in_memory_s, 1 - part), multiplied(alone, part)), large)
     yield Remedy("larger_batch", predicted, less(place.in_memory_s, scaled), {"batch_per_gpu": batch})
 
 

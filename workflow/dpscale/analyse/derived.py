@@ -12,6 +12,8 @@ from dpscale.analyse.advice import advice_rows, answer_rows
 from dpscale.analyse.causes import cause_rows
 from dpscale.analyse.claims import ENDS, NewRow, Row, count_rows, has_interval, has_text, is_known, is_range, is_true
 from dpscale.analyse.columns import ARTEFACT, DISTORTED, NOT_WORTH_IT, UNDECIDED, WHOLE_STEP, WORTH_IT
+from dpscale.analyse.over_runs import with_figures
+from dpscale.formulas.statistics import Estimate, estimate_of_blocks
 from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
 
 # More devices are worth it where at least half of what they could do is got from them.
@@ -133,6 +135,9 @@ def _scopes(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
         for row in rows["speedup"]
         if row["status"] == "ok" and row["scaling"] == "weak"
     }
+    runs: dict[tuple[Any, ...], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in rows["runs"]:
+        runs[_key(row, places)][row["scope"]][f"run {row['run']}"] = float(row["epoch_s"])
     measured = [row for row in rows["times"] if row["status"] == "ok"]
     loaded = {_key(row, places): row for row in measured if row["scope"] == "end_to_end"}
     for row in measured:
@@ -144,7 +149,6 @@ def _scopes(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
         found = {
             **{name: row[name] for name in places},
             "is_headline": row.get("is_headline"),
-            "loader_s": other["epoch_s"] - row["epoch_s"],
             **_estimates(
                 epoch_s=(row, "epoch_s"),
                 end_to_end_epoch_s=(other, "epoch_s"),
@@ -154,7 +158,21 @@ def _scopes(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
         }
         if _are_known(found, "speedup", "end_to_end_speedup"):
             found["speedup_ratio"] = found["speedup"] / found["end_to_end_speedup"]
-        yield found
+        yield with_figures(found, _loading(runs[place]["end_to_end"], runs[place]["compute"]))
+
+
+def _loading(loaded: Mapping[str, float], in_memory: Mapping[str, float]) -> Mapping[str, Estimate]:
+    """What an epoch takes longer with the DataLoader in the clock, in seconds and as a ratio, over the runs that timed
+    both: a run is one block."""
+    both = [run for run in loaded if run in in_memory]
+    if not both:
+        return {}
+    longer = {run: loaded[run] - in_memory[run] for run in both}
+    ratios = {run: loaded[run] / in_memory[run] for run in both}
+    return {
+        "loader_s": estimate_of_blocks(longer, "loader", "linear"),
+        "loading_ratio": estimate_of_blocks(ratios, "loading", "log"),
+    }
 
 
 def _strategy_pairs(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:

@@ -70,6 +70,8 @@ class Basis:
 
     letter: str
     step_s: StepTimes
+    held_out_s: StepTimes
+    """Those that a forecast of the largest N is scored with."""
     allreduces: list[Measured]
     buckets: Buckets
     watched: Mapping[tuple[int, int], Backward]
@@ -91,7 +93,8 @@ def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
         return
     buckets = _buckets(measured.network)
     for letter in sorted({letter for _, letter in measured.links}):
-        step_s = _step_s(points, letter)
+        compared = _compared(points, letter)
+        step_s = _step_s(_single_s(points, letter), compared)
         allreduces = [
             Measured(gpus, message_bytes, seconds, measured.nodes(gpus, letter))
             for (gpus, of), links in measured.links.items()
@@ -100,31 +103,62 @@ def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
             if operation == "allreduce"
         ]
         if any(gpus > 1 for gpus, _ in step_s):
-            yield Basis(letter, step_s, allreduces, buckets, _watched(measured, letter))
+            yield Basis(letter, step_s, _held_out_step_s(compared), allreduces, buckets, _watched(measured, letter))
 
 
-def _step_s(points: Points, letter: str) -> dict[tuple[int, int], Estimate]:
+def _compared(points: Points, letter: str) -> dict[tuple[int, int], Comparison]:
+    """DDP on several GPUs beside one at the same batch, by GPUs and batch per GPU, where there are blocks."""
+    found = {}
+    for point in points.values():
+        configuration = point.configuration
+        if (point.environment, point.scope, configuration.strategy) == (letter, "compute", FORECAST):
+            compared = compare(points, point, configuration.batch_per_gpu)
+            if compared.blocks:
+                found[configuration.gpus, configuration.batch_per_gpu] = compared
+    return found
+
+
+def _single_s(points: Points, letter: str) -> dict[int, Estimate]:
+    """t(1,b) of the runs on one GPU, by batch."""
+    return {
+        point.configuration.batch_per_gpu: point.step
+        for point in points.values()
+        if (point.environment, point.scope, point.configuration.strategy) == (letter, "compute", BASELINE)
+        and point.step
+    }
+
+
+def _step_s(
+    single_s: Mapping[int, Estimate], compared: Mapping[tuple[int, int], Comparison]
+) -> dict[tuple[int, int], Estimate]:
     """t(1,b), and for DDP that plus what its step has beyond t(1,b) within a block.
 
     So t(N,b) - t(1,b) is the difference within blocks in every draw: servers differ by more than communication takes.
     """
-    here = [point for point in points.values() if point.environment == letter and point.scope == "compute"]
-    single_s = {
-        point.configuration.batch_per_gpu: point.step
-        for point in here
-        if point.configuration.strategy == BASELINE and point.step
+    steps = {(1, batch): step for batch, step in single_s.items()}
+    for (gpus, batch), beside in compared.items():
+        if batch in single_s:
+            steps[gpus, batch] = derive(lambda single, more: single + more, single_s[batch], beside.communication_step)
+    return steps
+
+
+def _held_out_step_s(compared: Mapping[tuple[int, int], Comparison]) -> StepTimes:
+    """The steps to score a forecast with: t(N,b) of the largest N as its runs have it, and t(1,b) of their baselines.
+
+    So prediction and measurement stand on the same servers. Draws of t(N,b) are those of t(1,b) and the difference.
+    """
+    most = max((gpus for gpus, _ in compared), default=0)
+    held = {batch: beside for (gpus, batch), beside in compared.items() if gpus == most}
+    alone_s = {
+        batch: beside.over_blocks(lambda block: block.baseline.step_s, "baseline step", "log")
+        for batch, beside in held.items()
     }
-    found = {(1, batch): step for batch, step in single_s.items()}
-    for point in here:
-        gpus, batch = point.configuration.gpus, point.configuration.batch_per_gpu
-        if point.configuration.strategy != FORECAST or batch not in single_s:
-            continue
-        compared = compare(points, point, batch)
-        if compared.blocks:
-            found[gpus, batch] = derive(
-                lambda single, more: single + more, single_s[batch], compared.communication_step
-            )
-    return found
+    steps = _step_s(alone_s, compared)
+    for batch, beside in held.items():
+        whole = beside.over_blocks(lambda block: block.parallel.step_s, "parallel step", "log")
+        ends = whole.ends if whole.spread == "interval" else None
+        steps[most, batch] = Estimate(whole.value, steps[most, batch].draws, ends=ends)
+    return steps
 
 
 def _watched(measured: Measurements, letter: str) -> dict[tuple[int, int], Backward]:
@@ -209,9 +243,9 @@ def _refused(basis: Basis, kind: str, error: DpscaleError) -> Row:
 
 
 def _held_out_rows(basis: Basis) -> Iterator[Row]:
-    if len({gpus for gpus, _ in basis.step_s}) < 3:
+    if len({gpus for gpus, _ in basis.held_out_s}) < 3:
         raise DpscaleError("a score needs three numbers of GPUs: one to hold out, one to calibrate with, and 1")
-    for score in held_out(basis.step_s, basis.allreduces, basis.buckets, basis.gpus_per_node):
+    for score in held_out(basis.held_out_s, basis.allreduces, basis.buckets, basis.gpus_per_node):
         yield {
             **_place(basis, HELD_OUT, score.gpus, score.batch_per_gpu, score.calibrated_on, score.algorithm),
             **_parts(score.prediction),

@@ -50,6 +50,11 @@ def plus(figure: Figure, other: Figure) -> Figure:
     return less(figure, negative)
 
 
+def one_over(figure: Figure) -> Figure:
+    """Of a figure above zero."""
+    return Figure(1 / figure.value, 1 / figure.high, 1 / figure.low)
+
+
 def one_less(figure: Figure) -> Figure:
     return Figure(1 - figure.value, 1 - figure.high, 1 - figure.low)
 

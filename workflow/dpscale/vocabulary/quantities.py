@@ -754,7 +754,9 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_on_disk(Quantity("hidden_s", "Hidden communication", MILLISECONDS, "By the same model.", "Forecast")),
             *_interval(replace(STEP, label="Predicted step", section="Forecast"), views=("held_out", "forecast")),
             *_interval(
-                Quantity("measured_step_s", "Measured step", MILLISECONDS, "t(N,b).", "Time"),
+                Quantity(
+                    "measured_step_s", "Measured step", MILLISECONDS, "t(N,b) of runs with a baseline.", "Forecast"
+                ),
                 Quantity("relative_error", "Error", PERCENT, "Predicted over measured step, less 1.", "Forecast"),
                 views=("held_out",),
             ),
@@ -1303,7 +1305,13 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "end_to_end_epoch_s", "Epoch time, end-to-end", SECONDS, "With the DataLoader in the clock.", "Time"
                 ),
             ),
-            *_plain(Quantity("loader_s", "Longer by", SECONDS, "End-to-end less compute.", "Time")),
+            *_interval(
+                Quantity("loader_s", "Longer by", SECONDS, "End-to-end less compute: the mean over runs.", "Statistics")
+            ),
+            *_interval(
+                Quantity("loading_ratio", "Longer", MULTIPLES, "End-to-end over compute, over runs.", "Statistics"),
+                views=(),
+            ),
             *_interval(
                 replace(SPEEDUP, label="Speedup, compute"),
                 Quantity(
