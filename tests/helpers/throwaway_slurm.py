@@ -222,9 +222,12 @@ class ThrowawaySlurm:
             if f"SLURMD_NODENAME={node}\0".encode() in each.environment
         }
         steps = {each.parent for each in here.values()} - set(here)
-        for process in [self.daemons.pop(node).pid, *steps, *here]:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        # All of them stand still first: none may see another one's end.
+        for ending in (signal.SIGSTOP, signal.SIGKILL):
+            for process in [*here, *steps, self.daemons[node].pid]:
+                with suppress(ProcessLookupError):
+                    os.kill(process, ending)
+        del self.daemons[node]
 
     def start_controller(self) -> None:
         self._start("slurmctld", "slurmctld", "-D")
