@@ -52,6 +52,16 @@ def test_the_readme_has_what_one_gpu_gives(root: Path, h200: pd.DataFrame) -> No
         assert share == f"{100 * best['mfu_measured']:.0f}"
 
 
+def test_the_readme_says_which_machines_the_fastest_variant_is_held_against(
+    root: Path, h100: pd.DataFrame, h200: pd.DataFrame
+) -> None:
+    for table, blocks in ((h200, 0), (h100, 1)):
+        found = [row(table, FASTEST, batch) for batch in BATCHES]
+        assert {(best["runs"], best["faster_blocks"]) for best in found} == {(1, blocks)}
+    *most, last = [f"{row(h100, FASTEST, batch)['faster']:.1f}" for batch in BATCHES]
+    assert f"it is {', '.join(most)} and {last} times as fast." in " ".join(readme(root).split())
+
+
 @pytest.mark.parametrize(("batch", "images_per_s"), AT_LEAST.items())
 def test_the_fastest_variant_is_near_the_limit(h200: pd.DataFrame, batch: int, images_per_s: int) -> None:
     assert row(h200, FASTEST, batch)["images_per_s"] >= images_per_s

@@ -140,9 +140,11 @@ def block_row(name: str, drift: float | None = None, **where: Any) -> dict[str, 
     }
 
 
-def run_row(run: int, deviations: float | None, **where: Any) -> dict[str, Any]:
+def run_row(run: int, deviations: float | None, epoch_s: float = 1.0, **where: Any) -> dict[str, Any]:
     is_outlier = None if deviations is None else abs(deviations) > 8
-    return {**key(**where), "run": run, "robust_deviations": deviations, "is_outlier": is_outlier}
+    return {
+        **key(**where), "run": run, "epoch_s": epoch_s, "robust_deviations": deviations, "is_outlier": is_outlier,
+    }  # fmt: skip
 
 
 def record_row(run: int = 1, status: str = "ok", **where: Any) -> dict[str, Any]:
@@ -255,6 +257,7 @@ def _measured(rows: dict[str, list[dict[str, Any]]], **where: Any) -> None:
     gpus, batch, scope = where["gpus"], where["batch"], where["scope"]
     epoch_s = seconds(**where)
     rows["times"].append(times_row(epoch_s, **where))
+    rows["runs"] += [run_row(run, None, epoch_s * (0.98 + run / 100), **where) for run in (1, 2, 3)]
     if scope == "compute":
         rows["records"] += [record_row(run, **where) for run in (1, 2, 3)]
     if gpus == 1:
@@ -316,6 +319,7 @@ def estimates_row(spread: float = 0.05, isolated_ms: float | None = 0.27, **more
 def collective_row(operation: str, gpus: int, message_bytes: int, bus_gb_s: float, **more: Any) -> dict[str, Any]:
     return {
         "operation": operation, "gpus": gpus, "message_bytes": message_bytes, "environment": "A", "runs": 1, "n": 5,
+        "servers": 1,
         **around("time_s", message_bytes / bus_gb_s / 1e9), **around("bus_bandwidth_gb_s", bus_gb_s), **more,
     }  # fmt: skip
 

@@ -8,6 +8,7 @@ import pytest
 from page_tables import (
     around,
     bandwidth_row,
+    collective_row,
     empty,
     estimates_row,
     extrapolated_row,
@@ -278,3 +279,22 @@ def test_a_profiler_that_distorts_is_left_out(state: str, is_drawn: bool) -> Non
     step = {**step_row(3, 1, 0, 6, batch=32, **AT), "profiler": state}
     assert bool(communication_charts.steps(table("steps", [step]), GPU).charts) == is_drawn
     assert bool(views.steps(table("steps", [step]), GPU).cells) == is_drawn
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ([(3, 1), (3, 1)], "3 runs on 1 server"),
+        ([(1, 1), (4, 2)], "1 to 4 runs on 1 to 2 servers"),
+        ([(3, 3)], "3 runs on 3 servers"),
+    ],
+)
+def test_tables_of_collectives_say_how_many_servers_their_runs_were_on(
+    counts: list[tuple[int, int]], said: str
+) -> None:
+    for use, view in ((None, views.bus_bandwidth), ("whole gradient", views.collectives)):
+        timed = [
+            {**collective_row("allreduce", 4, 2**power, 9.0), "runs": runs, "servers": servers, "use": use}
+            for power, (runs, servers) in enumerate(counts)
+        ]
+        assert view(table("collectives", timed), GPU).caption.endswith(f"with nothing else running: {said}")

@@ -22,6 +22,8 @@ from dpscale.analyse.estimators import (
 )
 from dpscale.analyse.ladder import ladder_rows
 from dpscale.analyse.points import Comparison, Points, Row, figures
+from dpscale.analyse.row_figures import figure_of, known_columns, ratio
+from dpscale.analyse.runs import servers_used
 from dpscale.formulas import scaling
 from dpscale.formulas.statistics import Estimate, derive_in_blocks, repeatability
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
@@ -169,11 +171,9 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
         return {**row, "status": NOT_RESOLVABLE, "reason": reason, **_at_least(inferred, bytes_per_step, steps)}
     row |= _inverted("bandwidth_gb_s", inferred, lambda s: scaling.bandwidth_gb_s(bytes_per_step, steps, s))
     if bus:
-        row["utilisation"] = row["bandwidth_gb_s"] / bus.value
-    if bus and bus.spread == "interval":
-        bus_low, bus_high = bus.interval
-        row["utilisation_low"] = row["bandwidth_gb_s_low"] / bus_high
-        row["utilisation_high"] = row["bandwidth_gb_s_high"] / bus_low
+        row |= known_columns(
+            "utilisation", ratio(figure_of(row, "bandwidth_gb_s"), figure_of(row, "bus_bandwidth_gb_s"))
+        )
     return row
 
 
@@ -216,22 +216,25 @@ def _why_not_resolvable(inferred: Estimate) -> str:
     return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is not above zero for certain"
 
 
-def collectives_rows(measured: Measurements) -> Iterator[Row]:
-    """A row for every collective and size, and for every pair of GPUs."""
+def collectives_rows(measured: Measurements, servers: Mapping[str, int]) -> Iterator[Row]:
+    """A row for every collective and size, and for every pair of GPUs; `servers` as `runs.servers_of` numbers them."""
     uses = _uses(measured.network)
     for (gpus, letter), records in measured.collectives.items():
         links = measured.links[gpus, letter]
         timings = _timings(records)
+        shared = {"environment": letter, "servers": len(servers_used(records, servers))}
         for (operation, message_bytes), seconds in links.collectives.items():
             yield {
-                **_collective(operation, gpus, message_bytes, seconds, timings[operation, message_bytes], letter),
+                **_collective(operation, gpus, message_bytes, seconds, timings[operation, message_bytes]),
+                **shared,
                 "nodes": measured.nodes(gpus, letter),
                 "use": uses.get((operation, message_bytes)),
                 "not_held": _not_held(records, operation, message_bytes),
             }
         for (source, target), (copied_bytes, seconds) in links.peer_copies.items():
             yield {
-                **_collective("peer_copy", gpus, copied_bytes, seconds, timings[source, target], letter),
+                **_collective("peer_copy", gpus, copied_bytes, seconds, timings[source, target]),
+                **shared,
                 "nodes": 1,
                 "source": source,
                 "target": target,
@@ -239,7 +242,7 @@ def collectives_rows(measured: Measurements) -> Iterator[Row]:
 
 
 def _collective(
-    operation: str, gpus: int, message_bytes: int, seconds: Estimate, runs: Sequence[Sequence[float]], letter: str
+    operation: str, gpus: int, message_bytes: int, seconds: Estimate, runs: Sequence[Sequence[float]]
 ) -> Row:
     def bus(s: float) -> float:
         return scaling.bus_bandwidth_gb_s(operation, gpus, message_bytes, s)
@@ -248,7 +251,6 @@ def _collective(
     return {
         "operation": operation,
         "gpus": gpus,
-        "environment": letter,
         "message_bytes": message_bytes,
         "n": len(timings),
         "runs": len(runs),

@@ -36,6 +36,11 @@ def servers_of(records: Iterable[Record]) -> dict[str, int]:
     return {place: numbers.setdefault(id(server), len(numbers) + 1) for place, server in servers.items()}
 
 
+def servers_used(records: Iterable[Record], servers: Mapping[str, int]) -> set[int]:
+    """The servers that these records were measured on."""
+    return {servers[places(record)[0]] for record in records}
+
+
 def run_rows(points: Iterable[Point], servers: Mapping[str, int]) -> Iterator[Row]:
     """A row for every run of every configuration in every scope."""
     for point in points:

@@ -92,7 +92,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "bandwidth": [bandwidth_row(study, compared, found, measured) for compared, found in estimated],
         "ladder": ladders(measured, points),
         "steps": steps_rows(measured),
-        "collectives": collectives_rows(measured),
+        "collectives": collectives_rows(measured, servers),
         "laws": laws_rows(compared for compared in weak if compared.blocks),
         "published_scaling": published_scaling_rows(audits),
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),

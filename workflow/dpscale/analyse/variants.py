@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpscale.analyse.blocks import places
 from dpscale.analyse.chip import against_the_chip
 from dpscale.analyse.columns import NEVER, PAYS, UNDECIDED
 from dpscale.analyse.over_runs import over_runs, set_against, with_figures
 from dpscale.analyse.points import Point, PointKey, Points, Row, compare, points_of
 from dpscale.analyse.row_figures import known_columns
+from dpscale.analyse.runs import servers_used
 from dpscale.analyse.times import times_row
 from dpscale.formulas.statistics import (
     BLOCKS_FOR_INTERVAL,
@@ -171,7 +171,7 @@ def _deviations_beside_base(point: Point, other: Point | None, servers: Mapping[
     if point.epoch is None or other is None or other.epoch is None:
         return {}
     runs = point.epoch.n_blocks, other.epoch.n_blocks
-    own_servers, others = ({servers[places(record)[0]] for record in one.measured} for one in (point, other))
+    own_servers, others = (servers_used(one.measured, servers) for one in (point, other))
     if min(runs) < BLOCKS_FOR_INTERVAL or len(own_servers) != len(others):
         return {}
     found = ratio_of_deviations(_spread(point.epoch), runs[0] - 1, _spread(other.epoch), runs[1] - 1)

@@ -149,6 +149,7 @@ DRIFT = Quantity(
     digits=2,
 )  # fmt: skip
 DRIFTED = _count("drifted", "Blocks that drifted", "Blocks whose drift is above 2 %.", "Statistics")
+SERVERS = _count("servers", "Servers", "Different servers that measured it.", "Statistics")
 SERVER = _count("server", "Server", "Number of the server: GPUs that were used together are of one.", "Statistics")
 LOADER_PROCESSES = _count(
     "loader_processes", "Loader processes", "DataLoader processes of all training processes together.", "Time"
@@ -634,7 +635,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 GPUS,
                 MESSAGE,
             ),
-            *_on_disk(ENVIRONMENT, RUNS, N, RANGES),
+            *_on_disk(ENVIRONMENT, RUNS, SERVERS, N, RANGES),
             *_interval(Quantity("time_s", "Time", MICROSECONDS, "Time of one call: mean over runs.", "Bandwidth")),
             *_on_disk(
                 REPEATABILITY,
@@ -1280,7 +1281,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_on_disk(
                 *_KEYS,
                 REASON,
-                _count("servers", "Servers", "Different servers that measured it.", "Statistics"),
+                SERVERS,
                 RUNS,
                 N,
                 *(
