@@ -142,7 +142,15 @@ def arm(name: str, gained: float | None, above: float, **more: Any) -> dict[str,
 def trained(*arms: dict[str, Any]) -> list[dict[str, Any]]:
     alone = {**arm("small", None, 0.0), "strategy": "single", "gpus": 1, "is_baseline": True}
     cost = {"small": 10.0, "plain": 3.0, "recipe": 4.0}
-    frontier = [{"arm": name, "environment": "A", **known("training_s", seconds)} for name, seconds in cost.items()]
+    frontier = [
+        {
+            "arm": name,
+            "environment": "A",
+            **known("training_s", seconds),
+            "gpu_s": (1 if name == "small" else 4) * seconds,
+        }
+        for name, seconds in cost.items()
+    ]
     return advised(training_summary=[alone, arm("plain", None, -0.2), *arms], frontier=frontier)
 
 
@@ -151,6 +159,7 @@ def test_a_recipe_counts_where_it_gains_and_ends_no_lower_than_the_baseline() ->
     assert (found["problem"], found["better"], found["used"]) == (advice.RECIPE, "recipe", "small")
     assert (found["without_remedies"], found["tuned_trials"]) == ("plain", 80)
     assert (found["saves"], found["saving"]) == (advice.TRAINING_TIME, pytest.approx(0.6))
+    assert (found["on_gpus"], found["used_gpu_s"], found["better_gpu_s"]) == (1, 10.0, 16.0)
     assert trained(arm("recipe", 0.3, -0.1)) == []
     assert trained(arm("recipe", -0.3, 0.1)) == []
     assert trained(arm("recipe", 0.3, 0.1, gpus=2)) == []
@@ -184,11 +193,12 @@ def test_the_answer_is_told_at_the_batch_that_is_best_supported() -> None:
 
 
 def test_an_epochs_price_is_one_over_the_efficiency_and_joules_over_joules() -> None:
-    alone = row(512, strategy="single", energy_j=100.0, gpus=1)
-    (found,) = answered(gain(3.2), times=[row(512, energy_j=150.0, **known("mfu", 0.1)), alone])
+    alone = row(512, strategy="single", **known("energy_j", 100.0, 0.02), gpus=1)
+    (found,) = answered(gain(3.2), times=[row(512, **known("energy_j", 150.0, 0.0), **known("mfu", 0.1)), alone])
     assert found["gpu_s_over_one"] == pytest.approx(1.25)
     assert found["gpu_s_over_one_low"] == pytest.approx(1.25 / 1.01)
-    assert (found["energy_over_one"], found["mfu"], found["ranges"]) == (1.5, 0.1, None)
+    assert (found["energy_over_one"], found["mfu"], found["ranges"]) == (pytest.approx(1.5), 0.1, None)
+    assert found["energy_over_one_low"] == pytest.approx(1.5 / 1.02)
     (found,) = answered(gain(3.2), times=[row(512, **known("mfu", 0.1), ranges="step_s; mfu")])
     assert found["ranges"] == "mfu"
     (found,) = answered(gain(3.2))

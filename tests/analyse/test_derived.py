@@ -67,6 +67,8 @@ def test_waiting_and_profiling_are_differences() -> None:
     assert row["beyond_profiler_s"] == pytest.approx(5)
     assert row["waiting_step_s"] == pytest.approx(3)
     assert row["profiler_slows_by"] == pytest.approx(0.2)
+    (row,) = derived(communication=[{**estimated(**figures), "profiler": "distorts"}])["communication"]
+    assert not {"beyond_profiler_s", "waiting_step_s"} & set(row)
 
 
 def step(device: int, communication_s: float, idle_s: float, phase: str = "all") -> dict[str, Any]:

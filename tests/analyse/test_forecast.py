@@ -1,5 +1,6 @@
 """The forecast: overlap on cases with known answers, and a held-out study that is known."""
 
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -407,7 +408,10 @@ def test_where_the_host_decides_the_model_says_nothing_and_this_is_said() -> Non
     assert critical.batch
     assert critical.batch.value == 512
     assert "from a batch per GPU of 512 on. At 128 and below the host decides" in critical.statement
-    assert "70 % of the step at 128" in critical.statement
+    assert "the device computes during 70 % of the step at 128" in critical.statement
+    inferred = {batch: replace(backward, is_watched=False) for batch, backward in backwards.items()}
+    statement = critical_batch(2, inferred, model, NETWORK_BUCKETS).statement
+    assert "would compute, as fast per image as in larger batches, during 70 % of the step at 128" in statement
 
 
 @pytest.mark.parametrize("backwards", [watched(GRID, busy=0.89), {}])

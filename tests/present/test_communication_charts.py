@@ -289,9 +289,7 @@ def test_a_profiler_that_distorts_is_left_out(state: str, is_drawn: bool) -> Non
         ([(3, 3)], "3 runs on 3 servers"),
     ],
 )
-def test_tables_of_collectives_say_how_many_servers_their_runs_were_on(
-    counts: list[tuple[int, int]], said: str
-) -> None:
+def test_tables_of_collectives_say_on_how_many_servers_they_ran(counts: list[tuple[int, int]], said: str) -> None:
     for use, view in ((None, views.bus_bandwidth), ("whole gradient", views.collectives)):
         timed = [
             {**collective_row("allreduce", 4, 2**power, 9.0), "runs": runs, "servers": servers, "use": use}

@@ -69,6 +69,25 @@ def test_a_difference_of_nothing_has_the_decimals_of_its_interval() -> None:
     assert words.estimate({"d": 0.0, "d_low": -0.012, "d_high": 0.012}, "d") == "0.000 [−0.012, 0.012]"
 
 
+def test_what_is_above_zero_is_not_shown_as_zero() -> None:
+    assert words.estimate({"r": 3.1, "r_low": 0.42, "r_high": 11.0}, "r") == "3.1 [0.4, 11.0]"
+    assert words.estimate({"r": 3.1, "r_low": -0.42, "r_high": 11.0}, "r") == "3 [0, 11]"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (1.002, 1.35, "1.160× [1.002, 1.350]"),
+        (0.71, 0.9996, "1.1600× [0.7100, 0.9996]"),
+        (0.998, 1.35, "1.16× [1.00, 1.35]"),
+        (1.02, 1.35, "1.16× [1.02, 1.35]"),
+    ],
+)
+def test_a_multiple_that_is_not_one_is_not_shown_as_one(low: float, high: float, shown: str) -> None:
+    row = {"faster": 1.16, "faster_low": low, "faster_high": high}
+    assert words.estimate(row, "faster", MULTIPLES, with_unit=True) == shown
+
+
 def test_estimate_in_another_unit() -> None:
     row = {"t": 0.0015, "t_low": 0.0014, "t_high": 0.0016}
     assert words.estimate(row, "t", MILLISECONDS, with_unit=True) == "1.50 ms [1.40, 1.60]"

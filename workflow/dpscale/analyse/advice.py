@@ -45,7 +45,8 @@ def answer_rows(rows: Rows) -> Iterator[NewRow]:
         }
         found |= _price("gpu_s_over_one", "efficiency", best)
         if is_known(here.get("energy_j")) and is_known(one.get("energy_j")) and one["energy_j"] > 0:
-            found["energy_over_one"] = here["energy_j"] / one["energy_j"]
+            # Of other runs: what a GPU alone takes in a job on several was not told apart.
+            found |= known_columns("energy_over_one", ratio(figure_of(here, "energy_j"), figure_of(one, "energy_j")))
         yield found
 
 
@@ -171,6 +172,9 @@ def _recipes(rows: Rows, series: tuple[Any, ...]) -> Iterator[NewRow]:
             "used": baseline["arm"],
             "better": arm,
             "saves": TRAINING_TIME,
+            "on_gpus": baseline["gpus"],
+            "used_gpu_s": used_s.get("gpu_s"),
+            "better_gpu_s": better_s.get("gpu_s"),
             "without_remedies": plain["arm"],
             "without_accuracy": plain.get("test_accuracy"),
             "used_accuracy": baseline.get("test_accuracy"),

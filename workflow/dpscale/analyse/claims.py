@@ -22,6 +22,7 @@ from dpscale.analyse.columns import (
     WHOLE_STEP,
     WORTH_IT,
 )
+from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
 from dpscale.formulas.statistics import INTERVAL
 
 Row = Mapping[str, Any]
@@ -156,6 +157,11 @@ def _scored(row: Row) -> bool:
     return bool(row["kind"] == HELD_OUT and row["status"] == "ok" and row["batch_per_gpu"] >= FORECAST_BATCH)
 
 
+def _is_within(row: Row, name: str, limit: float) -> bool:
+    """Whether the whole interval is."""
+    return has_interval(row, name) and bool(-limit <= row[f"{name}_low"] and row[f"{name}_high"] <= limit)
+
+
 def _remedied(row: Row) -> bool:
     return has_interval(row, "test_accuracy_gain")
 
@@ -276,6 +282,7 @@ CLAIMS: Mapping[str, Claim] = {
         lambda row: row["profiler_slows_by"] > SUM_OF_PARTS,
     ),
     "the forecast is off": Claim("forecast", _scored, lambda row: not is_true(row["within_tolerance"])),
+    "the forecast holds": Claim("forecast", _scored, lambda row: _is_within(row, "relative_error", HELD_OUT_TOLERANCE)),
     "the forecast beats no model": Claim("forecast", _scored, lambda row: row.get("beats_unchanged") == "yes"),
     "a variant is faster": Claim("variants", _beside_base, lambda row: row["faster_low"] > 1, intervals=("faster",)),
     "a variant is slower": Claim("variants", _beside_base, lambda row: row["faster_high"] < 1),

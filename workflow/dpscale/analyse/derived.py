@@ -90,9 +90,10 @@ def _of_communication(row: Row) -> NewRow:
     above_zero = [row[name] for name in estimates_of(row) if is_known(row.get(name)) and _is_above_zero(row, name)]
     if above_zero:
         found["estimates_apart"] = max(above_zero) / min(above_zero)
-    if _are_known(row, "communication_step_s", "profiler_step_s"):
+    tells = row.get("profiler") != DISTORTED
+    if tells and _are_known(row, "communication_step_s", "profiler_step_s"):
         found["beyond_profiler_s"] = row["communication_step_s"] - row["profiler_step_s"]
-    if _are_known(row, "profiler_step_s", "profiler_least_step_s"):
+    if tells and _are_known(row, "profiler_step_s", "profiler_least_step_s"):
         found["waiting_step_s"] = row["profiler_step_s"] - row["profiler_least_step_s"]
     if _are_known(row, "profiled_step_s", "training_step_s"):
         found["profiler_slows_by"] = row["profiled_step_s"] / row["training_step_s"] - 1

@@ -58,10 +58,14 @@ def exposed_s(single_s: Seconds, bucket_s: Sequence[Seconds], buckets: Buckets) 
 
 @dataclass(frozen=True)
 class Backward:
-    """What a device does in a step of some batch: its backward pass, and the share of the step that it computes in."""
+    """What a device does in a step of some batch: its backward pass, and the share of the step that it computes in.
+
+    `is_watched` where a profiler saw it; otherwise the share follows from times of other batches.
+    """
 
     seconds: Estimate
     busy_share: float
+    is_watched: bool = True
 
     @property
     def host_decides(self) -> bool:
@@ -79,7 +83,9 @@ def inferred_backwards(step_s: StepTimes, backward_share: float) -> dict[int, Ba
     singles = {batch: estimate for (gpus, batch), estimate in sorted(step_s.items()) if gpus == 1}
     image_s = min((estimate.value / batch for batch, estimate in singles.items()), default=0.0)
     return {
-        batch: Backward(derive(lambda step: backward_share * step, estimate), image_s * batch / estimate.value)
+        batch: Backward(
+            derive(lambda step: backward_share * step, estimate), image_s * batch / estimate.value, is_watched=False
+        )
         for batch, estimate in singles.items()
     }
 
@@ -115,7 +121,7 @@ def critical_batch(
             gpus,
             None,
             f"On {gpus} GPUs it is not known from which batch on communication hides: the host decides how long every "
-            f"step takes. The device computes during {shares or 'no step that was measured'}.",
+            f"step takes. The device {_computes(backwards)} {shares or 'no step that was measured'}.",
         )
     bucket_s = [allreduce(gpus, size) for size in buckets.sizes_bytes]
     needed_s = derive(lambda *each: _needed_backward_s(each, buckets), *bucket_s)
@@ -127,11 +133,16 @@ def critical_batch(
     statement = _critical_statement(gpus, batch, known, at_most=not host_bound)
     if host_bound:
         statement += (
-            f" At {host_bound[-1]:,} and below the host decides: the device computes during "
+            f" At {host_bound[-1]:,} and below the host decides: the device {_computes(backwards)} "
             f"{100 * backwards[host_bound[-1]].busy_share:.0f} % of the step at {host_bound[-1]:,}, and communication "
             "is exposed whenever the device waits."
         )
     return CriticalBatch(gpus, batch, statement)
+
+
+def _computes(backwards: Mapping[int, Backward]) -> str:
+    watched = all(backward.is_watched for backward in backwards.values())
+    return "computes during" if watched else "would compute, as fast per image as in larger batches, during"
 
 
 def hidden_where_measured(

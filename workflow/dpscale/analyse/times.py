@@ -1,10 +1,12 @@
 """Epoch times, throughput, MFU and speedup of the points of a study."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
+from dpscale.analyse.over_runs import over_runs
 from dpscale.analyse.points import Comparison, Point, Points, Row, compare, figures
 from dpscale.analyse.runs import outlier_words
 from dpscale.formulas import scaling
@@ -26,7 +28,9 @@ def times_row(study: Study, point: Point, network: Record | None) -> Row:
         lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch, scale="log"
     )
     work = _mfu(study, point, images_per_s, network)
+    energy = over_runs(point, lambda record: _energy_j(record, point.scope), "energy")
     found = {"epoch_s": point.epoch, "step_s": point.step, "images_per_s": images_per_s, **work.figures}
+    found |= {} if energy is None else {"energy_j": energy}
     return {
         **row,
         **figures(found),
@@ -39,9 +43,14 @@ def times_row(study: Study, point: Point, network: Record | None) -> Row:
         "peak_memory_bytes": max(
             (peak for result in results for peak in result["peak_memory_bytes"] or []), default=None
         ),
-        "energy_j": _median([energy for result in results for energy in result["energy_j"] or []]),
         **work.facts,
     }
+
+
+def _energy_j(record: Record, scope: str) -> float | None:
+    """The median of a run's epochs; None where no counter tells."""
+    energies = record["scopes"][scope]["energy_j"]
+    return median(energies) if energies else None
 
 
 def _loader_processes(point: Point) -> int:
@@ -111,7 +120,3 @@ def speedup_row(series: str, compared: Comparison) -> Row:
         "baseline_epoch_s": compared.over_blocks(lambda block: block.baseline.epoch_s, "baseline", "log").value,
         **figures(found),
     }
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return float(np.median(values)) if values else None

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -293,12 +294,12 @@ def _to_target(result: ArmResults, target: float) -> Row:
 
 
 def _costs(result: ArmResults) -> Row:
-    """Epochs as they are (median), and whole trainings (mean over the seeds that came to their end)."""
-    epochs = [epoch for record in result.records for epoch in record["epochs"]]
+    """An epoch (a seed's median, mean over seeds), and whole trainings (mean over the seeds that came to their end)."""
+    seeds = [record["epochs"] for record in result.records if record["epochs"]]
     row: Row = {}
-    if epochs:
-        row["epoch_s"] = float(np.median([epoch["epoch_s"] for epoch in epochs]))
-        row["images_per_s"] = float(np.median([epoch["images_per_s"] for epoch in epochs]))
+    if seeds:
+        for name in ("epoch_s", "images_per_s"):
+            row[name] = fmean(median(epoch[name] for epoch in epochs) for epochs in seeds)
     if result.finished:
         row["gpu_s"] = float(np.mean([sum_over_epochs(record, "gpu_s") for record in result.finished]))
         energies_j = [sum_over_epochs(record, "energy_j") for record in result.finished]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median, variance
+from statistics import variance
 from typing import Any, TypeVar
 
 import numpy as np
@@ -120,7 +120,6 @@ def _row(variant: Variant, point: Point, network: Record | None) -> Row:
     gpus = point.configuration.gpus
     found = {"gpu_s": derive_in_blocks(lambda epoch_s: gpus * epoch_s, point.epoch, scale="log")}
     figures_of_runs = {
-        "energy_j": over_runs(point, lambda record: _energy_j(record, point.scope), "energy"),
         "preparation_s": over_runs(point, lambda record: record.get("preparation_s"), "preparation"),
         "speedup": _speedup(variant.points, point),
     }
@@ -132,12 +131,6 @@ def _row(variant: Variant, point: Point, network: Record | None) -> Row:
 def _spread(epoch: Estimate) -> float:
     """The variance of the logarithm of the epoch time over runs."""
     return variance(math.log(value) for value in epoch.blocks.values())
-
-
-def _energy_j(record: Record, scope: str) -> float | None:
-    """The median of a run's epochs; None where no counter tells."""
-    energies = record["scopes"][scope]["energy_j"]
-    return median(energies) if energies else None
 
 
 def _speedup(points: Points, point: Point) -> Estimate | None:

@@ -12,7 +12,7 @@ from dpscale.present.diagnosis import told_finding
 from dpscale.present.finding import percent, with_unit
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.causes import NOTHING, UNKNOWN, cause
-from dpscale.vocabulary.quantities import MILLISECONDS, SECONDS, TEST_ACCURACY, quantity
+from dpscale.vocabulary.quantities import MILLISECONDS, SECONDS, TEST_ACCURACY
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,7 @@ def _efficiency(row: Row, terms: Terms) -> Tile:
 def _price(row: Row, terms: Terms) -> Tile:
     details = f"{_bounds(row, 'gpu_s_over_one')} the {terms.device}-seconds of 1 {terms.device}"
     if words.is_known(row["energy_over_one"]):
-        joules = words.measured(row["energy_over_one"], quantity("energy_over_one", "answer").unit)
-        details += f"; {joules} its joules"
+        details += f"; {with_unit(row, 'energy_over_one', 'answer')} its joules"
     return Tile("Price of an epoch", _figure(row, "gpu_s_over_one"), details.strip())
 
 
@@ -216,10 +215,13 @@ def _recipe(row: Row, terms: Terms) -> tuple[str, str]:
     if words.is_known(row["tuned_trials"]):
         tuned = f" Best of {int(row['tuned_trials']):,} trials, chosen on {row['tuned_on']}."
     used_s, better_s = _seconds(row)
+    used_gpu_s, better_gpu_s = (words.measured(row[f"{name}_gpu_s"], SECONDS) for name in ("used", "better"))
+    one, many = (terms.count(int(row[name])) for name in ("on_gpus", "gpus"))
     return (
         f"For a large batch, train as {row['better']} in place of {row['without_remedies']}",
         f"It ends at {accuracies['better']} in place of {accuracies['without']}; {row['used']}, the baseline, ends at "
-        f"{accuracies['used']}. Training takes {better_s}, that of the baseline {used_s}.{tuned}",
+        f"{accuracies['used']}. Training takes {better_s} on {many}, that of the baseline {used_s} on {one}: "
+        f"{better_gpu_s} and {used_gpu_s} of {terms.device} time.{tuned}",
     )
 
 

@@ -167,6 +167,7 @@ def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     better = count(tables, "the forecast beats no model")
     worst = f"{percent(most['relative_error'])} at batch {int(most['batch_per_gpu']):,}{terms.environment(most)}"
     tolerance = percent(HELD_OUT_TOLERANCE, digits=2)
+    surely = count(tables, "the forecast holds")
     verdict = (
         f"is off by more than {tolerance} at {counted.among('batch', 'batches')}"
         if counted.number
@@ -174,7 +175,9 @@ def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     )
     return finding(
         f"ddp's step on {terms.count(int(most['gpus']))}, predicted from fewer {terms.devices} alone, {verdict}; the "
-        f"largest error is {worst}. The step of {terms.count(int(most['calibrated_on_gpus']))} unchanged is off by up "
+        f"largest error is {worst}. The whole interval of the error lies within {tolerance} at "
+        f"{surely.among('batch', 'batches')}. "
+        f"The step of {terms.count(int(most['calibrated_on_gpus']))} unchanged is off by up "
         f"to {percent(unchanged['carried_over_relative_error'])}. {_against_no_model(better)}",
         "held_out",
         scored,

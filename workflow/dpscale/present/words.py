@@ -11,7 +11,7 @@ from dpscale.analyse import claims
 from dpscale.analyse.claims import is_range
 from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
 from dpscale.vocabulary import strategies
-from dpscale.vocabulary.quantities import BANDWIDTH, E1, PLAIN, Quantity, Unit
+from dpscale.vocabulary.quantities import BANDWIDTH, E1, MULTIPLES, PLAIN, Quantity, Unit
 
 Tables = Mapping[str, pd.DataFrame]
 Row = Mapping[str, Any]
@@ -225,7 +225,8 @@ def estimate(row: Row, name: str, unit: Unit = PLAIN, with_unit: bool = False) -
     decimals = _decimals(value, 4)
     if high > low:
         by_width = _decimals(high - low, 2)
-        decimals = min(decimals, max(by_width, _decimals(value, 1))) if value else by_width
+        least = _decimals(low, 1) if low > 0 else 0  # what is above zero is not shown as zero
+        decimals = min(decimals, max(by_width, _decimals(value, 1), least)) if value else by_width
     shown, *interval = (_fixed(number, decimals) for number in (value, low, high))
     if is_range(row, name):
         return f"{shown}{symbol} [range of two runs: {' to '.join(interval)}]"
@@ -247,9 +248,21 @@ def _with_decimals(row: Row, name: str, symbol: str, unit: Unit) -> str:
     value, low, high = (in_unit(row[f"{name}{end}"], unit) for end in ("", "_low", "_high"))
     if ABSENT in (low, high):
         return f"{value}{symbol} [{_why_no_interval(row, name)}]"
+    if unit is MULTIPLES:
+        value, low, high = _beside_one(row, name)
     if is_range(row, name):
         return f"{value}{symbol} [range of two runs: {low} to {high}]"
     return f"{value}{symbol} [{low}, {high}]"
+
+
+def _beside_one(row: Row, name: str) -> list[str]:
+    """A multiple and its ends, with as many decimals (2 to 4) as show on which side of 1 an end lies: 1.00 would say
+    that two may be alike."""
+    ends = [float(row[f"{name}{end}"]) for end in ("", "_low", "_high")]
+    _, low, high = ends
+    nearest = low - 1 if low > 1 else 1 - high if high < 1 else 1.0
+    decimals = min(4, max(2, _decimals(nearest, 1)))
+    return [_fixed(end, decimals) for end in ends]
 
 
 # Figures that are means over the blocks of their row, not over its runs.

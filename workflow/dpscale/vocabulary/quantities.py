@@ -362,9 +362,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 Quantity(
                     "peak_memory_bytes", "Peak memory", GB, "Most bytes that torch had allocated on a device.", "Time"
                 ),
-                replace(ENERGY, unit=Unit("J", "J per epoch")),
-                views=("times", "price"),
             ),
+            *_interval(replace(ENERGY, unit=Unit("J", "J per epoch")), views=("times", "price")),
             *_on_disk(
                 Quantity("flop_per_image", "FLOP of an image", PLAIN, "Forward and backward.", "Utilisation and MFU"),
                 Quantity("peak_flop_s", "Peak FLOP/s", PLAIN, "Of one GPU, dense.", "Utilisation and MFU"),
@@ -1423,16 +1422,14 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                     "Speedup",
                 ),
                 MFU,
-                views=(),
-            ),
-            *_on_disk(
                 Quantity(
                     "energy_over_one",
                     "Energy of an epoch over that on 1 {device}",
                     MULTIPLES,
-                    "By the GPUs' own counters.",
+                    "By the GPUs' own counters, of other runs.",
                     "Time",
-                )
+                ),
+                views=(),
             ),
         ),
         "causes": (
@@ -1527,6 +1524,8 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
             *_on_disk(
                 _text("saves", "Saves", "What the saving is a part of.", "Advice"),
                 _text("evidence", "Evidence", "The table that the times are of.", "Advice"),
+                replace(GPU_SECONDS, column="used_gpu_s", label="{Device}-seconds of what is used"),
+                replace(GPU_SECONDS, column="better_gpu_s", label="{Device}-seconds of the better one"),
                 _text("without_remedies", "Without remedies", "The arm that has none and is the same.", "Training"),
                 replace(TEST_ACCURACY, column="without_accuracy", label="Its test accuracy"),
                 replace(TEST_ACCURACY, column="used_accuracy", label="Test accuracy of what is used"),
