@@ -28,7 +28,7 @@ def test_speed_stands_beside_price() -> None:
     made = general(data["times"], data["speedup"], GPU)
     assert [column.heading for column in made.view.columns] == [
         "Strategy", "GPUs", "Batch per GPU, images", "Epoch time, s", "Speedup, ×", "Efficiency, %", "GPU-seconds",
-        "Throughput, images/s", "Energy, J per epoch", "MFU, %",
+        "Throughput, images/s", "Peak memory, GB", "Energy, J per epoch", "MFU, %",
     ]  # fmt: skip
     found = rows(made)
     alone, four = (

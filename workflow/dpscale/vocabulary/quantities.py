@@ -362,6 +362,7 @@ TABLES: Mapping[str, Sequence[Column]] = MappingProxyType(
                 Quantity(
                     "peak_memory_bytes", "Peak memory", GB, "Most bytes that torch had allocated on a device.", "Time"
                 ),
+                views=("times", "price"),
             ),
             *_interval(replace(ENERGY, unit=Unit("J", "J per epoch")), views=("times", "price")),
             *_on_disk(
