@@ -159,9 +159,19 @@ def test_header_says_what_where_when_and_by_which_code(page: str) -> None:
     assert "Study h200 , measured 2025-11-19 to 2025-11-20, commit 4be1f0c24be1." in text
 
 
-def test_dirty_commit_stands_in_the_header() -> None:
-    record = {**record_row(strategy="single", gpus=1, batch=32), "git_dirty": True}
-    assert "commit 4be1f0c24be1, dirty" in visible(render(study(), tables(records=[record])))
+SINGLE: dict[str, Any] = {"strategy": "single", "gpus": 1, "batch": 32}
+
+
+def test_uncommitted_changes_stand_in_the_header() -> None:
+    clean, dirty = ({**record_row(run, **SINGLE), "git_dirty": run == 2} for run in (1, 2))
+    other = {**record_row(3, **SINGLE), "git_commit": "a" * 40}
+
+    def header(*records: dict[str, Any]) -> str:
+        return visible(render(study(), tables(records=list(records))))
+
+    assert "commit 4be1f0c24be1. " in header(clean)
+    assert "commit 4be1f0c24be1, with uncommitted changes. " in header(dirty)
+    assert "commits 4be1f0c24be1, aaaaaaaaaaaa, some records with uncommitted changes. " in header(clean, dirty, other)
 
 
 @pytest.mark.parametrize(

@@ -160,8 +160,12 @@ def _devices(study: Mapping[str, Any], tables: Tables, terms: Terms) -> str:
 
 
 def _commit(tables: Tables) -> str:
-    """The commit of the code that measured, and whether it was dirty."""
+    """The commits of the code that measured, and whether it had uncommitted changes."""
     records = tables["records"]
     commits = sorted(set(records["git_commit"].dropna().astype(str).str[:12]))
-    dirty = ", dirty" if any(words.are_true(records["git_dirty"])) else ""
-    return f"commit {words.listed(commits, 3)}{dirty}" if commits else f"commit not recorded{dirty}"
+    changed = words.are_true(records["git_dirty"])
+    if not commits:
+        return "commit not recorded"
+    some = "" if changed.all() else "some records "
+    beyond = f", {some}with uncommitted changes" if changed.any() else ""
+    return f"{'commit' if len(commits) == 1 else 'commits'} {words.listed(commits, 3)}{beyond}"
