@@ -98,6 +98,12 @@ def test_one_point_identifies_one_parameter_and_not_two() -> None:
     assert one_point["USL"].statement == "USL: 2 parameters from 1 point (N = 2): not identified."
 
 
+def test_of_one_point_the_interval_is_that_of_the_speedup() -> None:
+    speedup = Estimate(1.9, np.random.default_rng(1).normal(1.9, 0.02, RESAMPLES), ends=(1.85, 1.95))
+    for name, expected in (("Amdahl", (2 / 1.95 - 1, 2 / 1.85 - 1)), ("Gustafson", (0.05, 0.15))):
+        assert fits({2: speedup})[name].parameters["serial_fraction"].interval == pytest.approx(expected)
+
+
 def test_no_point_identifies_nothing() -> None:
     assert [fit.parameters for fit in fit_laws({})] == [{}, {}, {}]
 

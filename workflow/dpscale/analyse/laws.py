@@ -5,7 +5,7 @@ gets its own fit. S(1) = 1 holds by definition: it is no data point.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -116,14 +116,21 @@ def _fit(law: Law, speedups: Mapping[int, Estimate]) -> LawFit:
 
 
 def _least_squares(law: Law, speedups: Mapping[int, Estimate]) -> dict[str, Estimate]:
-    """Least squares on the rearranged law: the pseudo-inverse depends on N alone, so it serves all draws."""
+    """Least squares on the rearranged law: the pseudo-inverse depends on N alone, so it serves all draws.
+
+    Of one point a parameter falls with the speedup: its interval has the ends of that of the speedup, not of draws.
+    """
     inverse = np.linalg.pinv(np.array([law.columns(n) for n in speedups], dtype=float))
 
     def parameter(weights: Any) -> Estimate:
-        return derive(
-            lambda *drawn: sum(w * law.response(n, s) for w, n, s in zip(weights, speedups, drawn, strict=True)),
-            *speedups.values(),
-        )
+        def formula(*drawn: Any) -> Any:
+            return sum(w * law.response(n, s) for w, n, s in zip(weights, speedups, drawn, strict=True))
+
+        found = derive(formula, *speedups.values())
+        if len(speedups) > 1 or found.spread != "interval":
+            return found
+        (low, high) = next(iter(speedups.values())).interval
+        return replace(found, ends=(float(formula(high)), float(formula(low))))
 
     return {name: parameter(weights) for name, weights in zip(law.parameters, inverse, strict=True)}
 
