@@ -27,8 +27,9 @@ DATASET_MADE = "dataset: "
 # What Slurm says of a job that it ended itself, such as
 # slurmstepd-gn1: error: *** JOB 7 ON gn1 CANCELLED AT 2026-11-20T12:00:00 DUE TO TIME LIMIT ***
 _ENDED_BY_SLURM = re.compile(r"error: (\*\*\* (?:JOB|STEP) .*\*\*\*|.*oom.kill.*)", re.IGNORECASE)
-# Where Slurm says no more than that: someone cancelled the job, or srun ended the step since a launcher had failed.
-_CANCELLED = re.compile(r"CANCELLED AT \S+ \*\*\*$")
+# Where Slurm says no more than that: someone cancelled the job, or srun ended the step since a launcher had failed,
+# which newer versions of Slurm say.
+_CANCELLED = re.compile(r"CANCELLED AT \S+ (DUE TO TASK FAILURE )?\*\*\*$")
 # What a cell says of an end that came from outside.
 _STOPPED = re.compile(r"SIGTERM|SIGHUP|was stopped")
 # Lines of Slurm itself in a log that is otherwise Snakemake's.
