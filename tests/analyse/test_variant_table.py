@@ -208,10 +208,11 @@ def test_gpu_seconds_and_joules_are_those_of_all_gpus() -> None:
     assert alone["energy_j"] == pytest.approx(100)
 
 
-def test_a_counter_that_did_not_move_tells_no_energy() -> None:
+@pytest.mark.parametrize("energy_j", [0.0, -1.0])
+def test_a_counter_that_did_not_rise_tells_no_energy(energy_j: float) -> None:
     found = measured()
     for record in found.records.values():
-        record["scopes"]["compute"]["energy_j"] = [0.0]
+        record["scopes"]["compute"]["energy_j"] = [energy_j]
     assert variants(found)["energy_j_low"].isna().all()
 
 

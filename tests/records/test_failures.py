@@ -23,6 +23,7 @@ CANCELLED = "slurmstepd-gn1: error: *** JOB 47 ON gn1 CANCELLED AT 2026-11-20T13
 TIME_LIMIT = "slurmstepd-gn1: error: *** JOB 48 ON gn1 CANCELLED AT 2026-11-20T13:33:56 DUE TO TIME LIMIT ***"
 # As newer ones write it, where srun has --kill-on-bad-exit.
 TASK_FAILURE = "slurmstepd: error: *** JOB 49 ON gn1 CANCELLED AT 2026-04-29T23:36:37 DUE TO TASK FAILURE ***"
+SIGNAL = TASK_FAILURE.replace("TO TASK FAILURE", "to SIGNAL Terminated")
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +73,7 @@ def test_what_slurm_says_of_a_cell_on_several_nodes_is_no_line_of_the_cell() -> 
         (["Error: node 1 (gn2): worker 2 of 4 was killed by SIGKILL"], CANCELLED, "Error: node 1 (gn2): worker 2"),
         (["Error: node 1 (gn2) has gone", "Error: stopped by SIGTERM"], CANCELLED, "Error: node 1 (gn2) has gone"),
         (["Error: worker 2 of 4 ended with exit code 1"], TASK_FAILURE, "Error: worker 2 of 4 ended"),
+        (["Error: worker 2 of 4 ended with exit code 1"], SIGNAL, "Error: worker 2 of 4 ended"),
         (["Error: stopped by SIGTERM"], TASK_FAILURE, "ended by Slurm: STEP 49.0"),
         (["Error: node 1 (gn2) was stopped", "Error: stopped by SIGTERM"], CANCELLED, "ended by Slurm: STEP 47.0"),
         (["Error: worker 0 of 4 was killed by SIGTERM"], CANCELLED, "ended by Slurm: STEP 47.0"),

@@ -8,6 +8,7 @@ as in `claims`.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import nan
 from typing import Any
 
 from dpscale.analyse.claims import NewRow, Row, Rows, is_known, is_true, series_of
@@ -190,11 +191,12 @@ class _Place:
 
     @property
     def efficiency(self) -> Figure:
-        """One device alone, with its batches in memory, over the whole step; inside blocks as far as they go."""
+        """One device alone, with its batches in memory, over the whole step. Without loading inside blocks; with it
+        without an interval, since both parts hold the same epochs."""
         efficiency = figure_of(self.gain, "efficiency")
         if self.with_loading_s is None:
             return efficiency
-        return ratio(efficiency, figure_of(self.loading, "loading_ratio"))
+        return Figure(efficiency.value / float(self.loading["loading_ratio"]), nan, nan)
 
     @property
     def here(self) -> dict[str, Any]:

@@ -157,9 +157,13 @@ def _scored(row: Row) -> bool:
     return bool(row["kind"] == HELD_OUT and row["status"] == "ok" and row["batch_per_gpu"] >= FORECAST_BATCH)
 
 
+def _surely_scored(row: Row) -> bool:
+    return _scored(row) and has_interval(row, "relative_error")
+
+
 def _is_within(row: Row, name: str, limit: float) -> bool:
     """Whether the whole interval is."""
-    return has_interval(row, name) and bool(-limit <= row[f"{name}_low"] and row[f"{name}_high"] <= limit)
+    return bool(-limit <= row[f"{name}_low"] and row[f"{name}_high"] <= limit)
 
 
 def _remedied(row: Row) -> bool:
@@ -282,7 +286,12 @@ CLAIMS: Mapping[str, Claim] = {
         lambda row: row["profiler_slows_by"] > SUM_OF_PARTS,
     ),
     "the forecast is off": Claim("forecast", _scored, lambda row: not is_true(row["within_tolerance"])),
-    "the forecast holds": Claim("forecast", _scored, lambda row: _is_within(row, "relative_error", HELD_OUT_TOLERANCE)),
+    "the forecast holds": Claim(
+        "forecast",
+        _surely_scored,
+        lambda row: _is_within(row, "relative_error", HELD_OUT_TOLERANCE),
+        intervals=("relative_error",),
+    ),
     "the forecast beats no model": Claim("forecast", _scored, lambda row: row.get("beats_unchanged") == "yes"),
     "a variant is faster": Claim("variants", _beside_base, lambda row: row["faster_low"] > 1, intervals=("faster",)),
     "a variant is slower": Claim("variants", _beside_base, lambda row: row["faster_high"] < 1),

@@ -11,7 +11,7 @@ from dpscale.records.files import Record
 
 def over_runs(point: Point, figure: Callable[[Record], float | None], name: str) -> Estimate | None:
     """The mean over the runs that have this figure above zero, of logarithms; None where none has."""
-    values = {run_name(record): float(value) for record in point.measured if (value := figure(record))}
+    values = {run_name(record): float(value) for record in point.measured if (value := figure(record) or 0.0) > 0}
     label = f"{name} {point.configuration} {point.scope} {point.environment}"
     return estimate_of_blocks(values, label) if values else None
 

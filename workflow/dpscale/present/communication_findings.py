@@ -168,6 +168,7 @@ def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     worst = f"{percent(most['relative_error'])} at batch {int(most['batch_per_gpu']):,}{terms.environment(most)}"
     tolerance = percent(HELD_OUT_TOLERANCE, digits=2)
     surely = count(tables, "the forecast holds")
+    whole = f" The whole interval of the error lies within {tolerance} at {surely} with one." if surely.of else ""
     verdict = (
         f"is off by more than {tolerance} at {counted.among('batch', 'batches')}"
         if counted.number
@@ -175,8 +176,7 @@ def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     )
     return finding(
         f"ddp's step on {terms.count(int(most['gpus']))}, predicted from fewer {terms.devices} alone, {verdict}; the "
-        f"largest error is {worst}. The whole interval of the error lies within {tolerance} at "
-        f"{surely.among('batch', 'batches')}. "
+        f"largest error is {worst}.{whole} "
         f"The step of {terms.count(int(most['calibrated_on_gpus']))} unchanged is off by up "
         f"to {percent(unchanged['carried_over_relative_error'])}. {_against_no_model(better)}",
         "held_out",

@@ -225,7 +225,7 @@ def _described(compared: Compared, name: str) -> str:
     commits, dirty = (_property(compared, key)[side] for key in ("git_commits", "git_dirty"))
     known = [] if commits == words.ABSENT else commits.split("; ")
     commit = f"commit {known[0]}" if len(known) == 1 else f"{len(known)} commits" if known else "commit not recorded"
-    changed = ", some records with uncommitted changes" if dirty == "yes" else ""
+    changed = ", with uncommitted changes" if dirty == "yes" else ""
     return f"{_property(compared, 'device_model')[side]}, measured {days}, {commit}{changed}"
 
 

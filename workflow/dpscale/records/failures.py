@@ -29,7 +29,7 @@ DATASET_MADE = "dataset: "
 _ENDED_BY_SLURM = re.compile(r"error: (\*\*\* (?:JOB|STEP) .*\*\*\*|.*oom.kill.*)", re.IGNORECASE)
 # Where Slurm says no more than that: someone cancelled the job, or srun ended the step since a launcher had failed,
 # which newer versions of Slurm say.
-_CANCELLED = re.compile(r"CANCELLED AT \S+ (DUE TO TASK FAILURE )?\*\*\*$")
+_CANCELLED = re.compile(r"CANCELLED AT \S+ (DUE TO (TASK FAILURE|SIGNAL \w+) )?\*\*\*$", re.IGNORECASE)
 # What a cell says of an end that came from outside.
 _STOPPED = re.compile(r"SIGTERM|SIGHUP|was stopped")
 # Lines of Slurm itself in a log that is otherwise Snakemake's.
