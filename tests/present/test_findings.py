@@ -566,9 +566,9 @@ def test_parts_and_forecasts_that_hold_are_said_to() -> None:
 @pytest.mark.parametrize(
     ("ends", "surely"),
     [
-        ([(-0.05, 0.09), (-0.1, 0.1)], "2 of 2"),
-        ([(-0.17, 0.26), (-0.02, 0.03)], "1 of 2"),
-        ([(None, None), (0.02, 0.11)], "0 of 1"),
+        ([(-0.05, 0.09), (-0.1, 0.1)], "2 of 2 batches that have one"),
+        ([(-0.17, 0.26), (-0.02, 0.03)], "1 of 2 batches that have one"),
+        ([(None, None), (0.02, 0.11)], "0 of 1 batch that has one"),
         ([(None, None), (None, None)], None),
     ],
 )
@@ -581,7 +581,7 @@ def test_an_error_within_the_tolerance_may_not_be_so_for_certain(
     ]
     sentence = sentence_of(communication_findings.forecast_scored(tables(forecast=rows), GPU))
     assert ("The whole interval" in sentence) == (surely is not None)
-    assert surely is None or f"The whole interval of the error lies within 10 % at {surely} with one." in sentence
+    assert surely is None or f"The whole interval of the error lies within 10 % at {surely}." in sentence
 
 
 @pytest.mark.parametrize(("predicate", "true", "parts", "false"), CASES, ids=[case[0].__name__ for case in CASES])

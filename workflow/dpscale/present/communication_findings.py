@@ -168,7 +168,8 @@ def forecast_scored(tables: Tables, terms: Terms) -> Finding | None:
     worst = f"{percent(most['relative_error'])} at batch {int(most['batch_per_gpu']):,}{terms.environment(most)}"
     tolerance = percent(HELD_OUT_TOLERANCE, digits=2)
     surely = count(tables, "the forecast holds")
-    whole = f" The whole interval of the error lies within {tolerance} at {surely} with one." if surely.of else ""
+    known = surely.among("batch that has one", "batches that have one")
+    whole = f" The whole interval of the error lies within {tolerance} at {known}." if surely.of else ""
     verdict = (
         f"is off by more than {tolerance} at {counted.among('batch', 'batches')}"
         if counted.number
