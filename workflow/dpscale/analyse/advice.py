@@ -44,8 +44,8 @@ def answer_rows(rows: Rows) -> Iterator[NewRow]:
             **_copied(here, mfu="mfu"),
         }
         found |= _price("gpu_s_over_one", "efficiency", best)
-        if is_known(here.get("energy_j")) and is_known(one.get("energy_j")) and one["energy_j"] > 0:
-            # Of other runs: what a GPU alone takes in a job on several was not told apart.
+        if is_known(here.get("energy_j")) and is_known(one.get("energy_j")):
+            # Of separate runs: a job on several GPUs does not record what one of them takes alone.
             found |= known_columns("energy_over_one", ratio(figure_of(here, "energy_j"), figure_of(one, "energy_j")))
         yield found
 

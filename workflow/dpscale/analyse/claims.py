@@ -161,11 +161,6 @@ def _surely_scored(row: Row) -> bool:
     return _scored(row) and has_interval(row, "relative_error")
 
 
-def _is_within(row: Row, name: str, limit: float) -> bool:
-    """Whether the whole interval is."""
-    return bool(-limit <= row[f"{name}_low"] and row[f"{name}_high"] <= limit)
-
-
 def _remedied(row: Row) -> bool:
     return has_interval(row, "test_accuracy_gain")
 
@@ -289,7 +284,9 @@ CLAIMS: Mapping[str, Claim] = {
     "the forecast holds": Claim(
         "forecast",
         _surely_scored,
-        lambda row: _is_within(row, "relative_error", HELD_OUT_TOLERANCE),
+        lambda row: (
+            -HELD_OUT_TOLERANCE <= row["relative_error_low"] <= row["relative_error_high"] <= HELD_OUT_TOLERANCE
+        ),
         intervals=("relative_error",),
     ),
     "the forecast beats no model": Claim("forecast", _scored, lambda row: row.get("beats_unchanged") == "yes"),

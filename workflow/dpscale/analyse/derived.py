@@ -5,6 +5,7 @@ The page quotes these; it computes nothing itself. Rows are mappings, as in `cla
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import sub, truediv
 from statistics import fmean, median
 from typing import Any
 
@@ -13,7 +14,7 @@ from dpscale.analyse.causes import cause_rows
 from dpscale.analyse.claims import ENDS, NewRow, Row, count_rows, has_interval, has_text, is_known, is_range, is_true
 from dpscale.analyse.columns import ARTEFACT, DISTORTED, NOT_WORTH_IT, UNDECIDED, WHOLE_STEP, WORTH_IT
 from dpscale.analyse.over_runs import with_figures
-from dpscale.formulas.statistics import Estimate, estimate_of_blocks
+from dpscale.formulas.statistics import Estimate, derive_in_blocks, estimate_of_blocks
 from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
 
 # More devices are worth it where at least half of what they could do is got from them.
@@ -165,14 +166,12 @@ def _scopes(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
 def _loading(loaded: Mapping[str, float], in_memory: Mapping[str, float]) -> Mapping[str, Estimate]:
     """What an epoch takes longer with the DataLoader in the clock, in seconds and as a ratio, over the runs that timed
     both: a run is one block."""
-    both = [run for run in loaded if run in in_memory]
-    if not both:
+    if not loaded.keys() & in_memory.keys():
         return {}
-    longer = {run: loaded[run] - in_memory[run] for run in both}
-    ratios = {run: loaded[run] / in_memory[run] for run in both}
+    epochs = [estimate_of_blocks(runs, "epoch") for runs in (loaded, in_memory)]
     return {
-        "loader_s": estimate_of_blocks(longer, "loader", "linear"),
-        "loading_ratio": estimate_of_blocks(ratios, "loading", "log"),
+        "loader_s": derive_in_blocks(sub, *epochs, scale="linear"),
+        "loading_ratio": derive_in_blocks(truediv, *epochs, scale="log"),
     }
 
 

@@ -83,11 +83,11 @@ def setup(study: Mapping[str, Any], tables: Tables, terms: Terms) -> list[Fact]:
 
 def _runs(study: Mapping[str, Any], tables: Tables) -> str:
     """`6 runs`, or `3 to 4 of 6 runs` where configurations lack some."""
-    runs = sorted({int(number) for number in words.ok(tables["times"])["runs"].dropna()})
+    runs = words.ok(tables["times"])["runs"].dropna()
     planned = words.plural(study["runs"], "run")
-    if runs in ([], [study["runs"]]):
+    if (runs == study["runs"]).all():
         return planned
-    return f"{runs[0]:,} of {planned}" if len(runs) == 1 else f"{runs[0]:,} to {runs[-1]:,} of {planned}"
+    return f"{words.span(runs)} of {planned}"
 
 
 def _dataset(study: Mapping[str, Any], terms: Terms) -> str:

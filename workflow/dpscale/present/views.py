@@ -121,7 +121,7 @@ def bus_bandwidth(table: pd.DataFrame, terms: Terms) -> View:
     swept.loc[[is_range(row, bus.column) for row in words.rows(swept)], ends[1:]] = nan
     wide = swept.pivot(index=place, columns="operation", values=ends)
     wide.columns = pd.Index([f"{name[1]}{name[0].removeprefix(ends[0])}" for name in wide.columns.to_flat_index()])
-    caption = f"Bus bandwidth of collectives by message, in GB/s, with nothing else running: {_runs_on_servers(swept)}"
+    caption = f"Bus bandwidth of collectives by message, in GB/s, with nothing else running{_runs_on_servers(swept)}"
     columns = [
         *environment(terms),
         column_of(quantities.GPUS, terms),
@@ -140,7 +140,7 @@ def collectives(table: pd.DataFrame, terms: Terms) -> View:
     """The messages of a training step, and copies from one device to another."""
     messages = table.drop(_sweep(table).index)
     where = _runs_on_servers(messages)
-    caption = f"The messages of a training step, and copies from one to another, with nothing else running: {where}"
+    caption = f"The messages of a training step, and copies from one to another, with nothing else running{where}"
     cells = {"operation": lambda row: str(row["operation"]).replace("_", " "), "use": _use}
     order = ["operation", "gpus", "message_bytes", "use"]
     operation, gpus, *others = shown_columns("collectives", terms, first=order, cells=cells)
@@ -149,13 +149,11 @@ def collectives(table: pd.DataFrame, terms: Terms) -> View:
 
 
 def _runs_on_servers(timed: pd.DataFrame) -> str:
-    """What an interval of collectives is over: `3 runs on 1 server`. Runs of one server say nothing of another."""
-    parts = []
-    for column, noun in (("runs", "run"), ("servers", "server")):
-        counts = sorted({int(count) for count in timed[column].dropna()}) or [0]
-        fewest = f"{counts[0]} to " if counts[0] != counts[-1] else ""
-        parts.append(f"{fewest}{words.plural(counts[-1], noun)}")
-    return " on ".join(parts)
+    """What an interval of collectives is over: `: 3 runs on 1 server`. Runs of one server say nothing of another."""
+    if timed.empty:
+        return ""
+    counts = {column: words.span(timed[column]) for column in ("runs", "servers")}
+    return ": " + " on ".join(f"{count} {column if count != '1' else column[:-1]}" for column, count in counts.items())
 
 
 def laws(table: pd.DataFrame, terms: Terms) -> View:

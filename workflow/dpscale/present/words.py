@@ -140,6 +140,12 @@ def plural(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {several or f'{noun}s'}"
 
 
+def span(counts: pd.Series) -> str:
+    """The whole numbers of a column: `3`, or `1 to 4` where they differ. There must be one."""
+    least, most = int(counts.min()), int(counts.max())
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
 def listed(items: Sequence[str], limit: int = 12, separator: str = ", ") -> str:
     """`a, b, c`, and how many more where there are more than `limit`."""
     more = f" and {left_out(items, limit):,} more" if len(items) > limit else ""
