@@ -23,7 +23,8 @@ from statistics import fmean, geometric_mean, variance
 import click
 import torch
 
-from dpscale.formulas.statistics import SmallSample, ratio_of_deviations
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import ratio_of_deviations
 
 ROOT = Path(__file__).parents[1]
 ON_GPU = torch.cuda.is_available()
@@ -95,7 +96,7 @@ def spread(steps: list[float]) -> float:
     return variance(math.log(step) for step in steps)
 
 
-def compared(machines: list[Steps]) -> SmallSample:
+def compared(machines: list[Steps]) -> Figure:
     """The standard deviation within a machine, bound over free, with its 95 % interval: of the quotient of variances
     that are pooled over machines."""
     freedom = {kind: sum(len(steps[kind]) - 1 for steps in machines) for kind in KINDS}

@@ -25,7 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dpscale.formulas.statistics import SmallSample, mean_with_t_interval, paired_difference
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import mean_with_t_interval, paired_difference
 from dpscale.measure.worker import epoch_timer
 from dpscale.measure.worker.epoch_timer import CudaMarks, EpochTimer, HostMarks
 from dpscale.measure.worker.timing import TimingWorker
@@ -156,7 +157,7 @@ def show(found: dict[str, Seconds]) -> None:
     )
 
 
-def microseconds(figure: SmallSample) -> str:
+def microseconds(figure: Figure) -> str:
     return f"{figure.value * 1e6:.1f} µs [{figure.low * 1e6:.1f}, {figure.high * 1e6:.1f}]"
 
 

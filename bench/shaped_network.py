@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ def time_collectives(nodes: int, rank: int, rendezvous: str, out: Path) -> None:
     measure("dpscale.measure.worker.collectives", cell, settings, job, nodes, nodes, run)
 
 
-def report(tables: dict[str, Any], network: ShapedNetwork) -> None:
+def report(tables: Mapping[str, Any], network: ShapedNetwork) -> None:
     carried_gb_s = network.carried_gb_s
     click.echo(f"{network.rate_mbit} Mbit/s carry {carried_gb_s * 1e3:.2f} MB/s of messages")
     largest = tables["collectives"][tables["collectives"]["message_bytes"] == MESSAGES[-1][1]]

@@ -13,6 +13,7 @@ FLOORS = (
     ("vocabulary",),
     ("schemas",),
     ("formulas",),
+    ("tables",),
     ("plan",),
     ("records",),
     ("scheduler", "audit", "measure.parent", "measure.ranks"),

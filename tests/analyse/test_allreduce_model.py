@@ -20,8 +20,9 @@ from dpscale.analyse.allreduce_model import (
     slowest_link,
 )
 from dpscale.errors import DpscaleError
+from dpscale.formulas.figure import Figure
 from dpscale.formulas.scaling import GB
-from dpscale.formulas.statistics import RESAMPLES, Estimate
+from dpscale.formulas.statistics import RESAMPLES
 
 SIZES = [4 * 4**k * 1024 for k in range(10)]  # 4 KiB to 1 GiB
 K_BYTES = 44_695_848
@@ -36,7 +37,7 @@ def generated(
     """Measurements as `link` would make them, each off by some `noise`."""
     random = np.random.default_rng(1)
     return [
-        Measured(n, size, Estimate(allreduce_s(algorithm, n, size, link).value * np.exp(noise * random.normal()), None))
+        Measured(n, size, Figure(allreduce_s(algorithm, n, size, link).value * np.exp(noise * random.normal())))
         for n in gpus
         for size in sizes
     ]
@@ -130,7 +131,9 @@ def test_the_spread_of_the_timings_shows_in_the_intervals_too() -> None:
     """Timings that the model fits, and that might all have been a tenth longer: another machine's would be."""
     together = 1 + 0.1 * np.random.default_rng(1).standard_normal(RESAMPLES)
     exact = generated("ring", exact_link(5e-6, 250))
-    spread = [Measured(m.gpus, m.message_bytes, Estimate(m.seconds.value, m.seconds.value * together)) for m in exact]
+    spread = [
+        Measured(m.gpus, m.message_bytes, Figure.of_draws(m.seconds.value, m.seconds.value * together)) for m in exact
+    ]
     low, high = fit("ring", spread).seconds(4, K_BYTES).interval
     narrow_low, narrow_high = fit("ring", exact).seconds(4, K_BYTES).interval
     value = fit("ring", exact).seconds(4, K_BYTES).value
@@ -171,9 +174,7 @@ def test_from_one_number_of_gpus_a_latency_may_stay_or_grow_with_the_rounds() ->
 
 def test_residuals_are_given_per_number_of_gpus() -> None:
     truth = generated("ring", exact_link(1e-6, 300, base_s=6e-6), gpus=[2, 4])
-    slower = [
-        Measured(m.gpus, m.message_bytes, Estimate(m.seconds.value * (1.5 if m.gpus == 4 else 1), None)) for m in truth
-    ]
+    slower = [Measured(m.gpus, m.message_bytes, Figure(m.seconds.value * (1.5 if m.gpus == 4 else 1))) for m in truth]
     found = fit("tree", slower)
     for gpus in (2, 4):
         points = [m for m in slower if m.gpus == gpus]
@@ -186,7 +187,7 @@ def test_residuals_are_given_per_number_of_gpus() -> None:
 def test_relative_errors_weigh_small_messages_as_much_as_large_ones() -> None:
     """Half of the points 10 % too slow: absolute least squares would follow the largest message alone."""
     truth = generated("ring", exact_link(1e-5, 100), gpus=[4])
-    slower = [Measured(m.gpus, m.message_bytes, Estimate(m.seconds.value * 1.1, None)) for m in truth[::2]]
+    slower = [Measured(m.gpus, m.message_bytes, Figure(m.seconds.value * 1.1)) for m in truth[::2]]
     found = fit("ring", [*slower, *truth[1::2]])
     assert found.worst_relative_error < 0.1
     assert all(abs(error) > 0.01 for error in found.relative_errors)
@@ -204,7 +205,7 @@ def test_neither_parameter_becomes_negative_and_the_other_is_then_the_best(
 ) -> None:
     """Times that fall with the size have no bandwidth, times that rise faster than the size no latency."""
     sizes = [10_000, 100_000, 1_000_000]
-    measured = [Measured(2, size, Estimate(s, None)) for size, s in zip(sizes, seconds, strict=True)]
+    measured = [Measured(2, size, Figure(s)) for size, s in zip(sizes, seconds, strict=True)]
     found = fit("ring", measured)
     parameters = {"latency_s": found.latency_s(2), "seconds_per_byte": found.link.seconds_per_byte}
     assert parameters[zero].value == 0
@@ -219,8 +220,8 @@ def test_neither_parameter_becomes_negative_and_the_other_is_then_the_best(
 
 
 def test_a_link_without_a_bandwidth_has_an_infinite_one() -> None:
-    measured = [Measured(2, size, Estimate(1e-3, None)) for size in (10, 20)]
-    measured.append(Measured(2, 30, Estimate(0.9e-3, None)))
+    measured = [Measured(2, size, Figure(1e-3)) for size in (10, 20)]
+    measured.append(Measured(2, 30, Figure(0.9e-3)))
     assert fit("ring", measured).link.beta_gb_s.value == np.inf
 
 

@@ -1,6 +1,6 @@
 """Communication estimated in five ways, from records whose communication is known exactly."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from statistics import median
@@ -24,7 +24,7 @@ GRADIENT_BYTES = 44_695_848
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[str, pd.DataFrame]:
+def tables() -> Mapping[str, pd.DataFrame]:
     return build_tables(STUDY, collected(STUDY))
 
 
@@ -41,7 +41,7 @@ def place(strategy: str, gpus: int, batch: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("strategy", "gpus", "batch"), [("ddp", 4, 512), ("dp", 2, 32)])
 def test_each_estimate_finds_what_it_is_defined_to_contain(
-    tables: dict[str, pd.DataFrame], strategy: str, gpus: int, batch: int
+    tables: Mapping[str, pd.DataFrame], strategy: str, gpus: int, batch: int
 ) -> None:
     found = row(tables["communication"], **place(strategy, gpus, batch))
     subtraction_s = step_s(strategy, gpus, batch) - step_s("single", 1, batch)
@@ -65,21 +65,21 @@ def test_each_estimate_finds_what_it_is_defined_to_contain(
         assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
 
 
-def test_the_isolated_floor_of_ddp_is_its_three_buckets_and_its_buffers(tables: dict[str, pd.DataFrame]) -> None:
+def test_the_isolated_floor_of_ddp_is_its_three_buckets_and_its_buffers(tables: Mapping[str, pd.DataFrame]) -> None:
     """2 (N-1) latencies and 2 (N-1)/N of the bytes, each; and one latency and the bytes of the broadcast."""
     found = row(tables["communication"], **place("ddp", 4, 512))
     buckets_s = 3 * 6 * 1e-5 + 1.5 * GRADIENT_BYTES / 250e9
     assert found["isolated_step_s"] == pytest.approx(buckets_s + 1e-5 + 38_560 / 250e9)
 
 
-def test_the_isolated_floor_of_dp_holds_images_parameters_and_gradients(tables: dict[str, pd.DataFrame]) -> None:
+def test_the_isolated_floor_of_dp_holds_images_parameters_and_gradients(tables: Mapping[str, pd.DataFrame]) -> None:
     found = row(tables["communication"], **place("dp", 4, 512))
     collectives_s = (7 + 5) * 1e-5 + (2 * GRADIENT_BYTES + 38_560) / 250e9
     copies_s = 3 * 512 * (12_288 + 40) * 1e-3 / 2**28
     assert found["isolated_step_s"] == pytest.approx(collectives_s + copies_s)
 
 
-def test_bandwidth_three_ways(tables: dict[str, pd.DataFrame]) -> None:
+def test_bandwidth_three_ways(tables: Mapping[str, pd.DataFrame]) -> None:
     found = row(tables["bandwidth"], **place("ddp", 4, 512))
     ring_bytes = 1.5 * GRADIENT_BYTES
     alone_s = 6 * 1e-5 + ring_bytes / 250e9
@@ -90,13 +90,13 @@ def test_bandwidth_three_ways(tables: dict[str, pd.DataFrame]) -> None:
     assert pd.isna(found["root_link_bytes_per_step"])
 
 
-def test_dataparallel_moves_more_through_its_first_gpu_than_a_ring_would(tables: dict[str, pd.DataFrame]) -> None:
+def test_dataparallel_moves_more_through_its_first_gpu_than_a_ring_would(tables: Mapping[str, pd.DataFrame]) -> None:
     found = row(tables["bandwidth"], **place("dp", 4, 512))
     images_and_logits = 3 * 512 * (12_288 + 40)
     assert found["root_link_bytes_per_step"] == 2 * GRADIENT_BYTES + 38_560 + images_and_logits
 
 
-def test_bus_bandwidth_has_nccl_tests_factors(tables: dict[str, pd.DataFrame]) -> None:
+def test_bus_bandwidth_has_nccl_tests_factors(tables: Mapping[str, pd.DataFrame]) -> None:
     for operation, factor in (("allreduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("broadcast", 1)):
         found = row(tables["collectives"], operation=operation, gpus=4, message_bytes=2**30)
         assert found["bus_bandwidth_gb_s"] == pytest.approx(factor * found["algorithm_bandwidth_gb_s"])
@@ -104,14 +104,14 @@ def test_bus_bandwidth_has_nccl_tests_factors(tables: dict[str, pd.DataFrame]) -
         assert found["time_s_min"] < found["time_s"] < found["time_s_p95"]
 
 
-def test_sizes_say_what_the_network_needs_them_for(tables: dict[str, pd.DataFrame]) -> None:
+def test_sizes_say_what_the_network_needs_them_for(tables: Mapping[str, pd.DataFrame]) -> None:
     collectives = tables["collectives"]
     assert row(collectives, operation="allreduce", gpus=4, message_bytes=26_494_976)["use"] == "DDP's bucket 2"
     assert row(collectives, operation="allreduce", gpus=2, message_bytes=GRADIENT_BYTES)["use"] == "whole gradient"
     assert len(collectives[collectives["operation"] == "peer_copy"]) == 2 * 1 + 4 * 3
 
 
-def test_the_parts_of_a_step_sum_up_to_it(tables: dict[str, pd.DataFrame]) -> None:
+def test_the_parts_of_a_step_sum_up_to_it(tables: Mapping[str, pd.DataFrame]) -> None:
     steps = tables["steps"]
     whole = steps[steps["phase"] == "all"]
     assert len(whole) == 3 * 2 * (2 + 4), "every device of every parallel configuration"
@@ -127,7 +127,7 @@ def test_the_parts_of_a_step_sum_up_to_it(tables: dict[str, pd.DataFrame]) -> No
             assert found[f"{part}_low"] <= found[part] <= found[f"{part}_high"]
 
 
-def test_mfu_is_work_over_peak(tables: dict[str, pd.DataFrame]) -> None:
+def test_mfu_is_work_over_peak(tables: Mapping[str, pd.DataFrame]) -> None:
     found = row(tables["times"], **place("ddp", 4, 512))
     assert found["mfu"] == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
     assert found["mfu_low"] < found["mfu"] < found["mfu_high"]
@@ -145,7 +145,7 @@ def test_a_gpu_that_is_not_in_the_table_has_no_mfu() -> None:
     assert set(found["peak_source"].dropna()) == {"unknown"}
 
 
-def test_a_network_whose_work_is_unknown_has_no_mfu_and_still_a_forecast(tables: dict[str, pd.DataFrame]) -> None:
+def test_a_network_whose_work_is_unknown_has_no_mfu_and_still_a_forecast(tables: Mapping[str, pd.DataFrame]) -> None:
     """Its backward pass is then taken for two thirds of its work, which it is of this network too."""
     data = collected(STUDY)
     found = build_tables(STUDY, replace(data, network={**network_facts(STUDY.settings), "flop_per_image": None}))
@@ -166,8 +166,8 @@ def test_dataparallel_moves_the_samples_that_the_network_takes() -> None:
     assert isolated_s == pytest.approx(collectives_s + 3 * 512 * 1024 * 1e-3 / 2**28)
 
 
-def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables: dict[str, pd.DataFrame]) -> None:
-    def scored(built: dict[str, pd.DataFrame]) -> pd.DataFrame:
+def test_the_step_on_4_gpus_is_predicted_without_a_number_from_4_gpus(tables: Mapping[str, pd.DataFrame]) -> None:
+    def scored(built: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         forecast = built["forecast"]
         return forecast[forecast["kind"] == "held out"]
 
@@ -211,7 +211,7 @@ def is_single(record: dict[str, Any]) -> bool:
     return bool(record["kind"] == "timing" and record["cell"]["strategy"] == "single")
 
 
-def test_a_forecast_and_what_it_is_scored_against_stand_on_the_same_servers(tables: dict[str, pd.DataFrame]) -> None:
+def test_a_forecast_and_what_it_is_scored_against_stand_on_the_same_servers(tables: Mapping[str, pd.DataFrame]) -> None:
     before, after = on_slow_servers(1.0), on_slow_servers(1.3)
     for found in before.to_dict("records"):
         step = row(tables["times"], **place("ddp", 4, found["batch_per_gpu"]))["step_s"]
@@ -237,7 +237,9 @@ def test_steps_of_the_forecast_are_those_of_one_gpu_and_differences_within_block
             assert step.draws - single.draws == pytest.approx(within.draws)
 
 
-def test_the_forecast_reaches_1024_gpus_and_says_where_an_epoch_is_too_small(tables: dict[str, pd.DataFrame]) -> None:
+def test_the_forecast_reaches_1024_gpus_and_says_where_epochs_are_too_small(
+    tables: Mapping[str, pd.DataFrame],
+) -> None:
     forecast = tables["forecast"][tables["forecast"]["kind"] != "held out"]
     assert sorted(forecast["gpus"].unique()) == [8, 16, 32, 64, 128, 256, 512, 1024]
     beyond = forecast["nodes"] > 1
@@ -249,7 +251,7 @@ def test_the_forecast_reaches_1024_gpus_and_says_where_an_epoch_is_too_small(tab
     assert (forecast["reason"].notna() == too_large).all()
 
 
-def test_the_model_of_allreduce_has_its_residuals_per_number_of_gpus(tables: dict[str, pd.DataFrame]) -> None:
+def test_the_model_of_allreduce_has_its_residuals_per_number_of_gpus(tables: Mapping[str, pd.DataFrame]) -> None:
     models = tables["allreduce_models"]
     assert models[["algorithm", "gpus"]].to_numpy().tolist() == [["ring", 2], ["ring", 4], ["tree", 2], ["tree", 4]]
     allreduces = tables["collectives"][tables["collectives"]["operation"] == "allreduce"]
@@ -267,7 +269,7 @@ def test_the_model_of_allreduce_has_its_residuals_per_number_of_gpus(tables: dic
     assert models.groupby("algorithm")["base_latency_s"].nunique().eq(1).all()
 
 
-def test_every_weak_series_has_every_law(tables: dict[str, pd.DataFrame]) -> None:
+def test_every_weak_series_has_every_law(tables: Mapping[str, pd.DataFrame]) -> None:
     laws = tables["laws"]
     assert set(laws["law"]) == {"Amdahl", "Gustafson", "USL"}
     assert laws.groupby(["strategy", "batch_per_gpu"]).ngroups == 6
@@ -276,7 +278,7 @@ def test_every_weak_series_has_every_law(tables: dict[str, pd.DataFrame]) -> Non
 
 
 @pytest.mark.parametrize("kind", [CollectivesCell, CommunicationCell])
-def test_without_some_records_the_other_figures_stand(tables: dict[str, pd.DataFrame], kind: type[AnyCell]) -> None:
+def test_without_some_records_the_other_figures_stand(tables: Mapping[str, pd.DataFrame], kind: type[AnyCell]) -> None:
     data = collected(STUDY)
     left = {cell: record for cell, record in data.records.items() if not isinstance(cell, kind)}
     built = build_tables(STUDY, replace(data, records=left))
@@ -308,7 +310,7 @@ def test_out_of_memory_is_a_result_without_estimates() -> None:
 
 
 def test_collectives_stand_in_the_environment_of_the_cells_with_the_same_software(
-    tables: dict[str, pd.DataFrame],
+    tables: Mapping[str, pd.DataFrame],
 ) -> None:
     assert list(tables["environments"]["environment"]) == ["A"]
     data = collected(STUDY)
@@ -321,7 +323,7 @@ def test_collectives_stand_in_the_environment_of_the_cells_with_the_same_softwar
 
 
 def test_a_profiler_that_changes_the_step_gives_no_bandwidth_and_sees_nothing_hide(
-    tables: dict[str, pd.DataFrame],
+    tables: Mapping[str, pd.DataFrame],
 ) -> None:
     found = collected(STUDY)
     ddp = Configuration("ddp", 4, 512)

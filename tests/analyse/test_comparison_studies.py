@@ -6,12 +6,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpscale.analyse.columns import NOT_PLANNED
 from dpscale.analyse.comparison import Side, compare
 from dpscale.analyse.comparison_studies import Overview, overview
 from dpscale.errors import ComparisonError
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
+from dpscale.vocabulary.states import NOT_PLANNED
 from two_studies import Change, side, slower, study
 
 # Whole studies, again and again.

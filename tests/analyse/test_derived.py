@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dpscale.analyse.claims import NewRow
-from dpscale.analyse.columns import COLUMNS
 from dpscale.analyse.derived import with_derived
+from old_tables import COLUMNS
 
 AT = {"gpus": 4, "batch_per_gpu": 32, "global_batch": 128, "environment": "A"}
 

@@ -34,7 +34,8 @@ from dpscale.analyse.overlap import (
     inferred_backwards,
 )
 from dpscale.errors import DpscaleError
-from dpscale.formulas.statistics import RESAMPLES, Estimate, derive
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import RESAMPLES, derive
 
 SIZES = [4 * 4**k * 1024 for k in range(10)]  # 4 KiB to 1 GiB
 NETWORK = exact_link(alpha_s=1e-5, beta_gb_s=50)
@@ -84,8 +85,10 @@ def overlaps(draw: st.DrawFn) -> tuple[float, list[float], Buckets]:
     return draw(seconds), bucket_s, Buckets((1,) * len(ready), ready, draw(st.floats(0.1, 0.9)))
 
 
-def around(value: float, relative_spread: float, seed: int) -> Estimate:
-    return Estimate(value, value * (1 + relative_spread * np.random.default_rng(seed).standard_normal(RESAMPLES)))
+def around(value: float, relative_spread: float, seed: int) -> Figure:
+    return Figure.of_draws(
+        value, value * (1 + relative_spread * np.random.default_rng(seed).standard_normal(RESAMPLES))
+    )
 
 
 def collectives(link: Link, gpus: list[int], algorithm: str = "ring", noise: float = 0.01) -> list[Measured]:
@@ -95,7 +98,7 @@ def collectives(link: Link, gpus: list[int], algorithm: str = "ring", noise: flo
 
 def known_study(
     link: Link, gpus: tuple[int, ...] = (2, 4, 8), algorithm: str = "ring"
-) -> dict[tuple[int, int], Estimate]:
+) -> dict[tuple[int, int], Figure]:
     """Step times as the model makes them, with an overhead of 1 ms: t(1,b) = 2 ms + b * 50 us."""
     step_s = {}
     for batch in (32, 128, 512):
@@ -178,7 +181,7 @@ def test_the_parts_of_a_step_add_up_and_overhead_is_what_calibrates_it() -> None
 
 def test_a_step_without_an_interval_is_predicted_without_one() -> None:
     model = fits(collectives(exact_link(5e-6, 250), [2]))["ring"].seconds
-    bare = predict_step(2, Estimate(5e-3, None), around(1e-3, 0.1, 1), model, NETWORK_BUCKETS)
+    bare = predict_step(2, Figure(5e-3), around(1e-3, 0.1, 1), model, NETWORK_BUCKETS)
     assert bare.step_s.draws is None
     assert bare.step_s.value > 6e-3
 
@@ -212,14 +215,14 @@ def test_the_model_beats_unchanged_only_where_intervals_say_so(way: float, expec
     measured = collectives(link, [2, 4], noise=0)
     step_s = {(1, 32): around(5e-3, 1e-4, 1), (4, 32): around(6e-3, 1e-4, 2)}
 
-    def score(step: Estimate) -> HeldOut:
+    def score(step: Figure) -> HeldOut:
         return held_out({**step_s, (8, 32): step}, measured, NETWORK_BUCKETS)[0]
 
-    predicted_s = score(Estimate(1.0, None)).prediction.step_s.value
+    predicted_s = score(Figure(1.0)).prediction.step_s.value
     assert predicted_s > 6.05e-3
     true_s = 6e-3 + way * (predicted_s - 6e-3)
     assert score(around(true_s, 1e-3, 3)).beats_unchanged == expected
-    assert score(Estimate(true_s, None)).beats_unchanged == "undecided", "without an interval"
+    assert score(Figure(true_s)).beats_unchanged == "undecided", "without an interval"
 
 
 def test_a_step_that_does_something_unforeseen_is_off_and_this_is_said() -> None:
@@ -324,7 +327,7 @@ def test_a_faster_network_forecasts_no_slower_step() -> None:
 
 def test_a_forecast_without_any_interval_has_none() -> None:
     link = exact_link(5e-6, 250)
-    step_s = {place: Estimate(estimate.value, None) for place, estimate in known_study(link, gpus=(2,)).items()}
+    step_s = {place: Figure(estimate.value) for place, estimate in known_study(link, gpus=(2,)).items()}
     forecast = extrapolate(step_s, collectives(link, [2]), NETWORK_BUCKETS, 4, NETWORK, gpus=[16])[0]
     assert forecast.step_s.value > 0
     assert np.isnan([forecast.step_s.low, forecast.step_s.high, forecast.speedup.low]).all()
@@ -333,7 +336,7 @@ def test_a_forecast_without_any_interval_has_none() -> None:
 def watched(backward_s: dict[int, float], spread: float = 0.0, busy: float = 1.0) -> dict[int, Backward]:
     """Backward passes by batch, in steps in which the device decides unless it is `busy` less."""
     return {
-        b: Backward(Estimate(s, s * np.linspace(1 - spread, 1 + spread, RESAMPLES)), busy)
+        b: Backward(Figure.of_draws(s, s * np.linspace(1 - spread, 1 + spread, RESAMPLES)), busy)
         for b, s in backward_s.items()
     }
 
@@ -367,7 +370,7 @@ def test_from_the_critical_backward_on_only_the_last_bucket_is_exposed(
     times = dict(zip(range(len(bucket_s)), bucket_s, strict=True))
     buckets = Buckets(tuple(times), buckets.ready_fraction, buckets.backward_share)
     grid = watched({b: b * 1e-3 * buckets.backward_share for b in (1, 10**7)})
-    batch = critical_batch(2, grid, lambda _, size: Estimate(times[size], None), buckets).batch
+    batch = critical_batch(2, grid, lambda _, size: Figure(times[size]), buckets).batch
     assert batch
     exposed = exposed_s((batch.value + 1) * 1e-3, bucket_s, buckets)
     assert exposed == pytest.approx(bucket_s[-1], abs=1e-6)
@@ -425,8 +428,8 @@ def test_where_the_host_decides_every_step_the_critical_batch_is_not_known(backw
 def test_without_a_profiler_the_flat_part_of_the_step_is_the_hosts() -> None:
     """t(1,b) on an H200 (docs/method.md): at 32 it is flat, from 512 on it grows with the batch."""
     times = {32: 5.564e-3, 128: 7.357e-3, 512: 23.335e-3, 2048: 87.73e-3, 8192: 344.2e-3}
-    step_s = {(1, batch): Estimate(seconds, None) for batch, seconds in times.items()}
-    found = inferred_backwards({**step_s, (2, 32): Estimate(1.0, None)}, 0.7)
+    step_s = {(1, batch): Figure(seconds) for batch, seconds in times.items()}
+    found = inferred_backwards({**step_s, (2, 32): Figure(1.0)}, 0.7)
     assert [batch for batch, backward in found.items() if backward.host_decides] == [32, 128]
     assert found[512].seconds.value == pytest.approx(0.7 * 23.335e-3)
     assert found[32].busy_share == pytest.approx(32 * 344.2e-3 / 8192 / 5.564e-3)
@@ -434,8 +437,8 @@ def test_without_a_profiler_the_flat_part_of_the_step_is_the_hosts() -> None:
 
 
 def test_where_communication_was_seen_to_hide() -> None:
-    communication = {batch: Estimate(1.0, None) for batch in (32, 128, 512)}
-    exposed = {batch: Estimate(value, None) for batch, value in ((32, 0.9), (128, 0.4), (512, 0.2))}
+    communication = {batch: Figure(1.0) for batch in (32, 128, 512)}
+    exposed = {batch: Figure(value) for batch, value in ((32, 0.9), (128, 0.4), (512, 0.2))}
     assert hidden_where_measured(exposed, communication, NETWORK_BUCKETS) == 512
     assert hidden_where_measured({32: exposed[32]}, communication, NETWORK_BUCKETS) is None
 
@@ -485,7 +488,7 @@ def test_a_step_on_more_nodes_is_scored_only_where_links_between_fewer_were_meas
     inside, network = exact_link(5e-6, 200), exact_link(40e-6, 3)
     with_two = between_nodes(inside, network, [2], 1)
 
-    def step(gpus: int) -> Estimate:
+    def step(gpus: int) -> Figure:
         alone = known_study(inside)[1, 512]
         if gpus == 1:
             return alone

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpscale.analyse.laws import LAWS, LawFit, fit_laws
-from dpscale.formulas.statistics import RESAMPLES, Estimate, derive
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import RESAMPLES, derive
 
 BY_NAME = {law.name: law for law in LAWS}
 series = st.sets(st.integers(2, 256), min_size=3, max_size=8)
@@ -16,22 +17,22 @@ shares = st.floats(0, 1)
 N_THEN_FOUR = (2, 4)
 
 
-def around(value: float, relative_spread: float, seed: int = 1) -> Estimate:
+def around(value: float, relative_spread: float, seed: int = 1) -> Figure:
     draws = value * (1 + relative_spread * np.random.default_rng(seed).standard_normal(RESAMPLES))
-    return Estimate(value, draws)
+    return Figure.of_draws(value, draws)
 
 
-def draw_7(estimate: Estimate) -> float:
+def draw_7(estimate: Figure) -> float:
     assert estimate.draws is not None
     return float(estimate.draws[7])
 
 
-def fits(speedups: dict[int, Estimate]) -> dict[str, LawFit]:
+def fits(speedups: dict[int, Figure]) -> dict[str, LawFit]:
     return {fit.law: fit for fit in fit_laws(speedups)}
 
 
-def generated(name: str, gpus: Iterable[int], *parameters: float) -> dict[int, Estimate]:
-    return {n: Estimate(BY_NAME[name].speedup(n, *parameters), None) for n in gpus}
+def generated(name: str, gpus: Iterable[int], *parameters: float) -> dict[int, Figure]:
+    return {n: Figure(BY_NAME[name].speedup(n, *parameters)) for n in gpus}
 
 
 def test_the_laws_are_those_of_their_papers() -> None:
@@ -81,7 +82,7 @@ def test_without_intervals_there_is_none_and_nothing_is_contradicted() -> None:
 
 @given(st.floats(0.2, 2), st.floats(0.2, 4))
 def test_two_parameters_fit_any_two_points_and_this_is_said(two: float, four: float) -> None:
-    fit = fits({2: Estimate(two, None), 4: Estimate(four, None)})["USL"]
+    fit = fits({2: Figure(two), 4: Figure(four)})["USL"]
     predicted = [
         BY_NAME["USL"].speedup(n, *(parameter.value for parameter in fit.parameters.values())) for n in N_THEN_FOUR
     ]
@@ -99,7 +100,7 @@ def test_one_point_identifies_one_parameter_and_not_two() -> None:
 
 
 def test_of_one_point_the_interval_is_that_of_the_speedup() -> None:
-    speedup = Estimate(1.9, np.random.default_rng(1).normal(1.9, 0.02, RESAMPLES), ends=(1.85, 1.95))
+    speedup = Figure(1.9, 1.85, 1.95, "interval", drawn=np.random.default_rng(1).normal(1.9, 0.02, RESAMPLES))
     for name, expected in (("Amdahl", (2 / 1.95 - 1, 2 / 1.85 - 1)), ("Gustafson", (0.05, 0.15))):
         assert fits({2: speedup})[name].parameters["serial_fraction"].interval == pytest.approx(expected)
 

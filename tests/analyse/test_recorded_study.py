@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dpscale.analyse.columns import HELD_OUT, WHOLE_STEP
+from dpscale.vocabulary.states import HELD_OUT, WHOLE_STEP
 from recorded import recorded_tables
 
 PARTS = 0.03

@@ -1,5 +1,6 @@
 """The tables of audits: one row a study, quantity and cell."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from published_factory import written
 
 
 @pytest.fixture(scope="module")
-def tables(root: Path) -> dict[str, pd.DataFrame]:
+def tables(root: Path) -> Mapping[str, pd.DataFrame]:
     records = [audit(Published.read(root / f"config/published/study-{letter}.yaml")) for letter in "abcd"]
     return build_tables(Study({"study": "s"}), Collected({}, {}, {}), records)
 
@@ -31,7 +32,7 @@ def row(table: pd.DataFrame, **where: Any) -> pd.Series:
     return found.iloc[0]
 
 
-def test_a_row_says_all_of_a_cell(tables: dict[str, pd.DataFrame]) -> None:
+def test_a_row_says_all_of_a_cell(tables: Mapping[str, pd.DataFrame]) -> None:
     cell = row(tables["audit"], study="study-a", quantity="bandwidth", batch_per_gpu=128, gpus=4)
     assert (cell["published"], cell["published_unit"], cell["unit"]) == ("0.0058", "GB/s", "GB/s")
     assert (cell["verdict"], bool(cell["agrees"])) == ("reproduced except", False)
@@ -45,14 +46,14 @@ def test_a_row_says_all_of_a_cell(tables: dict[str, pd.DataFrame]) -> None:
     ]
 
 
-def test_no_cell_is_there_twice(tables: dict[str, pd.DataFrame]) -> None:
+def test_no_cell_is_there_twice(tables: Mapping[str, pd.DataFrame]) -> None:
     table = tables["audit"]
     assert not table.duplicated(["study", *audits.KEYS]).any()
     assert table["batch_per_gpu"].dtype == table["global_batch"].dtype == "Int64"
 
 
 def test_a_cell_of_strong_scaling_has_a_global_batch_and_every_other_one_a_batch_per_gpu(
-    tables: dict[str, pd.DataFrame],
+    tables: Mapping[str, pd.DataFrame],
 ) -> None:
     table = tables["audit"]
     is_strong = table["quantity"].isin(["strong_scaling_epoch_s", "speedup_strong"])
@@ -64,25 +65,25 @@ def test_a_cell_of_strong_scaling_has_a_global_batch_and_every_other_one_a_batch
     assert row(table, quantity="speedup_strong", **place)["corrected"] == pytest.approx(271.984 / 241.768)
 
 
-def test_the_second_definition_of_speedup_has_the_same_correction(tables: dict[str, pd.DataFrame]) -> None:
+def test_the_second_definition_of_speedup_has_the_same_correction(tables: Mapping[str, pd.DataFrame]) -> None:
     place = {"study": "study-b", "batch_per_gpu": 32, "gpus": 4}
     both = [row(tables["audit"], quantity=name, **place)["corrected"] for name in ("speedup", "speedup_alternative")]
     assert both[0] == both[1] == pytest.approx(38 / 121)
 
 
-def test_what_was_not_published_is_corrected_too(tables: dict[str, pd.DataFrame]) -> None:
+def test_what_was_not_published_is_corrected_too(tables: Mapping[str, pd.DataFrame]) -> None:
     cell = row(tables["audit"], study="study-b", quantity="bandwidth", batch_per_gpu=2048, gpus=2)
     assert cell.isna()["published"]
     assert cell["corrected"] == pytest.approx(44_695_848 * 13 / 3.5e9, rel=1e-6)
 
 
-def test_every_quantity_has_its_finding_and_its_numbers(tables: dict[str, pd.DataFrame]) -> None:
+def test_every_quantity_has_its_finding_and_its_numbers(tables: Mapping[str, pd.DataFrame]) -> None:
     finding = row(tables["audit_findings"], study="study-c", quantity="bandwidth")
     assert finding[["supporting_cells", "independent_cells", "conventions_fitting"]].tolist() == [6, 6, 1]
     assert finding["conventions_tried"] > 2_000
 
 
-def test_every_warning_stands_in_its_cell(tables: dict[str, pd.DataFrame]) -> None:
+def test_every_warning_stands_in_its_cell(tables: Mapping[str, pd.DataFrame]) -> None:
     for warning in tables["audit_warnings"].itertuples():
         place = {name: getattr(warning, name) for name in ("study", *audits.KEYS) if pd.notna(getattr(warning, name))}
         assert warning.check in row(tables["audit"], **place)["warnings"]

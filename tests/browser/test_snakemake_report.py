@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from dpscale.analyse.columns import TABLES
+from dpscale.tables.tables import TABLES
 from project import Project
 
 pytestmark = [pytest.mark.browser, pytest.mark.snakemake]

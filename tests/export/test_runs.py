@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import pandas as pd
 import pytest
 
-from dpscale.analyse.tables import expected_cells, read_table
+from dpscale.analyse.tables import expected_cells
 from dpscale.errors import ExportError
 from dpscale.export.runs import Run, runs_of
 from dpscale.records.collect import collect
 from exported_study import TABLES, Measured, figures
+from old_tables import read_table
 
 
 def tables_of(measured: Measured) -> dict[str, pd.DataFrame]:

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpscale.formulas import scaling
+from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import (
     OUTLIER_DEVIATIONS,
-    Estimate,
-    SmallSample,
     derive,
     derive_in_blocks,
     estimate_of_blocks,
@@ -44,8 +43,8 @@ def test_a_mean_lies_among_its_blocks_and_inside_its_interval(values: dict[str, 
     slack = 1e-9 * max(values.values())
     assert min(values.values()) - slack <= estimate.value <= max(values.values()) + slack
     assert estimate.blocks == values
-    assert estimate.n_blocks == len(values)
-    assert estimate.spread == {1: "none", 2: "range"}.get(len(values), "interval")
+    assert len(estimate.blocks) == len(values)
+    assert estimate.kind == {1: "one run", 2: "range"}.get(len(values), "interval")
     low, high = estimate.interval
     assert (low <= estimate.value + slack and estimate.value <= high + slack) or math.isnan(low)
 
@@ -55,7 +54,7 @@ def test_a_mean_of_logarithms_does_not_depend_on_the_unit(values: dict[str, floa
     estimate = estimate_of_blocks(values, "x")
     other = estimate_of_blocks({name: value * unit for name, value in values.items()}, "x")
     assert other.value == pytest.approx(estimate.value * unit)
-    if estimate.spread != "none":
+    if estimate.kind != "one run":
         assert other.interval == pytest.approx([end * unit for end in estimate.interval])
 
 
@@ -86,9 +85,9 @@ def test_draws_spread_as_the_interval_says() -> None:
 def test_two_blocks_have_a_range_and_one_has_nothing() -> None:
     two_blocks = estimate_of_blocks({"a": 2.0, "b": 8.0}, "x")
     assert two_blocks.value == pytest.approx(4)
-    assert (two_blocks.interval, two_blocks.spread, two_blocks.draws) == ((2.0, 8.0), "range", None)
+    assert (two_blocks.interval, two_blocks.kind, two_blocks.draws) == ((2.0, 8.0), "range", None)
     one_block = estimate_of_blocks({"a": 2.0}, "x")
-    assert (one_block.value, one_block.spread, one_block.draws) == (2.0, "none", None)
+    assert (one_block.value, one_block.kind, one_block.draws) == (2.0, "one run", None)
     assert all(math.isnan(end) for end in one_block.interval)
 
 
@@ -132,7 +131,7 @@ def test_independent_figures_carry_their_spread_on() -> None:
     low, high = ratio.interval
     assert ratio.value == pytest.approx(2.0)
     assert low < 2.0 < high
-    assert derive(lambda a, b: a / b, first, estimate_of_blocks({"a": 1.0, "b": 2.0}, "c")).spread == "none"
+    assert derive(lambda a, b: a / b, first, estimate_of_blocks({"a": 1.0, "b": 2.0}, "c")).kind == "none"
 
 
 Study = tuple[NDArray[np.float64], NDArray[np.float64]]  # (blocks,) epochs of one GPU and of N
@@ -160,8 +159,8 @@ def by_block(values: NDArray[np.float64]) -> dict[str, float]:
     return {f"run {number}": float(value) for number, value in enumerate(values, 1)}
 
 
-def paired(study: Study, formula: Callable[[float, float], float], scale: str) -> Estimate:
-    single, n = (Estimate(math.nan, None, by_block(values)) for values in study)  # nothing but their blocks is read
+def paired(study: Study, formula: Callable[[float, float], float], scale: str) -> Figure:
+    single, n = (Figure(blocks=by_block(values)) for values in study)  # nothing but their blocks is read
     return derive_in_blocks(formula, single, n, scale=scale)  # type: ignore[arg-type]
 
 
@@ -169,7 +168,7 @@ def subtraction(single: float, n: float) -> float:
     return scaling.communication_s(single, n, 2)
 
 
-def share_covered(estimates: list[Estimate], truth: float) -> float:
+def share_covered(estimates: list[Figure], truth: float) -> float:
     return float(np.mean([estimate.interval[0] <= truth <= estimate.interval[1] for estimate in estimates]))
 
 
@@ -319,7 +318,7 @@ def test_a_ratio_of_deviations_is_that_of_the_printed_tables() -> None:
         found = ratio_of_deviations(4.0, free, 1.0, free)
         assert found.value == 2
         assert (found.low, found.high) == pytest.approx((2 / quantile**0.5, 2 * quantile**0.5), rel=1e-4)
-    assert ratio_of_deviations(0.0, 2, 1.0, 2) == SmallSample(0, 0, 0)
+    assert ratio_of_deviations(0.0, 2, 1.0, 2) == Figure.of(0, 0, 0)
     assert math.isnan(ratio_of_deviations(1.0, 2, 0.0, 2).high)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from command_line import must
-from dpscale.analyse.columns import TEXT_COLUMNS
 from dpscale.plan.cells import TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
+from old_tables import TEXT_COLUMNS
 from record_factory import timing_record, training_record, write
 
 VALUES: dict[str, Any] = {

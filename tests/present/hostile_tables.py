@@ -20,9 +20,9 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.analyse.tables import with_names
 from dpscale.present import published_page, words
 from dpscale.present.page import render
+from dpscale.tables.tables import with_names
 
 ROOT = Path(__file__).parents[2]
 RTL_OVERRIDE = "\u202e"

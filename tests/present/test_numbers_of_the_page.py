@@ -23,7 +23,7 @@ from variant_tables import with_variants
 
 from dpscale.analyse import blocks, claims, derived, estimators, forecast
 from dpscale.analyse.claims import CLAIMS
-from dpscale.analyse.tables import build_tables, expected_cells, read_table
+from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.audit.audit import audit
 from dpscale.audit.published import read_all
 from dpscale.plan.cells import Configuration
@@ -35,6 +35,7 @@ from dpscale.present.page import render
 from dpscale.records.collect import collect
 from dpscale.vocabulary.public_best import public_best
 from dpscale.vocabulary.quantities import KIB, MIB, PERCENT, TABLES
+from old_tables import read_table
 from record_factory import communication_record, write
 
 # Whole pages, again and again.

@@ -33,9 +33,10 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.analyse.columns import COLUMNS, HELD_OUT
-from dpscale.analyse.tables import with_names
 from dpscale.present.page import render
+from dpscale.tables.tables import with_names
+from dpscale.vocabulary.states import HELD_OUT
+from old_tables import COLUMNS
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow

@@ -8,8 +8,9 @@ import pandas as pd
 from page_tables import IMAGES, around, key, tables
 
 import variant_study
-from dpscale.analyse.tables import build_tables, read_table
+from dpscale.analyse.tables import build_tables
 from dpscale.present.words import Tables
+from old_tables import read_table
 
 
 @cache

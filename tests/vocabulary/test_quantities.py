@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.analyse.columns import COLUMNS, TEXT_COLUMNS
 from dpscale.errors import DpscaleError
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import MILLISECONDS, PERCENT, TABLES, columns_of_view, quantity
+from old_tables import COLUMNS, TEXT_COLUMNS
 
 SECTIONS = {
     "Symbols", "Time", "Speedup", "Communication", "Bandwidth", "Utilisation and MFU", "Training", "Forecast",

@@ -17,8 +17,8 @@ import pandas as pd
 import pytest
 
 from command_line import must
-from dpscale.analyse.columns import TABLES
 from dpscale.records.versions import VERSIONS
+from dpscale.tables.tables import TABLES
 from processes import running_in
 from project import STUDY, Project, wait_for
 

@@ -662,6 +662,7 @@ def tables(study_file: Path, results: Path, out: Path) -> None:
     from dpscale.analyse.tables import build_tables
     from dpscale.audit.published import collect_audits
     from dpscale.records.files import write_text
+    from dpscale.tables.tables import TABLES, written
 
     study = _read_study(study_file)
     collected = _collect(study, results)
@@ -669,10 +670,8 @@ def tables(study_file: Path, results: Path, out: Path) -> None:
     if len(built["environments"]) > 1:
         click.echo("more than one environment was measured; they are never pooled or compared:", err=True)
         click.echo(built["environments"].to_string(index=False), err=True)
-    for name, table in built.items():
-        # Before Python 3.13 a carriage return alone is not put in quotes, and a reader takes it for the end of the row.
-        whole_rows = table.replace("\r", "\n", regex=True)
-        write_text(out / f"{name}.csv", whole_rows.to_csv(index=False))
+    for name, kind in TABLES.items():
+        write_text(out / f"{name}.csv", written(kind, getattr(built, name)))
     click.echo(f"{len(collected.records)} records, {len(built)} tables: {out}")
 
 
@@ -907,11 +906,7 @@ def summary(study_file: Path) -> None:
     click.echo(f"\nThe page: {study.page.resolve()}")
 
 
-def _read_tables(folder: Path) -> dict[str, Any]:
-    from dpscale.analyse.columns import TABLES
-    from dpscale.analyse.tables import read_table
+def _read_tables(folder: Path) -> Any:
+    from dpscale.tables.tables import Tables
 
-    try:
-        return {name: read_table(folder / f"{name}.csv") for name in TABLES}
-    except OSError as error:
-        raise DpscaleError(f"{folder}: no tables there ({error}). Make them with: dpscale tables") from error
+    return Tables.read(folder)

@@ -12,7 +12,7 @@ from statistics import median
 import pytest
 
 from dpscale.analyse.allreduce_model import Measured, fits_between
-from dpscale.formulas.statistics import Estimate
+from dpscale.formulas.figure import Figure
 from dpscale.measure.launch.nodes import PROBE_AFTER_S, PROBE_EVERY_S, PROBES
 from processes import workers_of
 from project import wait_for
@@ -54,7 +54,7 @@ def test_allreduce_between_nodes_gives_back_the_rate_of_their_link(network: Shap
     timed = {item["bytes"]: median(item["seconds"]) for item in json.loads(out.read_text())["collectives"]}
     largest = max(timed)
     assert largest / timed[largest] / 1e9 == pytest.approx(network.carried_gb_s, rel=0.1)
-    measured = [Measured(2, size, Estimate(seconds, None), nodes=2) for size, seconds in timed.items()]
+    measured = [Measured(2, size, Figure(seconds), nodes=2) for size, seconds in timed.items()]
     assert fits_between(measured, None)["ring"].link.beta_gb_s.value == pytest.approx(network.carried_gb_s, rel=0.1)
 
 

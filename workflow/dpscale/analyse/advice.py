@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from dpscale.analyse.claims import ENDS, NewRow, Row, Rows, has_interval, is_known, is_range, is_true, series_of
-from dpscale.analyse.columns import DOES_NOT
-from dpscale.analyse.row_figures import figure_of, known_columns, one_less, ratio
+from dpscale.analyse.row_figures import figure_of, known_columns
+from dpscale.formulas.figure import ratio
 from dpscale.plan.study import BASE
+from dpscale.vocabulary.states import DOES_NOT
 from dpscale.vocabulary.strategies import BASELINE
 
 # The problems, by what is done about each.
@@ -215,7 +216,7 @@ def _saving(
         "ranges": "; ".join(name for name, of in (("used_s", used), ("better_s", better)) if is_range(*of)) or None,
     }
     if is_known(found["used_s"]) and is_known(found["better_s"]):
-        found |= known_columns("saving", one_less(ratio(figure_of(*better), figure_of(*used))))
+        found |= known_columns("saving", ratio(figure_of(*better), figure_of(*used)).map(lambda value: 1 - value))
     return found
 
 

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpscale.errors import DpscaleError
+from dpscale.formulas.figure import Figure
 from dpscale.formulas.scaling import GB, ring_allreduce_bytes
-from dpscale.formulas.statistics import RESAMPLES, Estimate, derive
+from dpscale.formulas.statistics import RESAMPLES, derive
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ ALGORITHMS = {
 # What is left of an allreduce for the links between nodes, at least, where its part inside them was slower alone.
 LEAST_SHARE = 0.01
 
-EXACT = Estimate(1.0, np.ones(RESAMPLES))
+EXACT = Figure.of_draws(1.0, np.ones(RESAMPLES))
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,13 @@ class Link:
     there are as many parameters as measured points.
     """
 
-    base_s: Estimate
-    alpha_s: Estimate
-    seconds_per_byte: Estimate
-    misfit: Estimate = field(default=EXACT)
+    base_s: Figure
+    alpha_s: Figure
+    seconds_per_byte: Figure
+    misfit: Figure = field(default=EXACT)
 
     @property
-    def beta_gb_s(self) -> Estimate:
+    def beta_gb_s(self) -> Figure:
         """Bandwidth in GB/s, infinite where the fit found no time that grows with the size."""
         with np.errstate(divide="ignore"):
             return derive(lambda seconds_per_byte: 1 / np.float64(GB) / seconds_per_byte, self.seconds_per_byte)
@@ -79,7 +80,7 @@ class Measured:
 
     gpus: int
     message_bytes: int
-    seconds: Estimate
+    seconds: Figure
     nodes: int = 1
 
 
@@ -105,29 +106,31 @@ class Fit:
         """The signed relative errors at the allreduces on this number of GPUs."""
         return tuple(error for n, error in zip(self.gpus, self.relative_errors, strict=True) if n == gpus)
 
-    def latency_s(self, gpus: int) -> Estimate:
+    def latency_s(self, gpus: int) -> Figure:
         """The latency of an allreduce on so many GPUs: what one of no bytes would take."""
         return allreduce_s(self.algorithm, gpus, 0, self.link)
 
-    def seconds(self, gpus: int, message_bytes: int) -> Estimate:
+    def seconds(self, gpus: int, message_bytes: int) -> Figure:
         return allreduce_s(self.algorithm, gpus, message_bytes, self.link)
 
 
 def exact_link(alpha_s: float, beta_gb_s: float, base_s: float = 0.0) -> Link:
     """A link that is configured, not measured: no spread of its own, so all draws are equal."""
-    return Link(*(Estimate(value, np.full(RESAMPLES, value)) for value in (base_s, alpha_s, 1 / (beta_gb_s * GB))))
+    return Link(
+        *(Figure.of_draws(value, np.full(RESAMPLES, value)) for value in (base_s, alpha_s, 1 / (beta_gb_s * GB)))
+    )
 
 
 def slowest_link(*links: Link) -> Link:
     """The worst latencies, bandwidth and misfit of all."""
 
-    def worst(name: str) -> Estimate:
+    def worst(name: str) -> Figure:
         return derive(lambda *each: np.maximum.reduce(each), *(getattr(link, name) for link in links))
 
     return Link(worst("base_s"), worst("alpha_s"), worst("seconds_per_byte"), worst("misfit"))
 
 
-def allreduce_s(algorithm: str, gpus: int, message_bytes: int, link: Link) -> Estimate:
+def allreduce_s(algorithm: str, gpus: int, message_bytes: int, link: Link) -> Figure:
     """Seconds of an allreduce of n bytes in which every GPU has one such link.
 
     ring: base + 2(N-1) alpha + 2(N-1)/N n/beta. tree: base + 2 ceil(log2 N) alpha + 2n/beta, or n/beta on two GPUs.
@@ -146,7 +149,7 @@ def allreduce_s(algorithm: str, gpus: int, message_bytes: int, link: Link) -> Es
 
 def hierarchical_s(
     across: str, gpus: int, gpus_per_node: int, message_bytes: int, inside: Link, network: Link
-) -> Estimate:
+) -> Figure:
     """Seconds of an allreduce over nodes of g GPUs, each with its own share of the node's network.
 
     Reduce-scatter inside the node, allreduce of every GPU's n/g bytes across nodes by the algorithm `across`,
@@ -205,8 +208,8 @@ def fit(algorithm: str, measured: Sequence[Measured]) -> Fit:
         resampled = modelled * centred[random.integers(0, len(missed), (RESAMPLES, len(missed)))]
         drawn = list(parameters(resampled * _relative_spread(measured), random.random(RESAMPLES)).T)
         misfit = missed[random.integers(0, len(missed), RESAMPLES)]
-    base, alpha, inverse = (Estimate(float(value), draws) for value, draws in zip(values, drawn, strict=True))
-    link = Link(base, alpha, inverse, Estimate(1.0, misfit))
+    base, alpha, inverse = (Figure.of_draws(float(value), draws) for value, draws in zip(values, drawn, strict=True))
+    link = Link(base, alpha, inverse, Figure.of_draws(1.0, misfit))
     errors = tuple(float(error) for error in modelled / seconds - 1)
     gpus = tuple(timing.gpus for timing in measured)
     return Fit(algorithm, link, gpus, errors, _statement(algorithm, measured, rounds_differ, free))

@@ -8,23 +8,12 @@ as in `claims`.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import nan
 from typing import Any
 
 from dpscale.analyse.claims import NewRow, Row, Rows, is_known, is_true, series_of
 from dpscale.analyse.diagnosis import Evidence, Finding, Remedy, exact, is_efficient, is_slow_link
-from dpscale.analyse.row_figures import (
-    Figure,
-    figure_of,
-    known_columns,
-    less,
-    multiplied,
-    one_less,
-    one_over,
-    plus,
-    ratio,
-    share_of,
-)
+from dpscale.analyse.row_figures import figure_of, known_columns
+from dpscale.formulas.figure import Figure, less, multiplied, plus, ratio, share_of
 from dpscale.vocabulary.causes import CAUSES, NOTHING, UNKNOWN, cause
 from dpscale.vocabulary.chips import chip_named
 from dpscale.vocabulary.rungs import WHOLE
@@ -196,7 +185,7 @@ class _Place:
         efficiency = figure_of(self.gain, "efficiency")
         if self.with_loading_s is None:
             return efficiency
-        return Figure(efficiency.value / float(self.loading["loading_ratio"]), nan, nan)
+        return Figure(efficiency.value / float(self.loading["loading_ratio"]))
 
     @property
     def here(self) -> dict[str, Any]:
@@ -242,7 +231,7 @@ def _data_parallel(place: _Place) -> Found:
     predicted = less(less(place.in_memory_s, alone), allreduce) if alone and allreduce else None
     evidence = [Evidence("dp", place.in_memory_s), Evidence("training", other)]
     evidence += [Evidence("alone", alone)] if alone else []
-    share = one_less(ratio(other, place.whole_s)) if place.with_loading_s is None else None
+    share = ratio(other, place.whole_s).map(lambda value: 1 - value) if place.with_loading_s is None else None
     return [place.found("data_parallel", cost, share, evidence, Remedy("ddp", predicted, cost))]
 
 
@@ -262,7 +251,7 @@ def _loading(place: _Place) -> Found:
         evidence.append(Evidence("loader_workers", exact(workers), "count"))
         if workers and at_best.value < place.in_memory_s.value:
             name = "loading_disturbs"
-    share = one_less(one_over(figure_of(place.loading, "loading_ratio")))
+    share = figure_of(place.loading, "loading_ratio").map(lambda value: 1 / value).map(lambda value: 1 - value)
     return [place.found(name, multiplied(figure_of(place.loading, "loader_s"), place.per_epoch), share, evidence)]
 
 
@@ -340,11 +329,11 @@ def _communication(place: _Place) -> Found:
     alone, link = _allreduce_s(place), _link(place)
     if added is None or alone is None or link is None:
         return None
-    cost = Figure(*(min(end, alone.value) for end in (added.value, added.low, added.high)))
+    cost = Figure.of(*(min(end, alone.value) for end in (added.value, added.low, added.high)))
     evidence += [Evidence("allreduce", alone), *link.evidence]
     if link.is_slow:
         possible = alone.value * (1 - link.bus.value / link.copy.value)
-        saved = Figure(*(min(end, possible) for end in (cost.value, cost.low, cost.high)))
+        saved = Figure.of(*(min(end, possible) for end in (cost.value, cost.low, cost.high)))
         return [place.found("slow_link", cost, None, evidence, Remedy("full_link", saved))]
     return [place.found("heavy_gradients", cost, None, evidence, *_larger_batch(place, place.large))]
 
@@ -479,4 +468,4 @@ def _told(rows: Iterable[NewRow], batches: Mapping[tuple[Any, ...], int]) -> Ite
 def _step_s(row: Row, images: int) -> Figure:
     """What so many images take at the images per second of an epoch."""
     rate = figure_of(row, "images_per_s")
-    return Figure(images / rate.value, images / rate.high, images / rate.low)
+    return Figure.of(images / rate.value, images / rate.high, images / rate.low)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from dpscale.analyse.over_runs import over_runs
 from dpscale.analyse.points import Point
 from dpscale.formulas import limits, scaling
-from dpscale.formulas.statistics import Estimate, derive_in_blocks
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import derive_in_blocks
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
 
 
-def against_the_chip(study: Study, point: Point, network: Record | None) -> dict[str, Estimate]:
+def against_the_chip(study: Study, point: Point, network: Record | None) -> dict[str, Figure]:
     """Rates of the GPU, MFU against its matrix product, and the limits in images/s of all the point's GPUs with the
     share of each that is reached, by column. Only what the records hold; no limit knows of communication."""
     product, copy = (_rate(point, name) for name in ("matrix_flop_per_s", "copy_bytes_per_s"))
@@ -73,7 +74,7 @@ class _Work:
         return self.gpus * formula(compute_s, memory_s)
 
 
-def _rate(point: Point, name: str) -> Estimate | None:
+def _rate(point: Point, name: str) -> Figure | None:
     def of_record(record: Record) -> float | None:
         rate: float | None = (record.get("chip") or {}).get(name)
         return rate

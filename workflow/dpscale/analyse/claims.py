@@ -11,7 +11,9 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from dpscale.analyse.columns import (
+from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
+from dpscale.formulas.figure import INTERVAL
+from dpscale.vocabulary.states import (
     DISTORTED,
     DOES_NOT,
     HELD_OUT,
@@ -22,8 +24,6 @@ from dpscale.analyse.columns import (
     WHOLE_STEP,
     WORTH_IT,
 )
-from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
-from dpscale.formulas.statistics import INTERVAL
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from dpscale.analyse.blocks import Timed
-from dpscale.analyse.columns import ARTEFACT, DISTORTED, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.analyse.estimators import (
     Links,
     bytes_per_image,
@@ -22,14 +21,16 @@ from dpscale.analyse.estimators import (
 )
 from dpscale.analyse.ladder import ladder_rows
 from dpscale.analyse.points import Comparison, Points, Row, figures
-from dpscale.analyse.row_figures import figure_of, known_columns, ratio
+from dpscale.analyse.row_figures import figure_of, known_columns
 from dpscale.analyse.runs import servers_used
 from dpscale.formulas import scaling
-from dpscale.formulas.statistics import Estimate, derive_in_blocks, repeatability
+from dpscale.formulas.figure import Figure, ratio
+from dpscale.formulas.statistics import derive_in_blocks, repeatability
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
+from dpscale.vocabulary.states import ARTEFACT, DISTORTED, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.vocabulary.strategies import STRATEGIES, strategy
 
 PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
@@ -65,7 +66,7 @@ class Measurements:
         return cls(steps, links, collectives, collected.network)
 
 
-Estimates = Mapping[str, Estimate]  # E1 to E5 of a point, by the names of their columns; those that exist
+Estimates = Mapping[str, Figure]  # E1 to E5 of a point, by the names of their columns; those that exist
 
 
 def estimates(compared: Comparison, measured: Measurements) -> Estimates:
@@ -177,16 +178,16 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
     return row
 
 
-def _at_least(inferred: Estimate, bytes_per_step: float, steps: int) -> Row:
+def _at_least(inferred: Figure, bytes_per_step: float, steps: int) -> Row:
     """What follows where the communication time may be zero: its longest gives the least bandwidth. Nothing follows
     from a time that is below zero for certain, nor from a range."""
     longest_s = inferred.interval[1]
-    if inferred.spread != "interval" or longest_s <= 0:
+    if not inferred.has_interval or longest_s <= 0:
         return {}
     return {"bandwidth_gb_s_at_least": scaling.bandwidth_gb_s(bytes_per_step, steps, longest_s)}
 
 
-def _bus_bandwidth(compared: Comparison, measured: Measurements, gradient_bytes: int) -> Estimate | None:
+def _bus_bandwidth(compared: Comparison, measured: Measurements, gradient_bytes: int) -> Figure | None:
     """Of an allreduce of the whole gradient between as many GPUs, alone."""
     configuration, letter = compared.point.configuration, compared.point.environment or ""
     links = measured.links.get((configuration.gpus, letter))
@@ -198,18 +199,18 @@ def _bus_bandwidth(compared: Comparison, measured: Measurements, gradient_bytes:
     )
 
 
-def _inverted(name: str, seconds: Estimate, formula: Any) -> Row:
+def _inverted(name: str, seconds: Figure, formula: Any) -> Row:
     """A figure that falls with a time: the longest time is its low end. Draws near or below zero seconds must not be
     divided by."""
     low, high = seconds.interval
     return {name: formula(seconds.value), f"{name}_low": formula(high), f"{name}_high": formula(low)}
 
 
-def _why_not_resolvable(inferred: Estimate) -> str:
+def _why_not_resolvable(inferred: Figure) -> str:
     low, high = inferred.interval
-    if inferred.spread == "none":
+    if not (inferred.has_interval or inferred.is_range):
         return "the communication time has no interval: one block"
-    if inferred.spread == "range":
+    if inferred.is_range:
         return f"the communication time has no interval: two blocks, {low:.3g} and {high:.3g} s"
     if high < 0:
         return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is below zero"
@@ -241,9 +242,7 @@ def collectives_rows(measured: Measurements, servers: Mapping[str, int]) -> Iter
             }
 
 
-def _collective(
-    operation: str, gpus: int, message_bytes: int, seconds: Estimate, runs: Sequence[Sequence[float]]
-) -> Row:
+def _collective(operation: str, gpus: int, message_bytes: int, seconds: Figure, runs: Sequence[Sequence[float]]) -> Row:
     def bus(s: float) -> float:
         return scaling.bus_bandwidth_gb_s(operation, gpus, message_bytes, s)
 

@@ -11,23 +11,16 @@ import numpy as np
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
-from dpscale.analyse.columns import NOT_PLANNED
 from dpscale.analyse.comparison_groups import compared_groups
 from dpscale.analyse.environments import joined
 from dpscale.analyse.training_tables import FIGURES
 from dpscale.errors import ComparisonError
-from dpscale.formulas.statistics import (
-    INTERVAL,
-    Bounded,
-    SmallSample,
-    bounded_difference,
-    bounded_ratio,
-    ratio_of_blocks,
-    welch_difference,
-)
+from dpscale.formulas.figure import INTERVAL, Figure
+from dpscale.formulas.statistics import Bounded, bounded_difference, bounded_ratio, ratio_of_blocks, welch_difference
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import NetworkSettings
 from dpscale.vocabulary.quantities import ESTIMATES_OF_STEP, SOFTWARE
+from dpscale.vocabulary.states import NOT_PLANNED
 
 Tables = Mapping[str, pd.DataFrame]
 Row = Mapping[Any, Any]
@@ -347,7 +340,7 @@ def _over_seeds(rows: pd.DataFrame, first: Tables, second: Tables) -> Bounded:
 
 
 def _of_samples(
-    rows: pd.DataFrame, samples: Callable[[Row], Sequence[Any]], effect: Callable[[Any, Any], SmallSample]
+    rows: pd.DataFrame, samples: Callable[[Row], Sequence[Any]], effect: Callable[[Any, Any], Figure]
 ) -> Bounded:
     """The effect of every row's two samples; none where one study lacks the figure."""
     found = []

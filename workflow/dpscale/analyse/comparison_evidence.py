@@ -54,4 +54,4 @@ def _side(named: Named, same: set[AnyCell]) -> Side:
     reasons = dict.fromkeys(same, "the same record is in another study")
     rejected = {**collected.rejected, **reasons}
     tables = build_tables(named.study, replace(collected, records=own, rejected=rejected))
-    return Side(named.name, named.study, tables, len(same))
+    return Side(named.name, named.study, dict(tables), len(same))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, SmallSample, ratio_of_blocks
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, ratio_of_blocks
 
 Tables = Mapping[str, pd.DataFrame]
 Runs = pd.DataFrame  # a row per run, a column per batch, epoch seconds; NaN where a run lacks a batch
@@ -74,7 +75,7 @@ def _row(first: Runs | None, second: Runs | None) -> Iterator[tuple[str, Any]]:
     yield "status", "ok"
     yield from (("first_s", _mean(figures[0])), ("second_s", _mean(figures[1])))
     ratio = ratio_of_blocks(figures[1], figures[0])
-    change = SmallSample(ratio.value - 1, ratio.low - 1, ratio.high - 1)
+    change = Figure.of(ratio.value - 1, ratio.low - 1, ratio.high - 1)
     yield from (("change", change.value), ("change_low", change.low), ("change_high", change.high))
     yield "outcome", _outcome(change)
 
@@ -98,7 +99,7 @@ def _mean(values: np.ndarray) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-def _outcome(change: SmallSample) -> str:
+def _outcome(change: Figure) -> str:
     # An interval without a width lies beside zero by the last digit of its computation.
     low, high = (0.0 if abs(end) < 1e-12 else end for end in (change.low, change.high))
     if low > 0:

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse.claims import ENDS, is_true
-from dpscale.analyse.columns import NOT_PLANNED
 from dpscale.analyse.comparison import (
     ENVIRONMENT,
     Differing,
@@ -19,6 +18,7 @@ from dpscale.analyse.comparison import (
     refuse_several_environments,
 )
 from dpscale.analyse.comparison_groups import compared_groups
+from dpscale.vocabulary.states import NOT_PLANNED
 from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
 
 # Of a study's machine and when it was measured, beside the properties of its environment.

@@ -12,9 +12,10 @@ from typing import Any
 from dpscale.analyse.advice import advice_rows, answer_rows
 from dpscale.analyse.causes import cause_rows
 from dpscale.analyse.claims import ENDS, NewRow, Row, count_rows, has_interval, has_text, is_known, is_range, is_true
-from dpscale.analyse.columns import ARTEFACT, DISTORTED, NOT_WORTH_IT, UNDECIDED, WHOLE_STEP, WORTH_IT
 from dpscale.analyse.over_runs import with_figures
-from dpscale.formulas.statistics import Estimate, derive_in_blocks, estimate_of_blocks
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import derive_in_blocks, estimate_of_blocks
+from dpscale.vocabulary.states import ARTEFACT, DISTORTED, NOT_WORTH_IT, UNDECIDED, WHOLE_STEP, WORTH_IT
 from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
 
 # More devices are worth it where at least half of what they could do is got from them.
@@ -163,7 +164,7 @@ def _scopes(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
         yield with_figures(found, _loading(runs[place]["end_to_end"], runs[place]["compute"]))
 
 
-def _loading(loaded: Mapping[str, float], in_memory: Mapping[str, float]) -> Mapping[str, Estimate]:
+def _loading(loaded: Mapping[str, float], in_memory: Mapping[str, float]) -> Mapping[str, Figure]:
     """What an epoch takes longer with the DataLoader in the clock, in seconds and as a ratio, over the runs that timed
     both: a run is one block."""
     if not loaded.keys() & in_memory.keys():

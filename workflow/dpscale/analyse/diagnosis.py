@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from dpscale.formulas.figure import Figure
 from dpscale.formulas.scaling import bus_bandwidth_gb_s
-from dpscale.formulas.statistics import SmallSample, median_of_blocks
+from dpscale.formulas.statistics import median_of_blocks
 from dpscale.records.files import Record
 from dpscale.vocabulary.causes import CAUSES, NOTHING, Cause
 
-Figure = SmallSample
 Times = Sequence[float]
 
 # An allreduce that reaches a smaller part of what a plain copy over the same link does has a slow link. Through sockets
@@ -201,7 +201,7 @@ def _less(times: Times, others: Times) -> Times:
 
 def exact(value: float) -> Figure:
     """A figure that has no spread: a count, or what follows from the definition."""
-    return Figure(value, value, value)
+    return Figure.of(value, value, value)
 
 
 def _started_twice(rounds: _Rounds) -> Iterator[Finding]:

@@ -10,8 +10,9 @@ from statistics import fmean, median
 from typing import Any
 
 from dpscale.analyse.blocks import run_name
+from dpscale.formulas.figure import Figure
 from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
-from dpscale.formulas.statistics import Estimate, Scale, derive_in_blocks, estimate_of_runs
+from dpscale.formulas.statistics import Scale, derive_in_blocks, estimate_of_runs
 from dpscale.records.files import Record
 from dpscale.vocabulary.strategies import strategy
 
@@ -25,8 +26,8 @@ DISTORTED = 0.05
 class Links:
     """What collectives records say of a number of GPUs: seconds of every collective, and of copies between GPUs."""
 
-    collectives: Mapping[Message, Estimate]
-    peer_copies: Mapping[tuple[int, int], tuple[int, Estimate]]  # (source, target): bytes, seconds
+    collectives: Mapping[Message, Figure]
+    peer_copies: Mapping[tuple[int, int], tuple[int, Figure]]  # (source, target): bytes, seconds
 
 
 def links_of(records: Sequence[Record], label: str) -> Links:
@@ -55,7 +56,7 @@ def held_s(result: Mapping[str, Any]) -> list[float]:
     return [seconds for seconds, was_held in zip(result["seconds"], held, strict=True) if was_held]
 
 
-def from_steps(records: Sequence[Record], label: str) -> dict[str, Estimate]:
+def from_steps(records: Sequence[Record], label: str) -> dict[str, Figure]:
     """What communication records say, by the names of the columns of communication.csv; those that exist.
 
     Ablation (E2) subtracts within a round, so that what drifts from round to round hits both sides. Both of its steps
@@ -117,7 +118,7 @@ def unprofiled_step_s(record: Record) -> float:
 
 def isolated_step_s(
     name: str, gpus: int, batch_per_gpu: int, network: Mapping[str, Any], links: Links
-) -> Estimate | None:
+) -> Figure | None:
     """E5, the floor: a step's messages of the strategy `name`, one after the other, with nothing else running.
 
     None where one was not timed, nor a smaller and a larger one of its operation, between which it is interpolated.
@@ -143,7 +144,7 @@ def bytes_per_image(network: Mapping[str, Any]) -> tuple[int, int]:
     return network.get("input_bytes_per_image", IMAGE_BYTES), network.get("output_bytes_per_image", LOGITS_BYTES)
 
 
-def collective_s(links: Links, message: Message) -> Estimate | None:
+def collective_s(links: Links, message: Message) -> Figure | None:
     """A collective's time alone. Between two sizes that were timed it grows with the bytes, from one to the other: a
     latency, and a time per byte."""
     if message in links.collectives:
@@ -164,7 +165,7 @@ def collective_s(links: Links, message: Message) -> Estimate | None:
     )
 
 
-def _copy_s(links: Links, pair: tuple[int, int], message_bytes: int) -> Estimate | None:
+def _copy_s(links: Links, pair: tuple[int, int], message_bytes: int) -> Figure | None:
     """A copy at the bandwidth that was measured with a large one."""
     if pair not in links.peer_copies:
         return None

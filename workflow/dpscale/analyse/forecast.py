@@ -31,7 +31,8 @@ from dpscale.analyse.allreduce_model import (
 from dpscale.analyse.overlap import Allreduce, Buckets, StepTimes, exposed_s
 from dpscale.errors import DpscaleError
 from dpscale.formulas import scaling
-from dpscale.formulas.statistics import Estimate, derive
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import derive
 
 # What a held-out step time may be off by, and the sizes that are forecast.
 HELD_OUT_TOLERANCE = 0.10
@@ -55,11 +56,11 @@ Models = Mapping[str, Model]  # by algorithm
 class Prediction:
     """A predicted step and its parts. `step_s` = compute + overhead + exposed; hidden communication costs nothing."""
 
-    step_s: Estimate
-    compute_s: Estimate
-    overhead_s: Estimate
-    exposed_s: Estimate
-    hidden_s: Estimate
+    step_s: Figure
+    compute_s: Figure
+    overhead_s: Figure
+    exposed_s: Figure
+    hidden_s: Figure
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,11 @@ class HeldOut:
     algorithm: str
     prediction: Prediction
     step_s: Band
-    measured_s: Estimate
-    relative_error: Estimate
+    measured_s: Figure
+    relative_error: Figure
     within_tolerance: bool
     unchanged_error: float
-    gain: Estimate
+    gain: Figure
 
     @property
     def beats_unchanged(self) -> str:
@@ -131,9 +132,7 @@ class Forecast:
         return self.nodes > 1 and not self.network_is_measured
 
 
-def predict_step(
-    gpus: int, single_s: Estimate, overhead_s: Estimate, allreduce: Allreduce, buckets: Buckets
-) -> Prediction:
+def predict_step(gpus: int, single_s: Figure, overhead_s: Figure, allreduce: Allreduce, buckets: Buckets) -> Prediction:
     """The step on N GPUs from that on one, the overhead, and a model of allreduce."""
     bucket_s = [allreduce(gpus, size) for size in buckets.sizes_bytes]
     exposed = derive(lambda single, *each: exposed_s(single, each, buckets), single_s, *bucket_s)
@@ -142,7 +141,7 @@ def predict_step(
     return Prediction(step, single_s, overhead_s, exposed, hidden)
 
 
-def overhead_s(gpus: int, single_s: Estimate, step_s: Estimate, allreduce: Allreduce, buckets: Buckets) -> Estimate:
+def overhead_s(gpus: int, single_s: Figure, step_s: Figure, allreduce: Allreduce, buckets: Buckets) -> Figure:
     """What a measured step on N GPUs has beyond compute and exposed communication: t(N,b) - t(1,b) - exposed(N,b)."""
     bucket_s = [allreduce(gpus, size) for size in buckets.sizes_bytes]
     return derive(
@@ -247,7 +246,7 @@ def _models(gpus: int, fitted: Fitted, gpus_per_node: int | None, network: Link 
 
 
 def _measured_across(across: Fit, gpus_per_node: int, ring: Fit) -> Model:
-    def seconds(gpus: int, size: int) -> Estimate:
+    def seconds(gpus: int, size: int) -> Figure:
         if gpus <= gpus_per_node:
             return ring.seconds(gpus, size)
         return hierarchical_s(across.algorithm, gpus, gpus_per_node, size, ring.link, across.link)
@@ -295,7 +294,7 @@ def _forecast(
     batch: int,
     nodes: tuple[int, bool],
     calibrated_on: int,
-    single: Estimate,
+    single: Figure,
     predictions: Mapping[str, Prediction],
 ) -> Forecast:
     # No faster than without any communication: what a negative overhead of a few GPUs says is noise.
@@ -319,7 +318,7 @@ def _forecast(
     )
 
 
-def _band(estimates: Sequence[Estimate]) -> Band:
+def _band(estimates: Sequence[Figure]) -> Band:
     """The first estimate's value within the union of all intervals; nan where one of them is not known."""
     lows, highs = zip(*(estimate.interval for estimate in estimates), strict=True)
     return Band(estimates[0].value, float(np.min(lows)), float(np.max(highs)))

@@ -3,13 +3,12 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 from typing import Any
 
 from dpscale.analyse.allreduce_model import Fit, Fitted, Link, Measured, exact_link
-from dpscale.analyse.columns import EXTRAPOLATED, HELD_OUT, SCENARIO
 from dpscale.analyse.communication_tables import Estimates, Measurements, profiler_state
 from dpscale.analyse.forecast import Band, Prediction, extrapolate, held_out
 from dpscale.analyse.laws import fit_laws
@@ -23,10 +22,12 @@ from dpscale.analyse.overlap import (
 )
 from dpscale.analyse.points import Comparison, Points, Row, columns, compare
 from dpscale.errors import DpscaleError
-from dpscale.formulas.statistics import Estimate, derive
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import derive
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
 from dpscale.schemas.settings import sample_of
+from dpscale.vocabulary.states import EXTRAPOLATED, HELD_OUT, SCENARIO
 from dpscale.vocabulary.strategies import BASELINE
 
 # The strategy whose steps are forecast: the model is of buckets that are reduced while the backward pass still runs.
@@ -40,7 +41,7 @@ BETWEEN_NODES = ", between nodes"
 
 def laws_rows(weak: Iterable[Comparison]) -> Iterator[Row]:
     """A row for every parameter of every law of every weak series: a strategy in a scope at a batch per GPU."""
-    series: dict[tuple[Any, ...], dict[int, Estimate]] = defaultdict(dict)
+    series: dict[tuple[Any, ...], dict[int, Figure]] = defaultdict(dict)
     for compared in weak:
         point, configuration = compared.point, compared.point.configuration
         place = configuration.strategy, point.scope, point.environment, configuration.batch_per_gpu
@@ -118,7 +119,7 @@ def _compared(points: Points, letter: str) -> dict[tuple[int, int], Comparison]:
     return found
 
 
-def _single_s(points: Points, letter: str) -> dict[int, Estimate]:
+def _single_s(points: Points, letter: str) -> dict[int, Figure]:
     """t(1,b) of the runs on one GPU, by batch."""
     return {
         point.configuration.batch_per_gpu: point.step
@@ -129,8 +130,8 @@ def _single_s(points: Points, letter: str) -> dict[int, Estimate]:
 
 
 def _step_s(
-    single_s: Mapping[int, Estimate], compared: Mapping[tuple[int, int], Comparison]
-) -> dict[tuple[int, int], Estimate]:
+    single_s: Mapping[int, Figure], compared: Mapping[tuple[int, int], Comparison]
+) -> dict[tuple[int, int], Figure]:
     """t(1,b), and for DDP that plus what its step has beyond t(1,b) within a block.
 
     So t(N,b) - t(1,b) is the difference within blocks in every draw: servers differ by more than communication takes.
@@ -156,8 +157,8 @@ def _held_out_step_s(compared: Mapping[tuple[int, int], Comparison]) -> StepTime
     steps = _step_s(alone_s, compared)
     for batch, beside in held.items():
         whole = beside.over_blocks(lambda block: block.parallel.step_s, "parallel step", "log")
-        ends = whole.ends if whole.spread == "interval" else None
-        steps[most, batch] = Estimate(whole.value, steps[most, batch].draws, ends=ends)
+        known = whole if whole.has_interval else Figure(whole.value)
+        steps[most, batch] = replace(known, drawn=steps[most, batch].draws)
     return steps
 
 
@@ -179,9 +180,7 @@ def _backward(profiled: Sequence[Record]) -> Backward:
     phases = [min(devices, key=lambda device: device["communication_s"])["phases"] for devices in blocks]
     computed_s = median(sum(phase["compute_s"] for phase in of_device.values()) for of_device in phases)
     step_s = median(seconds for record in profiled for seconds in record["steps"]["variants"]["training"]["step_s"])
-    return Backward(
-        Estimate(median(of_device["backward"]["compute_s"] for of_device in phases), None), computed_s / step_s
-    )
+    return Backward(Figure(median(of_device["backward"]["compute_s"] for of_device in phases)), computed_s / step_s)
 
 
 def _buckets(network: Mapping[str, Any]) -> Buckets:
@@ -345,7 +344,7 @@ def critical_batch_rows(
 
 def _profiled(
     basis: Basis, gpus: int, measured: Measurements, estimated: Sequence[tuple[Comparison, Estimates]]
-) -> tuple[dict[int, Estimate], dict[int, Estimate]]:
+) -> tuple[dict[int, Figure], dict[int, Figure]]:
     """DDP's exposed and whole communication of a step by the profiler, on the GPU that waited least, by batch per GPU.
 
     The model of the overlap knows of no waiting. Where profiling changes the step, it says nothing.

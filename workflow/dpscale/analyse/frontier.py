@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from dpscale.analyse.columns import BEATEN, BEST, UNDECIDED
 from dpscale.analyse.points import Row
 from dpscale.analyse.training_tables import ArmResults, Results, columns_of, sum_over_epochs
 from dpscale.formulas.frontier import Trade, pareto_best, surely_beaten
 from dpscale.formulas.statistics import mean_with_t_interval
+from dpscale.vocabulary.states import BEATEN, BEST, UNDECIDED
 
 GAIN = "test_accuracy"
 # What an arm costs: the column, what of an epoch it is the sum of, and the column that says how it stands by this cost.

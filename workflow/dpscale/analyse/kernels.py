@@ -9,12 +9,13 @@ from statistics import median
 from typing import Any
 
 from dpscale.analyse.blocks import run_name
-from dpscale.analyse.columns import DISTORTED
 from dpscale.analyse.estimators import DISTORTED as DISTORTED_BEYOND
 from dpscale.analyse.points import Row, figures
 from dpscale.analyse.variants import Variant
-from dpscale.formulas.statistics import Estimate, estimate_of_blocks
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.records.files import Record
+from dpscale.vocabulary.states import DISTORTED
 
 CONVOLUTION, BATCH_NORM, ELEMENT_WISE, COPY, OTHER = "convolution", "batch_norm", "element_wise", "copy", "other"
 CLASSES = (CONVOLUTION, BATCH_NORM, ELEMENT_WISE, COPY, OTHER)
@@ -83,7 +84,7 @@ def _figures(records: Sequence[Record], label: str) -> Row:
     by_run = {run_name(record): record["profile"] for record in records}
     of_step = {run: shares(profile) for run, profile in by_run.items()}
     slows = {run_name(record): slows_by for record in records if (slows_by := _slows_by(record)) is not None}
-    found: dict[str, Estimate] = {
+    found: dict[str, Figure] = {
         name: estimate_of_blocks({run: profile[name] for run, profile in by_run.items()}, f"{name} {label}", "linear")
         for name in ("step_s", "busy_s")
     }

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dpscale.formulas.statistics import Estimate, derive
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import derive
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class LawFit:
     """
 
     law: str
-    parameters: Mapping[str, Estimate]
+    parameters: Mapping[str, Figure]
     points: int
     degrees_of_freedom: int
     worst_relative_error: float | None
@@ -82,12 +83,12 @@ class LawFit:
     statement: str
 
 
-def fit_laws(speedups: Mapping[int, Estimate]) -> list[LawFit]:
+def fit_laws(speedups: Mapping[int, Figure]) -> list[LawFit]:
     """Every law, fitted to the weak speedups of one series by number of GPUs, each above 1."""
     return [_fit(law, dict(sorted(speedups.items()))) for law in LAWS]
 
 
-def predict(fit: LawFit, gpus: int) -> Estimate | None:
+def predict(fit: LawFit, gpus: int) -> Figure | None:
     """The speedup on N GPUs by a fitted law; None where the points did not identify it."""
     if not fit.parameters:
         return None
@@ -95,7 +96,7 @@ def predict(fit: LawFit, gpus: int) -> Estimate | None:
     return derive(lambda *parameters: law.speedup(gpus, *parameters), *fit.parameters.values())
 
 
-def _fit(law: Law, speedups: Mapping[int, Estimate]) -> LawFit:
+def _fit(law: Law, speedups: Mapping[int, Figure]) -> LawFit:
     points, free = len(speedups), len(speedups) - len(law.parameters)
     if free < 0:
         return LawFit(law.name, {}, points, 0, None, (), f"{_count(law, speedups)}: not identified.")
@@ -115,32 +116,32 @@ def _fit(law: Law, speedups: Mapping[int, Estimate]) -> LawFit:
     return LawFit(law.name, parameters, points, free, worst, contradicted, words)
 
 
-def _least_squares(law: Law, speedups: Mapping[int, Estimate]) -> dict[str, Estimate]:
+def _least_squares(law: Law, speedups: Mapping[int, Figure]) -> dict[str, Figure]:
     """Least squares on the rearranged law: the pseudo-inverse depends on N alone, so it serves all draws.
 
     Of one point a parameter falls with the speedup: its interval has the ends of that of the speedup, not of draws.
     """
     inverse = np.linalg.pinv(np.array([law.columns(n) for n in speedups], dtype=float))
 
-    def parameter(weights: Any) -> Estimate:
+    def parameter(weights: Any) -> Figure:
         def formula(*drawn: Any) -> Any:
             return sum(w * law.response(n, s) for w, n, s in zip(weights, speedups, drawn, strict=True))
 
         found = derive(formula, *speedups.values())
-        if len(speedups) > 1 or found.spread != "interval":
+        if len(speedups) > 1 or not found.has_interval:
             return found
         (low, high) = next(iter(speedups.values())).interval
-        return replace(found, ends=(float(formula(high)), float(formula(low))))
+        return replace(found, low=float(formula(high)), high=float(formula(low)))
 
     return {name: parameter(weights) for name, weights in zip(law.parameters, inverse, strict=True)}
 
 
-def _lies_outside(value: float, measured: Estimate) -> bool:
+def _lies_outside(value: float, measured: Figure) -> bool:
     low, high = measured.interval
     return value < low or value > high  # an unknown interval, (nan, nan), contradicts nothing
 
 
-def _verdict(predicted: Mapping[int, float], speedups: Mapping[int, Estimate], contradicted: tuple[int, ...]) -> str:
+def _verdict(predicted: Mapping[int, float], speedups: Mapping[int, Figure], contradicted: tuple[int, ...]) -> str:
     if any(measured.draws is None for measured in speedups.values()):
         return "Without intervals of the speedups it cannot be tested."
     if not contradicted:
@@ -153,7 +154,7 @@ def _verdict(predicted: Mapping[int, float], speedups: Mapping[int, Estimate], c
     return f"The speedups contradict it: it gives {'; '.join(places)}."
 
 
-def _outside(law: Law, parameters: Mapping[str, Estimate]) -> str:
+def _outside(law: Law, parameters: Mapping[str, Figure]) -> str:
     """What is to be said of parameters outside their physical range: they are kept as fitted, never clipped."""
     words = ""
     for name, (smallest, largest) in law.parameters.items():
@@ -171,7 +172,7 @@ def _outside(law: Law, parameters: Mapping[str, Estimate]) -> str:
     return words
 
 
-def _count(law: Law, speedups: Mapping[int, Estimate]) -> str:
+def _count(law: Law, speedups: Mapping[int, Figure]) -> str:
     places = ", ".join(map(str, speedups))
     points = f"{_number(len(speedups), 'point')} (N = {places})" if speedups else "no point"
     return f"{law.name}: {_number(len(law.parameters), 'parameter')} from {points}"

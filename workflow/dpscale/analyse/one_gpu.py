@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from dpscale.analyse.columns import DOES_NOT, HOLDS, UNDECIDED
 from dpscale.analyse.over_runs import set_against
 from dpscale.analyse.points import Point, Row, figures
 from dpscale.analyse.variants import Variant, fastest_of
-from dpscale.formulas.statistics import Estimate
+from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import Configuration
+from dpscale.vocabulary.states import DOES_NOT, HOLDS, UNDECIDED
 from dpscale.vocabulary.strategies import BASELINE
 
 
@@ -40,9 +40,9 @@ def _row(variant: Variant, one: Point, other: Variant, more: Point) -> Row:
     }
 
 
-def _as_fast(ratio: Estimate) -> str:
+def _as_fast(ratio: Figure) -> str:
     """Whether an epoch on one GPU takes at most as long, as far as the 95 % interval tells."""
     low, high = ratio.interval
-    if ratio.spread != "interval" or low < 1 <= high:
+    if not ratio.has_interval or low < 1 <= high:
         return UNDECIDED
     return HOLDS if low >= 1 else DOES_NOT

@@ -5,20 +5,19 @@ from typing import Any
 
 from dpscale.analyse.blocks import blocks_of_cells, run_name
 from dpscale.analyse.points import Point, Row, figures
-from dpscale.formulas.statistics import Estimate, Scale, derive, estimate_of_blocks
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import Scale, derive, estimate_of_blocks
 from dpscale.records.files import Record
 
 
-def over_runs(point: Point, figure: Callable[[Record], float | None], name: str) -> Estimate | None:
+def over_runs(point: Point, figure: Callable[[Record], float | None], name: str) -> Figure | None:
     """The mean over the runs that have this figure above zero, of logarithms; None where none has."""
     values = {run_name(record): float(value) for record in point.measured if (value := figure(record) or 0.0) > 0}
     label = f"{name} {point.configuration} {point.scope} {point.environment}"
     return estimate_of_blocks(values, label) if values else None
 
 
-def set_against(
-    point: Point, other: Point, formula: Callable[..., Any], scale: Scale, name: str
-) -> tuple[Estimate, int]:
+def set_against(point: Point, other: Point, formula: Callable[..., Any], scale: Scale, name: str) -> tuple[Figure, int]:
     """A figure of the epoch times of two measured points, and of how many blocks it is the mean: runs of both that used
     one GPU. Where there is no such block, it is that of two independent times, and of 0 blocks."""
     blocks = blocks_of_cells(point.measured, other.measured, point.scope)
@@ -30,7 +29,7 @@ def set_against(
     return derive(formula, point.epoch, other.epoch), 0
 
 
-def with_figures(row: Row, found: Mapping[str, Estimate]) -> Row:
+def with_figures(row: Row, found: Mapping[str, Figure]) -> Row:
     """The row with more figures, and the names of all that lie in a range."""
     more = figures(found)
     ranges = "; ".join(filter(None, [row.get("ranges"), more["ranges"]]))

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpscale.formulas.statistics import Estimate, derive
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import derive
 
 # What the exposed share of communication may exceed the last bucket's share of the bytes by: a small bucket has more
 # latency a byte.
@@ -21,8 +22,8 @@ HIDDEN_TOLERANCE = 0.10
 BUSY_SHARE = 0.90
 
 Seconds = TypeVar("Seconds", float, NDArray[np.float64])
-StepTimes = Mapping[tuple[int, int], Estimate]  # by (gpus, batch per GPU): `single` on 1 GPU, `ddp` on more
-Allreduce = Callable[[int, int], Estimate]  # seconds by (gpus, message bytes)
+StepTimes = Mapping[tuple[int, int], Figure]  # by (gpus, batch per GPU): `single` on 1 GPU, `ddp` on more
+Allreduce = Callable[[int, int], Figure]  # seconds by (gpus, message bytes)
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Backward:
     `is_watched` where a profiler saw it; otherwise the share follows from times of other batches.
     """
 
-    seconds: Estimate
+    seconds: Figure
     busy_share: float
     is_watched: bool = True
 
@@ -99,7 +100,7 @@ class CriticalBatch:
     """
 
     gpus: int
-    batch: Estimate | None
+    batch: Figure | None
     statement: str
 
 
@@ -146,7 +147,7 @@ def _computes(backwards: Mapping[int, Backward]) -> str:
 
 
 def hidden_where_measured(
-    exposed: Mapping[int, Estimate], communication: Mapping[int, Estimate], buckets: Buckets
+    exposed: Mapping[int, Figure], communication: Mapping[int, Figure], buckets: Buckets
 ) -> int | None:
     """Smallest measured batch per GPU at which no more than the last bucket's share of communication is exposed.
 
@@ -179,7 +180,7 @@ def _interpolated_batch(needed_s: Any, backward_s: Sequence[Any], batches: Seque
     return np.reshape(np.rint(found), np.shape(needed_s))
 
 
-def _critical_statement(gpus: int, batch: Estimate, batches: Sequence[int], *, at_most: bool) -> str:
+def _critical_statement(gpus: int, batch: Figure, batches: Sequence[int], *, at_most: bool) -> str:
     """`at_most` where the smallest batch may not be the first one: nothing is known to be different below it."""
 
     def words(value: float) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 from dpscale.analyse.blocks import Block, Timed, blocks_of, run_name
 from dpscale.formulas import scaling
-from dpscale.formulas.statistics import Estimate, Scale, estimate_of_blocks
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import Scale, estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell
 from dpscale.plan.plan import NotRun, plan
 from dpscale.plan.study import Study
@@ -37,8 +38,8 @@ class Point:
     status: str
     reason: str
     records: Sequence[Record] = ()
-    epoch: Estimate | None = None
-    step: Estimate | None = None
+    epoch: Figure | None = None
+    step: Figure | None = None
 
     @property
     def measured(self) -> Sequence[Record]:
@@ -185,20 +186,20 @@ class Comparison:
         drifted = [f"{block.name} by {100 * (block.drift or 0):+.1f} %" for block in self.blocks if block.has_drifted]
         return f"one GPU alone drifted in {', '.join(drifted)}" if drifted else ""
 
-    def over_blocks(self, figure: Callable[[Block], float], name: str, scale: Scale) -> Estimate:
+    def over_blocks(self, figure: Callable[[Block], float], name: str, scale: Scale) -> Figure:
         """A figure of every block, and its mean over them. Only where there is a block."""
         label = f"{name} {self.point.configuration} {self.point.scope} {self.point.environment}"
         return estimate_of_blocks({block.name: figure(block) for block in self.blocks}, label, scale)
 
     @cached_property
-    def speedup(self) -> Estimate:
+    def speedup(self) -> Figure:
         """Speedup of the epoch."""
         return self.over_blocks(
             lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s), "speedup", "log"
         )
 
     @cached_property
-    def communication(self) -> Estimate:
+    def communication(self) -> Figure:
         """Communication time of an epoch by subtraction (E1), in seconds."""
         gpus = self.point.configuration.gpus
         return self.over_blocks(
@@ -206,7 +207,7 @@ class Comparison:
         )
 
     @cached_property
-    def communication_step(self) -> Estimate:
+    def communication_step(self) -> Figure:
         """The same of a full step."""
 
         def figure(block: Block) -> float:
@@ -238,15 +239,15 @@ def _why_no_baseline(point: Point, baseline: Point | None, batch: int, without: 
     return f"one GPU at batch {batch}: {baseline.status} ({baseline.reason})"
 
 
-def columns(name: str, estimate: Estimate) -> Row:
+def columns(name: str, estimate: Figure) -> Row:
     """A figure and what it lies between as columns of a table: its 95 % interval, or the range of two blocks."""
     low, high = estimate.interval
     return {name: estimate.value, f"{name}_low": low, f"{name}_high": high}
 
 
-def figures(estimates: Mapping[str, Estimate]) -> Row:
+def figures(estimates: Mapping[str, Figure]) -> Row:
     """Figures as columns of a table, and `ranges`: the names of those that lie in a range, not in an interval."""
-    ranges = [name for name, estimate in estimates.items() if estimate.spread == "range"]
+    ranges = [name for name, estimate in estimates.items() if estimate.is_range]
     row: Row = {"ranges": "; ".join(ranges) or None}
     for name, estimate in estimates.items():
         row |= columns(name, estimate)

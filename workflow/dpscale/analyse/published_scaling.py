@@ -10,7 +10,7 @@ from typing import Any
 from dpscale.analyse.laws import LAWS, LawFit, fit_laws, predict
 from dpscale.analyse.points import Row
 from dpscale.formulas import scaling
-from dpscale.formulas.statistics import Estimate
+from dpscale.formulas.figure import Figure
 
 # What is guessed without any law: the efficiency on the most GPUs of a node stays.
 UNCHANGED = "unchanged"
@@ -32,7 +32,7 @@ def _scored(training_s: Mapping[int, float], gpus_per_node: int) -> Iterator[Row
     single_s = training_s[1]
     known = {gpus: seconds for gpus, seconds in sorted(training_s.items()) if gpus <= gpus_per_node}
     fitted = fit_laws({
-        gpus: Estimate(scaling.speedup(single_s, seconds), None) for gpus, seconds in known.items() if gpus > 1
+        gpus: Figure(scaling.speedup(single_s, seconds)) for gpus, seconds in known.items() if gpus > 1
     })  # fmt: skip
     for gpus, measured_s in sorted(training_s.items()):
         if gpus <= gpus_per_node:

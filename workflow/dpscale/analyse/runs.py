@@ -12,9 +12,9 @@ import numpy as np
 from dpscale.analyse.blocks import Timed, places, run_name
 from dpscale.analyse.points import Comparison, Point, Row
 from dpscale.formulas import scaling
+from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import (
     OUTLIER_DEVIATIONS,
-    Estimate,
     VarianceComponents,
     repeatability,
     robust_deviations,
@@ -65,7 +65,7 @@ def run_rows(points: Iterable[Point], servers: Mapping[str, int]) -> Iterator[Ro
             }
 
 
-def _deviations(epoch: Estimate) -> dict[str, float]:
+def _deviations(epoch: Figure) -> dict[str, float]:
     """How far every run lies off, by its name: of logarithms, as runs vary in proportion."""
     return dict(zip(epoch.blocks, robust_deviations([math.log(value) for value in epoch.blocks.values()]), strict=True))
 
@@ -75,7 +75,7 @@ def _is_outlier(deviation: float) -> bool | None:
     return None if math.isnan(deviation) else abs(deviation) > OUTLIER_DEVIATIONS
 
 
-def outlier_words(epoch: Estimate) -> str | None:
+def outlier_words(epoch: Figure) -> str | None:
     """`run 3 (+12 %)`: the runs that lie more than `OUTLIER_DEVIATIONS` off, and by how much of the median."""
     median = float(np.median(list(epoch.blocks.values())))
     off = [

@@ -1,15 +1,10 @@
 """The tables of a study, one row a configuration, from its plan and its records."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TextIO
-
-import pandas as pd
+from typing import Any
 
 from dpscale.analyse import environments
-from dpscale.analyse.columns import COLUMNS, TEXT_COLUMNS
 from dpscale.analyse.communication_tables import (
     Measurements,
     bandwidth_row,
@@ -38,32 +33,11 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
-
-# Characters that HTML and XML do not allow, or that turn the direction of text and its meaning with it.
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
-)
+from dpscale.tables.tables import TABLES, Tables
 
 
-def read_table(csv: Path | TextIO) -> pd.DataFrame:
-    """A table from its CSV file, for people to read.
-
-    Only an empty entry is a missing one: a host may be called `null`, or `007`. Control characters are named, such as
-    `[U+202E]`.
-    """
-    table = pd.read_csv(csv, dtype=dict(TEXT_COLUMNS), keep_default_na=False, na_values=[""])
-    for name in table.columns.intersection(list(TEXT_COLUMNS)):
-        table[name] = table[name].map(with_names, na_action="ignore").astype(str)
-    return table
-
-
-def with_names(text: str) -> str:
-    """`text` with a name for every control character in it that could not be seen, or would turn what follows."""
-    return _CONTROLS.sub(lambda character: f"[U+{ord(character[0]):04X}]", text)
-
-
-def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> dict[str, pd.DataFrame]:
-    """All tables of a study by name, with the columns of `columns.COLUMNS`; pure."""
+def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> Tables:
+    """All tables of a study; pure."""
     letters = environments.environment_letters(collected.records)
     points = points_of(study, collected, letters)
     measured = Measurements.of(collected, letters)
@@ -112,9 +86,8 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "missing": [_missing_row(cell, collected) for cell in plan(study).all_cells if cell not in collected.records],
     }
     all_rows = {**with_derived(rows), **published_audits.rows(audits)}
-    tables = {name: pd.DataFrame(all_rows[name], columns=COLUMNS[name]) for name in COLUMNS}
-    # Whole numbers stay whole beside missing ones. Most tables of a small study are empty, and nothing changes in them.
-    return {name: table if table.empty else table.convert_dtypes() for name, table in tables.items()}
+    found: dict[str, Any] = {name: [kind.read(row) for row in all_rows[name]] for name, kind in TABLES.items()}
+    return Tables(**found)
 
 
 def expected_cells(study: Study) -> tuple[AnyCell, ...]:

@@ -10,7 +10,8 @@ from dpscale.analyse.over_runs import over_runs
 from dpscale.analyse.points import Comparison, Point, Points, Row, compare, figures
 from dpscale.analyse.runs import outlier_words
 from dpscale.formulas import scaling
-from dpscale.formulas.statistics import Estimate, derive_in_blocks, repeatability
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import derive_in_blocks, repeatability
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
 from dpscale.vocabulary.chips import chip_named
@@ -70,10 +71,10 @@ class _Work(NamedTuple):
     """What MFU rests on, and MFU where the peak is known."""
 
     facts: Row
-    figures: Mapping[str, Estimate]
+    figures: Mapping[str, Figure]
 
 
-def _mfu(study: Study, point: Point, images_per_s: Estimate, network: Record | None) -> _Work:
+def _mfu(study: Study, point: Point, images_per_s: Figure, network: Record | None) -> _Work:
     """Work done over work that the GPUs could do at most; without a peak where the GPU's is not known."""
     if network is None or network["flop_per_image"] is None:
         return _Work({}, {})

@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.analyse.points import NO_RECORD, STATES_BY_WEIGHT, Row, why_missing
+from dpscale.formulas.figure import Figure
 from dpscale.formulas.recovery import recovered_share
-from dpscale.formulas.statistics import SmallSample, mean_with_t_interval, paired_difference, welch_difference
+from dpscale.formulas.statistics import mean_with_t_interval, paired_difference, welch_difference
 from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
+from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 # What a recipe was chosen on, by the word of the study file.
 CHOSEN_ON = {"validation": "held-out training images", "test": "test accuracy"}
@@ -230,14 +231,14 @@ def _in_place_of(result: ArmResults, results: Results) -> list[ArmResults]:
     ]
 
 
-def difference_of_arms(result: ArmResults, other: ArmResults, figure: str) -> SmallSample:
+def difference_of_arms(result: ArmResults, other: ArmResults, figure: str) -> Figure:
     """The mean of a figure after the last epoch less the other arm's: of pairs where there are any, or Welch's."""
     if seeds := result.pairs_with(other):
         return paired_difference(result.last(figure, seeds), other.last(figure, seeds))
     return welch_difference(result.last(figure), other.last(figure))
 
 
-def _recovered(result: ArmResults, plain: ArmResults, baseline: ArmResults) -> SmallSample:
+def _recovered(result: ArmResults, plain: ArmResults, baseline: ArmResults) -> Figure:
     """The share of the test accuracy that the batch lost against the baseline, and that the remedies give back."""
     seeds = result.pairs_with(plain) or None
     remedied, without = (arm.last("test_accuracy", seeds) for arm in (result, plain))
@@ -324,6 +325,6 @@ def _place(arm: str, settings: TrainingSettings) -> Row:
     }
 
 
-def columns_of(name: str, sample: SmallSample) -> Row:
+def columns_of(name: str, sample: Figure) -> Row:
     """A figure and its interval as columns of a table."""
     return {name: sample.value, f"{name}_low": sample.low, f"{name}_high": sample.high}

@@ -9,24 +9,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpscale.analyse.chip import against_the_chip
-from dpscale.analyse.columns import NEVER, PAYS, UNDECIDED
 from dpscale.analyse.over_runs import over_runs, set_against, with_figures
 from dpscale.analyse.points import Point, PointKey, Points, Row, compare, points_of
 from dpscale.analyse.row_figures import known_columns
 from dpscale.analyse.runs import servers_used
 from dpscale.analyse.times import times_row
-from dpscale.formulas.statistics import (
-    BLOCKS_FOR_INTERVAL,
-    INTERVAL,
-    RESAMPLES,
-    Estimate,
-    derive_in_blocks,
-    ratio_of_deviations,
-)
+from dpscale.formulas.figure import INTERVAL, Figure
+from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, RESAMPLES, derive_in_blocks, ratio_of_deviations
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
+from dpscale.vocabulary.states import NEVER, PAYS, UNDECIDED
 from dpscale.vocabulary.strategies import BASELINE
 
 T = TypeVar("T")
@@ -124,16 +118,16 @@ def _row(variant: Variant, point: Point, network: Record | None) -> Row:
         "speedup": _speedup(variant.points, point),
     }
     found |= {name: figure for name, figure in figures_of_runs.items() if figure is not None}
-    row["run_deviation"] = math.sqrt(_spread(point.epoch)) if point.epoch.n_blocks > 1 else None
+    row["run_deviation"] = math.sqrt(_spread(point.epoch)) if len(point.epoch.blocks) > 1 else None
     return with_figures(row, {**found, **against_the_chip(variant.study, point, network)})
 
 
-def _spread(epoch: Estimate) -> float:
+def _spread(epoch: Figure) -> float:
     """The variance of the logarithm of the epoch time over runs."""
     return variance(math.log(value) for value in epoch.blocks.values())
 
 
-def _speedup(points: Points, point: Point) -> Estimate | None:
+def _speedup(points: Points, point: Point) -> Figure | None:
     """Over one GPU of the same variant; None without such a baseline, and for one GPU itself."""
     if point.configuration.gpus == 1:
         return None
@@ -163,7 +157,7 @@ def _deviations_beside_base(point: Point, other: Point | None, servers: Mapping[
     these were on more servers than those: servers differ too."""
     if point.epoch is None or other is None or other.epoch is None:
         return {}
-    runs = point.epoch.n_blocks, other.epoch.n_blocks
+    runs = len(point.epoch.blocks), len(other.epoch.blocks)
     own_servers, others = (servers_used(one.measured, servers) for one in (point, other))
     if min(runs) < BLOCKS_FOR_INTERVAL or len(own_servers) != len(others):
         return {}
@@ -171,7 +165,7 @@ def _deviations_beside_base(point: Point, other: Point | None, servers: Mapping[
     return known_columns("deviation_ratio", found)
 
 
-def _scaling_beside_base(variant: Variant, point: Point, base: Variant, other: Point) -> dict[str, Estimate]:
+def _scaling_beside_base(variant: Variant, point: Point, base: Variant, other: Point) -> dict[str, Figure]:
     """The speedup of the study's own settings on as many GPUs, and how many times as fast one GPU is by the variant."""
     base_speedup = _speedup(base.points, other)
     found = {} if base_speedup is None else {"base_speedup": base_speedup}
@@ -185,12 +179,12 @@ def _scaling_beside_base(variant: Variant, point: Point, base: Variant, other: P
     return found
 
 
-def _paying(preparation: Estimate, saved: Estimate) -> Row:
+def _paying(preparation: Figure, saved: Figure) -> Row:
     """Whether what an epoch saves pays for the preparation, and from which epoch on, rounded up; its interval
     where it surely pays."""
     low, high = saved.interval
     row: Row = {"pays": UNDECIDED}
-    if saved.spread == "interval" and (low > 0 or high <= 0):
+    if saved.has_interval and (low > 0 or high <= 0):
         row["pays"] = PAYS if low > 0 else NEVER
     if saved.value > 0:
         row["pays_from_epochs"] = _rounded_up(preparation.value / saved.value)

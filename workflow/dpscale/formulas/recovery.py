@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy
 
-from dpscale.formulas.statistics import Floats, SmallSample, reach_of_means
+from dpscale.formulas.figure import Figure, Floats
+from dpscale.formulas.statistics import reach_of_means
 
-NOT_RESOLVABLE = SmallSample(math.nan, math.nan, math.nan)
+NOT_RESOLVABLE = Figure(math.nan, math.nan, math.nan)
 # How often the search for a limit doubles its distance from the value. Then it is as good as infinite.
 DOUBLINGS = 60
 
 
 def recovered_share(
     remedied: Sequence[float], plain: Sequence[float], baseline: Sequence[float], *, paired: bool
-) -> SmallSample:
+) -> Figure:
     """(mean(remedied) - mean(plain)) / (mean(baseline) - mean(plain)), with Fieller's 95 % interval (Fieller 1954).
 
     It holds every share r at which mean(remedied) - (1 - r) mean(plain) - r mean(baseline) is not told from zero.
@@ -39,7 +40,7 @@ def recovered_share(
         return NOT_RESOLVABLE
     share = float((with_remedy.mean() - without.mean()) / lost)
     limits = [_limit(distance, share, side) for side in (-1, 1)]
-    return SmallSample(share, *limits) if all(map(math.isfinite, limits)) else NOT_RESOLVABLE
+    return Figure.of(share, *limits) if all(map(math.isfinite, limits)) else NOT_RESOLVABLE
 
 
 def _sum_of_means(groups: Sequence[Floats]) -> tuple[float, float]:

@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpscale.formulas.figure import Figure
 from dpscale.formulas.interval import Interval
-from dpscale.formulas.statistics import Estimate
 
 GB = 1e9
 
@@ -106,9 +106,9 @@ def mfu(flop_per_image: float, images_per_s: Number, gpus: int, peak_flop_s: flo
     return flop_per_image * images_per_s / (gpus * peak_flop_s)
 
 
-def resolvable(communication: Estimate) -> bool:
+def resolvable(communication: Figure) -> bool:
     """Whether a bandwidth can be computed: the communication time is positive and its interval excludes zero.
 
     The range of two blocks is no interval: where the truth is zero, both lie above it in one of four cases.
     """
-    return communication.spread == "interval" and communication.value > 0 and communication.interval[0] > 0
+    return communication.has_interval and communication.value > 0 and communication.interval[0] > 0

@@ -6,17 +6,16 @@ timings inside one are not, so blocks are the unit of every interval (docs/metho
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
-from numpy.typing import NDArray
+
+from dpscale.formulas.figure import INTERVAL, Draws, Figure, Floats
 
 RESAMPLES = 2000
-INTERVAL = (0.025, 0.975)
 # The fewest blocks that have a 95 % interval. The t interval of two is 18 times as wide as they are apart.
 BLOCKS_FOR_INTERVAL = 3
 # A run is told as an outlier where it is more than so many robust deviations off, and only of so many runs: declared
@@ -26,56 +25,11 @@ RUNS_FOR_OUTLIERS = 5
 # What makes the median absolute deviation of a normal distribution its standard deviation.
 MAD_TO_DEVIATION = 1.4826
 
-Floats = NDArray[np.float64]
-Draws = Floats  # (RESAMPLES,)
 # Times and ratios vary in proportion, differences do not.
 Scale = Literal["log", "linear"]
-Spread = Literal["interval", "range", "none"]
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A figure with its spread.
-
-    `drawn` gives equally likely values of the true figure, or makes them when they are first asked for, since few are;
-    None where its spread is not known. `blocks` holds the figure
-    of every block that it is the mean of, if it is one; `ends` its 95 % interval, or the range of two blocks. Without
-    `ends` the interval is that of the draws.
-    """
-
-    value: float
-    drawn: Draws | Callable[[], Draws] | None
-    blocks: Mapping[str, float] = field(default_factory=dict)
-    ends: tuple[float, float] | None = None
-
-    @cached_property
-    def draws(self) -> Draws | None:
-        return self.drawn() if callable(self.drawn) else self.drawn
-
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """What `spread` says: the 95 % interval, the range of two blocks, or (nan, nan)."""
-        if self.ends is not None:
-            return self.ends
-        if self.draws is None:
-            return math.nan, math.nan
-        low, high = np.quantile(self.draws, INTERVAL)
-        return float(low), float(high)
-
-    @property
-    def n_blocks(self) -> int:
-        """How many blocks it is the mean of."""
-        return len(self.blocks)
-
-    @property
-    def spread(self) -> Spread:
-        """What `interval` is."""
-        if self.drawn is not None:
-            return "interval"
-        return "none" if self.ends is None else "range"
-
-
-def estimate_of_blocks(values_by_block: Mapping[str, float], label: str, scale: Scale = "log") -> Estimate:
+def estimate_of_blocks(values_by_block: Mapping[str, float], label: str, scale: Scale = "log") -> Figure:
     """The mean over blocks with Student's 95 % interval over them; of logarithms where the scale is `log`.
 
     Two blocks have their range in place of an interval, one has neither. `label` seeds the draws: the same blocks give
@@ -92,9 +46,9 @@ def estimate_of_blocks(values_by_block: Mapping[str, float], label: str, scale: 
     mean, blocks = float(scaled.mean()), dict(values_by_block)
     value = float(back(mean))
     if len(values) == 1:
-        return Estimate(float(values[0]), None, blocks)
+        return Figure(float(values[0]), kind="one run", blocks=blocks)
     if len(values) < BLOCKS_FOR_INTERVAL:
-        return Estimate(value, None, blocks, (float(values.min()), float(values.max())))
+        return Figure(value, float(values.min()), float(values.max()), "range", blocks)
     free = len(values) - 1
     error = float(scaled.std(ddof=1)) / math.sqrt(len(values))
     reach = error * float(scipy.special.stdtrit(free, INTERVAL[1]))
@@ -106,26 +60,24 @@ def estimate_of_blocks(values_by_block: Mapping[str, float], label: str, scale: 
             drawn: Draws = back(mean + error * generator.standard_t(free, RESAMPLES))
         return drawn
 
-    return Estimate(value, draws, blocks, ends)
+    return Figure(value, *ends, "interval", blocks, draws)
 
 
-def estimate_of_runs(timings_by_run: Mapping[str, Sequence[float]], label: str, scale: Scale = "log") -> Estimate:
+def estimate_of_runs(timings_by_run: Mapping[str, Sequence[float]], label: str, scale: Scale = "log") -> Figure:
     """The same where every run is a block: its figure is the median of its timings."""
     return estimate_of_blocks({run: float(np.median(values)) for run, values in timings_by_run.items()}, label, scale)
 
 
-def derive(formula: Callable[..., Any], *estimates: Estimate) -> Estimate:
+def derive(formula: Callable[..., Any], *estimates: Figure) -> Figure:
     """The figure that `formula` gives for independently drawn estimates, with its spread."""
     value = float(formula(*(estimate.value for estimate in estimates)))
     draws = [estimate.draws for estimate in estimates]
     if any(drawn is None for drawn in draws):
-        return Estimate(value, None)
-    return Estimate(value, np.asarray(formula(*draws)))
+        return Figure(value)
+    return Figure.of_draws(value, np.asarray(formula(*draws)))
 
 
-def derive_in_blocks(
-    formula: Callable[..., float], *paired_estimates: Estimate, scale: Scale, label: str = ""
-) -> Estimate:
+def derive_in_blocks(formula: Callable[..., float], *paired_estimates: Figure, scale: Scale, label: str = "") -> Figure:
     """The figure of every block that all the estimates have, and its mean over these blocks.
 
     What the estimates of a block share, such as its server, so drops out of a difference or ratio. Raises ValueError
@@ -220,26 +172,17 @@ def _over(total: float, free: int) -> float:
     return total / free if free else math.nan
 
 
-@dataclass(frozen=True)
-class SmallSample:
-    """A mean, or a difference of means, of so few values that only a t interval makes sense; NaN where none is."""
-
-    value: float
-    low: float
-    high: float
-
-
-def mean_with_t_interval(values: Sequence[float]) -> SmallSample:
+def mean_with_t_interval(values: Sequence[float]) -> Figure:
     """The mean and its 95 % interval by Student's t, for values drawn independently from a normal distribution."""
     return _small_sample(float(np.mean(values)), values)
 
 
-def welch_difference(values: Sequence[float], others: Sequence[float]) -> SmallSample:
+def welch_difference(values: Sequence[float], others: Sequence[float]) -> Figure:
     """Mean of `values` minus that of `others`, with Welch's 95 % interval (Welch 1947): the spreads may differ."""
     return _small_sample(float(np.mean(values) - np.mean(others)), values, others)
 
 
-def paired_difference(values: Sequence[float], others: Sequence[float]) -> SmallSample:
+def paired_difference(values: Sequence[float], others: Sequence[float]) -> Figure:
     """Mean of `values` minus that of `others`, which belong together one by one, with Student's 95 % interval.
 
     What both of a pair have in common, such as a seed, is then no part of the spread (Student 1908).
@@ -248,7 +191,7 @@ def paired_difference(values: Sequence[float], others: Sequence[float]) -> Small
     return _small_sample(float(np.mean(differences)), differences)
 
 
-def ratio_of_blocks(values: Sequence[float], others: Sequence[float]) -> SmallSample:
+def ratio_of_blocks(values: Sequence[float], others: Sequence[float]) -> Figure:
     """Geometric mean of `values` over that of `others`, with Welch's 95 % interval of the logarithms (Welch 1947).
 
     The two sets of blocks are independent and may differ in number and spread. Without BLOCKS_FOR_INTERVAL blocks on
@@ -258,7 +201,7 @@ def ratio_of_blocks(values: Sequence[float], others: Sequence[float]) -> SmallSa
     ends = (logarithms.low, logarithms.high)
     if min(len(values), len(others)) < BLOCKS_FOR_INTERVAL:
         ends = (math.nan, math.nan)
-    return SmallSample(math.exp(logarithms.value), *(_exp(end) for end in ends))
+    return Figure.of(math.exp(logarithms.value), *(_exp(end) for end in ends))
 
 
 def _exp(exponent: float) -> float:
@@ -267,18 +210,18 @@ def _exp(exponent: float) -> float:
         return float(np.exp(exponent))
 
 
-def ratio_of_deviations(variance: float, free: int, other: float, other_free: int) -> SmallSample:
+def ratio_of_deviations(variance: float, free: int, other: float, other_free: int) -> Figure:
     """A standard deviation over another one, from variances of so many degrees of freedom, with its 95 % interval by
     Fisher's F: of values drawn independently from normal distributions. NaN where the other variance is zero."""
     if other == 0:
-        return SmallSample(math.nan, math.nan, math.nan)
+        return Figure.of(math.nan, math.nan, math.nan)
     low, high = (
         math.sqrt(variance / other / float(scipy.special.fdtri(free, other_free, share))) for share in INTERVAL[::-1]
     )
-    return SmallSample(math.sqrt(variance / other), low, high)
+    return Figure.of(math.sqrt(variance / other), low, high)
 
 
-def median_of_blocks(values: Sequence[float]) -> SmallSample:
+def median_of_blocks(values: Sequence[float]) -> Figure:
     """The median with the interval of order statistics that holds the true one in at least 95 % of samples, whatever
     the distribution (Conover 1999, "Practical Nonparametric Statistics", 3.2). Fewer than six values have none."""
     ordered = sorted(values)
@@ -288,12 +231,12 @@ def median_of_blocks(values: Sequence[float]) -> SmallSample:
         rank += 1
         below += math.comb(n, rank) * 0.5**n
     ends = (ordered[rank - 1], ordered[-rank]) if rank else (math.nan, math.nan)
-    return SmallSample(float(np.median(ordered)), *ends)
+    return Figure.of(float(np.median(ordered)), *ends)
 
 
-def _small_sample(value: float, *groups: Sequence[float] | Floats) -> SmallSample:
+def _small_sample(value: float, *groups: Sequence[float] | Floats) -> Figure:
     reach = reach_of_means([np.asarray(group, dtype=float) for group in groups])
-    return SmallSample(value, value - reach, value + reach)
+    return Figure.of(value, value - reach, value + reach)
 
 
 def reach_of_means(groups: Sequence[Floats]) -> float:

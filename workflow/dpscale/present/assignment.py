@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
-from dpscale.analyse.columns import NOT_PLANNED, NOT_RESOLVABLE
 from dpscale.present import assignment_sentences, words
 from dpscale.present.environment_facts import dates
 from dpscale.present.sheet import AT_LEAST, Group, Sheet
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import TEST_ACCURACY, TRAINING_ACCURACY, TRAINING_LOSS, Quantity, quantity
+from dpscale.vocabulary.states import NOT_PLANNED, NOT_RESOLVABLE
 from dpscale.vocabulary.strategies import BASELINE
 
 _BATCHES_SHOWN = 24

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from dpscale.analyse.claims import has_interval
-from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.analyse.derived import HEADLINE_STEPS
 from dpscale.present import words
 from dpscale.present.finding import extreme, headline, multiple, with_unit
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import EFFICIENCY, EPOCH, GB_PER_S, MB, PERCENT, SPEEDUP, STEP
+from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 _COMPUTE, _END_TO_END = "compute", "end_to_end"
 

@@ -6,7 +6,6 @@ every line. Colours are CSS variables of the page, so that dark mode and print f
 
 import pandas as pd
 
-from dpscale.analyse.columns import NOT_RESOLVABLE
 from dpscale.analyse.derived import WORTH
 from dpscale.present import headings, words
 from dpscale.present.figure import Figure, beside, figure, parts, points
@@ -14,6 +13,7 @@ from dpscale.present.panel import Panel, Reference, Series
 from dpscale.present.words import Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import EFFICIENCY, EPOCH, GB_PER_S, KIB
+from dpscale.vocabulary.states import NOT_RESOLVABLE
 from dpscale.vocabulary.strategies import parallel_strategies
 
 _OPERATION_COLOURS = {

@@ -6,7 +6,6 @@ from math import nan
 
 import pandas as pd
 
-from dpscale.analyse.columns import DISTORTED, HELD_OUT, NOT_MEASURED, SCENARIO, WHOLE_STEP
 from dpscale.analyse.forecast_tables import FORECAST
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
@@ -38,6 +37,7 @@ from dpscale.vocabulary.quantities import (
     PERCENT,
     quantity,
 )
+from dpscale.vocabulary.states import DISTORTED, HELD_OUT, NOT_MEASURED, SCENARIO, WHOLE_STEP
 from dpscale.vocabulary.strategies import BASELINE
 
 # The shares of a step that are drawn, with the quantity that each is a share of.

@@ -1,13 +1,13 @@
 """What the data say of communication: how its estimates agree, and how good the forecast is. As in `findings`."""
 
 from dpscale.analyse.claims import AGREEMENT, AGREEMENT_BATCH, FORECAST_BATCH, SUM_OF_PARTS
-from dpscale.analyse.columns import WHOLE_STEP
 from dpscale.analyse.estimators import DISTORTED
 from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
 from dpscale.present import words
 from dpscale.present.finding import Count, Finding, asked, count, extreme, finding, holding, percent, with_unit
 from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import PERCENT, quantity
+from dpscale.vocabulary.states import WHOLE_STEP
 
 # How much of a step is most of it.
 MOSTLY = 0.5

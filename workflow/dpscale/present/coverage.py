@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dpscale.analyse.columns import NOT_PLANNED
 from dpscale.present import words
 from dpscale.present.words import Row, Terms
+from dpscale.vocabulary.states import NOT_PLANNED
 
 _GRID_ROWS = 200
 _GRID_COLUMNS = 24

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dpscale.analyse.diagnosis import Diagnosis, Evidence, Figure, Finding, Part, Remedy
+from dpscale.analyse.diagnosis import Diagnosis, Evidence, Finding, Part, Remedy
+from dpscale.formulas.figure import Figure
 from dpscale.present.html import fill
 from dpscale.present.words import estimate, measured, whole
 from dpscale.records.files import Record

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
-from dpscale.analyse.columns import BEST, SCENARIO
 from dpscale.analyse.derived import HEADLINE_STEPS, estimates_of
 from dpscale.present import words
 from dpscale.present.finding import extreme, headline, percent, with_unit
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary.quantities import EPOCH, GB_PER_S, KIB, MILLISECONDS, TEST_ACCURACY, Quantity
+from dpscale.vocabulary.states import BEST, SCENARIO
 
 NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
 

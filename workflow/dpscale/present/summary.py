@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dpscale.analyse.claims import is_range, is_true
-from dpscale.analyse.columns import NOT_RESOLVABLE, NOT_WORTH_IT, UNDECIDED, WORTH_IT
 from dpscale.analyse.derived import HEADLINE_STEPS
 from dpscale.present import words
 from dpscale.present.words import POINT_COLUMNS, Row, Tables
+from dpscale.vocabulary.states import NOT_RESOLVABLE, NOT_WORTH_IT, UNDECIDED, WORTH_IT
 
 _ROWS_SHOWN = 40
 _PLACE = [*POINT_COLUMNS, "environment"]

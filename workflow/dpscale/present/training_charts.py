@@ -6,12 +6,12 @@ from itertools import cycle
 
 import pandas as pd
 
-from dpscale.analyse.columns import BEST
 from dpscale.present import headings, words
 from dpscale.present.figure import Figure, figure, parts, point, points, together
 from dpscale.present.panel import Panel, Reference, Series
 from dpscale.present.words import Terms
 from dpscale.vocabulary.quantities import EPOCH_NUMBER, TEST_ACCURACY, TRAINING_LOSS, Quantity, quantity
+from dpscale.vocabulary.states import BEST
 
 _ARM_COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "currentColor")
 _BASELINE_COLOUR = "var(--quiet)"

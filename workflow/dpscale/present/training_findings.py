@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dpscale.analyse.claims import is_true
-from dpscale.analyse.columns import BEATEN, BEST, NOT_RESOLVABLE
 from dpscale.present import words
 from dpscale.present.finding import Finding, asked, count, extreme, holding, percent, with_interval, with_unit
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import POINTS, SECONDS
+from dpscale.vocabulary.states import BEATEN, BEST, NOT_RESOLVABLE
 
 
 def large_batch_costs(tables: Tables, terms: Terms) -> Finding | None:

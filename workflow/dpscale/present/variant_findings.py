@@ -6,7 +6,6 @@ As in `findings`.
 from collections.abc import Sequence
 
 from dpscale.analyse.claims import is_true
-from dpscale.analyse.columns import DOES_NOT, HOLDS, UNDECIDED
 from dpscale.plan.study import BASE
 from dpscale.present import words
 from dpscale.present.finding import (
@@ -33,6 +32,7 @@ from dpscale.vocabulary.quantities import (
     SECONDS,
     quantity,
 )
+from dpscale.vocabulary.states import DOES_NOT, HOLDS, UNDECIDED
 from dpscale.vocabulary.strategies import BASELINE
 
 

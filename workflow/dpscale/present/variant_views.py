@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from dpscale.analyse.columns import NEVER, UNDECIDED
 from dpscale.present import words
 from dpscale.present.view import View, column_of, environment, point, shown_columns, text, view_of
 from dpscale.present.views import keys, mfu
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
+from dpscale.vocabulary.states import NEVER, UNDECIDED
 
 
 def variants(table: pd.DataFrame, terms: Terms) -> View:

@@ -12,12 +12,12 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse.claims import has_interval, is_range, is_true
-from dpscale.analyse.columns import NOT_WORTH_IT, UNDECIDED, WORTH_IT
 from dpscale.analyse.derived import HEADLINE_STEPS
 from dpscale.present import words
 from dpscale.present.finding import extreme, multiple, percent, with_interval, with_unit
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.vocabulary.quantities import MILLISECONDS, quantity
+from dpscale.vocabulary.states import NOT_WORTH_IT, UNDECIDED, WORTH_IT
 from dpscale.vocabulary.strategies import BASELINE
 
 _COMPUTE, _END_TO_END = "compute", "end_to_end"

@@ -6,13 +6,13 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse.claims import is_range, is_true
-from dpscale.analyse.columns import HELD_OUT, NOT_MEASURED, NOT_RESOLVABLE, WHOLE_STEP
 from dpscale.present import words
 from dpscale.present.view import Column, View, column_of, environment, plain, point, shown_columns, text, view_of
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.causes import cause
 from dpscale.vocabulary.quantities import quantity
+from dpscale.vocabulary.states import HELD_OUT, NOT_MEASURED, NOT_RESOLVABLE, WHOLE_STEP
 
 _WITH_REASON = ("ok", "no baseline", NOT_RESOLVABLE)
 

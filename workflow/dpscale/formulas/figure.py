@@ -1,0 +1,138 @@
+"""A figure with its uncertainty: the one type of every quantity that has one."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Draws = Floats  # (RESAMPLES,)
+INTERVAL = (0.025, 0.975)
+
+# What `low` and `high` are: a 95 % interval; the range of two blocks; or nothing, of one block or for another reason.
+Kind = Literal["interval", "range", "one run", "none"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A value between `low` and `high`; what is not known is NaN. An infinite number is not known either.
+
+    Predicates that need a 95 % interval are false where there is none: the range of two runs carries no statement.
+    """
+
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    kind: Kind = "none"
+    blocks: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
+    """The figure of every block that it is the mean of, if it is one."""
+    drawn: Draws | Callable[[], Draws] | None = field(default=None, repr=False, compare=False)
+    """Equally likely values of the true figure, or what makes them when they are first asked for."""
+
+    @classmethod
+    def of(cls, value: float, low: float = math.nan, high: float = math.nan) -> "Figure":
+        """With a 95 % interval, where both ends are known."""
+        return cls(value, low, high, "interval" if math.isfinite(low) and math.isfinite(high) else "none")
+
+    @classmethod
+    def of_draws(cls, value: float, draws: Draws | None) -> "Figure":
+        """With the interval of its draws, if there are any."""
+        if draws is None:
+            return cls(value)
+        low, high = np.quantile(draws, INTERVAL)
+        return cls(value, float(low), float(high), "interval", drawn=draws)
+
+    @cached_property
+    def draws(self) -> Draws | None:
+        return self.drawn() if callable(self.drawn) else self.drawn
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """What `kind` says, or (nan, nan)."""
+        return self.low, self.high
+
+    @property
+    def is_known(self) -> bool:
+        return math.isfinite(self.value)
+
+    @property
+    def has_interval(self) -> bool:
+        return self.kind == "interval" and all(map(math.isfinite, (self.value, self.low, self.high)))
+
+    @property
+    def is_range(self) -> bool:
+        return self.kind == "range"
+
+    def is_above(self, limit: float) -> bool:
+        """Whether its whole interval is."""
+        return self.has_interval and self.low > limit
+
+    def is_below(self, limit: float) -> bool:
+        """Whether its whole interval is."""
+        return self.has_interval and self.high < limit
+
+    def holds(self, limit: float) -> bool:
+        """Whether the limit lies in its interval: on neither side surely."""
+        return self.has_interval and self.low <= limit <= self.high
+
+    def exceeds(self, other: "Figure") -> bool:
+        """Whether its whole interval lies above the whole interval of the other."""
+        return self.has_interval and other.has_interval and self.low > other.high
+
+    def is_apart(self, other: "Figure") -> bool:
+        """Whether the two intervals do not meet."""
+        return self.exceeds(other) or other.exceeds(self)
+
+    def map(self, function: Callable[[float], float]) -> "Figure":
+        """A monotone function of all that is known of it, block by block too."""
+        low, high = function(self.low), function(self.high)
+        blocks = {block: function(value) for block, value in self.blocks.items()}
+        return Figure(function(self.value), *((high, low) if low > high else (low, high)), self.kind, blocks)
+
+
+UNKNOWN = Figure()
+
+
+def less(figure: Figure, other: Figure) -> Figure:
+    """`figure` minus `other`, of which it is independent, from the intervals alone (Zou and Donner 2008).
+
+    Each side's distance from figure to limit stands for its error there, so that intervals need not be symmetric.
+    """
+    value = figure.value - other.value
+    down = np.hypot(figure.value - figure.low, other.high - other.value)
+    up = np.hypot(figure.high - figure.value, other.value - other.low)
+    return Figure.of(value, float(value - down), float(value + up))
+
+
+def ratio(figure: Figure, other: Figure) -> Figure:
+    """`figure` over `other`: the difference of their logarithms. NaN where a figure or limit is not above zero."""
+    return less(figure.map(_logarithm), other.map(_logarithm)).map(_exponential)
+
+
+def _logarithm(value: float) -> float:
+    return float(np.log(value)) if value > 0 else math.nan
+
+
+def _exponential(value: float) -> float:
+    return float(np.exp(value))
+
+
+def plus(figure: Figure, other: Figure) -> Figure:
+    """Of independent figures."""
+    return less(figure, other.map(lambda value: -value))
+
+
+def multiplied(figure: Figure, factor: float) -> Figure:
+    """`factor` is above zero."""
+    return figure.map(lambda value: value * factor)
+
+
+def share_of(cost: Figure, whole: Figure) -> Figure:
+    """Of independent figures. A cost that may be nothing has no logarithm: the whole then counts as exact."""
+    if cost.value <= 0 or cost.low <= 0:
+        return multiplied(cost, 1 / whole.value)
+    return ratio(cost, whole)

@@ -1,0 +1,93 @@
+"""Columns: what a field of a row class says of itself, and the units of what it holds."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of a table's cell, and the one that people read: so many of the second make one of the first."""
+
+    stored: str
+    shown: str
+    scale: float = 1.0
+    decimals: int | None = None
+    """Where all figures have as many; otherwise each has those that make sense."""
+
+    def of(self, stored: float) -> float:
+        """A table's number in the unit that people read."""
+        return stored * self.scale
+
+
+PLAIN = Unit("", "")
+SECONDS = Unit("s", "s")
+MILLISECONDS = Unit("s", "ms", 1e3)
+MICROSECONDS = Unit("s", "µs", 1e6)
+TIMES = Unit("1", "×")
+# Of speedups and what is like them.
+MULTIPLES = Unit("1", "×", decimals=2)
+PERCENT = Unit("1", "%", 100.0)
+POINTS = Unit("1", "points", 100.0)
+BYTES = Unit("bytes", "bytes")
+KIB = Unit("bytes", "KiB", 2.0**-10)
+MIB = Unit("bytes", "MiB", 2.0**-20)
+MB = Unit("bytes", "MB", 1e-6)
+GB = Unit("bytes", "GB", 1e-9)
+GB_PER_S = Unit("GB/s", "GB/s")
+IMAGES = Unit("images", "images")
+IMAGES_PER_S = Unit("images/s", "images/s")
+JOULES = Unit("J", "J")
+JOULES_PER_EPOCH = Unit("J", "J per epoch")
+EPOCHS = Unit("epochs", "epochs")
+TFLOP_PER_S = Unit("FLOP/s", "TFLOP/s", 1e-12)
+TB_PER_S = Unit("bytes/s", "TB/s", 1e-12)
+UTC = Unit("UTC", "UTC")
+
+# By the type of the field: a `Figure` has its interval beside it; a `number` has none.
+Kind = Literal["figure", "number", "count", "text", "flag"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A field of a row class. Labels name devices as `{device}` or `{devices}`: a study has GPUs or workers.
+
+    `section` is that of docs/method.md. `short` is the label where there is little room, such as in a chart. `digits`
+    are the significant ones that are shown where there is no interval to tell how many make sense. `views` are the
+    page's tables that show it. `over` is what a figure is the mean of: `runs`, or `blocks` (runs beside their
+    baselines). `name` and `kind` are those of the field.
+    """
+
+    label: str
+    unit: Unit
+    definition: str
+    section: str
+    short: str = ""
+    digits: int = 4
+    over: str = "runs"
+    views: tuple[str, ...] = ()
+    name: str = ""
+    kind: Kind = "text"
+
+    def on(self, *views: str) -> Any:
+        """The same column, shown in these tables of the page."""
+        return replace(self, views=views)
+
+    def but(self, **changes: Any) -> Any:
+        """The same column with another label, unit or definition."""
+        return replace(self, **changes)
+
+    @property
+    def heading(self) -> str:
+        """The label and the unit that is shown: `Step time, ms`."""
+        return ", ".join(filter(None, (self.label, self.unit.shown)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its columns in the table's file: a figure has its interval beside it."""
+        return (self.name, f"{self.name}_low", f"{self.name}_high") if self.kind == "figure" else (self.name,)
+
+
+def column(label: str, unit: Unit, definition: str, section: str = "Symbols", **more: Any) -> Any:
+    """What a field of a row class is set to. Its type says what kind of column it is, and so what is not known: NaN of
+    a `float`, UNKNOWN of a `Figure`, "" of a `str`, None of `int | None` and `bool | None`."""
+    return Column(label, unit, definition, section, **more)

@@ -1,0 +1,273 @@
+"""Communication: inferred, measured, and where a step's time goes."""
+
+from dpscale.formulas.figure import Figure
+from dpscale.tables.column import (
+    GB_PER_S,
+    KIB,
+    MB,
+    MICROSECONDS,
+    MILLISECONDS,
+    MULTIPLES,
+    PERCENT,
+    PLAIN,
+    SECONDS,
+    column,
+)
+from dpscale.tables.quantities import (
+    BANDWIDTH,
+    BANDWIDTH_AT_LEAST,
+    BLOCKS,
+    BUS_BANDWIDTH,
+    COMMUNICATION,
+    DRIFT,
+    DRIFTED,
+    E1,
+    E2,
+    E2_NO_SYNC,
+    E3,
+    E3_EXPOSED,
+    E3_LEAST,
+    E3_LEAST_EXPOSED,
+    E4,
+    E4_EXPOSED,
+    E5,
+    ENVIRONMENT,
+    EPOCH,
+    FULL_STEPS,
+    GPUS,
+    IS_HEADLINE,
+    LADDER_DIFFERENCE,
+    MESSAGE,
+    NODES,
+    PROFILER,
+    RANGES,
+    REASON,
+    RECORDS,
+    REPEATABILITY,
+    RUNS,
+    SERVERS,
+    STATUS,
+    STEP,
+    STEPS_PER_EPOCH,
+    WITHOUT_BASELINE,
+    N,
+)
+from dpscale.tables.row import EnvironmentPoint, Place, Row
+
+
+class CommunicationRow(Place):
+    """Communication time of every configuration of several GPUs: inferred by subtraction (E1), and estimated
+    independently (E2 to E5).
+    """
+
+    status: str = STATUS
+    reason: str = REASON
+    n: int | None = N
+    full_steps_per_epoch: int | None = FULL_STEPS
+    is_headline: bool | None = IS_HEADLINE
+    blocks: int | None = BLOCKS
+    runs_without_baseline: int | None = WITHOUT_BASELINE
+    drift: float = DRIFT
+    drifted: int | None = DRIFTED
+    ranges: str = RANGES
+    epoch_s: float = EPOCH.on("communication")
+    compute_s: float = column("Compute time", SECONDS, "Of an epoch: T(1,b)/N.", "Communication").on("communication")
+    communication_s: Figure = COMMUNICATION.on("communication")
+    communication_share: float = column(
+        "Share of the epoch", PERCENT, "Communication time over the epoch time.", "Communication"
+    ).on("communication")
+    step_s: float = STEP.but(label="Step, headline").on("estimates")
+    baseline_step_s: float = column("Step time on one", MILLISECONDS, "t(1,b).", "Time")
+    communication_step_s: Figure = E1.on("communication", "estimates")
+    ablation_step_s: Figure = E2.on("estimates")
+    no_sync_step_s: Figure = E2_NO_SYNC.on("estimates")
+    profiler_step_s: Figure = E3.on("estimates")
+    profiler_exposed_step_s: Figure = E3_EXPOSED.on("estimates")
+    profiler_least_step_s: Figure = E3_LEAST.on("estimates")
+    profiler_least_exposed_step_s: Figure = E3_LEAST_EXPOSED
+    logger_step_s: Figure = E4.on("estimates")
+    logger_exposed_step_s: Figure = E4_EXPOSED.on("estimates")
+    isolated_step_s: Figure = E5.on("estimates")
+    training_step_s: Figure = column(
+        "Step, here", MILLISECONDS, "The step beside which E2 was timed.", "Communication"
+    ).on("estimates")
+    profiled_step_s: Figure = column(
+        "Step, profiled", MILLISECONDS, "The step while it was profiled.", "Communication"
+    ).on("estimates")
+    profiler: str = PROFILER.on("estimates")
+    estimates_apart: float = column(
+        "Estimates apart",
+        MULTIPLES,
+        "Largest over smallest of the estimates above zero with their intervals.",
+        "Communication",
+    )
+    beyond_profiler_s: float = column("E1 less E3", MILLISECONDS, "What E1 counts and E3 does not.", "Communication")
+    waiting_step_s: float = column("Waiting", MILLISECONDS, "E3 less E3 of least waiting.", "Communication")
+    profiler_slows_by: float = column(
+        "Profiling adds", PERCENT, "Profiled step over the step, less 1.", "Communication"
+    )
+
+
+class BandwidthRow(Place):
+    """Bytes of the allreduce, the bandwidth inferred from them and from the communication time, and its share of the
+    bandwidth measured alone.
+    """
+
+    status: str = STATUS
+    reason: str = REASON
+    n: int | None = N
+    full_steps_per_epoch: int | None = FULL_STEPS
+    is_headline: bool | None = IS_HEADLINE
+    blocks: int | None = BLOCKS
+    runs_without_baseline: int | None = WITHOUT_BASELINE
+    ranges: str = RANGES
+    parameters: int | None = column("Parameters", PLAIN, "K, trainable ones.")
+    allreduce_bytes_per_step: float = column("Allreduce per step", MB, "V = 2·(N−1)/N·K·s, a ring.", "Bandwidth").on(
+        "bandwidth"
+    )
+    steps_per_epoch: int | None = STEPS_PER_EPOCH.on("bandwidth")
+    allreduce_bytes_per_epoch: float = column("Allreduce per epoch", MB, "V times the steps.", "Bandwidth")
+    communication_s: Figure = COMMUNICATION.on("bandwidth")
+    bandwidth_gb_s: Figure = BANDWIDTH.on("bandwidth")
+    profiler_bandwidth_gb_s: Figure = column(
+        "Bandwidth from the profiler's time", GB_PER_S, "V over E3, for ddp that of least waiting.", "Bandwidth"
+    ).on("bandwidth")
+    bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.but(label="Bus bandwidth, measured").on("bandwidth")
+    utilisation: Figure = column(
+        "Utilisation", PERCENT, "Bandwidth over the measured bus bandwidth.", "Utilisation and MFU"
+    ).on("bandwidth")
+    bandwidth_gb_s_at_least: float = BANDWIDTH_AT_LEAST
+    root_link_bytes_per_step: float = column(
+        "Through {device} 0's links per step",
+        MB,
+        "What DataParallel moves: 2·K·s, buffers, images out and outputs in.",
+        "Bandwidth",
+    ).on("bandwidth")
+    gradient_bytes: float = column("Whole gradient", KIB, "K·s, the message of an allreduce.", "Bandwidth")
+
+
+class LadderRow(EnvironmentPoint):
+    """What every rung from one GPU alone to the whole step adds to the one before it, in seconds, by intervention:
+    unprofiled steps in turns.
+    """
+
+    rung: str = column("Rung", PLAIN, "What runs, by its name in the records.", "Communication").on("ladder")
+    order: int = column("Order", PLAIN, "Place on the ladder; 0 is one GPU alone.", "Communication")
+    step_s: Figure = column("Step", MILLISECONDS, "Median step of the rung.", "Communication").on("ladder")
+    adds: str = column("What it adds", PLAIN, "What the rung does beyond the one before it.", "Communication").on(
+        "ladder"
+    )
+    difference_s: Figure = LADDER_DIFFERENCE.on("ladder")
+    share: float = column(
+        "Share of the step",
+        PERCENT,
+        "The difference over the whole step; of the first rung, its step over the whole one.",
+        "Communication",
+        digits=3,
+    ).on("ladder")
+    repeatability: float = REPEATABILITY.but(
+        definition="Standard deviation of the rung's step within a process, over its mean. It is no interval."
+    ).on("ladder")
+    records: int | None = RECORDS
+    rounds: int | None = column("Rounds", PLAIN, "Blocks of the rung in all records.", "Statistics")
+    ranges: str = RANGES
+    headline_step_s: float = column(
+        "Step, headline", MILLISECONDS, "Time of a full step, t(N,b): mean over runs.", "Time"
+    )
+    part_of_headline_s: float = column(
+        "Part of the headline step", MILLISECONDS, "The share, of the timing cell's step.", "Communication"
+    )
+    reached_of_headline_s: float = column(
+        "Reached of the headline step", MILLISECONDS, "The parts up to this rung together.", "Communication"
+    )
+    beyond_alone_s: float = column(
+        "More than alone", MILLISECONDS, "These, less that of the first rung.", "Communication"
+    )
+
+
+class StepsRow(EnvironmentPoint):
+    """Where a profiled step goes, for every GPU and phase: compute, exposed communication, copies and idle time, in
+    seconds.
+    """
+
+    device: int = column("{device}", PLAIN, "Number of the device.").on("steps")
+    phase: str = column("Phase", PLAIN, "What the host asked for; `all` is the whole step.", "Communication").on(
+        "phases"
+    )
+    profiler: str = PROFILER.on("steps")
+    n: int | None = N
+    compute_s: Figure = column("Compute", MILLISECONDS, "Kernels that compute.", "Communication", short="compute").on(
+        "steps", "phases"
+    )
+    communication_s: Figure = column(
+        "Communication, exposed",
+        MILLISECONDS,
+        "Communication while nothing computes.",
+        "Communication",
+        short="communication",
+    ).on("steps", "phases")
+    copy_s: Figure = column(
+        "Copies from and to the host", MILLISECONDS, "Copies while nothing else runs.", "Communication", short="copies"
+    ).on("steps", "phases")
+    idle_s: Figure = column("Idle", MILLISECONDS, "Nothing runs on the device.", "Communication", short="idle").on(
+        "steps", "phases"
+    )
+    hidden_communication_s: float = column(
+        "Communication, hidden", MILLISECONDS, "Communication while something computes.", "Communication"
+    ).on("steps")
+    parts_s: float = column("Sum of the parts", MILLISECONDS, "Of the median block.", "Communication")
+    step_s: Figure = STEP.but(label="Step, by the host's clock").on("steps")
+    difference: float = column(
+        "Parts against the step", PERCENT, "Sum of the parts over the step, less 1.", "Communication"
+    )
+    compute_share: float = column("Share of compute", PERCENT, "The part over the sum of the parts.", "Communication")
+    communication_share: float = column(
+        "Share of communication", PERCENT, "The part over the sum of the parts.", "Communication"
+    )
+    copy_share: float = column("Share of copy", PERCENT, "The part over the sum of the parts.", "Communication")
+    idle_share: float = column("Share of idle", PERCENT, "The part over the sum of the parts.", "Communication")
+
+
+class CollectivesRow(Row):
+    """Time and bandwidth of collectives and of copies between GPUs with nothing else running, by size of message."""
+
+    operation: str = column("Operation", PLAIN, "The collective, or a copy between two devices.", "Bandwidth").on(
+        "collectives"
+    )
+    gpus: int = GPUS.on("collectives")
+    message_bytes: int | None = MESSAGE.on("collectives")
+    environment: str = ENVIRONMENT
+    runs: int | None = RUNS
+    servers: int | None = SERVERS
+    n: int | None = N
+    ranges: str = RANGES
+    time_s: Figure = column("Time", MICROSECONDS, "Time of one call: mean over runs.", "Bandwidth").on("collectives")
+    repeatability: float = REPEATABILITY
+    time_s_min: float = column("Shortest time", MICROSECONDS, "Of all timings.", "Bandwidth")
+    time_s_p95: float = column("Time, 95th percentile", MICROSECONDS, "Of all timings.", "Bandwidth")
+    algorithm_bandwidth_gb_s: float = column("Algorithm bandwidth", GB_PER_S, "Bytes over time.", "Bandwidth")
+    bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.on("collectives")
+    use: str = column("For", PLAIN, "The messages of a training that have this size.", "Bandwidth").on("collectives")
+    source: int | None = column("From", PLAIN, "Device that sends.")
+    target: int | None = column("To", PLAIN, "Device that receives.")
+    not_held: int | None = column(
+        "Not held",
+        PLAIN,
+        "Timings that may hold the launch of their calls: the queue could not be held back long enough.",
+        "Bandwidth",
+    )
+    nodes: int | None = NODES
+
+
+class PeerCopiesRow(Row):
+    """Bandwidth of copies from one device to another: the median over all directed pairs, the least and the most."""
+
+    gpus: int = GPUS
+    environment: str = ENVIRONMENT
+    directions: int | None = column("Directions", PLAIN, "Directed pairs of devices.", "Bandwidth")
+    message_bytes: int | None = MESSAGE
+    bus_bandwidth_gb_s: float = BUS_BANDWIDTH.but(
+        label="Median bandwidth", definition="Of a copy, over the directions."
+    )
+    bus_bandwidth_gb_s_low: float = column("Least bandwidth", GB_PER_S, "Over the directions.", "Bandwidth")
+    bus_bandwidth_gb_s_high: float = column("Largest bandwidth", GB_PER_S, "Over the directions.", "Bandwidth")

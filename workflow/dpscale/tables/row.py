@@ -1,0 +1,165 @@
+"""Rows: the base of all row classes. A field is a column; reading, writing and describing it follow from its type."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from math import isfinite, nan
+from typing import Any, Self, dataclass_transform
+
+from dpscale.errors import DpscaleError
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.tables.column import Column, Kind
+from dpscale.tables.quantities import ARM, BATCH, ENVIRONMENT, GLOBAL_BATCH, GPUS, SCOPE, STRATEGY
+
+_KINDS: Mapping[Any, Kind] = {
+    Figure: "figure", float: "number", int: "count", int | None: "count", str: "text", bool | None: "flag",
+}  # fmt: skip
+_NOT_KNOWN: Mapping[Kind, Any] = {"figure": UNKNOWN, "number": nan, "count": None, "text": "", "flag": None}
+_RANGES = "ranges"
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
+class Row:
+    """A row of a table. What a row does not say is not known."""
+
+    def __init_subclass__(cls) -> None:
+        for name, of in cls.__annotations__.items():
+            kind = _KINDS[of]
+            described = cls.__dict__[name].but(name=name, kind=kind)
+            setattr(cls, name, field(default=_NOT_KNOWN[kind], metadata={"column": described}))
+        dataclass(frozen=True, kw_only=True, eq=False)(cls)
+
+    @classmethod
+    @cache
+    def columns(cls) -> Mapping[str, Column]:
+        """Its columns by name, in the order of the file."""
+        return {item.name: item.metadata["column"] for item in fields(cls)}  # type: ignore[arg-type]
+
+    @classmethod
+    def column(cls, name: str) -> Column:
+        """Raises DpscaleError where there is none of this name."""
+        if name not in cls.columns():
+            raise DpscaleError(f"no column of {cls.__name__} is called {name}")
+        return cls.columns()[name]
+
+    @classmethod
+    @cache
+    def file_columns(cls) -> tuple[str, ...]:
+        """The columns of its file: a figure has three."""
+        return tuple(name for described in cls.columns().values() for name in described.names)
+
+    @classmethod
+    def read(cls, entries: Mapping[str, Any]) -> Self:
+        """The row with these entries of a file: text, or numbers already. A missing entry is empty, None or NaN."""
+        ranges = str(entries.get(_RANGES) or "").split("; ")
+        found = {name: _read(described, entries, ranges) for name, described in cls.columns().items()}
+        return cls(**{name: value for name, value in found.items() if value is not None})
+
+    def flat(self) -> dict[str, Any]:
+        """Its entries in a file, by column: None where there is nothing."""
+        found: dict[str, Any] = {}
+        for name, described in self.columns().items():
+            value = getattr(self, name)
+            if name == _RANGES:
+                value = self.ranges_of_figures()
+            ends = (value.value, value.low, value.high) if described.kind == "figure" else (value,)
+            found |= dict(zip(described.names, map(_written, ends), strict=True))
+        return found
+
+    def ranges_of_figures(self) -> str:
+        """The names of the figures whose low and high are the range of two blocks: a file has them in a column."""
+        return "; ".join(
+            name for name, described in self.columns().items()
+            if described.kind == "figure" and getattr(self, name).is_range
+        )  # fmt: skip
+
+    # Only until every reader takes fields: rows as mappings of the file's columns.
+    def __getitem__(self, name: str) -> Any:
+        base, _, end = name.rpartition("_")
+        if name == _RANGES:
+            return self.ranges_of_figures() or None
+        if end in ("low", "high") and name not in self.columns():
+            return _written(getattr(getattr(self, base), end))
+        value = getattr(self, name)
+        return _written(value.value if isinstance(value, Figure) else value)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except AttributeError:
+            return default
+
+    def keys(self) -> Any:
+        return self.flat().keys()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.file_columns()
+
+
+def _written(value: Any) -> Any:
+    return None if value == "" or (isinstance(value, float) and value != value) else value
+
+
+def _read(described: Column, entries: Mapping[str, Any], ranges: list[str]) -> Any:
+    """The value of a column; None where there is nothing."""
+    if described.kind == "figure":
+        value, low, high = (_number(entries.get(name)) for name in described.names)
+        if value is None:
+            return None
+        ends = (nan if low is None else low, nan if high is None else high)
+        return Figure(value, *ends, _kind_of(described, ends, entries, ranges))
+    entry = entries.get(described.name)
+    if described.kind == "text":
+        return None if _is_nothing(entry) else str(entry)
+    if described.kind == "flag":
+        return None if _is_nothing(entry) else str(entry).lower() == "true"
+    number = _number(entry)
+    return number if number is None or described.kind == "number" else int(number)
+
+
+def _kind_of(described: Column, ends: tuple[float, float], entries: Mapping[str, Any], ranges: list[str]) -> Any:
+    if described.name in ranges:
+        return "range"
+    if all(map(isfinite, ends)):
+        return "interval"
+    return "one run" if _number(entries.get(described.over)) == 1 else "none"
+
+
+def _is_nothing(entry: Any) -> bool:
+    return entry is None or entry == "" or entry != entry
+
+
+def _number(entry: Any) -> float | None:
+    return None if _is_nothing(entry) else float(entry)
+
+
+class Place(Row):
+    """Where in a study: a configuration, in a scope and an environment."""
+
+    strategy: str = STRATEGY
+    gpus: int = GPUS
+    batch_per_gpu: int = BATCH
+    global_batch: int = GLOBAL_BATCH
+    scope: str = SCOPE
+    environment: str = ENVIRONMENT
+
+
+class EnvironmentPoint(Row):
+    """The same, of what has no scope."""
+
+    strategy: str = STRATEGY
+    gpus: int = GPUS
+    batch_per_gpu: int = BATCH
+    global_batch: int = GLOBAL_BATCH
+    environment: str = ENVIRONMENT
+
+
+class ArmPoint(Row):
+    """An arm of the training, and the configuration that it trains on."""
+
+    arm: str = ARM
+    strategy: str = STRATEGY
+    gpus: int = GPUS
+    batch_per_gpu: int = BATCH
+    global_batch: int = GLOBAL_BATCH
+    environment: str = ENVIRONMENT

@@ -1,0 +1,242 @@
+"""Times, speedups, and what they rest on."""
+
+from dpscale.formulas.figure import Figure
+from dpscale.tables.column import GB, JOULES_PER_EPOCH, MULTIPLES, PERCENT, PLAIN, SECONDS, UTC, column
+from dpscale.tables.quantities import (
+    BATCH,
+    BLOCKS,
+    COMMUNICATION,
+    DRIFT,
+    DRIFTED,
+    E1,
+    EFFICIENCY,
+    ENERGY,
+    ENVIRONMENT,
+    EPOCH,
+    FULL_STEPS,
+    GLOBAL_BATCH,
+    GPU_SECONDS,
+    GPUS,
+    HOST,
+    IS_HEADLINE,
+    LOADER_PROCESSES,
+    MFU,
+    NODES,
+    RANGES,
+    REASON,
+    REPEATABILITY,
+    RUN,
+    RUNS,
+    SCOPE,
+    SERVER,
+    SERVERS,
+    SPEEDUP,
+    STATUS,
+    STEP,
+    STEPS_PER_EPOCH,
+    STRATEGY,
+    THROUGHPUT,
+    WITHOUT_BASELINE,
+    N,
+)
+from dpscale.tables.row import EnvironmentPoint, Place, Row
+
+
+class TimesRow(Place):
+    """Epoch time, step time and throughput of every configuration, with 95 % intervals, memory and energy; one
+    without a number says in ``status`` and ``reason`` why.
+    """
+
+    status: str = STATUS
+    reason: str = REASON
+    runs: int | None = RUNS.on("times")
+    n: int | None = N.but(label="Timed epochs").on("times")
+    ranges: str = RANGES
+    epoch_s: Figure = EPOCH.on("times", "price")
+    gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").on("price")
+    repeatability: float = REPEATABILITY
+    outliers: str = column(
+        "Outliers",
+        PLAIN,
+        "Runs more than 8 robust deviations off the median, of 5 runs or more. They stay in.",
+        "Statistics",
+    )
+    loader_processes: int | None = LOADER_PROCESSES
+    first_timed_epoch_s: float = column("First timed epoch", SECONDS, "Median of the runs' first ones.", "Time").on(
+        "times"
+    )
+    step_s: Figure = STEP.on("times")
+    images_per_s: Figure = THROUGHPUT.on("times", "price")
+    full_steps_per_epoch: int | None = FULL_STEPS
+    is_headline: bool | None = IS_HEADLINE
+    steps_per_epoch: int | None = STEPS_PER_EPOCH.on("times")
+    peak_memory_bytes: float = column("Peak memory", GB, "Most bytes that torch had allocated on a device.", "Time").on(
+        "times", "price"
+    )
+    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("times", "price")
+    flop_per_image: float = column("FLOP of an image", PLAIN, "Forward and backward.", "Utilisation and MFU")
+    peak_flop_s: float = column("Peak FLOP/s", PLAIN, "Of one GPU, dense.", "Utilisation and MFU")
+    peak_source: str = column("Source of the peak", PLAIN, "The data sheet, or `unknown`.", "Utilisation and MFU")
+    mfu: Figure = MFU.on("times", "price")
+    interval_width: float = column(
+        "Width of the interval", PERCENT, "High less low of the epoch time, over it.", "Statistics"
+    )
+    nodes: int | None = NODES
+
+
+class SpeedupRow(Place):
+    """Speedup and efficiency of every configuration over one GPU: weak scaling at the same batch per GPU, strong
+    scaling at the same global batch.
+    """
+
+    scaling: str = column("Scaling", PLAIN, "`weak`: b is fixed. `strong`: B is fixed.", "Speedup").on("speedup")
+    status: str = STATUS
+    reason: str = REASON
+    n: int | None = N
+    baseline_n: int | None = column("Timings on one", PLAIN, "Of the baseline.", "Statistics")
+    full_steps_per_epoch: int | None = FULL_STEPS
+    is_headline: bool | None = IS_HEADLINE
+    blocks: int | None = BLOCKS
+    runs_without_baseline: int | None = WITHOUT_BASELINE
+    drift: float = DRIFT
+    drifted: int | None = DRIFTED
+    ranges: str = RANGES
+    epoch_s: float = EPOCH
+    baseline_epoch_s: float = column("Epoch time on one", SECONDS, "Of the baseline.", "Time")
+    speedup: Figure = SPEEDUP.on("speedup", "strong")
+    efficiency: Figure = EFFICIENCY.on("speedup", "strong")
+    speedup_from_steps: Figure = column("Speedup from steps", MULTIPLES, "N·t(1,b) / t(N,b).", "Speedup").on("speedup")
+    efficiency_from_steps: Figure = column("Efficiency from steps", PERCENT, "t(1,b) / t(N,b).", "Speedup")
+    efficiency_lost: float = column("Lost", PERCENT, "1 less the efficiency.", "Speedup")
+    worth: str = column(
+        "Worth it",
+        PLAIN,
+        "`worth it`: the interval of the efficiency lies above 50 %. `not`: wholly below. `undecided`: it holds "
+        "50 %, or there is no interval.",
+        "Speedup",
+    )
+    steps_disagree_by: float = column(
+        "Epochs against steps", PERCENT, "Speedup over the speedup from steps, less 1, without its sign.", "Speedup"
+    )
+    nodes: int | None = NODES
+
+
+class ScopesRow(EnvironmentPoint):
+    """Epoch time and weak speedup of every configuration that was measured with and without the DataLoader in the
+    clock.
+    """
+
+    is_headline: bool | None = IS_HEADLINE
+    ranges: str = RANGES
+    epoch_s: Figure = EPOCH.but(label="Epoch time, compute").on("scopes")
+    end_to_end_epoch_s: Figure = column(
+        "Epoch time, end-to-end", SECONDS, "With the DataLoader in the clock.", "Time"
+    ).on("scopes")
+    loader_s: Figure = column("Longer by", SECONDS, "End-to-end less compute: the mean over runs.", "Statistics").on(
+        "scopes"
+    )
+    loading_ratio: Figure = column("Longer", MULTIPLES, "End-to-end over compute, over runs.", "Statistics")
+    speedup: Figure = SPEEDUP.but(label="Speedup, compute").on("scopes")
+    end_to_end_speedup: Figure = column(
+        "Speedup, end-to-end", MULTIPLES, "With the DataLoader in the clock.", "Speedup"
+    ).on("scopes")
+    speedup_ratio: float = column("Speedup hidden", MULTIPLES, "Compute over end-to-end.", "Speedup")
+
+
+class StrategyPairsRow(Row):
+    """Epoch times of two strategies on the same devices at the same batch, and how many times as fast the first one
+    is.
+    """
+
+    strategy: str = STRATEGY
+    other_strategy: str = column("Other strategy", PLAIN, "On the same devices at the same batch.")
+    gpus: int = GPUS
+    batch_per_gpu: int = BATCH
+    global_batch: int = GLOBAL_BATCH
+    scope: str = SCOPE
+    environment: str = ENVIRONMENT
+    is_headline: bool | None = IS_HEADLINE
+    loader_processes: int | None = LOADER_PROCESSES
+    other_loader_processes: int | None = column(
+        "Loader processes of the other", PLAIN, "DataLoader processes of all training processes together.", "Time"
+    )
+    ranges: str = RANGES
+    epoch_s: Figure = EPOCH
+    other_epoch_s: Figure = column("Epoch time of the other", SECONDS, "T(N,b) of the other.", "Time")
+    ratio: float = column("Times as fast", MULTIPLES, "Epoch time of the other over this one.", "Time")
+
+
+class RunsRow(Place):
+    """Every run of every configuration as it was measured, its server, and how many robust deviations it lies off the
+    median of the runs.
+    """
+
+    run: int = RUN
+    server: int | None = SERVER
+    host: str = HOST
+    started_at: str = column("Started", UTC, "When the cell started.")
+    n: int | None = N
+    epoch_s: float = EPOCH.but(definition="Median of the run's timed epochs.")
+    step_s: float = STEP.but(definition="Median over the run's timed epochs of the median full step.")
+    repeatability: float = REPEATABILITY
+    robust_deviations: float = column(
+        "Robust deviations",
+        PLAIN,
+        "Of the epoch time's logarithm off the median of the runs, in 1.4826 median absolute deviations.",
+        "Statistics",
+        digits=2,
+    )
+    is_outlier: bool | None = column(
+        "Outlier", PLAIN, "Whether these are more than 8; of 5 runs or more.", "Statistics"
+    )
+
+
+class BlocksRow(Place):
+    """Every block: a run beside the baseline that shares its GPU, with the drift of that baseline, speedup and
+    communication time; and every run that has no baseline, with the reason.
+    """
+
+    scaling: str = column("Scaling", PLAIN, "`weak`: b is fixed. `strong`: B is fixed.", "Speedup")
+    block: str = column("Block", PLAIN, "The run, or runs that share a baseline.", "Statistics")
+    status: str = STATUS
+    reason: str = REASON
+    baseline: str = column("Baseline", PLAIN, "`in job`: timed around the run. `own cells`: of its GPU.", "Statistics")
+    epoch_s: float = EPOCH.but(definition="T(N,b) of the block.")
+    baseline_epoch_s: float = column("Epoch time on one", SECONDS, "T(1,b) of the block.", "Time")
+    before_epoch_s: float = column("On one, before", SECONDS, "T(1,b) before the parallel epochs.", "Time")
+    after_epoch_s: float = column("On one, after", SECONDS, "T(1,b) after the parallel epochs.", "Time")
+    drift: float = DRIFT
+    has_drifted: bool | None = column("Drifted", PLAIN, "Whether the drift is above 2 %.", "Statistics")
+    speedup: float = SPEEDUP
+    communication_s: float = COMMUNICATION
+    communication_step_s: float = E1
+
+
+class VarianceComponentsRow(Place):
+    """What servers, runs and epochs add to the epoch time of every configuration, as relative standard deviations."""
+
+    reason: str = REASON
+    servers: int | None = SERVERS
+    runs: int | None = RUNS
+    n: int | None = N
+    server_deviation: float = column(
+        "Between servers",
+        PERCENT,
+        "Standard deviation that servers add to the epoch time, relative to it.",
+        "Statistics",
+        digits=2,
+    )
+    run_deviation: float = column(
+        "Between runs",
+        PERCENT,
+        "Standard deviation that runs add to the epoch time, relative to it.",
+        "Statistics",
+        digits=2,
+    )
+    epoch_deviation: float = column(
+        "Between epochs",
+        PERCENT,
+        "Standard deviation that epochs add to the epoch time, relative to it.",
+        "Statistics",
+        digits=2,
+    )
