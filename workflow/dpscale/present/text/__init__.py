@@ -1,0 +1,1 @@
+"""How numbers and words are written: one way for each."""

@@ -1,0 +1,112 @@
+"""Numbers as people read them: a figure with its interval, in its unit, with as many digits as make sense."""
+
+import math
+
+from dpscale.formulas.figure import Figure
+from dpscale.tables.column import MULTIPLES, PERCENT, PLAIN, Unit
+
+ABSENT = "–"
+MINUS = "−"
+
+
+def is_known(value: float | None) -> bool:
+    """Whether there is a number. An infinite one is none either."""
+    return value is not None and math.isfinite(value)
+
+
+def plain(value: float | None, digits: int = 4) -> str:
+    """A number with `digits` significant digits and thousands separated, or a dash where there is none."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    decimals = _decimals(value, digits)
+    if decimals > digits + 3:
+        return f"{value:.{digits - 1}e}".replace("-", MINUS)
+    return _fixed(value, decimals)
+
+
+def whole(value: float | None) -> str:
+    """A count with thousands separated, or a dash where there is none."""
+    return ABSENT if value is None or not math.isfinite(value) else f"{int(value):,}"
+
+
+def in_unit(value: float | None, unit: Unit, digits: int = 4) -> str:
+    """`26.3`: a table's number in its unit, for where a heading says the unit."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    if unit.decimals is not None:
+        return _fixed(unit.of(value), unit.decimals)
+    return plain(unit.of(value), digits)
+
+
+def measured(value: float | None, unit: Unit, digits: int = 3) -> str:
+    """`26.3 ms`, `0.39×`; a dash where there is none."""
+    shown = in_unit(value, unit, digits)
+    return shown if shown == ABSENT else f"{shown}{_symbol(unit)}"
+
+
+def percent(value: float, digits: int = 3) -> str:
+    """`12.5 %` of a share, without its sign."""
+    return measured(abs(value), PERCENT, digits)
+
+
+def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str:
+    """`2.871 [2.866, 2.874]`: a figure as `unit` shows it, and its 95 % interval.
+
+    With the decimals that two significant digits of the interval's width have, at most four of the value. The range of
+    two runs is called that: `2.871 [range of two runs: 2.866 to 2.874]`.
+    """
+    if not figure.is_known:
+        return ABSENT
+    symbol = _symbol(unit) if with_unit else ""
+    value, low, high = (unit.of(number) for number in (figure.value, figure.low, figure.high))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        reason = "no interval: one run" if figure.kind == "one run" else "no interval"
+        return f"{in_unit(figure.value, unit)}{symbol} [{reason}]"
+    decimals = _decimals_of(figure, unit)
+    shown, *ends = (_fixed(number, decimals) for number in (value, low, high))
+    between = f"range of two runs: {' to '.join(ends)}" if figure.is_range else ", ".join(ends)
+    return f"{shown}{symbol} [{between}]"
+
+
+def brief(figure: Figure, unit: Unit = PLAIN) -> str:
+    """The same where there is little room: the range of two runs in parentheses, and without an interval the number."""
+    if figure.is_range:
+        return estimate(figure, unit).replace("[range of two runs: ", "(").replace("]", ")")
+    has_ends = math.isfinite(figure.low) and math.isfinite(figure.high)
+    return estimate(figure, unit) if has_ends else in_unit(figure.value, unit)
+
+
+def _decimals_of(figure: Figure, unit: Unit) -> int:
+    if unit is MULTIPLES:
+        return _beside_one(figure)
+    if unit.decimals is not None:
+        return unit.decimals
+    value, low, high = (unit.of(number) for number in (figure.value, figure.low, figure.high))
+    if high <= low:
+        return _decimals(value, 4)
+    by_width = _decimals(high - low, 2)
+    if not value:
+        return by_width
+    least = _decimals(low, 1) if low > 0 else 0  # what is above zero is not shown as zero
+    return min(_decimals(value, 4), max(by_width, _decimals(value, 1), least))
+
+
+def _beside_one(figure: Figure) -> int:
+    """As many decimals (2 to 4) as show on which side of 1 an end of a multiple lies: 1.00 would say that two may be
+    alike."""
+    nearest = figure.low - 1 if figure.low > 1 else 1 - figure.high if figure.high < 1 else 1.0
+    return min(4, max(2, _decimals(nearest, 1)))
+
+
+def _symbol(unit: Unit) -> str:
+    """The unit as it follows a number: `×` at once, others after a space."""
+    return unit.shown if unit.shown in ("", "×") else f" {unit.shown}"
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Decimals that give a number its significant digits."""
+    return max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
+
+
+def _fixed(value: float, decimals: int) -> str:
+    return f"{value:z,.{decimals}f}".replace("-", MINUS)  # z: zero has no sign
