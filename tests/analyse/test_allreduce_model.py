@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from dpscale.analyse.allreduce_model import (
+from dpscale.analyse.forecast.allreduce import (
     ALGORITHMS,
     Link,
     Measured,

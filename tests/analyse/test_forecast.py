@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.analyse.allreduce_model import (
+from dpscale.analyse.forecast.allreduce import (
     Link,
     Measured,
     allreduce_s,
@@ -17,21 +17,21 @@ from dpscale.analyse.allreduce_model import (
     fits_between,
     hierarchical_s,
 )
-from dpscale.analyse.forecast import (
-    FORECAST_GPUS,
-    HeldOut,
-    extrapolate,
-    held_out,
-    overhead_s,
-    predict_step,
-)
-from dpscale.analyse.overlap import (
+from dpscale.analyse.forecast.overlap import (
     Backward,
     Buckets,
     critical_batch,
     exposed_s,
     hidden_where_measured,
     inferred_backwards,
+)
+from dpscale.analyse.forecast.steps import (
+    FORECAST_GPUS,
+    HeldOut,
+    extrapolate,
+    held_out,
+    overhead_s,
+    predict_step,
 )
 from dpscale.errors import DpscaleError
 from dpscale.formulas.figure import Figure

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import variant_study
-from dpscale.analyse.kernels import (
+from dpscale.analyse.tables import build_tables
+from dpscale.analyse.variants.kernels import (
     BATCH_NORM,
     CLASSES,
     CONVOLUTION,
@@ -18,7 +19,6 @@ from dpscale.analyse.kernels import (
     kernel_class,
     shares,
 )
-from dpscale.analyse.tables import build_tables
 
 NAMES = {
     # cuDNN, CUTLASS and cuBLAS.

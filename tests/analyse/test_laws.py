@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.analyse.laws import LAWS, LawFit, fit_laws
+from dpscale.analyse.forecast.laws import LAWS, LawFit, fit_laws
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import RESAMPLES, derive
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from scipy.optimize import curve_fit
 
-from dpscale.analyse.published_scaling import published_scaling_rows
+from dpscale.analyse.forecast.published import published_scaling_rows
 from dpscale.audit.audit import audit
 from dpscale.audit.published import Published
 

@@ -11,7 +11,7 @@ from statistics import median
 
 import pytest
 
-from dpscale.analyse.allreduce_model import Measured, fits_between
+from dpscale.analyse.forecast.allreduce import Measured, fits_between
 from dpscale.formulas.figure import Figure
 from dpscale.measure.launch.nodes import PROBE_AFTER_S, PROBE_EVERY_S, PROBES
 from processes import workers_of

@@ -11,7 +11,7 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
+from dpscale.analyse.forecast.steps import HELD_OUT_TOLERANCE
 from dpscale.formulas.figure import INTERVAL
 from dpscale.vocabulary.states import (
     DISTORTED,

@@ -13,7 +13,7 @@ import pandas as pd
 from dpscale.analyse.claims import is_range
 from dpscale.analyse.comparison_groups import compared_groups
 from dpscale.analyse.environments import joined
-from dpscale.analyse.training_tables import FIGURES
+from dpscale.analyse.training.results import FIGURES
 from dpscale.errors import ComparisonError
 from dpscale.formulas.figure import INTERVAL, Figure
 from dpscale.formulas.statistics import Bounded, bounded_difference, bounded_ratio, ratio_of_blocks, welch_difference

@@ -15,17 +15,17 @@ from dpscale.analyse.communication_tables import (
     steps_rows,
 )
 from dpscale.analyse.derived import with_derived
-from dpscale.analyse.forecast_tables import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
-from dpscale.analyse.frontier import frontier_rows
-from dpscale.analyse.kernels import kernel_rows
-from dpscale.analyse.one_gpu import one_gpu_rows
+from dpscale.analyse.forecast.published import published_scaling_rows
+from dpscale.analyse.forecast.rows import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
 from dpscale.analyse.points import Row, compare, points_of, why_missing
-from dpscale.analyse.published_scaling import published_scaling_rows
 from dpscale.analyse.runs import block_rows, component_rows, run_rows, servers_of
 from dpscale.analyse.times import series, speedup_row, times_row
-from dpscale.analyse.training_tables import evidence_rows, results_of, summary_rows, training_rows
-from dpscale.analyse.twins import twin_rows
-from dpscale.analyse.variants import variant_rows, variants_of
+from dpscale.analyse.training.frontier import frontier_rows
+from dpscale.analyse.training.results import evidence_rows, results_of, summary_rows, training_rows
+from dpscale.analyse.training.twins import twin_rows
+from dpscale.analyse.variants.kernels import kernel_rows
+from dpscale.analyse.variants.one_gpu import one_gpu_rows
+from dpscale.analyse.variants.rows import variant_rows, variants_of
 from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import batches_per_gpu, plan

@@ -2,7 +2,7 @@
 
 from dpscale.analyse.claims import AGREEMENT, AGREEMENT_BATCH, FORECAST_BATCH, SUM_OF_PARTS
 from dpscale.analyse.estimators import DISTORTED
-from dpscale.analyse.forecast import HELD_OUT_TOLERANCE
+from dpscale.analyse.forecast.steps import HELD_OUT_TOLERANCE
 from dpscale.present import words
 from dpscale.present.finding import Count, Finding, asked, count, extreme, finding, holding, percent, with_unit
 from dpscale.present.words import Tables, Terms

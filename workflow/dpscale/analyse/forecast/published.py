@@ -7,7 +7,7 @@ epoch does: S(N) = T(1)/T(N).
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dpscale.analyse.laws import LAWS, LawFit, fit_laws, predict
+from dpscale.analyse.forecast.laws import LAWS, LawFit, fit_laws, predict
 from dpscale.analyse.points import Row
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import Figure

@@ -7,7 +7,7 @@ precision, compilation and a CUDA graph. The slow one has these as the study has
 from collections.abc import Iterator
 
 from dpscale.analyse.points import Row
-from dpscale.analyse.training_tables import (
+from dpscale.analyse.training.results import (
     OF_SPEED,
     ArmResults,
     Results,

@@ -8,11 +8,10 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from dpscale.analyse.allreduce_model import Fit, Fitted, Link, Measured, exact_link
 from dpscale.analyse.communication_tables import Estimates, Measurements, profiler_state
-from dpscale.analyse.forecast import Band, Prediction, extrapolate, held_out
-from dpscale.analyse.laws import fit_laws
-from dpscale.analyse.overlap import (
+from dpscale.analyse.forecast.allreduce import Fit, Fitted, Link, Measured, exact_link
+from dpscale.analyse.forecast.laws import fit_laws
+from dpscale.analyse.forecast.overlap import (
     Backward,
     Buckets,
     StepTimes,
@@ -20,6 +19,7 @@ from dpscale.analyse.overlap import (
     hidden_where_measured,
     inferred_backwards,
 )
+from dpscale.analyse.forecast.steps import Band, Prediction, extrapolate, held_out
 from dpscale.analyse.points import Comparison, Points, Row, columns, compare
 from dpscale.errors import DpscaleError
 from dpscale.formulas.figure import Figure

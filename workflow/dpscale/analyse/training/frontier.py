@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from dpscale.analyse.points import Row
-from dpscale.analyse.training_tables import ArmResults, Results, columns_of, sum_over_epochs
+from dpscale.analyse.training.results import ArmResults, Results, columns_of, sum_over_epochs
 from dpscale.formulas.frontier import Trade, pareto_best, surely_beaten
 from dpscale.formulas.statistics import mean_with_t_interval
 from dpscale.vocabulary.states import BEATEN, BEST, UNDECIDED

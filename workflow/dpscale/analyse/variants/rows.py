@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpscale.analyse.chip import against_the_chip
 from dpscale.analyse.over_runs import over_runs, set_against, with_figures
 from dpscale.analyse.points import Point, PointKey, Points, Row, compare, points_of
 from dpscale.analyse.row_figures import known_columns
 from dpscale.analyse.runs import servers_used
 from dpscale.analyse.times import times_row
+from dpscale.analyse.variants.chip import against_the_chip
 from dpscale.formulas.figure import INTERVAL, Figure
 from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, RESAMPLES, derive_in_blocks, ratio_of_deviations
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell

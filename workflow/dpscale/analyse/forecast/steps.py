@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpscale.analyse.allreduce_model import (
+from dpscale.analyse.forecast.allreduce import (
     Fit,
     Fitted,
     Link,
@@ -28,7 +28,7 @@ from dpscale.analyse.allreduce_model import (
     hierarchical_s,
     slowest_link,
 )
-from dpscale.analyse.overlap import Allreduce, Buckets, StepTimes, exposed_s
+from dpscale.analyse.forecast.overlap import Allreduce, Buckets, StepTimes, exposed_s
 from dpscale.errors import DpscaleError
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import Figure

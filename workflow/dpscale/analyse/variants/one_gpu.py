@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from dpscale.analyse.over_runs import set_against
 from dpscale.analyse.points import Point, Row, figures
-from dpscale.analyse.variants import Variant, fastest_of
+from dpscale.analyse.variants.rows import Variant, fastest_of
 from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import Configuration
 from dpscale.vocabulary.states import DOES_NOT, HOLDS, UNDECIDED

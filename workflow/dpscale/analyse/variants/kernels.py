@@ -11,7 +11,7 @@ from typing import Any
 from dpscale.analyse.blocks import run_name
 from dpscale.analyse.estimators import DISTORTED as DISTORTED_BEYOND
 from dpscale.analyse.points import Row, figures
-from dpscale.analyse.variants import Variant
+from dpscale.analyse.variants.rows import Variant
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.records.files import Record
