@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from dpscale.analyse import claims
 from dpscale.analyse.claims import is_range
-from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
+from dpscale.present.text.words import Terms as Terms
+from dpscale.schemas.settings import BUILT_IN
 from dpscale.vocabulary import strategies
-from dpscale.vocabulary.quantities import BANDWIDTH, E1, MULTIPLES, PLAIN, Quantity, Unit
+from dpscale.vocabulary.quantities import BANDWIDTH, E1, MULTIPLES, PLAIN, Unit
 
 Tables = Mapping[str, pd.DataFrame]
 Row = Mapping[str, Any]
@@ -30,95 +30,6 @@ _SCOPES = {"compute": "compute", "end_to_end": "end-to-end"}
 def is_own_workload(study: Mapping[str, Any]) -> bool:
     """Whether a study trains a file of a user, not the built-in workload."""
     return bool(study["workload"] != BUILT_IN)
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How this study speaks: of GPUs or of workers, of images or of a file's samples, and of environments only where
-    there are several."""
-
-    device: str
-    several_environments: bool
-    synthetic: bool
-    own_workload: bool = False
-
-    @classmethod
-    def of(cls, study: Mapping[str, Any], tables: Tables) -> "Terms":
-        return cls(
-            device="worker" if study["device"] == "cpu" else "GPU",
-            several_environments=len(tables["environments"]) > 1,
-            synthetic=study["dataset"]["source"] == "synthetic" or any(are_true(tables["records"]["synthetic"])),
-            own_workload=is_own_workload(study),
-        )
-
-    @property
-    def devices(self) -> str:
-        return f"{self.device}s"
-
-    @property
-    def heading(self) -> str:
-        """`GPUs`, `Workers`."""
-        return capitalised(self.devices)
-
-    @property
-    def sample(self) -> str:
-        """`image`, `sample`."""
-        return sample_of(OF_FILE if self.own_workload else BUILT_IN)
-
-    @property
-    def samples(self) -> str:
-        return f"{self.sample}s"
-
-    @property
-    def a_sample(self) -> str:
-        """`an image`, `a sample`."""
-        return f"{'a' if self.own_workload else 'an'} {self.sample}"
-
-    @property
-    def batch(self) -> str:
-        """`batch per GPU in images`."""
-        return f"batch per {self.device} in {self.samples}"
-
-    def label(self, quantity: Quantity) -> str:
-        """`Batch per GPU`."""
-        label = quantity.label.format(device=self.device, devices=self.devices, Devices=self.heading)
-        return self.worded(label)
-
-    def heading_of(self, quantity: Quantity) -> str:
-        """`Batch per GPU, images`: the label, and the unit that is shown."""
-        return ", ".join(filter(None, (self.label(quantity), self.worded(quantity.unit.shown))))
-
-    def worded(self, written: str) -> str:
-        """A text of the vocabulary, which speaks of images, in the words of this study."""
-        if not self.own_workload:
-            return written
-        written = written.replace("an image", self.a_sample).replace("image", self.sample)
-        return written.replace("Image", self.sample.capitalize())
-
-    def count(self, number: int) -> str:
-        """`1 GPU`, `4 GPUs`."""
-        return plural(number, self.device)
-
-    def point(self, row: Row) -> str:
-        """`ddp on 4 GPUs at batch 512 per GPU`, and its environment where there are several."""
-        return f"{self.group(row)} {self.at_batch(row)}"
-
-    def at_batch(self, row: Row) -> str:
-        """`at batch 512 per GPU`, and its environment where there are several."""
-        return f"at batch {int(row['batch_per_gpu']):,} per {self.device}{self.environment(row)}"
-
-    def group(self, row: Row) -> str:
-        """`ddp on 4 GPUs`."""
-        return f"{row['strategy']} on {self.count(int(row['gpus']))}"
-
-    def scope(self, row: Row) -> str:
-        """`compute scope`, and its environment where there are several."""
-        return f"{scope(row['scope'])}{self.environment(row)}"
-
-    def environment(self, row: Row) -> str:
-        """` in environment B` where there are several and this row has one; else nothing."""
-        known = self.several_environments and is_known(row.get("environment"))
-        return f" in environment {row['environment']}" if known else ""
 
 
 def state(status: str) -> str:

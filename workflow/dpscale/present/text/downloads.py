@@ -1,0 +1,27 @@
+"""Whole tables as links that hold them."""
+
+import base64
+import io
+import zipfile
+from collections.abc import Sequence
+
+from dpscale.tables.row import Row
+from dpscale.tables.tables import TABLES, written
+
+_ROWS_IN_LINK = 500
+_LINK_CHARACTERS = 6_000
+
+
+def csv_link(name: str, rows: Sequence[Row]) -> str | None:
+    """The whole table as a data URL of a ZIP file that holds `<name>.csv`, with 5 significant digits.
+
+    None where that is too large for a page. The same table gives the same bytes: the file in it has no date.
+    """
+    if len(rows) > _ROWS_IN_LINK:
+        return None
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        csv = written(TABLES[name], rows, float_format="%.5g")
+        archive.writestr(zipfile.ZipInfo(f"{name}.csv"), csv, zipfile.ZIP_DEFLATED, 9)
+    link = f"data:application/zip;base64,{base64.b64encode(packed.getvalue()).decode()}"
+    return link if len(link) <= _LINK_CHARACTERS else None

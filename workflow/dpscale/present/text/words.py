@@ -1,0 +1,269 @@
+"""How a study speaks: of GPUs or workers, images or samples; its lists, plurals and states, and the order of rows."""
+
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from dpscale.present.text.numbers import ABSENT
+from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
+from dpscale.tables.tables import Tables
+from dpscale.vocabulary import strategies
+
+# More batches in a row are a range.
+_NAMED_EACH = 2
+_STATES = {"oom": "OOM"}
+_SCOPES = {"compute": "compute", "end_to_end": "end-to-end"}
+
+
+class OnDevices(Protocol):
+    """A row of a strategy on a number of devices."""
+
+    @property
+    def strategy(self) -> str: ...
+    @property
+    def gpus(self) -> int | None: ...
+
+
+class AtBatch(OnDevices, Protocol):
+    """A row of a configuration."""
+
+    @property
+    def batch_per_gpu(self) -> int | None: ...
+
+
+class _Scoped(Protocol):
+    @property
+    def scope(self) -> str: ...
+
+
+class _WithStatus(Protocol):
+    @property
+    def status(self) -> str: ...
+
+
+class _Headline(Protocol):
+    @property
+    def is_headline(self) -> bool | None: ...
+
+
+class _Unit(Protocol):
+    @property
+    def shown(self) -> str: ...
+
+
+class _Described(Protocol):
+    @property
+    def label(self) -> str: ...
+    @property
+    def unit(self) -> _Unit: ...
+
+
+R = TypeVar("R")
+P = TypeVar("P", bound=AtBatch)
+S = TypeVar("S", bound=_WithStatus)
+H = TypeVar("H", bound=_Headline)
+
+
+def is_own_workload(study: Mapping[str, Any]) -> bool:
+    """Whether a study trains a file of a user, not the built-in workload."""
+    return bool(study["workload"] != BUILT_IN)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How this study speaks: of GPUs or of workers, of images or of a file's samples, and of environments only where
+    there are several."""
+
+    device: str
+    several_environments: bool
+    synthetic: bool
+    own_workload: bool = False
+
+    @classmethod
+    def of(cls, study: Mapping[str, Any], tables: Mapping[str, Any]) -> "Terms":
+        whole = Tables.of(tables)
+        return cls(
+            device="worker" if study["device"] == "cpu" else "GPU",
+            several_environments=len(whole.environments) > 1,
+            synthetic=study["dataset"]["source"] == "synthetic" or any(row.synthetic for row in whole.records),
+            own_workload=is_own_workload(study),
+        )
+
+    @property
+    def devices(self) -> str:
+        return f"{self.device}s"
+
+    @property
+    def heading(self) -> str:
+        """`GPUs`, `Workers`."""
+        return capitalised(self.devices)
+
+    @property
+    def sample(self) -> str:
+        """`image`, `sample`."""
+        return sample_of(OF_FILE if self.own_workload else BUILT_IN)
+
+    @property
+    def samples(self) -> str:
+        return f"{self.sample}s"
+
+    @property
+    def a_sample(self) -> str:
+        """`an image`, `a sample`."""
+        return f"{'a' if self.own_workload else 'an'} {self.sample}"
+
+    @property
+    def batch(self) -> str:
+        """`batch per GPU in images`."""
+        return f"batch per {self.device} in {self.samples}"
+
+    def label(self, column: _Described) -> str:
+        """`Batch per GPU`."""
+        return self.worded(column.label.format(device=self.device, devices=self.devices, Devices=self.heading))
+
+    def heading_of(self, column: _Described) -> str:
+        """`Batch per GPU, images`: the label, and the unit that is shown."""
+        return ", ".join(filter(None, (self.label(column), self.worded(column.unit.shown))))
+
+    def worded(self, written: str) -> str:
+        """A text of the vocabulary, which speaks of images, in the words of this study."""
+        if not self.own_workload:
+            return written
+        written = written.replace("an image", self.a_sample).replace("image", self.sample)
+        return written.replace("Image", self.sample.capitalize())
+
+    def count(self, number: int | None) -> str:
+        """`1 GPU`, `4 GPUs`."""
+        return plural(int(number or 0), self.device)
+
+    def point(self, row: AtBatch | Mapping[str, Any]) -> str:
+        """`ddp on 4 GPUs at batch 512 per GPU`, and its environment where there are several."""
+        return f"{self.group(row)} {self.at_batch(row)}"
+
+    def at_batch(self, row: AtBatch | Mapping[str, Any]) -> str:
+        """`at batch 512 per GPU`, and its environment where there are several."""
+        return f"at batch {int(_entry(row, 'batch_per_gpu')):,} per {self.device}{self.environment(row)}"
+
+    def group(self, row: OnDevices | Mapping[str, Any]) -> str:
+        """`ddp on 4 GPUs`."""
+        return f"{_entry(row, 'strategy')} on {self.count(_entry(row, 'gpus'))}"
+
+    def scope(self, row: _Scoped | Mapping[str, Any]) -> str:
+        """`compute scope`, and its environment where there are several."""
+        return f"{scope(_entry(row, 'scope'))}{self.environment(row)}"
+
+    def environment(self, row: object) -> str:
+        """` in environment B` where there are several and this row has one; else nothing."""
+        letter = _entry(row, "environment")
+        return f" in environment {letter}" if self.several_environments and letter else ""
+
+
+def _entry(row: object, name: str) -> Any:
+    """An entry of a typed row; until all rows are, of a mapping too."""
+    if not isinstance(row, Mapping):
+        return getattr(row, name, "")
+    value = row.get(name)
+    return "" if value is None or type(value).__name__ == "NAType" or value != value else value
+
+
+def state(status: str) -> str:
+    """The word for a status."""
+    return _STATES.get(status, status)
+
+
+def scope(name: str) -> str:
+    """`compute scope`, `end-to-end scope`."""
+    return f"{_SCOPES[name]} scope"
+
+
+def text(value: str) -> str:
+    """Text, or a dash where there is none."""
+    return value or ABSENT
+
+
+def on_or_off(value: bool | None) -> str:
+    return "on" if value else "off"
+
+
+def capitalised(sentence: str) -> str:
+    """The sentence with a capital first letter, the rest as it is."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def plural(number: int, noun: str, several: str = "") -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {several or f'{noun}s'}"
+
+
+def span(counts: Iterable[int | None]) -> str:
+    """Whole numbers, of which those that are not known do not count: `3`, or `1 to 4` where they differ. Raises
+    ValueError where there is none."""
+    known = [count for count in counts if count is not None]
+    least, most = min(known), max(known)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def listed(items: Sequence[str], limit: int = 12, separator: str = ", ") -> str:
+    """`a, b, c`, and how many more where there are more than `limit`."""
+    more = f" and {left_out(items, limit):,} more" if len(items) > limit else ""
+    return separator.join(items[:limit]) + more
+
+
+def batches(chosen: Sequence[int], among: Sequence[int]) -> str:
+    """`32`, `32 and 128`, `128 to 2,048`: three or more in a row, of those `among` which they were chosen, as a range.
+
+    Both ascend.
+    """
+    rows: list[list[int]] = []
+    for batch in chosen:
+        follows = rows and among.index(batch) == among.index(rows[-1][-1]) + 1
+        if follows:
+            rows[-1].append(batch)
+        else:
+            rows.append([batch])
+    named: list[str] = []
+    for row in rows:
+        named += [f"{row[0]:,} to {row[-1]:,}"] if len(row) > _NAMED_EACH else [f"{batch:,}" for batch in row]
+    *first, last = named
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def on_nodes(nodes: Iterable[int | None]) -> str:
+    """` on 2 nodes`, where some are on several; otherwise nothing. How many may be unknown."""
+    most = max((number or 1 for number in nodes), default=1)
+    return f" on {most} nodes" if most > 1 else ""
+
+
+def left_out(items: Sized, shown: int) -> int:
+    """How many of the items are not shown."""
+    return max(0, len(items) - shown)
+
+
+def rank(strategy: str) -> int:
+    """The place of a strategy in the order in which people read them. Raises StrategyError for an unknown one."""
+    return list(strategies.STRATEGIES).index(strategies.strategy(strategy).name)
+
+
+def colour(strategy: str) -> str:
+    """The colour of a strategy, as a variable of the page's style. Raises StrategyError for an unknown one."""
+    return f"var(--{strategies.strategy(strategy).name})"
+
+
+def in_order(rows: Iterable[P]) -> list[P]:
+    """The rows sorted as people read them: scope, scaling, then strategy, devices, batch and environment. Raises
+    StrategyError."""
+    return sorted(rows, key=_place_in_order)
+
+
+def _place_in_order(row: AtBatch) -> tuple[Any, ...]:
+    scope, scaling, environment = (getattr(row, name, "") for name in ("scope", "scaling", "environment"))
+    return scope, scaling, rank(row.strategy), row.gpus, row.batch_per_gpu, environment
+
+
+def ok(rows: Iterable[S]) -> list[S]:
+    """The rows that hold a result."""
+    return [row for row in rows if row.status == "ok"]
+
+
+def headline(rows: Iterable[H]) -> list[H]:
+    """The rows whose epochs have steps enough for findings, headings and verdict to speak of them."""
+    return [row for row in rows if row.is_headline]
