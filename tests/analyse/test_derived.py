@@ -129,34 +129,6 @@ def test_copies_are_told_by_their_median_and_range() -> None:
     assert (row["directions"], *ends) == (4, 1.0, 4.5, 8.0)
 
 
-def epoch(seed: int, accuracy: float | None) -> dict[str, Any]:
-    figures = {"training_loss": accuracy, "test_accuracy": accuracy, "epoch_s": 2.0 * seed}
-    return {"arm": "a", "strategy": "ddp", **AT, "epoch": 1, "seed": seed, **figures} | {
-        "status": "diverged" if accuracy is None else "ok"
-    }
-
-
-def test_curves_are_means_between_the_least_and_the_most_seed() -> None:
-    (row,) = derived(training=[epoch(1, 0.2), epoch(2, 0.4), epoch(3, None)])["training_curves"]
-    assert (row["seeds"], row["diverged"]) == (3, 1)
-    ends = (row["test_accuracy_low"], row["test_accuracy"], row["test_accuracy_high"])
-    assert ends == pytest.approx((0.2, 0.3, 0.4))
-    assert row["epoch_s"] == pytest.approx(4)
-
-
-def test_orders_that_repeat_are_counted_with_and_without_set_epoch() -> None:
-    shared = {"strategy": "ddp", "seen_before": 0.5}
-    orders = [
-        {**shared, "set_epoch": True, "same_place": 0.1},
-        {**shared, "set_epoch": True, "same_place": 0.3},
-        {**shared, "set_epoch": False, "same_place": 1.0},
-        {**shared, "set_epoch": False, "same_place": None},
-    ]
-    with_it, without_it = derived(training_evidence=orders)["training_order"]
-    assert (with_it["orders"], with_it["repeated"], with_it["same_place"]) == (2, 0, pytest.approx(0.2))
-    assert (without_it["orders"], without_it["repeated"]) == (1, 1)
-
-
 def record(kind: str, host: str = "a", **more: Any) -> dict[str, Any]:
     return {"kind": kind, "host": host, "gpus": 2, "gpu_s": 10.0, "environment": "A", **more}
 

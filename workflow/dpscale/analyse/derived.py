@@ -6,12 +6,12 @@ The page quotes these; it computes nothing itself. Rows are mappings, as in `cla
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import sub, truediv
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from dpscale.analyse.advice import advice_rows, answer_rows
 from dpscale.analyse.causes import cause_rows
-from dpscale.analyse.claims import ENDS, NewRow, Row, count_rows, has_interval, has_text, is_known, is_range, is_true
+from dpscale.analyse.claims import ENDS, NewRow, Row, count_rows, has_interval, has_text, is_known, is_range
 from dpscale.analyse.over_runs import with_figures
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import derive_in_blocks, estimate_of_blocks
@@ -34,7 +34,6 @@ ESTIMATES = (
 )
 _NO_WITNESS = (DISTORTED, ARTEFACT)
 _POINT = ("strategy", "gpus", "batch_per_gpu", "global_batch")
-_ARM = ("arm", *_POINT, "environment")
 _ORIGIN = ("kind", "environment", "host", "git_commit", "git_dirty", "dataset_source")
 
 Values = Callable[[Row], Mapping[str, Any]]
@@ -221,36 +220,6 @@ def _peer_copies(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
         }
 
 
-def _training_curves(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
-    """Every arm's epochs: the mean over seeds between the least and the most."""
-    against = {(row["arm"], row.get("environment")): row.get("compared_with") for row in rows["training_summary"]}
-    for _, seeds in _groups(rows["training"], (*_ARM, "epoch")):
-        found = {name: seeds[0][name] for name in (*_ARM, "epoch")}
-        found["compared_with"] = against.get((found["arm"], found["environment"]))
-        found |= {"seeds": len(seeds), "diverged": sum(1 for row in seeds if row["status"] == "diverged")}
-        for name in ("training_loss", "test_accuracy"):
-            values = [float(row[name]) for row in seeds if is_known(row.get(name))]
-            if values:
-                found |= {name: fmean(values), f"{name}_low": min(values), f"{name}_high": max(values)}
-        epochs_s = [float(row["epoch_s"]) for row in seeds if is_known(row.get("epoch_s"))]
-        yield {**found, "epoch_s": fmean(epochs_s)} if epochs_s else found
-
-
-def _training_order(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
-    """How many orders of samples are that of the epoch before, with and without set_epoch."""
-    later = [row for row in rows["training_evidence"] if _are_known(row, "same_place", "seen_before")]
-    orders = [{**row, "set_epoch": is_true(row["set_epoch"])} for row in later]
-    for _, group in _groups(orders, ("strategy", "set_epoch")):
-        yield {
-            "strategy": group[0]["strategy"],
-            "set_epoch": group[0]["set_epoch"],
-            "orders": len(group),
-            "repeated": sum(1 for row in group if row["same_place"] == 1),
-            "seen_before": fmean(row["seen_before"] for row in group),
-            "same_place": fmean(row["same_place"] for row in group),
-        }
-
-
 _MEASURED = {
     "timing": "timing",
     "collectives": "communication",
@@ -303,8 +272,6 @@ _TABLES: Mapping[str, Callable[[Mapping[str, Sequence[Row]]], Iterator[NewRow]]]
     "scopes": _scopes,
     "strategy_pairs": _strategy_pairs,
     "peer_copies": _peer_copies,
-    "training_curves": _training_curves,
-    "training_order": _training_order,
     "costs": _costs,
     "origins": _origins,
     "absences": _absences,

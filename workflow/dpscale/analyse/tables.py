@@ -20,8 +20,10 @@ from dpscale.analyse.forecast.rows import bases, critical_batch_rows, forecast_r
 from dpscale.analyse.points import Row, compare, points_of, why_missing
 from dpscale.analyse.runs import block_rows, component_rows, run_rows, servers_of
 from dpscale.analyse.times import series, speedup_row, times_row
+from dpscale.analyse.training.epochs import curve_rows, evidence_rows, order_rows, training_rows
 from dpscale.analyse.training.frontier import frontier_rows
-from dpscale.analyse.training.results import evidence_rows, results_of, summary_rows, training_rows
+from dpscale.analyse.training.results import results_of
+from dpscale.analyse.training.summary import summary_rows
 from dpscale.analyse.training.twins import twin_rows
 from dpscale.analyse.variants.kernels import kernel_rows
 from dpscale.analyse.variants.one_gpu import one_gpu_rows
@@ -52,8 +54,10 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     grounds = list(bases(points, measured))
     trained = results_of(study, collected, letters)
     variants = variants_of(study, collected, letters, points)
+    epochs, evidence = list(training_rows(trained)), list(evidence_rows(trained))
+    arms = list(summary_rows(study, collected, trained))
     servers = servers_of(collected.records.values())
-    rows: dict[str, Iterable[Row]] = {
+    rows: dict[str, Iterable[Any]] = {
         "times": [times_row(study, point, collected.network) for point in points.values()],
         "variants": variant_rows(variants, collected.network, servers),
         "one_gpu": one_gpu_rows(variants),
@@ -72,9 +76,11 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
         "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),
         "critical_batch": (row for basis in grounds for row in critical_batch_rows(basis, measured, estimated)),
-        "training": training_rows(trained),
-        "training_summary": summary_rows(study, collected, trained),
-        "training_evidence": evidence_rows(trained),
+        "training": epochs,
+        "training_summary": arms,
+        "training_evidence": evidence,
+        "training_curves": curve_rows(epochs, arms),
+        "training_order": order_rows(evidence),
         "frontier": frontier_rows(trained),
         "twins": twin_rows(study, trained),
         "runs": run_rows(points.values(), servers),

@@ -3,36 +3,31 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpscale.formulas.figure import Figure
+
 
 @dataclass(frozen=True)
 class Trade:
-    """A cost, less of which is better, and a gain, more of which is better, with their 95 % intervals; an end that is
-    not known is NaN."""
+    """A cost, less of which is better, and a gain, more of which is better."""
 
-    cost: float
-    gain: float
-    cost_low: float
-    cost_high: float
-    gain_low: float
-    gain_high: float
+    cost: Figure
+    gain: Figure
 
+    def beats(self, other: "Trade") -> bool:
+        """Whether it costs no more and gains no less by its values, and is better in one of them."""
+        mine, others = (self.cost.value, -self.gain.value), (other.cost.value, -other.gain.value)
+        return mine != others and all(one <= another for one, another in zip(mine, others, strict=True))
 
-def beats(trade: Trade, other: Trade) -> bool:
-    """Whether one costs no more and gains no less than the other, and is better in one of them."""
-    no_worse = trade.cost <= other.cost and trade.gain >= other.gain
-    return no_worse and (trade.cost < other.cost or trade.gain > other.gain)
+    def surely_beats(self, other: "Trade") -> bool:
+        """Whether the intervals carry that it costs less and gains more. Without intervals they do not."""
+        return other.cost.exceeds(self.cost) and self.gain.exceeds(other.gain)
 
 
-def surely_beats(trade: Trade, other: Trade) -> bool:
-    """Whether the intervals carry that one costs less and gains more than the other. Without intervals they do not."""
-    return trade.cost_high < other.cost_low and trade.gain_low > other.gain_high
+def is_pareto_best(trade: Trade, among: Sequence[Trade]) -> bool:
+    """Whether no other trade beats it. Of equal ones none beats the other."""
+    return not any(other.beats(trade) for other in among)
 
 
-def pareto_best(trades: Sequence[Trade]) -> list[bool]:
-    """Whether no other trade beats it, for every trade in its order. Of equal ones none beats the other."""
-    return [not any(beats(other, trade) for other in trades) for trade in trades]
-
-
-def surely_beaten(trades: Sequence[Trade]) -> list[bool]:
-    """Whether another trade surely beats it, for every trade in its order. No Pareto-best one is."""
-    return [any(surely_beats(other, trade) for other in trades) for trade in trades]
+def is_surely_beaten(trade: Trade, among: Sequence[Trade]) -> bool:
+    """Whether another trade surely beats it. No Pareto-best one is."""
+    return any(other.surely_beats(trade) for other in among)

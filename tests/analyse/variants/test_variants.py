@@ -133,10 +133,10 @@ def test_what_is_prepared_pays_after_so_many_whole_epochs() -> None:
 def test_epochs_are_rounded_up_and_a_whole_number_is_none_more(saved_s: float, epochs: int) -> None:
     same = dict.fromkeys(OF_CELL, (1.0, 1.0, 1.0))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("test_variant_table.OF_CELL", same)
-        patch.setattr("test_variant_table.OF_SERVER", dict.fromkeys((1, 2, 3), 1.0))
-        patch.setattr("test_variant_table.PREPARATION_S", 30.0)
-        patch.setattr("test_variant_table.ONE_S", {"base": 50.0, "graph": 50.0 - saved_s, "half": 4.0})
+        patch.setattr("test_variants.OF_CELL", same)
+        patch.setattr("test_variants.OF_SERVER", dict.fromkeys((1, 2, 3), 1.0))
+        patch.setattr("test_variants.PREPARATION_S", 30.0)
+        patch.setattr("test_variants.ONE_S", {"base": 50.0, "graph": 50.0 - saved_s, "half": 4.0})
         table = variants(measured())
     assert table.loc[("graph", 1, 32), "pays_from_epochs"] == epochs
 
@@ -151,7 +151,7 @@ def test_what_runs_differ_by_is_set_against_base() -> None:
     assert half["deviation_ratio_low"] < 0.2 < 5 < half["deviation_ratio_high"]
     assert table.loc["base", "deviation_ratio"].isna().all()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("test_variant_table.OF_CELL", {**OF_CELL, "graph": (1 / 0.9, 1.001, 1 / 1.1)})
+        patch.setattr("test_variants.OF_CELL", {**OF_CELL, "graph": (1 / 0.9, 1.001, 1 / 1.1)})
         graph = row(variants(measured()), ("graph", 1, 32))
     assert graph["run_deviation"] == pytest.approx(0.001 / math.sqrt(3), rel=0.01)
     assert graph["deviation_ratio"] == pytest.approx(graph["run_deviation"] / deviation)

@@ -1,0 +1,103 @@
+"""Trainings epoch by epoch: every seed, the curves over seeds, and the evidence on order and batch-norm."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from math import isfinite, nan
+from statistics import fmean
+
+from dpscale.analyse.training.results import Results
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.tables.training import (
+    TrainingCurvesRow,
+    TrainingEvidenceRow,
+    TrainingOrderRow,
+    TrainingRow,
+    TrainingSummaryRow,
+)
+
+
+def training_rows(results: Results) -> Iterator[TrainingRow]:
+    """Every epoch of every arm and seed."""
+    for result in results:
+        for record in result.records:
+            elapsed_s = 0.0
+            for epoch in record["epochs"]:
+                elapsed_s += epoch["epoch_s"]
+                yield TrainingRow.read({
+                    **result.place,
+                    **epoch,
+                    "seed": record["cell"]["seed"],
+                    "status": "diverged" if epoch["training_loss"] is None else "ok",
+                    "elapsed_s": elapsed_s,
+                })  # fmt: skip
+
+
+def evidence_rows(results: Results) -> Iterator[TrainingEvidenceRow]:
+    """For every epoch and worker: the order of its samples, and whether its batch-norm statistics are those kept.
+
+    DataParallel has one order, which it splits over its replicas.
+    """
+    for result in results:
+        for record in result.records:
+            for epoch in record["epochs"]:
+                norm = epoch["batch_norm"]
+                for worker in range(result.settings.gpus):
+                    order = epoch["orders"][worker] if worker < len(epoch["orders"]) else {}
+                    yield TrainingEvidenceRow.read({
+                        **result.place,
+                        **order,
+                        "set_epoch": result.settings.set_epoch,
+                        "sync_batch_norm": result.settings.sync_batch_norm,
+                        "seed": record["cell"]["seed"],
+                        "epoch": epoch["epoch"],
+                        "worker": worker,
+                        "statistics_kept": worker in norm["kept"] if norm else None,
+                        "statistics_difference": norm["difference"] if norm else None,
+                    })  # fmt: skip
+
+
+def curve_rows(epochs: Iterable[TrainingRow], summary: Iterable[TrainingSummaryRow]) -> Iterator[TrainingCurvesRow]:
+    """Every arm's epochs: the mean over seeds between the least and the most."""
+    against = {(row.arm, row.environment): row.compared_with for row in summary}
+    for (arm, environment), rows in groupby(epochs, lambda row: (row.arm, row.environment)):
+        for epoch, group in groupby(sorted(rows, key=lambda row: row.epoch), lambda row: row.epoch):
+            first, *_ = seeds = list(group)
+            times = [row.epoch_s for row in seeds if isfinite(row.epoch_s)]
+            yield TrainingCurvesRow(
+                arm=arm,
+                strategy=first.strategy,
+                gpus=first.gpus,
+                batch_per_gpu=first.batch_per_gpu,
+                global_batch=first.global_batch,
+                environment=environment,
+                compared_with=against.get((arm, environment), ""),
+                epoch=epoch,
+                seeds=len(seeds),
+                diverged=sum(row.status == "diverged" for row in seeds),
+                training_loss=_over_seeds([row.training_loss for row in seeds]),
+                test_accuracy=_over_seeds([row.test_accuracy for row in seeds]),
+                epoch_s=fmean(times) if times else nan,
+            )
+
+
+def _over_seeds(values: Sequence[float]) -> Figure:
+    """The mean between the least and the most: no interval, and drawn as a band."""
+    known = [value for value in values if isfinite(value)]
+    return Figure.of(fmean(known), min(known), max(known)) if known else UNKNOWN
+
+
+def order_rows(evidence: Iterable[TrainingEvidenceRow]) -> Iterator[TrainingOrderRow]:
+    """How many orders of samples are that of the epoch before, with and without set_epoch."""
+    groups: dict[tuple[str, bool | None], list[TrainingEvidenceRow]] = {}
+    for row in evidence:
+        if isfinite(row.same_place) and isfinite(row.seen_before):
+            groups.setdefault((row.strategy, row.set_epoch), []).append(row)
+    for (strategy, set_epoch), orders in groups.items():
+        yield TrainingOrderRow(
+            strategy=strategy,
+            set_epoch=set_epoch,
+            orders=len(orders),
+            repeated=sum(row.same_place == 1 for row in orders),
+            seen_before=fmean(row.seen_before for row in orders),
+            same_place=fmean(row.same_place for row in orders),
+        )
