@@ -11,8 +11,9 @@ import pytest
 FLOORS = (
     ("errors",),
     ("vocabulary",),
-    ("schemas",),
     ("formulas",),
+    ("strategies",),
+    ("schemas",),
     ("tables",),
     ("plan",),
     ("records",),

@@ -11,7 +11,7 @@ from dpscale.audit.conventions import TABLE_TOTAL
 from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.published import UNSTATED, Place, Published
 from dpscale.audit.search import Found, search
-from dpscale.formulas.scaling import ring_allreduce_bytes
+from dpscale.formulas.ring import ring_allreduce_bytes
 from published_factory import PARAMETERS, published
 
 # Whole audits, again and again.

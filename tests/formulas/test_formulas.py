@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import Figure
+from dpscale.formulas.ring import ring_allreduce_bytes
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.vocabulary.chips import chip_named
 
@@ -64,13 +65,13 @@ def test_steps_are_just_enough_for_all_images(images: int, n: int, batch: int) -
 
 @given(gpus)
 def test_a_ring_sends_less_than_twice_the_gradient_and_more_with_more_gpus(n: int) -> None:
-    assert K_BYTES <= scaling.ring_allreduce_bytes(n, K_BYTES) < 2 * K_BYTES
-    assert scaling.ring_allreduce_bytes(n, K_BYTES) < scaling.ring_allreduce_bytes(n + 1, K_BYTES)
+    assert K_BYTES <= ring_allreduce_bytes(n, K_BYTES) < 2 * K_BYTES
+    assert ring_allreduce_bytes(n, K_BYTES) < ring_allreduce_bytes(n + 1, K_BYTES)
 
 
 @pytest.mark.parametrize(("n", "volume"), [(2, 44_695_848), (4, 67_043_772)])
 def test_ring_volume_of_the_network(n: int, volume: int) -> None:
-    assert scaling.ring_allreduce_bytes(n, K_BYTES) == volume
+    assert ring_allreduce_bytes(n, K_BYTES) == volume
 
 
 def test_bandwidth_of_one_gigabyte_a_second() -> None:
@@ -132,7 +133,7 @@ def test_mfu_of_an_epoch() -> None:
 @pytest.mark.parametrize(("n", "expected"), [(2, 1.46), (4, 1.26)])
 def test_study_a_under_our_definition_of_bandwidth(root: Path, n: int, expected: float) -> None:
     study = published(root, "study-a")
-    volume = scaling.ring_allreduce_bytes(n, 4 * study["networks_mentioned"]["parameters_trained"])
+    volume = ring_allreduce_bytes(n, 4 * study["networks_mentioned"]["parameters_trained"])
     seconds = scaling.communication_s(study["epoch_s"][32][1], study["epoch_s"][32][n], n)
     steps = scaling.steps_per_epoch(study["dataset_images"], n, 32)
     assert scaling.bandwidth_gb_s(volume, steps, seconds) == pytest.approx(expected, abs=0.005)

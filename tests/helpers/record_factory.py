@@ -17,7 +17,7 @@ from dpscale.plan.cells import (
 from dpscale.records.files import write_record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import CollectivesSettings, NetworkSettings, StepSettings, TimingSettings
-from dpscale.vocabulary.strategies import BASELINE
+from dpscale.strategies.known import BASELINE
 
 PARAMETERS = 11_173_962
 SENSOR = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpscale.present.html import style_of_pages
-from dpscale.vocabulary.strategies import STRATEGIES
+from dpscale.strategies.known import STRATEGIES
 
 CSS = style_of_pages()
 TEXT = ["ink", "quiet", "link", "caution", "single", "dp", "ddp"]  # colours of lines are those of their labels, too

@@ -34,7 +34,7 @@ from dpscale.schemas.settings import (
     sample_of,
 )
 from dpscale.schemas.validation import load_schema
-from dpscale.vocabulary.strategies import STRATEGIES, parallel_strategies
+from dpscale.strategies.known import STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
     from dpscale.analyse.comparison import Compared

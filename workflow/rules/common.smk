@@ -29,7 +29,7 @@ from dpscale.scheduler.snakemake import (
     prepare_slurm,
 )
 from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings
-from dpscale.vocabulary.strategies import STRATEGIES
+from dpscale.strategies.known import STRATEGIES
 from snakemake.exceptions import WorkflowError
 
 # Ten thousand jobs are millions of objects that are all needed until the end. With its default thresholds the garbage

@@ -12,8 +12,8 @@ from dpscale.analyse.claims import ENDS, NewRow, Row, Rows, has_interval, is_kno
 from dpscale.analyse.row_figures import figure_of, known_columns
 from dpscale.formulas.figure import ratio
 from dpscale.plan.study import BASE
+from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary.states import DOES_NOT
-from dpscale.vocabulary.strategies import BASELINE
 
 # The problems, by what is done about each.
 STRATEGY, BATCH, VARIANT, ONE_GPU, RECIPE = (

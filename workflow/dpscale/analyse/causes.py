@@ -14,10 +14,10 @@ from dpscale.analyse.claims import NewRow, Row, Rows, is_known, is_true, series_
 from dpscale.analyse.diagnosis import Evidence, Finding, Remedy, exact, is_efficient, is_slow_link
 from dpscale.analyse.row_figures import figure_of, known_columns
 from dpscale.formulas.figure import Figure, less, multiplied, plus, ratio, share_of
+from dpscale.strategies.known import BASELINE, strategy
+from dpscale.strategies.strategy import WHOLE
 from dpscale.vocabulary.causes import CAUSES, NOTHING, UNKNOWN, cause
 from dpscale.vocabulary.chips import chip_named
-from dpscale.vocabulary.rungs import WHOLE
-from dpscale.vocabulary.strategies import BASELINE, strategy
 
 # The whole step with its batches in memory, by strategy: what a diagnosis calls it. Others are not told.
 IN_MEMORY = {"dp": "dp", "ddp": "training"}

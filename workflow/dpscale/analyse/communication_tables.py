@@ -30,8 +30,8 @@ from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Conf
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
+from dpscale.strategies.known import STRATEGIES, strategy
 from dpscale.vocabulary.states import ARTEFACT, DISTORTED, NOT_RESOLVABLE, WHOLE_STEP
-from dpscale.vocabulary.strategies import STRATEGIES, strategy
 
 PARTS = ("compute_s", "communication_s", "copy_s", "idle_s")
 # The trace counts in nanoseconds: what is below them is left over from adding up.
@@ -142,7 +142,7 @@ def bandwidth_row(study: Study, compared: Comparison, found: Estimates, measured
     configuration, inferred = compared.point.configuration, compared.communication
     network = next(record["network"] for record in compared.point.records if record["network"])
     gradient_bytes = network["gradient_bytes"]
-    bytes_per_step = scaling.ring_allreduce_bytes(configuration.gpus, gradient_bytes)
+    bytes_per_step = strategy(configuration.strategy).sent_bytes(configuration.gpus, network)
     steps = scaling.steps_per_epoch(study.epoch_images, configuration.gpus, configuration.batch_per_gpu)
     row = {
         **compared.row,
@@ -292,7 +292,7 @@ def _uses(network: Mapping[str, Any] | None) -> dict[tuple[str, int], str]:
         numbers: dict[str, int] = defaultdict(int)
         for operation, size in row.messages_of_step(network):
             numbers[operation] += 1
-            uses[operation, size].append(f"{row.name_of_message(operation)} {numbers[operation]}")
+            uses[operation, size].append(f"{row.message_names[operation]} {numbers[operation]}")
     return {message: ", ".join(names) for message, names in uses.items()}
 
 

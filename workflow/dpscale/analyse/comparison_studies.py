@@ -18,8 +18,8 @@ from dpscale.analyse.comparison import (
     refuse_several_environments,
 )
 from dpscale.analyse.comparison_groups import compared_groups
+from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.vocabulary.states import NOT_PLANNED
-from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
 
 # Of a study's machine and when it was measured, beside the properties of its environment.
 _MEASURED = ("hosts", "first_started_at", "last_finished_at")

@@ -15,8 +15,8 @@ from dpscale.analyse.claims import ENDS, NewRow, Row, count_rows, has_interval, 
 from dpscale.analyse.over_runs import with_figures
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import derive_in_blocks, estimate_of_blocks
+from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.vocabulary.states import ARTEFACT, DISTORTED, NOT_WORTH_IT, UNDECIDED, WHOLE_STEP, WORTH_IT
-from dpscale.vocabulary.strategies import BASELINE, STRATEGIES
 
 # More devices are worth it where at least half of what they could do is got from them.
 WORTH = 0.5

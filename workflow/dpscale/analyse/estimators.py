@@ -14,7 +14,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
 from dpscale.formulas.statistics import Scale, derive_in_blocks, estimate_of_runs
 from dpscale.records.files import Record
-from dpscale.vocabulary.strategies import strategy
+from dpscale.strategies.known import strategy
 
 Message = tuple[str, int]  # operation, bytes
 

@@ -14,14 +14,16 @@ from dpscale.analyse.points import Row, figures
 from dpscale.formulas.statistics import estimate_of_blocks, repeatability
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
-from dpscale.vocabulary.rungs import ALONE, CONTROLS, WHOLE, difference
+from dpscale.strategies.known import strategy
+from dpscale.strategies.strategy import ALONE, WHOLE
 
 
 def rungs_of(record: Record) -> tuple[str, ...]:
     """The record's rungs in their order, none where it has no whole ladder: version 1 has none, memory may have run
     out, and a strategy may have no more than its whole step."""
     variants = (record["steps"] or {"variants": {}})["variants"]
-    rungs = tuple(name for name in variants if name not in CONTROLS)
+    controls = strategy(record["cell"]["strategy"]).controls
+    rungs = tuple(name for name in variants if name not in controls)
     return rungs if rungs and (rungs[0], rungs[-1]) == (ALONE, WHOLE) and len(rungs) > 1 else ()
 
 
@@ -59,7 +61,7 @@ def ladder_rows(
             added = {run: steps[rung][run] - steps[before][run] for run in steps[rung]}
             found["difference_s"] = estimate_of_blocks(added, f"{rung} after {before} {label}", "linear")
             part_s = found["difference_s"].value
-            row["adds"] = difference(before, rung).label
+            row["adds"] = strategy(configuration.strategy).added(before, rung)
         row |= figures(found)
         row["share"] = part_s / whole_s
         if headline_step_s is not None:

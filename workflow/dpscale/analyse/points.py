@@ -15,7 +15,7 @@ from dpscale.plan.plan import NotRun, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
-from dpscale.vocabulary.strategies import BASELINE
+from dpscale.strategies.known import BASELINE
 
 # Why a cell is missing that was never tried.
 NO_RECORD = "no record yet"

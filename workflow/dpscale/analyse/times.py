@@ -14,8 +14,8 @@ from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import derive_in_blocks, repeatability
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
+from dpscale.strategies.known import strategy
 from dpscale.vocabulary.chips import chip_named
-from dpscale.vocabulary.strategies import strategy
 
 
 def times_row(study: Study, point: Point, network: Record | None) -> Row:

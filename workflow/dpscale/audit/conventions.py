@@ -19,7 +19,8 @@ from itertools import product
 
 from dpscale.audit.published import GLOBAL, UNSTATED, Place, Published
 from dpscale.formulas.interval import Interval
-from dpscale.formulas.scaling import compute_s, efficiency, ring_allreduce_bytes, speedup
+from dpscale.formulas.ring import ring_allreduce_bytes
+from dpscale.formulas.scaling import compute_s, efficiency, speedup
 from dpscale.vocabulary.networks import networks
 
 Value = Callable[[Published, Place], Interval | None]

@@ -22,6 +22,7 @@ from dpscale.audit.search import Found
 from dpscale.audit.words import listed
 from dpscale.formulas import scaling
 from dpscale.formulas.interval import Interval
+from dpscale.formulas.ring import ring_allreduce_bytes
 
 # Quantity and unit, in the order in which a reader wants them.
 UNITS = {
@@ -141,7 +142,7 @@ def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval
             f"not resolvable: a communication time of {seconds.low:.3g} to {seconds.high:.3g} s is not above zero for "
             "certain"
         )
-    volume = scaling.ring_allreduce_bytes(place.gpus, 4 * published.parameters_trained)
+    volume = ring_allreduce_bytes(place.gpus, 4 * published.parameters_trained)
     steps = math.ceil(published.steps(place))
     return scaling.bandwidth_gb_s(volume, steps, seconds)
 

@@ -72,11 +72,6 @@ def communication_step_s(baseline_step_s: Number, step_s: Number) -> Number:
     return step_s - baseline_step_s
 
 
-def ring_allreduce_bytes(gpus: int, gradient_bytes: int) -> float:
-    """Bytes sent per GPU and step, 2 * (N-1)/N * K*s: reduce-scatter then all-gather (Patarasuk and Yuan 2009)."""
-    return 2 * (gpus - 1) / gpus * gradient_bytes
-
-
 def root_link_bytes(gpus: int, images_bytes: int, gradient_bytes: int, buffer_bytes: int) -> int:
     """Bytes per step through the links of DataParallel's first GPU: images out, parameters and buffers out (once, by a
     broadcast that the other GPUs pass on), logits in, gradients in. `images_bytes` are those of one GPU's images, with

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dpscale.schemas.settings import TrainingSettings
-from dpscale.vocabulary.strategies import strategy
+from dpscale.strategies.known import strategy
 
 # The global batch that learning rates are given for, the baseline's: scaling multiplies by what is above it.
 REFERENCE_BATCH = 128

@@ -16,7 +16,7 @@ from dpscale.schemas.settings import (
     TrainingSettings,
     sample_of,
 )
-from dpscale.vocabulary.strategies import strategy
+from dpscale.strategies.known import strategy
 
 # Where a record (.json) and its log (.log) stand, relative to the study's results and to its logs.
 TIMING_PATH = "cells/{strategy}/gpus-{gpus}/batch-{batch_per_gpu}/run-{run}"

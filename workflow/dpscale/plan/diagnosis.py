@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from dpscale.errors import MeasurementError
 from dpscale.plan.cells import Configuration
-from dpscale.vocabulary.strategies import BASELINE, strategy
+from dpscale.strategies.known import BASELINE, strategy
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dpscale.plan.cells import (
 )
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import StepSettings, TrainingSettings
-from dpscale.vocabulary.strategies import strategy
+from dpscale.strategies.known import strategy
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dpscale.plan.cells import contradiction
 from dpscale.plan.workload_file import study_of_its_file
 from dpscale.schemas.settings import TimingSettings, TrainingSettings, variant_settings
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
-from dpscale.vocabulary.strategies import STRATEGIES, strategy
+from dpscale.strategies.known import STRATEGIES, strategy
 
 # Where other results stand, relative to the study's.
 STUDY_FILE = "study.json"

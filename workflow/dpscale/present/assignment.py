@@ -14,10 +14,10 @@ from dpscale.present import assignment_sentences, words
 from dpscale.present.environment_facts import dates
 from dpscale.present.sheet import AT_LEAST, Group, Sheet
 from dpscale.present.words import Row, Tables, Terms
+from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import TEST_ACCURACY, TRAINING_ACCURACY, TRAINING_LOSS, Quantity, quantity
 from dpscale.vocabulary.states import NOT_PLANNED, NOT_RESOLVABLE
-from dpscale.vocabulary.strategies import BASELINE
 
 _BATCHES_SHOWN = 24
 _NUMBERS_SHOWN = 6

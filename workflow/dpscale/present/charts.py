@@ -11,10 +11,10 @@ from dpscale.present import headings, words
 from dpscale.present.figure import Figure, beside, figure, parts, points
 from dpscale.present.panel import Panel, Reference, Series
 from dpscale.present.words import Terms
+from dpscale.strategies.known import parallel_strategies
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import EFFICIENCY, EPOCH, GB_PER_S, KIB
 from dpscale.vocabulary.states import NOT_RESOLVABLE
-from dpscale.vocabulary.strategies import parallel_strategies
 
 _OPERATION_COLOURS = {
     "allreduce": "var(--ddp)",

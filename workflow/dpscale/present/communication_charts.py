@@ -24,6 +24,7 @@ from dpscale.present.finding import headline
 from dpscale.present.panel import Panel, Point, Reference, Series, between
 from dpscale.present.waterfall import Stage, Waterfall
 from dpscale.present.words import Row, Terms
+from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import (
     E1,
@@ -38,7 +39,6 @@ from dpscale.vocabulary.quantities import (
     quantity,
 )
 from dpscale.vocabulary.states import DISTORTED, HELD_OUT, NOT_MEASURED, SCENARIO, WHOLE_STEP
-from dpscale.vocabulary.strategies import BASELINE
 
 # The shares of a step that are drawn, with the quantity that each is a share of.
 _PARTS = {

@@ -13,8 +13,8 @@ from dpscale.present.comparison_warnings import of_sides, settings_that_differ, 
 from dpscale.present.html import fill
 from dpscale.present.view import Column, View, text, view_of
 from dpscale.present.words import Row, Terms
+from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary.quantities import SOFTWARE, SPEEDUP, THROUGHPUT, Quantity
-from dpscale.vocabulary.strategies import BASELINE
 
 _PROPERTIES = ("cpu_model", "links", *SOFTWARE, "variables", "dataset_sha256", "hosts")
 

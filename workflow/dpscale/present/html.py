@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from dpscale.present.view import BAR_LENGTHS
-from dpscale.vocabulary.strategies import STRATEGIES
+from dpscale.strategies.known import STRATEGIES
 
 _TEMPLATES = Path(__file__).parent / "template"
 # It keeps the templates that it has compiled: several pages in one process compile them once.

@@ -17,9 +17,9 @@ from dpscale.present.finding import extreme, headline
 from dpscale.present.panel import Panel, Reference, Series
 from dpscale.present.waterfall import Stage, Waterfall
 from dpscale.present.words import Row, Terms
+from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import EPOCH, FASTER, KERNEL_SHARES, MILLISECONDS, PERCENT, SPEEDUP, STEP, quantity
-from dpscale.vocabulary.strategies import BASELINE
 
 _BASE_COLOUR, _FASTEST_COLOUR, _COLOUR = "var(--quiet)", "var(--ddp)", "var(--single)"
 _LINE_COLOURS = ("var(--single)", "var(--dp)", "var(--caution)", "currentColor", "var(--ddp)")

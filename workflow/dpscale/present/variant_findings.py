@@ -22,6 +22,7 @@ from dpscale.present.finding import (
     with_unit,
 )
 from dpscale.present.words import Row, Tables, Terms
+from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary.public_best import public_best
 from dpscale.vocabulary.quantities import (
     EPOCH,
@@ -33,7 +34,6 @@ from dpscale.vocabulary.quantities import (
     quantity,
 )
 from dpscale.vocabulary.states import DOES_NOT, HOLDS, UNDECIDED
-from dpscale.vocabulary.strategies import BASELINE
 
 
 def fastest_on_one(tables: Tables, terms: Terms) -> Finding | None:

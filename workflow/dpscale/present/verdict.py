@@ -16,9 +16,9 @@ from dpscale.analyse.derived import HEADLINE_STEPS
 from dpscale.present import words
 from dpscale.present.finding import extreme, multiple, percent, with_interval, with_unit
 from dpscale.present.words import Row, Tables, Terms
+from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary.quantities import MILLISECONDS, quantity
 from dpscale.vocabulary.states import NOT_WORTH_IT, UNDECIDED, WORTH_IT
-from dpscale.vocabulary.strategies import BASELINE
 
 _COMPUTE, _END_TO_END = "compute", "end_to_end"
 _NOT_SHOWN = f"not shown (fewer than {HEADLINE_STEPS} full steps per epoch)"

@@ -10,7 +10,8 @@ from dpscale.analyse import claims
 from dpscale.analyse.claims import is_range
 from dpscale.present.text.words import Terms as Terms
 from dpscale.schemas.settings import BUILT_IN
-from dpscale.vocabulary import strategies
+from dpscale.strategies.known import STRATEGIES
+from dpscale.strategies.known import strategy as known_strategy
 from dpscale.vocabulary.quantities import BANDWIDTH, E1, MULTIPLES, PLAIN, Unit
 
 Tables = Mapping[str, pd.DataFrame]
@@ -235,12 +236,12 @@ def in_order(table: pd.DataFrame) -> pd.DataFrame:
 
 def rank(strategy: str) -> int:
     """The place of a strategy in the order in which people read them. Raises StrategyError for an unknown one."""
-    return list(strategies.STRATEGIES).index(strategies.strategy(strategy).name)
+    return list(STRATEGIES).index(known_strategy(strategy).name)
 
 
 def colour(strategy: str) -> str:
     """The colour of a strategy, as a variable of the page's style. Raises StrategyError for an unknown one."""
-    return f"var(--{strategies.strategy(strategy).name})"
+    return f"var(--{known_strategy(strategy).name})"
 
 
 def ok(table: pd.DataFrame) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from dpscale.plan.study import Study
 from dpscale.records.files import Record, read_record
 from dpscale.records.progress import CellState
 from dpscale.schemas.settings import BUILT_IN, TimingSettings, hashable, variant_settings
-from dpscale.vocabulary.strategies import BASELINE
+from dpscale.strategies.known import BASELINE
 
 SAME = "jobs of the same configuration in this study"
 UNKNOWN = "nothing like it was measured"

@@ -14,7 +14,7 @@ from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import BUILT_IN, TimingSettings, TrainingSettings
 from dpscale.schemas.validation import load_schema, read_yaml, violations, with_defaults
-from dpscale.vocabulary.strategies import strategy
+from dpscale.strategies.known import strategy
 
 # Host memory, in MB of 10^6 bytes. A process that trains holds Python, torch and, on a GPU, CUDA's context and
 # libraries; a DataLoader's process holds Python and torch.

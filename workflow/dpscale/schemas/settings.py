@@ -13,7 +13,7 @@ from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from functools import cache
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
-from dpscale.vocabulary.strategies import STRATEGIES
+from dpscale.strategies.known import STRATEGIES
 
 # Where the settings of an arm stand in the study file, below `training.arms.<arm>`, and those of a variant.
 ARM = ("training", "arms", "<arm>")

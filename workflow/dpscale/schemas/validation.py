@@ -11,7 +11,7 @@ import yaml
 
 from dpscale.errors import DpscaleError
 from dpscale.schemas.settings import ARM, SETTINGS, record_settings_schema, required_of_arm, study_settings_schemas
-from dpscale.vocabulary.strategies import STRATEGIES
+from dpscale.strategies.known import STRATEGIES
 
 SCHEMA_FOLDER = Path(__file__).parent
 # The loader in C, where PyYAML has it: every command reads schemas, and would need a tenth of a second more for that.

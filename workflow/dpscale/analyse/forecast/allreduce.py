@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from dpscale.errors import DpscaleError
 from dpscale.formulas.figure import Figure
-from dpscale.formulas.scaling import GB, ring_allreduce_bytes
+from dpscale.formulas.ring import ring_allreduce_bytes
+from dpscale.formulas.scaling import GB
 from dpscale.formulas.statistics import RESAMPLES, derive
 
 Floats = NDArray[np.float64]

@@ -27,8 +27,8 @@ from dpscale.formulas.statistics import derive
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
 from dpscale.schemas.settings import sample_of
+from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary.states import EXTRAPOLATED, HELD_OUT, SCENARIO
-from dpscale.vocabulary.strategies import BASELINE
 
 # The strategy whose steps are forecast: the model is of buckets that are reduced while the backward pass still runs.
 FORECAST = "ddp"

@@ -7,8 +7,8 @@ from dpscale.analyse.points import Point, Row, figures
 from dpscale.analyse.variants.rows import Variant, fastest_of
 from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import Configuration
+from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary.states import DOES_NOT, HOLDS, UNDECIDED
-from dpscale.vocabulary.strategies import BASELINE
 
 
 def one_gpu_rows(variants: Sequence[Variant]) -> Iterator[Row]:

@@ -20,8 +20,8 @@ from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
+from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary.states import NEVER, PAYS, UNDECIDED
-from dpscale.vocabulary.strategies import BASELINE
 
 T = TypeVar("T")
 

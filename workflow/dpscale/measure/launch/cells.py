@@ -14,7 +14,7 @@ from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell, T
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record, read_record
 from dpscale.schemas.settings import CollectivesSettings, StepSettings, TimingSettings
-from dpscale.vocabulary.strategies import STRATEGIES
+from dpscale.strategies.known import STRATEGIES
 
 # Sizes of the messages that are timed, in bytes. Each is FACTOR times the one before.
 SMALLEST_BYTES = 4 * 2**10

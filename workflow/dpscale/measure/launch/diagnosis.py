@@ -14,7 +14,7 @@ from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record
 from dpscale.schemas.settings import BUILT_IN, StepSettings
-from dpscale.vocabulary.strategies import BASELINE
+from dpscale.strategies.known import BASELINE
 
 SEED = 1
 # So small that no network diverges in thousands of steps: a step takes as long with any other.

@@ -21,7 +21,7 @@ from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record, write_record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import BUILT_IN, NetworkSettings, StepSettings
-from dpscale.vocabulary.strategies import strategy
+from dpscale.strategies.known import strategy
 
 # Variables that configure CUDA, NCCL and the allocator, and the node that Slurm chose.
 RECORDED_VARIABLES = (

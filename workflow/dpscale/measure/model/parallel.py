@@ -1,4 +1,4 @@
-"""The strategies as wrappers of torch, by their names in `dpscale.vocabulary.strategies`."""
+"""The strategies as wrappers of torch, by their names in `dpscale.strategies.known`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy

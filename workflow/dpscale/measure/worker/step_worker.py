@@ -28,7 +28,7 @@ from dpscale.measure.workload.loading import Room, first_batch, gathered_epoch, 
 from dpscale.measure.workload.workload import Share, Workload
 from dpscale.plan.cells import Configuration
 from dpscale.schemas.settings import StepSettings
-from dpscale.vocabulary.strategies import strategy
+from dpscale.strategies.known import strategy
 
 MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 # torch's own max-autotune would also put parts of the step in CUDA graphs, which is a setting of its own here.

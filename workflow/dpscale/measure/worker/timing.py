@@ -29,7 +29,7 @@ from dpscale.measure.workload.batches import Batch, length, to_device
 from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
 from dpscale.measure.workload.workload import Share
 from dpscale.schemas.settings import TimingSettings
-from dpscale.vocabulary.strategies import strategy
+from dpscale.strategies.known import strategy
 
 QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
 # Once a baseline's first epoch has warmed process and GPU, it only has to take its memory and start its loader again.

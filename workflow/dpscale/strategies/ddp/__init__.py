@@ -1,0 +1,38 @@
+"""torch's DistributedDataParallel: a process per GPU, and an allreduce of the gradient, bucket by bucket, while the
+backward pass still runs."""
+
+from dpscale.formulas.ring import ring_allreduce_bytes
+from dpscale.strategies.strategy import ALONE, WHOLE, Facts, Message, Strategy
+
+# The rung that exists on several nodes of several GPUs.
+ONE_NODE = "one_node"
+
+
+def _messages(network: Facts) -> list[Message]:
+    """Older facts do not have its broadcasts: its buffers are then one message."""
+    return [
+        *(("broadcast", size) for size in network.get("ddp_broadcast_bytes", [network["buffer_bytes"]])),
+        *(("allreduce", bucket["bytes"]) for bucket in network["ddp_buckets"]),
+    ]
+
+
+STRATEGY = Strategy(
+    name="ddp",
+    label="DistributedDataParallel",
+    colour=("#007A5A", "#3ECFA3"),
+    has_process_per_gpu=True,
+    all_ranks_send_alike=True,
+    has_forecast=True,
+    messages_of_step=_messages,
+    message_names={"broadcast": "DDP's buffers", "allreduce": "DDP's bucket"},
+    bytes_sent=lambda gpus, network: ring_allreduce_bytes(gpus, network["gradient_bytes"]),
+    adds={
+        (ALONE, "together"): "contention",
+        (ALONE, ONE_NODE): "contention",
+        (ONE_NODE, "together"): "other nodes",
+        ("together", "no_sync"): "DDP's host work",
+        ("no_sync", "no_op_hook"): "buckets, buffers",
+        ("no_op_hook", WHOLE): "allreduce, waiting",
+    },
+    controls=frozenset({"allreduce_hook"}),
+)

@@ -1,0 +1,32 @@
+"""All strategies. To add one: its folder, and its row here. Whatever does not know a strategy raises; none is ever
+taken for another."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from dpscale.errors import StrategyError
+from dpscale.strategies import ddp, dp, single
+from dpscale.strategies.strategy import Strategy
+
+# In the order in which people read them.
+_STRATEGIES = (
+    single.STRATEGY,
+    dp.STRATEGY,
+    ddp.STRATEGY,
+)
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType({row.name: row for row in _STRATEGIES})
+
+# The baseline of every speedup.
+BASELINE = single.STRATEGY.name
+
+
+def strategy(name: str) -> Strategy:
+    """The strategy of this name. Raises StrategyError where there is none."""
+    if name not in STRATEGIES:
+        raise StrategyError(f"there is no strategy {name}: known are {', '.join(STRATEGIES)}")
+    return STRATEGIES[name]
+
+
+def parallel_strategies() -> Iterator[str]:
+    """The names of those that train on several GPUs."""
+    return (name for name, row in STRATEGIES.items() if row.is_parallel)
