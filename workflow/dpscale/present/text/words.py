@@ -6,8 +6,9 @@ from typing import Any, Protocol, TypeVar
 
 from dpscale.present.text.numbers import ABSENT
 from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
+from dpscale.strategies.known import STRATEGIES
+from dpscale.strategies.known import strategy as known_strategy
 from dpscale.tables.tables import Tables
-from dpscale.vocabulary import strategies
 
 # More batches in a row are a range.
 _NAMED_EACH = 2
@@ -240,12 +241,12 @@ def left_out(items: Sized, shown: int) -> int:
 
 def rank(strategy: str) -> int:
     """The place of a strategy in the order in which people read them. Raises StrategyError for an unknown one."""
-    return list(strategies.STRATEGIES).index(strategies.strategy(strategy).name)
+    return list(STRATEGIES).index(known_strategy(strategy).name)
 
 
 def colour(strategy: str) -> str:
     """The colour of a strategy, as a variable of the page's style. Raises StrategyError for an unknown one."""
-    return f"var(--{strategies.strategy(strategy).name})"
+    return f"var(--{known_strategy(strategy).name})"
 
 
 def in_order(rows: Iterable[P]) -> list[P]:
