@@ -8,13 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.derived import with_derived
 from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit
 from dpscale.audit.published import read_all
 from dpscale.plan.study import Study
 from dpscale.vocabulary.states import EXTRAPOLATED, HELD_OUT, SCENARIO, WHOLE_STEP
-from old_tables import COLUMNS, read_table
+from old_tables import COLUMNS, read_table, with_derived
 
 EPOCH_S = {
     ("single", 1): {32: 7.74, 128: 2.87, 512: 2.30, 2048: 2.16, 8192: 2.13},

@@ -1,21 +1,24 @@
 """What follows from a study's tables and from nothing else: more columns of them, and small tables of comparisons.
 
-The page quotes these; it computes nothing itself. Rows are mappings, as in `claims`.
+The page quotes these; it computes nothing itself.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import nan
 from operator import sub, truediv
 from statistics import median
-from typing import Any
+from typing import TypeVar
 
-from dpscale.analyse.advice import advice_rows, answer_rows
-from dpscale.analyse.causes import cause_rows
-from dpscale.analyse.claims import ENDS, NewRow, Row, count_rows, has_interval, has_text, is_known, is_range
-from dpscale.analyse.over_runs import with_figures
-from dpscale.formulas.figure import Figure
+from dpscale.analyse.claims import Row
+from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
 from dpscale.formulas.statistics import derive_in_blocks, estimate_of_blocks
 from dpscale.strategies.known import BASELINE, STRATEGIES
+from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, PeerCopiesRow, StepsRow
+from dpscale.tables.study import AbsencesRow, CostsRow, OriginsRow, RecordsRow
+from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
+from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.states import ARTEFACT, DISTORTED, NOT_WORTH_IT, UNDECIDED, WHOLE_STEP, WORTH_IT
 
 # More devices are worth it where at least half of what they could do is got from them.
@@ -32,192 +35,157 @@ ESTIMATES = (
     "logger_exposed_step_s",
     "isolated_step_s",
 )
-_NO_WITNESS = (DISTORTED, ARTEFACT)
-_POINT = ("strategy", "gpus", "batch_per_gpu", "global_batch")
-_ORIGIN = ("kind", "environment", "host", "git_commit", "git_dirty", "dataset_source")
 
-Values = Callable[[Row], Mapping[str, Any]]
+T = TypeVar("T")
+Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)
 
 
-def with_derived(rows: Mapping[str, Iterable[Row]]) -> dict[str, list[NewRow]]:
-    """The rows of all tables of measurements with their derived columns, and those of every derived table."""
-    found: dict[str, list[NewRow]] = {name: [dict(row) for row in table] for name, table in rows.items()}
-    for name, values in _COLUMNS.items():
-        for row in found[name]:
-            row |= values(row)
-    for name, make in _TABLES.items():
-        found[name] = list(make(found))
-    found["counts"] = list(count_rows(found))
-    return found
+def with_headline(row: Headlined) -> Headlined:
+    """With whether findings and verdict may speak of this configuration; not known where it was not measured."""
+    steps = row.full_steps_per_epoch
+    return replace(row, is_headline=None if steps is None else steps >= HEADLINE_STEPS)
 
 
-def _headline(row: Row) -> NewRow:
-    """Whether findings and verdict may speak of this configuration; not known where it was not measured."""
-    if not is_known(row.get("full_steps_per_epoch")):
-        return {}
-    return {"is_headline": bool(row["full_steps_per_epoch"] >= HEADLINE_STEPS)}
+def completed_times(row: TimesRow) -> TimesRow:
+    epoch = row.epoch_s
+    return replace(
+        with_headline(row),
+        gpu_s=multiplied(epoch, row.gpus),
+        interval_width=(epoch.high - epoch.low) / epoch.value if epoch.has_interval else nan,
+    )
 
 
-def _of_times(row: Row) -> NewRow:
-    found = _headline(row)
-    if row.get("status") == "ok":
-        known = (end for end in ENDS if is_known(row.get(f"epoch_s{end}")))
-        found |= {f"gpu_s{end}": row["gpus"] * row[f"epoch_s{end}"] for end in known}
-    if has_interval(row, "epoch_s"):
-        found["interval_width"] = (row["epoch_s_high"] - row["epoch_s_low"]) / row["epoch_s"]
-    return found
+def completed_speedup(row: SpeedupRow) -> SpeedupRow:
+    return replace(
+        with_headline(row),
+        efficiency_lost=1 - row.efficiency.value,
+        worth=_worth(row.efficiency),
+        efficiency_from_steps=row.speedup_from_steps.map(lambda speedup: speedup / row.gpus),
+        steps_disagree_by=abs(row.speedup.value / row.speedup_from_steps.value - 1),
+    )
 
 
-def _of_speedup(row: Row) -> NewRow:
-    found = _headline(row)
-    if is_known(row.get("efficiency")):
-        found |= {"efficiency_lost": 1 - row["efficiency"], "worth": _worth(row)}
-    if is_known(row.get("speedup_from_steps")):
-        known = (end for end in ENDS if is_known(row.get(f"speedup_from_steps{end}")))
-        found |= {f"efficiency_from_steps{end}": row[f"speedup_from_steps{end}"] / row["gpus"] for end in known}
-        found["steps_disagree_by"] = abs(row["speedup"] / row["speedup_from_steps"] - 1)
-    return found
+def _worth(efficiency: Figure) -> str:
+    """On which side of `WORTH` its interval lies wholly; undecided without an interval too."""
+    if not efficiency.is_known:
+        return ""
+    if efficiency.is_above(WORTH):
+        return WORTH_IT
+    return NOT_WORTH_IT if efficiency.is_below(WORTH) else UNDECIDED
 
 
-def _worth(row: Row) -> str:
-    """On which side of `WORTH` the interval of the efficiency lies wholly; undecided without an interval too."""
-    if not has_interval(row, "efficiency") or row["efficiency_low"] <= WORTH <= row["efficiency_high"]:
-        return UNDECIDED
-    return WORTH_IT if row["efficiency_low"] > WORTH else NOT_WORTH_IT
+def completed_communication(row: CommunicationRow) -> CommunicationRow:
+    estimates: list[Figure] = [getattr(row, name) for name in estimates_of(row)]
+    above_zero = [estimate.value for estimate in estimates if estimate.is_above(0)]
+    profiler_s = nan if row.profiler == DISTORTED else row.profiler_step_s.value
+    return replace(
+        with_headline(row),
+        estimates_apart=max(above_zero) / min(above_zero) if above_zero else nan,
+        beyond_profiler_s=row.communication_step_s.value - profiler_s,
+        waiting_step_s=profiler_s - row.profiler_least_step_s.value,
+        profiler_slows_by=row.profiled_step_s.value / row.training_step_s.value - 1,
+    )
 
 
-def _of_communication(row: Row) -> NewRow:
-    found = _headline(row)
-    above_zero = [row[name] for name in estimates_of(row) if is_known(row.get(name)) and _is_above_zero(row, name)]
-    if above_zero:
-        found["estimates_apart"] = max(above_zero) / min(above_zero)
-    tells = row.get("profiler") != DISTORTED
-    if tells and _are_known(row, "communication_step_s", "profiler_step_s"):
-        found["beyond_profiler_s"] = row["communication_step_s"] - row["profiler_step_s"]
-    if tells and _are_known(row, "profiler_step_s", "profiler_least_step_s"):
-        found["waiting_step_s"] = row["profiler_step_s"] - row["profiler_least_step_s"]
-    if _are_known(row, "profiled_step_s", "training_step_s"):
-        found["profiler_slows_by"] = row["profiled_step_s"] / row["training_step_s"] - 1
-    return found
-
-
-def estimates_of(row: Row) -> list[str]:
+def estimates_of(row: CommunicationRow | Row) -> list[str]:
     """The estimates of communication that a row's step can be told by: not the profiler's, where that distorts it."""
     distorted = row.get("profiler") == DISTORTED
     return [name for name in ESTIMATES if not (distorted and name.startswith("profiler"))]
 
 
-def _is_above_zero(row: Row, name: str) -> bool:
-    return row[name] > 0 and has_interval(row, name) and bool(row[f"{name}_low"] > 0)
+def completed_steps(row: StepsRow) -> StepsRow:
+    if row.phase != WHOLE_STEP or row.profiler in (DISTORTED, ARTEFACT):
+        return row
+    return replace(
+        row,
+        compute_share=row.compute_s.value / row.parts_s,
+        communication_share=row.communication_s.value / row.parts_s,
+        copy_share=row.copy_s.value / row.parts_s,
+        idle_share=row.idle_s.value / row.parts_s,
+    )
 
 
-def _of_steps(row: Row) -> NewRow:
-    if row["phase"] != WHOLE_STEP or row.get("profiler") in _NO_WITNESS:
-        return {}
-    parts = (part for part in ("compute", "communication", "copy", "idle") if is_known(row.get(f"{part}_s")))
-    return {f"{part}_share": row[f"{part}_s"] / row["parts_s"] for part in parts}
-
-
-_COLUMNS: Mapping[str, Values] = {
-    "times": _of_times,
-    "speedup": _of_speedup,
-    "communication": _of_communication,
-    "bandwidth": _headline,
-    "steps": _of_steps,
-    "variants": _headline,
-    "one_gpu": _headline,
-}
-
-
-def _scopes(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+def scopes_rows(
+    times: Sequence[TimesRow], speedups: Sequence[SpeedupRow], runs: Sequence[RunsRow]
+) -> Iterator[ScopesRow]:
     """The configurations that were measured with and without the DataLoader in the clock."""
-    places = (*_POINT, "environment")
-    speedups = {
-        (_key(row, places), row["scope"]): row
-        for row in rows["speedup"]
-        if row["status"] == "ok" and row["scaling"] == "weak"
+    gained = {
+        (*row.point.values(), row.scope): row.speedup
+        for row in speedups
+        if row.status == "ok" and row.scaling == "weak"
     }
-    runs: dict[tuple[Any, ...], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in rows["runs"]:
-        runs[_key(row, places)][row["scope"]][f"run {row['run']}"] = float(row["epoch_s"])
-    measured = [row for row in rows["times"] if row["status"] == "ok"]
-    loaded = {_key(row, places): row for row in measured if row["scope"] == "end_to_end"}
-    for row in measured:
-        place = _key(row, places)
-        if row["scope"] != "compute" or place not in loaded:
+    of_runs: dict[tuple[object, ...], dict[str, float]] = defaultdict(dict)
+    for run in runs:
+        of_runs[*run.point.values(), run.scope][f"run {run.run}"] = run.epoch_s
+    loaded = {tuple(row.point.values()): row for row in times if row.status == "ok" and row.scope == "end_to_end"}
+    for row in times:
+        place = tuple(row.point.values())
+        if row.status != "ok" or row.scope != "compute" or place not in loaded:
             continue
-        other = loaded[place]
-        gained, gained_loaded = (speedups.get((place, scope), {}) for scope in ("compute", "end_to_end"))
-        found = {
-            **{name: row[name] for name in places},
-            "is_headline": row.get("is_headline"),
-            **_estimates(
-                epoch_s=(row, "epoch_s"),
-                end_to_end_epoch_s=(other, "epoch_s"),
-                speedup=(gained, "speedup"),
-                end_to_end_speedup=(gained_loaded, "speedup"),
-            ),
-        }
-        if _are_known(found, "speedup", "end_to_end_speedup"):
-            found["speedup_ratio"] = found["speedup"] / found["end_to_end_speedup"]
-        yield with_figures(found, _loading(runs[place]["end_to_end"], runs[place]["compute"]))
+        here, there = (*place, "compute"), (*place, "end_to_end")
+        speedup, loaded_speedup = (gained.get(scope, UNKNOWN) for scope in (here, there))
+        loader, ratio = _loading(of_runs[there], of_runs[here])
+        yield ScopesRow(
+            **row.point,
+            is_headline=row.is_headline,
+            epoch_s=row.epoch_s,
+            end_to_end_epoch_s=loaded[place].epoch_s,
+            loader_s=loader,
+            loading_ratio=ratio,
+            speedup=speedup,
+            end_to_end_speedup=loaded_speedup,
+            speedup_ratio=speedup.value / loaded_speedup.value,
+        )
 
 
-def _loading(loaded: Mapping[str, float], in_memory: Mapping[str, float]) -> Mapping[str, Figure]:
+def _loading(loaded: Mapping[str, float], in_memory: Mapping[str, float]) -> tuple[Figure, Figure]:
     """What an epoch takes longer with the DataLoader in the clock, in seconds and as a ratio, over the runs that timed
     both: a run is one block."""
     if not loaded.keys() & in_memory.keys():
-        return {}
+        return UNKNOWN, UNKNOWN
     epochs = [estimate_of_blocks(runs, "epoch") for runs in (loaded, in_memory)]
-    return {
-        "loader_s": derive_in_blocks(sub, *epochs, scale="linear"),
-        "loading_ratio": derive_in_blocks(truediv, *epochs, scale="log"),
-    }
+    return derive_in_blocks(sub, *epochs, scale="linear"), derive_in_blocks(truediv, *epochs, scale="log")
 
 
-def _strategy_pairs(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]:
     """Every two parallel strategies on the same devices at the same batch, the later one of the table first."""
     order = [name for name in STRATEGIES if name != BASELINE]
-    shared = ("gpus", "batch_per_gpu", "global_batch", "scope", "environment")
     measured = {
-        (row["strategy"], _key(row, shared)): row
-        for row in rows["times"]
-        if row["status"] == "ok" and is_known(row.get("epoch_s"))
+        (row.strategy, (row.gpus, row.batch_per_gpu, row.scope, row.environment)): row
+        for row in times
+        if row.status == "ok" and row.epoch_s.is_known
     }
     for (strategy, place), row in measured.items():
         for other in order[: order.index(strategy)] if strategy in order else ():
-            if (other, place) in measured:
-                beside = measured[other, place]
-                yield {
-                    "strategy": strategy,
-                    "other_strategy": other,
-                    **{name: row[name] for name in shared},
-                    "is_headline": row.get("is_headline"),
-                    "loader_processes": row.get("loader_processes"),
-                    "other_loader_processes": beside.get("loader_processes"),
-                    **_estimates(epoch_s=(row, "epoch_s"), other_epoch_s=(beside, "epoch_s")),
-                    "ratio": beside["epoch_s"] / row["epoch_s"],
-                }
+            beside = measured.get((other, place))
+            if beside is not None:
+                yield StrategyPairsRow(
+                    **row.point,
+                    scope=row.scope,
+                    other_strategy=other,
+                    is_headline=row.is_headline,
+                    loader_processes=row.loader_processes,
+                    other_loader_processes=beside.loader_processes,
+                    epoch_s=row.epoch_s,
+                    other_epoch_s=beside.epoch_s,
+                    ratio=beside.epoch_s.value / row.epoch_s.value,
+                )
 
 
-def _peer_copies(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+def peer_copies_rows(collectives: Iterable[CollectivesRow]) -> Iterator[PeerCopiesRow]:
     """The copies from one device to another: their median, and their range over the directed pairs."""
-    copies = (
-        row
-        for row in rows["collectives"]
-        if row["operation"] == "peer_copy" and is_known(row.get("bus_bandwidth_gb_s"))
-    )
-    for _, group in _groups(copies, ("gpus", "environment")):
-        rates = [float(row["bus_bandwidth_gb_s"]) for row in group]
-        yield {
-            "gpus": group[0]["gpus"],
-            "environment": group[0]["environment"],
-            "directions": len(rates),
-            "message_bytes": max(row["message_bytes"] for row in group),
-            "bus_bandwidth_gb_s": median(rates),
-            "bus_bandwidth_gb_s_low": min(rates),
-            "bus_bandwidth_gb_s_high": max(rates),
-        }
+    copies = [row for row in collectives if row.operation == "peer_copy" and row.bus_bandwidth_gb_s.is_known]
+    for group in _groups(copies, lambda row: (row.gpus, row.environment)):
+        rates = [row.bus_bandwidth_gb_s.value for row in group]
+        yield PeerCopiesRow(
+            gpus=group[0].gpus,
+            environment=group[0].environment,
+            directions=len(rates),
+            message_bytes=max(row.message_bytes or 0 for row in group),
+            bus_bandwidth_gb_s=median(rates),
+            bus_bandwidth_gb_s_low=min(rates),
+            bus_bandwidth_gb_s_high=max(rates),
+        )
 
 
 _MEASURED = {
@@ -228,78 +196,50 @@ _MEASURED = {
 }
 
 
-def _costs(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+def costs_rows(records: Iterable[RecordsRow]) -> Iterator[CostsRow]:
     """What measuring took. Collectives are measured for the sake of communication."""
-    known = [
-        {**row, "measured": _MEASURED[row["kind"]]}
-        for row in rows["records"]
-        if row.get("kind") in _MEASURED and is_known(row.get("gpu_s"))
-    ]
-    for _, group in _groups(known, ("measured",)):
-        yield {"measured": group[0]["measured"], "records": len(group), "gpu_s": sum(row["gpu_s"] for row in group)}
+    known = [row for row in records if row.kind in _MEASURED and row.gpu_s == row.gpu_s]
+    for group in _groups(known, lambda row: _MEASURED[row.kind]):
+        gpu_s = sum(row.gpu_s for row in group)
+        yield CostsRow(measured=_MEASURED[group[0].kind], records=len(group), gpu_s=gpu_s)
 
 
-def _origins(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
     """How many records there are of a kind, by what measured them."""
-    for _, group in _groups(rows["records"], _ORIGIN):
-        started, finished, jobs = (
-            sorted({str(row[name]) for row in group if has_text(row.get(name))})
-            for name in ("started_at", "finished_at", "job_id")
+
+    def origin(row: RecordsRow) -> Hashable:
+        return row.kind, row.environment, row.host, row.git_commit, row.git_dirty, row.dataset_source
+
+    for group in _groups(records, origin):
+        first = group[0]
+        yield OriginsRow(
+            kind=first.kind,
+            environment=first.environment,
+            host=first.host,
+            git_commit=first.git_commit,
+            git_dirty=first.git_dirty,
+            dataset_source=first.dataset_source,
+            records=len(group),
+            first=min(filter(None, (row.started_at for row in group)), default=""),
+            last=max(filter(None, (row.finished_at for row in group)), default=""),
+            jobs="; ".join(sorted({row.job_id for row in group if row.job_id})),
+            throttled=sum(bool(row.throttle_reasons) for row in group),
+            disturbed=sum(bool(row.other_processes) for row in group),
         )
-        yield {
-            **{name: group[0].get(name) for name in _ORIGIN},
-            "records": len(group),
-            "first": started[0] if started else None,
-            "last": finished[-1] if finished else None,
-            "jobs": "; ".join(jobs) or None,
-            "throttled": sum(1 for row in group if has_text(row.get("throttle_reasons"))),
-            "disturbed": sum(1 for row in group if is_known(row.get("other_processes")) and row["other_processes"] > 0),
-        }
 
 
-def _absences(rows: Mapping[str, Sequence[Row]]) -> Iterator[NewRow]:
+def absences_rows(times: Iterable[TimesRow]) -> Iterator[AbsencesRow]:
     """Every state but `ok` with its reason, and of how many configurations it is, the most frequent first."""
-    places: dict[tuple[str, str], set[Any]] = defaultdict(set)
-    for row in rows["times"]:
-        if row["status"] != "ok":
-            reason = str(row["reason"]) if has_text(row.get("reason")) else ""
-            places[row["status"], reason].add(_key(row, ("strategy", "gpus", "batch_per_gpu", "environment")))
-    for (status, reason), found in sorted(places.items(), key=lambda item: -len(item[1])):
-        yield {"status": status, "reason": reason or None, "configurations": len(found)}
+    gone = [row for row in times if row.status != "ok"]
+    groups = _groups(gone, lambda row: (row.status, row.reason))
+    counted = [(group[0], len({tuple(row.point.values()) for row in group})) for group in groups]
+    for row, configurations in sorted(counted, key=lambda item: -item[1]):
+        yield AbsencesRow(status=row.status, reason=row.reason, configurations=configurations)
 
 
-_TABLES: Mapping[str, Callable[[Mapping[str, Sequence[Row]]], Iterator[NewRow]]] = {
-    "scopes": _scopes,
-    "strategy_pairs": _strategy_pairs,
-    "peer_copies": _peer_copies,
-    "costs": _costs,
-    "origins": _origins,
-    "absences": _absences,
-    # They ask tables above.
-    "answer": answer_rows,
-    "causes": cause_rows,
-    "advice": advice_rows,
-}
-
-
-def _estimates(**sources: tuple[Row, str]) -> NewRow:
-    """Figures of other rows under new names, with what they lie between."""
-    found = {f"{name}{end}": row.get(f"{of}{end}") for name, (row, of) in sources.items() for end in ENDS}
-    return {**found, "ranges": "; ".join(name for name, (row, of) in sources.items() if is_range(row, of)) or None}
-
-
-def _are_known(row: Row, *names: str) -> bool:
-    return all(is_known(row.get(name)) for name in names)
-
-
-def _key(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
-    """What rows of the same place share. Missing entries are alike."""
-    return tuple(row[name] if is_known(row.get(name)) else None for name in names)
-
-
-def _groups(rows: Iterable[Row], names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
-    """The rows that are equal in these columns, in the order of the first of each."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+def _groups(rows: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:
+    """The rows of equal keys, in the order of the first of each."""
+    found: dict[Hashable, list[T]] = {}
     for row in rows:
-        found.setdefault(_key(row, names), []).append(row)
-    yield from found.items()
+        found.setdefault(key(row), []).append(row)
+    yield from found.values()

@@ -1,10 +1,14 @@
 """The tables of a study, one row a configuration, from its plan and its records."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpscale.analyse import environments
+from dpscale.analyse.advice import advice_rows, answer_rows
+from dpscale.analyse.causes import cause_rows
+from dpscale.analyse.claims import count_rows
 from dpscale.analyse.communication_tables import (
     Measurements,
     bandwidth_row,
@@ -14,7 +18,19 @@ from dpscale.analyse.communication_tables import (
     ladders,
     steps_rows,
 )
-from dpscale.analyse.derived import with_derived
+from dpscale.analyse.derived import (
+    absences_rows,
+    completed_communication,
+    completed_speedup,
+    completed_steps,
+    completed_times,
+    costs_rows,
+    origins_rows,
+    peer_copies_rows,
+    scopes_rows,
+    strategy_pairs_rows,
+    with_headline,
+)
 from dpscale.analyse.forecast.published import published_scaling_rows
 from dpscale.analyse.forecast.rows import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
 from dpscale.analyse.points import Row, compare, points_of, why_missing
@@ -54,8 +70,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     grounds = list(bases(points, measured))
     trained = results_of(study, collected, letters)
     variants = variants_of(study, collected, letters, points)
-    epochs, evidence = list(training_rows(trained)), list(evidence_rows(trained))
-    arms = list(summary_rows(study, collected, trained))
     servers = servers_of(collected.records.values())
     rows: dict[str, Iterable[Any]] = {
         "times": [times_row(study, point, collected.network) for point in points.values()],
@@ -76,11 +90,9 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "allreduce_models": (row for basis in grounds for row in model_rows(basis)),
         "forecast": (row for basis in grounds for row in forecast_rows(study, basis)),
         "critical_batch": (row for basis in grounds for row in critical_batch_rows(basis, measured, estimated)),
-        "training": epochs,
-        "training_summary": arms,
-        "training_evidence": evidence,
-        "training_curves": curve_rows(epochs, arms),
-        "training_order": order_rows(evidence),
+        "training": training_rows(trained),
+        "training_summary": summary_rows(study, collected, trained),
+        "training_evidence": evidence_rows(trained),
         "frontier": frontier_rows(trained),
         "twins": twin_rows(study, trained),
         "runs": run_rows(points.values(), servers),
@@ -91,9 +103,43 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],
         "missing": [_missing_row(cell, collected) for cell in plan(study).all_cells if cell not in collected.records],
     }
-    all_rows = {**with_derived(rows), **published_audits.rows(audits)}
-    found: dict[str, Any] = {name: [kind.read(row) for row in all_rows[name]] for name, kind in TABLES.items()}
-    return Tables(**found)
+    return complete(Tables.of_rows({**rows, **published_audits.rows(audits)}))
+
+
+def complete(tables: Tables) -> Tables:
+    """With what follows from these rows and from nothing else: more columns of them, and tables made of others."""
+    tables = replace(
+        tables,
+        times=[completed_times(row) for row in tables.times],
+        speedup=[completed_speedup(row) for row in tables.speedup],
+        communication=[completed_communication(row) for row in tables.communication],
+        bandwidth=[with_headline(row) for row in tables.bandwidth],
+        steps=[completed_steps(row) for row in tables.steps],
+        variants=[with_headline(row) for row in tables.variants],
+        one_gpu=[with_headline(row) for row in tables.one_gpu],
+    )
+    tables = replace(
+        tables,
+        scopes=list(scopes_rows(tables.times, tables.speedup, tables.runs)),
+        strategy_pairs=list(strategy_pairs_rows(tables.times)),
+        peer_copies=list(peer_copies_rows(tables.collectives)),
+        training_curves=list(curve_rows(tables.training, tables.training_summary)),
+        training_order=list(order_rows(tables.training_evidence)),
+        costs=list(costs_rows(tables.records)),
+        origins=list(origins_rows(tables.records)),
+        absences=list(absences_rows(tables.times)),
+    )
+    # These take rows as mappings still.
+    makers: Mapping[str, Callable[[Any], Iterable[Any]]] = {
+        "answer": answer_rows,
+        "causes": cause_rows,
+        "advice": advice_rows,
+        "counts": count_rows,
+    }
+    for name, make in makers.items():
+        rows: dict[str, Any] = {table: getattr(tables, table) for table in TABLES}
+        tables = Tables.of_rows({**rows, name: make(rows)})
+    return tables
 
 
 def expected_cells(study: Study) -> tuple[AnyCell, ...]:

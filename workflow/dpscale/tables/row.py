@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from math import isfinite, nan
-from typing import Any, Self, dataclass_transform
+from typing import Any, Self, TypedDict, dataclass_transform
 
 from dpscale.errors import DpscaleError
 from dpscale.formulas.figure import UNKNOWN, Figure
@@ -133,6 +133,22 @@ def _number(entry: Any) -> float | None:
     return None if _is_nothing(entry) else float(entry)
 
 
+class PointFields(TypedDict):
+    """What says where a row is, but for its scope."""
+
+    strategy: str
+    gpus: int
+    batch_per_gpu: int
+    global_batch: int
+    environment: str
+
+
+class PlaceFields(PointFields):
+    """What says where a row is."""
+
+    scope: str
+
+
 class Place(Row):
     """Where in a study: a configuration, in a scope and an environment."""
 
@@ -142,6 +158,10 @@ class Place(Row):
     global_batch: int = GLOBAL_BATCH
     scope: str = SCOPE
     environment: str = ENVIRONMENT
+
+    @property
+    def point(self) -> PointFields:
+        return _point_of(self)
 
 
 class EnvironmentPoint(Row):
@@ -153,6 +173,10 @@ class EnvironmentPoint(Row):
     global_batch: int = GLOBAL_BATCH
     environment: str = ENVIRONMENT
 
+    @property
+    def point(self) -> PointFields:
+        return _point_of(self)
+
 
 class ArmPoint(Row):
     """An arm of the training, and the configuration that it trains on."""
@@ -163,3 +187,17 @@ class ArmPoint(Row):
     batch_per_gpu: int = BATCH
     global_batch: int = GLOBAL_BATCH
     environment: str = ENVIRONMENT
+
+    @property
+    def point(self) -> PointFields:
+        return _point_of(self)
+
+
+def _point_of(row: Place | EnvironmentPoint | ArmPoint) -> PointFields:
+    return {
+        "strategy": row.strategy,
+        "gpus": row.gpus,
+        "batch_per_gpu": row.batch_per_gpu,
+        "global_batch": row.global_batch,
+        "environment": row.environment,
+    }

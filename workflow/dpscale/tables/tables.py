@@ -144,6 +144,15 @@ class Tables(Mapping[str, Any]):
         return len(TABLES)
 
     @classmethod
+    def of_rows(cls, rows: Mapping[str, Iterable[Any]]) -> "Tables":
+        """From rows by table, with fields or as mappings of the file's columns."""
+        found: dict[str, Any] = {
+            name: [row if isinstance(row, TABLES[name]) else TABLES[name].read(row) for row in some]
+            for name, some in rows.items()
+        }
+        return cls(**found)
+
+    @classmethod
     def of(cls, frames: Mapping[str, Any]) -> "Tables":
         """From pandas' tables, for tests."""
         if isinstance(frames, Tables):
