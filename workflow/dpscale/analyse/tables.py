@@ -42,8 +42,9 @@ from dpscale.analyse.training.results import results_of
 from dpscale.analyse.training.summary import summary_rows
 from dpscale.analyse.training.twins import twin_rows
 from dpscale.analyse.variants.kernels import kernel_rows
+from dpscale.analyse.variants.measured import variants_of
 from dpscale.analyse.variants.one_gpu import one_gpu_rows
-from dpscale.analyse.variants.rows import variant_rows, variants_of
+from dpscale.analyse.variants.variants import variant_rows
 from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import batches_per_gpu, plan

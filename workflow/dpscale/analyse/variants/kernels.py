@@ -5,16 +5,18 @@ The profiler is a witness: it explains the step in shares of the profiled step, 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from dpscale.analyse.blocks import run_name
 from dpscale.analyse.estimators import DISTORTED as DISTORTED_BEYOND
-from dpscale.analyse.points import Row, figures
-from dpscale.analyse.variants.rows import Variant
+from dpscale.analyse.points import Point
+from dpscale.analyse.variants.measured import Variant
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.records.files import Record
+from dpscale.tables.variants import KernelsRow
 from dpscale.vocabulary.states import DISTORTED
 
 CONVOLUTION, BATCH_NORM, ELEMENT_WISE, COPY, OTHER = "convolution", "batch_norm", "element_wise", "copy", "other"
@@ -48,27 +50,21 @@ def kernel_class(name: str) -> str:
     return next((kind for kind, pattern in _PATTERNS if pattern.search(name)), OTHER)
 
 
-def seconds_by_class(kernels: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Seconds per step in the kernels of every class."""
-    spent = dict.fromkeys(CLASSES, 0.0)
-    for kernel in kernels:
-        spent[kernel_class(kernel["name"])] += kernel["total_s"]
-    return spent
-
-
 def shares(profile: Mapping[str, Any]) -> dict[str, float]:
     """Shares of a profiled step, by class and idle; together 1.
 
     Where kernels run at the same time, the time in which the GPU is busy is divided among the classes in proportion.
     """
-    spent = seconds_by_class(profile["kernels"])
+    spent = dict.fromkeys(CLASSES, 0.0)
+    for kernel in profile["kernels"]:
+        spent[kernel_class(kernel["name"])] += kernel["total_s"]
     busy = min(1.0, profile["busy_s"] / profile["step_s"])
     total_s = sum(spent.values())
     of_step = {kind: busy * seconds / total_s if total_s else 0.0 for kind, seconds in spent.items()}
     return {**of_step, IDLE: max(0.0, 1 - sum(of_step.values()))}
 
 
-def kernel_rows(variants: Iterable[Variant]) -> Iterator[Row]:
+def kernel_rows(variants: Iterable[Variant]) -> Iterator[KernelsRow]:
     """A row for every variant's profiled step on one GPU."""
     for variant in variants:
         # A record stands in the points of every scope, and is profiled once.
@@ -76,30 +72,38 @@ def kernel_rows(variants: Iterable[Variant]) -> Iterator[Row]:
         for point in variant.points.values():
             profiled = [record for record in point.records if record.get("profile")]
             if profiled and point.scope == scope:
-                place = {name: value for name, value in point.keys.items() if name != "scope"}
-                yield {"variant": variant.name, **place, **_figures(profiled, f"{variant.name} {point.configuration}")}
+                yield _row(variant, point, profiled)
 
 
-def _figures(records: Sequence[Record], label: str) -> Row:
+def _row(variant: Variant, point: Point, records: Sequence[Record]) -> KernelsRow:
+    label = f"{variant.name} {point.configuration}"
     by_run = {run_name(record): record["profile"] for record in records}
     of_step = {run: shares(profile) for run, profile in by_run.items()}
-    slows = {run_name(record): slows_by for record in records if (slows_by := _slows_by(record)) is not None}
-    found: dict[str, Figure] = {
-        name: estimate_of_blocks({run: profile[name] for run, profile in by_run.items()}, f"{name} {label}", "linear")
-        for name in ("step_s", "busy_s")
-    }
-    for kind in (*CLASSES, IDLE):
-        values = {run: parts[kind] for run, parts in of_step.items()}
-        found[f"{kind}_share"] = estimate_of_blocks(values, f"{kind} {label}", "linear")
-    row = {"runs": len(records), **figures(found)}
-    if not slows:
+    slows_by = [slows for record in records if (slows := _slows_by(record)) is not None]
+
+    def seconds(name: str) -> Figure:
+        return estimate_of_blocks({run: profile[name] for run, profile in by_run.items()}, f"{name} {label}", "linear")
+
+    def share(kind: str) -> Figure:
+        return estimate_of_blocks({run: parts[kind] for run, parts in of_step.items()}, f"{kind} {label}", "linear")
+
+    row = KernelsRow(
+        variant=variant.name,
+        **{name: value for name, value in point.keys.items() if name != "scope"},
+        runs=len(records),
+        step_s=seconds("step_s"),
+        busy_s=seconds("busy_s"),
+        convolution_share=share(CONVOLUTION),
+        batch_norm_share=share(BATCH_NORM),
+        element_wise_share=share(ELEMENT_WISE),
+        copy_share=share(COPY),
+        other_share=share(OTHER),
+        idle_share=share(IDLE),
+    )
+    if not slows_by:
         return row
-    slows_by = median(slows.values())
-    return {
-        **row,
-        "profiler_slows_by": slows_by,
-        "profiler": DISTORTED if slows_by > DISTORTED_BEYOND else "ok",
-    }
+    slows = median(slows_by)
+    return replace(row, profiler_slows_by=slows, profiler=DISTORTED if slows > DISTORTED_BEYOND else "ok")
 
 
 def _slows_by(record: Record) -> float | None:

@@ -1,0 +1,138 @@
+"""The same GPUs, used otherwise: every variant of a study beside the study's own settings."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import variance
+
+import numpy as np
+
+from dpscale.analyse.over_runs import over_runs, set_against
+from dpscale.analyse.points import Point, Points, compare
+from dpscale.analyse.runs import servers_used
+from dpscale.analyse.times import times_row
+from dpscale.analyse.variants.chip import beside_the_chip
+from dpscale.analyse.variants.measured import Variant, fastest_of
+from dpscale.formulas.figure import INTERVAL, UNKNOWN, Figure
+from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, RESAMPLES, derive_in_blocks, ratio_of_deviations
+from dpscale.plan.cells import Configuration
+from dpscale.records.files import Record
+from dpscale.strategies.known import BASELINE
+from dpscale.tables.variants import VariantsRow
+from dpscale.vocabulary.states import NEVER, PAYS, UNDECIDED
+
+
+def variant_rows(
+    variants: Sequence[Variant], network: Record | None, servers: Mapping[str, int]
+) -> Iterator[VariantsRow]:
+    """A row per point of every variant; `servers` as `runs.servers_of` numbers them."""
+    fastest = fastest_of(variants)
+    for variant in variants:
+        base = variants[0]
+        for key, point in variant.points.items():
+            row = replace(
+                VariantsRow.read(times_row(variant.study, point, network)),
+                variant=variant.name,
+                changes=_changes(variant, base),
+            )
+            if point.epoch is not None:
+                row = _measured(row, variant, point, network)
+                row = replace(row, is_fastest=fastest[key] is variant)
+                other = base.points.get(key)
+                if variant is not base and other and other.epoch:
+                    row = _beside_base(row, variant, point, base, other)
+                    row = replace(row, deviation_ratio=_deviation_ratio(point, other, servers))
+            yield row
+
+
+def _changes(variant: Variant, base: Variant) -> str:
+    """The settings that a variant has in place of the study's own: `compile=default; cuda_graph=True`."""
+    own, others = variant.study.settings, base.study.settings
+    changed = (name for name in own.names() if getattr(own, name) != getattr(others, name))
+    return "; ".join(f"{name}={getattr(own, name)}" for name in changed)
+
+
+def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record | None) -> VariantsRow:
+    """With what a point's own records say, and its speedup over one GPU of the same variant."""
+    assert point.epoch is not None
+    row = replace(
+        row,
+        gpu_s=derive_in_blocks(lambda epoch_s: row.gpus * epoch_s, point.epoch, scale="log"),
+        preparation_s=over_runs(point, lambda record: record.get("preparation_s"), "preparation") or UNKNOWN,
+        speedup=_speedup(variant.points, point),
+        run_deviation=math.sqrt(_spread(point.epoch)) if len(point.epoch.blocks) > 1 else math.nan,
+    )
+    return beside_the_chip(row, variant.study, point, network)
+
+
+def _spread(epoch: Figure) -> float:
+    """The variance of the logarithm of the epoch time over runs."""
+    return variance(math.log(value) for value in epoch.blocks.values())
+
+
+def _speedup(points: Points, point: Point) -> Figure:
+    """Over one GPU of the same variant; unknown without such a baseline, and for one GPU itself."""
+    if point.configuration.gpus == 1:
+        return UNKNOWN
+    compared = compare(points, point, point.configuration.batch_per_gpu)
+    return compared.speedup if compared.blocks else UNKNOWN
+
+
+def _beside_base(row: VariantsRow, variant: Variant, point: Point, base: Variant, other: Point) -> VariantsRow:
+    """With how many times as fast it is as the study's own settings on as many GPUs, what an epoch saves, and from
+    which epoch on the preparation has paid. Of the runs of both that used one GPU, where there are any."""
+    faster, blocks = _times_as_fast(point, other, f"{variant.name} beside base, ratio")
+    saved, _ = set_against(
+        point, other, lambda own_s, before_s: before_s - own_s, "linear", f"{variant.name} beside base, saved"
+    )
+    row = replace(row, faster=faster, saved_s=saved, faster_blocks=blocks)
+    if row.gpus > 1:
+        row = replace(
+            row,
+            base_speedup=_speedup(base.points, other),
+            alone_faster=_alone_faster(variant, point, base),
+        )
+    return _paying(row) if row.preparation_s.is_known else row
+
+
+def _times_as_fast(point: Point, other: Point, name: str) -> tuple[Figure, int]:
+    return set_against(point, other, lambda own_s, before_s: before_s / own_s, "log", name)
+
+
+def _alone_faster(variant: Variant, point: Point, base: Variant) -> Figure:
+    """How many times as fast one GPU is by the variant."""
+    alone = Configuration(BASELINE, 1, point.configuration.batch_per_gpu), point.scope, point.environment
+    own, before = (some.points.get(alone) for some in (variant, base))
+    if own is None or before is None or own.epoch is None or before.epoch is None:
+        return UNKNOWN
+    return _times_as_fast(own, before, f"{variant.name} alone beside base")[0]
+
+
+def _deviation_ratio(point: Point, other: Point, servers: Mapping[str, int]) -> Figure:
+    """How much its runs differ, over how much those of the study's own settings do. Nothing of too few runs, nor where
+    these were on more servers than those: servers differ too."""
+    assert point.epoch is not None and other.epoch is not None
+    runs, others = len(point.epoch.blocks), len(other.epoch.blocks)
+    on_servers = {len(servers_used(one.measured, servers)) for one in (point, other)}
+    if min(runs, others) < BLOCKS_FOR_INTERVAL or len(on_servers) > 1:
+        return UNKNOWN
+    return ratio_of_deviations(_spread(point.epoch), runs - 1, _spread(other.epoch), others - 1)
+
+
+def _paying(row: VariantsRow) -> VariantsRow:
+    """With whether what an epoch saves pays for the preparation, and from which epoch on, rounded up; its interval
+    where it surely pays."""
+    preparation, saved = row.preparation_s, row.saved_s
+    pays = PAYS if saved.is_above(0) else NEVER if saved.has_interval and saved.high <= 0 else UNDECIDED
+    epochs = Figure(_rounded_up(preparation.value / saved.value)) if saved.value > 0 else UNKNOWN
+    if pays == PAYS and preparation.draws is not None and saved.draws is not None:
+        # Of draws alone, what an epoch saves may be nothing: those never pay.
+        drawn = np.divide(preparation.draws, saved.draws, where=saved.draws > 0, out=np.full(RESAMPLES, np.inf))
+        ends = np.quantile(drawn, INTERVAL, method="inverted_cdf")
+        epochs = Figure.of(epochs.value, *map(_rounded_up, ends))
+    return replace(row, pays=pays, pays_from_epochs=epochs)
+
+
+def _rounded_up(epochs: float) -> int:
+    """Whole epochs; what a whole number is off by in the computer's arithmetic makes no epoch more."""
+    return math.ceil(epochs * (1 - 1e-9))
