@@ -1,0 +1,29 @@
+"""The command that makes tables of records. It loads only what it needs."""
+
+from pathlib import Path
+
+import click
+
+from dpscale.options import FOLDER, read_records, read_study, study_option
+
+
+@click.command()
+@study_option
+@click.option("--results", type=FOLDER, required=True, help="Folder that holds the study's cells/.")
+@click.option("--out", type=FOLDER, required=True, help="Folder to write the CSV tables to.")
+def tables(study_file: Path, results: Path, out: Path) -> None:
+    """Compute every table of a study from its records, as CSV. Needs no GPU and no torch."""
+    from dpscale.analyse.tables import build_tables
+    from dpscale.audit.published import collect_audits
+    from dpscale.records.files import write_text
+    from dpscale.tables.tables import TABLES, written
+
+    study = read_study(study_file)
+    collected = read_records(study, results)
+    built = build_tables(study, collected, collect_audits(results, study["published"]))
+    if len(built["environments"]) > 1:
+        click.echo("more than one environment was measured; they are never pooled or compared:", err=True)
+        click.echo(built["environments"].to_string(index=False), err=True)
+    for name, kind in TABLES.items():
+        write_text(out / f"{name}.csv", written(kind, getattr(built, name)))
+    click.echo(f"{len(collected.records)} records, {len(built)} tables: {out}")

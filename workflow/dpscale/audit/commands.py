@@ -1,0 +1,113 @@
+"""The commands of audits. Each loads only what it needs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpscale.options import FILE, FOLDER
+from dpscale.records.failures import RECORD_WRITTEN
+
+if TYPE_CHECKING:
+    from dpscale.audit.histories import Axis
+
+
+@click.command()
+@click.argument("published", type=FILE, nargs=-1, required=True)
+@click.option("--out", type=FOLDER, help="Folder to write <id>.json to, one per study.")
+@click.option("--page", "pages", type=FOLDER, help="Folder to write <id>.html to, one small page per study.")
+@click.option(
+    "--beside",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    help="Published file, or folder of results, to compare one-GPU times with. Can be given several times.",
+)
+def audit(published: tuple[Path, ...], out: Path | None, pages: Path | None, beside: tuple[Path, ...]) -> None:
+    """Find which conventions give PUBLISHED figures, what the figures should be, and which of them cannot be.
+
+    A file is YAML as in config/published, or your own table as CSV or Markdown:
+
+    \b
+        dpscale audit table.csv --page /tmp/audit
+        dpscale audit config/published/*.yaml --out /tmp/audit
+
+    The exit status is 1 where a figure of a CSV or Markdown table is impossible or wrong, so a script can check it, and
+    where a file cannot be read. Both formats are explained in config/README.md. Needs no GPU and no torch.
+    """
+    from dpscale.audit.audit import audit as audited
+    from dpscale.audit.audit import is_faulty
+    from dpscale.audit.own_table import is_table, read_studies
+    from dpscale.audit.physics import recorded_references, references_of, references_of_records
+    from dpscale.audit.published import AUDIT_PATH, Published
+    from dpscale.audit.sentences import summary as summarise
+    from dpscale.records.files import write_record, write_text
+
+    studies = read_studies(published)
+    others = [Published.read(path) for path in beside if not path.is_dir()]
+    references = [*recorded_references()]
+    references += [time for study in (*studies.values(), *others) for time in references_of(study)]
+    references += [time for folder in beside if folder.is_dir() for time in references_of_records(folder)]
+    faulty = False
+    for path, study in studies.items():
+        record = audited(study, references, [*studies.values(), *others])
+        lines = [summarise(record)]
+        if out:
+            file = out / Path(AUDIT_PATH.format(id=study.id)).name
+            write_record("audit", file, record)
+            lines.append(f"{RECORD_WRITTEN}{file}")
+        if pages:
+            from dpscale.present.audit_page import render
+
+            write_text(pages / f"{study.id}.html", render(record))
+            lines.append(f"page: {pages / study.id}.html")
+        click.echo("\n".join(lines) + "\n")
+        faulty = faulty or (is_table(path) and is_faulty(record))
+    if faulty:
+        raise click.exceptions.Exit(1)
+
+
+@click.command("import")
+@click.option(
+    "--run",
+    "runs",
+    type=(click.IntRange(min=1), click.IntRange(min=1), FILE),
+    multiple=True,
+    required=True,
+    metavar="BATCH GPUS FILE",
+    help="Batch per GPU, GPUs, and the CSV file of the run's history; FILE::NAME for one of several runs in a file.",
+)
+@click.option(
+    "--axis",
+    type=click.Choice(["step", "epoch"]),
+    required=True,
+    help="What the numbers in the files count: training steps, or epochs.",
+)
+@click.option("--images", type=click.IntRange(min=1), required=True, help="Training images in an epoch.")
+@click.option("--parameters", type=click.IntRange(min=1), help="Parameters of the network, for bandwidths.")
+@click.option("--title", required=True, help="What the study is, in one line.")
+@click.option("--out", type=FILE, required=True, help="The file to write, <id>.yaml.")
+def import_histories(
+    runs: tuple[tuple[int, int, Path], ...], axis: "Axis", images: int, parameters: int | None, title: str, out: Path
+) -> None:
+    """Turn run histories of experiment trackers into a published-study file for `dpscale audit`.
+
+    \b
+        dpscale import --axis epoch --images 50000 --title "Our runs" --out ours.yaml \\
+            --run 128 1 one-gpu.csv --run 128 4 four-gpus.csv
+        dpscale audit ours.yaml --out /tmp/audit
+
+    A history is a CSV file with a time stamp per step or epoch: what TensorBoard, MLflow and Weights & Biases download
+    from a chart, or the history of a W&B run. The epoch time is the median time from one epoch's end to the next, so
+    evaluation and checkpoints count. The first epoch has no start in most histories, and is left out. Files may be of
+    several repeats: their epoch times are averaged. docs/exports.md says where each tracker has the download.
+    """
+    from dpscale.audit.histories import epoch_times, named, published_file
+    from dpscale.audit.published import Place, Published
+    from dpscale.records.files import write_text
+
+    found = [epoch_times(named(file, axis), Place(batch, gpus), images, axis) for batch, gpus, file in runs]
+    write_text(out, published_file(out.stem, title, images, parameters, found))
+    study = Published.read(out)
+    for place, epoch_s in study.epoch_s.items():
+        click.echo(f"batch {place.batch_per_gpu} per GPU on {place.gpus} GPUs: {epoch_s} s per epoch")
+    click.echo(f"published study: {out}")

@@ -1,0 +1,1 @@
+"""Studies beside each other: what is compared, the page, the command."""

@@ -1,0 +1,137 @@
+"""The command that compares studies. It loads only what it needs."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpscale.options import FILE, FOLDER, read_records, read_study
+from dpscale.plan.study import Study
+from dpscale.schemas.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from dpscale.analyse.comparison import Compared
+    from dpscale.analyse.comparison_studies import Overview
+
+# More of them are an overview.
+_STUDIES_COMPARED = 2
+
+
+def share(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """A share that is written in percent: 5% is 0.05."""
+    if value is None:
+        return None
+    number, sign, rest = value.partition("%")
+    try:
+        percent = float(number)
+    except ValueError:
+        percent = math.nan
+    if not sign or rest or not 0 <= percent < math.inf:
+        raise click.BadParameter(f"{value} is no share. Write it in percent, such as 5%", context, parameter)
+    return percent / 100
+
+
+@click.command()
+@click.argument(
+    "study_files", metavar="FIRST SECOND [MORE]...", type=click.Path(path_type=Path), nargs=-1, required=True
+)
+@click.option(
+    "--results",
+    type=FOLDER,
+    multiple=True,
+    show_default="results/<study> of each",
+    help="Folder of the records of a study. Given once per study, in their order.",
+)
+@click.option(
+    "--differing",
+    "may_differ",
+    type=click.Choice(sorted({name for settings in SETTINGS.values() for name in settings.names()})),
+    multiple=True,
+    metavar="SETTING",
+    help="A setting that may differ, because it is what you compare. Can be given several times.",
+)
+@click.option(
+    "--fail-slower",
+    "tolerance",
+    callback=share,
+    metavar="PERCENT",
+    help="End with exit status 1 if a strategy on so many GPUs is slower by more than this, such as 5%, with its "
+    "whole 95 % interval.",
+)
+@click.option("--tables", "tables_folder", type=FOLDER, help="Folder to write the compared figures to, as CSV.")
+@click.option("--out", type=FILE, required=True, help="The HTML page to write.")
+@click.pass_context
+def compare(
+    context: click.Context,
+    study_files: tuple[Path, ...],
+    results: tuple[Path, ...],
+    may_differ: tuple[str, ...],
+    tolerance: float | None,
+    tables_folder: Path | None,
+    out: Path,
+) -> None:
+    """Compare SECOND with FIRST: two machines, or before and after a change. Writes one HTML page.
+
+    The studies are files, as YAML or JSON, whose cells were measured. They can be the same file with the records of
+    two machines. With MORE studies the page has one row per study, and each is compared with FIRST. Needs no GPU and
+    no torch:
+
+    \b
+        dpscale compare config/before.yaml config/after.yaml --out /tmp/compared.html
+        dpscale compare config/mine.yaml config/mine.yaml --results here/mine --results there/mine --out /tmp/c.html
+        dpscale compare config/before.yaml config/after.yaml --fail-slower 5% --out /tmp/compared.html
+
+    Studies that differ in a setting that can change a number are refused, and every such setting is named. Where you
+    want to see that difference, name it: --differing precision --differing memory_format. Hardware and software may
+    differ between the studies. The records of one study must come from one environment. A record that stands in two
+    of the studies is left out: the same file in both is no evidence of a difference.
+
+    With --fail-slower, exit status 1 says that a strategy on so many GPUs became slower by more than that, over all
+    batches, beyond its 95 % interval. Where the interval holds that limit, or there is none, it is undecided: that is
+    said, and is no failure.
+    """
+    from dpscale.analyse.comparison import compare as compare_sides
+    from dpscale.analyse.comparison import refuse_other_settings
+    from dpscale.analyse.comparison_evidence import Named, sides
+    from dpscale.analyse.comparison_studies import overview
+    from dpscale.present import comparison, comparison_studies
+    from dpscale.present.comparison_groups import is_beyond
+    from dpscale.records.files import write_text
+
+    for folder in filter(Path.is_dir, study_files):
+        raise click.UsageError(f"{folder} is a folder, no study file. Folders of records follow --results, one each")
+    if len(study_files) < _STUDIES_COMPARED:
+        raise click.UsageError("name two studies or more")
+    if results and len(results) != len(study_files):
+        raise click.UsageError("give --results once per study, in their order, or not at all")
+    studies = [read_study(file) for file in study_files]
+    refuse_other_settings(studies, may_differ)  # before reading any record
+    folders = results or [study.results for study in studies]
+    measured = sides([
+        Named(name, study, read_records(study, folder))
+        for name, study, folder in zip(_names(studies), studies, folders, strict=True)
+    ])  # fmt: skip
+    found: Compared | Overview
+    if len(measured) == _STUDIES_COMPARED:
+        found = compare_sides(measured[0], measured[1], may_differ, tolerance)
+        page, sentences = comparison.render(found), comparison.summary(found)
+    else:
+        found = overview(measured, may_differ, tolerance)
+        page, sentences = comparison_studies.render(found), comparison_studies.summary(found)
+    if tables_folder:
+        for name, table in found.tables.items():
+            write_text(tables_folder / f"{name}.csv", table.to_csv(index=False))
+    write_text(out, page)
+    for sentence in sentences:
+        click.echo(sentence)
+    click.echo(f"page: {out}")
+    if is_beyond(found.tables["compared_groups"]):
+        context.exit(1)
+
+
+def _names(studies: Sequence[Study]) -> list[str]:
+    """The studies' names, numbered where they are the same."""
+    names = [study.name for study in studies]
+    return names if len(set(names)) == len(names) else [f"{name} ({n})" for n, name in enumerate(names, 1)]

@@ -1,0 +1,291 @@
+"""The commands that measure, or make what is measured with. Each loads only what it needs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpscale.measure.options import (
+    configuration_options,
+    dataset_option,
+    gpus_option,
+    job_options,
+    run_option,
+    setting_options,
+)
+from dpscale.options import FILE, FOLDER, schema_node
+from dpscale.plan.cells import (
+    CollectivesCell,
+    CommunicationCell,
+    Configuration,
+    TimingCell,
+    TrainingCell,
+    VariantCell,
+)
+from dpscale.records.failures import DATASET_MADE, RECORD_WRITTEN
+from dpscale.schemas.settings import (
+    OF_FILE,
+    CollectivesSettings,
+    NetworkSettings,
+    StepSettings,
+    TimingSettings,
+    TrainingSettings,
+    sample_of,
+)
+from dpscale.strategies.known import STRATEGIES, parallel_strategies
+
+if TYPE_CHECKING:
+    from dpscale.measure.launch.job import Run as Job
+
+# An epoch of made-up images for a diagnosis of the built-in workload.
+_DIAGNOSED_IMAGES = 8192
+# What `dpscale dataset` can decode.
+SOURCES = [source for source in schema_node("dataset", "source")["enum"] if source != OF_FILE]
+
+
+@click.command()
+@click.option("--source", type=click.Choice(SOURCES), required=True)
+@click.option(
+    "--root",
+    type=FOLDER,
+    default=schema_node("dataset", "root")["default"],
+    help="Folder of the images. Not used by synthetic.",
+)
+@click.option("--download/--no-download", default=False, help="Download cifar10 into the root where it is missing.")
+@click.option(
+    "--images",
+    type=click.IntRange(min=1),
+    default=schema_node("dataset", "images")["default"],
+    help="Training images per epoch.",
+)
+@click.option("--out", type=FOLDER, required=True, help="Folder to write the arrays and manifest.json to.")
+def dataset(source: str, root: Path, download: bool, images: int, out: Path) -> None:
+    """Decode a dataset once, and write it and one augmented epoch as arrays that cells map into memory."""
+    from dpscale.measure.data.dataset import make_dataset
+
+    manifest = make_dataset(source, root, download, images, out)
+    counted = f"{manifest['images']} training and {manifest['test_images']} test images"
+    click.echo(f"{DATASET_MADE}{out}, {counted} from {source}")
+
+
+@click.command()
+@configuration_options(*STRATEGIES)
+@click.option(
+    "--baseline-at-global-batch",
+    is_flag=True,
+    help="Time the plain module at the global batch too, where it fits: the baseline of strong scaling.",
+)
+@click.option("--variant", help="The study's name for these settings, where they are a variant's.")
+@job_options
+@setting_options(TimingSettings)
+def time(
+    strategy: str,
+    gpus: int,
+    batch_per_gpu: int,
+    run: int,
+    dataset: Path | None,
+    baseline_at_global_batch: bool,
+    variant: str | None,
+    job: "Job",
+    **settings: Any,
+) -> None:
+    """Time one cell in new processes, and write its record.
+
+    Out of memory is a result and is recorded. Any other error leaves no record, and the exit code is not zero.
+    If more GPUs are visible than asked for, the first ones are used.
+    """
+    from dpscale.measure.launch.cells import time_cell
+
+    point, values = Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), TimingSettings.from_json(settings)
+    cell = TimingCell(point, run) if variant is None else VariantCell(point, run, variant, values)
+    record = time_cell(
+        cell,
+        values,
+        dataset,
+        baseline_at_global_batch,
+        job,
+    )
+    if not record:  # node 0 writes it
+        return
+    for scope, result in record["scopes"].items():
+        click.echo(f"{scope}: epochs of {', '.join(f'{seconds:.3f}' for seconds in result['epoch_s'])} s")
+    _print_written(record, job.out)
+
+
+@click.command()
+@setting_options(NetworkSettings)
+@click.option("--out", type=FILE, required=True, help="The JSON file to write.")
+def network(out: Path, **settings: Any) -> None:
+    """Write the facts of a network that need no measurement: sizes, FLOPs, bytes of every message. On the CPU."""
+    from dpscale.measure.model.facts import describe_network
+
+    facts = describe_network(NetworkSettings.from_json(settings), out)
+    flop, unit = facts["flop_per_image"], f"FLOP per {sample_of(settings['workload'])}"
+    work = f"{flop['forward_backward']:,} {unit}, forward and backward" if flop else f"unknown {unit}"
+    click.echo(f"network: {out}, {facts['parameters']:,} parameters, {work}")
+
+
+@click.command()
+@gpus_option
+@run_option
+@click.option("--network-facts", type=FILE, required=True, help="JSON file that `dpscale network` wrote.")
+@job_options
+@setting_options(CollectivesSettings)
+def collectives(
+    gpus: int,
+    run: int,
+    network_facts: Path,
+    job: "Job",
+    **settings: Any,
+) -> None:
+    """Time allreduce, broadcast, reduce, reduce-scatter and all-gather with nothing else running, and copies between
+    GPUs.
+
+    Sizes go from 4 KiB to 1 GiB (on cpu: 64 MiB). The sizes of the network's own messages are timed too. Every result
+    is checked, and a wrong one is an error.
+    """
+    from dpscale.measure.launch.cells import measure_collectives
+
+    cell = CollectivesCell(gpus, run, job.place.nodes)
+    values = CollectivesSettings.from_json(settings)
+    record = measure_collectives(cell, values, network_facts, job)
+    if not record:  # node 0 writes it
+        return
+    click.echo(f"{len(record['collectives'])} collectives, {len(record['peer_copies'])} pairs of GPUs")
+    click.echo(f"{RECORD_WRITTEN}{job.out}")
+
+
+@click.command()
+@configuration_options(*parallel_strategies())
+@click.option("--keep-traces", is_flag=True, help="Keep the compressed traces of the profiler beside the record.")
+@job_options
+@setting_options(StepSettings)
+def communication(
+    strategy: str,
+    gpus: int,
+    batch_per_gpu: int,
+    run: int,
+    dataset: Path | None,
+    keep_traces: bool,
+    job: "Job",
+    **settings: Any,
+) -> None:
+    """Measure where the time of the training step of one configuration goes.
+
+    Variants of the step take turns, from one GPU alone to the whole step; each changes one thing. Then come DDP's own
+    logger and, on GPUs, the profiler. None of these times is a headline time: those come from `dpscale time`.
+    """
+    from dpscale.measure.launch.cells import measure_communication
+
+    cell = CommunicationCell(Configuration(strategy, gpus, batch_per_gpu, job.place.nodes), run)
+    values = StepSettings.from_json(settings)
+    record = measure_communication(cell, values, dataset, keep_traces, job)
+    if not record:  # node 0 writes it
+        return
+    for name, blocks in (record["steps"] or {"variants": {}})["variants"].items():
+        click.echo(f"{name}: steps of {', '.join(f'{seconds * 1e3:.3f}' for seconds in blocks['step_s'])} ms")
+    _print_written(record, job.out)
+
+
+@click.command()
+@click.option("--arm", required=True, help="Name of the arm, as it is to stand in the record.")
+@click.option("--seed", type=click.IntRange(min=1), default=1, help="Seed of weights, order and augmentation.")
+@dataset_option
+@job_options
+@setting_options(TrainingSettings)
+def train(
+    arm: str,
+    seed: int,
+    dataset: Path | None,
+    job: "Job",
+    **settings: Any,
+) -> None:
+    """Train one arm with one seed, and write its record: every epoch's loss, accuracy and time, every step's loss.
+
+    After every epoch a checkpoint is written beside the record: after an interruption the same command continues there.
+    Divergence and out of memory are results.
+    """
+    from dpscale.measure.launch.cells import train as train_cell
+
+    cell = TrainingCell(arm, seed, TrainingSettings.from_json(settings), job.place.nodes)
+    record = train_cell(cell, dataset, job)
+    if not record:  # node 0 writes it
+        return
+    for epoch in record["epochs"]:
+        accuracy = "diverged" if epoch["test_accuracy"] is None else f"test accuracy {epoch['test_accuracy']:.4f}"
+        click.echo(f"epoch {epoch['epoch']}: {epoch['epoch_s']:.3f} s, {accuracy}")
+    _print_written(record, job.out)
+
+
+def _print_written(record: dict[str, Any], out: Path) -> None:
+    if record["oom"]:
+        click.echo(f"out of memory in {record['oom']['phase']}: {record['oom']['message']}")
+    click.echo(f"{RECORD_WRITTEN}{out}")
+
+
+BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum"] if name != OF_FILE]
+
+
+@click.command()
+@click.option(
+    "--workload",
+    default=BUILT_IN_NETWORKS[0],
+    help="Your Python file with the functions network, dataset and loss, which is run with your rights; or "
+    f"{' or '.join(BUILT_IN_NETWORKS)}, on made-up images.",
+)
+@gpus_option
+@click.option("--batch-per-gpu", type=click.IntRange(min=1), help="Samples per GPU and step.")
+@click.option(
+    "--global-batch",
+    type=click.IntRange(min=1),
+    help="Samples per step over all GPUs, where you kept them when you added GPUs. In place of --batch-per-gpu.",
+)
+@click.option("--strategy", type=click.Choice(parallel_strategies()), default="ddp", help="Not used with one GPU.")
+@setting_options(TimingSettings, "loader_workers", "device", "precision")
+@click.option("--out", type=FILE, default="diagnosis.json", help="The JSON record to write.")
+@click.option("--page", type=FILE, help="The HTML page to write.")
+def diagnose(
+    workload: str,
+    gpus: int,
+    batch_per_gpu: int | None,
+    global_batch: int | None,
+    strategy: str,
+    loader_workers: int,
+    device: str,
+    precision: str,
+    out: Path,
+    page: Path | None,
+) -> None:
+    """Find out why a training step is not faster on more GPUs: causes, what each costs, and what to change.
+
+    \b
+        dpscale diagnose --workload my_training.py --gpus 2 --batch-per-gpu 64
+        dpscale diagnose --workload my_training.py --gpus 2 --batch-per-gpu 8 --device cpu --page why.html
+
+    Variants of the step take turns for about three minutes; each changes one thing: no allreduce, no loader, more
+    loader workers, a larger batch, one GPU after the other. What a change saves is predicted and, where it can be tried
+    at once, measured too. Needs no study file. Call it without a launcher: it starts its own processes.
+    """
+    from dpscale.measure.launch.diagnosis import measure_diagnosis
+    from dpscale.measure.launch.job import Run
+    from dpscale.plan.diagnosis import Diagnosed
+
+    asked = Diagnosed.of(strategy, gpus, batch_per_gpu, global_batch, loader_workers)
+    if workload in BUILT_IN_NETWORKS:
+        trained = {"network": workload, "dataset_source": "synthetic", "epoch_images": _DIAGNOSED_IMAGES}
+    else:
+        trained = {"workload": workload}
+    settings = StepSettings.from_json({**trained, "device": device, "precision": precision})
+    timeout_s = schema_node("cell_timeout_s")["default"]
+    record = measure_diagnosis(asked, settings, Run(timeout_s, end_with_parent=True, out=out))
+
+    from dpscale.analyse.diagnosis import diagnose as answer_of
+    from dpscale.present import diagnosis
+    from dpscale.records.files import write_text
+
+    answer = answer_of(record)
+    click.echo(diagnosis.text(answer, record))
+    click.echo(f"\n{RECORD_WRITTEN}{out}")
+    if page:
+        write_text(page, diagnosis.render(answer, record))
+        click.echo(f"page: {page}")

@@ -1,0 +1,134 @@
+"""Options of the commands that measure: a setting is an option, and a job runs on one node or on several."""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpscale.options import FILE, FOLDER, schema_node
+from dpscale.schemas.settings import NetworkSettings
+
+Command = Callable[..., None]
+
+
+def setting_options(kind: type[NetworkSettings], *names: str) -> Callable[[Command], Command]:
+    """Add an option for every setting of `kind`, or for those with these names: its type, default and help."""
+
+    def add(command: Command) -> Command:
+        for name in reversed(names or kind.names()):
+            node = kind.schema_of(name)
+            several = node["type"] == "array"
+            command = click.option(
+                f"--{name.replace('_', '-')}",
+                name,
+                type=_option_type(node["items"] if several else node),
+                multiple=several,
+                default=node.get("default"),
+                required="default" not in node,
+                help=node["description"] + (" Can be given several times." if several else ""),
+            )(command)
+        return command
+
+    return add
+
+
+def _option_type(node: dict[str, Any]) -> Any:
+    if "enum" in node:
+        return click.Choice(node["enum"])
+    if node["type"] in ("string", "boolean"):
+        return {"string": str, "boolean": bool}[node["type"]]
+    limits: dict[str, Any] = {
+        "min": node.get("minimum", node.get("exclusiveMinimum")),
+        "max": node.get("maximum", node.get("exclusiveMaximum")),
+        "min_open": "exclusiveMinimum" in node,
+        "max_open": "exclusiveMaximum" in node,
+    }
+    return click.IntRange(**limits) if node["type"] == "integer" else click.FloatRange(**limits)
+
+
+def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator. `--help` lists them in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def configuration_options(*strategies: str) -> Callable[[Command], Command]:
+    """The options that name a cell that trains, and the images it trains on."""
+    return _with(
+        click.option("--strategy", type=click.Choice(strategies), required=True),
+        gpus_option,
+        click.option(
+            "--batch-per-gpu",
+            type=click.IntRange(min=1),
+            required=True,
+            help="Images (samples of a workload's file) per GPU and step.",
+        ),
+        run_option,
+        dataset_option,
+    )
+
+
+study_option = click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+dataset_option = click.option(
+    "--dataset", type=FOLDER, help="Folder that `dpscale dataset` wrote. Not needed with the file of a --workload."
+)
+gpus_option = click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs (on cpu: worker processes).")
+run_option = click.option(
+    "--run", type=click.IntRange(min=1), default=1, help="Number of the run. It is the seed of the weights."
+)
+# On several nodes the same command runs on each of them.
+nodes_options = _with(
+    click.option(
+        "--nodes",
+        type=click.IntRange(min=1),
+        default=1,
+        help="Nodes that the GPUs are spread over evenly. This command runs on each of them: by srun with one task per "
+        "node, or by hand with the two options below.",
+    ),
+    click.option(
+        "--node-rank", type=click.IntRange(min=0), help="Number of this node, from 0. Node 0 writes the record."
+    ),
+    click.option("--rendezvous", metavar="HOST:PORT", help="Where all nodes reach node 0: any free port of it."),
+)
+_job_options = _with(
+    nodes_options,
+    click.option(
+        "--timeout-s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=schema_node("cell_timeout_s")["default"],
+        help="Stop the cell after this many seconds.",
+    ),
+    click.option("--end-with-parent", is_flag=True, help="Stop when the process that started this one has ended."),
+    click.option("--out", type=FILE, required=True, help="The JSON record to write."),
+)
+
+
+def job_options(command: Command) -> Command:
+    """The options of how a cell is run, which the command gets as one `job`."""
+
+    @functools.wraps(command)
+    def with_job(
+        *,
+        nodes: int,
+        node_rank: int | None,
+        rendezvous: str | None,
+        timeout_s: float,
+        end_with_parent: bool,
+        out: Path,
+        **others: Any,
+    ) -> None:
+        from dpscale.measure.launch.job import Run
+        from dpscale.measure.launch.nodes import Place
+
+        place = Place.of(nodes, node_rank, rendezvous, os.environ)
+        command(job=Run(timeout_s, end_with_parent, out, place), **others)
+
+    return _job_options(with_job)

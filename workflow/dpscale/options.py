@@ -1,0 +1,51 @@
+"""What commands of several rooms share: kinds of paths, the option of a study, and reading what a command is about."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpscale.plan.study import Study
+from dpscale.scheduler.cluster import Cluster
+from dpscale.schemas.validation import load_schema
+
+if TYPE_CHECKING:
+    from dpscale.records.collect import Collected
+    from dpscale.tables.tables import Tables
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+study_option = click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
+
+
+def schema_node(*path: str) -> dict[str, Any]:
+    """What the study's schema says of a key: its type, allowed values, default and description."""
+    node = load_schema("study")
+    for key in path:
+        node = node["properties"][key] if "properties" in node else node["additionalProperties"]
+    return node
+
+
+def read_study(path: Path) -> Study:
+    """The study in a file, on the nodes of this folder's cluster."""
+    study, here = Study.read(path), Path("config/cluster.yaml")
+    return Cluster.read(here).laid_out(study) if here.exists() else study
+
+
+def read_records(study: Study, results: Path) -> "Collected":
+    """The records of a study. Prints which files are not used, and why."""
+    from dpscale.analyse.tables import expected_cells
+    from dpscale.records.collect import collect
+
+    collected = collect(results, expected_cells(study), study.settings)
+    for reason in collected.rejected.values():
+        click.echo(f"not used: {reason}", err=True)
+    return collected
+
+
+def read_tables(folder: Path) -> "Tables":
+    """The tables that `dpscale tables` wrote."""
+    from dpscale.tables.tables import Tables
+
+    return Tables.read(folder)

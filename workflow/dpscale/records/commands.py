@@ -1,0 +1,83 @@
+"""The commands that say how far a study is. Each loads only what it needs."""
+
+from pathlib import Path
+
+import click
+
+from dpscale.options import FILE, FOLDER, read_study
+
+
+@click.command("plan")
+@click.argument("study_file", metavar="STUDY", type=FILE)
+@click.option("--results", type=FOLDER, show_default="results/<study>", help="Folder that holds the study's records.")
+@click.option("--cells", "list_cells", is_flag=True, help="List every cell with its state and its cost too.")
+def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None:
+    """Print what of a STUDY is measured, what is not, and what measuring it will cost. It starts nothing.
+
+    \b
+        dpscale plan config/config.yaml
+        dpscale plan config/config.yaml --cells | grep failed
+
+    A cell is `done`, or it has a record of an `older version` of the measurement, or none: it is `missing`, it has
+    `failed`, it is `unfinished` (killed, or still running), or its record is `rejected` because it is damaged or of
+    other settings. The next run measures all but those that are done.
+
+    The cost of a cell in GPU-hours is estimated from jobs of the same configuration in this study. Where there are
+    none it is that of the nearest configuration of this study, then of a recorded study in results/recorded*, with the
+    same device, network and number of images or samples. Otherwise it is unknown. Needs no GPU and no torch.
+    """
+    from dpscale.plan.plan import plan
+    from dpscale.records.cost import Costs
+    from dpscale.records.plan_lines import cell_lines, summary
+    from dpscale.records.progress import cell_states
+
+    study = read_study(study_file)
+    folder = results or study.results
+    planned = plan(study)
+    states = list(cell_states(study, planned, folder))
+    recorded = (path for path in sorted(Path("results").glob("recorded*")) if path.resolve() != folder.resolve())
+    costs = Costs(study, states, recorded)
+    for line in summary(study, planned, states, costs):
+        click.echo(line)
+    if list_cells:
+        click.echo()
+        for line in cell_lines(planned, states, costs):
+            click.echo(line)
+
+
+@click.command()
+@click.argument("study_file", metavar="STUDY", type=FILE)
+@click.option("--results", type=FOLDER, show_default="results/<study>", help="Folder that holds the study's records.")
+@click.option("--once", is_flag=True, help="Print how far the study is, and end.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    help="Seconds between two looks at the records.",
+)
+def watch(study_file: Path, results: Path | None, once: bool, every: float) -> None:
+    """Follow a run of a STUDY from another terminal: a line per cell as it ends, with its epoch time.
+
+    \b
+        dpscale watch config/mine.yaml
+        dpscale watch config/mine.yaml --once
+
+    The first line says how many cells are done, running, failed and waiting, the GPU-hours spent, and about how long
+    the rest will take with as many cells at once as run now. It ends when no cell runs or waits. It reads records and
+    logs alone, so it follows a run on a cluster too, from any machine that sees the folder. Needs no GPU and no torch.
+
+    A cell counts as running from the start of its log until the log ends or is older than cell_timeout_s.
+    """
+    from time import sleep
+
+    from dpscale.records.watch import Watch
+
+    study = read_study(study_file)
+    watched = Watch(study, results or study.results, sorted(Path("results").glob("recorded*")))
+    click.echo(watched.standing())
+    for line in watched.under_way():
+        click.echo(line)
+    while not once and not watched.is_over:
+        sleep(every)
+        for line in watched.look():
+            click.echo(line)
