@@ -104,7 +104,7 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         "rejected": [{"path": cell.path, "reason": reason} for cell, reason in collected.rejected.items()],
         "missing": [_missing_row(cell, collected) for cell in plan(study).all_cells if cell not in collected.records],
     }
-    return complete(Tables.of_rows({**rows, **published_audits.rows(audits)}))
+    return complete(Tables.of_rows({**rows, **published_audits.rows(audits)._asdict()}))
 
 
 def complete(tables: Tables) -> Tables:

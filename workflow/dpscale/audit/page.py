@@ -1,0 +1,380 @@
+"""The pages of audits: of one record, for whoever printed the figures; and of all studies that a study's file names.
+
+Both show the rows of `audit.tables`: what was found, what does not agree, and every cell as printed and as defined here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dpscale.audit.consistency import SEVERITIES
+from dpscale.audit.tables import Record, rows
+from dpscale.present.downloads import csv_link
+from dpscale.present.html import fill
+from dpscale.present.text.numbers import ABSENT, estimate, whole
+from dpscale.present.view import Column, View
+from dpscale.present.words import capitalised, listed, plural
+from dpscale.tables.column import MULTIPLES, PERCENT, SECONDS, Unit, column
+from dpscale.tables.published import AuditRow, AuditWarningsRow
+from dpscale.tables.quantities import (
+    ALTERNATIVE_SPEEDUP,
+    BANDWIDTH,
+    COMMUNICATION,
+    EFFICIENCY,
+    SPEEDUP,
+    THROUGHPUT,
+)
+from dpscale.tables.tables import Tables, frame
+
+# What studies differ in most stands first: the table is wider than a phone.
+_QUANTITIES = {
+    "speedup": SPEEDUP,
+    "speedup_alternative": ALTERNATIVE_SPEEDUP,
+    "bandwidth": BANDWIDTH,
+    "communication_s": COMMUNICATION,
+    "compute_s": column("Compute time", SECONDS, ""),
+    "efficiency": EFFICIENCY,
+    "images_per_s": THROUGHPUT,
+    "utilisation_percent": column("Utilisation", PERCENT, ""),
+}
+# A quantity that is shown beside other studies only where somebody printed it.
+_ONLY_PUBLISHED = "images_per_s"
+# Quantities that are shown to their author although they were not printed.
+_ALWAYS_COMPUTED = ("speedup", "communication_s", "bandwidth")
+# So many cells of a warning are told; the others are in the table.
+_CELLS_SHOWN = 6
+# What a check means, and what to do, in words for whoever printed the figures.
+HELP = {
+    "N*T(1,b)/T(N,b) reported as speedup": (
+        "An epoch is the same work on any number of GPUs. So T(1,b)/T(N,b) is the speedup already; times N, the GPUs "
+        "count twice."
+    ),
+    "speedup is not T(1,b)/T(N,b)": "Divide the epoch time of one GPU by that of N GPUs, both from the same table.",
+    "unit is not that of the label": "Write the unit that you divided by, or divide by that of the label.",
+    "the compute column is the total": (
+        "T(N,b) is compute and communication together. What is left for compute is T(1,b)/N."
+    ),
+    "T(N,b) is not compute plus communication": "The two parts of an epoch should add up to its time.",
+    "time that the GPU cannot reach": (
+        "The clock was stopped before the GPU was done. Call torch.cuda.synchronize() before you read the clock."
+    ),
+    "time close to the GPU's peak": (
+        "Real networks seldom use more than 70 % of a GPU's peak. Check that the clock waits for the GPU."
+    ),
+    "bandwidth above any link": "Check the bytes, the time and the unit: no link can carry that.",
+    "bandwidth above the link named": (
+        "Check the bytes, the time and the unit, and whether it is the link that your GPUs used."
+    ),
+    "batch larger than the dataset": "Such a batch has no full step. What was timed is one smaller step.",
+    "cell that its column's convention does not give": "Compute this cell again from the times.",
+    "a time that its figures contradict": "Compare this time with your log: the figures were computed from another.",
+    "figures of two clocks": "Figures of different clocks cannot be set against each other: use one clock for all.",
+    "bound by loading, not by GPUs": (
+        "The DataLoader is slower than the GPUs here. More loader workers may help; more GPUs do not."
+    ),
+    "two one-GPU times differ": "Say which of the two is the base, and why they differ.",
+    "communication on one GPU": "One GPU has nobody to communicate with. Look at what this clock holds.",
+    "communication grows with GPUs": (
+        "An epoch on more GPUs has fewer steps, so a ring communicates less per epoch. With DataParallel it can grow."
+    ),
+    "efficiency above 100 %": "N GPUs are seldom more than N times as fast. Something else changed: find out what.",
+    "utilisation of a link that is none": "Divide by the bandwidth of the link that your GPUs have.",
+    "time unlike those of others on this GPU": "Others needed a much different time for the same work on this GPU.",
+    "times of another study": "Two measurements never agree in every digit. One table is a copy of the other.",
+}
+_ORDER = (*SEVERITIES, "")
+NOT_RECOMPUTABLE = "not recomputable"
+
+# Batch and GPUs.
+_Place = tuple[int, int]
+_Cells = Mapping[tuple[str, _Place], AuditRow]
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Check:
+    """What does not agree: its severity, what to do about it, and the cells with their numbers."""
+
+    severity: str
+    name: str
+    cells: Sequence[str]
+
+    @property
+    def help(self) -> str:
+        """What it means, and what to do, in words for whoever printed the figures."""
+        if self.name.startswith("speedup over"):
+            return "Speedup is over one GPU. Say so where it is over several."
+        if self.name.endswith("is not what it is called"):
+            return "Compute it again as the definitions below say, or call it what it is."
+        return HELP.get(self.name, "")
+
+    @property
+    def line(self) -> str:
+        """All of it in a line, for a page with many studies."""
+        more = len(self.cells) - _CELLS_SHOWN
+        cells = [*self.cells[:_CELLS_SHOWN], *([f"and {more} more cells"] if more > 0 else [])]
+        return f"{capitalised(': '.join(filter(None, (self.severity, self.name))))}: {'; '.join(cells)}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of the table, and the worst severity of what is said about it."""
+
+    text: str
+    severity: str = ""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column of the table: its heading, its quantity, and what it shows of that in a cell."""
+
+    text: str
+    quantity: str
+    shows: Callable[[AuditRow], str]
+
+
+def render(record: Record) -> str:
+    """The page of an audit's record, as HTML that needs no other file. Pure, but for reading its own template."""
+    tables = rows([record])
+    headings = _headings(record, tables.audit)
+    cells, worst = _by_place(tables.audit), _worst(tables.audit_warnings)
+    return fill(
+        "audit.html.j2",
+        title=record["title"],
+        answer=answer(record),
+        checks=checks(tables.audit_warnings),
+        findings=[(_QUANTITIES[found["quantity"]].label, found) for found in record["quantities"]],
+        columns=headings,
+        rows=[
+            (*place, [_entry(heading, place, cells, worst) for heading in headings])
+            for place in _places(tables.audit)
+        ],
+        batch="Global batch" if record["batch"] == "global" else "Batch",
+        remarks=[remark["sentence"] for remark in record["remarks"]],
+        cautions=sorted({row.caution for row in tables.audit if row.caution}),
+    )
+
+
+def answer(record: Record) -> str:
+    """How many cells are impossible, wrong, or worth a look, in one sentence."""
+    worst = list(_worst(rows([record]).audit_warnings).values())
+    verbs = {
+        "impossible": ("is impossible", "are impossible"),
+        "wrong": (
+            "is not what it is called, or not what your times give",
+            "are not what they are called, or not what your times give",
+        ),
+        "look": ("is worth a look", "are worth a look"),
+    }
+    parts = [
+        f"{plural(count, 'figure')} {verbs[severity][count > 1]}"
+        for severity in SEVERITIES
+        if (count := worst.count(severity))
+    ]
+    checkable = sum(quantity["checkable_cells"] for quantity in record["quantities"])
+    return "; ".join(parts) + "." if parts else f"Nothing calls for a second look: {checkable} figures were checked."
+
+
+def checks(warnings: Iterable[AuditWarningsRow]) -> list[Check]:
+    """What does not agree, worst first; a detail that many cells share is said once."""
+    found = []
+    for (severity, name), group in _grouped(warnings, lambda row: (row.severity, row.check)).items():
+        places = {
+            detail: [_place_words(row) for row in same] for detail, same in _grouped(group, lambda row: row.detail).items()
+        }
+        cells = [
+            f"{where[0]}: {detail}" if len(where) == 1 else f"{detail} ({len(where)} cells)"
+            for detail, where in places.items()
+        ]
+        found.append(Check(severity, name, cells))
+    return sorted(found, key=lambda check: _ORDER.index(check.severity))
+
+
+def _grouped(items: Iterable[R], key: Callable[[R], Any]) -> dict[Any, list[R]]:
+    """In the order in which they come."""
+    groups: dict[Any, list[R]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def _place_words(row: AuditWarningsRow) -> str:
+    name = "batch" if row.global_batch is None else "global batch"
+    return f"{name} {_batch(row):,} on {plural(row.gpus or 0, 'GPU')}"
+
+
+def _batch(row: AuditRow | AuditWarningsRow) -> int:
+    return row.batch_per_gpu or row.global_batch or 0
+
+
+def _worst(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, _Place], str]:
+    """The worst severity by quantity, batch and GPUs."""
+    found: dict[tuple[str, _Place], str] = {}
+    for row in warnings:
+        key = row.quantity, (_batch(row), row.gpus or 0)
+        found[key] = min(found.get(key, ""), row.severity, key=_ORDER.index)
+    return found
+
+
+def _by_place(audit: Iterable[AuditRow]) -> _Cells:
+    return {(row.quantity, (row.batch_per_gpu, row.gpus or 0)): row for row in audit if row.batch_per_gpu}
+
+
+def _places(audit: Iterable[AuditRow]) -> list[_Place]:
+    return sorted({place for quantity, place in _by_place(audit) if quantity in ("epoch_s", *_QUANTITIES)})
+
+
+def _headings(record: Record, audit: Iterable[AuditRow]) -> list[Heading]:
+    """Times, then every printed quantity with what it is here beside it, then what was computed here alone."""
+    of_quantities = _grouped(audit, lambda row: row.quantity)
+    printed = [quantity["quantity"] for quantity in record["quantities"]]
+    found = [_TIMES]
+    for name in (*printed, *(name for name in _ALWAYS_COMPUTED if name not in printed)):
+        label, unit = _QUANTITIES[name].label, _QUANTITIES[name].unit
+        shown = label if unit is MULTIPLES else f"{label}, {unit.shown}"
+        as_printed = f"{label}, {record['bandwidth_unit']}" if name == "bandwidth" else shown
+        if name in printed:
+            found.append(Heading(f"{as_printed}, printed", name, _published))
+        if _is_computed(of_quantities.get(name, [])):
+            found.append(Heading(f"{shown}, as defined here", name, _as_defined))
+    return found
+
+
+def _is_computed(audit: Iterable[AuditRow]) -> bool:
+    return any(row.corrected.is_known or row.reason for row in audit)
+
+
+def _entry(heading: Heading, place: _Place, cells: _Cells, worst: Mapping[tuple[str, _Place], str]) -> Entry:
+    row = cells.get((heading.quantity, place))
+    if row is None:
+        return Entry(ABSENT)
+    of_computed = "look" if row.caution else ""
+    severity = worst.get((heading.quantity, place), "") if heading.shows is _published else of_computed
+    return Entry(heading.shows(row), severity)
+
+
+def _published(row: AuditRow) -> str:
+    """With the digits that were printed."""
+    return row.published or ABSENT
+
+
+def _as_defined(row: AuditRow) -> str:
+    """Three significant digits, fewer where rounding hides them."""
+    figure = row.corrected
+    if not figure.is_known:
+        unknown = "not resolvable" if row.reason.startswith("not resolvable") else "not known"
+        return unknown if row.reason else ABSENT
+    if abs(figure.value) >= 1000:
+        return f"{figure.value:,.0f}"
+    is_sharp = (figure.high - figure.low) / 2 < abs(figure.value) / 20
+    return f"{figure.value:#.3g}".rstrip(".") if is_sharp else f"{figure.value:.2g}"
+
+
+def _recomputed(unit: Unit) -> Callable[[AuditRow], str]:
+    """As defined here, with what rounding allows, in as many decimals as make sense."""
+
+    def shows(row: AuditRow) -> str:
+        if not row.corrected.is_known and row.reason:
+            return NOT_RECOMPUTABLE
+        return estimate(row.corrected, Unit("", "", unit.scale))
+
+    return shows
+
+
+_TIMES = Heading("T(N,b), s", "epoch_s", _published)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A published study among others: its verdicts with their sentences, its warnings, its table, and notes."""
+
+    id: str
+    title: str
+    findings: Sequence[tuple[str, str]]
+    warnings: Sequence[str]
+    view: View
+    notes: Sequence[str]
+
+
+def render_studies(study: Mapping[str, Any], tables: Tables, page: str) -> str:
+    """The page of other people's figures. `page` is the file name of the study's own page. Pure, but for reading its
+    own template."""
+    link = csv_link("audit", frame(AuditRow, tables.audit))
+    return fill("published.html.j2", study=study, page=page, blocks=studies(tables), audit_link=link)
+
+
+def studies(tables: Tables) -> list[Study]:
+    """Every published study that was audited."""
+    found = []
+    for study, findings in _grouped(tables.audit_findings, lambda row: row.study).items():
+        audit = [row for row in tables.audit if row.study == study]
+        found.append(
+            Study(
+                study,
+                findings[0].title,
+                [(capitalised(row.verdict), row.sentence) for row in findings],
+                [check.line for check in checks(row for row in tables.audit_warnings if row.study == study)],
+                _view(study, audit),
+                [*_strong_speedups(audit), *_not_recomputable(audit), *_cautions(audit)],
+            )
+        )
+    return found
+
+
+def _view(study: str, audit: Sequence[AuditRow]) -> View:
+    """One row a cell with several GPUs, published and corrected side by side."""
+    of_quantities = _grouped(audit, lambda row: row.quantity)
+    headings = [_TIMES]
+    for name, shown in _QUANTITIES.items():
+        rows_of_it = of_quantities.get(name, [])
+        published = [row for row in rows_of_it if row.published]
+        if published:
+            unit = f"labelled {published[0].published_unit}" if name == "bandwidth" else shown.unit.shown
+            headings.append(Heading(f"{shown.label}, published, {unit}", name, _published))
+        is_wanted = name != "speedup_alternative" and (published or name != _ONLY_PUBLISHED)
+        if is_wanted and _is_computed(rows_of_it):
+            headings.append(Heading(shown.heading, name, _recomputed(shown.unit)))
+    cells = _by_place(audit)
+    entries = [
+        [*map(whole, place), *(_entry(heading, place, cells, {}).text for heading in headings)]
+        for place in _places(audit)
+        if place[1] > 1
+    ]
+    columns = [Column(text, str) for text in ("Batch per GPU", "GPUs", *(heading.text for heading in headings))]
+    return View(f"audit-{study}", "audit", f"{study}, as published and as defined here", columns, entries, 0, None)
+
+
+def _strong_speedups(audit: Iterable[AuditRow]) -> list[str]:
+    """A sentence for every global batch that was held fixed: these cells have no weak figures to stand beside."""
+    known = [row for row in audit if row.quantity == "speedup_strong" and row.corrected.is_known]
+    return [
+        f"Strong speedup at global batch {batch:,}: "
+        + "; ".join(f"{estimate(row.corrected)}× on {plural(row.gpus or 0, 'GPU')}" for row in group)
+        + "."
+        for batch, group in sorted(_grouped(known, _batch).items())
+    ]
+
+
+def _not_recomputable(audit: Iterable[AuditRow]) -> list[str]:
+    """A sentence for every reason, with the quantities and the number of cells that it holds for."""
+    return [
+        f"{capitalised(NOT_RECOMPUTABLE)}, as {reason}: {_labels(group)} "
+        f"({plural(len({(row.batch_per_gpu, row.gpus) for row in group}), 'cell')})."
+        for reason, group in _grouped(audit, lambda row: row.reason).items()
+        if reason and _labels(group)
+    ]
+
+
+def _cautions(audit: Iterable[AuditRow]) -> list[str]:
+    """A sentence for every time that may be wrong, with what follows from it."""
+    return [
+        f"Caution: {_labels(group)} {caution}."
+        for caution, group in _grouped(audit, lambda row: row.caution).items()
+        if caution and _labels(group)
+    ]
+
+
+def _labels(group: Iterable[AuditRow]) -> str:
+    """Their quantities in words, but for what stands in a sentence of its own."""
+    names = dict.fromkeys(row.quantity for row in group if row.quantity in _QUANTITIES)
+    return listed([_QUANTITIES[name].label.lower() for name in names])
