@@ -21,7 +21,7 @@ FLOORS = (
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
     ("analyse", "measure.data", "measure.model", "measure.workload"),
     ("present", "compare", "export", "measure.worker"),
-    ("measure.launch",),
+    ("measure.launch", "audit.page"),
     ("options",),
     ("*.commands", "measure.options"),
     ("cli",),

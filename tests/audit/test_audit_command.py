@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import dpscale
-from dpscale.present.audit_page import render
+from dpscale.audit.page import render
 from dpscale.records.files import read_record
 from published_factory import PARAMETERS, written
 

@@ -20,9 +20,10 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.present import published_page, words
+from dpscale.audit.page import render_studies
+from dpscale.present import words
 from dpscale.present.page import render
-from dpscale.tables.tables import with_names
+from dpscale.tables.tables import Tables, with_names
 
 ROOT = Path(__file__).parents[2]
 RTL_OVERRIDE = "\u202e"
@@ -87,4 +88,5 @@ def hostile_page(text: str) -> str:
 @cache
 def hostile_audit_page(text: str) -> str:
     """The page of other people's figures beside it."""
-    return published_page.render(*hostile(text), "page.html")
+    values, data = hostile(text)
+    return render_studies(values, Tables.of(data), "page.html")

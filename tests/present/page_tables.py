@@ -36,7 +36,7 @@ def study(**changes: Any) -> Mapping[str, Any]:
 
 def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
     """A table as it comes back from its CSV file, with what follows from it. Columns that a row lacks are missing."""
-    return tables(**{name: rows})[name] if name not in audits.COLUMNS else from_csv(name, rows)
+    return tables(**{name: rows})[name] if name not in audits.AuditTables._fields else from_csv(name, rows)
 
 
 def from_csv(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -227,7 +227,7 @@ def audited(root: Path, data: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFr
 def _audits(root: Path) -> dict[str, pd.DataFrame]:
     """They are the same in every test."""
     records = [audit(published) for published in read_all(sorted((root / "config/published").glob("*.yaml"))).values()]
-    return {name: table(name, found) for name, found in audits.rows(records).items()}
+    return {name: table(name, [row.flat() for row in found]) for name, found in audits.rows(records)._asdict().items()}
 
 
 def seconds(strategy: str, gpus: int, batch: int, scope: str) -> float:

@@ -15,7 +15,6 @@ from dpscale.present import page as page_module
 FOLDER = Path(page_module.__file__).parent
 # Where things are drawn or written, and how many of them: pixels, ticks, decimals.
 LAYOUT = {
-    "audit_page.py": "how many figures were looked at, and digits of a number",
     "bars.py": "pixels of bars and labels",
     "chart_files.py": "lines of text above a chart",
     "comparison_forest.py": "ends of an axis, rows in pixels",
@@ -35,7 +34,7 @@ REDUCTIONS = {
     "fmean", "stdev", "sqrt", "exp", "log", "hypot", "sum", "agg", "nansum", "nanmean",
 }  # fmt: skip
 # Words that are joined, not numbers; and how many items of a list are left out.
-ALLOWED = {("views.py", "agg"), ("published.py", "Sub")}
+ALLOWED = {("views.py", "agg")}
 
 
 def modules() -> list[Path]:

@@ -31,7 +31,6 @@ NAMES = {
     "assignment": {"_times_and_speedup", "_computation_and_communication", "_large_batches"},
     "assignment_sentences": {"_listed"},
     "advice": {"_at"},
-    "audit_page": {"_columns"},
     "charts": {"epoch_time", "efficiency", "bus_bandwidth"},
     "communication_charts": {"ladders", "steps_beside_one", "steps", "_estimates_of", "held_out", "forecast"},
     "comparison_charts": {"speeds", "epoch_times", "_forests"},
@@ -45,7 +44,6 @@ NAMES = {
     "environment_facts": {"_facts", "setup"},
     "findings": {"_in_place_of_baseline"},
     "general": {"general"},
-    "published": {"_view"},
     "summary": {"_epoch"},
     "training_charts": {"test_accuracy", "_curves", "_frontier"},
     "training_findings": {"_arm"},
@@ -146,14 +144,6 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             "_with_zero": ("intervals_that_hold_zero_are_named",),
             "_below_the_links": ("links_that_carry_more_are_a_cause",),
         }.items()
-    },
-    "audit_page": {
-        "answer": (
-            "test_audit_page.py::test_a_clean_table_has_nothing_to_look_at",
-            "test_audit_page.py::test_figures_are_counted_by_the_worst_that_is_said_of_them",
-        ),
-        "_help": ("test_audit_page.py::test_every_check_of_a_published_study_has_its_help",),
-        "_details": ("test_audit_page.py::test_a_page_says_what_was_printed_and_what_it_is",),
     },
     "cautions": {
         **dict.fromkeys(
@@ -304,11 +294,6 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
     "page": {
         "_by_chance": ("test_findings.py::test_intervals_are_counted_once_and_said_on_the_page",),
         "_commit": ("test_render.py::test_header_says_what_where_when_and_by_which_code",),
-    },
-    "published": {
-        "_cautions": ("test_published_blocks.py::test_a_caution_names_what_follows_from_a_doubtful_time",),
-        "_details": ("test_published_blocks.py::test_many_cells_of_a_warning_are_cut_with_a_count",),
-        "_strong_speedups": ("test_published_blocks.py::test_strong_speedups_are_a_sentence_and_one_gpu_is_no_row",),
     },
     "summary": {
         "summary": (

@@ -26,14 +26,16 @@ from dpscale.analyse.claims import CLAIMS
 from dpscale.analyse.forecast import steps as forecast
 from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.audit.audit import audit
+from dpscale.audit.page import render_studies
 from dpscale.audit.published import read_all
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.present import page as page_module
-from dpscale.present import published_page, words
+from dpscale.present import words
 from dpscale.present.page import render
 from dpscale.records.collect import collect
+from dpscale.tables.tables import Tables
 from dpscale.vocabulary.public_best import public_best
 from dpscale.vocabulary.quantities import KIB, MIB, PERCENT, TABLES
 from old_tables import read_table
@@ -211,7 +213,7 @@ def written(recorded: tuple[Study, dict[str, pd.DataFrame]]) -> Written:
         patch.setattr(words, "whole", watched(words.whole, first_argument))
         patch.setattr(words, "estimate", watched(words.estimate, *ends))
         page = render(recorded[0].values, recorded[1])
-        page += published_page.render(recorded[0].values, recorded[1], "page.html")
+        page += render_studies(recorded[0].values, Tables.of(recorded[1]), "page.html")
     text = " ".join("".join(Text(page).found).replace("\u00a0", " ").split())
     return Written(OF_THE_PAGE.sub(" ", text), found)
 

@@ -384,6 +384,12 @@ def test_sections_without_data_say_so_in_one_line() -> None:
         assert line in page
 
 
+def test_the_page_keeps_a_line_with_the_link_to_published_studies() -> None:
+    with_link = render(study(), tables(), "h200-audit.html")
+    assert '<a href="h200-audit.html">Other people\'s figures</a>' in with_link
+    assert "No published study was audited." not in with_link and "<article" not in with_link
+
+
 def test_contents_name_every_section_in_order(page: str) -> None:
     (contents,) = re.findall(r"<nav.*?</nav>", page, re.S)
     linked = re.findall(r'<a href="#([^"]*)">([^<]*)</a>', contents)

@@ -16,9 +16,12 @@ from page_tables import audited, empty, h200, study
 
 from dpscale.analyse.comparison_studies import overview
 from dpscale.audit.audit import audit
+from dpscale.audit.page import render as render_audit
+from dpscale.audit.page import render_studies
 from dpscale.audit.published import Published
-from dpscale.present import audit_page, comparison, comparison_studies, published_page
+from dpscale.present import comparison, comparison_studies
 from dpscale.present.page import render
+from dpscale.tables.tables import Tables
 from requirements import without
 from two_studies import compared, side, slower
 
@@ -56,11 +59,11 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
         "whole": render(study(strong_scaling_global_batch=[128, 2_048]), audited(root, h200())),
         "empty": page,
         "compared": comparison.render(compared()),
-        "audit": audit_page.render(audit(Published.read(root / "config/published/study-e.yaml"))),
+        "audit": render_audit(audit(Published.read(root / "config/published/study-e.yaml"))),
         "studies": comparison_studies.render(
             overview([side("a"), side("b", slower(2)), side("c", slower(3))], (), 0.05)
         ),
-        "published": published_page.render(study(), audited(root, empty()), "h200.html"),
+        "published": render_studies(study(), Tables.of(audited(root, empty())), "h200.html"),
         **{kind: hostile_page(text) for kind, text in HOSTILE.items()},
         "published-markup": hostile_audit_page(HOSTILE["markup"]),
     }

@@ -56,7 +56,7 @@ def audit(published: tuple[Path, ...], out: Path | None, pages: Path | None, bes
             write_record("audit", file, record)
             lines.append(f"{RECORD_WRITTEN}{file}")
         if pages:
-            from dpscale.present.audit_page import render
+            from dpscale.audit.page import render
 
             write_text(pages / f"{study.id}.html", render(record))
             lines.append(f"page: {pages / study.id}.html")

@@ -1,6 +1,6 @@
 """The pages of audits: of one record, for whoever printed the figures; and of all studies that a study's file names.
 
-Both show the rows of `audit.tables`: what was found, what does not agree, and every cell as printed and as defined here.
+Both show the rows of `audit.tables`: what was found, what does not agree, and every cell as printed and as defined.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dpscale.audit.consistency import SEVERITIES
-from dpscale.audit.tables import Record, rows
-from dpscale.present.downloads import csv_link
+from dpscale.audit.tables import CORRECTED_BY, Record, rows
 from dpscale.present.html import fill
+from dpscale.present.text.downloads import csv_link
 from dpscale.present.text.numbers import ABSENT, estimate, whole
-from dpscale.present.view import Column, View
-from dpscale.present.words import capitalised, listed, plural
+from dpscale.present.text.view import ShownColumn, View
+from dpscale.present.text.words import capitalised, listed, plural
 from dpscale.tables.column import MULTIPLES, PERCENT, SECONDS, Unit, column
 from dpscale.tables.published import AuditRow, AuditWarningsRow
 from dpscale.tables.quantities import (
@@ -24,7 +24,7 @@ from dpscale.tables.quantities import (
     SPEEDUP,
     THROUGHPUT,
 )
-from dpscale.tables.tables import Tables, frame
+from dpscale.tables.tables import Tables
 
 # What studies differ in most stands first: the table is wider than a phone.
 _QUANTITIES = {
@@ -146,8 +146,7 @@ def render(record: Record) -> str:
         findings=[(_QUANTITIES[found["quantity"]].label, found) for found in record["quantities"]],
         columns=headings,
         rows=[
-            (*place, [_entry(heading, place, cells, worst) for heading in headings])
-            for place in _places(tables.audit)
+            (*place, [_entry(heading, place, cells, worst) for heading in headings]) for place in _places(tables.audit)
         ],
         batch="Global batch" if record["batch"] == "global" else "Batch",
         remarks=[remark["sentence"] for remark in record["remarks"]],
@@ -180,7 +179,8 @@ def checks(warnings: Iterable[AuditWarningsRow]) -> list[Check]:
     found = []
     for (severity, name), group in _grouped(warnings, lambda row: (row.severity, row.check)).items():
         places = {
-            detail: [_place_words(row) for row in same] for detail, same in _grouped(group, lambda row: row.detail).items()
+            detail: [_place_words(row) for row in same]
+            for detail, same in _grouped(group, lambda row: row.detail).items()
         }
         cells = [
             f"{where[0]}: {detail}" if len(where) == 1 else f"{detail} ({len(where)} cells)"
@@ -235,8 +235,9 @@ def _headings(record: Record, audit: Iterable[AuditRow]) -> list[Heading]:
         as_printed = f"{label}, {record['bandwidth_unit']}" if name == "bandwidth" else shown
         if name in printed:
             found.append(Heading(f"{as_printed}, printed", name, _published))
-        if _is_computed(of_quantities.get(name, [])):
-            found.append(Heading(f"{shown}, as defined here", name, _as_defined))
+        corrected_by = CORRECTED_BY.get(name, name)
+        if _is_computed(of_quantities.get(corrected_by, [])):
+            found.append(Heading(f"{shown}, as defined here", corrected_by, _as_defined))
     return found
 
 
@@ -299,7 +300,7 @@ class Study:
 def render_studies(study: Mapping[str, Any], tables: Tables, page: str) -> str:
     """The page of other people's figures. `page` is the file name of the study's own page. Pure, but for reading its
     own template."""
-    link = csv_link("audit", frame(AuditRow, tables.audit))
+    link = csv_link("audit", tables.audit)
     return fill("published.html.j2", study=study, page=page, blocks=studies(tables), audit_link=link)
 
 
@@ -340,7 +341,7 @@ def _view(study: str, audit: Sequence[AuditRow]) -> View:
         for place in _places(audit)
         if place[1] > 1
     ]
-    columns = [Column(text, str) for text in ("Batch per GPU", "GPUs", *(heading.text for heading in headings))]
+    columns = [ShownColumn(text, str) for text in ("Batch per GPU", "GPUs", *(heading.text for heading in headings))]
     return View(f"audit-{study}", "audit", f"{study}, as published and as defined here", columns, entries, 0, None)
 
 

@@ -9,7 +9,7 @@ from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRo
 Record = Mapping[str, Any]
 
 # The corrected quantity beside a published one of another name.
-_CORRECTED_BY = {"speedup_alternative": "speedup"}
+CORRECTED_BY = {"speedup_alternative": "speedup"}
 # Units of what authors print, but for bandwidths, which have that of their label.
 _UNITS = {"compute_s": "s", "communication_s": "s", "images_per_s": "images/s", "utilisation_percent": "%"}
 
@@ -57,7 +57,7 @@ def _cells(audit: Record) -> Iterator[AuditRow]:
     for quantity in audit["quantities"]:
         printed |= _printed(quantity, audit["bandwidth_unit"])
     for key in {**printed, **corrected}:
-        figure = corrected.get(key._replace(quantity=_CORRECTED_BY.get(key.quantity, key.quantity)), {})
+        figure = corrected.get(key._replace(quantity=CORRECTED_BY.get(key.quantity, key.quantity)), {})
         yield AuditRow.read({
             **figure,
             **key._asdict(),

@@ -18,7 +18,7 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
 
     Where the study names figures that others published, their page stands beside it, as <page>-audit.html.
     """
-    from dpscale.present import published_page
+    from dpscale.audit.page import render_studies
     from dpscale.present.chart_files import write_charts
     from dpscale.present.page import render
     from dpscale.records.files import write_text
@@ -28,7 +28,7 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
     page = render(study.values, tables, audit_page.name if audit_page else "")
     write_text(out, page)
     if audit_page:
-        write_text(audit_page, published_page.render(study.values, tables, out.name))
+        write_text(audit_page, render_studies(study.values, tables, out.name))
     if charts_folder:
         write_charts(page, charts_folder)
     click.echo(f"page: {out}")

@@ -10,9 +10,9 @@ import pytest
 from dpscale.audit.audit import audit
 from dpscale.audit.consistency import SEVERITIES
 from dpscale.audit.own_table import read_table
+from dpscale.audit.page import HELP, answer, render
 from dpscale.audit.physics import references_of
 from dpscale.audit.published import Published
-from dpscale.present.audit_page import _HELP, answer, render
 from published_factory import published
 
 EPOCH_S = {
@@ -88,7 +88,7 @@ def test_a_global_batch_is_headed_as_one() -> None:
 def test_every_check_of_a_published_study_has_its_help(records: dict[str, dict[str, Any]]) -> None:
     """But for those that say themselves what would be otherwise."""
     checks = {warning["check"] for record in records.values() for warning in record["warnings"]}
-    without = checks - set(_HELP)
+    without = checks - set(HELP)
     assert without == {
         "T(N,b) - T(1,b)/N would give another bandwidth", "T(1,b)/speedup is not compute plus communication",
         "speedup over 2 GPUs", "bandwidth is not what it is called",
