@@ -5,7 +5,7 @@ rule report:
     input:
         study=STUDY_JSON,
         tables=TABLE_FILES,
-        code=code_of("vocabulary", "present"),
+        code=code_of("vocabulary", "present", "audit"),
     output:
         page=report(PAGE, caption="../report/page.rst", category="Page", labels={"Page": STUDY.name}),
         audit=report(
