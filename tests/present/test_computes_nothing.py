@@ -38,7 +38,7 @@ ALLOWED = {("views.py", "agg")}
 
 
 def modules() -> list[Path]:
-    return sorted(path for path in FOLDER.glob("*.py") if path.name not in LAYOUT)
+    return sorted(path for path in FOLDER.rglob("*.py") if path.name not in LAYOUT)
 
 
 def computations(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -86,7 +86,7 @@ def test_a_module_of_the_page_does_no_arithmetic(path: Path) -> None:
 def test_only_layout_uses_numpy() -> None:
     using = {
         path.name
-        for path in FOLDER.glob("*.py")
+        for path in FOLDER.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         for name in imported(node)
         if name.split(".")[0] in ("numpy", "scipy")
@@ -108,7 +108,7 @@ def test_templates_multiply_nothing() -> None:
 
 
 def test_layout_is_what_there_is() -> None:
-    assert set(LAYOUT) <= {path.name for path in FOLDER.glob("*.py")}
+    assert set(LAYOUT) <= {path.name for path in FOLDER.rglob("*.py")}
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,9 @@ NAMES = {
     },
     "coverage": {"_job"},
     "environment_facts": {"_facts", "setup"},
-    "findings": {"_in_place_of_baseline"},
+    "scaling": {"_in_place_of_baseline"},
     "general": {"general"},
+    "numbers": {"brief", "estimate"},
     "summary": {"_epoch"},
     "training_charts": {"test_accuracy", "_curves", "_frontier"},
     "training_findings": {"_arm"},
@@ -234,7 +235,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "figure": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),
         "_figure": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),
     },
-    "findings": {
+    "scaling": {
         "largest_speedup": (f"{SPEAKS}[largest_speedup]", f"{FEW_STEPS}[largest_speedup]"),
         "more_devices_slower": (f"{SPEAKS}[more_devices_slower]", f"{FEW_STEPS}[more_devices_slower]"),
         "batches_that_are_faster": (f"{SPEAKS}[batches_that_are_faster]", f"{FEW_STEPS}[batches_that_are_faster]"),
@@ -425,7 +426,7 @@ def is_sentence(text: str) -> bool:
 def sentences() -> dict[tuple[str, str], str]:
     """Every function of `present` that makes a sentence, with its longest one."""
     found = {}
-    for path in sorted(FOLDER.glob("*.py")):
+    for path in sorted(FOLDER.rglob("*.py")):
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef):
                 made = [text for text in texts(function) if is_sentence(text)]
@@ -449,7 +450,7 @@ def test_every_sentence_has_a_test_that_makes_it_false() -> None:
 def test_no_test_is_named_for_a_sentence_that_is_no_more() -> None:
     functions = {
         (path.stem, node.name)
-        for path in FOLDER.glob("*.py")
+        for path in FOLDER.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef)
     }

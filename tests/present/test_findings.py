@@ -22,9 +22,10 @@ from page_tables import (
 )
 from test_variant_findings import VARIANT_CASES
 
-from dpscale.present import communication_findings, findings, training_findings
+from dpscale.present import communication_findings, training_findings
 from dpscale.present.finding import Finding, Predicate
-from dpscale.present.findings import FINDINGS
+from dpscale.present.findings import scaling as findings
+from dpscale.present.findings.scaling import FINDINGS
 from dpscale.present.page import render
 from dpscale.present.words import Tables, Terms
 

@@ -21,8 +21,9 @@ import pandas as pd
 import pytest
 from variant_tables import with_variants
 
-from dpscale.analyse import blocks, claims, derived, estimators
-from dpscale.analyse.claims import CLAIMS
+from dpscale.analyse import blocks, derived, estimators
+from dpscale.analyse.answer import claims
+from dpscale.analyse.answer.claims import CLAIMS
 from dpscale.analyse.forecast import steps as forecast
 from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.audit.audit import audit

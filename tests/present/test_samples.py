@@ -21,7 +21,7 @@ from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import AnyCell, Configuration
 from dpscale.plan.study import Study
 from dpscale.present import comparison, comparison_studies
-from dpscale.present.findings import memory_ends
+from dpscale.present.findings.scaling import memory_ends
 from dpscale.present.page import render
 from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import BATCH, MFU, THROUGHPUT

@@ -8,7 +8,7 @@ from typing import Any
 from dpscale.analyse import environments
 from dpscale.analyse.advice import advice_rows, answer_rows
 from dpscale.analyse.causes import cause_rows
-from dpscale.analyse.claims import count_rows
+from dpscale.analyse.answer.counts import counts_rows
 from dpscale.analyse.communication_tables import (
     Measurements,
     bandwidth_row,
@@ -135,12 +135,11 @@ def complete(tables: Tables) -> Tables:
         "answer": answer_rows,
         "causes": cause_rows,
         "advice": advice_rows,
-        "counts": count_rows,
     }
     for name, make in makers.items():
         rows: dict[str, Any] = {table: getattr(tables, table) for table in TABLES}
         tables = Tables.of_rows({**rows, name: make(rows)})
-    return tables
+    return replace(tables, counts=list(counts_rows(tables)))
 
 
 def expected_cells(study: Study) -> tuple[AnyCell, ...]:

@@ -1,6 +1,6 @@
 """What the data say of communication: how its estimates agree, and how good the forecast is. As in `findings`."""
 
-from dpscale.analyse.claims import AGREEMENT, AGREEMENT_BATCH, FORECAST_BATCH, SUM_OF_PARTS
+from dpscale.analyse.answer.claims import AGREEMENT, AGREEMENT_BATCH, FORECAST_BATCH, SUM_OF_PARTS
 from dpscale.analyse.estimators import DISTORTED
 from dpscale.analyse.forecast.steps import HELD_OUT_TOLERANCE
 from dpscale.present import words

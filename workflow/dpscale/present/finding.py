@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from dpscale.analyse.claims import CLAIMS, is_range
+from dpscale.analyse.answer.claims import CLAIMS
+from dpscale.analyse.claims import is_range
 from dpscale.present import words
 from dpscale.present.words import Row, Tables, Terms
+from dpscale.tables.tables import Tables as TypedTables
 from dpscale.vocabulary.quantities import PERCENT, quantity
 
 _CELLS_NAMED = 6
@@ -53,12 +56,18 @@ def finding(sentence: str, view: str, rows: Sequence[Row], terms: Terms) -> Find
 
 def holding(tables: Tables, claim: str) -> list[Row]:
     """The rows for which a claim holds."""
-    return CLAIMS[claim].holding(words.rows(tables[CLAIMS[claim].table]))
+    return list(CLAIMS[claim].of(_rows(tables, claim)).holding)
 
 
 def asked(tables: Tables, claim: str) -> list[Row]:
     """The rows that a claim asks."""
-    return CLAIMS[claim].asked(words.rows(tables[CLAIMS[claim].table]))
+    return list(CLAIMS[claim].of(_rows(tables, claim)).asked)
+
+
+def _rows(tables: Tables, claim: str) -> Sequence[Any]:
+    table = CLAIMS[claim].table
+    typed = TypedTables.of({table: tables[table]} if isinstance(tables, dict) else tables)
+    return list(getattr(typed, table))
 
 
 def count(tables: Tables, claim: str) -> Count:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dpscale.analyse.claims import INTERVALS_USED, MISSED_OF_100
+from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.derived import WORTH
 from dpscale.present import (
     advice,
@@ -21,7 +21,7 @@ from dpscale.present import (
 from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.communication_findings import profiler_left_out
 from dpscale.present.finding import count
-from dpscale.present.findings import findings, key_findings
+from dpscale.present.findings.scaling import findings, key_findings
 from dpscale.present.general import general
 from dpscale.present.html import fill
 from dpscale.present.variant_findings import beside_the_public_best, communication_weighs_more

@@ -230,7 +230,10 @@ def _search_of(row: Row) -> str:
 
 def comparisons_at_once(tables: Tables, terms: Terms) -> Finding | None:
     """How many differences between arms are tested: some of many look real by chance."""
-    claims = {"an arm differs from the baseline": "with the baseline", "a remedy helps": "with the same arm without"}
+    claims = {
+        "an arm is less accurate than the baseline": "with the baseline",
+        "a remedy helps": "with the same arm without",
+    }
     counted = {against: count(tables, claim).of for claim, against in claims.items()}
     if terms.synthetic or not any(counted.values()):
         return None

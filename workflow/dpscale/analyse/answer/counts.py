@@ -1,0 +1,32 @@
+"""Of how many rows every claim of the page holds, how many intervals are looked at, and what the records used."""
+
+import re
+from collections.abc import Iterator
+
+from dpscale.analyse.answer.claims import CLAIMS
+from dpscale.formulas.figure import INTERVAL
+from dpscale.tables.answer import CountsRow
+from dpscale.tables.tables import Tables
+
+# Devices by their own names, and the most of them that one job had; commits that measured, of so many records.
+DEVICES_USED, COMMITS_USED = "devices used", "commits used"
+# How many different intervals are looked at before findings and verdict are chosen.
+INTERVALS_USED = "intervals used"
+# Of 100 intervals, so many miss the true value by chance.
+MISSED_OF_100 = round(100 * (1 - (INTERVAL[1] - INTERVAL[0])))
+_UUID = re.compile(r"(?:GPU|MIG)-[\w-]+")
+
+
+def counts_rows(tables: Tables) -> Iterator[CountsRow]:
+    """For every claim, of how many of the rows that it asks it holds; and what the records used."""
+    used: set[tuple[int, int]] = set()
+    for what, claim in CLAIMS.items():
+        outcome = claim.of(getattr(tables, claim.table))
+        used |= {(id(row), id(figure)) for row in outcome.asked for figure in claim.intervals(row)}
+        yield CountsRow(what=what, number=outcome.number, of=outcome.of)
+    yield CountsRow(what=INTERVALS_USED, number=len(used), of=len(used))
+    records = tables.records
+    devices = {uuid for row in records for uuid in _UUID.findall(row.gpu_uuids)}
+    yield CountsRow(what=DEVICES_USED, number=len(devices), of=max((row.gpus or 0 for row in records), default=0))
+    commits = {row.git_commit[:12] for row in records} - {""}
+    yield CountsRow(what=COMMITS_USED, number=len(commits), of=len(records))

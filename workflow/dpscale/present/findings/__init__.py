@@ -1,0 +1,1 @@
+"""What a study's tables say, in sentences."""

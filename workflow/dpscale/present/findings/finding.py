@@ -1,0 +1,81 @@
+"""What findings share: their form, and how a figure, its place and the count of a claim are written."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Protocol, TypeVar
+
+from dpscale.analyse.answer.claims import Outcome
+from dpscale.formulas.figure import Figure
+from dpscale.present.text.numbers import estimate
+from dpscale.present.text.words import AtBatch, Terms, listed, plural, scope
+from dpscale.tables.column import MULTIPLES
+
+_CELLS_NAMED = 6
+R = TypeVar("R")
+
+
+class InScope(AtBatch, Protocol):
+    """A row of a configuration in a scope."""
+
+    @property
+    def scope(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence with its numbers, and the cells it rests on: `rows` rows of the page's table `view`."""
+
+    sentence: str
+    view: str
+    rows: int
+    cells: Sequence[str]
+
+    @property
+    def rests_on(self) -> str:
+        """The cells, and how many more where there are too many for a line or two."""
+        return listed(self.cells, _CELLS_NAMED, "; ")
+
+
+def finding(sentence: str, view: str, rows: Sequence[Any], terms: Terms) -> Finding:
+    """A finding that rests on these rows of configurations."""
+    return Finding(sentence, view, len(rows), _places(rows, terms))
+
+
+def among(outcome: Outcome[Any], noun: str, several: str = "") -> str:
+    """`8 of 40 comparisons`."""
+    return f"{outcome.number:,} of {plural(outcome.of, noun, several)}"
+
+
+def counted(outcome: Outcome[Any]) -> str:
+    """`8 of 40`."""
+    return f"{outcome.number:,} of {outcome.of:,}"
+
+
+def _places(rows: Sequence[Any], terms: Terms) -> list[str]:
+    """`ddp × 4 at 32, 128 (compute scope)`: batches stand together. Tables of ddp alone have no column for it."""
+    batches: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        where = f" ({scope(row.scope)})" if hasattr(row, "scope") else ""
+        place = f"{getattr(row, 'strategy', 'ddp')} × {row.gpus}", f"{where}{terms.environment(row)}"
+        batches.setdefault(place, {})[f"{row.batch_per_gpu:,}"] = None
+    return [f"{who} at {listed(list(found))}{where}" for (who, where), found in batches.items()]
+
+
+def largest(rows: Iterable[R], key: Callable[[R], float]) -> R:
+    """The row with the largest number, of those that have one; of several the first."""
+    return max((row for row in rows if isfinite(key(row))), key=key)
+
+
+def smallest(rows: Iterable[R], key: Callable[[R], float]) -> R:
+    return min((row for row in rows if isfinite(key(row))), key=key)
+
+
+def place(row: InScope, terms: Terms) -> str:
+    """`ddp on 4 GPUs at batch 512 per GPU (compute scope)`."""
+    return f"{terms.point(row)} ({scope(row.scope)})"
+
+
+def multiple(figure: Figure) -> str:
+    """`2.31× [2.30, 2.32]`."""
+    return estimate(figure, MULTIPLES, with_unit=True)
