@@ -20,6 +20,7 @@ LAYOUT = {
     "comparison_forest.py": "ends of an axis, rows in pixels",
     "html.py": "paths of files",
     "figure.py": "which points are drawn, and how far beside each other",
+    "numbers.py": "decimals of a number",
     "panel.py": "axes, ticks, markers and labels in pixels",
     "sheet.py": "widths of columns in LaTeX",
     "svg.py": "coordinates in an SVG",
