@@ -7,8 +7,8 @@ from typing import Any
 
 from dpscale.analyse import environments
 from dpscale.analyse.advice import advice_rows, answer_rows
-from dpscale.analyse.causes import cause_rows
 from dpscale.analyse.answer.counts import counts_rows
+from dpscale.analyse.causes import cause_rows
 from dpscale.analyse.communication_tables import (
     Measurements,
     bandwidth_row,
