@@ -12,7 +12,7 @@ import pytest
 import h200_study
 from dpscale.analyse import environments
 from dpscale.analyse.communication_tables import Measurements
-from dpscale.analyse.forecast.rows import bases
+from dpscale.analyse.forecast.basis import bases
 from dpscale.analyse.points import compare, points_of
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration

@@ -10,6 +10,7 @@ from scipy.optimize import nnls
 
 from dpscale.analyse.forecast.allreduce import (
     ALGORITHMS,
+    Fit,
     Link,
     Measured,
     allreduce_s,
@@ -41,6 +42,10 @@ def generated(
         for n in gpus
         for size in sizes
     ]
+
+
+def worst(found: Fit) -> float:
+    return max(map(abs, found.relative_errors))
 
 
 def test_times_by_hand() -> None:
@@ -84,8 +89,8 @@ def test_a_fit_finds_the_link_that_made_the_measurements(
     for gpus in (2, 4, 8):
         assert found.latency_s(gpus).value == pytest.approx(allreduce_s(algorithm, gpus, 0, link).value, rel=1e-3)
     assert found.link.beta_gb_s.value == pytest.approx(beta_gb_s, rel=1e-3)
-    assert found.worst_relative_error < 1e-3
-    assert found.median_relative_error <= found.worst_relative_error
+    assert worst(found) < 1e-3
+    assert found.median_relative_error <= worst(found)
 
 
 @pytest.mark.parametrize("gpus", [[2], [2, 4], [2, 4, 8]])
@@ -189,7 +194,7 @@ def test_relative_errors_weigh_small_messages_as_much_as_large_ones() -> None:
     truth = generated("ring", exact_link(1e-5, 100), gpus=[4])
     slower = [Measured(m.gpus, m.message_bytes, Figure(m.seconds.value * 1.1)) for m in truth[::2]]
     found = fit("ring", [*slower, *truth[1::2]])
-    assert found.worst_relative_error < 0.1
+    assert worst(found) < 0.1
     assert all(abs(error) > 0.01 for error in found.relative_errors)
 
 
@@ -243,7 +248,7 @@ def test_a_fit_on_two_gpus_says_that_ring_and_tree_cannot_be_told_apart() -> Non
     assert all("cannot be told" in found.statement for found in on_two.values())
     assert on_two["ring"].seconds(8, K_BYTES).value != on_two["tree"].seconds(8, K_BYTES).value
     on_four = fits(generated("ring", exact_link(1e-5, 100), gpus=[2, 4]))
-    assert on_four["ring"].worst_relative_error < on_four["tree"].worst_relative_error
+    assert worst(on_four["ring"]) < worst(on_four["tree"])
     assert all("cannot be told" not in found.statement for found in on_four.values())
 
 

@@ -1,6 +1,7 @@
 """Scaling laws: the parameters they recover, and what they say of points that cannot carry them."""
 
 from collections.abc import Iterable
+from math import isnan
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def draw_7(estimate: Figure) -> float:
 
 
 def fits(speedups: dict[int, Figure]) -> dict[str, LawFit]:
-    return {fit.law: fit for fit in fit_laws(speedups)}
+    return {fit.law.name: fit for fit in fit_laws(speedups)}
 
 
 def generated(name: str, gpus: Iterable[int], *parameters: float) -> dict[int, Figure]:
@@ -87,7 +88,7 @@ def test_two_parameters_fit_any_two_points_and_this_is_said(two: float, four: fl
         BY_NAME["USL"].speedup(n, *(parameter.value for parameter in fit.parameters.values())) for n in N_THEN_FOUR
     ]
     assert predicted == pytest.approx([two, four])
-    assert (fit.points, fit.degrees_of_freedom, fit.worst_relative_error) == (2, 0, None)
+    assert (fit.degrees_of_freedom, isnan(fit.worst_relative_error)) == (0, True)
     assert "USL: 2 parameters from 2 points (N = 2, 4) fit any data exactly" in fit.statement
 
 
@@ -114,7 +115,7 @@ def test_a_law_that_the_points_contradict_says_where() -> None:
     fit = fits({2: around(0.9, 0.01), 4: around(3.6, 0.01, 2)})["Amdahl"]
     assert fit.contradicted_at == N_THEN_FOUR
     assert fit.degrees_of_freedom == 1
-    assert fit.worst_relative_error is not None and fit.worst_relative_error > 0.1
+    assert fit.worst_relative_error > 0.1
     assert "contradict it: it gives" in fit.statement
     assert "at N = 2, measured 0.9 [" in fit.statement
 

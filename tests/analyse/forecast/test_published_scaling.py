@@ -17,9 +17,13 @@ from dpscale.audit.published import Published
 FILE = "config/published/scaling-a.yaml"
 
 
+def table(audits: list[Any]) -> pd.DataFrame:
+    return pd.DataFrame([row.flat() for row in published_scaling_rows(audits)])
+
+
 @pytest.fixture(scope="module")
 def found(root: Path) -> pd.DataFrame:
-    return pd.DataFrame(published_scaling_rows([audit(Published.read(root / FILE))]))
+    return table([audit(Published.read(root / FILE))])
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +83,14 @@ def test_no_time_beyond_a_node_enters_a_prediction(root: Path, found: pd.DataFra
     for time in record["training_times"]:
         if time["gpus"] > 4:
             time["printed"] = str(2 * float(time["printed"]))
-    changed = pd.DataFrame(published_scaling_rows([record]))
+    changed = table([record])
     assert changed["predicted_training_s"].tolist() == found["predicted_training_s"].tolist()
     assert (changed["relative_error"] < found["relative_error"]).all()
 
 
 def test_a_node_of_two_gpus_does_not_identify_two_parameters(root: Path) -> None:
     record = {**audit(Published.read(root / FILE)), "gpus_per_node": 2}
-    rows = pd.DataFrame(published_scaling_rows([record])).set_index(["gpus", "law"])
+    rows = table([record]).set_index(["gpus", "law"])
     assert rows.loc[(4, "USL"), "status"] == "not available"
     assert "2 parameters" in str(rows.loc[(4, "USL"), "reason"])
     assert rows.loc[(4, "Amdahl"), "status"] == "ok"
@@ -95,7 +99,7 @@ def test_a_node_of_two_gpus_does_not_identify_two_parameters(root: Path) -> None
 
 def test_a_node_of_one_gpu_leaves_nothing_to_fit(root: Path) -> None:
     record = {**audit(Published.read(root / FILE)), "gpus_per_node": 1}
-    rows = pd.DataFrame(published_scaling_rows([record]))
+    rows = table([record])
     assert set(rows[rows["law"] != "unchanged"]["status"]) == {"not available"}
     assert (rows[rows["law"] == "unchanged"]["predicted_training_s"] == 129686 / rows["gpus"].unique()).all()
 

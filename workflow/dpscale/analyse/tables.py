@@ -31,8 +31,9 @@ from dpscale.analyse.derived import (
     strategy_pairs_rows,
     with_headline,
 )
+from dpscale.analyse.forecast.basis import bases
 from dpscale.analyse.forecast.published import published_scaling_rows
-from dpscale.analyse.forecast.rows import bases, critical_batch_rows, forecast_rows, laws_rows, model_rows
+from dpscale.analyse.forecast.rows import critical_batch_rows, forecast_rows, laws_rows, model_rows
 from dpscale.analyse.points import Row, compare, points_of, why_missing
 from dpscale.analyse.runs import block_rows, component_rows, run_rows, servers_of
 from dpscale.analyse.times import series, speedup_row, times_row

@@ -6,7 +6,7 @@ from math import nan
 
 import pandas as pd
 
-from dpscale.analyse.forecast.rows import FORECAST
+from dpscale.analyse.forecast.basis import FORECAST
 from dpscale.present import headings, words
 from dpscale.present.bars import Bar, Bars, Part
 from dpscale.present.figure import (

@@ -9,22 +9,19 @@ points, its misfit, is therefore part of every interval: a time that the model g
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import combinations
 from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpscale.errors import DpscaleError
-from dpscale.formulas.figure import Figure
+from dpscale.formulas.figure import Figure, Floats
 from dpscale.formulas.ring import ring_allreduce_bytes
 from dpscale.formulas.scaling import GB
 from dpscale.formulas.statistics import RESAMPLES, derive
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -96,10 +93,6 @@ class Fit:
     statement: str
 
     @property
-    def worst_relative_error(self) -> float:
-        return float(np.max(np.abs(self.relative_errors)))
-
-    @property
     def median_relative_error(self) -> float:
         return float(np.median(np.abs(self.relative_errors)))
 
@@ -122,13 +115,9 @@ def exact_link(alpha_s: float, beta_gb_s: float, base_s: float = 0.0) -> Link:
     )
 
 
-def slowest_link(*links: Link) -> Link:
-    """The worst latencies, bandwidth and misfit of all."""
-
-    def worst(name: str) -> Figure:
-        return derive(lambda *each: np.maximum.reduce(each), *(getattr(link, name) for link in links))
-
-    return Link(worst("base_s"), worst("alpha_s"), worst("seconds_per_byte"), worst("misfit"))
+def slowest_link(link: Link, other: Link) -> Link:
+    """The worst latencies, bandwidth and misfit of both."""
+    return Link(*(derive(np.maximum, *(getattr(one, part.name) for one in (link, other))) for part in fields(Link)))
 
 
 def allreduce_s(algorithm: str, gpus: int, message_bytes: int, link: Link) -> Figure:
@@ -165,7 +154,7 @@ def hierarchical_s(
     return derive(lambda *parts: sum(parts), inside_s, across_s)
 
 
-def fit(algorithm: str, measured: Sequence[Measured]) -> Fit:
+def fit(algorithm: str, measured: Sequence[Measured], noun: str = "GPUs") -> Fit:
     """Latencies and bandwidth of the link that minimise the relative errors, none negative.
 
     Relative, because absolute ones would let the largest messages alone decide. Intervals are a bootstrap of the
@@ -173,47 +162,41 @@ def fit(algorithm: str, measured: Sequence[Measured]) -> Fit:
     where that is known. Raises DpscaleError where no number of GPUs has two sizes: latency and bandwidth cannot then
     be told apart.
     """
-    if not any(
-        timing.gpus == other.gpus and timing.message_bytes < other.message_bytes
-        for timing in measured
-        for other in measured
-    ):
+    places = {(timing.gpus, timing.message_bytes) for timing in measured}
+    if len(places) == len({gpus for gpus, _ in places}):
         raise DpscaleError("allreduce was not measured at two sizes on the same number of GPUs: no model can be fitted")
     model = ALGORITHMS[algorithm]
     rounds = np.array([model.rounds(timing.gpus) for timing in measured], dtype=float)
     bytes_sent = np.array([model.bytes_sent(timing.gpus, timing.message_bytes) for timing in measured], dtype=float)
     seconds = np.array([timing.seconds.value for timing in measured])
-    random = np.random.default_rng(
-        crc32(f"{algorithm} {[(timing.gpus, timing.message_bytes) for timing in measured]}".encode())
-    )
     # All with as many rounds: what of the latency is base and what grows with the rounds cannot be told.
     rounds_differ = len(set(rounds)) > 1
     factors = np.stack([np.ones_like(rounds), *([rounds] if rounds_differ else []), bytes_sent], axis=1)
 
     def parameters(times: Floats, base_share: Floats) -> Floats:
-        """Base latency, latency of a round and seconds per byte of times (draws, points), shape (draws, 3)."""
-        found = _relative_least_squares(factors, times)
+        """Base latency, latency of a round and seconds per byte of times (draws, points), shape (3, draws)."""
+        found = _relative_least_squares(factors, times).T
         if rounds_differ:
             return found
-        latency, inverse = found.T
-        return np.stack([base_share * latency, (1 - base_share) * latency / rounds[0], inverse], axis=1)
+        latency, inverse = found
+        return np.stack([base_share * latency, (1 - base_share) * latency / rounds[0], inverse])
 
-    values = parameters(seconds[None], np.array([0.5]))[0]
+    values = parameters(seconds[None], np.array([0.5]))[:, 0]
     modelled: Floats = np.stack([np.ones_like(rounds), rounds, bytes_sent], axis=1) @ values
     free = len(measured) - factors.shape[1]
-    drawn: Sequence[Floats | None] = (None, None, None)
-    misfit = None
+    drawn: Sequence[Floats | None] = (None, None, None, None)
     if free:
+        label = f"{algorithm} {[(timing.gpus, timing.message_bytes) for timing in measured]}"
+        random = np.random.default_rng(crc32(label.encode()))
         missed = (seconds / modelled) ** np.sqrt(len(measured) / free)
         centred = missed / np.exp(np.log(missed).mean())
         resampled = modelled * centred[random.integers(0, len(missed), (RESAMPLES, len(missed)))]
-        drawn = list(parameters(resampled * _relative_spread(measured), random.random(RESAMPLES)).T)
-        misfit = missed[random.integers(0, len(missed), RESAMPLES)]
-    base, alpha, inverse = (Figure.of_draws(float(value), draws) for value, draws in zip(values, drawn, strict=True))
-    link = Link(base, alpha, inverse, Figure.of_draws(1.0, misfit))
+        found = parameters(resampled * _relative_spread(measured), random.random(RESAMPLES))
+        drawn = [*found, missed[random.integers(0, len(missed), RESAMPLES)]]
+    link = Link(*(Figure.of_draws(float(value), draws) for value, draws in zip((*values, 1.0), drawn, strict=True)))
     errors = tuple(float(error) for error in modelled / seconds - 1)
     gpus = tuple(timing.gpus for timing in measured)
-    return Fit(algorithm, link, gpus, errors, _statement(algorithm, measured, rounds_differ, free))
+    return Fit(algorithm, link, gpus, errors, _statement(algorithm, measured, rounds_differ, free, noun))
 
 
 def fits_between(measured: Sequence[Measured], inside: Link | None) -> dict[str, Fit]:
@@ -232,12 +215,12 @@ def fits_between(measured: Sequence[Measured], inside: Link | None) -> dict[str,
             inside_s = allreduce_s("ring", per_node, timing.message_bytes, inside)
             seconds = derive(lambda whole, part: np.maximum(whole - part, LEAST_SHARE * whole), seconds, inside_s)
         across.append(Measured(timing.nodes, -(-timing.message_bytes // per_node), seconds))
-    return {name: replace(fit, statement=fit.statement.replace("GPUs", "nodes")) for name, fit in fits(across).items()}
+    return fits(across, "nodes")
 
 
-def fits(measured: Sequence[Measured]) -> dict[str, Fit]:
+def fits(measured: Sequence[Measured], noun: str = "GPUs") -> dict[str, Fit]:
     """Every algorithm fitted to the same measurements, by name. Raises as `fit` does."""
-    return {algorithm: fit(algorithm, measured) for algorithm in ALGORITHMS}
+    return {algorithm: fit(algorithm, measured, noun) for algorithm in ALGORITHMS}
 
 
 class Fitted:
@@ -296,18 +279,19 @@ def _relative_least_squares(factors: Floats, seconds: Floats) -> Floats:
     return parameters
 
 
-def _statement(algorithm: str, measured: Sequence[Measured], rounds_differ: bool, free: int) -> str:
+def _statement(algorithm: str, measured: Sequence[Measured], rounds_differ: bool, free: int, noun: str) -> str:
+    """What was fitted, and what cannot be told from it. `noun` is what the numbers of GPUs count."""
     gpus = sorted({timing.gpus for timing in measured})
     sizes = sorted({timing.message_bytes for timing in measured})
     words = (
         f"{algorithm} fitted to {len(sizes)} sizes from {sizes[0]:,} to {sizes[-1]:,} bytes "
-        f"on {' and '.join(map(str, gpus))} GPUs."
+        f"on {' and '.join(map(str, gpus))} {noun}."
     )
     if gpus == [2]:
-        words += " On 2 GPUs ring and tree are one model: which of them holds on more cannot be told from these."
+        words += f" On 2 {noun} ring and tree are one model: which of them holds on more cannot be told from these."
     if not rounds_differ:
         words += (
-            " How the latency grows with the number of GPUs cannot be told either: intervals go from a latency that "
+            f" How the latency grows with the number of {noun} cannot be told either: intervals go from a latency that "
             "stays to one that grows with the rounds."
         )
     if not free:

@@ -6,12 +6,12 @@ gets its own fit. S(1) = 1 holds by definition: it is no data point.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
 
-from dpscale.formulas.figure import Figure
+from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import derive
 
 
@@ -67,53 +67,95 @@ BELOW = {
 
 @dataclass(frozen=True)
 class LawFit:
-    """A law fitted to the speedups on some numbers of GPUs.
+    """A law fitted to the speedups on some numbers of GPUs. Without `parameters` the points do not identify it."""
 
-    `parameters` is empty where the points do not identify the law. `worst_relative_error` is that of S over the
-    points, None where no degree of freedom is left. `contradicted_at` holds the numbers of GPUs at which the law's
-    speedup lies outside the measured interval. `statement` says all this in words.
-    """
-
-    law: str
+    law: Law
+    speedups: Mapping[int, Figure]
     parameters: Mapping[str, Figure]
-    points: int
-    degrees_of_freedom: int
-    worst_relative_error: float | None
-    contradicted_at: tuple[int, ...]
-    statement: str
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        return max(0, len(self.speedups) - len(self.law.parameters))
+
+    @property
+    def worst_relative_error(self) -> float:
+        """Of S over the points; NaN where no degree of freedom is left."""
+        errors = (abs(self._value(n) / measured.value - 1) for n, measured in self.speedups.items())
+        return max(errors) if self.degrees_of_freedom else nan
+
+    @property
+    def contradicted_at(self) -> tuple[int, ...]:
+        """The numbers of GPUs at which the law's speedup lies outside the measured interval."""
+        if not self.degrees_of_freedom:
+            return ()
+        known = {n: measured for n, measured in self.speedups.items() if measured.has_interval}
+        return tuple(n for n, measured in known.items() if not measured.holds(self._value(n)))
+
+    def predict(self, gpus: int) -> Figure:
+        """The speedup on N GPUs; unknown where the points did not identify the law."""
+        if not self.parameters:
+            return UNKNOWN
+        return derive(lambda *parameters: self.law.speedup(gpus, *parameters), *self.parameters.values())
+
+    def _value(self, gpus: int) -> float:
+        return float(self.law.speedup(gpus, *(parameter.value for parameter in self.parameters.values())))
+
+    @property
+    def statement(self) -> str:
+        """Whether so few points can tell anything, in words."""
+        points = f"{_number(len(self.speedups), 'point')} (N = {', '.join(map(str, self.speedups))})"
+        if not self.speedups:
+            points = "no point"
+        count = f"{self.law.name}: {_number(len(self.law.parameters), 'parameter')} from {points}"
+        if not self.parameters:
+            return f"{count}: not identified."
+        if not self.degrees_of_freedom:
+            fit = "fits" if len(self.speedups) == 1 else "fit"
+            return f"{count} {fit} any data exactly, so the law cannot be tested here.{self._outside}"
+        off = float(f"{100 * self.worst_relative_error:.2g}")
+        return (
+            f"{count}, {_number(self.degrees_of_freedom, 'degree')} of freedom; off by at most {off:g} % of the "
+            f"speedup. {self._verdict}{self._outside}"
+        )
+
+    @property
+    def _verdict(self) -> str:
+        if any(measured.draws is None for measured in self.speedups.values()):
+            return "Without intervals of the speedups it cannot be tested."
+        if not self.contradicted_at:
+            return "The speedups do not contradict it: it passes through every measured interval."
+        places = (
+            f"{self._value(n):.4g} at N = {n}, measured {self.speedups[n].value:.4g} "
+            f"[{self.speedups[n].low:.4g}, {self.speedups[n].high:.4g}]"
+            for n in self.contradicted_at
+        )
+        return f"The speedups contradict it: it gives {'; '.join(places)}."
+
+    @property
+    def _outside(self) -> str:
+        """What is to be said of parameters outside their physical range: they are kept as fitted, never clipped."""
+        words = ""
+        for name, (smallest, largest) in self.law.parameters.items():
+            fitted = self.parameters[name]
+            if smallest <= fitted.value <= largest:
+                continue
+            below = fitted.value < smallest
+            within = fitted.high >= smallest if below else fitted.low <= largest
+            words += (
+                f" {name} = {fitted.value:.3g} is {'below' if below else 'above'} its physical range: "
+                f"{BELOW[name] if below else 'slower than one GPU'}"
+                f"{', though its interval reaches into the range' if within else ''}."
+            )
+        return words
 
 
 def fit_laws(speedups: Mapping[int, Figure]) -> list[LawFit]:
     """Every law, fitted to the weak speedups of one series by number of GPUs, each above 1."""
-    return [_fit(law, dict(sorted(speedups.items()))) for law in LAWS]
-
-
-def predict(fit: LawFit, gpus: int) -> Figure | None:
-    """The speedup on N GPUs by a fitted law; None where the points did not identify it."""
-    if not fit.parameters:
-        return None
-    law = next(law for law in LAWS if law.name == fit.law)
-    return derive(lambda *parameters: law.speedup(gpus, *parameters), *fit.parameters.values())
-
-
-def _fit(law: Law, speedups: Mapping[int, Figure]) -> LawFit:
-    points, free = len(speedups), len(speedups) - len(law.parameters)
-    if free < 0:
-        return LawFit(law.name, {}, points, 0, None, (), f"{_count(law, speedups)}: not identified.")
-    parameters = _least_squares(law, speedups)
-    if free == 0:
-        fit = "fits" if points == 1 else "fit"
-        words = f"{_count(law, speedups)} {fit} any data exactly, so the law cannot be tested here."
-        return LawFit(law.name, parameters, points, 0, None, (), words + _outside(law, parameters))
-    predicted = {n: law.speedup(n, *(parameter.value for parameter in parameters.values())) for n in speedups}
-    worst = max(abs(predicted[n] / measured.value - 1) for n, measured in speedups.items())
-    contradicted = tuple(n for n, measured in speedups.items() if _lies_outside(predicted[n], measured))
-    off = float(f"{100 * worst:.2g}")
-    words = (
-        f"{_count(law, speedups)}, {_number(free, 'degree')} of freedom; off by at most {off:g} % of the speedup. "
-        f"{_verdict(predicted, speedups, contradicted)}{_outside(law, parameters)}"
-    )
-    return LawFit(law.name, parameters, points, free, worst, contradicted, words)
+    ordered = dict(sorted(speedups.items()))
+    return [
+        LawFit(law, ordered, _least_squares(law, ordered) if len(ordered) >= len(law.parameters) else {})
+        for law in LAWS
+    ]
 
 
 def _least_squares(law: Law, speedups: Mapping[int, Figure]) -> dict[str, Figure]:
@@ -130,52 +172,10 @@ def _least_squares(law: Law, speedups: Mapping[int, Figure]) -> dict[str, Figure
         found = derive(formula, *speedups.values())
         if len(speedups) > 1 or not found.has_interval:
             return found
-        (low, high) = next(iter(speedups.values())).interval
-        return replace(found, low=float(formula(high)), high=float(formula(low)))
+        (measured,) = speedups.values()
+        return replace(found, low=float(formula(measured.high)), high=float(formula(measured.low)))
 
     return {name: parameter(weights) for name, weights in zip(law.parameters, inverse, strict=True)}
-
-
-def _lies_outside(value: float, measured: Figure) -> bool:
-    low, high = measured.interval
-    return value < low or value > high  # an unknown interval, (nan, nan), contradicts nothing
-
-
-def _verdict(predicted: Mapping[int, float], speedups: Mapping[int, Figure], contradicted: tuple[int, ...]) -> str:
-    if any(measured.draws is None for measured in speedups.values()):
-        return "Without intervals of the speedups it cannot be tested."
-    if not contradicted:
-        return "The speedups do not contradict it: it passes through every measured interval."
-    places = (
-        f"{predicted[n]:.4g} at N = {n}, measured {speedups[n].value:.4g} "
-        f"[{speedups[n].interval[0]:.4g}, {speedups[n].interval[1]:.4g}]"
-        for n in contradicted
-    )
-    return f"The speedups contradict it: it gives {'; '.join(places)}."
-
-
-def _outside(law: Law, parameters: Mapping[str, Figure]) -> str:
-    """What is to be said of parameters outside their physical range: they are kept as fitted, never clipped."""
-    words = ""
-    for name, (smallest, largest) in law.parameters.items():
-        estimate = parameters[name]
-        if smallest <= estimate.value <= largest:
-            continue
-        below = estimate.value < smallest
-        low, high = estimate.interval
-        within = high >= smallest if below else low <= largest
-        words += (
-            f" {name} = {estimate.value:.3g} is {'below' if below else 'above'} its physical range: "
-            f"{BELOW[name] if below else 'slower than one GPU'}"
-            f"{', though its interval reaches into the range' if within else ''}."
-        )
-    return words
-
-
-def _count(law: Law, speedups: Mapping[int, Figure]) -> str:
-    places = ", ".join(map(str, speedups))
-    points = f"{_number(len(speedups), 'point')} (N = {places})" if speedups else "no point"
-    return f"{law.name}: {_number(len(law.parameters), 'parameter')} from {points}"
 
 
 def _number(count: int, noun: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpscale.formulas.figure import Figure
+from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import derive
 
 # What the exposed share of communication may exceed the last bucket's share of the bytes by: a small bucket has more
@@ -91,38 +91,27 @@ def inferred_backwards(step_s: StepTimes, backward_share: float) -> dict[int, Ba
     }
 
 
-@dataclass(frozen=True)
-class CriticalBatch:
-    """The batch per GPU from which on backward hides all communication but the last bucket's.
-
-    Within the grid: at its ends `statement` says "at most" and "above", and `batch` is the end itself. `batch` is None
-    where it is not known, because the host decides how long every step takes.
-    """
-
-    gpus: int
-    batch: Figure | None
-    statement: str
-
-
 def critical_batch(
     gpus: int, backwards: Mapping[int, Backward], allreduce: Allreduce, buckets: Buckets
-) -> CriticalBatch:
-    """Smallest batch per GPU at which N GPUs expose the last bucket's allreduce alone, by the model of the overlap.
+) -> tuple[Figure, str]:
+    """Smallest batch per GPU at which N GPUs expose the last bucket's allreduce alone, by the model of the overlap; and
+    that in words. Unknown where the host decides how long every step takes.
 
     The backward pass by batch is interpolated between the grid's batches, linearly in the logarithms of both, never
-    beyond them. One that is shorter at a larger batch counts as long as the longest before it. Batches at and below
-    the largest one at which the host decides are left out: of them the model says nothing.
+    beyond them: at the grid's ends the words are "at most" and "above", and the batch is the end itself. A backward
+    pass that is shorter at a larger batch counts as long as the longest before it. Batches at and below the largest
+    one at which the host decides are left out: of them the model says nothing.
     """
     batches = sorted(backwards)
     host_bound = [batch for batch in batches if backwards[batch].host_decides]
     known = [batch for batch in batches if not host_bound or batch > host_bound[-1]]
+    watched = all(backward.is_watched for backward in backwards.values())
+    computes = "computes during" if watched else "would compute, as fast per image as in larger batches, during"
     if not known:
         shares = ", ".join(f"{100 * backwards[batch].busy_share:.0f} % at {batch:,}" for batch in batches)
-        return CriticalBatch(
-            gpus,
-            None,
+        return UNKNOWN, (
             f"On {gpus} GPUs it is not known from which batch on communication hides: the host decides how long every "
-            f"step takes. The device {_computes(backwards)} {shares or 'no step that was measured'}.",
+            f"step takes. The device {computes} {shares or 'no step that was measured'}."
         )
     bucket_s = [allreduce(gpus, size) for size in buckets.sizes_bytes]
     needed_s = derive(lambda *each: _needed_backward_s(each, buckets), *bucket_s)
@@ -131,30 +120,27 @@ def critical_batch(
         needed_s,
         *(backwards[batch].seconds for batch in known),
     )
-    statement = _critical_statement(gpus, batch, known, at_most=not host_bound)
+    statement = (
+        f"On {gpus} GPUs backward hides all communication but the last bucket's from a batch per GPU of "
+        f"{_in_words(batch, known, at_most=not host_bound)} on."
+    )
     if host_bound:
         statement += (
-            f" At {host_bound[-1]:,} and below the host decides: the device {_computes(backwards)} "
+            f" At {host_bound[-1]:,} and below the host decides: the device {computes} "
             f"{100 * backwards[host_bound[-1]].busy_share:.0f} % of the step at {host_bound[-1]:,}, and communication "
             "is exposed whenever the device waits."
         )
-    return CriticalBatch(gpus, batch, statement)
+    return batch, statement
 
 
-def _computes(backwards: Mapping[int, Backward]) -> str:
-    watched = all(backward.is_watched for backward in backwards.values())
-    return "computes during" if watched else "would compute, as fast per image as in larger batches, during"
-
-
-def hidden_where_measured(
-    exposed: Mapping[int, Figure], communication: Mapping[int, Figure], buckets: Buckets
-) -> int | None:
+def hidden_where_measured(profiled: Mapping[int, tuple[float, float]], buckets: Buckets) -> int | None:
     """Smallest measured batch per GPU at which no more than the last bucket's share of communication is exposed.
 
-    Both mappings are seconds a step by batch. None where that holds at no batch: the check of `critical_batch`.
+    `profiled` has exposed and all communication in seconds a step, by batch. None where that holds at no batch: the
+    check of `critical_batch`.
     """
     share = buckets.sizes_bytes[-1] / sum(buckets.sizes_bytes) + HIDDEN_TOLERANCE
-    hidden = (b for b in sorted(exposed) if exposed[b].value <= share * communication[b].value)
+    hidden = (batch for batch, (exposed, total) in sorted(profiled.items()) if exposed <= share * total)
     return next(hidden, None)
 
 
@@ -180,17 +166,14 @@ def _interpolated_batch(needed_s: Any, backward_s: Sequence[Any], batches: Seque
     return np.reshape(np.rint(found), np.shape(needed_s))
 
 
-def _critical_statement(gpus: int, batch: Figure, batches: Sequence[int], *, at_most: bool) -> str:
-    """`at_most` where the smallest batch may not be the first one: nothing is known to be different below it."""
+def _in_words(batch: Figure, batches: Sequence[int], *, at_most: bool) -> str:
+    """`45 [at most 32, 60]`. `at_most` where the smallest batch may not be the first one: nothing is known to be
+    different below it."""
 
     def words(value: float) -> str:
         if value <= batches[0]:
             return f"at most {batches[0]:,}" if at_most else f"{batches[0]:,}"
         return f"above {batches[-1]:,}" if value >= batches[-1] else f"{value:,.0f}"
 
-    low, high = ("?", "?") if batch.draws is None else map(words, batch.interval)
-    interval = "" if batch.draws is None or low == high == words(batch.value) else f" [{low}, {high}]"
-    return (
-        f"On {gpus} GPUs backward hides all communication but the last bucket's from a batch per GPU of "
-        f"{words(batch.value)}{interval} on."
-    )
+    value, low, high = map(words, (batch.value, batch.low, batch.high))
+    return value if batch.draws is None or low == high == value else f"{value} [{low}, {high}]"

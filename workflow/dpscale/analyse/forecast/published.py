@@ -5,62 +5,59 @@ epoch does: S(N) = T(1)/T(N).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from dpscale.analyse.forecast.laws import LAWS, LawFit, fit_laws, predict
-from dpscale.analyse.points import Row
+from dpscale.analyse.forecast.laws import LawFit, fit_laws
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import Figure
+from dpscale.tables.forecast import PublishedScalingRow
 
 # What is guessed without any law: the efficiency on the most GPUs of a node stays.
 UNCHANGED = "unchanged"
 
 
-def published_scaling_rows(audits: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+def published_scaling_rows(audits: Iterable[Mapping[str, Any]]) -> Iterator[PublishedScalingRow]:
     """A row per law and number of GPUs beyond a node, and one for `unchanged`, of every published series."""
     for audit in audits:
         series: dict[int, dict[int, float]] = {}
         for time in audit.get("training_times", ()):
             series.setdefault(time["batch_per_gpu"], {})[time["gpus"]] = float(time["printed"])
         for batch, training_s in series.items():
-            place = {"study": audit["id"], "title": audit["title"], "batch_per_gpu": batch}
             for row in _scored(training_s, audit["gpus_per_node"]):
-                yield {**place, **row}
+                yield replace(row, study=audit["id"], title=audit["title"], batch_per_gpu=batch)
 
 
-def _scored(training_s: Mapping[int, float], gpus_per_node: int) -> Iterator[Row]:
+def _scored(training_s: Mapping[int, float], gpus_per_node: int) -> Iterator[PublishedScalingRow]:
     single_s = training_s[1]
-    known = {gpus: seconds for gpus, seconds in sorted(training_s.items()) if gpus <= gpus_per_node}
-    fitted = fit_laws({
-        gpus: Figure(scaling.speedup(single_s, seconds)) for gpus, seconds in known.items() if gpus > 1
-    })  # fmt: skip
-    for gpus, measured_s in sorted(training_s.items()):
-        if gpus <= gpus_per_node:
-            continue
-        most = max(known)
-        unchanged_s = known[most] * most / gpus
-        predicted_s = {fit.law: _predicted_s(fit, gpus, single_s) for fit in fitted} | {UNCHANGED: unchanged_s}
-        for law, seconds in predicted_s.items():
-            yield {
-                "gpus": gpus,
-                "nodes": -(-gpus // gpus_per_node),
-                "fitted_on_gpus": ", ".join(map(str, known)),
-                "law": law,
-                "training_s": measured_s,
-                **_score(seconds, unchanged_s, measured_s, law),
-            }
+    known = [gpus for gpus in sorted(training_s) if gpus <= gpus_per_node]
+    fitted = fit_laws({gpus: Figure(scaling.speedup(single_s, training_s[gpus])) for gpus in known if gpus > 1})
+    for gpus in sorted(set(training_s) - set(known)):
+        unchanged_s = training_s[known[-1]] * known[-1] / gpus
+        row = PublishedScalingRow(
+            gpus=gpus,
+            nodes=-(-gpus // gpus_per_node),
+            fitted_on_gpus=", ".join(map(str, known)),
+            training_s=training_s[gpus],
+        )
+        unchanged = _with_score(replace(row, law=UNCHANGED), unchanged_s)
+        for fit in fitted:
+            yield _of_law(row, fit, single_s, unchanged)
+        yield unchanged
 
 
-def _predicted_s(fit: LawFit, gpus: int, single_s: float) -> float | None:
-    """The time on N GPUs; None where the points do not identify the law, or where it foresees no speedup at all."""
-    speedup = predict(fit, gpus)
-    return single_s / speedup.value if speedup and speedup.value > 0 else None
+def _of_law(
+    row: PublishedScalingRow, fit: LawFit, single_s: float, unchanged: PublishedScalingRow
+) -> PublishedScalingRow:
+    """Not available where the points do not identify the law, or where it foresees no speedup at all."""
+    row, speedup = replace(row, law=fit.law.name), fit.predict(row.gpus).value
+    if not speedup > 0:
+        reason = f"too few points within a node for {len(fit.law.parameters)} parameters"
+        return replace(row, status="not available", reason=reason)
+    scored = _with_score(row, single_s / speedup)
+    beats = abs(scored.relative_error) < abs(unchanged.relative_error)
+    return replace(scored, beats_unchanged="yes" if beats else "no")
 
 
-def _score(predicted_s: float | None, unchanged_s: float, measured_s: float, law: str) -> Row:
-    if predicted_s is None:
-        parameters = len(next(candidate.parameters for candidate in LAWS if candidate.name == law))
-        return {"status": "not available", "reason": f"too few points within a node for {parameters} parameters"}
-    error, unchanged = (seconds / measured_s - 1 for seconds in (predicted_s, unchanged_s))
-    row: Row = {"status": "ok", "predicted_training_s": predicted_s, "relative_error": error}
-    return row if law == UNCHANGED else {**row, "beats_unchanged": "yes" if abs(error) < abs(unchanged) else "no"}
+def _with_score(row: PublishedScalingRow, predicted_s: float) -> PublishedScalingRow:
+    return replace(row, status="ok", predicted_training_s=predicted_s, relative_error=predicted_s / row.training_s - 1)

@@ -14,12 +14,14 @@ choice of algorithm. Neither carries a wrong assumption. Where links between nod
 needs them is a scenario.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from dpscale.analyse.forecast.allreduce import (
+    ALGORITHMS,
     Fit,
     Fitted,
     Link,
@@ -33,6 +35,8 @@ from dpscale.errors import DpscaleError
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import derive
+from dpscale.tables.forecast import ForecastRow
+from dpscale.vocabulary.states import EXTRAPOLATED, HELD_OUT, SCENARIO, UNDECIDED
 
 # What a held-out step time may be off by, and the sizes that are forecast.
 HELD_OUT_TOLERANCE = 0.10
@@ -63,75 +67,6 @@ class Prediction:
     hidden_s: Figure
 
 
-@dataclass(frozen=True)
-class Band:
-    """The figure of the likeliest algorithm, and the union of all algorithms' intervals.
-
-    Likeliest is the one whose model fits the measured allreduces best, and of those that fit alike the fastest, which
-    NCCL's tuning aims at. The others stay in the band: NCCL may choose differently at other sizes and on more GPUs.
-    """
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """A step on the most GPUs, predicted without any measurement on as many, beside the measured one.
-
-    `algorithm` and `prediction` are those of the likeliest one, `step_s` the band over all. `relative_error` is
-    predicted / measured - 1, and `within_tolerance` is said of its value: its interval may be wider. `calibrated_on`
-    are the GPUs whose step gave the overhead. `unchanged_error` is that of the simplest guess, their step unchanged,
-    and `gain` how much larger it is than the model's, both without their signs.
-    """
-
-    gpus: int
-    batch_per_gpu: int
-    calibrated_on: int
-    algorithm: str
-    prediction: Prediction
-    step_s: Band
-    measured_s: Figure
-    relative_error: Figure
-    within_tolerance: bool
-    unchanged_error: float
-    gain: Figure
-
-    @property
-    def beats_unchanged(self) -> str:
-        """Whether the model is nearer to the measured step than the step on fewer GPUs is: `yes`, `no`, `undecided`.
-
-        It is undecided where the interval of the gain holds zero, and where there is none.
-        """
-        low, high = self.gain.interval
-        return "yes" if low > 0 else "no" if high < 0 else "undecided"
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """A step on GPUs that nobody measured; `algorithm` and `prediction` are those of the likeliest one.
-
-    It is a scenario where it needs links between `nodes` that are configured, not measured.
-    """
-
-    gpus: int
-    batch_per_gpu: int
-    nodes: int
-    network_is_measured: bool
-    calibrated_on: int
-    algorithm: str
-    prediction: Prediction
-    step_s: Band
-    images_per_s: Band
-    speedup: Band
-    efficiency: Band
-
-    @property
-    def is_scenario(self) -> bool:
-        return self.nodes > 1 and not self.network_is_measured
-
-
 def predict_step(gpus: int, single_s: Figure, overhead_s: Figure, allreduce: Allreduce, buckets: Buckets) -> Prediction:
     """The step on N GPUs from that on one, the overhead, and a model of allreduce."""
     bucket_s = [allreduce(gpus, size) for size in buckets.sizes_bytes]
@@ -151,7 +86,7 @@ def overhead_s(gpus: int, single_s: Figure, step_s: Figure, allreduce: Allreduce
 
 def held_out(
     step_s: StepTimes, measured: Sequence[Measured], buckets: Buckets, gpus_per_node: int | None = None
-) -> list[HeldOut]:
+) -> list[ForecastRow]:
     """Predict the steps on the largest N from measurements on fewer GPUs alone, and score them.
 
     More than `gpus_per_node` are on several nodes; None says that all are on one. `buckets` must not come from the
@@ -159,38 +94,40 @@ def held_out(
     DpscaleError where fewer GPUs leave no model of allreduce, or none between nodes where the largest N needs one.
     """
     gpus = max(n for n, _ in step_s)
-    known = {place: estimate for place, estimate in step_s.items() if place[0] < gpus}
+    known = {place: step for place, step in step_s.items() if place[0] < gpus}
     models = _models(gpus, Fitted([timing for timing in measured if timing.gpus < gpus]), gpus_per_node, None)
-    scores = []
-    for batch in _batches(known):
-        if (gpus, batch) not in step_s:
-            continue
-        calibrated_on, predictions = _predict(gpus, batch, known, models, buckets)
-        algorithm, prediction = next(iter(predictions.items()))
-        measured_s, fewer_s = step_s[gpus, batch], known[calibrated_on, batch]
-        error = derive(lambda predicted, true: predicted / true - 1, prediction.step_s, measured_s)
-        gain = derive(
-            lambda fewer, predicted, true: (abs(fewer - true) - abs(predicted - true)) / true,
-            fewer_s,
-            prediction.step_s,
-            measured_s,
-        )
-        scores.append(
-            HeldOut(
-                gpus,
-                batch,
-                calibrated_on,
-                algorithm,
-                prediction,
-                _band([predicted.step_s for predicted in predictions.values()]),
-                measured_s,
-                error,
-                abs(error.value) <= HELD_OUT_TOLERANCE,
-                fewer_s.value / measured_s.value - 1,
-                gain,
-            )
-        )
-    return scores
+    return [
+        _scored(*_predicted(gpus, batch, known, models, buckets), known, step_s[gpus, batch])
+        for batch in _batches(known)
+        if (gpus, batch) in step_s
+    ]
+
+
+def _scored(row: ForecastRow, steps: Sequence[Figure], known: StepTimes, measured_s: Figure) -> ForecastRow:
+    """With the errors of the likeliest algorithm, and of the simplest guess: the step on fewer GPUs, unchanged.
+
+    The error is within tolerance by its value: its interval may be wider. Whether the model is the nearer one is
+    undecided where the interval of what it gains holds zero, and where there is none.
+    """
+    assert row.calibrated_on_gpus
+    fewer_s = known[row.calibrated_on_gpus, row.batch_per_gpu]
+    error = derive(lambda predicted, true: predicted / true - 1, steps[0], measured_s)
+    gain = derive(
+        lambda fewer, predicted, true: (abs(fewer - true) - abs(predicted - true)) / true,
+        fewer_s,
+        steps[0],
+        measured_s,
+    )
+    return replace(
+        row,
+        kind=HELD_OUT,
+        step_s=_band(steps),
+        measured_step_s=measured_s,
+        relative_error=error,
+        within_tolerance=abs(error.value) <= HELD_OUT_TOLERANCE,
+        carried_over_relative_error=fewer_s.value / measured_s.value - 1,
+        beats_unchanged="yes" if gain.is_above(0) else "no" if gain.is_below(0) else UNDECIDED,
+    )
 
 
 def extrapolate(
@@ -200,25 +137,44 @@ def extrapolate(
     gpus_per_node: int,
     network: Link,
     gpus: Sequence[int] = FORECAST_GPUS,
-) -> list[Forecast]:
+) -> Iterator[ForecastRow]:
     """Forecast DDP's step on N GPUs in nodes of `gpus_per_node`, each GPU with its own share of the network.
 
     Inside a node allreduce is a ring or a tree; beyond it is hierarchical, a ring or a tree across nodes, or, as the
     pessimistic bound, one ring whose every link is the slowest. Links between nodes are the measured ones, and where
-    none were measured, `network`. Numbers of GPUs up to the largest measured one are left out, as are batches without
-    a step on one GPU and on any more. Raises DpscaleError where GPUs do not fill nodes, or allreduce was measured too
-    little.
+    none were measured, `network`: the forecast is then a scenario. Numbers of GPUs up to the largest measured one are
+    left out, as are batches without a step on one GPU and on any more. Raises DpscaleError where GPUs do not fill
+    nodes, or allreduce was measured too little.
     """
     fitted = Fitted(measured)
     largest = max(n for n, _ in step_s)
-    forecasts = []
     for n in (n for n in gpus if n > largest):
+        nodes = -(-n // gpus_per_node)
+        kind = SCENARIO if nodes > 1 and not fitted.network_is_measured else EXTRAPOLATED
         models = _models(n, fitted, gpus_per_node, network)
         for batch in _batches(step_s):
-            calibrated_on, predictions = _predict(n, batch, step_s, models, buckets)
-            nodes = -(-n // gpus_per_node), fitted.network_is_measured
-            forecasts.append(_forecast(n, batch, nodes, calibrated_on, step_s[1, batch], predictions))
-    return forecasts
+            row, steps = _predicted(n, batch, step_s, models, buckets)
+            yield replace(_with_bands(row, steps, step_s[1, batch]), kind=kind, nodes=nodes)
+
+
+def _with_bands(row: ForecastRow, steps: Sequence[Figure], single_s: Figure) -> ForecastRow:
+    """No step is faster than without any communication: what a negative overhead of a few GPUs says is noise."""
+    steps = [derive(np.maximum, single_s, step) for step in steps]
+    speedups = [derive(partial(scaling.speedup_from_steps, row.gpus), single_s, step) for step in steps]
+    return replace(
+        row,
+        step_s=_band(steps),
+        images_per_s=_band([derive(partial(scaling.throughput, row.global_batch), step) for step in steps]),
+        speedup=_band(speedups),
+        efficiency=_band([derive(lambda value: scaling.efficiency(value, row.gpus), speedup) for speedup in speedups]),
+    )
+
+
+def _band(figures: Sequence[Figure]) -> Figure:
+    """The figure of the likeliest algorithm, the first, within the union of all algorithms' intervals; without ends
+    where one of them is not known."""
+    low, high = np.min([figure.low for figure in figures]), np.max([figure.high for figure in figures])
+    return Figure.of(figures[0].value, float(low), float(high))
 
 
 def _batches(step_s: StepTimes) -> list[int]:
@@ -260,65 +216,39 @@ def _beyond(gpus_per_node: int, ring: Fit, network: Link) -> Models:
     def hierarchical(across: str) -> Allreduce:
         return lambda gpus, size: hierarchical_s(across, gpus, gpus_per_node, size, ring.link, network)
 
-    predicted = {
-        "hierarchical, ring": hierarchical("ring"),
-        "hierarchical, tree": hierarchical("tree"),
-        "flat ring": lambda gpus, size: allreduce_s("ring", gpus, size, slowest),
-    }
+    predicted = {f"hierarchical, {across}": hierarchical(across) for across in ALGORITHMS}
+    predicted["flat ring"] = lambda gpus, size: allreduce_s("ring", gpus, size, slowest)
     return {name: Model(ring.median_relative_error, ring.seconds, allreduce) for name, allreduce in predicted.items()}
 
 
-def _predict(
-    gpus: int,
-    batch: int,
-    step_s: StepTimes,
-    models: Models,
-    buckets: Buckets,
-) -> tuple[int, dict[str, Prediction]]:
-    """The GPUs that gave the overhead, and every algorithm's prediction, the likeliest first."""
+def _predicted(
+    gpus: int, batch: int, step_s: StepTimes, models: Models, buckets: Buckets
+) -> tuple[ForecastRow, list[Figure]]:
+    """The parts of the likeliest algorithm's step, and the steps of all, the likeliest first.
+
+    Likeliest is the one whose model fits the measured allreduces best, and of those that fit alike the fastest, which
+    NCCL's tuning aims at. The others stay in the band: NCCL may choose differently at other sizes and on more GPUs.
+    """
     calibrated_on = max(n for n, measured_batch in step_s if measured_batch == batch and n < gpus)
-    single = step_s[1, batch]
+    single_s = step_s[1, batch]
     predictions = {}
     for name, model in models.items():
-        overhead = overhead_s(calibrated_on, single, step_s[calibrated_on, batch], model.known, buckets)
-        predictions[name] = predict_step(gpus, single, overhead, model.predicted, buckets)
-
-    def unlikeliness(name: str) -> tuple[float, float]:
-        return models[name].relative_error, predictions[name].step_s.value
-
-    return calibrated_on, {name: predictions[name] for name in sorted(predictions, key=unlikeliness)}
-
-
-def _forecast(
-    gpus: int,
-    batch: int,
-    nodes: tuple[int, bool],
-    calibrated_on: int,
-    single: Figure,
-    predictions: Mapping[str, Prediction],
-) -> Forecast:
-    # No faster than without any communication: what a negative overhead of a few GPUs says is noise.
-    steps = [derive(np.maximum, single, predicted.step_s) for predicted in predictions.values()]
-    speedups = [
-        derive(lambda single_s, step_s: scaling.speedup_from_steps(gpus, single_s, step_s), single, step)
-        for step in steps
-    ]
-    algorithm, prediction = next(iter(predictions.items()))
-    return Forecast(
-        gpus,
-        batch,
-        *nodes,
-        calibrated_on,
-        algorithm,
-        prediction,
-        step_s=_band(steps),
-        images_per_s=_band([derive(lambda step: scaling.throughput(gpus * batch, step), step) for step in steps]),
-        speedup=_band(speedups),
-        efficiency=_band([derive(lambda value: scaling.efficiency(value, gpus), speedup) for speedup in speedups]),
+        overhead = overhead_s(calibrated_on, single_s, step_s[calibrated_on, batch], model.known, buckets)
+        predictions[name] = predict_step(gpus, single_s, overhead, model.predicted, buckets)
+    likeliest, *_ = ordered = sorted(
+        predictions, key=lambda name: (models[name].relative_error, predictions[name].step_s.value)
     )
-
-
-def _band(estimates: Sequence[Figure]) -> Band:
-    """The first estimate's value within the union of all intervals; nan where one of them is not known."""
-    lows, highs = zip(*(estimate.interval for estimate in estimates), strict=True)
-    return Band(estimates[0].value, float(np.min(lows)), float(np.max(highs)))
+    parts = predictions[likeliest]
+    row = ForecastRow(
+        status="ok",
+        gpus=gpus,
+        batch_per_gpu=batch,
+        global_batch=gpus * batch,
+        calibrated_on_gpus=calibrated_on,
+        algorithm=likeliest,
+        compute_s=parts.compute_s.value,
+        overhead_s=parts.overhead_s.value,
+        exposed_s=parts.exposed_s.value,
+        hidden_s=parts.hidden_s.value,
+    )
+    return row, [predictions[name].step_s for name in ordered]
