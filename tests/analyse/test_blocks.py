@@ -10,7 +10,7 @@ import pytest
 from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.plan.cells import AnyCell, TimingCell
 from dpscale.plan.study import Study
-from dpscale.present.page import render
+from dpscale.present.study.page import render
 from dpscale.records.collect import Collected, collect
 from old_tables import read_table
 from record_factory import Around, network_facts, older_timing_record, on_gpus, timing_record, write

@@ -16,7 +16,7 @@ from dpscale.cli import main
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.present.page import render
+from dpscale.present.study.page import render
 from dpscale.present.summary import summary
 from dpscale.records.collect import collect
 from dpscale.tables.tables import TABLES

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -10,15 +11,19 @@ import pytest
 from page_tables import absent_row, audited, h200_with_steps, record_row, study, tables
 from playwright.sync_api import Browser, Page
 
-from dpscale.present.page import render
+from dpscale.present.study.page import render
+from dpscale.tables.study import RejectedRow
 from offline import IN_PAIRS, LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
 
 
 @pytest.fixture(scope="module")
 def page_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = audited(root, h200_with_steps())
-    data["records"]["throttle_reasons"] = "software power cap"
-    data["rejected"] = tables(rejected=[{"path": "a.json", "reason": "long " * 60 + "x" * 200}])["rejected"]
+    data = replace(
+        data,
+        records=[replace(row, throttle_reasons="software power cap") for row in data.records],
+        rejected=[RejectedRow(path="a.json", reason="long " * 60 + "x" * 200)],
+    )
     file = tmp_path_factory.mktemp("report") / "h200.html"
     file.write_text(render(study(strong_scaling_global_batch=[128, 2_048]), data))
     return file

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 from variant_tables import with_variants
 
 import variant_study
-from dpscale.present.page import render
+from dpscale.present.study.page import render
 from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme
 
 # Not what passes: that is ten times as long. A scheme changes colours and nothing else, and the width none of them.

@@ -1,18 +1,17 @@
 """Tables in which everything that somebody else wrote is one and the same text."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from page_tables import (
     absent_row,
     arm_row,
     audited,
     environment_row,
     epoch_row,
-    from_csv,
     missing_row,
     record_row,
     study,
@@ -21,8 +20,7 @@ from page_tables import (
 )
 
 from dpscale.audit.page import render_studies
-from dpscale.present import words
-from dpscale.present.page import render
+from dpscale.present.study.page import render
 from dpscale.tables.tables import Tables, with_names
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +57,7 @@ _WRITTEN_BY_OTHERS = {
 }  # fmt: skip
 
 
-def hostile(text: str) -> tuple[Mapping[str, Any], dict[str, pd.DataFrame]]:
+def hostile(text: str) -> tuple[Mapping[str, Any], Tables]:
     """A study and its tables, small, in which `text` stands wherever somebody else's text can."""
     configuration: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
     data = tables(
@@ -72,11 +70,13 @@ def hostile(text: str) -> tuple[Mapping[str, Any], dict[str, pd.DataFrame]]:
         training=[epoch_row("arm", 1, epoch, 0.5) for epoch in (1, 2)],
     )
     data = audited(ROOT, data)
-    for name, columns in _WRITTEN_BY_OTHERS.items():
-        data[name] = from_csv(name, words.rows(data[name].assign(**dict.fromkeys(columns, text))))
+    changed: dict[str, Any] = {
+        name: [replace(row, **dict.fromkeys(columns, with_names(text))) for row in getattr(data, name)]
+        for name, columns in _WRITTEN_BY_OTHERS.items()
+    }
     arms = {"arm": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
     values = study(training={"arms": arms, "baseline": "arm", "target_accuracy": 0.7})
-    return {**values, "study": with_names(text)}, data
+    return {**values, "study": with_names(text)}, replace(data, **changed)
 
 
 @cache

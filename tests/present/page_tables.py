@@ -1,7 +1,8 @@
 """Tables as `dpscale tables` writes them, with values near those measured on 4 x H200."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit
 from dpscale.audit.published import read_all
 from dpscale.plan.study import Study
+from dpscale.tables.tables import TABLES, Tables
 from dpscale.vocabulary.states import EXTRAPOLATED, HELD_OUT, SCENARIO, WHOLE_STEP
 from old_tables import COLUMNS, read_table, with_derived
 
@@ -206,28 +208,34 @@ def evidence_row(strategy: str, worker: int, set_epoch: bool = True, shared: boo
     }  # fmt: skip
 
 
-def empty() -> dict[str, pd.DataFrame]:
+def empty() -> Tables:
     """Tables without a row, but for the counts of nothing."""
     return tables(environments=[])
 
 
-def tables(**rows: list[dict[str, Any]]) -> dict[str, pd.DataFrame]:
+def tables(**rows: list[dict[str, Any]]) -> Tables:
     """Empty tables but for the given rows and what follows from them; `environments` has one row unless given."""
-    given: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
+    given: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     derived = with_derived({**given, "environments": [environment_row()], **rows})
-    return {name: from_csv(name, derived[name]) for name in COLUMNS}
+    return _as_read({name: derived[name] for name in TABLES})
 
 
-def audited(root: Path, data: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+def _as_read(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Tables:
+    found: dict[str, Any] = {name: [TABLES[name].read(row) for row in of_table] for name, of_table in rows.items()}
+    return Tables(**found)
+
+
+def audited(root: Path, data: Tables) -> Tables:
     """The same tables with the audits of the published studies."""
-    return {**data, **{name: found.copy() for name, found in _audits(root).items()}}
+    found = _audits(root)
+    return replace(data, audit=found.audit, audit_findings=found.audit_findings, audit_warnings=found.audit_warnings)
 
 
 @cache
-def _audits(root: Path) -> dict[str, pd.DataFrame]:
+def _audits(root: Path) -> Tables:
     """They are the same in every test."""
     records = [audit(published) for published in read_all(sorted((root / "config/published").glob("*.yaml"))).values()]
-    return {name: table(name, [row.flat() for row in found]) for name, found in audits.rows(records)._asdict().items()}
+    return Tables(**audits.rows(records)._asdict())
 
 
 def seconds(strategy: str, gpus: int, batch: int, scope: str) -> float:
@@ -236,7 +244,7 @@ def seconds(strategy: str, gpus: int, batch: int, scope: str) -> float:
     return alone if scope == "compute" else max(alone, LOADER_S) + 0.02 * alone
 
 
-def h200() -> dict[str, pd.DataFrame]:
+def h200() -> Tables:
     """The study on 4 H200: both scopes, the ends at batch 32,768, strong scaling at 128 and 2,048."""
     return tables(**h200_rows())
 
@@ -342,7 +350,7 @@ def extrapolated_row(gpus: int, batch: int, efficiency: float, spread: float = 0
     }  # fmt: skip
 
 
-def h200_with_steps() -> dict[str, pd.DataFrame]:
+def h200_with_steps() -> Tables:
     """The study on 4 H200 with what is measured beside times: steps, estimates, collectives, forecast."""
     rows = h200_rows()
     places = [(strategy, gpus) for strategy in ("dp", "ddp") for gpus in (2, 4)]

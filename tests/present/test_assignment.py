@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 from page_tables import absent_row, arm_row, around, empty, environment_row, h200, key, study, tables, times_row
 
 from dpscale.present.assignment import sheets
-from dpscale.present.page import render
 from dpscale.present.sheet import Group, Sheet
+from dpscale.present.study.page import render
 from dpscale.present.words import Terms
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)

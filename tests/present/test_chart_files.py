@@ -17,8 +17,8 @@ from page_tables import audited, h200, h200_with_steps, study
 from command_line import must
 from dpscale.present import waterfall
 from dpscale.present.chart_files import charts_of, heading_of, write_charts
-from dpscale.present.page import render
 from dpscale.present.panel import over, svg_of
+from dpscale.present.study.page import render
 from dpscale.present.waterfall import Stage, Waterfall
 
 # Whole pages, again and again.

@@ -11,9 +11,9 @@ import pytest
 from page_tables import absent_row, arm_row, environment_row, epoch_row, h200, tables, times_row
 
 from dpscale.present import assignment, charts, training_charts
-from dpscale.present.coverage import grid
 from dpscale.present.figure import Figure, figure
 from dpscale.present.panel import HEIGHT, LABEL_X, Frame, Panel, Point, Series, draw, spread
+from dpscale.present.study.coverage import coverage
 from dpscale.present.view import point
 from dpscale.present.words import Terms
 
@@ -45,7 +45,7 @@ def test_coverage_and_tables_to_hand_in_say_where_there_are_several_nodes() -> N
     tables = h200()
     most = tables["times"]["gpus"].max()
     tables["times"]["nodes"] = (tables["times"]["gpus"] == most).map({True: 2, False: 1})
-    labels = [label for label, _ in grid(tables["times"], GPU).rows]
+    labels = [label for label, _ in coverage(tables.times, GPU).rows]
     assert [label for label in labels if "nodes" in label] == [
         f"dp, {most} GPUs on 2 nodes",
         f"ddp, {most} GPUs on 2 nodes",

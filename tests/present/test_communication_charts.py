@@ -20,9 +20,10 @@ from page_tables import (
     table,
 )
 
-from dpscale.present import charts, communication_charts, views
+from dpscale.present import charts, communication_charts
 from dpscale.present.figure import Chart
 from dpscale.present.panel import WIDTH
+from dpscale.present.study import views
 from dpscale.present.words import Terms, rows
 
 # To draw charts takes longest of all.
@@ -278,7 +279,7 @@ def test_a_profiler_that_distorts_is_left_out(state: str, is_drawn: bool) -> Non
     assert ("E3 exposed" in texts(figure.charts[0].svg)) == is_drawn
     step = {**step_row(3, 1, 0, 6, batch=32, **AT), "profiler": state}
     assert bool(communication_charts.steps(table("steps", [step]), GPU).charts) == is_drawn
-    assert bool(views.steps(table("steps", [step]), GPU).cells) == is_drawn
+    assert bool(views.steps(tables(steps=[step]).steps, GPU).cells) == is_drawn
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.present import page as page_module
+from dpscale.present.study import page as page_module
 
 FOLDER = Path(page_module.__file__).parent
 # Where things are drawn or written, and how many of them: pixels, ticks, decimals.

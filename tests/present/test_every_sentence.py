@@ -16,8 +16,8 @@ import pytest
 from page_tables import audited, estimates_row, h200_with_steps, study, table, tables
 
 from dpscale.present import communication_charts
-from dpscale.present import page as page_module
-from dpscale.present.page import render
+from dpscale.present.study import page as page_module
+from dpscale.present.study.page import render
 from dpscale.present.words import Terms
 
 FOLDER = Path(page_module.__file__).parent

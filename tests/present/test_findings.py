@@ -26,7 +26,7 @@ from dpscale.present import communication_findings, training_findings
 from dpscale.present.finding import Finding, Predicate
 from dpscale.present.findings import scaling as findings
 from dpscale.present.findings.scaling import FINDINGS
-from dpscale.present.page import render
+from dpscale.present.study.page import render
 from dpscale.present.words import Tables, Terms
 
 ARMS = {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}

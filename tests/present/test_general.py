@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from page_tables import h200, speedup_row, tables, times_row
 
-from dpscale.present.general import General, general
-from dpscale.present.view import bar
-from dpscale.present.words import Terms
+from dpscale.present.study.general import General, general
+from dpscale.present.text.view import bar
+from dpscale.present.text.words import Terms
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 DDP: dict[str, Any] = {"strategy": "ddp", "gpus": 4, "batch": 32}
@@ -20,12 +20,12 @@ def rows(made: General) -> list[dict[str, str]]:
 
 def of(**data: Any) -> General:
     made = tables(**data)
-    return general(made["times"], made["speedup"], GPU)
+    return general(made.times, made.speedup, GPU)
 
 
 def test_speed_stands_beside_price() -> None:
     data = h200()
-    made = general(data["times"], data["speedup"], GPU)
+    made = general(data.times, data.speedup, GPU)
     assert [column.heading for column in made.view.columns] == [
         "Strategy", "GPUs", "Batch per GPU, images", "Epoch time, s", "Speedup, ×", "Efficiency, %", "GPU-seconds",
         "Throughput, images/s", "Peak memory, GB", "Energy, J per epoch", "MFU, %",
@@ -45,7 +45,7 @@ def test_speed_stands_beside_price() -> None:
 
 def test_epochs_of_few_steps_and_other_scopes_have_no_row() -> None:
     data = h200()
-    shown = rows(general(data["times"], data["speedup"], GPU))
+    shown = rows(general(data.times, data.speedup, GPU))
     assert {row["Batch per GPU, images"] for row in shown if row["GPUs"] == "4"} == {"32", "128", "512"}
     assert len(shown) == len({tuple(row.values())[:3] for row in shown})
 

@@ -32,9 +32,9 @@ from dpscale.audit.published import read_all
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.present import page as page_module
 from dpscale.present import words
-from dpscale.present.page import render
+from dpscale.present.study import page as page_module
+from dpscale.present.study.page import render
 from dpscale.records.collect import collect
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.public_best import public_best

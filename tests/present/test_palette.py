@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.present.html import style_of_pages
+from dpscale.present.text.html import style_of_pages
 from dpscale.strategies.known import STRATEGIES
 
 CSS = style_of_pages()

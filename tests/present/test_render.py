@@ -7,12 +7,13 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 from zipfile import ZipFile
 
-import pandas as pd
 import pytest
 from hostile_tables import BENIGN, HOSTILE, hostile_audit_page, hostile_page
 from page_tables import (
@@ -33,8 +34,9 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.present.page import render
-from dpscale.tables.tables import with_names
+from dpscale.formulas.figure import Figure
+from dpscale.present.study.page import render
+from dpscale.tables.tables import Tables, with_names
 from dpscale.vocabulary.states import HELD_OUT
 from old_tables import COLUMNS
 
@@ -293,7 +295,7 @@ def test_csv_link_holds_the_table(page: str) -> None:
 
 
 @pytest.mark.parametrize("data", [empty(), tables()], ids=["empty", "environment only"])
-def test_page_of_nothing(data: dict[str, pd.DataFrame]) -> None:
+def test_page_of_nothing(data: Tables) -> None:
     page = render(study(), data)
     assert_sound(page)
     assert "Nothing has been measured yet" in page
@@ -302,20 +304,29 @@ def test_page_of_nothing(data: dict[str, pd.DataFrame]) -> None:
 
 def test_page_without_intervals() -> None:
     data = h200()
-    for name in ("times", "speedup", "communication", "bandwidth"):
-        ends = [column for column in map(str, data[name]) if column.endswith(("_low", "_high"))]
-        data[name][ends] = float("nan")
-    page = render(study(), data)
+    changed: dict[str, Any] = {
+        name: [_without_intervals(row) for row in getattr(data, name)]
+        for name in ("times", "speedup", "communication", "bandwidth")
+    }
+    page = render(study(), replace(data, **changed))
     assert_sound(page)
     assert "[no interval]" in page
 
 
+def _without_intervals(row: Any) -> Any:
+    figures = [name for name, column in row.columns().items() if column.kind == "figure"]
+    return replace(row, **{name: Figure(getattr(row, name).value) for name in figures})
+
+
 def test_sixty_configurations_in_two_scopes_stay_below_400_kb() -> None:
     data = h200()
+    changed: dict[str, Any] = {}
     for name in ("times", "speedup", "communication", "bandwidth", "records"):
-        on_four = data[name][data[name]["gpus"] == 4]
-        data[name] = pd.concat([data[name], on_four.assign(gpus=8), on_four.assign(gpus=16)])
-    assert len(data["times"]) == 2 * 58
+        rows: Sequence[Any] = getattr(data, name)
+        on_more = [replace(row, gpus=gpus) for gpus in (8, 16) for row in rows if row.gpus == 4]
+        changed[name] = [*rows, *on_more]
+    data = replace(data, **changed)
+    assert len(data.times) == 2 * 58
     assert len(render(study(strong_scaling_global_batch=[128, 2_048]), data).encode()) < 400_000
 
 
@@ -328,7 +339,7 @@ def test_ten_thousand_configurations_stay_below_1_mb() -> None:
     assert_sound(page)
 
 
-def wide(gpus: int, batches: int) -> dict[str, pd.DataFrame]:
+def wide(gpus: int, batches: int) -> Tables:
     """`2 * gpus * batches` timed configurations, each with three records."""
     places: list[dict[str, Any]] = [
         {"strategy": strategy, "gpus": number, "batch": batch}
@@ -402,7 +413,7 @@ def test_contents_name_every_section_in_order(page: str) -> None:
     ]  # fmt: skip
 
 
-def several_environments() -> dict[str, pd.DataFrame]:
+def several_environments() -> Tables:
     """Something in every table that has many columns of text."""
     configuration: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
     return tables(
@@ -430,5 +441,5 @@ def test_a_missing_arm_is_named_with_its_seed() -> None:
 
 @pytest.mark.processes
 def test_presenting_needs_no_torch() -> None:
-    code = "import sys, dpscale.present.page, dpscale.present.summary; sys.exit('torch' in sys.modules)"
+    code = "import sys, dpscale.present.study.page, dpscale.present.summary; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

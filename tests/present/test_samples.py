@@ -1,12 +1,11 @@
 """Pages of studies whose workload is a user's file speak of samples, and of images nowhere."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import pandas as pd
 import pytest
 from page_tables import absent_row, environment_row, h200_with_steps, study, tables, times_row
 from test_render import visible
@@ -22,7 +21,7 @@ from dpscale.plan.cells import AnyCell, Configuration
 from dpscale.plan.study import Study
 from dpscale.present import comparison, comparison_studies
 from dpscale.present.findings.scaling import memory_ends
-from dpscale.present.page import render
+from dpscale.present.study.page import render
 from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import BATCH, MFU, THROUGHPUT
 
@@ -44,27 +43,29 @@ def with_images(text: str) -> list[str]:
     return re.findall(r"(?i)[^.;]*\bimages?\b[^.;]*", text)
 
 
-def with_everything(samples: str) -> dict[str, pd.DataFrame]:
+def with_everything(samples: str) -> Tables:
     """Steps, estimates and a forecast beyond an epoch; and two environments of other samples."""
     found = h200_with_steps()
-    times = found["times"].assign(reason=found["times"]["reason"].str.replace("images", samples))
-    absences = found["absences"].assign(reason=found["absences"]["reason"].str.replace("images", samples))
     environments = [environment_row("A"), {**environment_row("B"), "dataset_sha256": "d" * 64}]
-    # How to load faster is told for the built-in workload.
-    advice = found["advice"][found["advice"]["problem"] != "faster loading"]
-    changed = {"environments": tables(environments=environments)["environments"], "advice": advice}
-    return {**found, **changed, "times": times, "absences": absences}
+    return replace(
+        found,
+        times=[replace(row, reason=row.reason.replace("images", samples)) for row in found.times],
+        absences=[replace(row, reason=row.reason.replace("images", samples)) for row in found.absences],
+        environments=tables(environments=environments).environments,
+        # How to load faster is told for the built-in workload.
+        advice=[row for row in found.advice if row.problem != "faster loading"],
+    )
 
 
 @cache
 def page(name: str, of_a_file: bool) -> str:
-    shown: Tables = {
+    made: dict[str, Callable[[], Mapping[str, Any]]] = {
         "everything": lambda: with_everything("samples" if of_a_file else "images"),
         "variants": with_variants,
         "nothing": tables,
-    }[name]()
+    }
     values = variant_study.study().values if name == "variants" else study()
-    return text_of(render({**values, **(study(**OF_A_FILE) if of_a_file else {}), "variants": {}}, shown))
+    return text_of(render({**values, **(study(**OF_A_FILE) if of_a_file else {}), "variants": {}}, made[name]()))
 
 
 @pytest.mark.parametrize("name", ["everything", "variants", "nothing"])

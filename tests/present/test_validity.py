@@ -20,7 +20,7 @@ from dpscale.audit.page import render as render_audit
 from dpscale.audit.page import render_studies
 from dpscale.audit.published import Published
 from dpscale.present import comparison, comparison_studies
-from dpscale.present.page import render
+from dpscale.present.study.page import render
 from dpscale.tables.tables import Tables
 from requirements import without
 from two_studies import compared, side, slower

@@ -16,7 +16,7 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.present.page import render
+from dpscale.present.study.page import render
 from dpscale.present.verdict import verdict
 from dpscale.present.words import Tables, Terms
 

@@ -7,7 +7,7 @@ from page_tables import around, from_csv, h200, key, study, tables
 
 from dpscale.analyse import advice as problems
 from dpscale.present.advice import Reason, Why, advices, tiles, why
-from dpscale.present.page import render
+from dpscale.present.study.page import render
 from dpscale.present.words import Terms
 from dpscale.vocabulary.causes import CAUSES
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from dpscale.audit.consistency import SEVERITIES
 from dpscale.audit.tables import CORRECTED_BY, Record, rows
-from dpscale.present.html import fill
 from dpscale.present.text.downloads import csv_link
+from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, estimate, whole
 from dpscale.present.text.view import ShownColumn, View
 from dpscale.present.text.words import capitalised, listed, plural

@@ -11,8 +11,8 @@ import pandas as pd
 
 from dpscale.analyse.claims import is_range
 from dpscale.present import assignment_sentences, words
-from dpscale.present.environment_facts import dates
 from dpscale.present.sheet import AT_LEAST, Group, Sheet
+from dpscale.present.study.environment_facts import dates
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary import quantities

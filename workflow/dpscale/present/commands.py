@@ -20,7 +20,7 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
     """
     from dpscale.audit.page import render_studies
     from dpscale.present.chart_files import write_charts
-    from dpscale.present.page import render
+    from dpscale.present.study.page import render
     from dpscale.records.files import write_text
 
     study, tables = Study.read(study_file), read_tables(tables_folder)

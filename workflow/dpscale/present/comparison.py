@@ -14,7 +14,7 @@ from dpscale.present.comparison_groups import Pair
 from dpscale.present.comparison_views import Views, operation
 from dpscale.present.comparison_warnings import of_sides, settings_that_differ, terms_of
 from dpscale.present.finding import extreme, place
-from dpscale.present.html import fill
+from dpscale.present.text.html import fill
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary.quantities import MILLISECONDS, POINTS, SOFTWARE, TIMES
 

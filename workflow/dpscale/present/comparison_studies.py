@@ -10,7 +10,7 @@ from dpscale.present import comparison_charts, comparison_groups, words
 from dpscale.present.comparison_groups import Pair
 from dpscale.present.comparison_views import environment_text, groups_view, property_name
 from dpscale.present.comparison_warnings import of_sides, settings_that_differ, terms_of
-from dpscale.present.html import fill
+from dpscale.present.text.html import fill
 from dpscale.present.view import Column, View, text, view_of
 from dpscale.present.words import Row, Terms
 from dpscale.strategies.known import BASELINE

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpscale.analyse.diagnosis import Diagnosis, Evidence, Finding, Part, Remedy
 from dpscale.formulas.figure import Figure
-from dpscale.present.html import fill
+from dpscale.present.text.html import fill
 from dpscale.present.words import estimate, measured, whole
 from dpscale.records.files import Record
 from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES

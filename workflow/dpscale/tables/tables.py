@@ -123,9 +123,7 @@ class Tables(Mapping[str, Any]):
             rows: dict[str, Any] = {name: read_rows(kind, folder / f"{name}.csv") for name, kind in TABLES.items()}
         except OSError as error:
             raise DpscaleError(f"{folder}: no tables there ({error}). Make them with: dpscale tables") from error
-        found = cls(**rows)
-        found._frames.update({name: _as_read(kind, folder / f"{name}.csv") for name, kind in TABLES.items()})
-        return found
+        return cls(**rows)
 
     # Only until every reader takes fields: tables as pandas has them.
     @cached_property
@@ -134,7 +132,7 @@ class Tables(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> "pd.DataFrame":
         if name not in self._frames:
-            self._frames[name] = frame(TABLES[name], getattr(self, name))
+            self._frames[name] = _as_read(TABLES[name], io.StringIO(written(TABLES[name], getattr(self, name))))
         return self._frames[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -163,7 +161,7 @@ class Tables(Mapping[str, Any]):
         return cls(**found)
 
 
-def _as_read(kind: type[Row], file: Path) -> "pd.DataFrame":
+def _as_read(kind: type[Row], file: io.StringIO) -> "pd.DataFrame":
     import pandas as pd
 
     texts = [item.name for item in kind.columns().values() if item.kind in ("text", "flag")]

@@ -8,10 +8,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dpscale.present.view import BAR_LENGTHS
+from dpscale.present.text.view import BAR_LENGTHS
 from dpscale.strategies.known import STRATEGIES
 
-_TEMPLATES = Path(__file__).parent / "template"
+_TEMPLATES = Path(__file__).parents[1] / "template"
 # It keeps the templates that it has compiled: several pages in one process compile them once.
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(_TEMPLATES),

@@ -1,0 +1,1 @@
+"""The page of a study: its sections, tables and facts."""
