@@ -18,6 +18,7 @@ from page_tables import (
     speedup_row,
     step_row,
     table,
+    tables,
 )
 
 from dpscale.present import charts, communication_charts
@@ -291,9 +292,9 @@ def test_a_profiler_that_distorts_is_left_out(state: str, is_drawn: bool) -> Non
     ],
 )
 def test_tables_of_collectives_say_on_how_many_servers_they_ran(counts: list[tuple[int, int]], said: str) -> None:
-    for use, view in ((None, views.bus_bandwidth), ("whole gradient", views.collectives)):
+    for use, view in (("", views.bus_bandwidth), ("whole gradient", views.collectives)):
         timed = [
             {**collective_row("allreduce", 4, 2**power, 9.0), "runs": runs, "servers": servers, "use": use}
             for power, (runs, servers) in enumerate(counts)
         ]
-        assert view(table("collectives", timed), GPU).caption.endswith(f"with nothing else running: {said}")
+        assert view(tables(collectives=timed).collectives, GPU).caption.endswith(f"with nothing else running: {said}")

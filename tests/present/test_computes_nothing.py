@@ -12,13 +12,14 @@ import pytest
 
 from dpscale.present.study import page as page_module
 
-FOLDER = Path(page_module.__file__).parent
+FOLDER = Path(page_module.__file__).parents[1]
 # Where things are drawn or written, and how many of them: pixels, ticks, decimals.
 LAYOUT = {
     "bars.py": "pixels of bars and labels",
     "chart_files.py": "lines of text above a chart",
     "comparison_forest.py": "ends of an axis, rows in pixels",
     "html.py": "paths of files",
+    "numbers.py": "decimals of a number",
     "figure.py": "which points are drawn, and how far beside each other",
     "numbers.py": "decimals of a number",
     "panel.py": "axes, ticks, markers and labels in pixels",

@@ -1,27 +1,19 @@
 """Tables of a study with variants: all of one, and single rows for findings."""
 
-import io
 from functools import cache
 from typing import Any
 
-import pandas as pd
 from page_tables import IMAGES, around, key, tables
 
 import variant_study
 from dpscale.analyse.tables import build_tables
-from dpscale.present.words import Tables
-from old_tables import read_table
+from dpscale.tables.tables import Tables
 
 
 @cache
-def _all_tables() -> Tables:
-    built = build_tables(variant_study.study(), variant_study.collected())
-    return {name: read_table(io.StringIO(table.to_csv(index=False))) for name, table in built.items()}
-
-
-def with_variants() -> dict[str, pd.DataFrame]:
+def with_variants() -> Tables:
     """As `dpscale tables` writes them, of records on two GPUs."""
-    return {name: table.copy() for name, table in _all_tables().items()}
+    return build_tables(variant_study.study(), variant_study.collected())
 
 
 def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from dpscale.present.sheet import AT_LEAST, Group, Sheet
 from dpscale.present.study.environment_facts import dates
 from dpscale.present.words import Row, Tables, Terms
 from dpscale.strategies.known import BASELINE
+from dpscale.tables.study import RecordsRow
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import TEST_ACCURACY, TRAINING_ACCURACY, TRAINING_LOSS, Quantity, quantity
 from dpscale.vocabulary.states import NOT_PLANNED, NOT_RESOLVABLE
@@ -69,9 +70,10 @@ def _note(tables: Tables, environment: str, terms: Terms) -> str:
     """What measured, and when: a copy is read without its page."""
     environments, records = (_in(tables[name], environment) for name in ("environments", "records"))
     models = sorted(set(environments["device_model"].dropna().astype(str)))
+    measured = [RecordsRow.read(row) for row in words.rows(records)]
     synthetic = "Synthetic images. " if terms.synthetic else ""
     on = f" on {words.listed(models)}" if models else ""
-    return f"{synthetic}{words.capitalised(dates(records))}{on}."
+    return f"{synthetic}{words.capitalised(dates(measured))}{on}."
 
 
 def _times_and_speedup(here: Tables, strategies: Sequence[str], terms: Terms) -> Sheet | None:

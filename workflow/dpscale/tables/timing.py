@@ -105,8 +105,12 @@ class SpeedupRow(Place):
     baseline_epoch_s: float = column("Epoch time on one", SECONDS, "Of the baseline.", "Time")
     speedup: Figure = SPEEDUP.on("speedup", "strong")
     efficiency: Figure = EFFICIENCY.on("speedup", "strong")
-    speedup_from_steps: Figure = column("Speedup from steps", MULTIPLES, "N·t(1,b) / t(N,b).", "Speedup").on("speedup")
-    efficiency_from_steps: Figure = column("Efficiency from steps", PERCENT, "t(1,b) / t(N,b).", "Speedup")
+    speedup_from_steps: Figure = column(
+        "Speedup from steps", MULTIPLES, "N·t(1,b) / t(N,b).", "Speedup", over="blocks"
+    ).on("speedup")
+    efficiency_from_steps: Figure = column(
+        "Efficiency from steps", PERCENT, "t(1,b) / t(N,b).", "Speedup", over="blocks"
+    )
     efficiency_lost: float = column("Lost", PERCENT, "1 less the efficiency.", "Speedup")
     worth: str = column(
         "Worth it",

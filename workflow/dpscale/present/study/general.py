@@ -39,7 +39,11 @@ def general(times: Sequence[TimesRow], speedup: Sequence[SpeedupRow], terms: Ter
     gained = {_place(row): row for row in speedup if row.scaling == "weak" and row.scope == scope}
     efficiencies = [gained.get(_place(row), _NOT_KNOWN).efficiency for row in timed[:ROWS_SHOWN]]
     plain = {name: written(column, digits=3) for name, column in TimesRow.columns().items()}
-    cells = {**plain, "epoch_s": lambda row: brief(row.epoch_s, SECONDS), "mfu": partial(_mfu, plain["mfu"])}
+    cells: dict[str, Callable[[TimesRow], str]] = {
+        **plain,
+        "epoch_s": lambda row: brief(row.epoch_s, SECONDS),
+        "mfu": partial(_mfu, plain["mfu"]),
+    }
     epoch, *others = shown_columns(TimesRow, "price", terms, cells=cells)
     columns = [
         *point(TimesRow, timed, terms),

@@ -136,7 +136,7 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
 
 def _by_chance(counts: Iterable[CountsRow]) -> str:
     """How many intervals are looked at, and how many of so many miss; "" where there is none."""
-    looked_at = sum(row.number or 0 for row in counts if row.what == INTERVALS_USED)
+    looked_at = next((row.number for row in counts if row.what == INTERVALS_USED), None)
     if not looked_at:
         return ""
     return (

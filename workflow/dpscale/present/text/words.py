@@ -257,7 +257,8 @@ def in_order(rows: Iterable[P]) -> list[P]:
 
 def _place_in_order(row: AtBatch) -> tuple[Any, ...]:
     scope, scaling, environment = (getattr(row, name, "") for name in ("scope", "scaling", "environment"))
-    return scope, scaling, rank(row.strategy), row.gpus, row.batch_per_gpu, environment
+    # What was not measured has no environment and comes last.
+    return scope, scaling, rank(row.strategy), row.gpus, row.batch_per_gpu, not environment, environment
 
 
 def ok(rows: Iterable[S]) -> list[S]:
