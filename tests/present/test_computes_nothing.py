@@ -21,7 +21,6 @@ LAYOUT = {
     "html.py": "paths of files",
     "numbers.py": "decimals of a number",
     "figure.py": "which points are drawn, and how far beside each other",
-    "numbers.py": "decimals of a number",
     "panel.py": "axes, ticks, markers and labels in pixels",
     "sheet.py": "widths of columns in LaTeX",
     "svg.py": "coordinates in an SVG",

@@ -7,7 +7,7 @@ from itertools import takewhile
 import pandas as pd
 
 from dpscale.present import words
-from dpscale.present.text.downloads import csv_link
+from dpscale.present.downloads import csv_link
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary import quantities
 from dpscale.vocabulary.quantities import Quantity, columns_of_view
