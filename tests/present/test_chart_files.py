@@ -15,11 +15,10 @@ from markupsafe import escape
 from page_tables import audited, h200, h200_with_steps, study
 
 from command_line import must
-from dpscale.present import waterfall
-from dpscale.present.chart_files import charts_of, heading_of, write_charts
-from dpscale.present.panel import over, svg_of
+from dpscale.present.charts.bars import Stage, Waterfall
+from dpscale.present.charts.files import charts_of, heading_of, write_charts
+from dpscale.present.charts.vega import over, svg_of
 from dpscale.present.study.page import render
-from dpscale.present.waterfall import Stage, Waterfall
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -87,9 +86,8 @@ def test_what_vega_lite_is_given_is_valid_by_its_schema(monkeypatch: pytest.Monk
     page = render(study(strong_scaling_global_batch=[128, 2_048]), h200_with_steps())
     assert len(checked) == len(charts_of(page)) > 12
     assert set.union(*checked) == {"area", "bar", "line", "point", "rect", "rule", "text"}
-    waterfall.draw(
-        Waterfall("heading", "place", "quantity", "ms", [Stage("more", 0, 2, "red"), Stage("less", 2, 1, "red")])
-    )
+    stages = [Stage("more", 0, 2, "red"), Stage("less", 2, 1, "red")]
+    Waterfall(heading="heading", place="place", quantity="quantity", x_title="ms", stages=stages).draw()
     assert checked[-1] == {"bar", "text"}
     wrong = over([]).mark_line()
     wrong["description"] = 5

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from dpscale.present.charts.chart import Chart
 from dpscale.present.comparison_forest import POOLED, Forest, Group, Mark, figure_of_forests
-from dpscale.present.figure import Figure
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
@@ -24,9 +24,9 @@ def forest(*groups: Group, limit: float | None = None) -> Forest:
     return Forest("Heading", "place", "quantity", "Change, %", groups, limit)
 
 
-def drawn(*groups: Group, limit: float | None = None) -> tuple[Figure, ElementTree.Element]:
+def drawn(*groups: Group, limit: float | None = None) -> tuple[Chart, ElementTree.Element]:
     figure = figure_of_forests("changes", [forest(*groups, limit=limit)])
-    return figure, ElementTree.fromstring(figure.charts[0].svg)
+    return figure, ElementTree.fromstring(figure.pictures[0].svg)
 
 
 def texts(chart: ElementTree.Element) -> list[str]:
@@ -114,7 +114,7 @@ def test_of_too_many_groups_the_first_are_drawn_and_that_is_said() -> None:
 
 
 def test_without_a_group_there_is_no_chart() -> None:
-    assert figure_of_forests("changes", [forest()]) == Figure([], [])
+    assert figure_of_forests("changes", [forest()]) == Chart([], [])
 
 
 def test_the_chart_says_in_words_what_it_shows() -> None:

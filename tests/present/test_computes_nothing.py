@@ -15,16 +15,19 @@ from dpscale.present.study import page as page_module
 FOLDER = Path(page_module.__file__).parents[1]
 # Where things are drawn or written, and how many of them: pixels, ticks, decimals.
 LAYOUT = {
+    "axes.py": "how far axes reach, and their ticks",
     "bars.py": "pixels of bars and labels",
-    "chart_files.py": "lines of text above a chart",
+    "chart.py": "how far lines stand beside each other",
+    "files.py": "lines of text above a chart",
+    "lines.py": "markers and labels in pixels",
+    "plot.py": "which points are drawn",
+    "vega.py": "where labels stand",
+    "commands.py": "paths of files",
     "comparison_forest.py": "ends of an axis, rows in pixels",
     "html.py": "paths of files",
     "numbers.py": "decimals of a number",
-    "figure.py": "which points are drawn, and how far beside each other",
-    "panel.py": "axes, ticks, markers and labels in pixels",
     "sheet.py": "widths of columns in LaTeX",
     "svg.py": "coordinates in an SVG",
-    "waterfall.py": "pixels of bars and texts",
     "view.py": "dashes at the end of a row",
     "words.py": "decimals of a number, and how many items of a list are left out",
 }

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from page_tables import audited, estimates_row, h200_with_steps, study, table, tables
 
-from dpscale.present import communication_charts
+from dpscale.present.charts import communication as communication_charts
 from dpscale.present.study import page as page_module
 from dpscale.present.study.page import render
 from dpscale.present.words import Terms
@@ -31,8 +31,9 @@ NAMES = {
     "assignment": {"_times_and_speedup", "_computation_and_communication", "_large_batches"},
     "assignment_sentences": {"_listed"},
     "advice": {"_at"},
-    "charts": {"epoch_time", "efficiency", "bus_bandwidth"},
-    "communication_charts": {"ladders", "steps_beside_one", "steps", "_estimates_of", "held_out", "forecast"},
+    "timing": {"epoch_time", "efficiency", "bus_bandwidth"},
+    "communication": {"ladders", "steps_beside_one", "steps", "_estimates_of", "held_out", "forecast"},
+    "commands": {"report"},
     "comparison_charts": {"speeds", "epoch_times", "_forests"},
     "comparison_studies": {"_most"},
     "comparison_views": {
@@ -162,7 +163,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "_stolen": ("test_cautions.py::test_quiet_clocks_need_no_caution",),
         "_other_processes": ("test_cautions.py::test_quiet_clocks_need_no_caution",),
     },
-    "communication_charts": {
+    "communication": {
         "_from_where_a_scenario": ("test_communication_charts.py::test_forecast_says_from_where_on_it_is_a_scenario",),
         "_beyond_an_epoch": (
             "test_communication_charts.py::test_forecast_says_where_a_step_takes_more_images_than_there_are",
@@ -231,9 +232,9 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "_dataset": ("test_environment_facts.py::test_the_set_up_of_a_file_names_it_and_says_samples",),
         "_unless_own": ("test_environment_facts.py::test_the_set_up_of_a_file_names_it_and_says_samples",),
     },
-    "figure": {
-        "figure": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),
-        "_figure": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),
+    "chart": {
+        "chart_of_lines": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),
+        "chart_of": ("test_every_sentence.py::test_a_figure_that_shows_everything_says_nothing",),
     },
     "scaling": {
         "largest_speedup": (f"{SPEAKS}[largest_speedup]", f"{FEW_STEPS}[largest_speedup]"),

@@ -57,7 +57,7 @@ def test_text_and_graphics_stand_out(scheme: str) -> None:
 
 def test_what_is_drawn_uses_only_these(root: Path) -> None:
     """A colour that a chart names and the style sheet lacks would be black on black in the dark."""
-    code = "".join(path.read_text() for path in sorted((root / "workflow/dpscale/present").glob("*.py")))
+    code = "".join(path.read_text() for path in sorted((root / "workflow/dpscale/present").rglob("*.py")))
     drawn = set(re.findall(r"var\(--(\w+)\)", code))
     assert drawn and drawn <= set(schemes()["light"])
 

@@ -2,7 +2,7 @@
 
 import re
 
-from dpscale.present.svg import for_page
+from dpscale.present.charts.svg import for_page
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">'
 

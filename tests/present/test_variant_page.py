@@ -22,7 +22,8 @@ from variant_tables import (
 
 import variant_study
 from dpscale.present import training_charts, variant_charts
-from dpscale.present.panel import RIGHT, WIDTH
+from dpscale.present.charts.axes import WIDTH
+from dpscale.present.charts.vega import RIGHT
 from dpscale.present.study import variant_views, views
 from dpscale.present.study.page import render
 from dpscale.present.words import Terms
@@ -52,7 +53,7 @@ def page(**rows: Any) -> str:
 
 
 def test_the_ladder_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
-    charts = variant_charts.steps(with_variants()["variants"], GPU).charts
+    charts = variant_charts.steps(with_variants()["variants"], GPU).pictures
     assert [chart.subtitle.split(" per GPU")[0] for chart in charts] == [
         "Batch 32", "Batch 128", "Batch 512", "Batch 2,048",
     ]  # fmt: skip
@@ -64,7 +65,7 @@ def test_the_ladder_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
 
 
 def test_colours_of_the_ladder_tell_base_and_the_fastest() -> None:
-    (chart,) = variant_charts.steps(of_variants(BASE, SLOW, FAST)["variants"], GPU).charts
+    (chart,) = variant_charts.steps(of_variants(BASE, SLOW, FAST)["variants"], GPU).pictures
     fills = re.findall(r'fill="(var\(--\w+\))"', chart.svg)
     assert fills == ["var(--quiet)", "var(--single)", "var(--ddp)"]
 
@@ -80,45 +81,45 @@ def test_colours_of_the_ladder_tell_base_and_the_fastest() -> None:
     ],
 )
 def test_the_ladders_heading_names_base_and_the_fastest(rows: list[dict[str, Any]], heading: str) -> None:
-    (chart,) = variant_charts.steps(of_variants(*rows)["variants"], GPU).charts
-    assert chart.title.replace("\u00a0", " ") == heading
+    (chart,) = variant_charts.steps(of_variants(*rows)["variants"], GPU).pictures
+    assert chart.heading.replace("\u00a0", " ") == heading
 
 
 def test_more_gpus_are_no_part_of_the_ladder() -> None:
     more = variant_row("graph", 1.0, strategy="ddp", gpus=2)
-    assert variant_charts.steps(of_variants(more)["variants"], GPU).charts == []
+    assert variant_charts.steps(of_variants(more)["variants"], GPU).pictures == []
 
 
 def test_speedups_are_drawn_against_the_batch_with_a_line_a_variant() -> None:
-    (chart,) = variant_charts.speedups(with_variants()["variants"], GPU).charts
+    (chart,) = variant_charts.speedups(with_variants()["variants"], GPU).pictures
     described = description(chart.svg)
     assert [line.split(":")[0].strip() for line in described.rstrip(".").split(". ")] == NAMES
     assert "base: 1.28 × at 32, 1.96 × at 2,048." in described
-    assert chart.title.startswith("ddp on 2 GPUs: from 0.8")
-    assert chart.title.endswith("to 1.96×, base at batch 2,048")
+    assert chart.heading.startswith("ddp on 2 GPUs: from 0.8")
+    assert chart.heading.endswith("to 1.96×, base at batch 2,048")
     assert {"ideal", "1×"} <= set(texts(chart.svg))
 
 
 def test_a_single_speedup_has_no_range_and_few_steps_no_heading() -> None:
     only = variant_row("graph", 1.0, strategy="ddp", gpus=2, speedup=1.5)
-    (chart,) = variant_charts.speedups(of_variants(only)["variants"], GPU).charts
-    assert chart.title == "ddp on 2 GPUs: 1.50×, graph at batch 128"
-    (chart,) = variant_charts.speedups(of_variants({**only, "full_steps_per_epoch": 9})["variants"], GPU).charts
-    assert chart.title == "No epoch has 10 full steps"
+    (chart,) = variant_charts.speedups(of_variants(only)["variants"], GPU).pictures
+    assert chart.heading == "ddp on 2 GPUs: 1.50×, graph at batch 128"
+    (chart,) = variant_charts.speedups(of_variants({**only, "full_steps_per_epoch": 9})["variants"], GPU).pictures
+    assert chart.heading == "No epoch has 10 full steps"
 
 
 def test_a_name_without_room_ends_in_an_ellipsis_and_is_whole_in_the_description() -> None:
-    (chart,) = variant_charts.speedups(with_variants()["variants"], GPU).charts
+    (chart,) = variant_charts.speedups(with_variants()["variants"], GPU).pictures
     assert "channels_last_bf16" not in texts(chart.svg)
     assert any(text.startswith("channels_") and text.endswith("…") for text in texts(chart.svg))
     assert "channels_last_bf16: " in description(chart.svg)
 
 
 def test_epochs_are_drawn_against_the_number_of_gpus() -> None:
-    charts = variant_charts.epochs(with_variants()["variants"], GPU).charts
+    charts = variant_charts.epochs(with_variants()["variants"], GPU).pictures
     assert len(charts) == len(variant_study.BATCHES)
     assert description(charts[0].svg).startswith("base: 12.0 s at 1, 9.38 s at 2. ")
-    title = charts[-1].title.replace("\u00a0", " ")
+    title = charts[-1].heading.replace("\u00a0", " ")
     assert re.fullmatch(
         r"Batch 2,048\. 1 GPU: 2\.12 s with base, 0\.515 s with images_on_device; "
         r"2 GPUs: 1\.08 s with base, 0\.270 s with images_on_device",
@@ -131,23 +132,23 @@ def test_two_parallel_strategies_have_lines_of_their_own() -> None:
         BASE,
         *(variant_row("base", seconds, strategy=name, gpus=2) for name, seconds in (("dp", 4.0), ("ddp", 2.0))),
     ]
-    (chart,) = variant_charts.epochs(of_variants(*rows)["variants"], GPU).charts
+    (chart,) = variant_charts.epochs(of_variants(*rows)["variants"], GPU).pictures
     assert description(chart.svg) == "base, dp: 3.00 s at 1, 4.00 s at 2. base, ddp: 3.00 s at 1, 2.00 s at 2."
-    (chart,) = variant_charts.epochs(of_variants(BASE)["variants"], GPU).charts
-    assert chart.title.replace("\u00a0", " ") == "Batch 128. 1 GPU: 3.00 s with base"
-    (chart,) = variant_charts.epochs(of_variants({**BASE, "full_steps_per_epoch": 9})["variants"], GPU).charts
-    assert chart.title == "No epoch has 10 full steps"
+    (chart,) = variant_charts.epochs(of_variants(BASE)["variants"], GPU).pictures
+    assert chart.heading.replace("\u00a0", " ") == "Batch 128. 1 GPU: 3.00 s with base"
+    (chart,) = variant_charts.epochs(of_variants({**BASE, "full_steps_per_epoch": 9})["variants"], GPU).pictures
+    assert chart.heading == "No epoch has 10 full steps"
 
 
 def test_kernels_are_shares_of_the_profiled_step() -> None:
     rows = [kernels_row(0.01, 32, convolution=0.25), kernels_row(0.01, 512, convolution=0.5, copy=0.25)]
-    (chart,) = variant_charts.kernels(table("kernels", rows), of_variants(BASE)["variants"], GPU).charts
+    (chart,) = variant_charts.kernels(table("kernels", rows), of_variants(BASE)["variants"], GPU).pictures
     assert description(chart.svg) == (
         "32: convolution 25.0 %, batch-norm 0 %, element-wise 0 %, copies 0 %, other 0 %, idle 75.0 % of "
         "10.0 ms. 512: convolution 50.0 %, batch-norm 0 %, element-wise 0 %, copies 25.0 %, other 0 %, idle "
         "25.0 % of 10.0 ms."
     )
-    assert chart.title.replace("\u00a0", " ") == (
+    assert chart.heading.replace("\u00a0", " ") == (
         "base: at batch 32 idle is 75.0 % of a profiled step, at 512 convolution is 50.0 %"
     )
     assert {share.short for share in KERNEL_SHARES} <= set(texts(chart.svg))
@@ -156,7 +157,7 @@ def test_kernels_are_shares_of_the_profiled_step() -> None:
 def test_a_legend_that_is_too_long_for_a_row_has_two() -> None:
     (chart,) = variant_charts.kernels(
         table("kernels", [kernels_row(0.01, convolution=0.5)]), of_variants(BASE)["variants"], GPU
-    ).charts
+    ).pictures
     places = {}
     for group in ElementTree.fromstring(chart.svg).iter():
         if group.tag == f"{SVG}text" and group.text in {share.short for share in KERNEL_SHARES}:
@@ -246,12 +247,12 @@ def arms() -> list[dict[str, Any]]:
 
 def test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best() -> None:
     figure = training_charts.frontier(table("frontier", arms()), 0.65, GPU)
-    assert [chart.title.replace("\u00a0", " ") for chart in figure.charts] == [
+    assert [chart.heading.replace("\u00a0", " ") for chart in figure.pictures] == [
         "Pareto-best: from quick, 60.0 % for 2.00 s, to good, 71.0 % for 8.00 s",
         "Pareto-best: from quick, 60.0 % for 8.00 GPU-seconds, to good, 71.0 % for 32.0 GPU-seconds",
         "Pareto-best: from quick, 60.0 % for 4,000 J, to good, 71.0 % for 16,000 J",
     ]
-    first = figure.charts[0].svg
+    first = figure.pictures[0].svg
     assert {"quick", "good", "other arms", "target"} <= set(texts(first))
     assert "poor" not in texts(first)
     assert description(first) == "other arms: 50.0 % at 3.00. quick: 60.0 % at 2.00. good: 71.0 % at 8.00."
@@ -260,21 +261,21 @@ def test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best() -> None:
 def test_a_cost_by_which_nothing_was_judged_is_not_drawn() -> None:
     """Without energy counters there is no energy."""
     rows = [{**row, "energy_j": None, "by_energy": None} for row in arms()]
-    assert len(training_charts.frontier(table("frontier", rows), 0.65, GPU).charts) == 2
+    assert len(training_charts.frontier(table("frontier", rows), 0.65, GPU).pictures) == 2
 
 
 def test_one_best_arm_is_no_range() -> None:
     rows = [frontier_row("good", 0.71, 2.0, "best"), frontier_row("poor", 0.5, 3.0, "beaten")]
     assert (
         training_charts.frontier(table("frontier", rows), 0.65, GPU)
-        .charts[0]
-        .title.startswith("Pareto-best: good, 71.0")
+        .pictures[0]
+        .heading.startswith("Pareto-best: good, 71.0")
     )
 
 
 def test_points_that_belong_to_no_line_are_not_joined() -> None:
     """Only the axes, leaders and intervals are lines then."""
-    chart = training_charts.frontier(table("frontier", arms()), 0.65, GPU).charts[0]
+    chart = training_charts.frontier(table("frontier", arms()), 0.65, GPU).pictures[0]
     assert 'stroke-width="1.8"' not in chart.svg
 
 

@@ -16,7 +16,7 @@ from dpscale.plan import cells
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import runnable_plan
 from dpscale.plan.study import DATASET_MANIFEST, NETWORK_FACTS, STUDY_FILE, Study
-from dpscale.present.chart_files import heading_of
+from dpscale.present.charts.files import heading_of
 from dpscale.records.outdated import Outdated, find_outdated
 from dpscale.records.versions import VERSIONS
 from dpscale.scheduler import cluster

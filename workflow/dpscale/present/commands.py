@@ -19,7 +19,7 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
     Where the study names figures that others published, their page stands beside it, as <page>-audit.html.
     """
     from dpscale.audit.page import render_studies
-    from dpscale.present.chart_files import write_charts
+    from dpscale.present.charts.files import write_charts
     from dpscale.present.study.page import render
     from dpscale.records.files import write_text
 

@@ -8,11 +8,12 @@ import pandas as pd
 
 from dpscale.analyse.comparison import SIDES, Compared
 from dpscale.present import words
+from dpscale.present.charts.chart import Chart, chart_of_lines
+from dpscale.present.charts.frames import points
+from dpscale.present.charts.panel import Marker, Panel, Series, level
 from dpscale.present.comparison_forest import POOLED, Forest, Group, Mark, figure_of_forests
 from dpscale.present.comparison_groups import Pair, short, tally
-from dpscale.present.figure import Figure, figure, points
 from dpscale.present.finding import extreme
-from dpscale.present.panel import Panel, Point, Reference, Series
 from dpscale.present.words import Row, Terms
 from dpscale.vocabulary.quantities import BATCH, EPOCH, PERCENT, TIMES
 
@@ -21,13 +22,13 @@ _LABEL_LENGTH = 14
 _COLOURS = ("var(--single)", "var(--dp)")
 
 
-def changes(compared: Compared, epochs: pd.DataFrame, terms: Terms) -> Figure:
+def changes(compared: Compared, epochs: pd.DataFrame, terms: Terms) -> Chart:
     """Change of the epoch time in % by strategy and GPUs, pooled over batches and at each batch: a plot per scope."""
     pair = Pair(compared.first.name, compared.second.name)
     return figure_of_forests("changes", list(_forests(compared.tables["compared_groups"], epochs, terms, pair)))
 
 
-def changes_of_studies(groups: pd.DataFrame, first: str, terms: Terms) -> Figure:
+def changes_of_studies(groups: pd.DataFrame, first: str, terms: Terms) -> Chart:
     """The same of several studies against the first one, without batches: a plot per study and scope."""
     forests = [
         forest
@@ -69,11 +70,10 @@ def _change(label: str, row: Row) -> Mark:
     )
 
 
-def speeds(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figure:
+def speeds(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Chart:
     """Times as fast as the first study against batch per GPU: a panel for every scope."""
     panels = []
     for scope, part in epochs.dropna(subset=["ratio"]).groupby("scope"):
-        ends = [float(part["batch_per_gpu"].min()), float(part["batch_per_gpu"].max())]
         styles = {gpus: style for style, gpus in enumerate(sorted(part["gpus"].unique()))}
         panels.append(
             Panel(
@@ -90,13 +90,13 @@ def speeds(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figure:
                     Series(f"{strategy} × {gpus}", words.colour(str(strategy)), styles[gpus], _lines(line, "ratio"))
                     for (strategy, gpus), line in words.in_order(part).groupby(["strategy", "gpus"], sort=False)
                 ],
-                references=(Reference("same", ends[1], 1, 1, start=ends[0]),),
+                guides=(level("same", 1, part["batch_per_gpu"].astype(float)),),
             )
         )
-    return figure("speeds", panels)
+    return chart_of_lines("speeds", panels)
 
 
-def epoch_times(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figure:
+def epoch_times(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Chart:
     """Epoch time in s of both studies against batch per GPU: a panel for every strategy × GPUs, compute scope (or the
     first there is)."""
     in_scope = epochs[epochs["scope"] == min(epochs["scope"], default="")].dropna(subset=list(SIDES))
@@ -121,10 +121,10 @@ def epoch_times(epochs: pd.DataFrame, compared: Compared, terms: Terms) -> Figur
                 ],
             )
         )
-    return figure("epoch-times", panels)
+    return chart_of_lines("epoch-times", panels)
 
 
-def _lines(part: pd.DataFrame, name: str) -> list[Point]:
+def _lines(part: pd.DataFrame, name: str) -> list[Marker]:
     return points(part, "batch_per_gpu", name)
 
 

@@ -10,9 +10,9 @@ import altair as alt
 import vl_convert
 
 from dpscale.present import words
-from dpscale.present.figure import Chart, Figure
-from dpscale.present.panel import CONFIG, INK, QUIET, TEXT_SIZE, over
-from dpscale.present.svg import for_page
+from dpscale.present.charts.chart import Chart, Picture
+from dpscale.present.charts.svg import for_page
+from dpscale.present.charts.vega import CONFIG, INK, QUIET, TEXT_SIZE, over
 from dpscale.present.words import Row
 
 # Pixels. With what is around it the plot is as wide as the text of a phone's page.
@@ -74,9 +74,9 @@ class Forest:
         return f"{self.place}. {self.quantity}"
 
 
-def figure_of_forests(name: str, forests: Sequence[Forest]) -> Figure:
+def figure_of_forests(name: str, forests: Sequence[Forest]) -> Chart:
     """A chart for every plot that has a group, and a sentence for all that is not drawn of it."""
-    charts, not_drawn = [], []
+    pictures, not_drawn = [], []
     for number, forest in enumerate((forest for forest in forests if forest.groups), 1):
         groups = forest.groups[:_GROUPS_DRAWN]
         if len(groups) < len(forest.groups):
@@ -90,9 +90,10 @@ def figure_of_forests(name: str, forests: Sequence[Forest]) -> Figure:
         if beyond := list(_cut(groups, axis)):
             not_drawn.append(f"{forest.place}: intervals reach beyond the axis: {words.listed(beyond, 4)}.")
         described = ". ".join(group.text for group in groups) + "."
-        svg = for_page(_draw(drawn, axis), f"{name}-{number}", f"{forest.heading}. {forest.subtitle}", described)
-        charts.append(Chart(forest.heading, forest.subtitle, svg))
-    return Figure(charts, not_drawn)
+        named = f"{name}-{number}"
+        svg = for_page(_draw(drawn, axis), named, f"{forest.heading}. {forest.subtitle}", described)
+        pictures.append(Picture(named, forest.heading, forest.subtitle, svg))
+    return Chart(pictures, not_drawn)
 
 
 def _ends(forest: Forest) -> tuple[float, float]:

@@ -7,8 +7,9 @@ from itertools import cycle
 import pandas as pd
 
 from dpscale.present import headings, words
-from dpscale.present.figure import Figure, figure, parts, point, points, together
-from dpscale.present.panel import Panel, Reference, Series
+from dpscale.present.charts.chart import Chart, chart_of_lines, joined
+from dpscale.present.charts.frames import parts, point, points
+from dpscale.present.charts.panel import Guide, Panel, Series, level
 from dpscale.present.words import Terms
 from dpscale.vocabulary.quantities import EPOCH_NUMBER, TEST_ACCURACY, TRAINING_LOSS, Quantity, quantity
 from dpscale.vocabulary.states import BEST
@@ -19,25 +20,25 @@ _BASELINE_COLOUR = "var(--quiet)"
 _COSTS = {"training_s": "by_time", "gpu_s": "by_gpu_s", "energy_j": "by_energy"}
 
 
-def training_loss(curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Figure:
+def training_loss(curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Chart:
     """Training loss after every epoch: a panel for every global batch that arms start with, and environment."""
-    return figure("training-loss", [panel for _, panel in _curves(TRAINING_LOSS, curves, baseline, terms)])
+    return chart_of_lines("training-loss", [panel for _, panel in _curves(TRAINING_LOSS, curves, baseline, terms)])
 
 
 def test_accuracy(
     curves: pd.DataFrame, epochs: pd.DataFrame, baseline: str | None, target: float, terms: Terms
-) -> Figure:
+) -> Chart:
     """The same of test accuracy in %, with the target and, where lines end, a dot per seed: `epochs` are of seeds."""
     panels = [
         replace(
             panel,
             quantity=f"{panel.quantity}, a dot for each seed after the last epoch",
-            references=(_target(target, curves["epoch"]),),
+            guides=(_target(target, curves["epoch"]),),
             dots=[dot for line in panel.series for dot in _seeds(line, epochs[epochs["environment"] == environment])],
         )
         for environment, panel in _curves(TEST_ACCURACY, curves, baseline, terms)
     ]
-    return figure("test-accuracy", panels)
+    return chart_of_lines("test-accuracy", panels)
 
 
 def _curves(drawn: Quantity, curves: pd.DataFrame, baseline: str | None, terms: Terms) -> Iterator[tuple[str, Panel]]:
@@ -66,25 +67,24 @@ def _curves(drawn: Quantity, curves: pd.DataFrame, baseline: str | None, terms: 
         yield key["environment"], panel
 
 
-def _target(target: float, along: pd.Series) -> Reference:
-    at = TEST_ACCURACY.unit.of(target)
-    return Reference("target", float(along.max()), at, at, start=float(along.min()))
+def _target(target: float, along: pd.Series) -> Guide:
+    return level("target", TEST_ACCURACY.unit.of(target), along)
 
 
 def _seeds(line: Series, epochs: pd.DataFrame) -> list[tuple[float, float, str]]:
     """Place and colour of every seed's dot where an arm's line ends."""
-    last = epochs[(epochs["arm"] == line.label) & (epochs["epoch"] == line.points[-1].x)]
+    last = epochs[(epochs["arm"] == line.label) & (epochs["epoch"] == line.markers[-1].x)]
     ends = points(last, "epoch", TEST_ACCURACY.column, TEST_ACCURACY.unit)
     return [(end.x, end.y, line.colour) for end in ends]
 
 
-def frontier(table: pd.DataFrame, target: float, terms: Terms, costs: Sequence[str] = tuple(_COSTS)) -> Figure:
+def frontier(table: pd.DataFrame, target: float, terms: Terms, costs: Sequence[str] = tuple(_COSTS)) -> Chart:
     """Test accuracy in % after the training against what it costs: seconds, GPU-seconds and joules, a panel for each
     of the `costs` and for every environment."""
-    return together([_frontier(table, cost, _COSTS[cost], target, terms) for cost in costs])
+    return joined([_frontier(table, cost, _COSTS[cost], target, terms) for cost in costs])
 
 
-def _frontier(table: pd.DataFrame, cost: str, verdict: str, target: float, terms: Terms) -> Figure:
+def _frontier(table: pd.DataFrame, cost: str, verdict: str, target: float, terms: Terms) -> Chart:
     """Costs have axes of their own: they are different quantities."""
     drawn = quantity(cost, "frontier")
     panels = []
@@ -103,12 +103,12 @@ def _frontier(table: pd.DataFrame, cost: str, verdict: str, target: float, terms
                 y_title=TEST_ACCURACY.heading,
                 unit=TEST_ACCURACY.unit.shown,
                 series=_frontier_series(part, cost, verdict),
-                references=(_target(target, part[cost]),),
+                guides=(_target(target, part[cost]),),
                 linear_y=True,
                 anywhere=True,
             )
         )
-    return figure(f"frontier-{verdict.removeprefix('by_').replace('_', '-')}", panels)
+    return chart_of_lines(f"frontier-{verdict.removeprefix('by_').replace('_', '-')}", panels)
 
 
 def _frontier_series(part: pd.DataFrame, cost: str, verdict: str) -> list[Series]:

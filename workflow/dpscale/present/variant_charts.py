@@ -11,11 +11,11 @@ import pandas as pd
 from dpscale.analyse.claims import is_true
 from dpscale.plan.study import BASE
 from dpscale.present import headings, words
-from dpscale.present.bars import Bar, Bars, Part
-from dpscale.present.figure import Figure, figure, figure_of_bars, figure_of_waterfalls, parts, points
+from dpscale.present.charts.bars import Bar, Bars, Share, Stage, Waterfall
+from dpscale.present.charts.chart import Chart, chart_of_bars, chart_of_lines, chart_of_waterfalls
+from dpscale.present.charts.frames import parts, points
+from dpscale.present.charts.panel import Panel, Series, level
 from dpscale.present.finding import extreme, headline
-from dpscale.present.panel import Panel, Reference, Series
-from dpscale.present.waterfall import Stage, Waterfall
 from dpscale.present.words import Row, Terms
 from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary import quantities
@@ -28,7 +28,7 @@ _PART_COLOURS = ("var(--single)", "var(--dp)", "var(--caution)", "var(--ddp)", "
 _BATCH = ["scope", "environment", "batch_per_gpu"]
 
 
-def steps(table: pd.DataFrame, terms: Terms) -> Figure:
+def steps(table: pd.DataFrame, terms: Terms) -> Chart:
     """A full step on one device in ms, a bar for every variant: a panel for every batch, scope and environment."""
     panels = [
         Waterfall(
@@ -42,7 +42,7 @@ def steps(table: pd.DataFrame, terms: Terms) -> Figure:
         )
         for key, part in parts(_first_scope(table[table["strategy"] == BASELINE]), _BATCH)
     ]
-    return figure_of_waterfalls("variant-steps", panels)
+    return chart_of_waterfalls("variant-steps", panels)
 
 
 def _first_scope(table: pd.DataFrame) -> pd.DataFrame:
@@ -74,13 +74,13 @@ def _step(row: Row) -> str:
     return words.measured(row["step_s"], MILLISECONDS)
 
 
-def speedups(table: pd.DataFrame, terms: Terms) -> Figure:
+def speedups(table: pd.DataFrame, terms: Terms) -> Chart:
     """Speedup over one device within every variant, against batch: a panel for every strategy and number of devices."""
     panels = []
     known = table.dropna(subset=["speedup"])
     for key, part in parts(known, ["scope", "environment", "strategy", "gpus"]):
         gpus = float(key["gpus"])
-        first, last = (float(end) for end in (part["batch_per_gpu"].min(), part["batch_per_gpu"].max()))
+        batches = part["batch_per_gpu"].astype(float)
         panels.append(
             Panel(
                 heading=_speedup_range(words.rows(headline(part)), terms),
@@ -93,10 +93,10 @@ def speedups(table: pd.DataFrame, terms: Terms) -> Figure:
                 y_title=SPEEDUP.heading,
                 unit=SPEEDUP.unit.shown,
                 series=_lines(part, "batch_per_gpu", "speedup"),
-                references=(Reference("ideal", last, gpus, gpus, first), Reference("1×", last, 1, 1, first)),
+                guides=(level("ideal", gpus, batches), level("1×", 1, batches)),
             )
         )
-    return figure("variant-speedup", panels)
+    return chart_of_lines("variant-speedup", panels)
 
 
 def _speedup_range(rows: Sequence[Row], terms: Terms) -> str:
@@ -112,7 +112,7 @@ def _speedup_range(rows: Sequence[Row], terms: Terms) -> str:
     return f"{where}: from {ends[0]}, to {ends[1]}" if least is not most else f"{where}: {ends[0]}"
 
 
-def epochs(table: pd.DataFrame, terms: Terms) -> Figure:
+def epochs(table: pd.DataFrame, terms: Terms) -> Chart:
     """Epoch time in s against number of devices, a line for every variant: a panel for every batch."""
     panels = [
         Panel(
@@ -128,7 +128,7 @@ def epochs(table: pd.DataFrame, terms: Terms) -> Figure:
         )
         for key, part in parts(_first_scope(table), _BATCH)
     ]
-    return figure("variant-epochs", panels)
+    return chart_of_lines("variant-epochs", panels)
 
 
 def _epoch_lines(part: pd.DataFrame) -> list[Series]:
@@ -160,7 +160,7 @@ def _shortest_epochs(part: pd.DataFrame, terms: Terms) -> str:
     return f"{_batch(words.rows(measured)[0])}. {'; '.join(named)}"
 
 
-def kernels(table: pd.DataFrame, variants: pd.DataFrame, terms: Terms) -> Figure:
+def kernels(table: pd.DataFrame, variants: pd.DataFrame, terms: Terms) -> Chart:
     """Parts of a profiled step in % of it, by batch: a panel for the first variant and one for the fastest, for every
     environment."""
     table = table[table["variant"].isin([*table["variant"].head(1), *_fastest(variants)])]
@@ -176,7 +176,7 @@ def kernels(table: pd.DataFrame, variants: pd.DataFrame, terms: Terms) -> Figure
         )
         for key, part in parts(table.assign(status="ok"), ["environment", "variant"])
     ]
-    return figure_of_bars("variant-kernels", panels)
+    return chart_of_bars("variant-kernels", panels)
 
 
 def _fastest(variants: pd.DataFrame) -> list[str]:
@@ -187,7 +187,7 @@ def _fastest(variants: pd.DataFrame) -> list[str]:
 
 def _bar(row: Row) -> Bar:
     shares = [
-        Part(share.short, colour, PERCENT.of(row[share.column]))
+        Share(share.short, colour, PERCENT.of(row[share.column]))
         for share, colour in zip(KERNEL_SHARES, _PART_COLOURS, strict=True)
     ]
     step = words.measured(row["step_s"], quantity("step_s", "kernels").unit)

@@ -5,8 +5,10 @@ from typing import Any
 
 from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.derived import WORTH
-from dpscale.present import advice, assignment, charts, communication_charts, training_charts, variant_charts
+from dpscale.present import advice, assignment, training_charts, variant_charts
 from dpscale.present.cautions import cautions, first_cautions
+from dpscale.present.charts import communication as communication_charts
+from dpscale.present.charts import timing as timing_charts
 from dpscale.present.communication_findings import profiler_left_out
 from dpscale.present.findings.scaling import findings, key_findings
 from dpscale.present.study import coverage, environment_facts, variant_views, views
@@ -72,8 +74,8 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         grid=coverage.coverage(tables.times, terms),
         absences=coverage.absences(tables.times, tables.absences, terms),
         missing_cells=coverage.missing_cells(tables.missing, terms),
-        epoch_time=charts.epoch_time(tables["times"], terms),
-        efficiency=charts.efficiency(tables["speedup"], terms),
+        epoch_time=timing_charts.epoch_time(tables["times"], terms),
+        efficiency=timing_charts.efficiency(tables["speedup"], terms),
         strong=views.strong(tables.speedup, terms),
         general=general(tables.times, tables.speedup, terms),
         times=views.times(tables.times, terms),
@@ -95,7 +97,7 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         phases=views.phases(tables.steps, terms),
         bandwidth=views.bandwidth(tables.bandwidth, terms),
         collectives=views.collectives(tables.collectives, terms),
-        bus_bandwidth=charts.bus_bandwidth(tables["collectives"], tables["bandwidth"], terms),
+        bus_bandwidth=timing_charts.bus_bandwidth(tables["collectives"], tables["bandwidth"], terms),
         bus_bandwidths=views.bus_bandwidth(tables.collectives, terms),
         laws=views.laws(tables.laws, terms),
         published_scaling=views.published_scaling(tables.published_scaling, terms),

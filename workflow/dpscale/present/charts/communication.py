@@ -7,22 +7,21 @@ from math import nan
 import pandas as pd
 
 from dpscale.analyse.forecast.basis import FORECAST
+from dpscale.formulas.figure import Figure
 from dpscale.present import headings, words
-from dpscale.present.bars import Bar, Bars, Part
-from dpscale.present.figure import (
-    Figure,
-    figure,
-    figure_of_bars,
-    figure_of_waterfalls,
-    parts,
-    point,
-    points,
+from dpscale.present.charts.axes import between
+from dpscale.present.charts.bars import Bar, Bars, Share, Stage, Waterfall
+from dpscale.present.charts.chart import (
+    Chart,
+    chart_of_bars,
+    chart_of_lines,
+    chart_of_waterfalls,
+    joined,
     side_by_side,
-    together,
 )
+from dpscale.present.charts.frames import parts, point, points
+from dpscale.present.charts.panel import Guide, Marker, Panel, Series, level
 from dpscale.present.finding import headline
-from dpscale.present.panel import Panel, Point, Reference, Series, between
-from dpscale.present.waterfall import Stage, Waterfall
 from dpscale.present.words import Row, Terms
 from dpscale.strategies.known import BASELINE
 from dpscale.vocabulary import quantities
@@ -69,7 +68,7 @@ _OF_PROFILER = (E3, E3_EXPOSED, E3_LEAST)
 _GROUP = ["strategy", "gpus", "environment"]
 
 
-def ladders(table: pd.DataFrame, terms: Terms) -> Figure:
+def ladders(table: pd.DataFrame, terms: Terms) -> Chart:
     """From the step of one device alone to the whole step, in ms of the timing cell's step: a panel a configuration.
 
     Without a timing cell there is no headline step, and no panel.
@@ -90,7 +89,7 @@ def ladders(table: pd.DataFrame, terms: Terms) -> Figure:
                 stages=_stages(rungs, terms),
             )
         )
-    return figure_of_waterfalls("ladder", panels)
+    return chart_of_waterfalls("ladder", panels)
 
 
 def _stages(rungs: Sequence[Row], terms: Terms) -> list[Stage]:
@@ -106,7 +105,7 @@ def _stages(rungs: Sequence[Row], terms: Terms) -> list[Stage]:
     return stages
 
 
-def steps_beside_one(times: pd.DataFrame, communication: pd.DataFrame, terms: Terms) -> Figure:
+def steps_beside_one(times: pd.DataFrame, communication: pd.DataFrame, terms: Terms) -> Chart:
     """The step of one device and of every strategy on more, in ms: a panel for every batch and environment.
 
     Where no ladder says what a step is made of, this says how much longer it is.
@@ -133,7 +132,7 @@ def steps_beside_one(times: pd.DataFrame, communication: pd.DataFrame, terms: Te
                     stages=[_step_stage(row, longer.get((row["strategy"], row["gpus"])), terms) for row in rows],
                 )
             )
-    return figure_of_waterfalls("step-beside-one", panels)
+    return chart_of_waterfalls("step-beside-one", panels)
 
 
 def _step_stage(row: Row, longer: Row | None, terms: Terms) -> Stage:
@@ -144,7 +143,7 @@ def _step_stage(row: Row, longer: Row | None, terms: Terms) -> Stage:
     return Stage(text, 0.0, quantities.MILLISECONDS.of(row["step_s"]), words.colour(str(row["strategy"])))
 
 
-def steps(table: pd.DataFrame, terms: Terms) -> Figure:
+def steps(table: pd.DataFrame, terms: Terms) -> Chart:
     """Parts of a step of the first device, in % of it, by batch: a panel for every strategy, GPUs and environment."""
     whole = table[(table["phase"] == WHOLE_STEP) & (table["device"] == 0)].dropna(subset=list(_PARTS))
     panels = [
@@ -161,7 +160,7 @@ def steps(table: pd.DataFrame, terms: Terms) -> Figure:
         )
         for key, part in parts(whole.assign(status="ok"), _GROUP)
     ]
-    return figure_of_bars("steps", panels)
+    return chart_of_bars("steps", panels)
 
 
 def _part_names() -> dict[str, str]:
@@ -170,25 +169,25 @@ def _part_names() -> dict[str, str]:
 
 
 def _bar(row: Row) -> Bar:
-    shares = [Part(name, _PART_COLOURS[column], PERCENT.of(row[column])) for column, name in _part_names().items()]
+    shares = [Share(name, _PART_COLOURS[column], PERCENT.of(row[column])) for column, name in _part_names().items()]
     step = words.measured(row["parts_s"], quantity("parts_s", "steps").unit)
     return Bar(f"{int(row['batch_per_gpu']):,}", shares, step)
 
 
-def estimates(table: pd.DataFrame, terms: Terms) -> Figure:
+def estimates(table: pd.DataFrame, terms: Terms) -> Chart:
     """Communication of a step in ms at every batch, by every estimate, as dots beside each other: a panel for every
     strategy, GPUs and environment. Zero is on the axis; it is that of the strategy, as strategies differ by much."""
     measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all").assign(status="ok")
     of_profiler = [f"{estimate.column}{end}" for estimate in _OF_PROFILER for end in ("", "_low", "_high")]
     measured.loc[measured["profiler"] == DISTORTED, of_profiler] = nan
-    figures = []
+    charts = []
     for strategy in dict.fromkeys(words.in_order(measured)["strategy"]):
         panels = [
             _estimates_of(part, _place(key, terms), terms)
             for key, part in parts(measured[measured["strategy"] == strategy], _GROUP)
         ]
-        figures.append(figure(f"estimates-{strategy}", [panel for panel in panels if panel.series]))
-    return together(figures)
+        charts.append(chart_of_lines(f"estimates-{strategy}", [panel for panel in panels if panel.series]))
+    return joined(charts)
 
 
 def _estimates_of(part: pd.DataFrame, place: str, terms: Terms) -> Panel:
@@ -208,12 +207,12 @@ def _estimates_of(part: pd.DataFrame, place: str, terms: Terms) -> Panel:
         y_title=f"Communication of a step, {E1.unit.shown}",
         unit=E1.unit.shown,
         series=side_by_side(dots),
-        references=(Reference("zero", batches.max(), 0, 0, start=batches.min()),),
+        guides=(level("zero", 0, batches),),
         linear_y=True,
     )
 
 
-def held_out(table: pd.DataFrame, terms: Terms) -> Figure:
+def held_out(table: pd.DataFrame, terms: Terms) -> Chart:
     """Error in % of ddp's step as predicted from fewer GPUs, against batch: a panel for every environment and GPUs."""
     panels = []
     for key, part in parts(table[table["kind"] == HELD_OUT], ["environment", "gpus"]):
@@ -239,10 +238,10 @@ def held_out(table: pd.DataFrame, terms: Terms) -> Figure:
                 linear_y=True,
             )
         )
-    return figure("held-out", panels)
+    return chart_of_lines("held-out", panels)
 
 
-def forecast(table: pd.DataFrame, speedup: pd.DataFrame, epoch_images: int, terms: Terms) -> Figure:
+def forecast(table: pd.DataFrame, speedup: pd.DataFrame, epoch_images: int, terms: Terms) -> Chart:
     """ddp's efficiency in % against GPUs, measured and forecast: a panel for every environment.
 
     `epoch_images` are those of an epoch, or its samples.
@@ -269,22 +268,22 @@ def forecast(table: pd.DataFrame, speedup: pd.DataFrame, epoch_images: int, term
                 y_title=EFFICIENCY.heading,
                 unit=EFFICIENCY.unit.shown,
                 series=_efficiency_series(before, expected),
-                references=_node_border(before),
+                guides=_node_border(before),
                 linear_y=True,
                 forecast_from=between(max([1.0, *before["gpus"].astype(float)]), first),
             )
         )
-    return figure("forecast", panels)
+    return chart_of_lines("forecast", panels)
 
 
-def _node_border(measured: pd.DataFrame) -> list[Reference]:
+def _node_border(measured: pd.DataFrame) -> list[Guide]:
     """Where one node ends, if more were measured."""
     several = measured[measured["nodes"] > 1]
     if several.empty:
         return []
     most_on_one = measured[measured["nodes"] == 1]["gpus"].max()
     border = between(1.0 if pd.isna(most_on_one) else float(most_on_one), float(several["gpus"].min()))
-    return [Reference("several nodes", border, PERCENT.of(0), PERCENT.of(1), border)]
+    return [Guide("several nodes", (border, PERCENT.of(0)), (border, PERCENT.of(1)))]
 
 
 def _from_where_a_scenario(expected: pd.DataFrame, terms: Terms) -> str:
@@ -324,7 +323,7 @@ def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[S
 
 
 # One device has all of its own speed, by definition.
-_ALONE = Point(1, PERCENT.of(1), nan, nan)
+_ALONE = Marker(1, Figure(PERCENT.of(1)))
 
 
 def _place(key: Row, terms: Terms) -> str:

@@ -8,8 +8,9 @@ import pandas as pd
 
 from dpscale.analyse.derived import WORTH
 from dpscale.present import headings, words
-from dpscale.present.figure import Figure, beside, figure, parts, points
-from dpscale.present.panel import Panel, Reference, Series
+from dpscale.present.charts.chart import Chart, beside, chart_of_lines
+from dpscale.present.charts.frames import parts, points
+from dpscale.present.charts.panel import Panel, Series, level
 from dpscale.present.words import Terms
 from dpscale.strategies.known import parallel_strategies
 from dpscale.vocabulary import quantities
@@ -25,7 +26,7 @@ _OPERATION_COLOURS = {
 }
 
 
-def epoch_time(times: pd.DataFrame, terms: Terms) -> Figure:
+def epoch_time(times: pd.DataFrame, terms: Terms) -> Chart:
     """Epoch time in s against batch per GPU in images: a panel for every scope and environment."""
     quantity = f"{EPOCH.label} in {EPOCH.unit.shown} against {terms.batch}"
     panels = [
@@ -40,10 +41,10 @@ def epoch_time(times: pd.DataFrame, terms: Terms) -> Figure:
         )
         for key, part in parts(times, ["scope", "environment"])
     ]
-    return figure("epoch-time", panels)
+    return chart_of_lines("epoch-time", panels)
 
 
-def efficiency(table: pd.DataFrame, terms: Terms) -> Figure:
+def efficiency(table: pd.DataFrame, terms: Terms) -> Chart:
     """Efficiency in % against batch, with and without loading: a panel for every number of GPUs and environment, the
     most GPUs first."""
     weak = table[table["scaling"] == "weak"]
@@ -56,13 +57,13 @@ def efficiency(table: pd.DataFrame, terms: Terms) -> Figure:
             y_title=EFFICIENCY.heading,
             unit=EFFICIENCY.unit.shown,
             series=_efficiency_series(words.ok(part)),
-            references=(Reference("100 %", _last(part), _ALL, _ALL, _first(part)),),
+            guides=(level("100 %", _ALL, words.ok(part)["batch_per_gpu"].astype(float)),),
             linear_y=True,
             shaded_below=EFFICIENCY.unit.of(WORTH),
         )
         for key, part in parts(weak, ["gpus", "environment"])
     ]
-    return figure("efficiency", list(reversed(panels)))
+    return chart_of_lines("efficiency", list(reversed(panels)))
 
 
 _ALL = EFFICIENCY.unit.of(1)
@@ -89,7 +90,7 @@ def _efficiency_series(part: pd.DataFrame) -> list[Series]:
     ]
 
 
-def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, terms: Terms) -> Figure:
+def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, terms: Terms) -> Chart:
     """Bus bandwidth in GB/s against message size in KiB, of collectives alone, and the bandwidth inferred from steps.
 
     A panel for every number of GPUs and environment. The network's own sizes, which lie between those of the series,
@@ -124,7 +125,7 @@ def bus_bandwidth(collectives: pd.DataFrame, bandwidth: pd.DataFrame, terms: Ter
         if len(unresolved):
             which = [f"{row['strategy']} at batch {row['batch_per_gpu']:,}" for row in words.rows(unresolved)]
             not_drawn.append(f"{place}: inferred bandwidth is not resolvable with {words.listed(which)}.")
-    return figure("bus-bandwidth", panels, not_drawn)
+    return chart_of_lines("bus-bandwidth", panels, not_drawn)
 
 
 def _collective_series(part: pd.DataFrame) -> list[Series]:

@@ -1,0 +1,1 @@
+"""Charts: what is drawn of every topic, and how."""

@@ -1,0 +1,114 @@
+"""From panels to the chart that stands in the page: how much is drawn of them, and what is said of the rest."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dpscale.present.charts.axes import WIDTH, Frame
+from dpscale.present.charts.bars import Bars, Waterfall
+from dpscale.present.charts.lines import cut, draw
+from dpscale.present.charts.panel import Panel, Series
+from dpscale.present.charts.plot import Plot
+from dpscale.present.charts.svg import for_page
+from dpscale.present.words import listed
+
+PANELS_DRAWN = 8
+# These are small.
+WATERFALLS_DRAWN = 16
+# Lines that stand side by side at one x: how many have room, and their distance in pixels.
+_LINES_BESIDE = 4
+_GAP_BESIDE = 8
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One panel of a chart: what to take away from it, what it is, and an SVG with its own title and description.
+
+    `name` is that of its file.
+    """
+
+    name: str
+    heading: str
+    subtitle: str
+    svg: str
+
+    @classmethod
+    def of(cls, name: str, plot: Plot, svg: str) -> "Picture":
+        """`svg` is as vl-convert draws the plot."""
+        # With no break between a number and its unit, where a heading runs over several lines.
+        heading = re.sub(r"(?<=\d) (?=%|ms|s\b|GB/s)", "\u00a0", plot.heading)
+        title = f"{plot.heading}. {plot.subtitle}"
+        return cls(name, heading, plot.subtitle, for_page(svg, name, title, plot.description))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Its pictures, and a sentence for all that was too much to draw, or cannot be drawn."""
+
+    pictures: Sequence[Picture]
+    not_drawn: Sequence[str]
+
+
+def chart_of_lines(name: str, panels: Sequence[Panel], not_drawn: Sequence[str] = ()) -> Chart:
+    """The panels on axes that they share. `not_drawn` says what these axes cannot show."""
+    if not panels:
+        return Chart([], list(not_drawn))
+    drawn = [panel.thinned() for panel in panels[:PANELS_DRAWN]]
+    frame = Frame.around(drawn)
+    beyond = [
+        f"{panel.place}: intervals reach beyond the axis, and their bars its edge: {'; '.join(which)}."
+        for panel in drawn
+        if (which := cut(panel, frame))
+    ]
+    pictures = [(panel, draw(panel, frame)) for panel in drawn]
+    return chart_of(name, panels, pictures, "points", [*not_drawn, *beyond])
+
+
+def chart_of_bars(name: str, panels: Sequence[Bars]) -> Chart:
+    drawn = [panel.thinned() for panel in panels[:PANELS_DRAWN]]
+    return chart_of(name, panels, [(panel, panel.draw()) for panel in drawn], "bars")
+
+
+def chart_of_waterfalls(name: str, panels: Sequence[Waterfall]) -> Chart:
+    return chart_of(name, panels, [(panel, panel.draw()) for panel in panels[:WATERFALLS_DRAWN]], "bars")
+
+
+def chart_of(
+    name: str, plots: Sequence[Plot], drawn: Sequence[tuple[Plot, str]], things: str, not_drawn: Sequence[str] = ()
+) -> Chart:
+    """Of the first of the plots, each as it was drawn and its SVG; with a sentence for the others, and one for every
+    plot that has more `things` than were drawn."""
+    pictures = [Picture.of(f"{name}-{number}", plot, svg) for number, (plot, svg) in enumerate(drawn, 1)]
+    more = [plot.place for plot in plots[len(drawn) :]]
+    left_out = [f"Not drawn: {listed(more)}."] if more else []
+    left_out += [
+        f"{plot.place}: {thin.size:,} of {plot.size:,} {things} are drawn."
+        for plot, (thin, _) in zip(plots, drawn, strict=False)
+        if thin.size < plot.size
+    ]
+    return Chart(pictures, [*left_out, *not_drawn])
+
+
+def joined(charts: Sequence[Chart]) -> Chart:
+    """One chart of several that do not share their axes."""
+    return Chart(
+        [picture for chart in charts for picture in chart.pictures],
+        [sentence for chart in charts for sentence in chart.not_drawn],
+    )
+
+
+def beside(series: Sequence[Series], first_style: int) -> list[Series]:
+    """Lines that stand at one x, side by side there, with styles of their own from `first_style` on."""
+    middle = (_LINES_BESIDE - 1) / 2
+    return [
+        replace(line, style=first_style + place, aside=_GAP_BESIDE * (place - middle))
+        for place, line in enumerate(series)
+    ]
+
+
+def side_by_side(series: Sequence[Series]) -> list[Series]:
+    """Lines of dots over the same x, each a little beside the other, the middle one at its place."""
+    batches = {marker.x for line in series for marker in line.markers}
+    gap = min(_GAP_BESIDE, WIDTH / max(1, len(batches) - 1) / (len(series) + 1))
+    middle = len(series) // 2
+    return [replace(line, aside=gap * (place - middle)) for place, line in enumerate(series)]

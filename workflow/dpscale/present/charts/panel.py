@@ -1,0 +1,112 @@
+"""One panel of lines: markers with their intervals along an axis. What is drawn is the business of the topics."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from dpscale.formulas.figure import Figure
+from dpscale.present.charts.plot import Plot, evenly
+from dpscale.present.text.numbers import plain
+from dpscale.tables.column import PLAIN, Unit
+
+FORECAST = "forecast"
+_SERIES_DRAWN = 10
+_MARKERS_DRAWN = 40
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A figure at an x, in the unit that people read; it has a bar where it has an interval. Nothing marks one that is
+    not `measured`."""
+
+    x: float
+    figure: Figure
+    measured: bool = True
+
+    @property
+    def y(self) -> float:
+        return self.figure.value
+
+
+def markers(found: Iterable[tuple[float, Figure]], unit: Unit = PLAIN, measured: bool = True) -> list[Marker]:
+    """Those of the figures by x that are known, as `unit` shows them."""
+    known = [(x, figure) for x, figure in found if figure.is_known]
+    return [Marker(x, figure.map(unit.of), measured) for x, figure in sorted(known, key=lambda at: at[0])]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of at least one marker. `style` numbers shape and dashes; `end` is (x, word) where it stops.
+
+    `aside` moves it by so many pixels to the right, where several lines stand at one x. Markers that are not `joined`
+    have no line.
+    """
+
+    label: str
+    colour: str
+    style: int
+    markers: Sequence[Marker]
+    end: tuple[float, str] | None = None
+    aside: float = 0
+    joined: bool = True
+
+    def described(self, unit: str, anywhere: bool) -> str:
+        """In words: the two ends of the line, and what ended it."""
+        first, last = self.markers[0], self.markers[-1]
+        told = [
+            f"{f'{plain(marker.y, 3)} {unit}'.rstrip()} at {plain(marker.x, 3) if anywhere else f'{marker.x:,.0f}'}"
+            for marker in ([first] if first is last else [first, last])
+        ]
+        if self.end:
+            x, word = self.end
+            told.append(f"{word} at {x:,.0f}")
+        return f"{self.label}: {', '.join(told)}."
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A straight line to compare with, between two places (x, y)."""
+
+    label: str
+    start: tuple[float, float]
+    end: tuple[float, float]
+
+
+def level(label: str, y: float, along: Iterable[float]) -> Guide:
+    """At one y, over all of the x."""
+    xs = list(along)
+    return Guide(label, (min(xs), y), (max(xs), y))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel(Plot):
+    """Lines over axes that are logarithmic unless said to be linear; `unit` is that of y.
+
+    Intervals are bars, and bands where both axes are linear or nothing is measured, as from the x `forecast_from` on.
+    Ticks of x are at the markers, unless these lie `anywhere`. From zero up to `shaded_below` the plot is grey. `dots`
+    are small, at x and y in a colour, without a label.
+    """
+
+    y_title: str
+    unit: str
+    series: Sequence[Series]
+    guides: Sequence[Guide] = ()
+    linear_x: bool = False
+    linear_y: bool = False
+    forecast_from: float | None = None
+    anywhere: bool = False
+    shaded_below: float | None = None
+    dots: Sequence[tuple[float, float, str]] = ()
+
+    @property
+    def size(self) -> int:
+        return len([marker for line in self.series for marker in line.markers])
+
+    @property
+    def description(self) -> str:
+        return " ".join(line.described(self.unit, self.anywhere) for line in self.series)
+
+    def thinned(self) -> Self:
+        """With no more lines and markers than can be told apart."""
+        lines = evenly(self.series, _SERIES_DRAWN)
+        return replace(self, series=[replace(line, markers=evenly(line.markers, _MARKERS_DRAWN)) for line in lines])
