@@ -9,16 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from dpscale.measure.worker import communication
-from dpscale.measure.worker.communication import CommunicationWorker, Variant
+from dpscale.measure.worker.communication import CommunicationWorker
+from dpscale.strategies.ddp.in_torch import settled
+from dpscale.strategies.in_torch import Variant
 
 # Half of what a block takes otherwise: what is injected is far larger than what it has to be told from.
 BLOCK_S = 0.1
@@ -50,14 +51,12 @@ class InjectedWorker(CommunicationWorker):
             os.sched_setaffinity(0, {_CORES[self.rank % len(_CORES)]})  # a child process inherits it
             communication.BLOCK_S = BLOCK_S
             communication.WITNESS_S = 0.0  # only the rungs are looked at
-        with self._sleeping() if self.injected == "sleep" else self._busy():
+        with nullcontext() if self.injected == "sleep" else self._busy():
             super().measure()
 
-    @contextmanager
-    def _sleeping(self) -> Iterator[None]:
-        rungs = {**communication.RUNGS["ddp"], "training": _with_a_sleeping_hook}
-        with patch.object(communication, "RUNGS", {"ddp": rungs}):
-            yield
+    def rungs(self) -> dict[str, Variant]:
+        rungs = super().rungs()
+        return {**rungs, "training": _with_a_sleeping_hook(self)} if self.injected == "sleep" else rungs
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
@@ -87,7 +86,7 @@ def _with_a_sleeping_hook(worker: CommunicationWorker) -> Variant:
         reduced: torch.futures.Future[torch.Tensor] = allreduce_hook(group, bucket)
         return reduced
 
-    return worker._ddp(hook=hook)
+    return settled(worker, hook)
 
 
 def _cycles_of(seconds: float) -> int:

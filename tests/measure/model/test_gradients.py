@@ -11,8 +11,8 @@ from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional
 
 import warm  # noqa: F401  what it is forked from has loaded torch
-from dpscale.measure.model.parallel import Exchange, parallelise
 from dpscale.measure.model.resnet import build_network
+from dpscale.strategies.in_torch import Exchange, parallelise
 
 BATCH = 24
 # Relative error of a gradient, ||g - reference|| / ||reference||. TF32 convolutions round at about 3e-4 a product.

@@ -1,6 +1,7 @@
 """The rungs of a communication cell: what every one of them does, and what it leaves out."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dpscale.measure.model.parallel import PersistentReplicas
-from dpscale.measure.worker.communication import RUNGS, CommunicationWorker, Variant
+from dpscale.measure.worker.communication import CommunicationWorker
 from dpscale.schemas.settings import StepSettings
+from dpscale.strategies.dp import STRATEGY, in_torch
+from dpscale.strategies.dp.in_torch import PersistentReplicas, rungs
+from dpscale.strategies.in_torch import Variant
 
 CPU = torch.device("cpu")
 BATCH = 4
@@ -30,7 +33,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommunicationWork
     worker.devices = [CPU] * GPUS
     torch.manual_seed(3)
     worker.full_batches = [(torch.randn(GPUS * BATCH, 3, 32, 32), torch.randint(10, (GPUS * BATCH,))) for _ in range(2)]
-    monkeypatch.setattr(worker, "_until_all_devices_are_done", lambda step: step)
+    monkeypatch.setattr(in_torch, "until_all_devices_are_done", lambda steps, step: step)
     monkeypatch.setattr(PersistentReplicas, "parallel_apply", one_after_the_other)
     return worker
 
@@ -83,7 +86,7 @@ def replicas_of(variant: Variant) -> tuple[PersistentReplicas, nn.Module, nn.Mod
 def test_only_the_first_replica_is_trained_and_its_parameters_alone_are_the_networks(
     worker: CommunicationWorker,
 ) -> None:
-    network, first, second = replicas_of(worker.threads())
+    network, first, second = replicas_of(rungs(worker)["threads"])
     assert [id(parameter) for parameter in network.parameters()] == [id(parameter) for parameter in first.parameters()]
     assert_equal(weights(first), weights(second))
     assert all(a.data_ptr() != b.data_ptr() for a, b in zip(first.parameters(), second.parameters(), strict=True))
@@ -93,7 +96,7 @@ def test_in_threads_the_first_device_does_the_step_of_one_that_is_alone(worker: 
     images, labels = worker.full_batches[0]
     alone = plain_gradients(worker, images[:BATCH], labels[:BATCH], BATCH)
     other = plain_gradients(worker, images[BATCH:], labels[BATCH:], BATCH)
-    variant = worker.threads()
+    variant = rungs(worker)["threads"]
     _, first, second = replicas_of(variant)
     before = weights(first)
     assert [len(own) for own, _ in variant.batches] == [BATCH, BATCH]
@@ -112,7 +115,7 @@ def test_scattered_divides_images_and_gathers_outputs_but_adds_no_gradients(work
     images, labels = worker.full_batches[0]
     own = plain_gradients(worker, images[:BATCH], labels[:BATCH], GPUS * BATCH)
     other = plain_gradients(worker, images[BATCH:], labels[BATCH:], GPUS * BATCH)
-    variant = worker.scattered()
+    variant = rungs(worker)["scattered"]
     network, first, second = replicas_of(variant)
     as_if_on_gpus(network)
     assert [len(all_images) for all_images, _ in variant.batches] == [GPUS * BATCH, GPUS * BATCH]
@@ -127,7 +130,7 @@ def test_scattered_divides_images_and_gathers_outputs_but_adds_no_gradients(work
 
 
 def test_rungs_have_their_weights_and_momenta_in_common(worker: CommunicationWorker) -> None:
-    alone, threads = worker.alone(), worker.threads()
+    alone, threads, *_ = rungs(worker).values()
     for first, second in zip(alone.network.parameters(), threads.network.parameters(), strict=True):
         assert first.data_ptr() == second.data_ptr()
     alone.step(alone.batches[0])
@@ -138,13 +141,13 @@ def test_rungs_have_their_weights_and_momenta_in_common(worker: CommunicationWor
 
 
 def test_alone_all_other_ranks_have_nothing_to_do(worker: CommunicationWorker) -> None:
-    assert worker.alone().batches
+    assert rungs(worker)["alone"].batches
     worker.rank = 1
-    assert not worker.alone().batches
-    assert worker.together().batches
+    assert not rungs(worker)["alone"].batches
+    assert worker.plain.batches
 
 
-def test_every_ladder_goes_from_alone_to_the_whole_step() -> None:
-    for rungs in RUNGS.values():
-        assert next(iter(rungs)) == "alone"
-        assert [*rungs][-1] == "training"
+def test_a_ladder_goes_from_alone_to_the_whole_step(worker: CommunicationWorker) -> None:
+    names = [*rungs(worker)]
+    assert (names[0], names[-1]) == ("alone", "training")
+    assert set(STRATEGY.adds) == set(pairwise(names))

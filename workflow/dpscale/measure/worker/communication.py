@@ -3,9 +3,8 @@
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import cycle, islice
 from pathlib import Path
@@ -13,22 +12,19 @@ from random import Random
 from statistics import median
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DataParallel, DistributedDataParallel, comm
 from torch.optim import Optimizer
 
-from dpscale.errors import StrategyError
-from dpscale.measure.model.parallel import PersistentReplicas, bucket_bytes
 from dpscale.measure.ranks import gather, gather_objects, slowest
-from dpscale.measure.worker.epoch_timer import EpochTimer, Step
+from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.trace import Mark, device_times, read_kernels
-from dpscale.measure.workload.batches import Batch, first, length, shares, to_device
+from dpscale.measure.workload.batches import Batch, Step, first, length
 from dpscale.measure.workload.loading import Room
+from dpscale.strategies.ddp.in_torch import bucket_bytes
+from dpscale.strategies.in_torch import Variant, rungs_of
 
 # Differences of rungs are small differences of large times: the rungs take turns in a random order, so that drift and
 # what a rung leaves behind hit all of them alike.
@@ -39,10 +35,6 @@ BLOCK_S = 0.2
 BLOCK_STEPS = (3, 50)
 # CUDA's libraries choose and load their kernels in the first steps.
 WARM_UP_STEPS = 2
-# In its first ten steps DDP waits for the device, to read its own clocks, and it builds its buckets anew in the second
-# one. These steps are counted whatever their size, so they are small.
-DDP_SETTLES_STEPS = 12
-DDP_SETTLES_IMAGES = 8
 # Witnesses: fewer steps where they are long.
 WITNESS_S = 0.5
 LOGGED_STEPS = (4, 10)
@@ -51,18 +43,6 @@ PROFILED_STEPS = (2, 5)
 # Few batches, so that they fit in memory beside the networks. Steps use them in turn, again and again.
 BATCHES = 8
 LOG_NEVER = 2**30
-# The rung that exists on several nodes of several GPUs.
-ONE_NODE = "one_node"
-
-
-@dataclass
-class Variant:
-    """One rung: a variant of the step on this rank. Without batches the rank has nothing to do, and waits."""
-
-    network: nn.Module
-    optimiser: Optimizer
-    step: Step
-    batches: Sequence[Batch]
 
 
 class CommunicationWorker(StepWorker):
@@ -88,7 +68,7 @@ class CommunicationWorker(StepWorker):
         self.full_batches = [batch for batch in batches if length(batch) == self.batch][:BATCHES]
         timer = EpochTimer(self.devices, self.workers)
         self.phase = "warm-up"
-        rungs = self._rungs()
+        rungs = self.rungs()
         step_s = self._warm_up(timer, rungs)
         self.phase = "timing steps"
         self.steps = self._time_steps(timer, rungs, fitting(BLOCK_S, step_s, BLOCK_STEPS))
@@ -100,85 +80,28 @@ class CommunicationWorker(StepWorker):
             self.phase = "profiling"
             self.profile = self._profile(timer, training, fitting(WITNESS_S, step_s, PROFILED_STEPS))
 
-    def _rungs(self) -> dict[str, Variant]:
-        """The step as it is, and the step without parts of it, as far as its strategy allows.
-
-        Raises StrategyError where it is not known what a strategy can do without.
-        """
-        name = self.configuration.strategy
-        if name not in RUNGS:
-            raise StrategyError(f"{name} has no rungs in {__name__}: it is not known what its steps can do without")
-        several_nodes_of_several = self.nodes > 1 and self.gpus_here > 1
-        left_out = frozenset() if several_nodes_of_several else {ONE_NODE}
-        return {rung: build(self) for rung, build in RUNGS[name].items() if rung not in left_out}
+    def rungs(self) -> dict[str, Variant]:
+        """The step as it is, and the step without parts of it, as far as its strategy allows."""
+        return rungs_of(self.configuration.strategy, self)
 
     def whole_step(self) -> Variant:
         """The step as its strategy trains."""
-        network, optimiser = self.build()
-        return self._variant(network, optimiser, self.full_batches)
-
-    def alone(self) -> Variant:
-        """The first GPU trains the plain network. All other GPUs wait, without load."""
-        return replace(self._plain, batches=self._own_batches if self.rank == 0 else ())
-
-    def together_on_one_node(self) -> Variant:
-        """Every GPU of the first node trains a plain network of its own. All other nodes wait."""
-        return replace(self._plain, batches=self._own_batches if self.rank < self.gpus_here else ())
-
-    def together(self) -> Variant:
-        """Every GPU trains a plain network of its own, and nothing is shared."""
-        return self._plain
-
-    def without_buckets(self) -> Variant:
-        """DDP within `no_sync`: no buckets, and after the first step no broadcast of buffers."""
-        return self._ddp(synchronised=False)
-
-    def without_allreduce(self) -> Variant:
-        """DDP with a hook that does nothing: buckets are filled, and not reduced."""
-        return self._ddp(hook=noop_hook)
-
-    def with_allreduce_hook(self) -> Variant:
-        """DDP with an allreduce that is called from Python as that hook is: the control of `without_allreduce`."""
-        return self._ddp(hook=allreduce_hook)
-
-    def whole_ddp(self) -> Variant:
-        return self._ddp()
-
-    def threads(self) -> Variant:
-        """A thread per GPU, each with a replica that stays where it is, and nothing is moved between GPUs.
-
-        The first GPU does in every step what it does in `alone`: copy from the host, forward, backward, update. All
-        others have their images already, and do forward and backward: their gradients stay with them, and their
-        weights as they are, since in DataParallel's step only the first GPU updates weights.
-        """
-        network, optimiser = self._persistent
-        return Variant(network, optimiser, self._threads_step(network, optimiser), self._own_batches)
-
-    def scattered(self) -> Variant:
-        """The same, and images and outputs move as in DataParallel. Still without copies of the weights, and without
-        the sum of gradients."""
-        network, optimiser = self._persistent
-        step = self.step_of(network, optimiser)
-        return Variant(network, optimiser, self._until_all_devices_are_done(step), self.full_batches)
+        return self.variant(self.parallelised(self.build_network()), self.full_batches)
 
     @cached_property
-    def _plain(self) -> Variant:
-        return self._variant(*self.build_alone(), self._own_batches)
-
-    @cached_property
-    def _persistent(self) -> tuple[PersistentReplicas, Optimizer]:
-        network = PersistentReplicas(self.build_network(), self.devices)
-        optimiser = self.optimiser_of(network)
-        self._share_weights(network, optimiser)
-        return network, optimiser
+    def plain(self) -> Variant:
+        """The step of the plain network on this rank's first device, with its share of every batch."""
+        return self.variant(self.build_network(), self.own_batches)
 
     @property
-    def _own_batches(self) -> Sequence[Batch]:
+    def own_batches(self) -> Sequence[Batch]:
         """Of every batch what one GPU takes of it."""
         own = self.configuration.batch_per_gpu
         return [first(batch, own) for batch in self.full_batches]
 
-    def _variant(self, network: nn.Module, optimiser: Optimizer, batches: Sequence[Batch]) -> Variant:
+    def variant(self, network: nn.Module, batches: Sequence[Batch]) -> Variant:
+        """The training step of a network, whose weights and momenta are those of all rungs."""
+        optimiser = self.optimiser_of(network)
         self._share_weights(network, optimiser)
         return Variant(network, optimiser, self.step_of(network, optimiser), batches)
 
@@ -191,40 +114,6 @@ class CommunicationWorker(StepWorker):
         for parameter, (weights, state) in zip(parameters, self._shared, strict=True):
             parameter.data = weights
             optimiser.state[parameter] = state
-
-    def _ddp(self, hook: Callable[..., Any] | None = None, synchronised: bool = True) -> Variant:
-        """DDP after its first steps, with a communication hook, or with its steps within `no_sync`."""
-        variant = self.whole_step()
-        if hook is not None:
-            variant.network.register_comm_hook(None, hook)  # type: ignore[operator]
-        if not synchronised:
-            variant = replace(variant, step=_within(variant.network.no_sync, variant.step))  # type: ignore[arg-type]
-        small = first(self.full_batches[0], DDP_SETTLES_IMAGES)
-        for _ in range(DDP_SETTLES_STEPS):
-            variant.step(small)
-        return variant
-
-    def _threads_step(self, network: PersistentReplicas, optimiser: Optimizer) -> Step:
-        of_devices = zip(shares(self.full_batches[0], len(self.devices)), self.devices, strict=True)
-        others = [to_device(share, device, self.memory_format) for share, device in list(of_devices)[1:]]
-
-        def step(batch: Batch) -> None:
-            batch = to_device(batch, self.device, self.memory_format)
-            optimiser.zero_grad()
-            torch.autograd.backward(network.losses_apart(self.workload.loss, [batch, *others]))
-            optimiser.step()
-
-        return self._until_all_devices_are_done(step)
-
-    def _until_all_devices_are_done(self, step: Step) -> Step:
-        """`step`, whose end on the first device waits for all others, as it does where gradients are added up there."""
-
-        def waiting(batch: Batch) -> None:
-            step(batch)
-            for device in self.devices[1:]:
-                torch.cuda.current_stream(self.device).wait_stream(torch.cuda.current_stream(device))
-
-        return waiting
 
     def _warm_up(self, timer: EpochTimer, rungs: dict[str, Variant]) -> float:
         """Returns the seconds of a whole step, the same on every rank."""
@@ -350,14 +239,6 @@ class _PhaseMarks:
         return marked
 
 
-def _within(context: Callable[[], AbstractContextManager[Any]], step: Step) -> Step:
-    def wrapped(batch: Batch) -> None:
-        with context():
-            step(batch)
-
-    return wrapped
-
-
 def steps_of(batches: Sequence[Batch], steps: int) -> Iterator[Batch]:
     return islice(cycle(batches), steps)
 
@@ -393,25 +274,5 @@ def _keep(trace: Path, name: str) -> None:
     with trace.open("rb") as source, gzip.open(name, "wb") as target:
         shutil.copyfileobj(source, target)
 
-
-# By strategy: the steps that are timed in turns, by the names that they have in the record. Each does what the one
-# above it does, and one thing more; `allreduce_hook` stands beside them, as the control of `no_op_hook`.
-RUNGS: Mapping[str, Mapping[str, Callable[[CommunicationWorker], Variant]]] = {
-    "dp": {
-        "alone": CommunicationWorker.alone,
-        "threads": CommunicationWorker.threads,
-        "scattered": CommunicationWorker.scattered,
-        "training": CommunicationWorker.whole_step,
-    },
-    "ddp": {
-        "alone": CommunicationWorker.alone,
-        ONE_NODE: CommunicationWorker.together_on_one_node,
-        "together": CommunicationWorker.together,
-        "no_sync": CommunicationWorker.without_buckets,
-        "no_op_hook": CommunicationWorker.without_allreduce,
-        "allreduce_hook": CommunicationWorker.with_allreduce_hook,
-        "training": CommunicationWorker.whole_ddp,
-    },
-}
 
 WORKER = CommunicationWorker

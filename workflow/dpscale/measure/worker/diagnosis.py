@@ -16,18 +16,18 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.utils.data import Dataset, default_collate
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.model.parallel import bucket_bytes, parallelise
 from dpscale.measure.ranks import gather, gather_lists, gather_objects, slowest
 from dpscale.measure.worker import communication
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.collectives import CollectivesWorker
-from dpscale.measure.worker.communication import CommunicationWorker, Variant, fitting, random_orders
+from dpscale.measure.worker.communication import CommunicationWorker, fitting, random_orders
 from dpscale.measure.worker.cores import on_all_cores
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.hardware import hardware, quota_cores
@@ -36,6 +36,8 @@ from dpscale.measure.worker.sensors import busy_cores
 from dpscale.measure.worker.waits import KeptNumbers, waits_of
 from dpscale.measure.workload.batches import Batch, length, to_device
 from dpscale.measure.workload.loading import LoadedEpochs, host_memory
+from dpscale.strategies.ddp.in_torch import bucket_bytes, settled
+from dpscale.strategies.in_torch import Variant, parallelise
 from dpscale.vocabulary.causes import PROBES
 from dpscale.vocabulary.chips import chip_named
 
@@ -130,7 +132,7 @@ class DiagnosisWorker(CommunicationWorker):
         self.phase = "timing steps"
         blocks, ran = self._time_probes(probes, step_s)
         if self.workload.verify is not None:
-            self.workload.verify(self._plain.network)
+            self.workload.verify(self.plain.network)
         self.phase = "timing collectives"
         again = launches(self.words, self.launcher_pid, os.environ)
         self.measured = {
@@ -184,13 +186,13 @@ class DiagnosisWorker(CommunicationWorker):
 
     def _in_memory(self) -> dict[str, Probe]:
         """The plain step, and the whole step with and without parts, all at the batch that was asked for."""
-        plain = Probe(self.together(), self.configuration.batch_per_gpu)
+        plain = Probe(self.plain, self.configuration.batch_per_gpu)
         probes = {"alone": replace(plain, in_turn=True)}
         if self.workers > 1:
             probes |= {
                 "together": plain,
-                "no_op_hook": Probe(self.without_allreduce(), plain.batch),
-                "training": Probe(self.whole_ddp(), plain.batch),
+                "no_op_hook": Probe(settled(self, noop_hook), plain.batch),
+                "training": Probe(settled(self), plain.batch),
             }
         if self.asked["strategy"] == "dp":
             probes["dp"] = self._data_parallel()
@@ -203,12 +205,12 @@ class DiagnosisWorker(CommunicationWorker):
             return self._waiting(batch)
         devices = [torch.device("cuda", index) for index in range(self.gpus_here)]
         network = parallelise(self.build_network(), "dp", devices)
-        variant = self._variant(network, self.optimiser_of(network), self._batches_of(self.configuration.global_batch))
+        variant = self.variant(network, self._batches_of(self.configuration.global_batch))
         return Probe(variant, batch, devices=devices)
 
     def _waiting(self, samples: int) -> Probe:
         """This rank has nothing to do."""
-        return Probe(replace(self._plain, batches=()), samples)
+        return Probe(replace(self.plain, batches=()), samples)
 
     def _of_first(self, samples: int) -> Sequence[Batch]:
         """Batches for the first rank alone."""
@@ -302,7 +304,7 @@ class DiagnosisWorker(CommunicationWorker):
         if self.settings.precision != "bfloat16":
             yield from self._tried("bfloat16", self._computing_in_bfloat16)
         if self.asked["strategy"] == "ddp":
-            sending = partial(self._ddp, hook=bf16_compress_hook)
+            sending = partial(settled, self, bf16_compress_hook)
             yield from self._tried("bfloat16_gradients", lambda: Probe(sending(), self.configuration.batch_per_gpu))
 
     def _computing_in_bfloat16(self) -> Probe:
@@ -310,7 +312,7 @@ class DiagnosisWorker(CommunicationWorker):
         try:
             if self.asked["strategy"] == "dp":
                 return self._data_parallel()
-            return Probe(self.whole_ddp() if self.workers > 1 else self.whole_step(), self.configuration.batch_per_gpu)
+            return Probe(settled(self) if self.workers > 1 else self.whole_step(), self.configuration.batch_per_gpu)
         finally:
             self.settings = settings
 

@@ -11,11 +11,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dpscale.measure.ranks import gather
-from dpscale.measure.workload.batches import Batch, to_device
+from dpscale.measure.workload.batches import Batch, Step, to_device
 
 GLOO_SETTLES_S = 0.005
-
-Step = Callable[[Batch], None]
 
 
 class StepMarks(Protocol):

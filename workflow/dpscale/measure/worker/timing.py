@@ -16,19 +16,19 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from dpscale.measure.data.batches import images_per_rank
-from dpscale.measure.model.parallel import bucket_bytes
 from dpscale.measure.ranks import gather
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.chip import chip_rates
-from dpscale.measure.worker.epoch_timer import EpochTimer, Step
+from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.trace import kernel_totals
 from dpscale.measure.worker.watcher import Watcher, seen_on_nodes, sum_of_known
-from dpscale.measure.workload.batches import Batch, length, to_device
+from dpscale.measure.workload.batches import Batch, Step, length, to_device
 from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
 from dpscale.measure.workload.workload import Share
 from dpscale.schemas.settings import TimingSettings
+from dpscale.strategies.ddp.in_torch import bucket_bytes
 from dpscale.strategies.known import strategy
 
 QUANTILES = {"min": 0.0, "p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}

@@ -33,7 +33,7 @@ from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of
 from dpscale.measure.ranks import gather, gather_lists
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.checkpoint import Checkpoint
-from dpscale.measure.worker.epoch_timer import EpochTimer, Step
+from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.evidence import (
     Statistics,
     compare_statistics,
@@ -44,6 +44,7 @@ from dpscale.measure.worker.evidence import (
 from dpscale.measure.worker.hardware import hardware
 from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.worker.watcher import sum_of_known
+from dpscale.measure.workload.batches import Step
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 Batch = Any  # a tree; the first dimension of its tensors counts samples
+Step = Callable[[Batch], None]  # trains with one batch
 IMAGE_DIMENSIONS = 4
 
 

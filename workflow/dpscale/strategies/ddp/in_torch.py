@@ -1,0 +1,89 @@
+"""DistributedDataParallel in torch: its wrapper and the rungs of its step."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, bf16_compress_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from dpscale.measure.workload.batches import Batch, Step, first
+from dpscale.strategies.ddp import ONE_NODE
+from dpscale.strategies.in_torch import Devices, Exchange, Steps, Variant, alone
+from dpscale.strategies.strategy import ALONE, WHOLE
+
+# In its first ten steps DDP waits for the device, to read its own clocks, and it builds its buckets anew in the second
+# one. These steps are counted whatever their size, so they are small.
+SETTLES_STEPS = 12
+SETTLES_IMAGES = 8
+
+
+def wrap(network: nn.Module, devices: Devices, exchange: Exchange) -> nn.Module:
+    # Named only where it is not torch's default: newer versions warn of the name.
+    without_buffers: dict[str, Any] = {} if exchange.broadcast_buffers else {"broadcast_buffers": False}
+    parallel = DistributedDataParallel(
+        network,
+        device_ids=list(devices) or None,
+        bucket_cap_mb=exchange.bucket_mb or None,
+        gradient_as_bucket_view=exchange.gradient_as_bucket_view,
+        **without_buffers,
+    )
+    if exchange.gradient_dtype == "bfloat16":
+        parallel.register_comm_hook(None, bf16_compress_hook)
+    return parallel
+
+
+def rungs(steps: Steps) -> dict[str, Variant]:
+    """Each does what the one before it does, and one thing more; `allreduce_hook` stands beside them."""
+    several_nodes_of_several = steps.nodes > 1 and steps.gpus_here > 1
+    return {
+        ALONE: alone(steps),
+        **({ONE_NODE: together_on_one_node(steps)} if several_nodes_of_several else {}),
+        # Every GPU trains a plain network of its own, and nothing is shared.
+        "together": steps.plain,
+        # Within `no_sync`: no buckets, and after the first step no broadcast of buffers.
+        "no_sync": settled(steps, synchronised=False),
+        # A hook that does nothing: buckets are filled, and not reduced.
+        "no_op_hook": settled(steps, noop_hook),
+        # An allreduce that is called from Python as that hook is: its control.
+        "allreduce_hook": settled(steps, allreduce_hook),
+        WHOLE: settled(steps),
+    }
+
+
+def together_on_one_node(steps: Steps) -> Variant:
+    """Every GPU of the first node trains a plain network of its own. All other nodes wait."""
+    return replace(steps.plain, batches=steps.own_batches if steps.rank < steps.gpus_here else ())
+
+
+def settled(steps: Steps, hook: Callable[..., Any] | None = None, synchronised: bool = True) -> Variant:
+    """DDP after its first steps, with a communication hook, or with its steps within `no_sync`."""
+    variant = steps.whole_step()
+    if hook is not None:
+        variant.network.register_comm_hook(None, hook)  # type: ignore[operator]
+    if not synchronised:
+        variant = replace(variant, step=_within(variant.network.no_sync, variant.step))  # type: ignore[arg-type]
+    small = first(steps.full_batches[0], SETTLES_IMAGES)
+    for _ in range(SETTLES_STEPS):
+        variant.step(small)
+    return variant
+
+
+def _within(context: Callable[[], AbstractContextManager[Any]], step: Step) -> Step:
+    def wrapped(batch: Batch) -> None:
+        with context():
+            step(batch)
+
+    return wrapped
+
+
+def bucket_bytes(network: DistributedDataParallel) -> list[int]:
+    """Bytes of the buckets that DDP reduces, as it built them anew after its first step, in the order it reduces them.
+
+    Its own log says so (`_get_ddp_logging_data`), after a few steps; until then there are none.
+    """
+    sizes = str(network._get_ddp_logging_data().get("rebuilt_bucket_sizes", ""))
+    return [int(size) for size in sizes.split(",") if size.strip()]

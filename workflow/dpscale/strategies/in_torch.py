@@ -1,0 +1,113 @@
+"""What a strategy is in torch: how it wraps a network, and the rungs of its step. Every strategy has that in `in_torch`
+of its folder, which is loaded when it is measured."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from dpscale.errors import StrategyError
+from dpscale.measure.workload.batches import Batch, Step
+from dpscale.measure.workload.workload import Workload
+from dpscale.schemas.settings import StepSettings, TimingSettings
+
+Devices = Sequence[torch.device]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """How ddp exchanges gradients and buffers; torch's defaults first. Other strategies take no notice of it."""
+
+    bucket_mb: float = 0
+    gradient_as_bucket_view: bool = False
+    broadcast_buffers: bool = True
+    gradient_dtype: str = "float32"
+
+    @classmethod
+    def of(cls, settings: StepSettings) -> "Exchange":
+        """Those of a cell. Only timing cells can choose the type of the gradients."""
+        return cls(
+            settings.ddp_bucket_mb,
+            settings.ddp_gradient_as_bucket_view,
+            settings.ddp_broadcast_buffers,
+            settings.ddp_gradient_dtype if isinstance(settings, TimingSettings) else cls.gradient_dtype,
+        )
+
+
+@dataclass
+class Variant:
+    """One rung: a variant of the step on this rank. Without batches the rank has nothing to do, and waits."""
+
+    network: nn.Module
+    optimiser: Optimizer
+    step: Step
+    batches: Sequence[Batch]
+
+
+class Steps(Protocol):
+    """A rank that rungs are built on."""
+
+    rank: int
+    nodes: int
+    gpus_here: int
+    device: torch.device
+    devices: list[torch.device]
+    memory_format: torch.memory_format
+    full_batches: list[Batch]
+
+    @property
+    def workload(self) -> Workload:
+        """What is trained."""
+
+    @property
+    def plain(self) -> Variant:
+        """The step of the plain network on this rank's first device, with its share of every batch."""
+
+    @property
+    def own_batches(self) -> Sequence[Batch]:
+        """Of every batch what one GPU takes of it."""
+
+    def whole_step(self) -> Variant:
+        """The step as its strategy trains."""
+
+    def build_network(self) -> nn.Module:
+        """The plain network on this rank's first device."""
+
+    def variant(self, network: nn.Module, batches: Sequence[Batch]) -> Variant:
+        """The training step of a network, whose weights are those of all rungs."""
+
+
+def alone(steps: Steps) -> Variant:
+    """The first GPU trains the plain network. All other GPUs wait, without load."""
+    return replace(steps.plain, batches=steps.own_batches if steps.rank == 0 else ())
+
+
+def parallelise(network: nn.Module, strategy: str, devices: Devices, exchange: Exchange | None = None) -> nn.Module:
+    """`network`, which lies on the first of this process's `devices`, as `strategy` trains it.
+
+    A strategy with a process per GPU needs an initialised process group. On a CPU `devices` is empty. Raises
+    StrategyError where the strategy has no wrapper.
+    """
+    parallel: nn.Module = _of(strategy, "wrap")(network, devices, exchange or Exchange())
+    return parallel
+
+
+def rungs_of(strategy: str, steps: Steps) -> dict[str, Variant]:
+    """The step as it is, and the step without parts of it, as far as `strategy` allows. Raises StrategyError where it
+    is not known what a strategy can do without."""
+    rungs: dict[str, Variant] = _of(strategy, "rungs")(steps)
+    return rungs
+
+
+def _of(strategy: str, what: str) -> Callable[..., Any]:
+    place = f"dpscale.strategies.{strategy}.in_torch"
+    function = getattr(import_module(place), what, None) if find_spec(place) else None
+    if function is None:
+        raise StrategyError(f"{strategy} has no {what} in {place}")
+    found: Callable[..., Any] = function
+    return found
