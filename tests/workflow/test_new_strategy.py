@@ -1,4 +1,7 @@
-"""A strategy is a row, a wrapper and its rungs; what does not know it raises, and none is taken for another."""
+"""A strategy is its folder and one row; what does not know it raises, and none is taken for another.
+
+The made-up one is no twin of ddp: it gathers its weights twice and scatters its gradient, in place of an allreduce.
+"""
 
 import json
 import shutil
@@ -9,75 +12,139 @@ import pytest
 import warm
 from project import Project
 
-TABLE = "workflow/dpscale/vocabulary/strategies.py"
-WRAPPERS = "workflow/dpscale/measure/model/parallel.py"
-RUNGS = "workflow/dpscale/measure/worker/communication.py"
+PACKAGE = "workflow/dpscale"
+KNOWN = f"{PACKAGE}/strategies/known.py"
+FOLDER = f"{PACKAGE}/strategies/sharded"
 
-# What is added where: after the row, wrapper or rungs of ddp begin in the file, before them.
-ROW = """    Strategy(
-        name="twin",
-        label="TwinParallel",
-        is_parallel=True,
-        has_process_per_gpu=True,
-        needs_cuda=False,
-        sends_inputs=False,
-        all_ranks_send_alike=True,
-        message_name="TwinParallel's bucket",
-        messages=(("allreduce", "ddp_buckets"),),
-        colour=("#A0447F", "#E39CC9"),
-    ),
-"""
-WRAPPER = (
-    '    "twin": lambda network, devices, _: DistributedDataParallel(network, device_ids=list(devices) or None),\n'
+DATA = '''"""Every GPU keeps a share of the weights."""
+
+from dpscale.strategies.strategy import Strategy
+
+STRATEGY = Strategy(
+    name="sharded",
+    label="ShardedParallel",
+    colour=("#A0447F", "#E39CC9"),
+    has_process_per_gpu=True,
+    all_ranks_send_alike=True,
+    messages_of_step=lambda network: [
+        (operation, network["gradient_bytes"]) for operation in ("all_gather", "all_gather", "reduce_scatter")
+    ],
+    message_names={"all_gather": "ShardedParallel's weights", "reduce_scatter": "ShardedParallel's gradient"},
+    bytes_sent=lambda gpus, network: 3 * (gpus - 1) / gpus * network["gradient_bytes"],
 )
-RUNG = '    "twin": {"training": CommunicationWorker.whole_step},\n'
+'''
+IN_TORCH = '''"""Its wrapper: all-gathers before the forward and the backward pass, a reduce-scatter after that."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def wrap(network, devices, exchange):
+    return Sharded(network)
+
+
+def rungs(steps):
+    return {"training": steps.whole_step()}
+
+
+class Sharded(nn.Module):
+    def __init__(self, network):
+        super().__init__()
+        self.network, self.ready = network, 0
+        self.weights = list(network.parameters())
+        for weight in self.weights:
+            weight.register_post_accumulate_grad_hook(self.count)
+
+    def forward(self, *inputs, **named):
+        self.gather()
+        return self.network(*inputs, **named)
+
+    def count(self, weight):
+        if self.ready == 0:
+            self.gather()
+        self.ready = (self.ready + 1) % len(self.weights)
+        if self.ready == 0:
+            self.scatter()
+
+    def flat(self, tensors):
+        flat = torch.cat([tensor.flatten() for tensor in tensors])
+        return nn.functional.pad(flat, (0, -len(flat) % dist.get_world_size()))
+
+    def write(self, tensors, flat):
+        sizes = [tensor.numel() for tensor in tensors]
+        for tensor, part in zip(tensors, flat[: sum(sizes)].split(sizes)):
+            tensor.data.copy_(part.view_as(tensor))
+
+    @torch.no_grad()
+    def gather(self):
+        flat = self.flat(self.weights)
+        own = flat.chunk(dist.get_world_size())[dist.get_rank()].clone()
+        dist.all_gather_into_tensor(flat, own)
+        self.write(self.weights, flat)
+
+    @torch.no_grad()
+    def scatter(self):
+        gradients = [weight.grad for weight in self.weights]
+        flat = self.flat(gradients) / dist.get_world_size()
+        own = torch.empty_like(flat.chunk(dist.get_world_size())[0])
+        dist.reduce_scatter_tensor(own, flat)
+        flat.zero_().chunk(dist.get_world_size())[dist.get_rank()].copy_(own)
+        self.write(gradients, flat)
+'''
 
 CELL = [
-    *("--strategy", "twin", "--gpus", "2", "--batch-per-gpu", "64", "--device", "cpu", "--width", "4"),
+    *("--strategy", "sharded", "--gpus", "2", "--batch-per-gpu", "64", "--device", "cpu", "--width", "4"),
     *("--dataset", "dataset", "--dataset-source", "synthetic", "--epoch-images", "128"),
 ]
-TIMED = ["--scopes", "compute", "--timed-epochs", "1", "--loader-workers", "0"]
 
-# Tables of ddp and of the new strategy, from records that are alike but for their name.
-TABLES = """
+# Tables and page of ddp and of the new strategy, from records that are alike but for their names.
+SHOWN = """
 import json, sys
 from pathlib import Path
 from dpscale.analyse.tables import build_tables
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
+from dpscale.present.study.page import render
 from dpscale.records.collect import collect
-from record_factory import collectives_record, communication_record, network_facts, timing_record, write
 from dpscale.records.files import write_record
+from dpscale.tables.tables import TABLES, written
+from record_factory import collectives_record, communication_record, network_facts, timing_record, write
 
-def tables_of(strategies, results):
+def shown(strategies, results):
     study = Study({"study": "s", "gpus": [1, 2, 4], "strategies": ["single", *strategies], "batch_per_gpu": [64, 512],
-                   "scopes": ["compute"], "runs": 2})
+                   "scopes": ["compute"], "runs": 3})
     write_record("network", results / "network.json", network_facts(study.settings))
     for cell in plan(study).all_cells:
-        epochs = [2.0 / cell.gpus, 2.1 / cell.gpus]
+        epochs = [(2 + (cell.gpus > 1)) / cell.gpus * longer for longer in (1, 1.01)]
         write(results, cell, {
             "timing": lambda: timing_record(cell, study.settings, epochs),
             "communication": lambda: communication_record(cell, study.settings, 0.1, 0.02, 0.01, 0.01),
             "collectives": lambda: collectives_record(cell, study.settings),
         }[cell.kind]())
-    return build_tables(study, collect(results, plan(study).all_cells, study.settings))
+    tables = build_tables(study, collect(results, plan(study).all_cells, study.settings))
+    return tables, render(study.values, tables)
 
 folder = Path(sys.argv[1])
-both, alone = tables_of(["ddp", "twin"], folder / "both"), tables_of(["ddp"], folder / "alone")
-isolated = both["communication"].dropna(subset=["isolated_step_s"]).groupby("strategy")["isolated_step_s"].size()
+(both, page), (alone, _) = shown(["ddp", "sharded"], folder / "both"), shown(["ddp"], folder / "alone")
+
+def of(table, name):
+    return [getattr(row, name) for row in getattr(both, table) if row.strategy == "sharded"]
+
+def to_ddp(name):
+    values = {(row.strategy, row.gpus, row.batch_per_gpu): getattr(row, name) for row in both.bandwidth}
+    values = {at: getattr(value, "value", value) for at, value in values.items()}
+    return sorted({round(v / values["ddp", *at[1:]], 6) for at, v in values.items() if at[0] == "sharded"})
+
+forecasts = [written(TABLES["forecast"], tables.forecast) for tables in (both, alone)]
 print(json.dumps({
-    "speedup": sorted(set(both["speedup"]["strategy"])),
-    "isolated": isolated.to_dict(),
-    "forecast is ddp's": both["forecast"].equals(alone["forecast"]),
+    "speedups": len(of("speedup", "speedup")) > 0,
+    "alone": sum(figure.is_known for figure in of("communication", "isolated_step_s")),
+    "to ddp": [to_ddp(name) for name in ("allreduce_bytes_per_step", "bandwidth_gb_s", "profiler_bandwidth_gb_s")],
+    "forecast is ddp's": forecasts[0] == forecasts[1],
+    "on the page": [text in page for text in ("ShardedParallel", "--sharded")],
 }))
 """
-
-
-def add(project: Project, file: str, before: str, text: str) -> None:
-    path = project.folder / file
-    code = path.read_text()
-    assert code.count(before) == 1, file
-    path.write_text(code.replace(before, text + before))
 
 
 @pytest.fixture
@@ -88,36 +155,38 @@ def project(root: Path, finished: Project, tmp_path: Path) -> Project:
     return project
 
 
-def test_a_strategy_is_a_row_a_wrapper_and_its_rungs(project: Project, tmp_path: Path) -> None:
-    timed = ["time", *CELL, *TIMED, "--out", str(tmp_path / "time.json")]
-    apart = ["communication", *CELL, "--out", str(tmp_path / "communication.json")]
+def test_a_strategy_is_its_folder_and_one_row(project: Project, tmp_path: Path) -> None:
+    timed = ["time", *CELL, "--scopes", "compute", "--timed-epochs", "1", "--loader-workers", "0"]
+    commands = {kind: [*words, "--out", str(tmp_path / f"{kind}.json")] for kind, words in (
+        ("timing", timed), ("communication", ["communication", *CELL]),
+    )}  # fmt: skip
     here = project.folder, project.environment
 
-    unknown = warm.dpscale(timed, *here)
+    unknown = warm.dpscale(commands["timing"], *here)
     assert unknown.returncode == 2
-    assert "'twin' is not one of 'single', 'dp', 'ddp'" in unknown.stdout
+    assert "'sharded' is not one of 'single', 'dp', 'ddp'" in unknown.stdout
 
-    add(project, TABLE, '    Strategy(\n        name="ddp",\n', ROW)
-    unknowing = {
-        "wrapper in dpscale.measure.model.parallel": timed,
-        "rungs in dpscale.measure.worker.communication": apart,
-    }
-    for lacks, command in unknowing.items():
-        refused = warm.dpscale(command, *here)
+    known, folder = project.folder / KNOWN, project.folder / FOLDER
+    code = known.read_text().replace("import ddp, dp, single\n", "import ddp, dp, sharded, single\n")
+    known.write_text(code.replace("    ddp.STRATEGY,\n", "    ddp.STRATEGY,\n    sharded.STRATEGY,\n"))
+    folder.mkdir()
+    (folder / "__init__.py").write_text(DATA)
+    for kind, what in (("timing", "wrap"), ("communication", "rungs")):
+        refused = warm.dpscale(commands[kind], *here)
         assert refused.returncode == 1
-        assert f"Error: twin has no {lacks}" in refused.stdout
+        assert f"Error: sharded has no {what} in dpscale.strategies.sharded.in_torch" in refused.stdout
     assert not list(tmp_path.glob("*.json"))
 
-    # Analysis knows all it needs from the row; the model of the forecast is DDP's, and is asked of nothing else.
-    tables = warm.python([TABLES, str(tmp_path)], *here)
-    assert tables.returncode == 0, tables.stdout
-    assert json.loads(tables.stdout) == {
-        "speedup": ["ddp", "twin"], "isolated": {"ddp": 4, "twin": 4}, "forecast is ddp's": True,
+    # Analysis knows all it needs without torch. The same times are half as much bandwidth again: they sent more bytes.
+    shown = warm.python([SHOWN, str(tmp_path)], *here)
+    assert shown.returncode == 0, shown.stdout
+    assert json.loads(shown.stdout) == {
+        "speedups": True, "alone": 4, "to ddp": [[1.5], [1.5], [1.5]], "forecast is ddp's": True, "on the page": [True, True],
     }  # fmt: skip
 
-    add(project, WRAPPERS, '    "ddp": ', WRAPPER)
-    add(project, RUNGS, '    "ddp": {', RUNG)
-    done = warm.dpscale(apart, *here)
-    assert done.returncode == 0, done.stdout
-    record = json.loads((tmp_path / "communication.json").read_text())
-    assert (record["status"], record["cell"]["strategy"]) == ("ok", "twin")
+    (folder / "in_torch.py").write_text(IN_TORCH)
+    for kind, command in commands.items():
+        done = warm.dpscale(command, *here)
+        assert done.returncode == 0, done.stdout
+        record = json.loads((tmp_path / f"{kind}.json").read_text())
+        assert (record["status"], record["cell"]["strategy"]) == ("ok", "sharded")
