@@ -181,7 +181,8 @@ def test_a_strategy_is_its_folder_and_one_row(project: Project, tmp_path: Path) 
     shown = warm.python([SHOWN, str(tmp_path)], *here)
     assert shown.returncode == 0, shown.stdout
     assert json.loads(shown.stdout) == {
-        "speedups": True, "alone": 4, "to ddp": [[1.5], [1.5], [1.5]], "forecast is ddp's": True, "on the page": [True, True],
+        "speedups": True, "alone": 4, "to ddp": [[1.5], [1.5], [1.5]],
+        "forecast is ddp's": True, "on the page": [True, True],
     }  # fmt: skip
 
     (folder / "in_torch.py").write_text(IN_TORCH)
