@@ -19,7 +19,7 @@ FLOORS = (
     ("plan",),
     ("records",),
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
-    ("analyse", "measure.data", "measure.model", "measure.workload", "*.in_torch"),
+    ("analyse", "measure.data", "measure.model", "measure.workload", "measure.watch", "*.in_torch"),
     ("present", "compare", "export", "measure.worker"),
     ("measure.launch", "audit.page"),
     ("options",),

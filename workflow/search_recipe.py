@@ -145,8 +145,8 @@ def train(arm: Arm, global_batch: int, dataset: Path) -> dict[str, Any]:
     import torch
 
     from dpscale.measure.data.augmentation import DeviceImages
+    from dpscale.measure.watch.hardware import visible_gpus
     from dpscale.measure.worker.checkpoint import Checkpoint
-    from dpscale.measure.worker.hardware import visible_gpus
     from dpscale.measure.worker.training import Trained, TrainingWorker
 
     class TrialWorker(TrainingWorker):
@@ -217,7 +217,7 @@ def allowed_gpus() -> list[str]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; one empty name where there is none."""
     if "CUDA_VISIBLE_DEVICES" in os.environ:
         return os.environ["CUDA_VISIBLE_DEVICES"].split(",")
-    from dpscale.measure.worker.hardware import visible_gpus
+    from dpscale.measure.watch.hardware import visible_gpus
 
     return ",".join(map(str, range(visible_gpus()))).split(",")
 

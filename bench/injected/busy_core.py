@@ -9,7 +9,7 @@ import torch.distributed as dist
 from healthy import dataset, loss
 from torch import nn
 
-from dpscale.measure.worker.cores import bind
+from dpscale.measure.watch.cores import bind
 
 __all__ = ["dataset", "loss", "network"]
 

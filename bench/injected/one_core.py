@@ -6,7 +6,7 @@ import healthy
 from costly import dataset, loss
 from torch import nn
 
-from dpscale.measure.worker.cores import bind
+from dpscale.measure.watch.cores import bind
 
 __all__ = ["dataset", "loss", "network"]
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
+from dpscale.measure.watch.hardware import hardware
 from dpscale.measure.worker import base
-from dpscale.measure.worker.hardware import hardware
 
 SAME_GPU = "GPU-5f0f1d8e"
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.worker import hardware
-from dpscale.measure.worker.hardware import require_gpus, runs_on
+from dpscale.measure.watch import hardware
+from dpscale.measure.watch.hardware import require_gpus, runs_on
 
 CUDA_13 = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_120"]
 CUDA_12_6 = ["sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90"]

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from command_line import dpscale
-from dpscale.measure.worker.cores import on_all_cores
+from dpscale.measure.watch.cores import on_all_cores
+from dpscale.measure.watch.launches import launches, same_command
+from dpscale.measure.watch.sensors import busy_cores
+from dpscale.measure.watch.waits import NUMBERS, KeptNumbers, waits_of
 from dpscale.measure.worker.diagnosis import _socket_rates
-from dpscale.measure.worker.launches import launches, same_command
-from dpscale.measure.worker.sensors import busy_cores
-from dpscale.measure.worker.waits import NUMBERS, KeptNumbers, waits_of
 from dpscale.measure.workload.from_file import load_workload
 from dpscale.schemas.validation import violations
 from warm_workers import warm_workers

@@ -13,8 +13,8 @@ import torch.distributed as dist
 from dpscale.errors import DpscaleError, MeasurementError
 from dpscale.measure.parent import write_outcome
 from dpscale.measure.ranks import gather, gather_objects, meet
-from dpscale.measure.worker.hardware import gpu_uuid, hardware, require_gpus, software
-from dpscale.measure.worker.sensors import Sensors
+from dpscale.measure.watch.hardware import gpu_uuid, hardware, require_gpus, software
+from dpscale.measure.watch.sensors import Sensors
 
 
 class Worker(ABC):

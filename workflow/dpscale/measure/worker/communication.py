@@ -17,10 +17,10 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel, comm
 from torch.optim import Optimizer
 
 from dpscale.measure.ranks import gather, gather_objects, slowest
+from dpscale.measure.watch.profiling import traced
+from dpscale.measure.watch.trace import Mark, device_times, read_kernels
 from dpscale.measure.worker.epoch_timer import EpochTimer
-from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
-from dpscale.measure.worker.trace import Mark, device_times, read_kernels
 from dpscale.measure.workload.batches import Batch, Step, first, length
 from dpscale.measure.workload.loading import Room
 from dpscale.strategies.ddp.in_torch import bucket_bytes

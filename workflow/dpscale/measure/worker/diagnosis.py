@@ -24,16 +24,16 @@ from torch.utils.data import Dataset, default_collate
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.ranks import gather, gather_lists, gather_objects, slowest
+from dpscale.measure.watch.cores import on_all_cores
+from dpscale.measure.watch.hardware import hardware, quota_cores
+from dpscale.measure.watch.launches import launches
+from dpscale.measure.watch.sensors import busy_cores
+from dpscale.measure.watch.waits import KeptNumbers, waits_of
 from dpscale.measure.worker import communication
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.collectives import CollectivesWorker
 from dpscale.measure.worker.communication import CommunicationWorker, fitting, random_orders
-from dpscale.measure.worker.cores import on_all_cores
 from dpscale.measure.worker.epoch_timer import EpochTimer
-from dpscale.measure.worker.hardware import hardware, quota_cores
-from dpscale.measure.worker.launches import launches
-from dpscale.measure.worker.sensors import busy_cores
-from dpscale.measure.worker.waits import KeptNumbers, waits_of
 from dpscale.measure.workload.batches import Batch, length, to_device
 from dpscale.measure.workload.loading import LoadedEpochs, host_memory
 from dpscale.strategies.ddp.in_torch import bucket_bytes, settled

@@ -17,13 +17,13 @@ from torch.optim import Optimizer
 
 from dpscale.measure.data.batches import images_per_rank
 from dpscale.measure.ranks import gather
+from dpscale.measure.watch.chip import chip_rates
+from dpscale.measure.watch.profiling import traced
+from dpscale.measure.watch.trace import kernel_totals
+from dpscale.measure.watch.watcher import Watcher, seen_on_nodes, sum_of_known
 from dpscale.measure.worker.captured_step import CapturedStep
-from dpscale.measure.worker.chip import chip_rates
 from dpscale.measure.worker.epoch_timer import EpochTimer
-from dpscale.measure.worker.profiling import traced
 from dpscale.measure.worker.step_worker import StepWorker
-from dpscale.measure.worker.trace import kernel_totals
-from dpscale.measure.worker.watcher import Watcher, seen_on_nodes, sum_of_known
 from dpscale.measure.workload.batches import Batch, Step, length, to_device
 from dpscale.measure.workload.loading import GatheredEpochs, LoadedEpochs
 from dpscale.measure.workload.workload import Share

@@ -31,19 +31,19 @@ from dpscale.measure.data.validation_split import checksum, split_images
 from dpscale.measure.model.optimisers import build_optimiser
 from dpscale.measure.model.recipe import batch_growth, parameter_groups, rate_of_step
 from dpscale.measure.ranks import gather, gather_lists
-from dpscale.measure.worker.captured_step import CapturedStep
-from dpscale.measure.worker.checkpoint import Checkpoint
-from dpscale.measure.worker.epoch_timer import EpochTimer
-from dpscale.measure.worker.evidence import (
+from dpscale.measure.watch.evidence import (
     Statistics,
     compare_statistics,
     order_of_samples,
     replicas_statistics,
     running_statistics,
 )
-from dpscale.measure.worker.hardware import hardware
+from dpscale.measure.watch.hardware import hardware
+from dpscale.measure.watch.watcher import sum_of_known
+from dpscale.measure.worker.captured_step import CapturedStep
+from dpscale.measure.worker.checkpoint import Checkpoint
+from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import StepWorker
-from dpscale.measure.worker.watcher import sum_of_known
 from dpscale.measure.workload.batches import Step
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import TrainingSettings

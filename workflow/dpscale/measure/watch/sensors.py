@@ -7,7 +7,7 @@ from typing import Any
 
 import pynvml
 
-from dpscale.measure.worker.nvml import ask, gpu_handle
+from dpscale.measure.watch.nvml import ask, gpu_handle
 
 # Reasons that say a GPU ran slower than it could. Idle and clocks set by an application are not among them.
 _SLOWING_REASONS = {

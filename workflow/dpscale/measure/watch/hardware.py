@@ -14,7 +14,7 @@ import pynvml
 import torch
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.worker.nvml import ask, gpu_handle, is_there
+from dpscale.measure.watch.nvml import ask, gpu_handle, is_there
 
 
 def visible_gpus() -> int:

@@ -1,6 +1,6 @@
 """A process that samples the GPUs while workers measure, so that no worker's interpreter is held up by it.
 
-`python -m dpscale.measure.worker.watcher <file> <parent's pid> <uuids> <workers' pids>` adds a line to the file ten
+`python -m dpscale.measure.watch.watcher <file> <parent's pid> <uuids> <workers' pids>` adds a line to the file ten
 times a second, until its parent ends. Free of torch.
 """
 
@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from dpscale.measure.parent import end_with_parent
-from dpscale.measure.worker.sensors import Sensors, host_load, host_ticks
+from dpscale.measure.watch.sensors import Sensors, host_load, host_ticks
 
 SAMPLE_EVERY_S = 0.1
 
@@ -86,7 +86,7 @@ def sum_of_known(values: Sequence[float | None]) -> float | None:
 
 def _start(samples: Path, uuids: Sequence[str], worker_pids: Sequence[int]) -> subprocess.Popen[bytes]:
     words = [str(samples), str(os.getpid()), ",".join(uuids), ",".join(map(str, worker_pids))]
-    return subprocess.Popen([sys.executable, "-m", "dpscale.measure.worker.watcher", *words], stdin=subprocess.DEVNULL)
+    return subprocess.Popen([sys.executable, "-m", "dpscale.measure.watch.watcher", *words], stdin=subprocess.DEVNULL)
 
 
 def _summary(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

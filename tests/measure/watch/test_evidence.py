@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dpscale.measure.model.resnet import build_network
-from dpscale.measure.worker.evidence import (
+from dpscale.measure.watch.evidence import (
     Statistics,
     compare_statistics,
     order_of_samples,

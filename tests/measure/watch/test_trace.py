@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from dpscale.measure.worker.trace import (
+from dpscale.measure.watch.trace import (
     COMMUNICATION,
     COMPUTE,
     COPY,
