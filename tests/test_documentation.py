@@ -142,7 +142,7 @@ def test_the_method_cites_code_that_exists(root: Path) -> None:
 
 def test_a_name_that_does_not_exist_would_be_noticed(root: Path) -> None:
     package = root / "workflow/dpscale"
-    assert is_defined(package, "formulas.interval.Interval.meets")
+    assert is_defined(package, "formulas.rounded.Rounded.meets")
     assert not is_defined(package, "formulas.scaling.no_such_formula")
     assert not is_defined(package, "no_such_room.module.name")
 

@@ -233,4 +233,4 @@ def test_speedups_without_times_are_not_checkable() -> None:
 def test_a_cell_without_times_gives_nothing() -> None:
     study = clean()
     times = {place: time for place, time in study.epoch_s.items() if place != Place(32, 4)}
-    assert TABLE_TOTAL.value(replace(study, epoch_s=times), Place(32, 4)) is None
+    assert TABLE_TOTAL.at(replace(study, epoch_s=times), Place(32, 4)) is None

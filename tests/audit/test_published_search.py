@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dpscale.audit.conventions import Convention, Space, space
 from dpscale.audit.published import QUANTITIES, UNSTATED, Place, Published
-from dpscale.audit.search import CHANCE_LIMIT, Grid, at_least, search
+from dpscale.audit.search import CHANCE_LIMIT, at_least, grid, search
 from dpscale.audit.sentences import sentence
-from dpscale.formulas.interval import Interval
+from dpscale.formulas.rounded import Rounded
 from published_factory import published, significant
 
 BATCHES, GPUS = (32, 128, 512, 2048), (2, 4)
@@ -49,7 +49,7 @@ def derived(
     """The study with one quantity derived by some convention from times as they were before rounding, and printed."""
     known = space(quantity, study)
     forms, constants = st.sampled_from([*known.forms, *known.circular]), st.sampled_from(known.constants)
-    usable = st.builds(Convention.of, forms, constants).filter(lambda candidate: _worked_out(candidate, study))
+    usable = st.builds(Convention, forms, constants).filter(lambda candidate: _worked_out(candidate, study))
     convention = data.draw(usable)
     table = {}
     for place, value in _worked_out(convention, study).items():
@@ -67,14 +67,11 @@ def rounded(value: float) -> st.SearchStrategy[Decimal]:
     return digits.map(lambda n: significant(value, n)) | digits.map(lambda n: Decimal(f"{value:.{n}f}"))
 
 
-def _worked_out(convention: Convention, study: Published) -> dict[Place, Interval]:
+def _worked_out(convention: Convention, study: Published) -> dict[Place, Rounded]:
     """What it gives in every cell that people would print: not where what it divides by may be zero."""
     found = {}
     for place in PLACES:
-        try:
-            value = convention.value(study, place)
-        except ZeroDivisionError:
-            continue
+        value = convention.at(study, place)
         if value and value.value > 0 and value.low > 0:
             found[place] = value
     return found
@@ -165,8 +162,7 @@ def test_no_two_conventions_of_the_space_are_the_same(quantity: str, totals: boo
 
 def _values_of_forms(conventions: Space, study: Published, places: list[Place]) -> list[list[float]]:
     """Of all forms that can be worked out in some cell, circular ones too."""
-    grids = [Grid.of(conventions, study, places), Grid.of(Space(conventions.circular, ()), study, places)]
-    rows = [list(row) for grid in grids if grid.value.size for row in grid.value]
+    rows = grid([*conventions.forms, *conventions.circular], study, places)[0].tolist()
     return [row for row in rows if any(value == value for value in row)]
 
 
@@ -266,7 +262,7 @@ def test_what_was_not_printed_would_tell_two_conventions_apart() -> None:
     bandwidth = {(32, 2): "1.45634", (128, 2): "0.85676"}
     found = search(published(epoch_s, {"bandwidth": bandwidth}), "bandwidth")
     assert found.verdict == "reproduced"
-    assert found.best and found.best.convention.differences == []
+    assert found.best and found.best.differences == []
     (once,) = [rival for rival in found.rivals if "once" in rival.convention.name]
     assert Place(32, 4) in once.unprinted
 

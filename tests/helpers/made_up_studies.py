@@ -6,11 +6,21 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from random import Random
 
-from dpscale.audit.conventions import COMMUNICATION_COLUMN, COMPUTE_COLUMN, METHOD, WRONG, Convention, space
+from dpscale.audit.conventions import (
+    COMMUNICATION_COLUMN,
+    COMPUTE_COLUMN,
+    METHOD,
+    WRONG,
+    Choice,
+    Convention,
+    evaluated,
+    of_rounded_bytes,
+    space,
+    symbols,
+)
 from dpscale.audit.faults import HARMLESS, doubtful_times, explain
 from dpscale.audit.published import GLOBAL, PER_GPU, UNSTATED, Place, Published
-from dpscale.audit.rounded_amounts import Rounding, of_rounded_bytes
-from dpscale.audit.search import Found, search
+from dpscale.audit.search import Found, rounding, search
 
 BATCHES, GPUS = (32, 128, 512), (2, 4)
 PLACES = [Place(batch, gpus) for batch in BATCHES for gpus in GPUS]
@@ -101,16 +111,16 @@ def _convention(random: Random, study: Published, quantity: str, is_odd: bool, c
     found = space(quantity, study)
     if clock and quantity == "speedup":
         return next(
-            Convention.of(form, found.constants[0])
+            Convention(form, found.constants[0])
             for form in found.forms
             if form.formula == f"T{clock}(1,b) / T{clock}(N,b)"
         )
     if not is_odd or clock:
-        return Convention.of(found.forms[0], min(found.constants, key=lambda constant: constant.cost))
+        return Convention(found.forms[0], min(found.constants, key=lambda constant: constant.cost))
     while True:
         # Seldom choices are as likely as common ones.
         form, constant = random.choice(found.forms), random.choice(found.constants)
-        convention = Convention.of(form, constant)
+        convention = Convention(form, constant)
         if is_printable(convention, study):
             return convention
 
@@ -120,8 +130,7 @@ def _of_rounded_bytes(random: Random, study: Published) -> Convention:
     found = space("bandwidth", study)
     amount = random.choice([amount for amount in found.amounts if sum(choice.cost for choice in amount.choices) <= 1])
     constant = random.choice([constant for constant in found.constants if constant.cost <= 2])
-    rounding = Rounding(random.choice((2, 3)), is_significant=True)
-    return of_rounded_bytes(amount, constant, rounding, found.times[0])
+    return of_rounded_bytes(amount, constant, rounding(random.choice((2, 3)), is_significant=True), found.times[0])
 
 
 def is_printable(convention: Convention, study: Published) -> bool:
@@ -129,11 +138,11 @@ def is_printable(convention: Convention, study: Published) -> bool:
     found = 0
     for place in PLACES:
         try:
-            value = convention.value(study, place)
+            value = evaluated(convention.form.worked_out_as, symbols(study, place)) * convention.constant.value
+        except KeyError:
+            continue
         except ZeroDivisionError:
             return False
-        if value is None:
-            continue
         if value.low <= 0 or (value.high - value.low) > 0.01 * value.value:
             return False
         found += 1
@@ -142,7 +151,7 @@ def is_printable(convention: Convention, study: Published) -> bool:
 
 def _printed(random: Random, study: Published, convention: Convention, rounding: str) -> dict[Place, Decimal]:
     digits = random.choice((3, 4, 5))
-    values = {place: value for place in PLACES if (value := convention.value(study, place))}
+    values = {place: value for place in PLACES if (value := convention.at(study, place))}
     if random.random() < 0.5:
         return {place: significant(value.value, digits, rounding) for place, value in values.items()}
     least = min(value.value for value in values.values())
@@ -151,7 +160,7 @@ def _printed(random: Random, study: Published, convention: Convention, rounding:
 
 
 def _unrounded(study: Published, convention: Convention) -> dict[Place, Decimal]:
-    return {place: Decimal(value.value) for place in PLACES if (value := convention.value(study, place))}
+    return {place: Decimal(value.value) for place in PLACES if (value := convention.at(study, place))}
 
 
 def _as_read(study: Published, fault: str) -> Published:
@@ -220,9 +229,9 @@ def outcome(made: MadeUp) -> Outcome:
             if result.is_found and result.best and result.best.differences:
                 wrong.append(missed[-1])
         elif result.is_found and result.best:
-            is_method = all(choice.kind == METHOD for choice in convention.choices)
+            is_method = all(map(is_methods, convention.choices))
             is_exchanged = made.fault == "exchanged columns" or result.best.printing.kind != WRONG
-            if is_method and (result.best.convention.differences or not is_exchanged):
+            if is_method and (not all(map(is_methods, result.best.convention.choices)) or not is_exchanged):
                 wrong.append(f"{quantity}: as defined, called {_formula(result)}")
             reasons = explain(study, quantity, found)
             named = [
@@ -234,6 +243,10 @@ def outcome(made: MadeUp) -> Outcome:
                 wrong.append(f"{quantity}: {named} is no exception of {_formula(result)}")
     wrong += _wrong_times(made, found)
     return Outcome(missed, wrong)
+
+
+def is_methods(choice: Choice) -> bool:
+    return choice.kind == METHOD
 
 
 def _doubted(made: MadeUp) -> list[Place]:
@@ -291,15 +304,7 @@ def _through_the_column(candidate: Convention, truth: Convention, made: MadeUp) 
 
 
 def _values(convention: Convention, study: Published, found: Found) -> list[float]:
-    values = []
-    for place in found.cells:
-        try:
-            value = convention.value(study, place)
-        except ZeroDivisionError:
-            continue
-        if value:
-            values.append(value.value)
-    return values
+    return [value.value for place in found.cells if (value := convention.at(study, place))]
 
 
 def random_table(random: Random) -> Published:

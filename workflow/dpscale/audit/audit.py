@@ -8,13 +8,13 @@ from typing import Any
 from dpscale import __version__
 from dpscale.audit.consistency import LOOK, Doubt, doubts
 from dpscale.audit.conventions import GLOBAL_STEPS
-from dpscale.audit.corrected import UNITS, Corrected, basis, clock_of, corrected
+from dpscale.audit.corrected import UNITS, Basis, Corrected, basis, clock_of, corrected
 from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.physics import Reference, above_the_peak, link_of_utilisation, same_times, times_beside_others
 from dpscale.audit.published import GLOBAL, Place, Published
 from dpscale.audit.search import Fit, Found, search
 from dpscale.audit.sentences import remarks, sentence
-from dpscale.formulas.interval import Interval
+from dpscale.formulas.rounded import Rounded
 
 Record = dict[str, Any]
 
@@ -52,7 +52,9 @@ def audit(published: Published, references: Iterable[Reference] = (), studies: S
         "gpus_per_node": published.gpus_per_node,
         "training_times": [{**place._asdict(), "printed": str(time)} for place, time in published.training_s.items()],
         "quantities": [_quantity(quantity, found, published) for quantity in found],
-        "corrected": [_corrected(figure) for figure in corrected(published, times, clock, doubtful)],
+        "corrected": [
+            _corrected(figure) for figure in corrected(published, times, Basis(clock.total, clock.one_gpu), doubtful)
+        ],
         "warnings": [_warning(doubt) for doubt in warnings],
         "remarks": [
             {"quantity": quantity, "verdict": verdict, "sentence": text}
@@ -151,7 +153,7 @@ def _corrected(figure: Corrected) -> Record:
     }
 
 
-def _interval(interval: Interval | None) -> Record | None:
+def _interval(interval: Rounded | None) -> Record | None:
     return {"value": interval.value, "low": interval.low, "high": interval.high} if interval else None
 
 

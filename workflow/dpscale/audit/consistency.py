@@ -10,7 +10,8 @@ from dpscale.audit.conventions import (
     COLUMN_TOTAL,
     ELEMENTS,
     MIXED,
-    RATIOS,
+    RATIO,
+    REBUILT_TOTAL,
     RING_TOTAL,
     SWEEP_ONE,
     TABLE_TOTAL,
@@ -20,15 +21,13 @@ from dpscale.audit.conventions import (
     base_of,
     fewest_gpus,
     is_rate,
-    other_clock,
-    rebuilt_total,
 )
 from dpscale.audit.conventions import WRONG as CHOICE_WRONG
 from dpscale.audit.faults import HARMLESS, Fault, doubtful_times, explain
 from dpscale.audit.published import AnyPlace, Place, Published
 from dpscale.audit.search import Found
 from dpscale.audit.words import NAMES, gpus_words, listed, number, place_words, unlike
-from dpscale.formulas.interval import Interval
+from dpscale.formulas.rounded import Rounded
 from dpscale.vocabulary.chips import links
 
 # The fastest link of a GPU in one direction, in GB/s, by the year in which it came: half of what NVIDIA's data sheets
@@ -76,12 +75,12 @@ def speedup_against_times(published: Published, found: Mapping[str, Found]) -> I
             continue
         clock = corrected.clock_of(published, outcome)
         for place, printed in _several_gpus(published, quantity):
-            one_gpu, total = clock.one_gpu.value(published, place), clock.total.value(published, place)
+            one_gpu, total = clock.one_gpu.at(published, place), clock.total.at(published, place)
             if not one_gpu or not total or published.global_batch(place) > published.dataset_images:
                 continue
             true = one_gpu / total
             is_told = _is_ratio(published, outcome) and outcome.best is not None and place in outcome.best.values
-            if not is_told and not true.meets(Interval.of(printed)):
+            if not is_told and not true.meets(Rounded.of(printed)):
                 slower = ", slower than one GPU" if true.high < 1 < printed else ""
                 yield Doubt(
                     _speedup_check(published, outcome), quantity, place, f"{printed} is {number(true.value)}{slower}"
@@ -98,7 +97,7 @@ def _speedup_check(published: Published, outcome: Found) -> str:
 def _is_ratio(published: Published, outcome: Found) -> bool:
     """Whether the speedup was found to be the ratio of two times of one clock, so that single cells are told apart."""
     other_bases = {base_of(fewest_gpus(published)), SWEEP_ONE, MIXED}
-    return RATIOS[0] in outcome.choices and not other_bases & set(outcome.choices)
+    return RATIO in outcome.choices and not other_bases & set(outcome.choices)
 
 
 def clocks_apart(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
@@ -120,9 +119,7 @@ def clocks_apart(published: Published, found: Mapping[str, Found]) -> Iterator[D
 
 def clock_words(published: Published, outcome: Found) -> str:
     """`the clock with loading`: the name of the clock that a quantity follows."""
-    clock = corrected.clock_of(published, outcome)
-    names = {other_clock(name): name for name in published.other_clocks}
-    return f"the clock {names.get(clock, published.clock or 'of the table')}"
+    return f"the clock {corrected.clock_of(published, outcome).name}"
 
 
 def loader_bound(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
@@ -155,11 +152,11 @@ def parts_against_total(published: Published, found: Mapping[str, Found]) -> Ite
     """Compute plus communication, as printed, against the total: T(N,b), or T(1,b) over the printed speedup."""
     for place, compute in _several_gpus(published, "compute_s"):
         communication = published.quantities.get("communication_s", {}).get(place)
-        printed = TABLE_TOTAL.value(published, place)
-        total = printed or rebuilt_total(published, place)
+        printed = TABLE_TOTAL.at(published, place)
+        total = printed or REBUILT_TOTAL.at(published, place)
         if communication is None or total is None:
             continue
-        parts = Interval.of(compute) + Interval.of(communication)
+        parts = Rounded.of(compute) + Rounded.of(communication)
         if not parts.meets(total):
             source = "T(N,b)" if printed else "T(1,b)/speedup"
             shown, sum_of_parts = unlike(total, parts)
@@ -255,7 +252,7 @@ def _above(limit: float, name: str, check: str, published: Published, found: Map
         return
     together = RING_TOTAL in found["bandwidth"].choices if "bandwidth" in found else False
     for place, printed in _several_gpus(published, "bandwidth"):
-        bandwidth_gb_s = Interval.of(printed) * (UNITS[published.bandwidth_unit] / UNITS["GB/s"])
+        bandwidth_gb_s = Rounded.of(printed) * (UNITS[published.bandwidth_unit] / UNITS["GB/s"])
         if together:
             bandwidth_gb_s = bandwidth_gb_s / place.gpus
         if bandwidth_gb_s.low > limit:
@@ -313,7 +310,7 @@ def cells_apart(published: Published, found: Mapping[str, Found]) -> Iterator[Do
                 continue
             value = outcome.best.values[place]
             printed = published.quantities[quantity][place]
-            given = unlike(value, Interval.of(printed))[0]
+            given = unlike(value, Rounded.of(printed))[0]
             reason = reasons.get(place)
             clause = f": {reason.clause}" if reason else ""
             yield Doubt(
@@ -330,7 +327,7 @@ def times_that_figures_contradict(published: Published, found: Mapping[str, Foun
     """A time with which several figures do not agree that would agree with one another: it is likely misprinted."""
     for time in doubtful_times(published, found):
         figures = listed([f"{NAMES[name]} at {place_words(place)}" for name, place in time.figures], 4)
-        given = unlike(time.instead, Interval.of(time.printed))[0]
+        given = unlike(time.instead, Rounded.of(time.printed))[0]
         detail = f"printed {time.printed} s; {given} s would give {figures} as printed"
         yield Doubt("a time that its figures contradict", time.table, time.place, detail)
 
@@ -338,7 +335,7 @@ def times_that_figures_contradict(published: Published, found: Mapping[str, Foun
 def communication_of_one_gpu(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
     """One GPU has nobody to communicate with."""
     for place, printed in published.quantities.get("communication_s", {}).items():
-        if place.gpus == 1 and not Interval.of(printed).contains(0):
+        if place.gpus == 1 and not Rounded.of(printed).contains(0):
             detail = f"printed {printed} s; what this clock holds is not communication between GPUs"
             yield Doubt("communication on one GPU", "communication_s", place, detail)
 
@@ -347,7 +344,7 @@ def communication_grows(published: Published, found: Mapping[str, Found]) -> Ite
     """More GPUs need fewer steps for an epoch, so the communication time of a ring falls."""
     table = published.quantities.get("communication_s", {})
     for few, many, batch in _neighbours(table):
-        first, last = (Interval.of(table[Place(batch, gpus)]) for gpus in (few, many))
+        first, last = (Rounded.of(table[Place(batch, gpus)]) for gpus in (few, many))
         if last.low > first.high and first.low > 0:
             printed = [table[Place(batch, gpus)] for gpus in (few, many)]
             detail = f"{printed[1]} s on {many} GPUs, {printed[0]} s on {few}, which do more steps per epoch"

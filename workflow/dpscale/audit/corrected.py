@@ -9,20 +9,19 @@ from dpscale.audit.conventions import (
     COLUMN_TOTAL,
     DIVIDED,
     SWEEP_ONE,
-    TABLE_CLOCK,
     TABLE_ONE,
     TABLE_TOTAL,
+    Choice,
     Clock,
-    Time,
-    other_clock,
+    clocks,
 )
 from dpscale.audit.faults import DoubtfulTime
 from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import Found
 from dpscale.audit.words import listed
 from dpscale.formulas import scaling
-from dpscale.formulas.interval import Interval
 from dpscale.formulas.ring import ring_allreduce_bytes
+from dpscale.formulas.rounded import Rounded
 
 # Quantity and unit, in the order in which a reader wants them.
 UNITS = {
@@ -47,7 +46,7 @@ class Corrected:
 
     quantity: str
     place: AnyPlace
-    value: Interval | None
+    value: Rounded | None
     reason: str
     caution: str = ""
 
@@ -56,8 +55,8 @@ class Corrected:
 class Basis:
     """The totals and one-GPU times, in seconds, that communication is inferred from."""
 
-    total: Time
-    one_gpu: Time
+    total: Choice
+    one_gpu: Choice
 
     @property
     def formula(self) -> str:
@@ -69,8 +68,8 @@ TABLE = Basis(TABLE_TOTAL, TABLE_ONE)
 
 def clock_of(published: Published, outcome: Found | None) -> Clock:
     """The set of epoch times that a quantity follows, as its convention says; that of the table otherwise."""
-    clocks = [other_clock(name) for name in published.other_clocks]
-    return next((clock for clock in clocks if outcome and clock.total in outcome.choices), TABLE_CLOCK)
+    of_table, *others = clocks(published)
+    return next((clock for clock in others if outcome and clock.total in outcome.choices), of_table)
 
 
 def basis(published: Published, found: Mapping[str, Found]) -> Basis:
@@ -83,17 +82,17 @@ def basis(published: Published, found: Mapping[str, Found]) -> Basis:
     if COLUMN_TOTAL in chosen and DIVIDED in chosen:
         return Basis(COLUMN_TOTAL, SWEEP_ONE if SWEEP_ONE in chosen else TABLE_ONE)
     clock = clock_of(published, found.get("communication_s"))
-    return TABLE if clock is TABLE_CLOCK else Basis(clock.total, clock.one_gpu)
+    return Basis(clock.total, clock.one_gpu)
 
 
 def corrected(
-    published: Published, times: Basis, clock: Clock = TABLE_CLOCK, doubtful: Sequence[DoubtfulTime] = ()
+    published: Published, times: Basis, clock: Basis = TABLE, doubtful: Sequence[DoubtfulTime] = ()
 ) -> Iterator[Corrected]:
     """Every figure of every cell with several GPUs, and strong speedup where its times were printed.
 
     Speedups are those of `clock`. Figures that follow from `doubtful` times have a caution.
     """
-    formulas: dict[str, Callable[[Place], Interval]] = {
+    formulas: dict[str, Callable[[Place], Rounded]] = {
         "speedup": lambda place: speedup(published, place, clock),
         "efficiency": lambda place: scaling.efficiency(speedup(published, place, clock), place.gpus),
         "images_per_s": lambda place: published.dataset_images / _seconds(clock.total, published, place),
@@ -121,18 +120,18 @@ def _caution(quantity: str, place: Place, doubtful: Sequence[DoubtfulTime]) -> s
     return f"follows from {times}, which other figures contradict" if times else ""
 
 
-def speedup(published: Published, place: Place, clock: Clock = TABLE_CLOCK) -> Interval:
+def speedup(published: Published, place: Place, clock: Basis = TABLE) -> Rounded:
     """T(1,b) / T(N,b). Raises NotRecomputableError."""
     return scaling.speedup(_seconds(clock.one_gpu, published, place), _seconds(clock.total, published, place))
 
 
-def communication_s(published: Published, times: Basis, place: Place) -> Interval:
+def communication_s(published: Published, times: Basis, place: Place) -> Rounded:
     """The total minus the one-GPU time over N. Raises NotRecomputableError."""
     one_gpu_s, total_s = _seconds(times.one_gpu, published, place), _seconds(times.total, published, place)
     return scaling.communication_s(one_gpu_s, total_s, place.gpus)
 
 
-def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval:
+def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Rounded:
     """Bytes of all steps of an epoch over the communication time, in GB/s. Raises NotRecomputableError."""
     if published.parameters_trained is None:
         raise NotRecomputableError("the number of parameters trained is not given")
@@ -147,23 +146,23 @@ def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Interval
     return scaling.bandwidth_gb_s(volume, steps, seconds)
 
 
-def _strong_speedup(published: Published, place: StrongPlace) -> Interval:
+def _strong_speedup(published: Published, place: StrongPlace) -> Rounded:
     """T(1,B) / T(N,B/N)."""
     one_gpu_s = _seconds(TABLE_ONE, published, Place(place.global_batch, 1))
-    return scaling.speedup(one_gpu_s, Interval.of(published.strong_scaling_epoch_s[place]))
+    return scaling.speedup(one_gpu_s, Rounded.of(published.strong_scaling_epoch_s[place]))
 
 
-def _attempt(quantity: str, place: AnyPlace, formula: Callable[[], Interval], caution: str = "") -> Corrected:
+def _attempt(quantity: str, place: AnyPlace, formula: Callable[[], Rounded], caution: str = "") -> Corrected:
     try:
         return Corrected(quantity, place, formula(), "", caution)
     except NotRecomputableError as missing:
         return Corrected(quantity, place, None, str(missing))
 
 
-def _seconds(time: Time, published: Published, place: Place) -> Interval:
+def _seconds(time: Choice, published: Published, place: Place) -> Rounded:
     if published.global_batch(place) > published.dataset_images:
         raise NotRecomputableError(f"capped: N*b > {published.dataset_images} images, no full step")
-    seconds = time.value(published, place)
+    seconds = time.at(published, place)
     if seconds is None:
         raise NotRecomputableError(f"{time.formula} was not printed")
     return seconds

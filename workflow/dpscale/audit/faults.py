@@ -10,7 +10,7 @@ from dpscale.audit.conventions import PRINTED_COLUMNS, Convention
 from dpscale.audit.published import Place, Published
 from dpscale.audit.search import Fit, Found, cut
 from dpscale.audit.words import NAMES, place_words
-from dpscale.formulas.interval import Interval
+from dpscale.formulas.rounded import Rounded
 
 # An explanation is only offered where an unrelated number would suit it less often than this.
 _BY_CHANCE = 0.1
@@ -79,15 +79,15 @@ def _rounded_before(found: Found, place: Place) -> Fault | None:
     return Fault(ROUNDED_BEFORE, f"{words} give it")
 
 
-def _cut(number: Decimal, value: Interval) -> Fault | None:
+def _cut(number: Decimal, value: Rounded) -> Fault | None:
     """1.87 for 1.878."""
     return Fault(CUT, "cut, not rounded") if cut(number).meets(value) and number else None
 
 
-def _clipped(number: Decimal, value: Interval) -> Fault | None:
+def _clipped(number: Decimal, value: Rounded) -> Fault | None:
     if value.high < 0 and number == 0:
         return Fault("clipped", "a value below zero printed as zero")
-    if value.high < 0 < number and Interval.of(-number).meets(value):
+    if value.high < 0 < number and Rounded.of(-number).meets(value):
         return Fault("sign", "the sign is left out")
     return None
 
@@ -112,10 +112,7 @@ def _with_times_of_another_cell(published: Published, fit: Fit, place: Place) ->
     for other in others:
         if other.gpus == 1:
             continue
-        try:
-            value = fit.convention.value(_with_times_of(published, place, other), place)
-        except ZeroDivisionError:
-            continue
+        value = fit.convention.at(_with_times_of(published, place, other), place)
         if value and value.meets(printed):
             return Fault("other cell's times", f"the times of {place_words(other)} give it")
     return None
@@ -138,13 +135,13 @@ def _with_times_of(published: Published, place: Place, other: Place) -> Publishe
     )
 
 
-def _misprinted(number: Decimal, value: Interval) -> Fault | None:
+def _misprinted(number: Decimal, value: Rounded) -> Fault | None:
     """One digit other, two exchanged, or the point moved."""
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)
     wanted = Decimal(value.value).quantize(Decimal((0, (1,), exponent)), rounding=ROUND_HALF_UP)
     for power in (-3, -2, -1, 1, 2, 3):
-        if number and Interval.of(number.scaleb(power)).meets(value):
+        if number and Rounded.of(number.scaleb(power)).meets(value):
             return Fault("misprint", f"the decimal point is {abs(power)} place{'s' if abs(power) > 1 else ''} off")
     printed, right = (str(abs(digits)) for digits in (number, wanted))
     if len(printed) != len(right):
@@ -171,7 +168,7 @@ class DoubtfulTime:
     table: str
     place: Place
     printed: Decimal
-    instead: Interval
+    instead: Rounded
     figures: tuple[tuple[str, Place], ...]
 
 
@@ -194,7 +191,7 @@ def _follows(published: Published, convention: Convention, cell: Place, time: Pl
     """Whether a figure changes with a time."""
     if cell.batch_per_gpu != time.batch_per_gpu:
         return False
-    before, after = (_value(study, convention, cell) for study in (published, _with_time(published, time, 1.37)))
+    before, after = (convention.at(study, cell) for study in (published, _with_time(published, time, 1.37)))
     return bool(before and after and abs(after.value - before.value) > 1e-12 * abs(before.value))
 
 
@@ -207,16 +204,9 @@ def _with_time(published: Published, place: Place, factor: float) -> Published:
     return replace(published, epoch_s={**published.epoch_s, place: changed})
 
 
-def _value(published: Published, convention: Convention, cell: Place) -> Interval | None:
-    try:
-        return convention.value(published, cell)
-    except ZeroDivisionError:
-        return None
-
-
 def _suits_all(
     published: Published, place: Place, known: Mapping[str, Fit], figures: list[tuple[str, Place]]
-) -> Interval | None:
+) -> Rounded | None:
     """The times with which all these figures come out as printed: where the bands of each overlap."""
     time = float(published.epoch_s[place])
     bands = [_band(published, place, known[name], cell) for name, cell in figures]
@@ -224,7 +214,7 @@ def _suits_all(
     if len(whole) < len(bands):
         return None
     low, high = max(band[0] for band in whole), min(band[1] for band in whole)
-    return Interval((low + high) / 2 * time, low * time, high * time) if low <= high else None
+    return Rounded((low + high) / 2 * time, low * time, high * time) if low <= high else None
 
 
 def _band(published: Published, place: Place, fit: Fit, cell: Place) -> tuple[float, float] | None:
@@ -232,14 +222,14 @@ def _band(published: Published, place: Place, fit: Fit, cell: Place) -> tuple[fl
     printed = fit.printed[cell]
 
     def apart(factor: float) -> float:
-        value = _value(_with_time(published, place, factor), fit.convention, cell)
+        value = fit.convention.at(_with_time(published, place, factor), cell)
         return math.nan if value is None else value.value - printed.value
 
     found = _zero(apart)
     if found is None:
         return None
     slope = abs(apart(found * 1.001) - apart(found * 0.999)) / (0.002 * found)
-    value = fit.convention.value(published, cell)
+    value = fit.convention.at(published, cell)
     known_to = (value.high - value.low) / 2 if value else 0.0
     half = ((printed.high - printed.low) / 2 + known_to) / slope if slope else 0.0
     return found - half, found + half
@@ -261,19 +251,19 @@ def _bisected(function: Callable[[float], float], low: float, high: float) -> fl
     return (low + high) / 2
 
 
-def _all_that_follow(published: Published, known: Mapping[str, Fit], place: Place, instead: Interval) -> bool:
+def _all_that_follow(published: Published, known: Mapping[str, Fit], place: Place, instead: Rounded) -> bool:
     """Whether no figure that agrees with the printed time disagrees with the other one."""
     changed = _with_time(published, place, instead.value / float(published.epoch_s[place]))
     for fit in known.values():
         for cell in fit.agreeing:
             if cell.batch_per_gpu == place.batch_per_gpu and cell.gpus > 1:
-                value = _value(changed, fit.convention, cell)
+                value = fit.convention.at(changed, cell)
                 slack = max(instead.high - instead.low, 1e-9) / instead.value
                 if value and not _near(value, fit.printed[cell], slack):
                     return False
     return True
 
 
-def _near(value: Interval, printed: Interval, slack: float) -> bool:
-    wide = Interval(value.value, value.low - slack * abs(value.value), value.high + slack * abs(value.value))
+def _near(value: Rounded, printed: Rounded, slack: float) -> bool:
+    wide = Rounded(value.value, value.low - slack * abs(value.value), value.high + slack * abs(value.value))
     return wide.meets(printed)

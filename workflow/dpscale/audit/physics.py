@@ -13,7 +13,7 @@ from dpscale.audit.conventions import UNITS
 from dpscale.audit.published import Place, Published
 from dpscale.audit.search import Found
 from dpscale.audit.words import gpus_words, listed, number
-from dpscale.formulas.interval import Interval
+from dpscale.formulas.rounded import Rounded
 from dpscale.records.files import read_record
 from dpscale.vocabulary.chips import LINKS_TABLE, TERA, Link, chip_named, links
 from dpscale.vocabulary.networks import network_of
@@ -41,7 +41,7 @@ def above_the_peak(published: Published) -> Iterator[Doubt]:
     for quantity, place, printed in published.times:
         if not isinstance(place, Place):
             continue
-        rate = published.dataset_images / Interval.of(printed)
+        rate = published.dataset_images / Rounded.of(printed)
         tflop_s = rate * (flop / TERA)
         share = tflop_s / (place.gpus * peak.tflop_s)
         if share.low <= DOUBTFUL_SHARE:
@@ -88,7 +88,7 @@ def _whose_links(published: Published) -> str:
     return f"of the {published.chip.name}" if published.chip else "in the table"
 
 
-def _beside(link_gb_s: Interval) -> str:
+def _beside(link_gb_s: Rounded) -> str:
     """A link that it would be with another prefix: GB for TB."""
     for chip in ("H100", "A100", "V100"):
         known = chip_named(chip)

@@ -10,30 +10,33 @@ nobody could object to gives as many cells, that one is taken.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, reduce
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpscale.audit import rounded_amounts
 from dpscale.audit.conventions import (
     METHOD,
     OTHER,
     SWAPPED_COLUMNS,
     WRONG,
-    Amount,
     Choice,
     Convention,
     Form,
     Space,
+    of_rounded_bytes,
+    round_to,
     space,
+    symbols,
+    worked_out,
 )
 from dpscale.audit.published import Place, Printed, Published
-from dpscale.formulas.interval import Interval
+from dpscale.formulas.figure import Floats
+from dpscale.formulas.rounded import Rounded, scaled
 
 # Where unrelated numbers would fit as well with at least this probability, a convention is not called found.
 CHANCE_LIMIT = 0.01
@@ -53,30 +56,35 @@ _RIVALS_DESCRIBED = 12
 _OTHERS_KEPT, _EQUALS_COMPARED = 5_000, 50
 # One cell sets an unknown factor; fewer than two others do not test it.
 _FEWEST_OF_A_FACTOR = 3
+# Bytes that are rounded before use are one more assumption: times and constants further away than this are left out.
+_FARTHEST_TIME, _FARTHEST_CONSTANT = 1, 3
+# To so many digits, significant ones or decimals.
+_ROUNDINGS = ((2, True), (3, True), (0, False), (1, False))
+# So many different amounts of bytes are told; more would be a table.
+_AMOUNTS_SHOWN = 4
 
-Bands = tuple[NDArray[np.float64], NDArray[np.float64]]
+Flags = NDArray[np.bool_]
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Printing(Choice):
     """A way in which figures were printed. `reads` gives what the numbers in a table stand for."""
 
-    reads: Callable[[Mapping[Place, Decimal]], Mapping[Place, Interval]] = field(kw_only=True, compare=False)
+    reads: Callable[[Printed], Mapping[Place, Rounded]] = field(kw_only=True, compare=False)
 
 
-def _rounded(printed: Printed) -> dict[Place, Interval]:
-    return {place: Interval.of(number) for place, number in printed.items()}
-
-
-def cut(number: Decimal) -> Interval:
+def cut(number: Decimal) -> Rounded:
     """What a number stands for whose further digits were left out: 1.40 for 1.40 to 1.41."""
-    near = Interval.of(number)
+    near = Rounded.of(number)
     unit = near.high - near.low
     low, high = (near.value, near.value + unit) if number >= 0 else (near.value - unit, near.value)
-    return Interval(near.value, low, high)
+    return Rounded(near.value, low, high)
 
 
-ROUNDED = Printing("rounded", "", "rounded", reads=_rounded)
+ROUNDED = Printing(
+    "rounded", "", "rounded", reads=lambda printed: {place: Rounded.of(number) for place, number in printed.items()}
+)
 CUT = Printing(
     "cut", "", "digits cut, not rounded", 3, OTHER,
     reads=lambda printed: {place: cut(number) for place, number in printed.items()},
@@ -87,12 +95,26 @@ def exchanged(first: int, second: int) -> Printing:
     """The columns of two numbers of GPUs stand in each other's place."""
     other = {first: second, second: first}
 
-    def reads(printed: Printed) -> dict[Place, Interval]:
-        swapped = {place: Place(place.batch_per_gpu, other.get(place.gpus, place.gpus)) for place in printed}
-        return {place: Interval.of(printed[there]) for place, there in swapped.items() if there in printed}
+    def reads(printed: Printed) -> dict[Place, Rounded]:
+        there = {place: place._replace(gpus=other.get(place.gpus, place.gpus)) for place in printed}
+        return {place: Rounded.of(printed[at]) for place, at in there.items() if at in printed}
 
     words = f"the columns of {first} and {second} GPUs exchanged"
     return Printing(f"exchanged {first} {second}", "", words, 3, WRONG, reads=reads)
+
+
+def rounding(digits: int, is_significant: bool, became: Sequence[float] = ()) -> Choice:
+    """The choice to round bytes to so many digits before use, with what they became."""
+    short, words = ("digits", "significant digits") if is_significant else ("decimals", "decimals")
+    shown = f" ({', '.join(f'{amount:g}' for amount in became)})" if 0 < len(became) <= _AMOUNTS_SHOWN else ""
+    name = f"{digits} {short}"
+    words = f"bytes rounded to {digits} {words} before use{shown}"
+    return Choice(f"rounded to {name}", name, words, 2, OTHER, f"{digits}, {is_significant}")
+
+
+def several(places: Iterable[Place]) -> list[Place]:
+    """Those with several GPUs: one GPU compared with itself proves nothing."""
+    return [place for place in places if place.gpus > 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +122,8 @@ class Fit:
     """A convention's values beside the printed ones. `values` lacks cells whose inputs are missing or cancel out."""
 
     convention: Convention
-    printed: Mapping[Place, Interval]
-    values: Mapping[Place, Interval]
+    printed: Mapping[Place, Rounded]
+    values: Mapping[Place, Rounded]
     printing: Printing = ROUNDED
 
     @cached_property
@@ -111,21 +133,18 @@ class Fit:
 
     @property
     def supporting(self) -> int:
-        """How many cells with several GPUs it reproduces. One GPU compared with itself proves nothing."""
-        return sum(place.gpus > 1 for place in self.agreeing)
+        """How many cells with several GPUs it reproduces."""
+        return len(several(self.agreeing))
 
     @property
     def telling(self) -> int:
         """How many of those agree by their digits, and not because what the convention gives is known so roughly."""
-        return sum(
-            place.gpus > 1 and _chance(self.printed[place], self.values[place]) < _TELLS_NOTHING
-            for place in self.agreeing
-        )
+        return sum(self._chance(place) < _TELLS_NOTHING for place in several(self.agreeing))
 
     @property
     def resolvable(self) -> int:
         """How many of those the convention gives a value for that is other than zero for certain."""
-        return sum(place.gpus > 1 and self.values[place].low * self.values[place].high > 0 for place in self.agreeing)
+        return sum(self.values[place].is_not_zero for place in several(self.agreeing))
 
     @property
     def exact(self) -> int:
@@ -143,23 +162,28 @@ class Fit:
         """The cell it misses by most."""
         return max(sorted(self.printed), key=self.error)
 
-    @property
-    def chances(self) -> list[float]:
-        """For every cell with several GPUs: the chance that a number of the right decade agrees, whatever its digits.
+    def by_chance(self, conventions: int) -> float:
+        """The chance that one of so many conventions agrees with as many cells of unrelated numbers."""
+        chances = map(self._chance, several(self.values))
+        return min(1.0, conventions * at_least(self.supporting, chances))
 
-        Leading digits of unrelated numbers are taken as uniform on a logarithmic scale (Benford 1938).
-        """
-        return [_chance(self.printed[place], value) for place, value in self.values.items() if place.gpus > 1]
+    def _chance(self, place: Place) -> float:
+        """That a number of the right decade agrees, whatever its digits: leading digits of unrelated numbers are taken
+        as uniform on a logarithmic scale (Benford 1938)."""
+        half, value = self.printed[place].half, self.values[place]
+        low, high = sorted((abs(value.low), abs(value.high)))
+        return min(1.0, math.log10((high + half) / (low - half))) if low > half and value.is_not_zero else 1.0
 
     @property
     def differences(self) -> list[str]:
         """What is not as docs/method.md defines it, in words. Digits that were cut are no other definition."""
-        return [*self.convention.differences, *([self.printing.sentence] if self.printing.kind == WRONG else [])]
+        choices = (*self.convention.choices, *([self.printing] if self.printing.kind == WRONG else []))
+        return [choice.sentence for choice in choices if choice.kind != METHOD]
 
     @property
     def mistakes(self) -> list[str]:
         """What of it no definition would call right, in words."""
-        return [*self.convention.mistakes, *([self.printing.sentence] if self.printing.kind == WRONG else [])]
+        return [choice.sentence for choice in (*self.convention.choices, self.printing) if choice.kind == WRONG]
 
 
 @dataclass(frozen=True)
@@ -175,7 +199,7 @@ class Rival:
     unprinted: Sequence[Place]
     place: Place
     difference: float
-    printing: Printing = ROUNDED
+    printing: Printing
 
 
 @dataclass(frozen=True)
@@ -213,14 +237,14 @@ class Found:
 
     quantity: str
     verdict: str
-    best: Fit | None
-    rivals: Sequence[Rival]
-    cells: Sequence[Place]
-    tried: int
-    chance: float
+    best: Fit | None = None
+    cells: Sequence[Place] = ()
+    tried: int = 0
+    chance: float = 1.0
+    rivals: Sequence[Rival] = ()
     scale: Scale | None = None
     others: Sequence[Convention] = ()
-    factor: Interval | None = None
+    factor: Rounded | None = None
     fitting: int = 0
     refined: Fit | None = None
     disputed: frozenset[Place] = frozenset()
@@ -264,81 +288,32 @@ def _as_meant(published: Published) -> Published:
     columns = dict(published.quantities)
     meant: dict[str, Printed] = {}
     for name, other in (("compute_s", "communication_s"), ("communication_s", "compute_s")):
-        table = columns.pop(name, None)
-        best = found.best if table and (found := search(published, name)).is_found else None
-        if table and best and best.convention.constant.value != 1:
-            factor = 1 / best.convention.constant.value
-            table = {place: _scaled(number, factor) for place, number in table.items()}
-        if table:
-            meant.setdefault(other if best and SWAPPED_COLUMNS in best.convention.choices else name, table)
+        if name not in columns:
+            continue
+        table, found = columns.pop(name), search(published, name)
+        if found.best and found.is_found and (unit := found.best.convention.constant.value) != 1:
+            table = {place: scaled(number, 1 / unit) for place, number in table.items()}
+        meant.setdefault(other if SWAPPED_COLUMNS in found.choices else name, table)
     return replace(published, quantities={**columns, **meant})
 
 
-def _scaled(number: Decimal, factor: float) -> Decimal:
-    """A printed number times a factor, known no better than it was."""
-    exponent = number.as_tuple().exponent
-    assert isinstance(exponent, int)
-    coarse = exponent + math.ceil(math.log10(factor) - 1e-9)
-    return (number * Decimal(factor)).quantize(Decimal((0, (1,), coarse)))
-
-
 def _searched(published: Published, quantity: str, conventions: Space) -> Found:
-    table = published.quantities[quantity]
-    places = sorted(table)
-    grid = Grid.of(conventions, published, places)
-    cells = grid.checkable
-    if not cells or (not _independent(cells) and any(place.gpus > 1 for place in places)):
-        return Found(quantity, "not checkable", None, (), [], 0, 1.0)
-    search_of = _Search(published, quantity, table, conventions, grid)
-    top = search_of.best(search_of.workable)
-    fit, chance, others = top.fit, top.chance, top.others
-    refined = search_of.with_rounded_bytes(top)
-    if refined and not (_is_most(fit, cells) and _same_but_rounded(fit, refined[0])):
-        (fit, chance), others, refined = refined, _NONE, None
-    most = _is_most(fit, cells)
-    if not (most and _is_evident(fit, chance, cells)) and search_of.gives_all.any():
-        top, refined = search_of.best(search_of.gives_all), None
-        fit, chance, others = top.fit, top.chance, top.others
-    elif not most:
-        return search_of.up_to_a_constant() or search_of.not_reproduced()
-    complete = len(fit.agreeing) == len(cells)
-    verdict = "reproduced" if complete else "reproduced except"
-    if not _is_evident(fit, chance, cells):
-        verdict = "too few cells"
-    rivals = [_rival(fit, search_of.fit(*at), published) for at in others[:_RIVALS_DESCRIBED]]
-    return Found(
-        quantity, verdict, fit, rivals, cells, search_of.tried, chance, search_of.scale(fit),
-        others=[search_of.convention(constant, form) for _, constant, form in others[:_OTHERS_KEPT]],
-        fitting=1 + len(others),
-        refined=refined[0] if refined else None,
-        disputed=frozenset() if complete or not len(others) else search_of.given_by(others) - fit.agreeing,
-    )  # fmt: skip
-
-
-def _same_but_rounded(fit: Fit, refined: Fit) -> bool:
-    """Whether the two are one convention, but for bytes that were rounded before use."""
-    return set(fit.convention.choices) < set(refined.convention.choices)
-
-
-def _is_most(fit: Fit, cells: Sequence[Place]) -> bool:
-    """Whether a fit gives all cells, or most of those with several GPUs, and what it gives for most of those is not
-    zero within rounding, unless it is the method's: what may be zero agrees with much."""
-    independent = _independent(cells)
-    if fit.convention.cost > 0 and independent and 2 * fit.resolvable <= independent:
-        return False
-    return len(fit.agreeing) == len(cells) or 2 * fit.supporting > independent
-
-
-def _is_evident(fit: Fit, chance: float, cells: Sequence[Place]) -> bool:
-    """Whether chance hardly does as well, and most cells with several GPUs agree by their digits, not because what the
-    convention gives is known so roughly. The method's own convention needs no such digits."""
-    independent = _independent(cells)
-    by_digits = fit.convention.cost == 0 or not independent or 2 * fit.telling > independent
-    return by_digits and chance < CHANCE_LIMIT
-
-
-def _independent(cells: Sequence[Place]) -> int:
-    return sum(place.gpus > 1 for place in cells)
+    tried = _Search(published, quantity, conventions)
+    if not tried.cells or (not tried.independent and several(tried.places)):
+        return Found(quantity, "not checkable")
+    top = tried.best(tried.workable)
+    refined = tried.with_rounded_bytes(top)
+    # Where the two are one convention but for the rounding, it only explains single cells.
+    if refined and not (
+        tried.is_most(top.fit) and set(top.fit.convention.choices) < set(refined.fit.convention.choices)
+    ):
+        top, refined = refined, None
+    is_most = tried.is_most(top.fit)
+    if not (is_most and tried.is_evident(top)) and tried.gives_all.any():
+        top, refined = tried.best(tried.gives_all), None
+    elif not is_most:
+        return tried.up_to_a_constant() or tried.not_reproduced()
+    return tried.found(top, refined.fit if refined else None)
 
 
 def at_least(wanted: int, chances: Iterable[float]) -> float:
@@ -347,73 +322,17 @@ def at_least(wanted: int, chances: Iterable[float]) -> float:
     return math.fsum(exactly[wanted:])
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The value of every form in every cell, with its ends; NaN where a form gives nothing. `times` are those of the
-    times that a bandwidth divides by."""
-
-    places: Sequence[Place]
-    value: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    times: Sequence[NDArray[np.float64]] = ()
-
-    @classmethod
-    def of(cls, conventions: Space, published: Published, places: Sequence[Place]) -> "Grid":
-        """Every form in every cell."""
-        if not conventions.amounts:
-            value, low, high = _table_of(conventions.forms, published, places)
-            return cls(places, value, low, high)
-        amounts = _amounts(conventions.amounts, published, places)
-        times = _table_of(conventions.times, published, places)
-        value, low, high = _over(amounts, times)
-        return cls(places, value, low, high, times)
-
-    @property
-    def checkable(self) -> list[Place]:
-        """Cells in which some form can be worked out."""
-        known = np.flatnonzero(~np.isnan(self.value).all(axis=0))
-        return [self.places[int(number)] for number in known]
-
-
-def _table_of(forms: Sequence[Form], published: Published, places: Sequence[Place]) -> list[NDArray[np.float64]]:
-    """Value, low end and high end of forms (rows) in cells (columns)."""
-    values = [_value(form.value, published, place) for form in forms for place in places]
-    found = [[math.nan] * 3 if value is None else [value.value, value.low, value.high] for value in values]
-    array = np.array(found).reshape(len(forms), len(places), 3)
-    return [array[:, :, end] for end in range(3)]
-
-
-def _amounts(amounts: Sequence[Amount], published: Published, places: Sequence[Place]) -> NDArray[np.float64]:
-    return np.array([[amount.value(published, place) for place in places] for amount in amounts], float)
-
-
-def _over(amounts: NDArray[np.float64], times: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-    """Every amount (first axis) over every time: rows in the order of both. NaN where a time may be zero."""
-    value, low, high = times
-    resolvable = (low > 0) | (high < 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = [
-            np.where(resolvable, amounts[:, None, :] / end, math.nan).reshape(-1, amounts.shape[1])
-            for end in (value, high, low)
-        ]
-    return [found[0], *found[1:]]
-
-
-def _value(value: Callable[[Published, Place], Interval | None], published: Published, place: Place) -> Interval | None:
-    try:
-        return value(published, place)
-    except ZeroDivisionError:
-        return None
+def grid(forms: Sequence[Form], published: Published, places: Sequence[Place]) -> Floats:
+    """Value, low end and high end (first axis) of forms (second) in cells; NaN where a form gives nothing."""
+    nothing = Rounded(math.nan, math.nan, math.nan)
+    known = [symbols(published, place) for place in places]
+    found = [[worked_out(form.worked_out_as, cell) or nothing for cell in known] for form in forms]
+    ends = [[[value.value, value.low, value.high] for value in row] for row in found]
+    return np.moveaxis(np.array(ends).reshape(len(forms), len(places), 3), 2, 0).copy()
 
 
 # A candidate: which printing, constant and form.
-Candidate = tuple[int, int, int]
-_NONE: NDArray[np.int64] = np.zeros((0, 3), int)
-
-
-def _candidate(at: NDArray[np.int64]) -> Candidate:
-    return int(at[0]), int(at[1]), int(at[2])
+_NONE: Counts = np.zeros((0, 3), int)
 
 
 @dataclass(frozen=True)
@@ -423,238 +342,270 @@ class _Best:
     fit: Fit
     chance: float
     score: float
-    others: NDArray[np.int64]
+    others: Counts = field(default_factory=_NONE.copy)
 
 
 class _Search:
     """All conventions beside the printed figures of one quantity, as arrays of printing, constant and form."""
 
-    def __init__(self, published: Published, quantity: str, table: Printed, conventions: Space, grid: Grid) -> None:
-        self.published, self.quantity, self.table = published, quantity, table
-        self.space, self.forms, self.constants = conventions, conventions.forms, conventions.constants
-        self.grid = grid
-        gpus = sorted({place.gpus for place in grid.places if place.gpus > 1})
+    def __init__(self, published: Published, quantity: str, conventions: Space) -> None:
+        self.published, self.quantity, self.space = published, quantity, conventions
+        self.forms, self.constants = conventions.forms, conventions.constants
+        self.table = published.quantities[quantity]
+        self.places = sorted(self.table)
+        self.value, self.low, self.high = grid(self.forms, published, self.places)
+        self.workable: Flags = ~np.isnan(self.value).all(axis=1)
+        self.is_checkable: Flags = ~np.isnan(self.value).all(axis=0)
+        self.is_several = np.array([place.gpus > 1 for place in self.places])
+        self.cells = [self.places[number] for number in np.flatnonzero(self.is_checkable)]
+        self.independent = len(several(self.cells))
+        self.tried = int(self.workable.sum()) * len(self.constants)
+        gpus = sorted({place.gpus for place in several(self.places)})
         self.printings = [ROUNDED, CUT, *(exchanged(*pair) for pair in combinations(gpus, 2))]
-        self.readings = [printing.reads(table) for printing in self.printings]
-        self.is_several = np.array([place.gpus > 1 for place in grid.places])
-        self.workable = np.asarray(~np.isnan(grid.value).all(axis=1))
-        self.costs = self._sums(lambda choices: sum(choice.cost for choice in choices))
-        self.blames = self._sums(lambda choices: sum(_BLAME[choice.kind] for choice in choices))
+        self.readings = [printing.reads(self.table) for printing in self.printings]
+        self.printed = [_ends(reading, self.places) for reading in self.readings]
+        self.costs = self._sums(lambda choice: choice.cost)
+        self.blames = self._sums(lambda choice: _BLAME[choice.kind])
 
-    def _sums(self, of: Callable[[tuple[Choice, ...]], int]) -> NDArray[np.int64]:
+    def _sums(self, of: Callable[[Choice], int]) -> Counts:
         """What the choices of every candidate add up to, by printing, constant and form as all arrays of candidates."""
-        found: NDArray[np.int64] = (
-            np.array([of((printing,)) for printing in self.printings])[:, None, None]
-            + np.array([of(constant.choices) for constant in self.constants])[None, :, None]
-            + np.array([of(form.choices) for form in self.forms])[None, None, :]
+        printings = np.array([of(printing) for printing in self.printings])
+        constants, forms = (
+            np.array([sum(map(of, part.choices)) for part in parts]) for parts in (self.constants, self.forms)
         )
+        found: Counts = printings[:, None, None] + constants[:, None] + forms
         return found
 
-    @property
-    def tried(self) -> int:
-        """Conventions that can be worked out in one cell at least."""
-        return int(self.workable.sum()) * len(self.constants)
+    def agrees(self, printing: int, constant: float) -> Flags:
+        """Whether forms (rows) times a constant and what was printed in cells (columns) have a number in common."""
+        low, high = self.printed[printing]
+        slack = 1e-9 * np.maximum(np.abs(self.value) * constant, np.abs(low))
+        agrees: Flags = (self.low * constant <= high + slack) & (low <= self.high * constant + slack)
+        return agrees
 
     @cached_property
-    def printed(self) -> list[Bands]:
-        """Ends of what the printed numbers stand for, by way of printing; NaN where a cell is not there."""
-        return [_ends(reading, self.grid.places) for reading in self.readings]
-
-    @cached_property
-    def agreement(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-        """By printing, constant and form: decades explained, and cells that agree, with several GPUs and in all."""
-        shape = (len(self.printings), len(self.constants), len(self.forms))
-        decades, several, every = np.zeros(shape), np.zeros(shape, int), np.zeros(shape, int)
+    def agreement(self) -> tuple[Floats, Counts, Counts]:
+        """By candidate: decades explained, and cells that agree, with several GPUs and in all."""
+        decades = np.zeros(self.costs.shape)
+        counts = np.zeros((2, *self.costs.shape), int)
         weights = np.where(self.is_several, 1, _WEIGHT_OF_ONE_GPU)
-        for p, (low, high) in enumerate(self.printed):
-            explains = _explained(self.grid.low, self.grid.high, (low, high)) * weights
+        for p, printed in enumerate(self.printed):
+            explains = _explained(self.low, self.high, printed) * weights
             for c, constant in enumerate(self.constants):
-                agrees = _meet(self.grid, constant.value, low, high)
+                agrees = self.agrees(p, constant.value)
                 decades[p, c] = (agrees * explains).sum(axis=1)
-                several[p, c] = (agrees & self.is_several).sum(axis=1)
-                every[p, c] = agrees.sum(axis=1)
-        return decades, several, every
+                counts[:, p, c] = (agrees & self.is_several).sum(axis=1), agrees.sum(axis=1)
+        return decades, *counts
 
     @property
-    def gives_all(self) -> NDArray[np.bool_]:
+    def gives_all(self) -> Flags:
         """Which candidates give every cell that can be checked, however far-fetched, and no zeros for most of them."""
-        independent = _independent(self.grid.checkable)
-        resolvable = ((self.grid.low * self.grid.high > 0) & self.is_several).sum(axis=1)
-        is_known = (2 * resolvable > independent) | (independent == 0)
-        every: NDArray[np.bool_] = self.workable & is_known & (self.agreement[2] == len(self.grid.checkable))
+        resolvable = ((self.low * self.high > 0) & self.is_several).sum(axis=1)
+        is_known = (2 * resolvable > self.independent) | (self.independent == 0)
+        every: Flags = self.workable & is_known & (self.agreement[2] == len(self.cells))
         return every
 
-    def best(self, among: NDArray[np.bool_]) -> "_Best":
+    def is_most(self, fit: Fit) -> bool:
+        """Whether a fit gives all cells, or most of those with several GPUs, and what it gives for most of those is not
+        zero within rounding, unless it is the method's: what may be zero agrees with much."""
+        if fit.convention.cost > 0 and self.independent and 2 * fit.resolvable <= self.independent:
+            return False
+        return len(fit.agreeing) == len(self.cells) or 2 * fit.supporting > self.independent
+
+    def is_evident(self, top: _Best) -> bool:
+        """Whether chance hardly does as well, and most cells with several GPUs agree by their digits, not because what
+        the convention gives is known so roughly. The method's own convention needs no such digits."""
+        needs_no_digits = top.fit.convention.cost == 0 or not self.independent
+        return (needs_no_digits or 2 * top.fit.telling > self.independent) and top.chance < CHANCE_LIMIT
+
+    def best(self, among: Flags) -> _Best:
         """The best of one candidate or more, and others of all that reproduce as many cells, the simplest first."""
-        decades, several, every = self.agreement
+        decades, several_agree, every = self.agreement
         score = np.where(among, decades - _DECADES_PER_STEP * self.costs, -math.inf)
         first = np.unravel_index(int(score.argmax()), score.shape)
-        as_many = (several >= several[first]) & (every >= every[first]) & self.workable
+        as_many = (several_agree >= several_agree[first]) & (every >= every[first]) & self.workable
         # Nobody is blamed where something blameless gives as many cells, and tells nearly as much.
         telling = as_many & (decades >= _NEARLY * decades[first])
         least = telling & (self.blames == self.blames[telling].min())
-        equal = np.argwhere(least & (score >= score[least].max() - 1e-9))[:_EQUALS_COMPARED]
-        best = max((_candidate(at) for at in equal), key=lambda at: self.fit(*at).exact)
-        fit = self.fit(*best)
+        equal = np.argwhere(least & (score >= score[least].max() - 1e-9))[:_EQUALS_COMPARED].tolist()
+        best = tuple(max(equal, key=lambda at: self.fit(*at).exact))
         # Of a convention that fits in several ways of printing, the first is enough.
         as_many[1:] &= ~as_many[:-1].cumsum(axis=0).astype(bool)
         as_many[:, best[1], best[2]] = False
-        found = np.argwhere(as_many)
-        others = found[np.argsort(self.costs[as_many], kind="stable")]
-        simpler = int(((self.costs <= self.costs[best]) & self.workable).sum())
-        chance = min(1.0, simpler * at_least(fit.supporting, fit.chances))
+        others = np.argwhere(as_many)[np.argsort(self.costs[as_many], kind="stable")]
+        fit = self.fit(*best)
+        chance = fit.by_chance(int(((self.costs <= self.costs[best]) & self.workable).sum()))
         return _Best(fit, chance, float(score[best]), others)
-
-    def given_by(self, candidates: NDArray[np.int64]) -> frozenset[Place]:
-        """The cells that one candidate or more reproduces."""
-        given = np.zeros(len(self.grid.places), bool)
-        for printing, constant in {(int(at[0]), int(at[1])) for at in candidates}:
-            forms = candidates[(candidates[:, 0] == printing) & (candidates[:, 1] == constant), 2]
-            agrees = _meet(self.grid, self.constants[constant].value, *self.printed[printing])
-            given |= agrees[forms].any(axis=0)
-        return frozenset(self.grid.places[int(number)] for number in np.flatnonzero(given))
-
-    def with_rounded_bytes(self, best: "_Best") -> tuple[Fit, float] | None:
-        """A bandwidth whose bytes were rounded before use that explains more than the best, and its chance."""
-        if not self.space.times or len(best.fit.agreeing) == len(self.grid.checkable):
-            return None
-        worth = _explained(self.grid.times[1], self.grid.times[2], self.printed[0]) * self.is_several
-        rounded = rounded_amounts.best(
-            self.space, self.published, self.grid.places, self.grid.times, self.printed[0], worth, _DECADES_PER_STEP
-        )
-        if rounded is None or rounded.score <= best.score:
-            return None
-        fit = self._fit_of(rounded.convention, 0)
-        chance = min(1.0, rounded.as_simple * at_least(fit.supporting, fit.chances))
-        return (fit, chance) if fit.supporting > best.fit.supporting and chance < CHANCE_LIMIT else None
-
-    def convention(self, constant: int, form: int) -> Convention:
-        """The convention of a candidate."""
-        return Convention.of(self.forms[form], self.constants[constant])
 
     def fit(self, printing: int, constant: int, form: int) -> Fit:
         """A candidate, worked out."""
-        return self._fit_of(self.convention(constant, form), printing)
+        return self._fit_of(Convention(self.forms[form], self.constants[constant]), printing)
 
     def _fit_of(self, convention: Convention, printing: int) -> Fit:
         reading = self.readings[printing]
-        values = {place: value for place in reading if (value := _value(convention.value, self.published, place))}
+        values = {place: value for place in reading if (value := convention.at(self.published, place))}
         return Fit(convention, reading, values, self.printings[printing])
+
+    def with_rounded_bytes(self, top: _Best) -> _Best | None:
+        """A bandwidth that explains more, whose bytes were rounded before use: 0.044 GiB over 48.45 s.
+
+        Such a figure is no form times a constant, so these are a space of their own: every amount of data with every
+        constant, rounded in a few ways, over those times that authors are likely to divide by.
+        """
+        if not self.space.times or len(top.fit.agreeing) == len(self.cells):
+            return None
+        times = [time for time in self.space.times if time.cost <= _FARTHEST_TIME]
+        constants = [constant for constant in self.constants if constant.cost <= _FARTHEST_CONSTANT]
+        known = [symbols(self.published, place) for place in self.places]
+        amounts = [[worked_out(amount.worked_out_as, cell) for cell in known] for amount in self.space.amounts]
+        factors = np.array([constant.value for constant in constants])
+        whole = (np.array(amounts, float)[:, None, :] * factors[None, :, None]).reshape(-1, len(self.places))
+        chosen = list(product(self.space.amounts, constants))
+        costs = np.array([amount.cost + constant.cost for amount, constant in chosen])
+        _, lows, highs = grid(times, self.published, self.places)
+        worth = _explained(lows, highs, self.printed[0]) * self.is_several
+        score, at, how, number = -math.inf, 0, _ROUNDINGS[0], 0
+        for tried, n in product(_ROUNDINGS, range(len(times))):
+            agrees = self._rounded_agree(round_to(whole, *tried), lows[n], highs[n])
+            scores = (agrees * worth[n]).sum(axis=1) - _DECADES_PER_STEP * (
+                costs + rounding(*tried).cost + times[n].cost
+            )
+            if scores.max() > score:
+                score, at, how, number = float(scores.max()), int(scores.argmax()), tried, n
+        if score <= top.score:
+            return None
+        became = sorted(set(round_to(whole[at], *how).tolist()))
+        fit = self._fit_of(of_rounded_bytes(*chosen[at], rounding(*how, became), times[number]), 0)
+        cost = costs[at] + times[number].cost
+        as_simple = len(_ROUNDINGS) * sum(int((costs + time.cost <= cost).sum()) for time in times)
+        refined = _Best(fit, fit.by_chance(as_simple), score)
+        return refined if fit.supporting > top.fit.supporting and refined.chance < CHANCE_LIMIT else None
+
+    def _rounded_agree(self, amounts: Floats, low: Floats, high: Floats) -> Flags:
+        """Whether amounts (rows) over a time and what was printed in cells (columns) have a number in common."""
+        least, most = self.printed[0]
+        slack = 1e-9 * np.abs(least)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            agrees: Flags = (low > 0) & (amounts / high <= most + slack) & (least <= amounts / low + slack)
+        return agrees
+
+    def found(self, top: _Best, refined: Fit | None) -> Found:
+        """The outcome where a convention gives all cells or most."""
+        fit, others = top.fit, top.others.tolist()
+        is_complete = len(fit.agreeing) == len(self.cells)
+        verdict = "reproduced" if is_complete else "reproduced except"
+        return Found(
+            self.quantity,
+            verdict if self.is_evident(top) else "too few cells",
+            fit,
+            self.cells,
+            self.tried,
+            top.chance,
+            [self._rival(fit, self.fit(*at)) for at in others[:_RIVALS_DESCRIBED]],
+            self._scale(fit),
+            others=[
+                Convention(self.forms[form], self.constants[constant]) for _, constant, form in others[:_OTHERS_KEPT]
+            ],
+            fitting=1 + len(others),
+            refined=refined,
+            disputed=frozenset() if is_complete else self._given_by(top.others) - fit.agreeing,
+        )
+
+    def _given_by(self, candidates: Counts) -> frozenset[Place]:
+        """The cells that one candidate or more reproduces."""
+        given = np.zeros(len(self.places), bool)
+        for printing, constant in set(map(tuple, candidates[:, :2].tolist())):
+            forms = candidates[(candidates[:, :2] == (printing, constant)).all(axis=1), 2]
+            given |= self.agrees(printing, self.constants[constant].value)[forms].any(axis=0)
+        return frozenset(self.places[number] for number in np.flatnonzero(given))
+
+    def _rival(self, best: Fit, other: Fit) -> Rival:
+        unprinted = [place for place in self.published.places if place not in best.printed]
+        both = {place: [fit.convention.at(self.published, place) for fit in (best, other)] for place in unprinted}
+        apart = [place for place, (one, another) in both.items() if one and another and not one.meets(another)]
+        differences = {
+            place: _difference(best.values[place].value, other.values[place].value)
+            for place in sorted(best.values.keys() & other.values.keys())
+        }
+        place = max(differences, key=lambda place: differences[place])
+        return Rival(other.convention, apart, place, differences[place], other.printing)
+
+    def _scale(self, best: Fit) -> Scale | None:
+        """Of the best convention: None where none of its cells with several GPUs is other than zero for certain."""
+        pairs = [(best.printed[place], best.values[place]) for place in several(best.agreeing)]
+        ratios = [printed / value for printed, value in pairs if printed.is_not_zero and value.is_not_zero]
+        own = best.convention.constant
+        # As near docs/method.md as its own constant, or nearer.
+        beside = [constant.value / own.value for constant in self.constants if constant.cost <= own.cost]
+        if not ratios or not beside:
+            return None
+        low, high = max(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
+        decades = max(1.0, math.log10(max(beside) / min(beside)))
+        chance = len(beside) * math.log10(max(high / low, 1.0)) / decades
+        return Scale(low, high, len(beside), min(1.0, chance))
 
     def not_reproduced(self) -> Found:
         """The closest: the one whose largest error is smallest, of those that are not far-fetched.
 
         Its chance is that unrelated numbers would come as close in all cells.
         """
-        printed = np.array([float(self.table[place]) for place in self.grid.places])
-        error = np.full((len(self.constants), len(self.forms)), math.inf)
-        cells = [place in self.grid.checkable for place in self.grid.places]
+        printed = np.array([float(self.table[place]) for place in self.places])
+        error = np.full(self.costs.shape[1:], math.inf)
         for c, constant in enumerate(self.constants):
-            value = self.grid.value * constant.value
+            value = self.value * constant.value
             with np.errstate(invalid="ignore", divide="ignore"):
                 apart = np.abs(value - printed) / np.maximum(np.abs(value), np.abs(printed))
-            error[c] = np.where(np.isnan(apart), 2.0, apart)[:, cells].max(axis=1)
+            error[c] = np.where(np.isnan(apart), 2.0, apart)[:, self.is_checkable].max(axis=1)
         error[(self.costs[0] > _FARTHEST_CLOSEST) | ~self.workable] = math.inf
-        constant_at, form_at = np.unravel_index(int(error.argmin()), error.shape)
-        closest = self.fit(0, int(constant_at), int(form_at))
+        closest = self.fit(0, *map(int, np.unravel_index(int(error.argmin()), error.shape)))
         simpler = int(((self.costs[0] <= closest.convention.cost) & self.workable).sum())
-        several = sum(place.gpus > 1 for place in closest.values)
-        chance = min(1.0, simpler * min(1.0, 2 * math.log10(1 + closest.error(closest.worst))) ** several)
-        return Found(self.quantity, "not reproduced", closest, (), self.grid.checkable, self.tried, chance)
+        of_a_cell = min(1.0, 2 * math.log10(1 + closest.error(closest.worst)))
+        chance = min(1.0, simpler * of_a_cell ** len(several(closest.values)))
+        return Found(self.quantity, "not reproduced", closest, self.cells, self.tried, chance)
 
     def up_to_a_constant(self) -> Found | None:
         """The form that gives all cells but for one factor that they share, where chance would not do that.
 
         One cell sets the factor, the others test it: the one whose digits tell least sets it.
         """
-        several = np.array([place.gpus > 1 and place in self.grid.checkable for place in self.grid.places])
-        low, high = (end[several] for end in self.printed[0])
-        if several.sum() < _FEWEST_OF_A_FACTOR or (low <= 0).any():
+        at = self.is_several & self.is_checkable
+        low, high = (end[at] for end in self.printed[0])
+        if at.sum() < _FEWEST_OF_A_FACTOR or (low <= 0).any():
             return None
         with np.errstate(invalid="ignore", divide="ignore"):
-            lows, highs = low / self.grid.high[:, several], high / self.grid.low[:, several]
+            lows, highs = low / self.high[:, at], high / self.low[:, at]
             least, most = lows.max(axis=1), highs.min(axis=1)
             decades = np.sort(np.log10(highs / lows), axis=1)[:, :-1]
-        suits = (least <= most) & (self.grid.low[:, several] > 0).all(axis=1)
+        suits = (least <= most) & (self.low[:, at] > 0).all(axis=1)
         if not suits.any():
             return None
         costs = np.array([form.cost for form in self.forms])
         chances = np.minimum(1, 2 * decades).prod(axis=1)
-        number = min(np.flatnonzero(suits), key=lambda form: (costs[form], chances[form]))
+        number = min(np.flatnonzero(suits).tolist(), key=lambda form: (costs[form], chances[form]))
         chance = float(chances[number]) * int((costs <= costs[number]).sum())
         if chance >= CHANCE_LIMIT:
             return None
         ends = float(least[number]), float(most[number])
-        factor = Interval(sum(ends) / 2, *ends)
-        fit = self.fit(0, 0, int(number))
-        return Found(self.quantity, "up to a constant", fit, (), self.grid.checkable, self.tried, chance, factor=factor)
-
-    def scale(self, best: Fit) -> Scale | None:
-        """Of the best convention: None where none of its cells with several GPUs is other than zero for certain."""
-        ratios = []
-        for place in best.agreeing:
-            printed, value = best.printed[place], best.values[place]
-            if place.gpus > 1 and value.low * value.high > 0 and printed.low * printed.high > 0:
-                ratios.append(printed / value)
-        constants = [constant / best.convention.constant.value for constant in self._constants_beside(best)]
-        if not ratios or not constants:
-            return None
-        low, high = max(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
-        decades = max(1.0, math.log10(max(constants) / min(constants)))
-        chance = len(constants) * math.log10(max(high / low, 1.0)) / decades
-        return Scale(low, high, len(constants), min(1.0, chance))
-
-    def _constants_beside(self, best: Fit) -> list[float]:
-        """Constants as near docs/method.md as that of the best convention, or nearer."""
-        return [constant.value for constant in self.constants if constant.cost <= best.convention.constant.cost]
+        factor = Rounded(sum(ends) / 2, *ends)
+        fit = self.fit(0, 0, number)
+        return Found(self.quantity, "up to a constant", fit, self.cells, self.tried, chance, factor=factor)
 
 
-def _ends(reading: Mapping[Place, Interval], places: Sequence[Place]) -> Bands:
-    nothing = Interval(math.nan, math.nan, math.nan)
+def _ends(reading: Mapping[Place, Rounded], places: Sequence[Place]) -> Floats:
+    """Low and high end of what the printed numbers stand for; NaN where a cell is not there."""
+    nothing = Rounded(math.nan, math.nan, math.nan)
     found = [reading.get(place, nothing) for place in places]
-    return np.array([interval.low for interval in found]), np.array([interval.high for interval in found])
+    return np.array([[value.low for value in found], [value.high for value in found]])
 
 
-def _explained(low: NDArray[np.float64], high: NDArray[np.float64], printed: Bands) -> NDArray[np.float64]:
+def _explained(low: Floats, high: Floats, printed: Floats) -> Floats:
     """Decades that a cell (columns) tells where it agrees with a form (rows) known from `low` to `high`: as many as the
     digits of both, together, leave. Zeros tell nothing, and so does what may be zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
         width = np.abs(np.log10(np.abs(high / low))) + np.abs(np.log10(np.abs(printed[1] / printed[0])))
         found = -np.log10(np.clip(width, 10**-_DECADES_PER_CELL, 1))
-    known: NDArray[np.float64] = np.nan_to_num(found, nan=0, posinf=0, neginf=0)
+    known: Floats = np.nan_to_num(found, nan=0, posinf=0, neginf=0)
     return known
-
-
-def _meet(grid: Grid, constant: float, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether the interval of a form times a constant and that of the printed number have a number in common."""
-    slack = 1e-9 * np.maximum(np.abs(grid.value) * constant, np.abs(low))
-    return (grid.low * constant <= high + slack) & (low <= grid.high * constant + slack)
-
-
-def _chance(printed: Interval, value: Interval) -> float:
-    half = (printed.high - printed.low) / 2
-    low, high = sorted((abs(value.low), abs(value.high)))
-    if low <= half or value.low * value.high <= 0:
-        return 1.0
-    return min(1.0, math.log10((high + half) / (low - half)))
-
-
-def _rival(best: Fit, other: Fit, published: Published) -> Rival:
-    unprinted = [place for place in published.places if place not in best.printed]
-    values, others = (dict(_values(fit.convention.value, published, unprinted)) for fit in (best, other))
-    apart = [place for place in values if place in others and not values[place].meets(others[place])]
-    shared = sorted(best.values.keys() & other.values.keys())
-    differences = {place: _difference(best.values[place].value, other.values[place].value) for place in shared}
-    place = max(shared, key=lambda place: differences[place])
-    return Rival(other.convention, apart, place, differences[place], other.printing)
-
-
-def _values(
-    value: Callable[[Published, Place], Interval | None], published: Published, places: Iterable[Place]
-) -> Iterator[tuple[Place, Interval]]:
-    for place in places:
-        if found := _value(value, published, place):
-            yield place, found
 
 
 def _difference(value: float, other: float) -> float:

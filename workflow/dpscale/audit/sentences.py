@@ -10,7 +10,7 @@ from dpscale.audit.faults import Fault
 from dpscale.audit.published import Place, Printed, Published
 from dpscale.audit.search import CHANCE_LIMIT, CUT, Fit, Found, Rival
 from dpscale.audit.words import NAMES, listed, number, place_words, unlike
-from dpscale.formulas.interval import Interval
+from dpscale.formulas.rounded import Rounded
 
 # Where the closest convention misses no cell by more than this, it is said to be near: the formula may be right, and
 # its inputs those of another run.
@@ -98,9 +98,7 @@ def _clock(found: Found, published: Published | None) -> str:
     """` of the clock loading`, where the study has several."""
     if published is None or not published.other_clocks:
         return ""
-    followed = clock_of(published, found)
-    known = [name for name in published.other_clocks if f"T{name}(N,b)" == followed.total.formula]
-    return f", of the clock {known[0] if known else published.clock or 'of the table'}"
+    return f", of the clock {clock_of(published, found).name}"
 
 
 def _against_method(fit: Fit) -> str:
@@ -129,7 +127,7 @@ def _cut_cells(fit: Fit, printed: Printed) -> str:
     """The cells that show that digits were cut: rounding would have printed others."""
     if fit.printing is not CUT:
         return ""
-    shows = [place for place in sorted(fit.agreeing) if not Interval.of(printed[place]).meets(fit.values[place])]
+    shows = [place for place in sorted(fit.agreeing) if not Rounded.of(printed[place]).meets(fit.values[place])]
     return f" (cut, not rounded: {listed([_miss(fit, place, printed, None) for place in shows])})"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dpscale.audit.published import AnyPlace, StrongPlace
-from dpscale.formulas.interval import Interval
+from dpscale.formulas.rounded import Rounded
 
 NAMES = {
     "speedup": "speedup",
@@ -40,7 +40,7 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:#.{digits}g}".rstrip(".") if abs(value) < 10**digits else f"{value:.0f}"
 
 
-def unlike(one: Interval, other: Interval, least: int = 3) -> tuple[str, str]:
+def unlike(one: Rounded, other: Rounded, least: int = 3) -> tuple[str, str]:
     """Two numbers with as many digits as it takes to see that they differ, and so many at least."""
     for digits in range(least, 12):
         shown = number(one.value, digits), number(other.value, digits)

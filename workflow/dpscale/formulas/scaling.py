@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpscale.formulas.figure import Figure
-from dpscale.formulas.interval import Interval
+from dpscale.formulas.rounded import Rounded
 
 GB = 1e9
 
@@ -26,7 +26,7 @@ BUS_FACTORS = {
     "all_gather": lambda gpus: (gpus - 1) / gpus,
 }
 
-Number = TypeVar("Number", float, NDArray[np.float64], Interval)
+Number = TypeVar("Number", float, NDArray[np.float64], Rounded)
 
 
 def steps_per_epoch(epoch_images: int, gpus: int, batch_per_gpu: int) -> int:

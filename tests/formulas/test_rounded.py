@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.formulas.interval import Interval
+from dpscale.formulas.rounded import Rounded
 
 values = st.floats(0.5, 1e4)
 decimals = st.integers(0, 6)
 
 
-def printed(value: float, places: int) -> Interval:
-    return Interval.of(Decimal(f"{value:.{places}f}"))
+def printed(value: float, places: int) -> Rounded:
+    return Rounded.of(Decimal(f"{value:.{places}f}"))
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def printed(value: float, places: int) -> Interval:
     [("1.40", 1.395, 1.405), ("38", 37.5, 38.5), ("38.0", 37.95, 38.05), ("1.2E+2", 115, 125), ("-0.5", -0.55, -0.45)],
 )
 def test_a_printed_number_is_known_to_half_a_unit_of_its_last_digit(text: str, low: float, high: float) -> None:
-    interval = Interval.of(Decimal(text))
+    interval = Rounded.of(Decimal(text))
     assert (interval.low, interval.high) == pytest.approx((low, high))
 
 
@@ -31,7 +31,7 @@ def test_results_of_the_true_numbers_lie_in_the_results_of_the_rounded_ones(
 ) -> None:
     a, b = printed(first, digits), printed(second, more)
     assert (a + b).contains(first + second)
-    assert (a - b).meets(Interval(first - second, first - second - 1e-9, first - second + 1e-9))
+    assert (a - b).meets(Rounded(first - second, first - second - 1e-9, first - second + 1e-9))
     assert (a * -3.0).contains(first * -3.0)
     assert (a / 4).contains(first / 4)
     if b.low > 0:
@@ -50,9 +50,9 @@ def test_a_difference_and_its_quotient_keep_their_order(first: float, second: fl
 
 def test_what_may_be_zero_does_not_divide() -> None:
     with pytest.raises(ZeroDivisionError):
-        1.0 / (Interval.of(Decimal("1.0")) - Interval.of(Decimal("1.0")))
+        1.0 / (Rounded.of(Decimal("1.0")) - Rounded.of(Decimal("1.0")))
 
 
 def test_ends_that_touch_meet() -> None:
-    assert Interval.of(Decimal("0.1")).meets(Interval.of(Decimal("0.2")))
-    assert not Interval.of(Decimal("0.1")).meets(Interval.of(Decimal("0.21")))
+    assert Rounded.of(Decimal("0.1")).meets(Rounded.of(Decimal("0.2")))
+    assert not Rounded.of(Decimal("0.1")).meets(Rounded.of(Decimal("0.21")))

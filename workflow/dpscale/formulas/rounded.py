@@ -1,0 +1,90 @@
+"""The interval in which a rounded number lies, and arithmetic with such intervals (Moore 1966, Interval Analysis).
+
+A `Figure` is a mean with the interval of its statistics; its arithmetic is another.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+
+# Ends that touch must still touch after a few operations in floating point.
+_SLACK = 1e-9
+
+
+def exponent_of(printed: Decimal) -> int:
+    """The power of ten of the last digit of a finite number: -2 of 1.40."""
+    exponent = printed.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return exponent
+
+
+def printed_to(value: Decimal | float, exponent: int, rounding: str = ROUND_HALF_EVEN) -> Decimal:
+    """A number as it is printed with a last digit of this power of ten."""
+    return Decimal(value).quantize(Decimal((0, (1,), exponent)), rounding=rounding)
+
+
+def scaled(printed: Decimal, factor: float) -> Decimal:
+    """A printed number times a factor, known no better than it was."""
+    return printed_to(printed * Decimal(factor), exponent_of(printed) + math.ceil(math.log10(factor) - 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """All numbers from `low` to `high`. `value` is the result for the numbers exactly as they were printed.
+
+    Division raises ZeroDivisionError where the divisor may be zero: the quotient is then not resolvable.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, printed: Decimal) -> "Rounded":
+        """Half a unit of the last printed digit to either side: 1.40 is 1.395 to 1.405."""
+        half = Decimal((0, (5,), exponent_of(printed) - 1))
+        return cls(float(printed), float(printed - half), float(printed + half))
+
+    def __add__(self, other: "Rounded") -> "Rounded":
+        return Rounded(self.value + other.value, self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: "Rounded") -> "Rounded":
+        return Rounded(self.value - other.value, self.low - other.high, self.high - other.low)
+
+    def __mul__(self, factor: float) -> "Rounded":
+        low, high = sorted((self.low * factor, self.high * factor))
+        return Rounded(self.value * factor, low, high)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: "Rounded | float") -> "Rounded":
+        if not isinstance(divisor, Rounded):
+            return self * (1 / divisor)
+        inverse = 1 / divisor
+        ends = [end * factor for end in (self.low, self.high) for factor in (inverse.low, inverse.high)]
+        return Rounded(self.value / divisor.value, min(ends), max(ends))
+
+    def __rtruediv__(self, dividend: float) -> "Rounded":
+        if not self.is_not_zero:
+            raise ZeroDivisionError
+        low, high = sorted((dividend / self.low, dividend / self.high))
+        return Rounded(dividend / self.value, low, high)
+
+    @property
+    def is_not_zero(self) -> bool:
+        """For certain."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def half(self) -> float:
+        """How far it is known, to either side."""
+        return (self.high - self.low) / 2
+
+    def meets(self, other: "Rounded") -> bool:
+        """Whether some number lies in both."""
+        slack = _SLACK * max(abs(self.value), abs(other.value))
+        return self.low <= other.high + slack and other.low <= self.high + slack
+
+    def contains(self, value: float) -> bool:
+        slack = _SLACK * max(abs(self.value), abs(value))
+        return self.low - slack <= value <= self.high + slack
