@@ -43,7 +43,7 @@ endif
 env: $(READY)  ## Set up .venv and no more; TORCH="..." chooses another build of torch, TORCH=none leaves it out
 
 report: $(READY)  ## Measure the study that fits this machine, and render its page (laptop: 5 min)
-	@gpus=$$($(BIN)/python -m dpscale.measure.worker.hardware) && \
+	@gpus=$$($(BIN)/python -m dpscale.measure.watch.hardware) && \
 	config="$(CONFIG)" && \
 	if [ -z "$$config" ]; then \
 	  if [ "$$gpus" -gt 0 ]; then config=config/config.yaml; else config=config/laptop.yaml; fi; \
@@ -85,7 +85,7 @@ check: $(READY)  ## Run the tests that start no process, no browser and no Snake
 
 # Nothing may run beside tests of what a clock says; where there are GPUs, those are many.
 test: $(READY) tools  ## Run every test that this machine can run, but for Slurm's and those of times (7 min)
-	@gpus=$$($(BIN)/python -m dpscale.measure.worker.hardware) && \
+	@gpus=$$($(BIN)/python -m dpscale.measure.watch.hardware) && \
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; \
 	else $(PYTEST) $(IN_TWO) -m "not (slurm or alone)"; fi
 
