@@ -10,10 +10,10 @@ import pytest
 from markdown_it import MarkdownIt
 from page_tables import absent_row, arm_row, around, empty, environment_row, h200, key, study, tables, times_row
 
-from dpscale.present.assignment import sheets
-from dpscale.present.sheet import Group, Sheet
+from dpscale.present.handin.assignment import sheets
+from dpscale.present.handin.sheet import RowGroup, Sheet
 from dpscale.present.study.page import render
-from dpscale.present.words import Terms
+from dpscale.present.text.words import Terms
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 EVIL = Sheet(
@@ -21,7 +21,7 @@ EVIL = Sheet(
     r"100 % of $x_1$ & {y} # ~ ^ \input",
     "a | b\nc *d* `e` <b>",
     ["[x] | y", "a_b"],
-    [Group("g & h", [["*3 & 4 \\", "−1.5 – × 10⁹"]]), Group("*i*", [["[0.1, 0.2]", '<script>, "quoted"']])],
+    [RowGroup("g & h", [["*3 & 4 \\", "−1.5 – × 10⁹"]]), RowGroup("*i*", [["[0.1, 0.2]", '<script>, "quoted"']])],
 )
 
 

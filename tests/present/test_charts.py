@@ -10,13 +10,14 @@ import pytest
 from page_tables import absent_row, arm_row, environment_row, epoch_row, h200, tables, times_row
 
 from dpscale.formulas.figure import Figure
-from dpscale.present import assignment, training_charts
+from dpscale.present import training_charts
 from dpscale.present.charts import timing
 from dpscale.present.charts.axes import HEIGHT, Frame
 from dpscale.present.charts.chart import Chart, chart_of_lines
 from dpscale.present.charts.lines import draw, spread
 from dpscale.present.charts.panel import Marker, Panel, Series
 from dpscale.present.charts.vega import LABEL_X
+from dpscale.present.handin import assignment
 from dpscale.present.study.coverage import coverage
 from dpscale.present.view import point
 from dpscale.present.words import Terms

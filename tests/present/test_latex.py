@@ -9,8 +9,8 @@ import pytest
 from page_tables import h200, tables, times_row
 from test_assignment import EVIL, GPU
 
-from dpscale.present.assignment import sheets
-from dpscale.present.sheet import Group, Sheet
+from dpscale.present.handin.assignment import sheets
+from dpscale.present.handin.sheet import RowGroup, Sheet
 from requirements import without
 
 pytestmark = pytest.mark.processes
@@ -59,7 +59,7 @@ def test_tables_fit_into_an_article_and_show_every_cell(latex: str, tmp_path: Pa
 
 def test_a_table_that_is_too_wide_is_found(latex: str, tmp_path: Path) -> None:
     row = ["32", *["0.5882 [0.5882, 0.5914]"] * 9]
-    sheet = Sheet("wide", "Wide", "", ["Batch", *map(str, range(9))], [Group("ddp", [row])])
+    sheet = Sheet("wide", "Wide", "", ["Batch", *map(str, range(9))], [RowGroup("ddp", [row])])
     assert sheet.latex.count(r"\begin{tabular}") == 2
     beside = sheet.latex.replace("\\end{tabular}\n\\par\\medskip\n", r"\end{tabular}~")
     assert "Overfull" in article(latex, tmp_path, [beside])[0]

@@ -184,6 +184,25 @@ COMMUNICATION = Claim(
     lambda row: row.communication_s.is_above(0),
     lambda row: _is_headline(row) and row.status == "ok" and row.communication_s.has_interval,
 )
+MAY_BE_NOTHING = Claim(
+    "communication may take no time",
+    CommunicationRow,
+    lambda row: row.communication_s.holds(0),
+    lambda row: _is_headline(row) and row.status == "ok" and row.communication_s.has_interval,
+)
+BELOW_THE_LINKS = Claim(
+    "bandwidth is below that of the links",
+    BandwidthRow,
+    lambda row: row.bandwidth_gb_s.is_below(row.bus_bandwidth_gb_s.value),
+    lambda row: _is_headline(row) and row.bus_bandwidth_gb_s.is_known and row.bandwidth_gb_s.has_interval,
+)
+LONGER_THAN_MESSAGES = Claim(
+    "a step is longer by more than its messages",
+    CommunicationRow,
+    lambda row: row.communication_step_s.is_above(row.isolated_step_s.value),
+    lambda row: _is_headline(row) and row.isolated_step_s.is_known,
+    lambda row: (row.communication_step_s,),
+)
 DISAGREE = Claim(
     "epochs and steps disagree",
     SpeedupRow,

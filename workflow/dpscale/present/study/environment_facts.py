@@ -64,16 +64,6 @@ def devices(
     return f"{count} ({listed(models)})" if models else count
 
 
-def dates(records: Sequence[RecordsRow]) -> str:
-    """The days of the first and the last record, UTC."""
-    started = [row.started_at for row in records if row.started_at]
-    finished = [row.finished_at for row in records if row.finished_at]
-    if not (started and finished):
-        return "nothing measured yet"
-    first, last = min(started)[:10], max(finished)[:10]
-    return f"measured {first}" if first == last else f"measured {first} to {last}"
-
-
 def commit(records: Sequence[RecordsRow]) -> str:
     """The commits of the code that measured, and whether it had uncommitted changes."""
     commits = sorted({row.git_commit[:12] for row in records if row.git_commit})

@@ -5,17 +5,18 @@ from typing import Any
 
 from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.derived import WORTH
-from dpscale.present import advice, assignment, training_charts, variant_charts
+from dpscale.present import advice, training_charts, variant_charts
 from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.charts import communication as communication_charts
 from dpscale.present.charts import timing as timing_charts
 from dpscale.present.communication_findings import profiler_left_out
 from dpscale.present.findings.scaling import findings, key_findings
+from dpscale.present.handin import assignment
 from dpscale.present.study import coverage, environment_facts, variant_views, views
 from dpscale.present.study.general import general
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms, plural
+from dpscale.present.text.words import Terms, dates, plural
 from dpscale.present.variant_findings import beside_the_public_best, communication_weighs_more
 from dpscale.present.verdict import verdict
 from dpscale.tables.answer import CountsRow
@@ -54,7 +55,7 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         devices=environment_facts.devices(study, tables.records, tables.environments, terms),
         rehearsal=study["device"] == "cpu",
         setup=environment_facts.setup(study, tables.times, tables.bandwidth, terms),
-        measured=environment_facts.dates(tables.records),
+        measured=dates(tables.records),
         commit=environment_facts.commit(tables.records),
         verdict=answer,
         tiles=advice.tiles(tables, answer.series, terms),

@@ -8,6 +8,7 @@ from dpscale.present.text.numbers import ABSENT
 from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
+from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
 
 # More batches in a row are a range.
@@ -155,7 +156,10 @@ class Terms:
 
     def environment(self, row: object) -> str:
         """` in environment B` where there are several and this row has one; else nothing."""
-        letter = _entry(row, "environment")
+        return self.in_environment(_entry(row, "environment"))
+
+    def in_environment(self, letter: str) -> str:
+        """The same of a letter."""
         return f" in environment {letter}" if self.several_environments and letter else ""
 
 
@@ -237,6 +241,16 @@ def on_nodes(nodes: Iterable[int | None]) -> str:
 def left_out(items: Sized, shown: int) -> int:
     """How many of the items are not shown."""
     return max(0, len(items) - shown)
+
+
+def dates(records: Sequence[RecordsRow]) -> str:
+    """The days of the first and the last record, UTC."""
+    started = [row.started_at for row in records if row.started_at]
+    finished = [row.finished_at for row in records if row.finished_at]
+    if not (started and finished):
+        return "nothing measured yet"
+    first, last = min(started)[:10], max(finished)[:10]
+    return f"measured {first}" if first == last else f"measured {first} to {last}"
 
 
 def rank(strategy: str) -> int:

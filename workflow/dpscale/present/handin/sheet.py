@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from dpscale.present import words
+from dpscale.present.text.numbers import ABSENT, MINUS
+from dpscale.present.text.words import capitalised
 
 # Of a figure of which no more is known.
 AT_LEAST = "≥"
@@ -16,7 +17,7 @@ _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", words.ABSENT: "--", words.MINUS: "$-$", "×": r"$\times$",
+    "|": r"\textbar{}", ABSENT: "--", MINUS: "$-$", "×": r"$\times$",
     "·": r"$\cdot$", AT_LEAST: r"$\geq$", "⁹": "$^9$",
 }  # fmt: skip
 # LaTeX numbers its tables itself.
@@ -30,7 +31,7 @@ _HEADING_CHARACTERS = 12
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Rows of a table that belong together, such as those of a strategy."""
 
     name: str
@@ -48,8 +49,8 @@ class Sheet:
     id: str
     title: str
     caption: str
-    columns: Sequence[str]
-    groups: Sequence[Group]
+    columns: Sequence[str] = ()
+    groups: Sequence[RowGroup] = ()
     note: str = ""
     explanations: Sequence[str] = ()
     grouped_by: str = "Strategy"
@@ -99,7 +100,7 @@ class Sheet:
         return "\n".join([
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_latex(words.capitalised(_NUMBER.sub('', self.whole_caption)))}}}",
+            rf"\caption{{{_latex(capitalised(_NUMBER.sub('', self.whole_caption)))}}}",
             r"\medskip\scriptsize",
             r"\setlength{\tabcolsep}{3pt}",
             r"\par\medskip".join(f"\n{self._tabular(columns)}\n" for columns in self._fitting()).strip(),
