@@ -24,7 +24,6 @@ LAYOUT = {
     "vega.py": "where labels stand",
     "commands.py": "paths of files",
     "comparison_forest.py": "ends of an axis, rows in pixels",
-    "commands.py": "paths of files",
     "html.py": "paths of files",
     "numbers.py": "decimals of a number",
     "sheet.py": "widths of columns in LaTeX",

@@ -41,7 +41,6 @@ NAMES = {
         "step_times", "communication", "bandwidth", "collectives", "training", "only_in_one", "environments",
         "_times_as_fast", "_over", "_less",
     },
-    "commands": {"report", "summary"},
     "coverage": {"_job"},
     "environment_facts": {"environment_facts"},
     "scaling": {"_in_place_of_baseline"},
