@@ -29,8 +29,8 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
 
-from dpscale.analyse.diagnosis import diagnose
-from dpscale.present.diagnosis import text
+from dpscale.analyse.answer.diagnosis import diagnose
+from dpscale.present.diagnosis.page import text
 from shaped_network import missing_requirement, slow_loopback
 
 ROOT = Path(__file__).parents[1]

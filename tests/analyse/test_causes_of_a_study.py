@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from dpscale.analyse.causes import EVIDENCE, cause_rows, finding_of
+from dpscale.analyse.answer.causes_of_study import EVIDENCE, cause_of, causes_rows
+from dpscale.formulas.figure import Figure
+from dpscale.tables.answer import CausesRow
+from dpscale.tables.column import MILLISECONDS
+from dpscale.tables.tables import Tables
 from dpscale.vocabulary.causes import CAUSES, PROBES, REMEDIES
 
 BATCH = 32
-TABLES = (
-    "speedup", "times", "answer", "ladder", "communication", "collectives", "peer_copies", "environments", "bandwidth",
-    "variants", "scopes",
-)  # fmt: skip
 Rows = list[dict[str, Any]]
 
 
@@ -57,19 +57,22 @@ def gain(efficiency: float = 0.95, spread: float | None = 0.01, scaling: str = "
     return {**place(**where), "scope": "compute", "scaling": scaling, **known("efficiency", efficiency, spread)}
 
 
-def causes(*times: dict[str, Any], gains: Rows | None = None, **rows: Rows) -> Rows:
+def causes(*times: dict[str, Any], gains: Rows | None = None, **rows: Rows) -> list[CausesRow]:
     """The rows of a study with these times; ddp on 4 GPUs at batch 32 has a speedup unless said otherwise."""
-    empty: dict[str, Rows] = {name: [] for name in TABLES}
     given = {"times": list(times), "scopes": loading(list(times)), "speedup": gains or [gain()]}
-    return list(cause_rows({**empty, **given, **rows}))
+    return causes_rows(Tables.of_rows({**given, **rows}))
 
 
-def first(*times: dict[str, Any], **rows: Any) -> dict[str, Any]:
+def first(*times: dict[str, Any], **rows: Any) -> CausesRow:
     return causes(*times, **rows)[0]
 
 
-def ms(row: dict[str, Any], name: str) -> float | None:
-    return None if row.get(name) is None else round(row[name] * 1e3, 3)
+def ms(figure: Figure) -> float | None:
+    return round(figure.value * 1e3, 3) if figure.is_known else None
+
+
+def ends_ms(figure: Figure) -> tuple[float, float]:
+    return round(figure.low * 1e3, 3), round(figure.high * 1e3, 3)
 
 
 def link(bus_gb_s: float = 300.0, copy_gb_s: float = 380.0, allreduce_ms: float = 0.3) -> dict[str, Rows]:
@@ -97,53 +100,53 @@ def ladder(no_op_ms: float, training_ms: float, spread: float | None = 0.01) -> 
 
 def test_a_healthy_step_has_nothing_wrong() -> None:
     found = first(timed(10.0), alone(9.8), alone(19.0, batch=64))
-    assert (found["cause"], found["is_reason"], found["order"]) == ("nothing", False, 0)
-    assert found["efficiency"] == 0.95
-    assert ms(found, "whole_s") == 10.0
-    assert (ms(found, "whole_s_low"), ms(found, "whole_s_high")) == (9.901, 10.101)
+    assert (found.cause, found.is_reason, found.order) == ("nothing", False, 0)
+    assert found.efficiency.value == 0.95
+    assert ms(found.whole_s) == 10.0
+    assert ends_ms(found.whole_s) == (9.901, 10.101)
 
 
 def test_a_loss_without_a_cause_is_not_called_right() -> None:
-    assert first(timed(10.0), gains=[gain(0.6)])["cause"] == "unknown"
+    assert first(timed(10.0), gains=[gain(0.6)]).cause == "unknown"
 
 
 def test_loading_costs_what_the_step_takes_longer_with_it() -> None:
     found = first(timed(10.0), timed(25.0, "end_to_end"))
-    assert (found["cause"], found["is_reason"], found["scope"]) == ("slow_loader", True, "end_to_end")
-    assert (ms(found, "cost_s"), found["share"]) == (15.0, pytest.approx(0.6))
-    assert 14.6 < (ms(found, "cost_s_low") or 0) < 15 < (ms(found, "cost_s_high") or 0) < 15.4
-    assert found["loader_workers"] == 2, "8 processes load for 4 that train"
-    assert ms(found, "loader_at_best_s") is None, "no other epoch with as many was faster"
-    assert found["efficiency"] == pytest.approx(0.95 * 10 / 25), "one GPU alone has its batches in memory"
-    assert first(timed(10.0), timed(10.4, "end_to_end"))["cause"] == "nothing"
+    assert (found.cause, found.is_reason, found.scope) == ("slow_loader", True, "end_to_end")
+    assert (ms(found.cost_s), round(found.share.value, 6)) == (15.0, 0.6)
+    assert 14.6 < found.cost_s.low * 1e3 < 15 < found.cost_s.high * 1e3 < 15.4
+    assert found.loader_workers == 2, "8 processes load for 4 that train"
+    assert ms(found.loader_at_best_s) is None, "no other epoch with as many was faster"
+    assert found.efficiency.value == pytest.approx(0.95 * 10 / 25), "one GPU alone has its batches in memory"
+    assert first(timed(10.0), timed(10.4, "end_to_end")).cause == "nothing"
 
 
 def test_loading_that_could_be_in_time_disturbs_the_step() -> None:
     """8 processes load 256 images in 20 ms, and so 128 in 10."""
     fast = timed(80.0, "end_to_end", batch=256)
     found = first(timed(10.1), timed(25.0, "end_to_end"), fast)
-    assert (found["cause"], ms(found, "loader_at_best_s")) == ("loading_disturbs", 10.0)
-    assert first(timed(9.9), timed(25.0, "end_to_end"), fast)["cause"] == "slow_loader"
-    assert first(timed(10.1), timed(25.0, "end_to_end"), {**fast, "loader_processes": 2})["cause"] == "slow_loader"
+    assert (found.cause, ms(found.loader_at_best_s)) == ("loading_disturbs", 10.0)
+    assert first(timed(9.9), timed(25.0, "end_to_end"), fast).cause == "slow_loader"
+    assert first(timed(10.1), timed(25.0, "end_to_end"), {**fast, "loader_processes": 2}).cause == "slow_loader"
     in_the_step = [{**row, "loader_processes": 0} for row in (timed(25.0, "end_to_end"), fast)]
-    assert first(timed(10.1), *in_the_step)["cause"] == "slow_loader"
+    assert first(timed(10.1), *in_the_step).cause == "slow_loader"
 
 
 def test_a_cost_that_may_be_nothing_is_no_reason() -> None:
     found = causes(timed(10.0, spread=0.6), timed(14.0, "end_to_end", spread=0.6))
-    assert [row["cause"] for row in found] == ["unknown", "slow_loader"]
-    assert found[1]["share"] == pytest.approx(4 / 14, rel=0.01)
-    assert not found[1]["is_reason"]
+    assert [row.cause for row in found] == ["unknown", "slow_loader"]
+    assert found[1].share.value == pytest.approx(4 / 14, rel=0.01)
+    assert not found[1].is_reason
 
 
 def test_without_intervals_a_cost_is_told_without_one() -> None:
     found = first(timed(10.0, spread=None), timed(25.0, "end_to_end", spread=None), gains=[gain(spread=None)])
-    assert (found["cause"], found["cost_s_low"], found["share_low"]) == ("slow_loader", None, None)
+    assert (found.cause, found.cost_s.has_interval, found.share.has_interval) == ("slow_loader", False, False)
 
 
 def test_the_range_of_two_runs_is_no_interval() -> None:
     found = first(timed(10.0), {**timed(25.0, "end_to_end"), "ranges": "images_per_s; loader_s"})
-    assert (ms(found, "whole_s"), found["whole_s_low"], found["cost_s_low"]) == (25.0, None, None)
+    assert (ms(found.whole_s), found.whole_s.has_interval, found.cost_s.has_interval) == (25.0, False, False)
 
 
 def test_loading_is_told_by_the_runs_that_timed_both() -> None:
@@ -152,13 +155,13 @@ def test_loading_is_told_by_the_runs_that_timed_both() -> None:
     epochs = timed(10.0, spread=0.5), timed(12.5, "end_to_end", spread=0.5)
     times = [{**row, "epoch_s": 10 * row["epoch_s"]} for row in epochs]  # of ten steps
     found = first(*times, scopes=[{**place(), **told}])
-    assert (found["cause"], found["is_reason"], ms(found, "cost_s")) == ("slow_loader", True, 2.5)
-    assert (ms(found, "cost_s_low"), ms(found, "cost_s_high")) == (2.25, 2.75)
-    assert (found["share"], found["share_low"]) == (pytest.approx(0.2), pytest.approx(1 - 1 / (1.25 * 0.98)))
-    assert (found["efficiency"], found["efficiency_low"]) == (pytest.approx(0.95 / 1.25), None)
+    assert (found.cause, found.is_reason, ms(found.cost_s)) == ("slow_loader", True, 2.5)
+    assert ends_ms(found.cost_s) == (2.25, 2.75)
+    assert [found.share.value, found.share.low] == pytest.approx([0.2, 1 - 1 / (1.25 * 0.98)])
+    assert (round(found.efficiency.value, 6), found.efficiency.has_interval) == (0.76, False)
     none_had_both = first(*times, scopes=[])
-    assert (none_had_both["cause"], none_had_both["scope"]) == ("nothing", "compute")
-    assert "slow_loader" in none_had_both["not_seen"]
+    assert (none_had_both.cause, none_had_both.scope) == ("nothing", "compute")
+    assert "slow_loader" in none_had_both.not_seen
 
 
 def test_a_larger_batch_is_predicted_with_every_step_counted_once() -> None:
@@ -166,38 +169,38 @@ def test_a_larger_batch_is_predicted_with_every_step_counted_once() -> None:
     steps = timed(10.0), timed(18.0, batch=256), alone(9.0, spread=0.0), alone(16.0, batch=256, spread=0.0)
     found = first(*steps)
     low, high = ((10 / end - 10) * 7 / 8 + 10 - 17 / 8 for end in (1.01, 0.99))
-    assert ms(found, "predicted_saving_s_low") == pytest.approx(low, abs=1e-3)
-    assert ms(found, "predicted_saving_s_high") == pytest.approx(high, abs=1e-3)
+    assert found.predicted_saving_s.low * 1e3 == pytest.approx(low, abs=1e-3)
+    assert found.predicted_saving_s.high * 1e3 == pytest.approx(high, abs=1e-3)
 
 
 def test_data_parallel_costs_what_ddp_saves() -> None:
     by_dp = gain(0.3, strategy="dp")
     found = first(timed(30.0, strategy="dp"), timed(10.0), alone(9.0), gains=[by_dp], **link())
-    assert (found["cause"], found["remedy"]) == ("data_parallel", "ddp")
-    assert (ms(found, "cost_s"), ms(found, "saving_s"), found["share"]) == (20.0, 20.0, pytest.approx(2 / 3))
-    assert ms(found, "predicted_saving_s") == pytest.approx(30 - 9 - 0.3)
-    assert (ms(found, "dp_s"), ms(found, "training_s"), ms(found, "alone_s")) == (30.0, 10.0, 9.0)
+    assert (found.cause, found.remedy) == ("data_parallel", "ddp")
+    assert (ms(found.cost_s), ms(found.saving_s), round(found.share.value, 6)) == (20.0, 20.0, 0.666667)
+    assert ms(found.predicted_saving_s) == pytest.approx(30 - 9 - 0.3)
+    assert (ms(found.dp_s), ms(found.training_s), ms(found.alone_s)) == (30.0, 10.0, 9.0)
     without = first(timed(30.0, strategy="dp"), gains=[by_dp])
-    assert without["cause"] == "unknown"
-    assert "data_parallel" in without["not_seen"]
-    assert first(timed(9.0, strategy="dp"), timed(10.0), gains=[gain(strategy="dp")])["cause"] == "nothing"
+    assert without.cause == "unknown"
+    assert "data_parallel" in without.not_seen
+    assert first(timed(9.0, strategy="dp"), timed(10.0), gains=[gain(strategy="dp")]).cause == "nothing"
 
 
 def test_a_small_batch_costs_what_its_samples_take_longer_than_in_a_large_one() -> None:
     times = timed(10.0), timed(18.0, batch=256), alone(9.0), alone(16.0, batch=256), alone(30.0, batch=1024)
     found = first(*times)
-    assert (found["cause"], found["larger_batch_per_gpu"]) == ("small_batch", 256), "4 GPUs have no batch of 1,024"
-    assert (ms(found, "cost_s"), ms(found, "alone_large_s")) == (9 - 16 / 8, 2.0)
-    assert found["share"] == pytest.approx(0.7)
+    assert (found.cause, found.larger_batch_per_gpu) == ("small_batch", 256), "4 GPUs have no batch of 1,024"
+    assert (ms(found.cost_s), ms(found.alone_large_s)) == (9 - 16 / 8, 2.0)
+    assert found.share.value == pytest.approx(0.7)
     # What 4 GPUs add to the plain step, 1 ms, stays as long per step: 10 − (1 + 16) / 8.
-    assert (ms(found, "predicted_saving_s"), ms(found, "saving_s")) == (10 - 17 / 8, 10 - 18 / 8)
-    assert first(timed(10.0), alone(9.0), alone(66.0, batch=256))["cause"] == "nothing"
-    assert first(*times[:4], gains=[gain(batch=256)])["cause"] == "nothing", "at the largest batch"
+    assert (ms(found.predicted_saving_s), ms(found.saving_s)) == (10 - 17 / 8, 10 - 18 / 8)
+    assert first(timed(10.0), alone(9.0), alone(66.0, batch=256)).cause == "nothing"
+    assert first(*times[:4], gains=[gain(batch=256)]).cause == "nothing", "at the largest batch"
 
 
 def test_a_larger_batch_that_several_devices_were_not_timed_at_has_no_saving() -> None:
     found = first(timed(10.0), alone(9.0), alone(16.0, batch=256))
-    assert (found["cause"], found.get("remedy")) == ("small_batch", None)
+    assert (found.cause, found.remedy) == ("small_batch", "")
 
 
 def variant(name: str, changes: str | None, step_ms: float, **where: Any) -> dict[str, Any]:
@@ -234,18 +237,18 @@ def test_what_a_graph_saves_is_told_of_variants_that_differ_in_it_alone(
     variants: Rows, saved_ms: float | None, before_ms: float | None, words: list[Any] | None
 ) -> None:
     found = first(timed(10.0), alone(9.0), alone(16.0, batch=256), variants=variants)
-    assert (ms(found, "graph_saving_s"), ms(found, "not_captured_s")) == (saved_ms, before_ms)
-    remedies = {remedy.name: list(remedy.words.values()) for remedy in finding_of(found).remedies}
+    assert (ms(found.graph_saving_s), ms(found.not_captured_s)) == (saved_ms, before_ms)
+    remedies = {remedy.name: list(remedy.words.values()) for remedy in cause_of(found).remedies}
     assert remedies == ({"variant_in_graph": words} if words else {})
 
 
 def test_a_batch_that_was_not_scaled_is_told_where_the_global_batch_is_held() -> None:
     times = timed(10.0), alone(9.0), alone(16.0, batch=4 * BATCH)
     found = first(*times, gains=[gain(0.4, scaling="strong")])
-    assert (found["cause"], found["scaling"], ms(found, "cost_s")) == ("batch_not_scaled", "strong", 5.0)
-    assert ms(found, "alone_reference_s") == 4.0
-    assert not found["is_told"], "the answer speaks of weak scaling"
-    assert [row["cause"] for row in causes(*times)] == ["small_batch"]
+    assert (found.cause, found.scaling, ms(found.cost_s)) == ("batch_not_scaled", "strong", 5.0)
+    assert ms(found.alone_reference_s) == 4.0
+    assert not found.is_told, "the answer speaks of weak scaling"
+    assert [row.cause for row in causes(*times)] == ["small_batch"]
 
 
 @pytest.mark.parametrize(
@@ -253,52 +256,52 @@ def test_a_batch_that_was_not_scaled_is_told_where_the_global_batch_is_held() ->
 )
 def test_a_link_is_slow_beside_a_plain_copy_or_its_data_sheet(bus_gb_s: float, copy_gb_s: float, cause: str) -> None:
     found = first(timed(10.0), ladder=ladder(6.0, 10.0), **link(bus_gb_s, copy_gb_s, allreduce_ms=5.0))
-    assert (found["cause"], ms(found, "cost_s"), found["share"]) == (cause, 4.0, pytest.approx(0.4))
-    assert (found["bus_gb_s"], found["copy_gb_s"], found["nominal_gb_s"]) == (bus_gb_s, copy_gb_s, 450)
-    assert (ms(found, "no_op_hook_s"), ms(found, "allreduce_s"), found["gradient_bytes"]) == (6.0, 5.0, 44)
+    assert (found.cause, ms(found.cost_s), round(found.share.value, 6)) == (cause, 4.0, 0.4)
+    assert (found.bus_gb_s.value, found.copy_gb_s, found.nominal_gb_s) == (bus_gb_s, copy_gb_s, 450)
+    assert (ms(found.no_op_hook_s), ms(found.allreduce_s), found.gradient_bytes) == (6.0, 5.0, 44)
     saved = min(4.0, 5 * (1 - bus_gb_s / copy_gb_s))
-    assert ms(found, "predicted_saving_s") == (pytest.approx(saved, abs=1e-3) if cause == "slow_link" else None)
+    assert ms(found.predicted_saving_s) == (pytest.approx(saved, abs=1e-3) if cause == "slow_link" else None)
 
 
 def test_what_the_allreduce_adds_beyond_its_own_time_is_waiting_and_no_cause() -> None:
     found = causes(timed(10.0), ladder=ladder(6.0, 10.0), **link(allreduce_ms=0.5))
-    assert [row["cause"] for row in found] == ["nothing", "heavy_gradients"]
-    assert ms(found[1], "cost_s") == 0.5
+    assert [row.cause for row in found] == ["nothing", "heavy_gradients"]
+    assert ms(found[1].cost_s) == 0.5
 
 
 def test_heavy_gradients_are_fewer_per_sample_in_a_larger_batch() -> None:
     times = timed(10.0), alone(6.0), timed(50.0, batch=256), alone(47.9, batch=256)
     found = first(*times, ladder=ladder(6.0, 10.0), **link(allreduce_ms=5.0))
-    assert (found["cause"], found["larger_batch_per_gpu"], ms(found, "saving_s")) == ("heavy_gradients", 256, 3.75)
+    assert (found.cause, found.larger_batch_per_gpu, ms(found.saving_s)) == ("heavy_gradients", 256, 3.75)
 
 
 def test_records_without_a_ladder_tell_it_by_ablation() -> None:
     told = {**place(), "scope": "compute", **known("ablation_step_s", 0.004)}
     found = first(timed(10.0), communication=[told], **link(allreduce_ms=5.0))
-    assert (found["cause"], ms(found, "cost_s")) == ("heavy_gradients", 4.0)
+    assert (found.cause, ms(found.cost_s)) == ("heavy_gradients", 4.0)
 
 
 @pytest.mark.parametrize("missing", ["ladder", "collectives", "peer_copies", "bandwidth"])
 def test_communication_that_was_not_taken_apart_is_not_claimed(missing: str) -> None:
     found = causes(timed(10.0), **{"ladder": ladder(6.0, 10.0), **link(allreduce_ms=5.0), missing: []})
-    assert [row["cause"] for row in found] == ["nothing"]
-    assert {"slow_link", "heavy_gradients"} <= set(found[0]["not_seen"].split("; "))
+    assert [row.cause for row in found] == ["nothing"]
+    assert {"slow_link", "heavy_gradients"} <= set(found[0].not_seen.split("; "))
 
 
 def test_what_a_study_never_sees_is_said() -> None:
     everything = timed(10.0), timed(10.1, "end_to_end"), alone(9.9), alone(19.7, batch=64)
-    seen = first(*everything, ladder=ladder(9.9, 10.0), **link())["not_seen"].split("; ")
+    seen = first(*everything, ladder=ladder(9.9, 10.0), **link()).not_seen.split("; ")
     assert seen == ["started_twice", "too_many_workers", "too_few_cores", "slow_device", "hidden_synchronisation"]
-    bare = first(timed(10.0))["not_seen"].split("; ")
+    bare = first(timed(10.0)).not_seen.split("; ")
     assert set(bare) - set(seen) == {"slow_loader", "loading_disturbs", "small_batch", "slow_link", "heavy_gradients"}
 
 
 def test_reasons_stand_in_the_order_of_their_costs_before_smaller_ones() -> None:
     found = causes(timed(10.0), timed(30.0, "end_to_end"), alone(9.0), alone(16.0, batch=256),
                    ladder=ladder(9.8, 10.0), **link())  # fmt: skip
-    assert [row["cause"] for row in found] == ["slow_loader", "small_batch", "heavy_gradients"]
-    assert [row["is_reason"] for row in found] == [True, True, False]
-    assert [row["order"] for row in found] == [0, 1, 2]
+    assert [row.cause for row in found] == ["slow_loader", "small_batch", "heavy_gradients"]
+    assert [row.is_reason for row in found] == [True, True, False]
+    assert [row.order for row in found] == [0, 1, 2]
 
 
 def loaded(batch: int, step_ms: float, with_loading_ms: float, spread: float | None = 0.01) -> list[dict[str, Any]]:
@@ -313,7 +316,7 @@ def test_a_cause_is_told_at_the_batch_of_the_answer_or_where_it_is_best_supporte
 
     def told(**answer: Any) -> list[int]:
         found = causes(*times, gains=gains, answer=[{**place(), **answer}])
-        return [row["batch_per_gpu"] for row in found if row["is_told"]]
+        return [row.batch_per_gpu for row in found if row.is_told]
 
     assert told(batch_per_gpu=2048) == [2048]
     assert told(batch_per_gpu=8192) == [512], "of those with an interval, the largest share"
@@ -328,7 +331,7 @@ def test_of_other_batches_the_first_reasons_alone_are_told() -> None:
 
     def told(batch: int) -> list[tuple[str, float | None]]:
         found = causes(*times, timed(11.0, batch=512, **by_dp), gains=gains, answer=[{**place(batch=batch), **by_dp}])
-        return [(row["cause"], ms(row, "cost_s")) for row in found if row["is_told"]]
+        return [(row.cause, ms(row.cost_s)) for row in found if row.is_told]
 
     assert told(32) == causes_at_32
     assert told(512) == causes_at_32[:1]
@@ -344,16 +347,16 @@ def test_configurations_that_do_not_speak_have_no_row(changed: dict[str, Any]) -
 
 def test_a_row_gives_its_finding_back() -> None:
     times = timed(10.0), timed(18.0, batch=256), alone(9.0), alone(16.0, batch=256)
-    found = finding_of(first(*times))
+    found = cause_of(first(*times))
     assert found.cause is CAUSES["small_batch"]
     assert [evidence.name for evidence in found.evidence] == ["alone", "alone_large"]
     (remedy,) = found.remedies
     assert (remedy.name, remedy.words) == ("larger_batch", {"batch_per_gpu": 256})
     assert remedy.measured_s is not None and remedy.measured_s.value == pytest.approx(0.00775)
-    assert finding_of(first(timed(10.0), timed(25.0, "end_to_end"))).remedies == []
+    assert cause_of(first(timed(10.0), timed(25.0, "end_to_end"))).remedies == []
 
 
 def test_evidence_and_remedies_have_the_names_of_diagnoses() -> None:
-    steps = {name for name, unit in EVIDENCE.values() if unit == "s"}
+    steps = {column.removesuffix("_s") for column in EVIDENCE if CausesRow.column(column).unit is MILLISECONDS}
     assert steps - {"allreduce", "loader_at_best"} <= set(PROBES)
     assert {"ddp", "larger_batch", "full_link"} <= set(REMEDIES)

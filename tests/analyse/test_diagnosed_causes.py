@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from diagnosis_factory import BATCH, HEALTHY, diagnosis_record
-from dpscale.analyse.diagnosis import Diagnosis, Finding, diagnose
+from dpscale.analyse.answer.causes import FoundCause
+from dpscale.analyse.answer.diagnosis import Diagnosis, diagnose
 from dpscale.formulas.statistics import median_of_blocks
 from dpscale.schemas.validation import violations
 from dpscale.vocabulary.causes import CAUSES
@@ -20,12 +21,12 @@ def answer(alone_ms: tuple[float, ...] = (10.0, 10.0), **changed: Any) -> Diagno
     return diagnose(record)
 
 
-def found(diagnosis: Diagnosis, name: str) -> Finding:
+def found(diagnosis: Diagnosis, name: str) -> FoundCause:
     (finding,) = [one for one in (*diagnosis.reasons, *diagnosis.smaller) if one.cause.name == name]
     return finding
 
 
-def saved_ms(finding: Finding, number: int = 0) -> tuple[float | None, float | None]:
+def saved_ms(finding: FoundCause, number: int = 0) -> tuple[float | None, float | None]:
     """Predicted and measured."""
     remedy = finding.remedies[number]
     predicted, measured = remedy.predicted_s, remedy.measured_s

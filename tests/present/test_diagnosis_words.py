@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from diagnosis_factory import HEALTHY, diagnosis_record
-from dpscale.analyse.diagnosis import diagnose
-from dpscale.present.diagnosis import Answer, render, text, told
+from dpscale.analyse.answer.diagnosis import diagnose
+from dpscale.present.diagnosis.page import Answer, render, text, told
 from dpscale.vocabulary.causes import CAUSES, REMEDIES
 
 SLOW = {"loader": 40.0, "end_to_end": 41.0, "end_to_end_more": 21.5}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.analyse.diagnosis import Diagnosis, diagnose
+from dpscale.analyse.answer.diagnosis import Diagnosis, diagnose
 from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.schemas.settings import StepSettings

@@ -7,8 +7,8 @@ from typing import Any
 
 from dpscale.analyse import environments
 from dpscale.analyse.advice import advice_rows, answer_rows
+from dpscale.analyse.answer.causes_of_study import causes_rows
 from dpscale.analyse.answer.counts import counts_rows
-from dpscale.analyse.causes import cause_rows
 from dpscale.analyse.communication_tables import (
     Measurements,
     bandwidth_row,
@@ -134,7 +134,7 @@ def complete(tables: Tables) -> Tables:
     # These take rows as mappings still.
     makers: Mapping[str, Callable[[Any], Iterable[Any]]] = {
         "answer": answer_rows,
-        "causes": cause_rows,
+        "causes": lambda rows: causes_rows(Tables(**rows)),
         "advice": advice_rows,
     }
     for name, make in makers.items():

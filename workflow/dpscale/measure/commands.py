@@ -279,8 +279,8 @@ def diagnose(
     timeout_s = schema_node("cell_timeout_s")["default"]
     record = measure_diagnosis(asked, settings, Run(timeout_s, end_with_parent=True, out=out))
 
-    from dpscale.analyse.diagnosis import diagnose as answer_of
-    from dpscale.present import diagnosis
+    from dpscale.analyse.answer.diagnosis import diagnose as answer_of
+    from dpscale.present.diagnosis import page as diagnosis
     from dpscale.records.files import write_text
 
     answer = answer_of(record)

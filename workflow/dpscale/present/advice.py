@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpscale.analyse import advice
-from dpscale.analyse.causes import finding_of
+from dpscale.analyse.answer.causes_of_study import cause_of
 from dpscale.analyse.claims import is_true
 from dpscale.present import words
-from dpscale.present.diagnosis import told_finding
+from dpscale.present.diagnosis.page import told_finding
 from dpscale.present.finding import percent, with_unit
 from dpscale.present.words import Row, Tables, Terms
+from dpscale.tables.answer import CausesRow
 from dpscale.vocabulary.causes import NOTHING, UNKNOWN, cause
 from dpscale.vocabulary.quantities import MILLISECONDS, SECONDS, TEST_ACCURACY
 
@@ -100,7 +101,7 @@ def _sentence(row: Row, terms: Terms) -> str:
 
 
 def _reason(row: Row, terms: Terms) -> Reason:
-    told = told_finding(finding_of(row), terms.device)
+    told = told_finding(cause_of(CausesRow.read(row)), terms.device)
     return Reason(
         f"{words.capitalised(told.label)} at batch {int(row['batch_per_gpu']):,} per {terms.device}",
         _cost(row),

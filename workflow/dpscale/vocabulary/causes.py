@@ -1,8 +1,8 @@
 """Why more GPUs may not make a training step faster: plain data. Every cause once, every step that is timed, and what
 can be tried at once.
 
-`measure/worker/diagnosis.py` measures, `analyse/diagnosis.py` finds the cause, `present/diagnosis.py` says it.
-To add a cause: a row here, how it is found in `analyse/diagnosis.py`, and a case among the injected ones of the tests.
+`measure/worker/diagnosis.py` measures, `analyse/answer/causes.py` finds the cause, `present/diagnosis/page.py` says it.
+To add a cause: a row here, its finder there, and a case among the injected ones of the tests.
 """
 
 from collections.abc import Mapping

@@ -1,16 +1,16 @@
-"""A diagnosis in words, for a terminal and as a small page. Computes nothing: numbers are of `analyse.diagnosis`."""
+"""A diagnosis in words, for a terminal and as a small page. Computes nothing: numbers are of `analyse.answer`."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dpscale.analyse.diagnosis import Diagnosis, Evidence, Finding, Part, Remedy
+from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy
+from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
-from dpscale.present.words import estimate, measured, whole
+from dpscale.present.text.numbers import estimate, measured, whole
 from dpscale.records.files import Record
+from dpscale.tables.column import MILLISECONDS, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES
-from dpscale.vocabulary.quantities import GB_PER_S, MB, MILLISECONDS, PERCENT, Unit
 
 # What is measured beside the steps.
 _MEASURES = {
@@ -30,7 +30,6 @@ _MEASURES = {
     "copy": "a plain copy between two {devices}",
     "nominal": "the link's data sheet",
 }
-_UNITS = {"s": MILLISECONDS, "GB/s": GB_PER_S, "bytes": MB, "share": PERCENT}
 _PARTS = {
     "fastest": "the plain step on the fastest {device} alone",
     "slowest": "the slowest {device} is slower",
@@ -143,7 +142,7 @@ def _short(diagnosis: Diagnosis) -> str:
     return f"First reason: {reasons[0]}.{others} A step takes {step}; it is {efficiency} efficient."
 
 
-def told_finding(finding: Finding, device: str) -> Told:
+def told_finding(finding: FoundCause, device: str) -> Told:
     """A finding in words; `device` is what it is called, `GPU` or `worker`."""
     return Told(
         finding.cause.label,
@@ -159,9 +158,7 @@ def told_finding(finding: Finding, device: str) -> Told:
 
 def _evidence(evidence: Evidence, device: str) -> str:
     name = PROBES.get(evidence.name) or _MEASURES.get(evidence.name, evidence.name)
-    figure = (
-        whole(evidence.figure.value) if evidence.unit == "count" else _figure(evidence.figure, _UNITS[evidence.unit])
-    )
+    figure = whole(evidence.figure.value) if evidence.unit is PLAIN else _figure(evidence.figure, evidence.unit)
     return f"{_of(name, device)}: {figure}"
 
 
@@ -172,7 +169,7 @@ def _saving(remedy: Remedy, device: str) -> str:
     return f"{name}: {', '.join([*predicted, tried])}"
 
 
-def _part(part: Part, device: str) -> tuple[str, str]:
+def _part(part: StepPart, device: str) -> tuple[str, str]:
     return _of(_PARTS[part.probe], device), _seconds(part.seconds)
 
 
@@ -202,6 +199,5 @@ def _share(figure: Figure) -> str:
 
 def _figure(figure: Figure, unit: Unit) -> str:
     """`26.3 ms [25.9, 26.8]`: without an interval the number alone."""
-    known = not math.isnan(figure.low) and figure.low < figure.high
-    row = {"figure": figure.value, "figure_low": figure.low, "figure_high": figure.high}
-    return estimate(row, "figure", unit, with_unit=True) if known else measured(figure.value, unit)
+    is_wide = figure.has_interval and figure.low < figure.high
+    return estimate(figure, unit, with_unit=True) if is_wide else measured(figure.value, unit)

@@ -1,0 +1,125 @@
+"""Times by probe: what causes are found in, whoever timed them. A diagnosis' record offers it, and a study's tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import sub, truediv
+
+from dpscale.formulas.figure import Figure, less, share_of
+from dpscale.formulas.statistics import median_of_blocks
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of a step, the part of the whole step where that is known better than from them, and the times that they
+    are the difference of, by probe."""
+
+    seconds: Figure
+    share: Figure | None = None
+    times: Mapping[str, Figure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Link:
+    """Bandwidths of the link between devices, in GB/s (10^9 bytes): of a large allreduce, of a plain copy, and of its
+    data sheet, None where that is not known."""
+
+    gradient_bytes: int
+    bus: Figure
+    copy: Figure
+    nominal: float | None
+
+
+@dataclass(frozen=True)
+class Cores:
+    """Cores that the job may use, or their time where a control group limits that; how busy they are, if known."""
+
+    usable: float
+    busy_share: float | None
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Other processes of the same command, and those that a launcher says it started."""
+
+    same_command: int
+    of_launcher: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probes:
+    """What was timed of a step: seconds of one batch per device, by the names of `vocabulary.causes.PROBES`.
+
+    Of the plain step alone there are `alone` (the slowest device of every round), `first`, `fastest` and `slowest`: a
+    device each, of all rounds together. Beside steps stand `allreduce` of the whole gradient, `loader_at_best`, `start`
+    of a loader (of an epoch) and `conversion` of the gradient. Figures of the same rounds have them as blocks, which
+    makes differences round by round; others are independent. What nobody timed or looked at is missing.
+    """
+
+    times: Mapping[str, Figure]
+    whole: str
+    """All that the training does."""
+    in_memory: str
+    """The same with its batches in memory."""
+    devices: int
+    batch: int
+    on_gpu: bool = True
+    keeps_global_batch: bool = False
+    costs: Mapping[tuple[str, str], Cost] = field(default_factory=dict)
+    """What one probe takes longer than another, where that is known better than from their times."""
+    batches: Mapping[str, int] = field(default_factory=dict)
+    """Samples per device in a step, of probes at another batch."""
+    workers: Mapping[str, int] = field(default_factory=dict)
+    """Loader workers per process."""
+    steps_per_epoch: int = 1
+    link: Link | None = None
+    cores: Cores | None = None
+    launches: Launches | None = None
+    graph_words: Mapping[str, str | int] = field(default_factory=dict)
+    """Of the variants whose step is `not_captured`, and `in_graph`."""
+    alone_by_device: Sequence[Figure] = ()
+    together_by_device: Sequence[Figure] = ()
+    others_on: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Numbers of other processes on a device."""
+    waits_at: Sequence[str] = ()
+    """Lines of code at which the host waits for the device."""
+
+    def __getitem__(self, name: str) -> Figure:
+        return self.times[name]
+
+    def has(self, *names: str) -> bool:
+        return all(name in self.times for name in names)
+
+    def cost(self, longer: str, shorter: str) -> Cost | None:
+        """What one probe takes longer than another; None where nobody timed that."""
+        if (longer, shorter) in self.costs:
+            return self.costs[longer, shorter]
+        times = {name: self[name] for name in (longer, shorter) if self.has(name)}
+        return Cost(minus(*times.values()), times=times) if len(times) > 1 else None
+
+    def share(self, cost: Cost) -> Figure:
+        """Of the whole step. Of other runs the ratio may seem to be more than all."""
+        if cost.seconds.blocks:
+            return in_rounds(truediv, cost.seconds, self[self.whole])
+        share = cost.share or share_of(cost.seconds, self[self.whole])
+        return replace(share, high=min(share.high, 1.0))
+
+
+def of_rounds(values: Sequence[float]) -> Figure:
+    """The median over rounds, with an interval that holds for any distribution."""
+    return replace(median_of_blocks(values), blocks={str(number): value for number, value in enumerate(values)})
+
+
+def in_rounds(formula: Callable[..., float], *figures: Figure) -> Figure:
+    """A formula round by round."""
+    return of_rounds([formula(*values) for values in zip(*(figure.blocks.values() for figure in figures), strict=True)])
+
+
+def minus(figure: Figure, other: Figure) -> Figure:
+    """Round by round; what is of no round counts as exact beside rounds. Otherwise of independent figures."""
+    if figure.blocks and other.blocks:
+        return in_rounds(sub, figure, other)
+    return figure.map(lambda value: value - other.value) if figure.blocks else less(figure, other)
+
+
+def plus(figure: Figure, other: Figure) -> Figure:
+    return minus(figure, other.map(lambda value: -value))

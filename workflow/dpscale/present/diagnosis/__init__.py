@@ -1,0 +1,1 @@
+"""A diagnosis, as a page and in a terminal."""
