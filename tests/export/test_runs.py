@@ -1,33 +1,33 @@
 """Records and tables as plain runs: one per cell, with the numbers of the CSV files."""
 
-import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from dataclasses import replace
 
-import pandas as pd
 import pytest
 
 from dpscale.analyse.tables import expected_cells
 from dpscale.errors import ExportError
 from dpscale.export.runs import Run, runs_of
+from dpscale.formulas.figure import Figure
 from dpscale.records.collect import collect
-from exported_study import TABLES, Measured, figures
-from old_tables import read_table
+from dpscale.tables.tables import Tables
+from exported_study import Measured, figures
 
 
-def tables_of(measured: Measured) -> dict[str, pd.DataFrame]:
-    return {name: read_table(measured.results / f"tables/{name}.csv") for name in TABLES}
+@pytest.fixture(scope="module")
+def tables(measured: Measured) -> Tables:
+    return Tables.read(measured.results / "tables")
 
 
-def exported(measured: Measured, tables: Mapping[str, pd.DataFrame] | None = None) -> dict[str, Run]:
+def exported(measured: Measured, tables: Tables) -> dict[str, Run]:
     collected = collect(measured.results, expected_cells(measured.study), measured.study.settings)
-    found = runs_of(measured.study, collected, tables or tables_of(measured), [measured.page])
+    found = runs_of(measured.study, collected, tables, [measured.page])
     return {run.key: run for run in found}
 
 
 @pytest.fixture(scope="module")
-def runs(measured: Measured) -> dict[str, Run]:
-    return exported(measured)
+def runs(measured: Measured, tables: Tables) -> dict[str, Run]:
+    return exported(measured, tables)
 
 
 def test_there_is_a_run_per_cell_and_one_of_the_study(measured: Measured, runs: dict[str, Run]) -> None:
@@ -50,35 +50,28 @@ def test_figures_are_of_the_run_and_of_no_other(runs: dict[str, Run]) -> None:
     assert first["times/compute/epoch_s"] == second["times/compute/epoch_s"]
 
 
-def test_figures_are_of_the_environment_of_the_run(measured: Measured, runs: dict[str, Run]) -> None:
-    tables = tables_of(measured)
-    elsewhere = tables["times"].assign(environment="B", epoch_s=99.0)
-    both = exported(measured, {**tables, "times": pd.concat([tables["times"], elsewhere])})
-    assert both == runs
-    of_b = tables["records"].assign(environment="B")
-    moved = exported(measured, {**tables, "records": of_b, "times": elsewhere})
+def test_figures_are_of_the_environment_of_the_run(measured: Measured, tables: Tables, runs: dict[str, Run]) -> None:
+    elsewhere = [replace(row, environment="B", epoch_s=Figure(99.0)) for row in tables.times]
+    assert exported(measured, replace(tables, times=[*tables.times, *elsewhere])) == runs
+    of_b = [replace(row, environment="B") for row in tables.records]
+    moved = exported(measured, replace(tables, records=of_b, times=elsewhere))
     assert moved["cells/ddp/gpus-2/batch-512/run-1"].figures["times/compute/epoch_s"] == 99.0
 
 
-def test_tables_of_other_records_are_refused(measured: Measured) -> None:
-    tables = tables_of(measured)
-    key = "cells/ddp/gpus-2/batch-512/run-1"
-    is_own = tables["records"]["path"] == f"{key}.json"
-    without = tables["records"][~is_own]
-    started_at = tables["records"]["started_at"].mask(is_own, "2027-01-01T00:00:00+00:00")
-    later = tables["records"].assign(started_at=started_at)
-    for records in (without, later):
-        with pytest.raises(ExportError, match=f"the tables are not of these records: {key}.json differs"):
-            exported(measured, {**tables, "records": records})
+def test_tables_of_other_records_are_refused(measured: Measured, tables: Tables) -> None:
+    path = "cells/ddp/gpus-2/batch-512/run-1.json"
+    others = [row for row in tables.records if row.path != path]
+    (own,) = (row for row in tables.records if row.path == path)
+    for records in (others, [*others, replace(own, started_at="2027-01-01T00:00:00+00:00")]):
+        with pytest.raises(ExportError, match=f"the tables are not of these records: {path} differs"):
+            exported(measured, replace(tables, records=records))
 
 
-def test_ten_thousand_rows_are_no_hurdle(measured: Measured, runs: dict[str, Run]) -> None:
+def test_ten_thousand_rows_are_no_hurdle(measured: Measured, tables: Tables, runs: dict[str, Run]) -> None:
     """Rows are looked up, not searched for every run."""
-    tables = tables_of(measured)
-    others = [tables["runs"].assign(run=run) for run in range(100, 1000)]
-    many = {**tables, "runs": pd.concat([tables["runs"], *others])}
-    assert len(many["runs"]) > 10_000
-    assert exported(measured, many) == runs
+    others = [replace(row, run=run) for run in range(100, 1000) for row in tables.runs]
+    assert len(others) > 10_000
+    assert exported(measured, replace(tables, runs=[*tables.runs, *others])) == runs
 
 
 def test_a_timing_cell_has_its_epochs(measured: Measured, runs: dict[str, Run]) -> None:
@@ -136,18 +129,18 @@ def test_the_config_holds_settings_hardware_and_software_and_nothing_private(run
     assert "node1" not in config.values()
 
 
-def test_ids_tell_runs_apart_and_stay(measured: Measured, runs: dict[str, Run]) -> None:
+def test_ids_tell_runs_apart_and_stay(measured: Measured, tables: Tables, runs: dict[str, Run]) -> None:
     ids = {key: run.id for key, run in runs.items()}
     assert len(set(ids.values())) == len(ids)
-    assert {key: run.id for key, run in exported(measured).items()} == ids
+    assert {key: run.id for key, run in exported(measured, tables).items()} == ids
 
 
 def test_a_cell_that_was_measured_again_is_another_run(runs: dict[str, Run]) -> None:
     run = runs["training/short/seed-1"]
-    assert dataclasses.replace(run, started_s=run.started_s + 1).id != run.id
-    assert dataclasses.replace(run, figures={}).id == run.id
+    assert replace(run, started_s=run.started_s + 1).id != run.id
+    assert replace(run, figures={}).id == run.id
     study = runs["study"]
-    assert dataclasses.replace(study, started_s=study.started_s + 1).id == study.id
+    assert replace(study, started_s=study.started_s + 1).id == study.id
 
 
 def test_the_study_has_the_files(measured: Measured, runs: dict[str, Run]) -> None:

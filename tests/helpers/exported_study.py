@@ -11,7 +11,7 @@ from command_line import must
 from dpscale.plan.cells import TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from old_tables import TEXT_COLUMNS
+from dpscale.tables import tables as all_tables
 from record_factory import timing_record, training_record, write
 
 VALUES: dict[str, Any] = {
@@ -98,8 +98,13 @@ def _figures(measured: Measured, key: str) -> Iterator[tuple[str, float]]:
             said = {**own, **{name: str(value) for name, value in cell.items()}}
             if all(same(row[name], said.get(name)) for name in LABELS if name in row and said.get(name)):
                 for name, text in row.items():
-                    if name not in (*LABELS, *NAMING, *TEXT_COLUMNS) and is_number(text):
+                    if name not in (*LABELS, *NAMING, *texts(table)) and is_number(text):
                         yield "/".join([table, *(row[part] for part in NAMING if part in row), name]), float(text)
+
+
+def texts(table: str) -> list[str]:
+    """The columns whose entries are no numbers, even where they look like one."""
+    return [column.name for column in all_tables.TABLES[table].columns().values() if column.kind in ("text", "flag")]
 
 
 def rows(measured: Measured, table: str) -> list[dict[str, str]]:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,17 +9,17 @@ from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from dpscale.errors import ExportError
 from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.schemas.settings import SETTINGS
+from dpscale.tables.row import Row
+from dpscale.tables.study import RecordsRow
+from dpscale.tables.tables import Tables
 
 Scalar = str | int | float | bool | None
-Row = Mapping[str, Any]
 
 # The tables whose figures belong to a cell, by its class. A row is the cell's where it has the same labels.
 _TABLES_OF: Mapping[type[AnyCell], Sequence[str]] = {
@@ -80,17 +79,15 @@ class Run:
         return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
-def runs_of(
-    study: Study, collected: Collected, tables: Mapping[str, pd.DataFrame], files: Sequence[Path]
-) -> Iterator[Run]:
+def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[Path]) -> Iterator[Run]:
     """A run per timing cell, per cell of a variant and per training that has a record; then one of the study, which
     has the `files`: its tables and its page.
 
     Raises ExportError where the tables were made from other records.
     """
-    _refuse_other_tables(collected, tables["records"])
-    found = {name: _Table(table) for name, table in tables.items()}
-    environments = dict(zip(tables["records"]["path"], tables["records"]["environment"], strict=True))
+    _refuse_other_tables(collected, tables.records)
+    found = {name: _ByLabels(getattr(tables, name)) for names in _TABLES_OF.values() for name in names}
+    environments = {row.path: row.environment for row in tables.records}
     cells = [cell for cell in collected.records if type(cell) in _TABLES_OF]
     for cell in cells:
         record = collected.records[cell]
@@ -109,9 +106,9 @@ def runs_of(
         yield _of_study(study, [collected.records[cell] for cell in cells], files)
 
 
-def _refuse_other_tables(collected: Collected, table: pd.DataFrame) -> None:
+def _refuse_other_tables(collected: Collected, table: Iterable[RecordsRow]) -> None:
     """A record's start tells it from that of an earlier measurement of its cell."""
-    known = set(zip(table["path"], table["started_at"], strict=True))
+    known = {(row.path, row.started_at) for row in table}
     for cell, record in collected.records.items():
         if (cell.path, record["started_at"]) not in known:
             differs = f"the tables are not of these records: {cell.path} differs"
@@ -193,36 +190,31 @@ def _curve(name: str, axis: str, clock_s: Iterable[float], values: Iterable[floa
         yield Curve(name, axis, points)
 
 
-class _Table:
-    """A table whose rows are found by their labels, however many they are."""
+class _ByLabels:
+    """Rows that are found by their labels, however many they are."""
 
-    def __init__(self, table: pd.DataFrame):
-        self._rows: list[Row] = table.to_dict("records")  # type: ignore[assignment]
-        self._columns = set(table.columns)
+    def __init__(self, rows: Sequence[Row]):
+        self._rows = rows
         self._indices: dict[tuple[str, ...], dict[tuple[Any, ...], list[Row]]] = {}
 
     def rows_of(self, labels: Mapping[str, Any]) -> Sequence[Row]:
         """The rows that have all those of these labels that the table has columns for."""
-        names = tuple(name for name in labels if name in self._columns)
+        names = tuple(name for name in labels if self._rows and name in self._rows[0].columns())
         if names not in self._indices:
             index = self._indices[names] = {}
             for row in self._rows:
-                index.setdefault(tuple(row[name] for name in names), []).append(row)
+                index.setdefault(tuple(getattr(row, name) for name in names), []).append(row)
         return self._indices[names].get(tuple(labels[name] for name in names), ())
 
 
-def _figures(labels: Mapping[str, Any], tables: Mapping[str, _Table]) -> Iterator[tuple[str, float]]:
+def _figures(labels: Mapping[str, Any], tables: Mapping[str, _ByLabels]) -> Iterator[tuple[str, float]]:
     """Every number that these tables have of the cell, by a name such as `speedup/compute/weak/efficiency`."""
     for name, table in tables.items():
         for row in table.rows_of(labels):
-            place = [name, *(row[part] for part in _NAMING if part in row)]
-            for column, value in row.items():
-                if column not in labels and _is_number(value):
+            place = [name, *(getattr(row, part) for part in _NAMING if part in row.columns())]
+            for column, value in row.flat().items():
+                if column not in labels and isinstance(value, int | float) and not isinstance(value, bool):
                     yield "/".join([*place, column]), float(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 
 def _seconds(time: str) -> float:
