@@ -187,7 +187,7 @@ def constant(package: Path, dotted: str) -> Any:
         ("formulas.statistics.BLOCKS_FOR_INTERVAL", "| {} or more |"),
         ("formulas.statistics.OUTLIER_DEVIATIONS", "more than {:.0f} robust deviations"),
         ("formulas.statistics.RUNS_FOR_OUTLIERS", "fewer than {} runs nothing is named"),
-        ("analyse.blocks.DRIFT_TOLERANCE", "Above {:.0%} ("),
+        ("analyse.timing.blocks.DRIFT_TOLERANCE", "Above {:.0%} ("),
         ("measure.worker.communication.ROUNDS", "for {} rounds"),
         ("measure.worker.communication.BLOCK_S", "in blocks of about {} s"),
         ("plan.arms.REFERENCE_BATCH", "meant for a global batch of {}"),

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 import h200_study
-from dpscale.analyse import environments
-from dpscale.analyse.communication_tables import Measurements
+from dpscale.analyse.communication.measured import Measurements
 from dpscale.analyse.forecast.basis import bases
-from dpscale.analyse.points import compare, points_of
 from dpscale.analyse.tables import build_tables
+from dpscale.analyse.timing.environments import environment_letters
+from dpscale.analyse.timing.points import compare, points_of
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
 from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
 from record_factory import network_facts
@@ -222,7 +222,7 @@ def test_a_forecast_and_what_it_is_scored_against_stand_on_the_same_servers(tabl
 
 def test_steps_of_the_forecast_are_those_of_one_gpu_and_differences_within_blocks() -> None:
     data = collected(STUDY)
-    letters = environments.environment_letters(data.records)
+    letters = environment_letters(data.records)
     points = points_of(STUDY, data, letters)
     (basis,) = bases(points, Measurements.of(data, letters))
     parallel = [place for place in basis.step_s if place[0] > 1]

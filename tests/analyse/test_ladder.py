@@ -1,20 +1,16 @@
 """The ladder of a step: differences that add up, records that have none, and E2 to E5 as they follow from rungs."""
 
+from math import isnan, nan
 from typing import Any
 
 import pytest
 
-from dpscale.analyse.estimators import (
-    collective_s,
-    from_steps,
-    has_artefacts,
-    is_distorted,
-    isolated_step_s,
-    links_of,
-)
-from dpscale.analyse.ladder import ladder_rows, rungs_of
+from dpscale.analyse.communication.collectives import links_of
+from dpscale.analyse.communication.estimators import from_steps, has_artefacts, is_distorted, isolated_step_s
+from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
 from dpscale.schemas.settings import TimingSettings
+from dpscale.tables.communication import LadderRow
 from record_factory import collectives_record, communication_record, network_facts
 
 SETTINGS = TimingSettings()
@@ -42,7 +38,7 @@ def version_1(strategy: str = "ddp") -> dict[str, Any]:
     return {**found, "measurement_version": 1}
 
 
-def ladder(*records: dict[str, Any], headline_step_s: float | None = None) -> list[dict[str, Any]]:
+def ladder(*records: dict[str, Any], headline_step_s: float = nan) -> list[LadderRow]:
     configuration = Configuration(records[0]["cell"]["strategy"], 2, 64)
     return list(ladder_rows(configuration, "A", records, headline_step_s))
 
@@ -55,48 +51,49 @@ def test_differences_add_up_to_the_whole_step_less_the_one_alone(strategy: str) 
             blocks["step_s"] = [seconds * (1 + 0.01 * ((number + place) % 3)) for place, seconds in
                                 enumerate(blocks["step_s"])]  # fmt: skip
     rows = ladder(*records, headline_step_s=0.2)
-    assert [row["rung"] for row in rows] == RUNGS[strategy]
-    assert [row["order"] for row in rows] == list(range(len(rows)))
+    assert [row.rung for row in rows] == RUNGS[strategy]
+    assert [row.order for row in rows] == list(range(len(rows)))
     first, last = rows[0], rows[-1]
-    assert "difference_s" not in first
-    total_s = sum(row["difference_s"] for row in rows[1:])
-    assert total_s == pytest.approx(last["step_s"] - first["step_s"], rel=1e-12)
-    assert sum(row["share"] for row in rows) == pytest.approx(1, rel=1e-12)
-    assert sum(row["part_of_headline_s"] for row in rows) == pytest.approx(0.2, rel=1e-12)
-    assert last["reached_of_headline_s"] == pytest.approx(0.2, rel=1e-12)
-    assert last["beyond_alone_s"] == pytest.approx(0.2 - first["part_of_headline_s"], rel=1e-12)
+    assert not first.difference_s.is_known
+    total_s = sum(row.difference_s.value for row in rows[1:])
+    assert total_s == pytest.approx(last.step_s.value - first.step_s.value, rel=1e-12)
+    assert sum(row.share for row in rows) == pytest.approx(1, rel=1e-12)
+    assert sum(row.part_of_headline_s for row in rows) == pytest.approx(0.2, rel=1e-12)
+    assert last.reached_of_headline_s == pytest.approx(0.2, rel=1e-12)
+    assert last.beyond_alone_s == pytest.approx(0.2 - first.part_of_headline_s, rel=1e-12)
     for row in rows[1:]:
-        assert row["difference_s_low"] <= row["difference_s"] <= row["difference_s_high"]
+        assert row.difference_s.low <= row.difference_s.value <= row.difference_s.high
 
 
 def test_a_difference_is_taken_in_a_record_so_that_what_its_records_differ_by_drops_out() -> None:
     rows = ladder(*(record(run=run, factor=factor) for run, factor in ((1, 1.0), (2, 1.2), (3, 0.8))))
     contention = rows[1]
-    assert contention["difference_s"] == pytest.approx(0.2 * EXPOSED_S)
-    assert contention["step_s_high"] - contention["step_s_low"] > 0.05
-    assert contention["difference_s_high"] - contention["difference_s_low"] < 0.002
+    assert contention.difference_s.value == pytest.approx(0.2 * EXPOSED_S)
+    assert contention.step_s.high - contention.step_s.low > 0.05
+    assert contention.difference_s.high - contention.difference_s.low < 0.002
 
 
 def test_a_rung_may_take_less_than_the_one_before_it() -> None:
     found = record()
     found["steps"]["variants"]["together"]["step_s"] = [0.05, 0.05, 0.05]
     rows = ladder(found)
-    assert rows[1]["difference_s"] < 0
-    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert rows[1].difference_s.value < 0
+    assert sum(row.share for row in rows) == pytest.approx(1)
 
 
 def test_one_record_repeats_itself_and_has_no_interval_two_have_their_range() -> None:
     rows = ladder(record())
-    assert rows[0]["repeatability"] == pytest.approx(0.01)
-    assert all(row["step_s_low"] != row["step_s_low"] for row in rows), "not a number"
-    assert rows[-1]["records"] == 1
-    assert rows[-1]["rounds"] == 3
+    assert rows[0].repeatability == pytest.approx(0.01)
+    assert all(row.step_s.kind == "one run" for row in rows)
+    assert rows[-1].records == 1
+    assert rows[-1].rounds == 3
     two = ladder(record(run=1, factor=1.0), record(run=2, factor=1.1))
-    assert (two[-1]["step_s_low"], two[-1]["step_s_high"]) == pytest.approx((STEP_S, 1.1 * STEP_S))
+    assert two[-1].step_s.is_range
+    assert two[-1].step_s.interval == pytest.approx((STEP_S, 1.1 * STEP_S))
 
 
 def test_without_a_headline_step_there_are_no_parts_of_it() -> None:
-    assert all("part_of_headline_s" not in row for row in ladder(record()))
+    assert all(isnan(row.part_of_headline_s) for row in ladder(record()))
 
 
 def test_records_without_a_whole_ladder_have_none() -> None:
@@ -114,8 +111,8 @@ def test_the_ablation_is_held_against_a_hook_in_python() -> None:
     found = record()
     variants = found["steps"]["variants"]
     variants["allreduce_hook"]["step_s"] = [seconds + 0.003 for seconds in variants["allreduce_hook"]["step_s"]]
-    assert from_steps([found], "")["ablation_step_s"].value == pytest.approx(EXPOSED_S + 0.003)
-    assert from_steps([version_1()], "")["ablation_step_s"].value == pytest.approx(EXPOSED_S)
+    assert from_steps([found], "").ablation_step_s.value == pytest.approx(EXPOSED_S + 0.003)
+    assert from_steps([version_1()], "").ablation_step_s.value == pytest.approx(EXPOSED_S)
 
 
 def test_the_profiler_shows_no_more_exposed_communication_than_there_is_room_for() -> None:
@@ -126,7 +123,7 @@ def test_the_profiler_shows_no_more_exposed_communication_than_there_is_room_for
             device["exposed_s"] *= 4
     assert has_artefacts(found)
     compute_s = STEP_S - EXPOSED_S - 0.01
-    assert from_steps([found], "")["profiler_exposed_step_s"].value == pytest.approx(STEP_S - compute_s)
+    assert from_steps([found], "").profiler_exposed_step_s.value == pytest.approx(STEP_S - compute_s)
 
 
 def test_a_step_that_profiling_makes_longer_is_distorted() -> None:
@@ -146,12 +143,10 @@ def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> N
     links = links_of([collectives()], "")
     known = links.collectives
     assert ("broadcast", 100_000) not in known
-    between = collective_s(links, ("broadcast", 100_000))
-    assert between is not None
-    assert between.value == pytest.approx(1e-5 + 100_000 / 250e9)
-    assert collective_s(links, ("broadcast", 2**20)) is known["broadcast", 2**20]
-    assert collective_s(links, ("broadcast", 2**40)) is None, "beyond all sizes nothing is known"
-    assert collective_s(links, ("broadcast", 1)) is None
+    assert links.seconds(("broadcast", 100_000)).value == pytest.approx(1e-5 + 100_000 / 250e9)
+    assert links.seconds(("broadcast", 2**20)) is known["broadcast", 2**20]
+    assert not links.seconds(("broadcast", 2**40)).is_known, "beyond all sizes nothing is known"
+    assert not links.seconds(("broadcast", 1)).is_known
 
 
 def test_the_floor_of_ddp_has_its_buffers_by_older_facts_too() -> None:
@@ -161,11 +156,9 @@ def test_the_floor_of_ddp_has_its_buffers_by_older_facts_too() -> None:
     assert "ddp_broadcast_bytes" not in older
     without = {**older, "ddp_broadcast_bytes": []}
     floors = [isolated_step_s("ddp", 2, 64, facts, links) for facts in (without, older)]
-    assert floors[0]
-    assert floors[1]
     assert floors[1].value - floors[0].value == pytest.approx(1e-5 + 38_560 / 250e9, rel=0.01)
     assert floors[1].interval[0] < floors[1].value < floors[1].interval[1]
-    assert isolated_step_s("ddp", 2, 64, newer, links), "both of its messages are timed for dp too"
+    assert isolated_step_s("ddp", 2, 64, newer, links).is_known, "both of its messages are timed for dp too"
 
 
 def test_timings_that_were_not_held_do_not_count_beside_those_that_were() -> None:

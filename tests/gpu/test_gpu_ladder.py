@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from command_line import run_apart
-from dpscale.analyse.estimators import from_steps
-from dpscale.analyse.ladder import ladder_rows, rungs_of
+from dpscale.analyse.communication.estimators import from_steps
+from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
 from dpscale.measure.launch.workers import Workers
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import read_record
@@ -49,11 +49,11 @@ def test_the_ladder_adds_up_and_ends_at_the_timing_cells_step(dataset: Path, tmp
     headline_s = median(read_record("timing", timed)["scopes"]["compute"]["step_s_median"])
     rows = list(ladder_rows(Configuration(strategy, GPUS, BATCH), "A", [record], headline_s))
     for row in rows:
-        print(strategy, row["rung"], f"{row['step_s'] * 1e3:.3f} ms, repeated to {row['repeatability']:.2%}")
-    print({name: f"{estimate.value * 1e3:.3f} ms" for name, estimate in from_steps([record], "").items()})
-    total_s = sum(row["difference_s"] for row in rows[1:])
-    assert total_s == pytest.approx(rows[-1]["step_s"] - rows[0]["step_s"], rel=1e-9)
-    assert rows[-1]["step_s"] == pytest.approx(headline_s, rel=STEP)
+        print(strategy, row.rung, f"{row.step_s.value * 1e3:.3f} ms, repeated to {row.repeatability:.2%}")
+    print(from_steps([record], ""))
+    total_s = sum(row.difference_s.value for row in rows[1:])
+    assert total_s == pytest.approx(rows[-1].step_s.value - rows[0].step_s.value, rel=1e-9)
+    assert rows[-1].step_s.value == pytest.approx(headline_s, rel=STEP)
 
 
 @pytest.mark.parametrize("strategy", ["dp", "ddp"])

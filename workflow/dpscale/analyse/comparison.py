@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpscale.analyse.claims import is_range
 from dpscale.analyse.comparison_groups import compared_groups
-from dpscale.analyse.environments import joined
+from dpscale.analyse.timing.environments import joined
 from dpscale.analyse.training.results import FIGURES
 from dpscale.errors import ComparisonError
 from dpscale.formulas.figure import INTERVAL, Figure

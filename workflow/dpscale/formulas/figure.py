@@ -101,8 +101,11 @@ def less(figure: Figure, other: Figure) -> Figure:
     """`figure` minus `other`, of which it is independent, from the intervals alone (Zou and Donner 2008).
 
     Each side's distance from figure to limit stands for its error there, so that intervals need not be symmetric.
+    Without both intervals there is none.
     """
     value = figure.value - other.value
+    if not (figure.has_interval and other.has_interval):
+        return Figure(value)
     down = np.hypot(figure.value - figure.low, other.high - other.value)
     up = np.hypot(figure.high - figure.value, other.value - other.low)
     return Figure.of(value, float(value - down), float(value + up))

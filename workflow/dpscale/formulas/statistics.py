@@ -77,7 +77,9 @@ def derive(formula: Callable[..., Any], *estimates: Figure) -> Figure:
     return Figure.of_draws(value, np.asarray(formula(*draws)))
 
 
-def derive_in_blocks(formula: Callable[..., float], *paired_estimates: Figure, scale: Scale, label: str = "") -> Figure:
+def derive_in_blocks(
+    formula: Callable[..., float], *paired_estimates: Figure, scale: Scale = "log", label: str = ""
+) -> Figure:
     """The figure of every block that all the estimates have, and its mean over these blocks.
 
     What the estimates of a block share, such as its server, so drops out of a difference or ratio. Raises ValueError
@@ -106,11 +108,12 @@ def robust_deviations(values: Sequence[float]) -> list[float]:
 
     NaN for fewer than `RUNS_FOR_OUTLIERS` values, and where most of them are equal: there is no scale then.
     """
+    unknown = [math.nan] * len(values)
+    if len(values) < RUNS_FOR_OUTLIERS:
+        return unknown
     from_median = np.asarray(values, dtype=float) - np.median(values)
     deviation = MAD_TO_DEVIATION * float(np.median(np.abs(from_median)))
-    if len(values) < RUNS_FOR_OUTLIERS or deviation == 0:
-        return [math.nan] * len(values)
-    return [float(value) for value in from_median / deviation]
+    return unknown if deviation == 0 else [float(value) for value in from_median / deviation]
 
 
 @dataclass(frozen=True)

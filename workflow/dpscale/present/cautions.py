@@ -7,7 +7,7 @@ import pandas as pd
 
 from dpscale.analyse.answer.claims import SEEDS_WANTED, STOLEN, WIDTH
 from dpscale.analyse.answer.counts import COMMITS_USED, DEVICES_USED
-from dpscale.analyse.blocks import DRIFT_TOLERANCE
+from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
 from dpscale.formulas.statistics import OUTLIER_DEVIATIONS
 from dpscale.present import words
 from dpscale.present.finding import count, extreme, holding, percent, place

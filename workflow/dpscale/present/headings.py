@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from dpscale.analyse.claims import is_range
-from dpscale.analyse.derived import HEADLINE_STEPS, estimates_of
+from dpscale.analyse.derived import estimates_of
+from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.present import words
 from dpscale.present.finding import extreme, headline, percent, with_unit
 from dpscale.present.words import Row, Terms

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dpscale.analyse.claims import is_range, is_true
-from dpscale.analyse.derived import HEADLINE_STEPS
+from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.present import words
 from dpscale.present.words import POINT_COLUMNS, Row, Tables
 from dpscale.vocabulary.states import NOT_RESOLVABLE, NOT_WORTH_IT, UNDECIDED, WORTH_IT

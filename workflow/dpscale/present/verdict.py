@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from dpscale.analyse.claims import has_interval, is_range, is_true
-from dpscale.analyse.derived import HEADLINE_STEPS
+from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.present import words
 from dpscale.present.finding import extreme, multiple, percent, with_interval, with_unit
 from dpscale.present.words import Row, Tables, Terms

@@ -266,8 +266,6 @@ class PeerCopiesRow(Row):
     environment: str = ENVIRONMENT
     directions: int | None = column("Directions", PLAIN, "Directed pairs of devices.", "Bandwidth")
     message_bytes: int | None = MESSAGE
-    bus_bandwidth_gb_s: float = BUS_BANDWIDTH.but(
+    bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.but(
         label="Median bandwidth", definition="Of a copy, over the directions."
     )
-    bus_bandwidth_gb_s_low: float = column("Least bandwidth", GB_PER_S, "Over the directions.", "Bandwidth")
-    bus_bandwidth_gb_s_high: float = column("Largest bandwidth", GB_PER_S, "Over the directions.", "Bandwidth")

@@ -329,7 +329,7 @@ class _Measured:
             return None
         largest = max(timed, key=lambda row: row.message_bytes or 0)
         # Of the slowest pair: an allreduce goes through all of them.
-        slowest = exact(copies.bus_bandwidth_gb_s_low)
+        slowest = exact(copies.bus_bandwidth_gb_s.low)
         nominal = self._nominal_gb_s(gain.environment)
         return Link(self.gradient_bytes, _sure(largest.bus_bandwidth_gb_s), slowest, nominal)
 

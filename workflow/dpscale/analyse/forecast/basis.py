@@ -6,10 +6,10 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from dpscale.analyse.communication_tables import Measurements
+from dpscale.analyse.communication.measured import Measurements
 from dpscale.analyse.forecast.allreduce import Fitted, Measured
 from dpscale.analyse.forecast.overlap import Backward, Buckets, StepTimes
-from dpscale.analyse.points import Comparison, Points, compare
+from dpscale.analyse.timing.points import Comparison, Points, compare
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import derive
 from dpscale.records.files import Record
@@ -57,7 +57,7 @@ def bases(points: Points, measured: Measurements) -> Iterator[Basis]:
         step_s = _step_s(_single_s(points, letter), compared)
         if any(gpus > 1 for gpus, _ in step_s):
             allreduces = [
-                Measured(gpus, message_bytes, seconds, measured.nodes(gpus, letter))
+                Measured(gpus, message_bytes, seconds, links.nodes)
                 for (gpus, of), links in measured.links.items()
                 if of == letter
                 for (operation, message_bytes), seconds in links.collectives.items()
@@ -90,7 +90,7 @@ def _single_s(points: Points, letter: str) -> dict[int, Figure]:
     return {
         configuration.batch_per_gpu: point.step
         for (configuration, scope, of), point in points.items()
-        if (of, scope, configuration.strategy) == (letter, "compute", BASELINE) and point.step
+        if (of, scope, configuration.strategy) == (letter, "compute", BASELINE) and point.step.is_known
     }
 
 
@@ -115,13 +115,13 @@ def _held_out_s(compared: Mapping[Place, Comparison]) -> StepTimes:
     held = {batch: beside for (gpus, batch), beside in compared.items() if gpus == most}
     steps = _step_s(
         {
-            batch: beside.over_blocks(lambda block: block.baseline.step_s, "baseline step", "log")
+            batch: beside.over_blocks(lambda block: block.baseline.step_s, "baseline step")
             for batch, beside in held.items()
         },
         compared,
     )
     for batch, beside in held.items():
-        whole = beside.over_blocks(lambda block: block.parallel.step_s, "parallel step", "log")
+        whole = beside.over_blocks(lambda block: block.parallel.step_s, "parallel step")
         known = whole if whole.has_interval else Figure(whole.value)
         steps[most, batch] = replace(known, drawn=steps[most, batch].draws)
     return steps

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from dpscale.analyse.communication_tables import Estimates, Measurements, profiler_state
 from dpscale.analyse.forecast.allreduce import Fit, exact_link
 from dpscale.analyse.forecast.basis import FORECAST, Basis
 from dpscale.analyse.forecast.laws import fit_laws
 from dpscale.analyse.forecast.overlap import critical_batch, hidden_where_measured, inferred_backwards
 from dpscale.analyse.forecast.steps import extrapolate, held_out
-from dpscale.analyse.points import Comparison
+from dpscale.analyse.timing.points import Comparison
 from dpscale.errors import DpscaleError
 from dpscale.formulas.figure import Figure
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import sample_of
+from dpscale.tables.communication import CommunicationRow
 from dpscale.tables.forecast import AllreduceModelsRow, CriticalBatchRow, ForecastRow, LawsRow
 from dpscale.vocabulary.states import EXTRAPOLATED, HELD_OUT
 
@@ -29,7 +29,7 @@ def laws_rows(weak: Iterable[Comparison]) -> Iterator[LawsRow]:
     series: dict[tuple[str, str, str, int], dict[int, Figure]] = defaultdict(dict)
     for compared in weak:
         point, configuration = compared.point, compared.point.configuration
-        place = configuration.strategy, point.scope, point.environment or "", configuration.batch_per_gpu
+        place = configuration.strategy, point.scope, point.environment, configuration.batch_per_gpu
         series[place][configuration.gpus] = compared.speedup
     for (strategy, scope, environment, batch), speedups in series.items():
         for fit in fit_laws(speedups):
@@ -115,9 +115,7 @@ def _extrapolated(study: Study, basis: Basis) -> Iterator[ForecastRow]:
         yield replace(row, gpus_at_most=images // row.batch_per_gpu, reason=reason)
 
 
-def critical_batch_rows(
-    basis: Basis, measured: Measurements, estimated: Sequence[tuple[Comparison, Estimates]]
-) -> Iterator[CriticalBatchRow]:
+def critical_batch_rows(basis: Basis, communication: Sequence[CommunicationRow]) -> Iterator[CriticalBatchRow]:
     """The batch per GPU from which on communication hides, predicted and, by the profiler, looked for in the grid."""
     try:
         fitted = min(basis.fitted.inside.values(), key=lambda fit: fit.median_relative_error)
@@ -129,7 +127,7 @@ def critical_batch_rows(
         watched = {batch: backward for (n, batch), backward in basis.watched.items() if n == gpus}
         backwards = watched or inferred_backwards(basis.step_s, basis.buckets.backward_share)
         batch, statement = critical_batch(gpus, backwards, fitted.seconds, basis.buckets)
-        profiled = dict(_profiled(basis.letter, gpus, measured, estimated))
+        profiled = dict(_profiled(basis.letter, gpus, communication))
         yield CriticalBatchRow(
             environment=basis.letter,
             status="ok",
@@ -144,16 +142,13 @@ def critical_batch_rows(
 
 
 def _profiled(
-    environment: str, gpus: int, measured: Measurements, estimated: Sequence[tuple[Comparison, Estimates]]
+    environment: str, gpus: int, communication: Sequence[CommunicationRow]
 ) -> Iterator[tuple[int, tuple[float, float]]]:
     """DDP's exposed and whole communication of a step by the profiler, on the GPU that waited least, by batch per GPU.
 
     The model of the overlap knows of no waiting. Where profiling changes the step, it says nothing.
     """
-    for compared, found in estimated:
-        point, configuration = compared.point, compared.point.configuration
-        if (configuration.strategy, configuration.gpus, point.environment) != (FORECAST, gpus, environment):
-            continue
-        if "profiler_least_step_s" in found and profiler_state(compared, measured) == "ok":
-            parts = found["profiler_least_exposed_step_s"].value, found["profiler_least_step_s"].value
-            yield configuration.batch_per_gpu, parts
+    for row in communication:
+        is_here = (row.strategy, row.gpus, row.environment) == (FORECAST, gpus, environment)
+        if is_here and row.profiler == "ok" and row.profiler_least_step_s.is_known:
+            yield row.batch_per_gpu, (row.profiler_least_exposed_step_s.value, row.profiler_least_step_s.value)

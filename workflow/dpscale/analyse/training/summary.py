@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpscale.analyse.points import NO_RECORD, STATES_BY_WEIGHT, why_missing
+from dpscale.analyse.timing.points import NO_RECORD, STATES_BY_WEIGHT, why_missing
 from dpscale.analyse.training.results import OF_SPEED, PLACE, ArmResults, Results, place_of
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.recovery import recovered_share

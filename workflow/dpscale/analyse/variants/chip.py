@@ -3,8 +3,7 @@
 from dataclasses import replace
 from operator import truediv
 
-from dpscale.analyse.over_runs import over_runs
-from dpscale.analyse.points import Point
+from dpscale.analyse.timing.points import Point
 from dpscale.formulas import limits, scaling
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import derive_in_blocks
@@ -17,7 +16,7 @@ def beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Recor
     """With rates of the GPU, MFU against its matrix product, and the limits in images/s of all the point's GPUs with
     the share of each that is reached. Only what the records hold; no limit knows of communication."""
     product, copy = _rate(point, "matrix_flop_per_s"), _rate(point, "copy_bytes_per_s")
-    if network is None or point.epoch is None or product is None or copy is None:
+    if network is None or not (product.is_known and copy.is_known):
         return row
     row = replace(row, matrix_flop_per_s=product, copy_bytes_per_s=copy)
     if network["flop_per_image"] is None:
@@ -65,9 +64,9 @@ def beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Recor
     )
 
 
-def _rate(point: Point, name: str) -> Figure | None:
+def _rate(point: Point, name: str) -> Figure:
     def of_record(record: Record) -> float | None:
         rate: float | None = (record.get("chip") or {}).get(name)
         return rate
 
-    return over_runs(point, of_record, name)
+    return point.over_runs(of_record, name)

@@ -9,9 +9,9 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from dpscale.analyse.blocks import run_name
-from dpscale.analyse.estimators import DISTORTED as DISTORTED_BEYOND
-from dpscale.analyse.points import Point
+from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
+from dpscale.analyse.timing.blocks import run_name
+from dpscale.analyse.timing.points import Point, point_fields
 from dpscale.analyse.variants.measured import Variant
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import estimate_of_blocks
@@ -89,7 +89,7 @@ def _row(variant: Variant, point: Point, records: Sequence[Record]) -> KernelsRo
 
     row = KernelsRow(
         variant=variant.name,
-        **{name: value for name, value in point.keys.items() if name != "scope"},
+        **point_fields(point.configuration, point.environment),
         runs=len(records),
         step_s=seconds("step_s"),
         busy_s=seconds("busy_s"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeVar
 
-from dpscale.analyse.points import Point, PointKey, Points, points_of
+from dpscale.analyse.timing.points import Point, PointKey, Points, points_of
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
@@ -24,7 +24,7 @@ class Variant:
     def epoch_s(self, key: PointKey) -> float:
         """The mean epoch at a point; infinite where it was not measured."""
         point = self.points.get(key)
-        return inf if point is None or point.epoch is None else point.epoch.value
+        return point.epoch.value if point and point.epoch.is_known else inf
 
 
 def variants_of(study: Study, collected: Collected, environments: Mapping[AnyCell, str], base: Points) -> list[Variant]:

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from dpscale.analyse.over_runs import set_against
-from dpscale.analyse.points import Point
+from dpscale.analyse.timing.points import Point
 from dpscale.analyse.variants.measured import Variant, fastest_of
 from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import Configuration
@@ -18,18 +17,17 @@ def one_gpu_rows(variants: Sequence[Variant]) -> Iterator[OneGpuRow]:
     for other in variants:
         for more in other.points.values():
             alone = Configuration(BASELINE, 1, more.configuration.batch_per_gpu), more.scope, more.environment
-            if more.configuration.gpus > 1 and more.epoch and alone in fastest:
+            if more.configuration.gpus > 1 and more.epoch.is_known and alone in fastest:
                 yield _row(fastest[alone].name, fastest[alone].points[alone], other.name, more)
 
 
 def _row(variant: str, one: Point, other: str, more: Point) -> OneGpuRow:
     """One GPU with a variant beside several with another one: an epoch of either, and how many times as fast the one
     is."""
-    assert one.epoch is not None and more.epoch is not None
     name = f"{variant} alone against {other}"
-    ratio, blocks = set_against(more, one, lambda more_s, one_s: more_s / one_s, "log", name)
+    ratio, blocks = more.set_against(one, lambda more_s, one_s: more_s / one_s, "log", name)
     return OneGpuRow(
-        **more.keys,
+        **more.place,
         variant=variant,
         other_variant=other,
         full_steps_per_epoch=more.full_steps,

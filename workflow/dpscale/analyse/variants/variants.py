@@ -7,10 +7,9 @@ from statistics import variance
 
 import numpy as np
 
-from dpscale.analyse.over_runs import over_runs, set_against
-from dpscale.analyse.points import Point, Points, compare
-from dpscale.analyse.runs import servers_used
-from dpscale.analyse.times import times_row
+from dpscale.analyse.timing.points import Point, Points, compare
+from dpscale.analyse.timing.runs import servers_used
+from dpscale.analyse.timing.times import times_row
 from dpscale.analyse.variants.chip import beside_the_chip
 from dpscale.analyse.variants.measured import Variant, fastest_of
 from dpscale.formulas.figure import INTERVAL, UNKNOWN, Figure
@@ -31,15 +30,15 @@ def variant_rows(
         base = variants[0]
         for key, point in variant.points.items():
             row = replace(
-                VariantsRow.read(times_row(variant.study, point, network)),
+                VariantsRow.read(times_row(variant.study, point, network).flat()),
                 variant=variant.name,
                 changes=_changes(variant, base),
             )
-            if point.epoch is not None:
+            if point.epoch.is_known:
                 row = _measured(row, variant, point, network)
                 row = replace(row, is_fastest=fastest[key] is variant)
                 other = base.points.get(key)
-                if variant is not base and other and other.epoch:
+                if variant is not base and other and other.epoch.is_known:
                     row = _beside_base(row, variant, point, base, other)
                     row = replace(row, deviation_ratio=_deviation_ratio(point, other, servers))
             yield row
@@ -54,11 +53,10 @@ def _changes(variant: Variant, base: Variant) -> str:
 
 def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record | None) -> VariantsRow:
     """With what a point's own records say, and its speedup over one GPU of the same variant."""
-    assert point.epoch is not None
     row = replace(
         row,
         gpu_s=derive_in_blocks(lambda epoch_s: row.gpus * epoch_s, point.epoch, scale="log"),
-        preparation_s=over_runs(point, lambda record: record.get("preparation_s"), "preparation") or UNKNOWN,
+        preparation_s=point.over_runs(lambda record: record.get("preparation_s"), "preparation"),
         speedup=_speedup(variant.points, point),
         run_deviation=math.sqrt(_spread(point.epoch)) if len(point.epoch.blocks) > 1 else math.nan,
     )
@@ -82,8 +80,8 @@ def _beside_base(row: VariantsRow, variant: Variant, point: Point, base: Variant
     """With how many times as fast it is as the study's own settings on as many GPUs, what an epoch saves, and from
     which epoch on the preparation has paid. Of the runs of both that used one GPU, where there are any."""
     faster, blocks = _times_as_fast(point, other, f"{variant.name} beside base, ratio")
-    saved, _ = set_against(
-        point, other, lambda own_s, before_s: before_s - own_s, "linear", f"{variant.name} beside base, saved"
+    saved, _ = point.set_against(
+        other, lambda own_s, before_s: before_s - own_s, "linear", f"{variant.name} beside base, saved"
     )
     row = replace(row, faster=faster, saved_s=saved, faster_blocks=blocks)
     if row.gpus > 1:
@@ -96,14 +94,14 @@ def _beside_base(row: VariantsRow, variant: Variant, point: Point, base: Variant
 
 
 def _times_as_fast(point: Point, other: Point, name: str) -> tuple[Figure, int]:
-    return set_against(point, other, lambda own_s, before_s: before_s / own_s, "log", name)
+    return point.set_against(other, lambda own_s, before_s: before_s / own_s, "log", name)
 
 
 def _alone_faster(variant: Variant, point: Point, base: Variant) -> Figure:
     """How many times as fast one GPU is by the variant."""
     alone = Configuration(BASELINE, 1, point.configuration.batch_per_gpu), point.scope, point.environment
     own, before = (some.points.get(alone) for some in (variant, base))
-    if own is None or before is None or own.epoch is None or before.epoch is None:
+    if own is None or before is None or not (own.epoch.is_known and before.epoch.is_known):
         return UNKNOWN
     return _times_as_fast(own, before, f"{variant.name} alone beside base")[0]
 
@@ -111,7 +109,6 @@ def _alone_faster(variant: Variant, point: Point, base: Variant) -> Figure:
 def _deviation_ratio(point: Point, other: Point, servers: Mapping[str, int]) -> Figure:
     """How much its runs differ, over how much those of the study's own settings do. Nothing of too few runs, nor where
     these were on more servers than those: servers differ too."""
-    assert point.epoch is not None and other.epoch is not None
     runs, others = len(point.epoch.blocks), len(other.epoch.blocks)
     on_servers = {len(servers_used(one.measured, servers)) for one in (point, other)}
     if min(runs, others) < BLOCKS_FOR_INTERVAL or len(on_servers) > 1:

@@ -6,7 +6,7 @@ every line. Colours are CSS variables of the page, so that dark mode and print f
 
 import pandas as pd
 
-from dpscale.analyse.derived import WORTH
+from dpscale.analyse.timing.times import WORTH
 from dpscale.present import headings, words
 from dpscale.present.charts.chart import Chart, beside, chart_of_lines
 from dpscale.present.charts.frames import parts, points

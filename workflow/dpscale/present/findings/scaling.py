@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dpscale.analyse.claims import has_interval
-from dpscale.analyse.derived import HEADLINE_STEPS
+from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.present import words
 from dpscale.present.communication_findings import (
     communication_is_waiting,

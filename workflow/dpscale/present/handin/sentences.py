@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES, MAY_BE_NOTHING
 from dpscale.analyse.answer.trend import Direction, beyond, direction
-from dpscale.analyse.derived import HEADLINE_STEPS
+from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import estimate, measured, whole
 from dpscale.present.text.words import AtBatch, OnDevices, Terms, headline, in_order, listed, ok, rank

@@ -152,8 +152,8 @@ def _peer_copies(copies: Sequence[PeerCopiesRow], terms: Terms) -> str:
     if not copies:
         return ""
     row = max(copies, key=lambda row: row.gpus)
-    middle, size = measured(row.bus_bandwidth_gb_s, GB_PER_S), measured(row.message_bytes, MIB)
-    low, high = plain(row.bus_bandwidth_gb_s_low, 3), plain(row.bus_bandwidth_gb_s_high, 3)
+    middle, size = measured(row.bus_bandwidth_gb_s.value, GB_PER_S), measured(row.message_bytes, MIB)
+    low, high = (plain(end, 3) for end in row.bus_bandwidth_gb_s.interval)
     directions = plural(row.directions or 0, "direction")
     return f"{middle} ({low} to {high} in {directions}, {terms.count(row.gpus)}, {size})"
 

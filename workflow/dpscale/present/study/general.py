@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dpscale.analyse.derived import HEADLINE_STEPS
+from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.present.text.numbers import brief
 from dpscale.present.text.view import (
     ROWS_SHOWN,

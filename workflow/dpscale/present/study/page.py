@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
-from dpscale.analyse.derived import WORTH
+from dpscale.analyse.timing.times import WORTH
 from dpscale.present import advice, training_charts, variant_charts
 from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.charts import communication as communication_charts

@@ -1,0 +1,1 @@
+"""Communication: inferred from times, estimated independently, measured alone, and as parts of a step."""

@@ -1,0 +1,88 @@
+"""Bandwidth: inferred from the communication time, from the profiler's, and measured alone."""
+
+from dataclasses import replace
+from math import nan
+
+from dpscale.analyse.communication.estimators import bytes_per_image
+from dpscale.analyse.communication.measured import Measurements
+from dpscale.analyse.timing.points import Comparison
+from dpscale.formulas import scaling
+from dpscale.formulas.figure import UNKNOWN, Figure, ratio
+from dpscale.formulas.statistics import derive_in_blocks
+from dpscale.plan.study import Study
+from dpscale.strategies.known import strategy
+from dpscale.tables.communication import BandwidthRow, CommunicationRow
+from dpscale.vocabulary.states import NOT_RESOLVABLE
+
+
+def bandwidth_row(
+    study: Study, compared: Comparison, estimated: CommunicationRow, measured: Measurements
+) -> BandwidthRow:
+    """The bandwidth that E1 implies, the one that the profiler's time implies, and the measured one, of the bytes that
+    the strategy sends. Raises StrategyError where it is not known what these are."""
+    row = BandwidthRow(**compared.fields)
+    if not compared.blocks:
+        return row
+    network = next(record["network"] for record in compared.point.records if record["network"])
+    bytes_per_step = strategy(row.strategy).sent_bytes(row.gpus, network)
+    steps = scaling.steps_per_epoch(study.epoch_images, row.gpus, row.batch_per_gpu)
+    row = replace(
+        row,
+        parameters=network["parameters"],
+        gradient_bytes=network["gradient_bytes"],
+        allreduce_bytes_per_step=bytes_per_step,
+        steps_per_epoch=steps,
+        allreduce_bytes_per_epoch=bytes_per_step * steps,
+        communication_s=compared.communication,
+        bus_bandwidth_gb_s=_bus_bandwidth(row, measured, network["gradient_bytes"]),
+        profiler_bandwidth_gb_s=_by_the_profiler(estimated, bytes_per_step),
+        root_link_bytes_per_step=_root_link_bytes(row, measured, network["gradient_bytes"]),
+    )
+    inferred = compared.communication
+    if not scaling.resolvable(inferred):
+        # Its longest time gives the least bandwidth. Nothing follows from a range, nor where it is surely below zero.
+        bounds = inferred.has_interval and inferred.high > 0
+        return replace(
+            row,
+            status=NOT_RESOLVABLE,
+            reason="; ".join(filter(None, [_why_not_resolvable(inferred), row.reason])),
+            bandwidth_gb_s_at_least=scaling.bandwidth_gb_s(bytes_per_step, steps, inferred.high) if bounds else nan,
+        )
+    bandwidth = inferred.map(lambda seconds: scaling.bandwidth_gb_s(bytes_per_step, steps, seconds))
+    return replace(row, bandwidth_gb_s=bandwidth, utilisation=ratio(bandwidth, row.bus_bandwidth_gb_s))
+
+
+def _by_the_profiler(estimated: CommunicationRow, bytes_per_step: float) -> Figure:
+    """Where all ranks send alike, one that communicates longer waits for another: that time does not count."""
+    alike = strategy(estimated.strategy).all_ranks_send_alike
+    profiled = estimated.profiler_least_step_s if alike else estimated.profiler_step_s
+    if estimated.profiler != "ok" or not profiled.value > 0:
+        return UNKNOWN
+    return profiled.map(lambda seconds: scaling.bandwidth_gb_s(bytes_per_step, 1, seconds))
+
+
+def _bus_bandwidth(row: BandwidthRow, measured: Measurements, gradient_bytes: int) -> Figure:
+    """Of an allreduce of the whole gradient between as many GPUs, alone."""
+    links = measured.links.get((row.gpus, row.environment))
+    seconds = links.collectives.get(("allreduce", gradient_bytes)) if links else None
+    if seconds is None:
+        return UNKNOWN
+    return derive_in_blocks(lambda s: scaling.bus_bandwidth_gb_s("allreduce", row.gpus, gradient_bytes, s), seconds)
+
+
+def _root_link_bytes(row: BandwidthRow, measured: Measurements, gradient_bytes: int) -> float:
+    """What moves through the links of a first GPU that sends images to the others."""
+    if measured.network is None or not strategy(row.strategy).sends_inputs:
+        return nan
+    images_bytes = row.batch_per_gpu * sum(bytes_per_image(measured.network))
+    return scaling.root_link_bytes(row.gpus, images_bytes, gradient_bytes, measured.network["buffer_bytes"])
+
+
+def _why_not_resolvable(inferred: Figure) -> str:
+    low, high = inferred.interval
+    if inferred.is_range:
+        return f"the communication time has no interval: two blocks, {low:.3g} and {high:.3g} s"
+    if not inferred.has_interval:
+        return "the communication time has no interval: one block"
+    where = "below zero" if high < 0 else "not above zero for certain"
+    return f"communication time {inferred.value:.3g} s [{low:.3g}, {high:.3g}] is {where}"

@@ -1,0 +1,166 @@
+"""Communication of a step estimated independently of subtraction: E2 to E5 of docs/method.md. Times are s per step.
+
+A record is a block: it has one figure, the median of its rounds, blocks or repeats, and spread is over records.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import sub
+from statistics import fmean, median
+from typing import Any
+
+from dpscale.analyse.communication.collectives import Links
+from dpscale.analyse.timing.blocks import run_name
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.scaling import IMAGE_BYTES, LOGITS_BYTES
+from dpscale.formulas.statistics import Scale, derive_in_blocks, estimate_of_runs
+from dpscale.records.files import Record
+from dpscale.strategies.known import strategy
+from dpscale.strategies.strategy import Facts
+from dpscale.tables.communication import CommunicationRow
+from dpscale.vocabulary.states import ARTEFACT, DISTORTED
+
+# Where a profiled step is longer than the same step without the profiler by more than this, its shares say nothing.
+DISTORTED_BEYOND = 0.05
+
+Device = Mapping[str, Any]
+
+
+def from_steps(records: Sequence[Record], label: str) -> CommunicationRow:
+    """What communication records say, in a row without a place.
+
+    Ablation (E2) subtracts within a round, so that what drifts from round to round hits both sides. Both of its steps
+    call a hook in Python; version 1 has no such control, and takes the whole step. The profiler's times (E3) are means
+    over the devices: which of them waits for which, and so communicates longer, is chance. Where all devices send
+    alike, they are also given for the device that waited least: transfer, and little else.
+    """
+    complete = [record for record in records if record["status"] == "ok"]
+
+    def over(name: str, values_of: Callable[[Record], list[float]], scale: Scale = "linear") -> Figure:
+        runs = {run_name(record): values for record in complete if (values := values_of(record))}
+        return estimate_of_runs(runs, f"{name} {label}", scale) if runs else UNKNOWN
+
+    def mean(name: str, value: Callable[[Record, Device], float]) -> Figure:
+        def means(record: Record) -> list[float]:
+            return [fmean(value(record, device) for device in devices) for devices in _devices(record)]
+
+        return over(name, means)
+
+    def least(name: str, value: Callable[[Record, Device], float]) -> Figure:
+        return over(name, lambda record: [value(record, device) for device in _least_waiting(record)])
+
+    return CommunicationRow(
+        training_step_s=over("training_step_s", lambda record: _step_s(record, "training"), "log"),
+        ablation_step_s=over("ablation_step_s", lambda record: _difference_s(record, _control(record), "no_op_hook")),
+        no_sync_step_s=over("no_sync_step_s", lambda record: _difference_s(record, "training", "no_sync")),
+        profiled_step_s=over("profiled_step_s", profiled_step_s, "log"),
+        profiler_step_s=mean("profiler_step_s", _communication_s),
+        profiler_exposed_step_s=mean("profiler_exposed_step_s", exposed_s),
+        profiler_least_step_s=least("profiler_least_step_s", _communication_s),
+        profiler_least_exposed_step_s=least("profiler_least_exposed_step_s", exposed_s),
+        logger_step_s=over("logger_step_s", lambda record: _logged(record, "communication_s")),
+        logger_exposed_step_s=over("logger_exposed_step_s", lambda record: _logged(record, "exposed_s")),
+    )
+
+
+def profiler_state(records: Sequence[Record]) -> str:
+    """What is to be said of the profiler's figures in one word; none where there are none."""
+    profiled = [record for record in records if record["profile"]]
+    if any(map(is_distorted, profiled)):
+        return DISTORTED
+    if any(map(has_artefacts, profiled)):
+        return ARTEFACT
+    return "ok" if profiled else ""
+
+
+def is_distorted(record: Record) -> bool:
+    """Whether the profiler made the step longer by more than `DISTORTED_BEYOND`. Profiling skews the ranks, and what
+    one then waits for another lies inside NCCL's kernels."""
+    return median(profiled_step_s(record) or [0.0]) > (1 + DISTORTED_BEYOND) * unprofiled_step_s(record)
+
+
+def has_artefacts(record: Record) -> bool:
+    """Whether the profiler shows more exposed communication on a device than there is room for in the step."""
+    return any(device["exposed_s"] > _room_s(record, device) for devices in _devices(record) for device in devices)
+
+
+def exposed_s(record: Record, device: Device) -> float:
+    """Exposed communication of a device by the profiler, at most what there is room for in the step."""
+    return float(min(device["exposed_s"], _room_s(record, device)))
+
+
+def _room_s(record: Record, device: Device) -> float:
+    """What the step, unprofiled, has beside the device's compute."""
+    compute_s = sum(phase["compute_s"] for phase in device["phases"].values())
+    return max(0.0, unprofiled_step_s(record) - float(compute_s))
+
+
+def unprofiled_step_s(record: Record) -> float:
+    """The median of a record's whole step."""
+    return float(median(_step_s(record, "training")))
+
+
+def isolated_step_s(name: str, gpus: int, batch_per_gpu: int, network: Facts, links: Links) -> Figure:
+    """E5, the floor: a step's messages of the strategy `name`, one after the other, with nothing else running.
+
+    Not known where one was not timed, nor a smaller and a larger one of its operation, between which it is
+    interpolated.
+
+    DDP broadcasts its buffers and reduces its buckets; DataParallel scatters images, broadcasts parameters and buffers,
+    gathers outputs, and reduces gradients, all from or to its first GPU.
+    """
+    row = strategy(name)
+    parts = [links.seconds(message) for message in row.messages_of_step(network)]
+    if row.sends_inputs:
+        sent_bytes, returned_bytes = bytes_per_image(network)
+        for other in range(1, gpus):
+            parts.append(links.copy_seconds((0, other), batch_per_gpu * sent_bytes))
+            parts.append(links.copy_seconds((other, 0), batch_per_gpu * returned_bytes))
+    if not parts or not all(part.is_known for part in parts):
+        return UNKNOWN
+    return derive_in_blocks(lambda *seconds: sum(seconds), *parts, label=f"E5 {name} {gpus}")
+
+
+def bytes_per_image(network: Facts) -> tuple[int, int]:
+    """What a network is called with and what it returns, per image; older facts are of the built-in one."""
+    return network.get("input_bytes_per_image", IMAGE_BYTES), network.get("output_bytes_per_image", LOGITS_BYTES)
+
+
+def profiled_step_s(record: Record) -> list[float]:
+    """The steps of profiled blocks."""
+    return [block["step_s"] for block in record["profile"]["blocks"]] if record["profile"] else []
+
+
+def _devices(record: Record) -> list[list[Device]]:
+    """What the profiler saw of every device, in every block."""
+    return [block["devices"] for block in record["profile"]["blocks"]] if record["profile"] else []
+
+
+def _least_waiting(record: Record) -> list[Device]:
+    """The device that communicated least in every block: the last one to an allreduce does not wait. Only where all
+    send alike."""
+    if not strategy(record["cell"]["strategy"]).all_ranks_send_alike:
+        return []
+    return [min(devices, key=lambda device: float(device["communication_s"])) for devices in _devices(record)]
+
+
+def _communication_s(_: Record, device: Device) -> float:
+    return float(device["communication_s"])
+
+
+def _step_s(record: Record, variant: str) -> list[float]:
+    """In every round; empty where it was not timed."""
+    blocks = record["steps"]["variants"].get(variant)
+    return list(blocks["step_s"]) if blocks else []
+
+
+def _difference_s(record: Record, whole: str, without: str) -> list[float]:
+    """In every round."""
+    return list(map(sub, _step_s(record, whole), _step_s(record, without)))
+
+
+def _control(record: Record) -> str:
+    return "allreduce_hook" if "allreduce_hook" in record["steps"]["variants"] else "training"
+
+
+def _logged(record: Record, name: str) -> list[float]:
+    return list(record["ddp_logger"][name]) if record["ddp_logger"] else []

@@ -1,0 +1,114 @@
+"""What was measured of communication itself, and the estimates of a point's communication side by side."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import nan
+from statistics import fmean
+
+from dpscale.analyse.communication.collectives import Links, links_of
+from dpscale.analyse.communication.estimators import from_steps, isolated_step_s, profiler_state
+from dpscale.analyse.timing.points import Comparison
+from dpscale.analyse.timing.times import with_headline
+from dpscale.formulas import scaling
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
+from dpscale.records.collect import Collected
+from dpscale.records.files import Record
+from dpscale.strategies.strategy import Facts
+from dpscale.tables.communication import CommunicationRow
+from dpscale.vocabulary.states import DISTORTED
+
+# The estimates of a step's communication that are held against each other.
+ESTIMATES = (
+    "communication_step_s",
+    "ablation_step_s",
+    "profiler_step_s",
+    "profiler_exposed_step_s",
+    "profiler_least_step_s",
+    "logger_exposed_step_s",
+    "isolated_step_s",
+)
+
+Place = tuple[Configuration, str]  # and the letter of the environment
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """What was measured of communication itself, by place: records of steps, and links by the number of GPUs."""
+
+    steps: Mapping[Place, Sequence[Record]]
+    links: Mapping[tuple[int, str], Links]
+    network: Facts | None
+
+    @classmethod
+    def of(cls, collected: Collected, environments: Mapping[AnyCell, str]) -> "Measurements":
+        steps: dict[Place, list[Record]] = defaultdict(list)
+        collectives: dict[tuple[int, str], list[Record]] = defaultdict(list)
+        for cell, record in collected.records.items():
+            if isinstance(cell, CommunicationCell):
+                steps[cell.configuration, environments[cell]].append(record)
+            elif isinstance(cell, CollectivesCell):
+                collectives[cell.gpus, environments[cell]].append(record)
+        links = {place: links_of(records, place[1]) for place, records in collectives.items()}
+        return cls(steps, links, collected.network)
+
+
+def communication_row(compared: Comparison, measured: Measurements) -> CommunicationRow:
+    """E1 of an epoch, and every estimate of a step that was measured or can be inferred.
+
+    Times are arithmetic means over blocks here, so that compute and communication add up to the epoch.
+    """
+    point = compared.point
+    records = measured.steps.get((point.configuration, point.environment), ())
+    row = replace(
+        from_steps(records, f"{point.configuration} {point.environment}"),
+        **compared.fields,
+        drift=compared.drift,
+        drifted=compared.drifted,
+        profiler=profiler_state(records),
+        isolated_step_s=_isolated_step_s(compared, measured),
+    )
+    if not compared.blocks:
+        return row
+    epoch_s = fmean(block.parallel.epoch_s for block in compared.blocks)
+    return replace(
+        row,
+        communication_s=compared.communication,
+        communication_step_s=compared.communication_step,
+        epoch_s=epoch_s,
+        compute_s=scaling.compute_s(fmean(block.baseline.epoch_s for block in compared.blocks), row.gpus),
+        communication_share=compared.communication.value / epoch_s,
+        step_s=fmean(block.parallel.step_s for block in compared.blocks),
+        baseline_step_s=fmean(block.baseline.step_s for block in compared.blocks),
+    )
+
+
+def _isolated_step_s(compared: Comparison, measured: Measurements) -> Figure:
+    configuration = compared.point.configuration
+    links = measured.links.get((configuration.gpus, compared.point.environment))
+    if links is None or measured.network is None:
+        return UNKNOWN
+    return isolated_step_s(
+        configuration.strategy, configuration.gpus, configuration.batch_per_gpu, measured.network, links
+    )
+
+
+def completed_communication(row: CommunicationRow) -> CommunicationRow:
+    """With what the estimates say together."""
+    above_zero = [estimate.value for estimate in comparable(row).values() if estimate.is_above(0)]
+    profiler_s = nan if row.profiler == DISTORTED else row.profiler_step_s.value
+    return replace(
+        with_headline(row),
+        estimates_apart=max(above_zero) / min(above_zero) if above_zero else nan,
+        beyond_profiler_s=row.communication_step_s.value - profiler_s,
+        waiting_step_s=profiler_s - row.profiler_least_step_s.value,
+        profiler_slows_by=row.profiled_step_s.value / row.training_step_s.value - 1,
+    )
+
+
+def comparable(row: CommunicationRow) -> dict[str, Figure]:
+    """The estimates of communication that are held against each other, by column: not the profiler's, where that
+    distorts the step."""
+    names = (name for name in ESTIMATES if not (row.profiler == DISTORTED and name.startswith("profiler")))
+    return {name: getattr(row, name) for name in names}

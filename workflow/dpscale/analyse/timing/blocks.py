@@ -1,0 +1,151 @@
+"""Blocks: a run beside the one-GPU baseline that shares its GPU. Differences and ratios are formed inside blocks alone.
+
+Servers, GPUs and hours differ by more than the effects looked for (docs/method.md, "Blocks").
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import nan
+from statistics import fmean, median
+from typing import Any
+
+from dpscale.records.files import Record
+
+# What before and after may differ by, relative to their mean: more is drift, and said.
+DRIFT_TOLERANCE = 0.02
+IN_JOB, OWN_CELLS = "in job", "own cells"
+
+
+@dataclass(frozen=True)
+class Timed:
+    """An epoch and a full step of a run, in seconds: medians over its timed epochs."""
+
+    epoch_s: float
+    step_s: float
+
+    @classmethod
+    def of(cls, scope: Mapping[str, Any]) -> "Timed":
+        """What a record holds of a scope."""
+        return cls(median(scope["epoch_s"]), median(scope["step_s_median"]))
+
+    @classmethod
+    def mean(cls, runs: Sequence["Timed"]) -> "Timed":
+        """Of the runs of one block."""
+        return cls(fmean(run.epoch_s for run in runs), fmean(run.step_s for run in runs))
+
+
+@dataclass(frozen=True)
+class Block:
+    """N GPUs and one of them alone, at a batch and in a scope.
+
+    `origin` says where the baseline is from: timed in the same job `before` and after the parallel epochs, or a cell
+    of its own on the same GPU. `baseline_n` epochs make the baseline.
+    """
+
+    name: str
+    origin: str
+    parallel: Timed
+    baseline: Timed
+    baseline_n: int
+    before_s: float = nan
+    after_s: float = nan
+
+    @property
+    def drift(self) -> float:
+        """The epoch after less the one before, over their mean; NaN without these."""
+        return (self.after_s - self.before_s) / self.baseline.epoch_s
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether before and after differ by more than `DRIFT_TOLERANCE`."""
+        return abs(self.drift) > DRIFT_TOLERANCE
+
+
+def run_name(record: Record) -> str:
+    """`run 3`."""
+    return f"run {record['cell']['run']}"
+
+
+def places(record: Record) -> list[str]:
+    """What tells where a record was measured: its GPUs' UUIDs in order; the host where there is none."""
+    uuids = [gpu["uuid"] for gpu in record["hardware"]["gpus"]]
+    return [uuid for uuid in uuids if uuid] or [record["hardware"]["host"]]
+
+
+def blocks_of(
+    records: Sequence[Record], singles: Sequence[Record], scope: str, batch: int
+) -> tuple[list[Block], dict[str, str]]:
+    """The blocks of a configuration's records, and why the runs have none that are left out, by run.
+
+    `singles` are the one-GPU records at `batch` in the same environment. A record that has a baseline of its own at
+    this batch is a block. Any other is set against the single one of the same run on one of its GPUs, or, where there
+    is none, against the one nearest in time there. Runs that share a baseline are one block: they are not independent.
+    """
+    blocks, without, unpaired = [], {}, []
+    for record in records:
+        own = next((baseline for baseline in record.get("alone") or () if baseline["batch_per_gpu"] == batch), None)
+        if own is None or (own["status"] == "ok" and scope not in own["scopes"]):
+            unpaired.append(record)
+        elif own["status"] != "ok":
+            without[run_name(record)] = f"one GPU at batch {batch} ran out of memory in its job"
+        else:
+            blocks.append(_block_in_job(record, own["scopes"][scope], scope))
+    paired, alone = pair(unpaired, singles, scope)
+    reason = f"one GPU at batch {batch} was measured on no GPU that it used"
+    return [*blocks, *paired], {**without, **{run_name(record): reason for record in alone}}
+
+
+def _block_in_job(record: Record, around: Mapping[str, Any], scope: str) -> Block:
+    before, after = Timed.of(around["before"]), Timed.of(around["after"])
+    return Block(
+        run_name(record),
+        IN_JOB,
+        Timed.of(record["scopes"][scope]),
+        Timed.mean([before, after]),
+        len(around["before"]["epoch_s"]) + len(around["after"]["epoch_s"]),
+        before.epoch_s,
+        after.epoch_s,
+    )
+
+
+def pair(records: Sequence[Record], others: Sequence[Record], scope: str) -> tuple[list[Block], list[Record]]:
+    """The blocks of two sets of records, whatever settings each has: `others` stand as their baseline. A record is set
+    against the other one of the same run on one of its GPUs, or, where there is none, against the one nearest in time
+    there. The second are the records that share no GPU with any."""
+    on_place: dict[str, list[Record]] = defaultdict(list)
+    for other in others:
+        if scope in other["scopes"]:
+            on_place[places(other)[0]].append(other)
+    shared: dict[int, tuple[Record, list[Record]]] = {}
+    alone = []
+    for record in records:
+        place = next((place for place in places(record) if place in on_place), None)
+        if place is None:
+            alone.append(record)
+        else:
+            nearest = _nearest(record, on_place[place])
+            shared.setdefault(id(nearest), (nearest, []))[1].append(record)
+    return [_block_of_cells(other, sharing, scope) for other, sharing in shared.values()], alone
+
+
+def _nearest(record: Record, others: Sequence[Record]) -> Record:
+    """The one of the same run, otherwise the one that started nearest in time."""
+
+    def distance(other: Record) -> tuple[bool, float]:
+        apart = datetime.fromisoformat(other["started_at"]) - datetime.fromisoformat(record["started_at"])
+        return other["cell"]["run"] != record["cell"]["run"], abs(apart.total_seconds())
+
+    return min(others, key=distance)
+
+
+def _block_of_cells(other: Record, records: Sequence[Record], scope: str) -> Block:
+    runs = sorted(record["cell"]["run"] for record in records)
+    return Block(
+        f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}",
+        OWN_CELLS,
+        Timed.mean([Timed.of(record["scopes"][scope]) for record in records]),
+        Timed.of(other["scopes"][scope]),
+        len(other["scopes"][scope]["epoch_s"]),
+    )

@@ -1,0 +1,189 @@
+"""Which records may be pooled and compared: those of one environment.
+
+That is of the same GPU model, CPU model and type of link, the same software that computes and communicates, the same
+variables that steer it, the same images, and, of every kind, one version of the measurement.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpscale.analyse.timing.blocks import places
+from dpscale.plan.cells import AnyCell
+from dpscale.records.files import Record
+from dpscale.records.versions import VERSIONS
+from dpscale.tables.quantities import SOFTWARE
+from dpscale.tables.study import EnvironmentsRow
+
+# NVML numbers the versions of NVLink without gaps (nvml.h, NVML_NVLINK_VERSION_*).
+NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+# Variables that change what libraries do, and so numbers: all of NCCL's, and the one that takes TF32 away or forces it.
+_NCCL = "NCCL_"
+_STEERING = (_NCCL, "NVIDIA_TF32_OVERRIDE")
+
+Description = tuple[str, ...]
+
+
+@dataclass
+class _Environment:
+    """Records that may be pooled. `images` is their checksum, `nccl` are the variables of NCCL, and `links` the types
+    between so many GPUs."""
+
+    description: Description
+    images: str
+    nccl: str | None
+    links: dict[int, frozenset[str]] = field(default_factory=dict)
+    places: set[str] = field(default_factory=set)
+    cells: list[AnyCell] = field(default_factory=list)
+
+    def admits(self, record: Record, description: Description) -> bool:
+        """Whether a record is like these in all that both have. Collectives move no images, one GPU has no links and
+        no use for NCCL."""
+        nccl = _nccl(record)
+        return (
+            self.description == description
+            and _images(record) in ("", self.images)
+            and (None in (self.nccl, nccl) or self.nccl == nccl)
+            and self._links_agree(len(record["hardware"]["gpus"]), _links(record))
+        )
+
+    def _links_agree(self, gpus: int, links: frozenset[str]) -> bool:
+        """As many GPUs have the same types of link; more GPUs have those of fewer, and perhaps others."""
+        return not links or all(
+            links == known if number == gpus else links >= known if number < gpus else links <= known
+            for number, known in self.links.items()
+        )
+
+    def add(self, cell: AnyCell, record: Record) -> None:
+        self.cells.append(cell)
+        self.places.update(places(record))
+        self.nccl = _nccl(record) if self.nccl is None else self.nccl
+        if links := _links(record):
+            self.links.setdefault(len(record["hardware"]["gpus"]), links)
+
+
+def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]:
+    """The letter of every record's environment; A is the one that was measured first.
+
+    A record that lacks a property, such as links or images, is of an environment that is like it in everything else:
+    of the one that has its GPU, otherwise of the first.
+    """
+    newest: dict[str, int] = {}
+    for record in records.values():
+        newest[record["kind"]] = max(record["measurement_version"], newest.get(record["kind"], 0))
+    environments: list[_Environment] = []
+    for cell, record in sorted(records.items(), key=lambda item: (_lacks(item[1]), item[1]["started_at"])):
+        older = "" if record["measurement_version"] == newest[record["kind"]] else str(record["measurement_version"])
+        description = (*_describe(record, _without_nccl(record)).values(), older)
+        alike = [known for known in environments if known.admits(record, description)]
+        if not alike:
+            alike = [_Environment(description, _images(record), _nccl(record))]
+            environments += alike
+        own = set(places(record))
+        next((known for known in alike if known.places & own), alike[0]).add(cell, record)
+
+    def first_measured(environment: _Environment) -> tuple[bool, str]:
+        return min((not _images(records[cell]), records[cell]["started_at"]) for cell in environment.cells)
+
+    environments.sort(key=first_measured)
+    return {cell: _letter(number) for number, environment in enumerate(environments) for cell in environment.cells}
+
+
+def _lacks(record: Record) -> tuple[bool, bool, bool]:
+    """Records with most properties come first, so that others find the environments that these make."""
+    return "dataset" not in record, _nccl(record) is None, not _links(record)
+
+
+def _images(record: Record) -> str:
+    """Their checksum; empty of what moves none."""
+    return str(record["dataset"]["sha256"]) if "dataset" in record else ""
+
+
+def _links(record: Record) -> frozenset[str]:
+    """The types of the links between its GPUs that are known."""
+    return frozenset(_describe_link(link) for link in record["hardware"]["links"] if link["kind"])
+
+
+def environment_rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell, str]) -> Iterator[EnvironmentsRow]:
+    """A row for every environment: what it is, and where it was found."""
+    members: dict[str, list[Record]] = defaultdict(list)
+    for cell, letter in letters.items():
+        members[letter].append(records[cell])
+    for letter, group in members.items():
+        yield EnvironmentsRow(
+            environment=letter,
+            dataset_sha256=next(filter(None, map(_images, group)), ""),
+            **_describe(group[0], _steering(group[0])),
+            links=joined(_describe_link(link) for record in group for link in record["hardware"]["links"]),
+            cpu_cores=joined(str(record["hardware"]["cpu_cores"]) for record in group),
+            hosts=joined(host for record in group for host in hosts(record)),
+            records=len(group),
+            measurement_versions=joined(map(_version, group)),
+            older_measurements=joined(_version(record) for record in group if _is_older(record)),
+        )
+
+
+def _version(record: Record) -> str:
+    return f"{record['kind']} {record['measurement_version']}"
+
+
+def _is_older(record: Record) -> bool:
+    return bool(record["measurement_version"] != VERSIONS[record["kind"]].current)
+
+
+def joined(texts: Iterable[str | None]) -> str:
+    """All different texts in one."""
+    return "; ".join(sorted({text for text in texts if text}))
+
+
+def _describe(record: Record, variables: Sequence[str]) -> dict[str, Any]:
+    """What records of one environment share, in the columns of the table; but for images and links. Nodes that differ
+    are an environment of their own, which says so."""
+    differences = [f"nodes differ in {difference}" for difference in record.get("nodes_differ", ())]
+    return {
+        "device_model": record["hardware"]["device_model"],
+        "cpu_model": record["hardware"]["cpu_model"] or "",
+        **{name: record["software"][name] or "" for name in SOFTWARE},
+        "variables": "; ".join([*variables, *differences]),
+    }
+
+
+def hosts(record: Record) -> list[str]:
+    """The hosts of all nodes."""
+    return [node["hardware"]["host"] for node in record.get("nodes", [record])]
+
+
+def _steering(record: Record) -> list[str]:
+    variables = record["provenance"]["environment"]
+    return [f"{name}={value}" for name, value in sorted(variables.items()) if name.startswith(_STEERING)]
+
+
+def _without_nccl(record: Record) -> list[str]:
+    return [variable for variable in _steering(record) if not variable.startswith(_NCCL)]
+
+
+def _nccl(record: Record) -> str | None:
+    """NCCL's variables; None on one GPU, where it has nothing to do."""
+    if len(record["hardware"]["gpus"]) == 1 and "nodes" not in record:
+        return None
+    return "; ".join(variable for variable in _steering(record) if variable.startswith(_NCCL))
+
+
+def _letter(number: int) -> str:
+    """A ... Z, AA, AB ... for 0, 1, 2 ..."""
+    letters = ""
+    number += 1
+    while number:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
+
+def _describe_link(link: Mapping[str, Any]) -> str:
+    if link["kind"] != "NVLink":
+        return " ".join(str(part) for part in (link["kind"] or "link unknown", link["topology"]) if part)
+    if link["nvlink_version"] is None:
+        return "NVLink (details hidden)"
+    through = " through a switch" if link["via_switch"] else ""
+    return f"{link['nvlink_links']} links of NVLink {NVLINK_VERSIONS.get(link['nvlink_version'], '?')}{through}"

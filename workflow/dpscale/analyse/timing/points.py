@@ -1,0 +1,271 @@
+"""The points of a study: what its timing records say of every configuration, and what they can be compared with."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import nan
+from typing import Any
+
+from dpscale.analyse.timing.blocks import Block, Timed, blocks_of, pair, run_name
+from dpscale.formulas import scaling
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.statistics import Scale, derive, estimate_of_blocks
+from dpscale.plan.cells import AnyCell, Configuration, TimingCell
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected
+from dpscale.records.files import Record
+from dpscale.strategies.known import BASELINE
+from dpscale.tables.row import PlaceFields, PointFields
+
+# Why a cell is missing that was never tried.
+NO_RECORD = "no record yet"
+# States of cells without a record; the first says most.
+STATES_BY_WEIGHT = ("failed", "unfinished", "missing")
+
+
+def point_fields(configuration: Configuration, environment: str) -> PointFields:
+    """What rows say of where they are."""
+    return {
+        "strategy": configuration.strategy,
+        "gpus": configuration.gpus,
+        "batch_per_gpu": configuration.batch_per_gpu,
+        "global_batch": configuration.global_batch,
+        "environment": environment,
+    }
+
+
+@dataclass(frozen=True)
+class Point:
+    """A configuration, in one scope and one environment (empty where it was measured in none), and what its records
+    say.
+
+    A record whose memory ran out first holds nothing of this scope. `epoch` and `step` are over its runs.
+    """
+
+    configuration: Configuration
+    scope: str
+    environment: str
+    status: str
+    reason: str
+    records: Sequence[Record] = ()
+    epoch: Figure = UNKNOWN
+    step: Figure = UNKNOWN
+
+    @property
+    def measured(self) -> Sequence[Record]:
+        """The records that hold something of this scope."""
+        return [record for record in self.records if self.scope in record["scopes"]]
+
+    @property
+    def results(self) -> Sequence[Mapping[str, Any]]:
+        """What they hold of it."""
+        return [record["scopes"][self.scope] for record in self.measured]
+
+    @property
+    def n(self) -> int:
+        """Timed epochs of all runs."""
+        return sum(len(result["epoch_s"]) for result in self.results)
+
+    @property
+    def full_steps(self) -> int | None:
+        """Full steps of an epoch, None where none was measured."""
+        return next((result["full_steps_per_epoch"] for result in self.results), None)
+
+    @property
+    def label(self) -> str:
+        """What random numbers are drawn by."""
+        return f"{self.configuration} {self.scope} {self.environment}"
+
+    @property
+    def place(self) -> PlaceFields:
+        return {**point_fields(self.configuration, self.environment), "scope": self.scope}
+
+    def over_runs(self, figure: Callable[[Record], float | None], name: str) -> Figure:
+        """The mean over the runs that have this figure above zero, of logarithms."""
+        values = {run_name(record): float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
+        return estimate_of_blocks(values, f"{name} {self.label}") if values else UNKNOWN
+
+    def set_against(self, other: "Point", formula: Callable[..., Any], scale: Scale, name: str) -> tuple[Figure, int]:
+        """A figure of the epoch times of two measured points, and of how many blocks it is the mean: runs of both that
+        used one GPU. Where there is no such block, it is that of two independent times, and of 0 blocks."""
+        blocks, _ = pair(self.measured, other.measured, self.scope)
+        if not blocks:
+            return derive(formula, self.epoch, other.epoch), 0
+        of_block = {block.name: float(formula(block.parallel.epoch_s, block.baseline.epoch_s)) for block in blocks}
+        return estimate_of_blocks(of_block, f"{name} {self.label}", scale), len(blocks)
+
+
+PointKey = tuple[Configuration, str, str]
+Points = Mapping[PointKey, Point]
+CellState = tuple[TimingCell, str, str]  # a cell without a record, its status, and the reason
+
+
+def points_of(study: Study, collected: Collected, environments: Mapping[AnyCell, str]) -> Points:
+    """Every configuration of the study in every scope, and in every environment it was measured in."""
+    here = plan(study)
+    not_run = {item.configuration: (item.state, item.reason) for item in here.not_run}
+    records: dict[Configuration, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for cell, record in collected.records.items():
+        if isinstance(cell, TimingCell):
+            records[cell.configuration][environments[cell]].append(record)
+    states: dict[Configuration, list[CellState]] = defaultdict(list)
+    for cell in here.timing:
+        if cell not in collected.records:
+            states[cell.configuration].append((cell, *why_missing(cell, collected)))
+    points: dict[PointKey, Point] = {}
+    for configuration in sorted({*here.configurations, *not_run}):
+        missing = states[configuration]
+        for scope in study["scopes"]:
+            for environment, measured in sorted(records[configuration].items()):
+                point = _measured(configuration, scope, environment, measured, missing)
+                points[configuration, scope, environment] = point
+            if not records[configuration]:
+                status, reason = not_run.get(configuration) or _unmeasured(missing)
+                points[configuration, scope, ""] = Point(configuration, scope, "", status, reason)
+    return points
+
+
+def _measured(
+    configuration: Configuration, scope: str, environment: str, records: Sequence[Record], missing: Sequence[CellState]
+) -> Point:
+    """From its records, with a word on those of its runs that have none."""
+    point = Point(configuration, scope, environment, "ok", "", records)
+    too_large = [record["oom"] for record in records if scope not in record["scopes"]]
+    reasons = [f"out of memory in {len(too_large)} of {len(records)} runs"] if too_large else []
+    if not point.measured:
+        reasons = [f"out of memory in {too_large[0]['phase']}"]
+    point = replace(point, reason="; ".join([*reasons, *(f"run {cell.run} {status}" for cell, status, _ in missing)]))
+    if not point.measured:
+        return replace(point, status="oom")
+    runs = {run_name(record): Timed.of(record["scopes"][scope]) for record in point.measured}
+    return replace(
+        point,
+        epoch=estimate_of_blocks({name: run.epoch_s for name, run in runs.items()}, f"epoch {point.label}"),
+        step=estimate_of_blocks({name: run.step_s for name, run in runs.items()}, f"step {point.label}"),
+    )
+
+
+def _unmeasured(missing: Sequence[CellState]) -> tuple[str, str]:
+    """Status and reason of a configuration without any record; a failure says more than a run never tried."""
+    _, status, reason = min(missing, key=lambda item: (STATES_BY_WEIGHT.index(item[1]), item[2] == NO_RECORD))
+    return status, reason
+
+
+def why_missing(cell: AnyCell, collected: Collected) -> tuple[str, str]:
+    """Status and reason of a cell without a record."""
+    if cell in collected.failures:
+        return collected.failures[cell].state, collected.failures[cell].reason
+    if cell in collected.rejected:
+        return "missing", f"record not used: {collected.rejected[cell]}"
+    return "missing", NO_RECORD
+
+
+class ComparedFields(PlaceFields):
+    """What rows say of a comparison."""
+
+    status: str
+    reason: str
+    n: int
+    full_steps_per_epoch: int | None
+    blocks: int
+    runs_without_baseline: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A point beside the plain module on one GPU, block by block; without a block the two cannot be compared.
+
+    `without` says of the runs that are left out, by name, why they have no baseline.
+    """
+
+    point: Point
+    blocks: Sequence[Block]
+    status: str
+    reason: str
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> ComparedFields:
+        return {
+            **self.point.place,
+            "status": self.status,
+            "reason": "; ".join(filter(None, [self.reason, self._left_out, self._drifted])),
+            "n": self.point.n,
+            "full_steps_per_epoch": self.point.full_steps,
+            "blocks": len(self.blocks),
+            "runs_without_baseline": len(self.without),
+        }
+
+    @property
+    def _left_out(self) -> str:
+        """Which runs are left out beside others that are not."""
+        return "; ".join(f"{run} left out: {why}" for run, why in self.without.items()) if self.blocks else ""
+
+    @property
+    def _drifted(self) -> str:
+        drifted = [f"{block.name} by {100 * block.drift:+.1f} %" for block in self.blocks if block.has_drifted]
+        return f"one GPU alone drifted in {', '.join(drifted)}" if drifted else ""
+
+    @property
+    def drift(self) -> float:
+        """The largest of its blocks, NaN where none is known."""
+        return max((block.drift for block in self.blocks if block.drift == block.drift), key=abs, default=nan)
+
+    @property
+    def drifted(self) -> int:
+        return sum(block.has_drifted for block in self.blocks)
+
+    def over_blocks(self, figure: Callable[[Block], float], name: str, scale: Scale = "log") -> Figure:
+        """A figure of every block, and its mean over them. Only where there is a block."""
+        return estimate_of_blocks(
+            {block.name: figure(block) for block in self.blocks}, f"{name} {self.point.label}", scale
+        )
+
+    @cached_property
+    def speedup(self) -> Figure:
+        """Speedup of the epoch."""
+        return self.over_blocks(
+            lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s), "speedup"
+        )
+
+    @cached_property
+    def communication(self) -> Figure:
+        """Communication time of an epoch by subtraction (E1), in seconds."""
+        gpus = self.point.configuration.gpus
+        return self.over_blocks(
+            lambda block: scaling.communication_s(block.baseline.epoch_s, block.parallel.epoch_s, gpus), "E1", "linear"
+        )
+
+    @cached_property
+    def communication_step(self) -> Figure:
+        """The same of a full step."""
+        return self.over_blocks(
+            lambda block: scaling.communication_step_s(block.baseline.step_s, block.parallel.step_s),
+            "E1 step",
+            "linear",
+        )
+
+
+def compare(points: Points, point: Point, batch: int) -> Comparison:
+    """Set the runs of a point against one GPU at `batch`, in its own scope and environment, block by block.
+
+    No other baseline is borrowed.
+    """
+    if point.status != "ok":
+        return Comparison(point, (), point.status, point.reason)
+    single = Configuration(BASELINE, 1, batch)
+    baseline = points.get((single, point.scope, point.environment)) or points.get((single, point.scope, ""))
+    blocks, without = blocks_of(point.measured, baseline.records if baseline else (), point.scope, batch)
+    if blocks:
+        return Comparison(point, blocks, "ok", point.reason, without)
+    return Comparison(point, (), "no baseline", _why_no_baseline(point, baseline, batch, without), without)
+
+
+def _why_no_baseline(point: Point, baseline: Point | None, batch: int, without: Mapping[str, str]) -> str:
+    if any(record.get("alone") for record in point.measured) or (baseline and baseline.status == "ok"):
+        return "; ".join(f"{run}: {why}" for run, why in without.items())
+    if baseline is None:
+        return f"one GPU at batch {batch} was not measured in environment {point.environment}"
+    return f"one GPU at batch {batch}: {baseline.status} ({baseline.reason})"

@@ -1,0 +1,156 @@
+"""What was measured by which record, what is missing and why, and what measuring took."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from math import nan
+from typing import Any, TypeVar
+
+from dpscale.analyse.timing.environments import hosts, joined
+from dpscale.analyse.timing.points import why_missing
+from dpscale.plan.cells import AnyCell
+from dpscale.records.collect import Collected
+from dpscale.records.cost import gpu_seconds
+from dpscale.records.files import Record
+from dpscale.tables.row import Row
+from dpscale.tables.study import AbsencesRow, CostsRow, MissingRow, OriginsRow, RecordsRow
+from dpscale.tables.timing import TimesRow
+
+T = TypeVar("T")
+
+
+def missing_row(cell: AnyCell, collected: Collected) -> MissingRow:
+    """A planned cell that has no record."""
+    status, reason = why_missing(cell, collected)
+    log = collected.failures[cell].log if cell in collected.failures else ""
+    return MissingRow(
+        path=cell.path, kind=cell.kind, **_labels(cell, MissingRow), status=status, reason=reason, log=log
+    )
+
+
+def _labels(cell: AnyCell, kind: type[Row]) -> dict[str, Any]:
+    """What tells it from others, as far as the table has columns of it."""
+    return {name: value for name, value in cell.labels.items() if name in kind.columns()}
+
+
+def record_row(cell: AnyCell, record: Record, environment: str) -> RecordsRow:
+    """When, where and by which commit it was measured, and what disturbed it."""
+    readings = [*record["sensors"]["before"], *(record["sensors"]["after"] or [])]
+    epochs = list(_watched(record))
+    others = [len(reading["other_processes"]) for reading in readings if reading["other_processes"] is not None]
+    others += [epoch["other_processes"] for epoch in epochs if epoch["other_processes"] is not None]
+    slowed = _slowed(epochs)
+    images, provenance = record.get("dataset", {}), record["provenance"]
+    gpus = [gpu for node in record.get("nodes", [record]) for gpu in node["hardware"]["gpus"]]
+    return RecordsRow(
+        path=cell.path,
+        kind=cell.kind,
+        **_labels(cell, RecordsRow),
+        status=record["status"],
+        environment=environment,
+        started_at=record["started_at"],
+        finished_at=record["finished_at"],
+        gpu_s=gpu_seconds(cell, record),
+        host=joined(hosts(record)),
+        git_commit=provenance["git_commit"] or "",
+        git_dirty=provenance["git_dirty"],
+        job_id=str(provenance["job_id"] or ""),
+        gpu_uuids=joined(gpu["uuid"] for gpu in gpus),
+        throttle_reasons=joined(_throttle_reasons(readings, epochs)),
+        slowed_s=max(slowed.values(), default=nan),
+        slowed_by=joined(policy for (_, policy), seconds in slowed.items() if seconds > 0),
+        stolen_share=_stolen_share(record, epochs),
+        other_processes=max(others, default=None),
+        dataset_source=images.get("source", ""),
+        synthetic=images.get("synthetic"),
+        dataset_sha256=images.get("sha256", ""),
+    )
+
+
+def _watched(record: Record) -> Iterator[Mapping[str, Any]]:
+    """What was seen during the record's timed epochs, those of its baseline too. Version 1 has none of it."""
+    scopes = [*(record.get("scopes") or {}).values()]
+    for alone in record.get("alone") or ():
+        scopes += [end for ends in alone["scopes"].values() for end in ends.values()]
+    for scope in scopes:
+        yield from scope.get("watched") or ()
+
+
+def _throttle_reasons(readings: Iterable[Mapping[str, Any]], epochs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Why clocks were held down in the timed epochs. Readings before and after speak only for a record whose epochs
+    nobody watched: after them a timing cell loads its GPU to the full, to see what the chip reaches."""
+    inside = [gpu["clock_event_reasons"] for epoch in epochs for gpu in epoch["gpus"]]
+    for reasons in inside or [reading["throttle_reasons"] for reading in readings]:
+        yield from reasons or ()
+
+
+def _slowed(epochs: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], float]:
+    """For how long every GPU's clocks were kept down in these epochs, in s, by the policy that did."""
+    slowed: dict[tuple[int, str], float] = defaultdict(float)
+    for epoch in epochs:
+        for number, gpu in enumerate(epoch["gpus"]):
+            for policy, seconds in (gpu["slowed_s"] or {}).items():
+                slowed[number, policy] += seconds
+    return slowed
+
+
+def _stolen_share(record: Record, epochs: Iterable[Mapping[str, Any]]) -> float:
+    """The most that a hypervisor took away in an epoch, over the cores that the cell was given."""
+    stolen = [epoch["host"]["stolen_cores"] for epoch in epochs if epoch["host"]]
+    return max(stolen) / record["hardware"]["cpu_cores"] if stolen else nan
+
+
+# Collectives are measured for the sake of communication.
+_MEASURED = {
+    "timing": "timing",
+    "collectives": "communication",
+    "communication": "communication",
+    "training": "training",
+}
+
+
+def costs_rows(records: Iterable[RecordsRow]) -> Iterator[CostsRow]:
+    """What measuring took."""
+    for group in grouped(records, lambda row: _MEASURED[row.kind]):
+        yield CostsRow(measured=_MEASURED[group[0].kind], records=len(group), gpu_s=sum(row.gpu_s for row in group))
+
+
+def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
+    """How many records there are of a kind, by what measured them."""
+
+    def origin(row: RecordsRow) -> Hashable:
+        return row.kind, row.environment, row.host, row.git_commit, row.git_dirty, row.dataset_source
+
+    for group in grouped(records, origin):
+        first = group[0]
+        yield OriginsRow(
+            kind=first.kind,
+            environment=first.environment,
+            host=first.host,
+            git_commit=first.git_commit,
+            git_dirty=first.git_dirty,
+            dataset_source=first.dataset_source,
+            records=len(group),
+            first=min(row.started_at for row in group),
+            last=max(row.finished_at for row in group),
+            jobs="; ".join(sorted({row.job_id for row in group if row.job_id})),
+            throttled=sum(bool(row.throttle_reasons) for row in group),
+            disturbed=sum(bool(row.other_processes) for row in group),
+        )
+
+
+def absences_rows(times: Iterable[TimesRow]) -> Iterator[AbsencesRow]:
+    """Every state but `ok` with its reason, and of how many configurations it is, the most frequent first."""
+    configurations: dict[tuple[str, str], set[tuple[object, ...]]] = defaultdict(set)
+    for row in times:
+        if row.status != "ok":
+            configurations[row.status, row.reason].add(tuple(row.point.values()))
+    for (status, reason), found in sorted(configurations.items(), key=lambda item: -len(item[1])):
+        yield AbsencesRow(status=status, reason=reason, configurations=len(found))
+
+
+def grouped(rows: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:
+    """The rows of equal keys, in the order of the first of each."""
+    found: dict[Hashable, list[T]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    yield from found.values()

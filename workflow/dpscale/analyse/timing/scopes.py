@@ -1,0 +1,77 @@
+"""Epoch times side by side: with and without the DataLoader in the clock, and of two strategies."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from operator import sub, truediv
+
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.statistics import derive_in_blocks, estimate_of_blocks
+from dpscale.strategies.known import BASELINE, STRATEGIES
+from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
+
+
+def scopes_rows(
+    times: Sequence[TimesRow], speedups: Sequence[SpeedupRow], runs: Sequence[RunsRow]
+) -> Iterator[ScopesRow]:
+    """The configurations that were measured with and without the DataLoader in the clock."""
+    gained = {
+        (*row.point.values(), row.scope): row.speedup
+        for row in speedups
+        if row.status == "ok" and row.scaling == "weak"
+    }
+    of_runs: dict[tuple[object, ...], dict[str, float]] = defaultdict(dict)
+    for run in runs:
+        of_runs[*run.point.values(), run.scope][f"run {run.run}"] = run.epoch_s
+    loaded = {tuple(row.point.values()): row for row in times if row.status == "ok" and row.scope == "end_to_end"}
+    for row in times:
+        place = tuple(row.point.values())
+        if row.status != "ok" or row.scope != "compute" or place not in loaded:
+            continue
+        here, there = (*place, "compute"), (*place, "end_to_end")
+        speedup, loaded_speedup = gained.get(here, UNKNOWN), gained.get(there, UNKNOWN)
+        longer_s, ratio = _loading(of_runs[there], of_runs[here])
+        yield ScopesRow(
+            **row.point,
+            is_headline=row.is_headline,
+            epoch_s=row.epoch_s,
+            end_to_end_epoch_s=loaded[place].epoch_s,
+            loader_s=longer_s,
+            loading_ratio=ratio,
+            speedup=speedup,
+            end_to_end_speedup=loaded_speedup,
+            speedup_ratio=speedup.value / loaded_speedup.value,
+        )
+
+
+def _loading(loaded: Mapping[str, float], in_memory: Mapping[str, float]) -> tuple[Figure, Figure]:
+    """What an epoch takes longer with the DataLoader in the clock, in seconds and as a ratio, over the runs that timed
+    both: a run is one block."""
+    if not loaded.keys() & in_memory.keys():
+        return UNKNOWN, UNKNOWN
+    epochs = [estimate_of_blocks(runs, "epoch") for runs in (loaded, in_memory)]
+    return derive_in_blocks(sub, *epochs, scale="linear"), derive_in_blocks(truediv, *epochs)
+
+
+def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]:
+    """Every two parallel strategies on the same devices at the same batch, the later one of the table first."""
+    order = [name for name in STRATEGIES if name != BASELINE]
+    measured = {
+        (row.strategy, (row.gpus, row.batch_per_gpu, row.scope, row.environment)): row
+        for row in times
+        if row.status == "ok" and row.epoch_s.is_known
+    }
+    for (strategy, place), row in measured.items():
+        for other in order[: order.index(strategy)] if strategy in order else ():
+            if (other, place) in measured:
+                beside = measured[other, place]
+                yield StrategyPairsRow(
+                    **row.point,
+                    scope=row.scope,
+                    other_strategy=other,
+                    is_headline=row.is_headline,
+                    loader_processes=row.loader_processes,
+                    other_loader_processes=beside.loader_processes,
+                    epoch_s=row.epoch_s,
+                    other_epoch_s=beside.epoch_s,
+                    ratio=beside.epoch_s.value / row.epoch_s.value,
+                )

@@ -1,0 +1,166 @@
+"""Epoch times, throughput, MFU and speedup of the points of a study."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import nan
+from statistics import median
+from typing import TypeVar
+
+from dpscale.analyse.timing.points import Comparison, Point, Points, compare
+from dpscale.analyse.timing.runs import outlier_words
+from dpscale.formulas import scaling
+from dpscale.formulas.figure import Figure, multiplied
+from dpscale.formulas.statistics import derive_in_blocks, repeatability
+from dpscale.plan.study import Study
+from dpscale.records.files import Record
+from dpscale.strategies.known import strategy
+from dpscale.tables.communication import BandwidthRow, CommunicationRow
+from dpscale.tables.timing import SpeedupRow, TimesRow
+from dpscale.tables.variants import OneGpuRow, VariantsRow
+from dpscale.vocabulary.chips import chip_named
+from dpscale.vocabulary.states import NOT_WORTH_IT, UNDECIDED, WORTH_IT
+
+# More devices are worth it where at least half of what they could do is got from them.
+WORTH = 0.5
+# Fewer full steps make no epoch that speaks for a configuration: its ends, which are no steps, weigh too much.
+HEADLINE_STEPS = 10
+
+Headlined = TypeVar("Headlined", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow, VariantsRow, OneGpuRow)
+
+
+def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
+    """Epoch and step of a point, and what follows from them alone."""
+    row = TimesRow(
+        **point.place,
+        nodes=point.configuration.nodes,
+        status=point.status,
+        reason=point.reason,
+        runs=len(point.records),
+        n=point.n,
+    )
+    if not point.epoch.is_known:
+        return row
+    results = point.results
+    row = replace(
+        row,
+        epoch_s=point.epoch,
+        step_s=point.step,
+        images_per_s=derive_in_blocks(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch),
+        energy_j=point.over_runs(lambda record: _energy_j(record, point.scope), "energy"),
+        repeatability=repeatability([result["epoch_s"] for result in results]),
+        outliers=outlier_words(point.epoch),
+        first_timed_epoch_s=median(result["epoch_s"][0] for result in results),
+        loader_processes=_loader_processes(point),
+        steps_per_epoch=results[0]["steps_per_epoch"],
+        full_steps_per_epoch=point.full_steps,
+        peak_memory_bytes=max((peak for result in results for peak in result["peak_memory_bytes"] or []), default=nan),
+    )
+    if network is None or network["flop_per_image"] is None:
+        return row
+    return _with_mfu(row, study, network["flop_per_image"]["forward_backward"], point)
+
+
+def _energy_j(record: Record, scope: str) -> float | None:
+    """The median of a run's epochs; None where no counter tells."""
+    energies = record["scopes"][scope]["energy_j"]
+    return median(energies) if energies else None
+
+
+def _loader_processes(point: Point) -> int:
+    """DataLoader processes of all training processes together. Version 1 of the record does not say how many: every
+    training process had as many as its setting."""
+    recorded: int | None = point.results[0].get("loader_processes")
+    if recorded is not None or point.scope == "compute":
+        return recorded or 0
+    configuration = point.configuration
+    processes = strategy(configuration.strategy).processes(configuration.gpus)
+    return processes * int(point.measured[0]["settings"]["loader_workers"])
+
+
+def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) -> TimesRow:
+    """With work done over work that the GPUs could do at most, where the peak of the GPU is known."""
+    chip = chip_named(point.records[0]["hardware"]["device_model"])
+    peak = chip.peak(study["precision"]) if chip else None
+    if chip is None or peak is None:
+        return replace(row, flop_per_image=flop_per_image, peak_source="unknown")
+    return replace(
+        row,
+        flop_per_image=flop_per_image,
+        peak_flop_s=peak.flop_s,
+        peak_source=chip.source,
+        mfu=derive_in_blocks(lambda rate: scaling.mfu(flop_per_image, rate, row.gpus, peak.flop_s), row.images_per_s),
+    )
+
+
+def series(points: Points, batches: set[int], weak: bool) -> Iterator[Comparison]:
+    """The points of the weak series of these batches per GPU, or of the strong series of these global batches."""
+    for point in points.values():
+        configuration = point.configuration
+        batch = configuration.batch_per_gpu if weak else configuration.global_batch
+        if configuration.gpus > 1 and batch in batches:
+            yield compare(points, point, batch)
+
+
+def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
+    """Speedup and efficiency of a point in a `series`, `weak` or `strong`, over one GPU."""
+    gpus = compared.point.configuration.gpus
+    row = SpeedupRow(
+        **compared.fields,
+        scaling=series,
+        nodes=compared.point.configuration.nodes,
+        drift=compared.drift,
+        drifted=compared.drifted,
+    )
+    if not compared.blocks:
+        return row
+    row = replace(
+        row,
+        baseline_n=sum(block.baseline_n for block in compared.blocks),
+        epoch_s=compared.over_blocks(lambda block: block.parallel.epoch_s, "epoch").value,
+        baseline_epoch_s=compared.over_blocks(lambda block: block.baseline.epoch_s, "baseline").value,
+        speedup=compared.speedup,
+        efficiency=derive_in_blocks(lambda speedup: scaling.efficiency(speedup, gpus), compared.speedup),
+    )
+    if series == "strong":
+        return row
+    from_steps = compared.over_blocks(
+        lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s),
+        "speedup from steps",
+    )
+    return replace(row, speedup_from_steps=from_steps)
+
+
+def with_headline(row: Headlined) -> Headlined:
+    """With whether findings and verdict may speak of this configuration; not known where it was not measured."""
+    steps = row.full_steps_per_epoch
+    return replace(row, is_headline=None if steps is None else steps >= HEADLINE_STEPS)
+
+
+def completed_times(row: TimesRow) -> TimesRow:
+    """With what follows from its figures."""
+    epoch = row.epoch_s
+    return replace(
+        with_headline(row),
+        gpu_s=multiplied(epoch, row.gpus),
+        interval_width=(epoch.high - epoch.low) / epoch.value if epoch.has_interval else nan,
+    )
+
+
+def completed_speedup(row: SpeedupRow) -> SpeedupRow:
+    """The same."""
+    return replace(
+        with_headline(row),
+        efficiency_lost=1 - row.efficiency.value,
+        worth=_worth(row.efficiency),
+        efficiency_from_steps=row.speedup_from_steps.map(lambda speedup: scaling.efficiency(speedup, row.gpus)),
+        steps_disagree_by=abs(row.speedup.value / row.speedup_from_steps.value - 1),
+    )
+
+
+def _worth(efficiency: Figure) -> str:
+    """On which side of `WORTH` its interval lies wholly; undecided without an interval too."""
+    if not efficiency.is_known:
+        return ""
+    if efficiency.is_above(WORTH):
+        return WORTH_IT
+    return NOT_WORTH_IT if efficiency.is_below(WORTH) else UNDECIDED
