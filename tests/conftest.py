@@ -52,7 +52,7 @@ LONGEST_FIRST = (
     "browser/",
     "measure/",
     "export/test_to_mlflow.py",
-    "test_compare_command.py",
+    "compare/",
     "present/",
     "audit/",
     "test_search_recipe.py",

@@ -20,8 +20,8 @@ FLOORS = (
     ("records",),
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
     ("analyse", "measure.data", "measure.model", "measure.workload", "measure.watch", "*.in_torch"),
-    ("present", "compare", "export", "measure.worker"),
-    ("measure.launch", "audit.page"),
+    ("present", "export", "measure.worker"),
+    ("compare", "measure.launch", "audit.page"),
     ("options",),
     ("*.commands", "measure.options"),
     ("cli",),
@@ -30,9 +30,9 @@ FLOORS = (
 # Rooms that have nothing to do with each other, but for their commands: what is measured and what is made of it meet in
 # records.
 APART = (
-    *(("measure", room) for room in ("audit", "analyse", "present", "export")),
+    *(("measure", room) for room in ("audit", "analyse", "present", "compare", "export")),
     ("scheduler", "audit"),
-    ("present", "export"),
+    *((room, "export") for room in ("present", "compare")),
 )
 
 

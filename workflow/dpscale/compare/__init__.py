@@ -1,1 +1,1 @@
-"""Studies beside each other: what is compared, the page, the command."""
+"""Studies held against the first of them: which differ, by how much, and how sure that is."""

@@ -3,20 +3,12 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from dpscale.options import FILE, FOLDER, read_records, read_study
 from dpscale.plan.study import Study
 from dpscale.schemas.settings import SETTINGS
-
-if TYPE_CHECKING:
-    from dpscale.analyse.comparison import Compared
-    from dpscale.analyse.comparison_studies import Overview
-
-# More of them are an overview.
-_STUDIES_COMPARED = 2
 
 
 def share(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -75,8 +67,7 @@ def compare(
     """Compare SECOND with FIRST: two machines, or before and after a change. Writes one HTML page.
 
     The studies are files, as YAML or JSON, whose cells were measured. They can be the same file with the records of
-    two machines. With MORE studies the page has one row per study, and each is compared with FIRST. Needs no GPU and
-    no torch:
+    two machines. With MORE studies each is compared with FIRST. Needs no GPU and no torch:
 
     \b
         dpscale compare config/before.yaml config/after.yaml --out /tmp/compared.html
@@ -92,17 +83,15 @@ def compare(
     batches, beyond its 95 % interval. Where the interval holds that limit, or there is none, it is undecided: that is
     said, and is no failure.
     """
-    from dpscale.analyse.comparison import compare as compare_sides
-    from dpscale.analyse.comparison import refuse_other_settings
-    from dpscale.analyse.comparison_evidence import Named, sides
-    from dpscale.analyse.comparison_studies import overview
-    from dpscale.present import comparison, comparison_studies
-    from dpscale.present.comparison_groups import is_beyond
+    from dpscale.compare.comparison import compare as compare_sides
+    from dpscale.compare.groups import BEYOND
+    from dpscale.compare.page import render, summary
+    from dpscale.compare.studies import Named, refuse_other_settings, sides
     from dpscale.records.files import write_text
 
     for folder in filter(Path.is_dir, study_files):
         raise click.UsageError(f"{folder} is a folder, no study file. Folders of records follow --results, one each")
-    if len(study_files) < _STUDIES_COMPARED:
+    if len(study_files) == 1:
         raise click.UsageError("name two studies or more")
     if results and len(results) != len(study_files):
         raise click.UsageError("give --results once per study, in their order, or not at all")
@@ -113,21 +102,15 @@ def compare(
         Named(name, study, read_records(study, folder))
         for name, study, folder in zip(_names(studies), studies, folders, strict=True)
     ])  # fmt: skip
-    found: Compared | Overview
-    if len(measured) == _STUDIES_COMPARED:
-        found = compare_sides(measured[0], measured[1], may_differ, tolerance)
-        page, sentences = comparison.render(found), comparison.summary(found)
-    else:
-        found = overview(measured, may_differ, tolerance)
-        page, sentences = comparison_studies.render(found), comparison_studies.summary(found)
+    found = compare_sides(measured, may_differ, tolerance)
     if tables_folder:
-        for name, table in found.tables.items():
-            write_text(tables_folder / f"{name}.csv", table.to_csv(index=False))
-    write_text(out, page)
-    for sentence in sentences:
+        for name, text in found.tables.files().items():
+            write_text(tables_folder / name, text)
+    write_text(out, render(found))
+    for sentence in summary(found):
         click.echo(sentence)
     click.echo(f"page: {out}")
-    if is_beyond(found.tables["compared_groups"]):
+    if any(group.beyond_tolerance == BEYOND for group in found.tables.groups):
         context.exit(1)
 
 

@@ -256,38 +256,3 @@ def reach_of_means(groups: Sequence[Floats]) -> float:
         return 0.0
     freedom = total**2 / (variances**2 / np.array([len(group) - 1 for group in groups])).sum()
     return float(scipy.special.stdtrit(freedom, INTERVAL[1]) * math.sqrt(total))
-
-
-@dataclass(frozen=True)
-class Bounded:
-    """Figures and their 95 % intervals as tables hold them, all of shape (n,); NaN where there is none."""
-
-    value: Floats
-    low: Floats
-    high: Floats
-
-    def map(self, function: Callable[[Floats], Floats]) -> "Bounded":
-        """An increasing function of all three."""
-        return Bounded(function(self.value), function(self.low), function(self.high))
-
-
-def bounded_difference(figures: Bounded, others: Bounded) -> Bounded:
-    """`figures` minus `others`, which are independent of them, from the intervals alone (Zou and Donner 2008).
-
-    Each side's distance from figure to limit stands for its error there, so that intervals need not be symmetric.
-    """
-    value = figures.value - others.value
-    return Bounded(
-        value,
-        value - np.hypot(figures.value - figures.low, others.high - others.value),
-        value + np.hypot(figures.high - figures.value, others.value - others.low),
-    )
-
-
-def bounded_ratio(figures: Bounded, others: Bounded) -> Bounded:
-    """`figures` over `others`: the difference of their logarithms. NaN where a figure or limit is not above zero."""
-    return bounded_difference(figures.map(_logarithm), others.map(_logarithm)).map(np.exp)
-
-
-def _logarithm(values: Floats) -> Floats:
-    return np.log(values, where=values > 0, out=np.full_like(values, np.nan))

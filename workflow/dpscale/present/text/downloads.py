@@ -19,9 +19,10 @@ def csv_link(name: str, rows: Sequence[Row]) -> str | None:
     """
     if len(rows) > _ROWS_IN_LINK:
         return None
+    kind = TABLES[name] if name in TABLES else type(rows[0])
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        csv = written(TABLES[name], rows, float_format="%.5g")
+        csv = written(kind, rows, float_format="%.5g")
         archive.writestr(zipfile.ZipInfo(f"{name}.csv"), csv, zipfile.ZIP_DEFLATED, 9)
     link = f"data:application/zip;base64,{base64.b64encode(packed.getvalue()).decode()}"
     return link if len(link) <= _LINK_CHARACTERS else None

@@ -18,10 +18,10 @@ def plain(value: float | None, digits: int = 4) -> str:
     """A number with `digits` significant digits and thousands separated, or a dash where there is none."""
     if value is None or not math.isfinite(value):
         return ABSENT
-    decimals = _decimals(value, digits)
+    decimals = decimals_at(value, digits)
     if decimals > digits + 3:
         return f"{value:.{digits - 1}e}".replace("-", MINUS)
-    return _fixed(value, decimals)
+    return fixed(value, decimals)
 
 
 def whole(value: float | None) -> str:
@@ -34,14 +34,14 @@ def in_unit(value: float | None, unit: Unit, digits: int = 4) -> str:
     if value is None or not math.isfinite(value):
         return ABSENT
     if unit.decimals is not None:
-        return _fixed(unit.of(value), unit.decimals)
+        return fixed(unit.of(value), unit.decimals)
     return plain(unit.of(value), digits)
 
 
 def measured(value: float | None, unit: Unit, digits: int = 3) -> str:
     """`26.3 ms`, `0.39×`; a dash where there is none."""
     shown = in_unit(value, unit, digits)
-    return shown if shown == ABSENT else f"{shown}{_symbol(unit, shown)}"
+    return shown if shown == ABSENT else f"{shown}{_symbol(unit)}"
 
 
 def percent(value: float, digits: int = 3) -> str:
@@ -57,15 +57,15 @@ def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str
     """
     if not figure.is_known:
         return ABSENT
+    symbol = _symbol(unit) if with_unit else ""
     value, low, high = (unit.of(number) for number in (figure.value, figure.low, figure.high))
     if not (math.isfinite(low) and math.isfinite(high)):
         reason = "no interval: one run" if figure.kind == "one run" else "no interval"
-        shown = in_unit(figure.value, unit)
-        return f"{shown}{_symbol(unit, shown) if with_unit else ''} [{reason}]"
-    decimals = _decimals_of(figure, unit)
-    shown, *ends = (_fixed(number, decimals) for number in (value, low, high))
+        return f"{in_unit(figure.value, unit)}{symbol} [{reason}]"
+    decimals = decimals_of(figure, unit)
+    shown, *ends = (fixed(number, decimals) for number in (value, low, high))
     between = f"range of two runs: {' to '.join(ends)}" if figure.is_range else ", ".join(ends)
-    return f"{shown}{_symbol(unit, shown) if with_unit else ''} [{between}]"
+    return f"{shown}{symbol} [{between}]"
 
 
 def brief(figure: Figure, unit: Unit = PLAIN) -> str:
@@ -76,40 +76,39 @@ def brief(figure: Figure, unit: Unit = PLAIN) -> str:
     return estimate(figure, unit) if has_ends else in_unit(figure.value, unit)
 
 
-def _decimals_of(figure: Figure, unit: Unit) -> int:
+def decimals_of(figure: Figure, unit: Unit) -> int:
+    """The decimals of a figure that has both ends, and of these."""
     if unit is MULTIPLES:
         return _beside_one(figure)
     if unit.decimals is not None:
         return unit.decimals
     value, low, high = (unit.of(number) for number in (figure.value, figure.low, figure.high))
     if high <= low:
-        return _decimals(value, 4)
-    by_width = _decimals(high - low, 2)
+        return decimals_at(value, 4)
+    by_width = decimals_at(high - low, 2)
     if not value:
         return by_width
-    least = _decimals(low, 1) if low > 0 else 0  # what is above zero is not shown as zero
-    return min(_decimals(value, 4), max(by_width, _decimals(value, 1), least))
+    least = decimals_at(low, 1) if low > 0 else 0  # what is above zero is not shown as zero
+    return min(decimals_at(value, 4), max(by_width, decimals_at(value, 1), least))
 
 
 def _beside_one(figure: Figure) -> int:
     """As many decimals (2 to 4) as show on which side of 1 an end of a multiple lies: 1.00 would say that two may be
     alike."""
     nearest = figure.low - 1 if figure.low > 1 else 1 - figure.high if figure.high < 1 else 1.0
-    return min(4, max(2, _decimals(nearest, 1)))
+    return min(4, max(2, decimals_at(nearest, 1)))
 
 
-def _symbol(unit: Unit, number: str) -> str:
+def _symbol(unit: Unit) -> str:
     """The unit as it follows a number: `×` at once, others after a space."""
-    if unit.shown in ("", "×"):
-        return unit.shown
-    is_one = number.removeprefix(MINUS) == "1"
-    return f" {unit.singular if is_one and unit.singular else unit.shown}"
+    return unit.shown if unit.shown in ("", "×") else f" {unit.shown}"
 
 
-def _decimals(value: float, digits: int) -> int:
+def decimals_at(value: float, digits: int) -> int:
     """Decimals that give a number its significant digits."""
     return max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
 
 
-def _fixed(value: float, decimals: int) -> str:
+def fixed(value: float, decimals: int) -> str:
+    """`1,024.50`, `−0.5`."""
     return f"{value:z,.{decimals}f}".replace("-", MINUS)  # z: zero has no sign

@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from dpscale.compare.forest import POOLED, Forest, ForestGroup, ForestMark, chart_of_forests
+from dpscale.formulas.figure import Figure
 from dpscale.present.charts.chart import Chart
-from dpscale.present.comparison_forest import POOLED, Forest, Group, Mark, figure_of_forests
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
@@ -16,16 +17,20 @@ pytestmark = pytest.mark.slow
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def group(name: str, change: float, low: float = nan, high: float = nan, batches: Sequence[Mark] = ()) -> Group:
-    return Group(f"{name}: text", "var(--ddp)", Mark(POOLED, change, low, high), batches)
+def group(
+    name: str, change: float, low: float = nan, high: float = nan, batches: Sequence[ForestMark] = ()
+) -> ForestGroup:
+    return ForestGroup(name, "text", "var(--ddp)", [ForestMark(POOLED, Figure.of(change, low, high)), *batches])
 
 
-def forest(*groups: Group, limit: float | None = None) -> Forest:
-    return Forest("Heading", "place", "quantity", "Change, %", groups, limit)
+def forest(*groups: ForestGroup, limit: float | None = None) -> Forest:
+    return Forest(
+        heading="Heading", place="place", quantity="quantity", x_title="Change, %", groups=groups, limit=limit
+    )
 
 
-def drawn(*groups: Group, limit: float | None = None) -> tuple[Chart, ElementTree.Element]:
-    figure = figure_of_forests("changes", [forest(*groups, limit=limit)])
+def drawn(*groups: ForestGroup, limit: float | None = None) -> tuple[Chart, ElementTree.Element]:
+    figure = chart_of_forests("changes", [forest(*groups, limit=limit)])
     return figure, ElementTree.fromstring(figure.pictures[0].svg)
 
 
@@ -43,7 +48,7 @@ def marks(chart: ElementTree.Element, colour: str) -> list[float]:
     return found
 
 
-BATCHES = [Mark("32", 4.0, 2.0, 6.0), Mark("2,048", 16.0, 15.0, 17.0)]
+BATCHES = [ForestMark("32", Figure.of(4.0, 2.0, 6.0)), ForestMark("2,048", Figure.of(16.0, 15.0, 17.0))]
 
 
 def test_every_group_has_its_text_a_pooled_mark_and_its_batches() -> None:
@@ -57,7 +62,7 @@ def test_every_group_has_its_text_a_pooled_mark_and_its_batches() -> None:
 
 def test_marks_stand_where_the_changes_are() -> None:
     """Of three batches evenly apart, the marks are evenly apart too, in their order."""
-    batches = [Mark(str(change), change, nan, nan) for change in (30.0, -10.0, 10.0)]
+    batches = [ForestMark(str(change), Figure.of(change, nan, nan)) for change in (30.0, -10.0, 10.0)]
     _, chart = drawn(group("ddp on 4 GPUs", 0.0, batches=batches))
     highest, lowest, middle = marks(chart, "var(--quiet)")
     assert lowest < middle < highest
@@ -89,7 +94,7 @@ def test_a_limit_is_a_second_line() -> None:
 
 
 def test_intervals_beyond_reach_end_at_the_edge_and_are_named() -> None:
-    wide = [Mark("32", 10.0, -90.0, 1e6)]
+    wide = [ForestMark("32", Figure.of(10.0, -90.0, 1e6))]
     figure, chart = drawn(group("ddp on 4 GPUs", 10, 8, 12, wide), group("dp on 2 GPUs", 10, -95.0, 1e9))
     plot, bars = 266, [path.get("d", "") for path in chart.iter(f"{SVG}path") if "stroke" in path.attrib]
     assert sum(f"l{plot},0" in bar for bar in bars) == 3, "the axis, the batch's bar and one of the pooled ones"
@@ -100,7 +105,7 @@ def test_intervals_beyond_reach_end_at_the_edge_and_are_named() -> None:
 
 
 def test_of_too_many_rows_batches_are_left_out_and_that_is_said() -> None:
-    batches = [Mark(str(batch), 1.0, 0.5, 1.5) for batch in range(12)]
+    batches = [ForestMark(str(batch), Figure.of(1.0, 0.5, 1.5)) for batch in range(12)]
     figure, chart = drawn(*(group(f"ddp on {gpus} GPUs", 1.0, batches=batches) for gpus in range(2, 8)))
     assert texts(chart).count(POOLED) == 6
     assert "11" not in texts(chart)
@@ -111,10 +116,6 @@ def test_of_too_many_groups_the_first_are_drawn_and_that_is_said() -> None:
     figure, chart = drawn(*(group(f"ddp on {gpus} GPUs", 1.0) for gpus in range(2, 32)))
     assert texts(chart).count(POOLED) == 20
     assert figure.not_drawn == ["place: 20 of 30 groups are drawn."]
-
-
-def test_without_a_group_there_is_no_chart() -> None:
-    assert figure_of_forests("changes", [forest()]) == Chart([], [])
 
 
 def test_the_chart_says_in_words_what_it_shows() -> None:

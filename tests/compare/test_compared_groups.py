@@ -1,0 +1,186 @@
+"""Changes pooled over batches: what is pooled, how sure it is, and whether it is beyond a tolerance."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpscale.compare.groups import (
+    BEYOND,
+    FASTER,
+    NO_BATCH,
+    NO_DIFFERENCE,
+    NO_RUN,
+    ONLY_FIRST,
+    ONLY_SECOND,
+    SLOWER,
+    UNDECIDED,
+    WITHIN,
+    compared_groups,
+)
+from dpscale.compare.rows import ComparedGroupsRow
+from dpscale.formulas.statistics import ratio_of_blocks
+from dpscale.tables.timing import RunsRow
+from two_studies import compared, of, slower, study
+
+# Epoch seconds of runs 1, 2, ... by batch; None where a run has none.
+Runs = Mapping[int, Sequence[float | None]]
+PLAIN: Runs = {32: [8.0, 8.2, 8.1], 512: [2.0, 2.02, 1.99]}
+
+
+def rows(runs: Runs, strategy: str = "ddp", gpus: int = 4, scope: str = "compute") -> list[RunsRow]:
+    return [
+        RunsRow(strategy=strategy, gpus=gpus, scope=scope, batch_per_gpu=batch, run=run, epoch_s=epoch_s)
+        for batch, of_batch in runs.items()
+        for run, epoch_s in enumerate(of_batch, 1)
+        if epoch_s is not None
+    ]
+
+
+def times(runs: Runs, factor: float) -> Runs:
+    return {
+        batch: [None if epoch_s is None else factor * epoch_s for epoch_s in of_batch]
+        for batch, of_batch in runs.items()
+    }
+
+
+def only_row(first: Runs, second: Runs, tolerance: float | None = None) -> ComparedGroupsRow:
+    (row,) = compared_groups(rows(first), rows(second), "after", tolerance)
+    return row
+
+
+def test_a_run_is_a_block_over_its_batches() -> None:
+    second: Runs = {32: [9.0, 9.3, 9.1], 512: [2.2, 2.3, 2.1]}
+    row = only_row(PLAIN, second)
+    of_runs = [
+        [math.sqrt(small * large) for small, large in zip(runs[32], runs[512], strict=True) if small and large]
+        for runs in (second, PLAIN)
+    ]
+    ratio = ratio_of_blocks(*of_runs)
+    assert row.change.interval == pytest.approx((ratio.low - 1, ratio.high - 1))
+    assert [row.change.value, row.second_s / row.first_s - 1] == pytest.approx([ratio.value - 1] * 2)
+    assert (row.study, row.batches, row.first_runs, row.second_runs) == ("after", "32; 512", 3, 3)
+    assert row.batches_left_out == ""
+
+
+@given(st.floats(0.2, 5))
+def test_times_that_are_k_times_as_long_change_by_k_less_one(factor: float) -> None:
+    row = only_row(PLAIN, times(PLAIN, factor))
+    assert row.change.value == pytest.approx(factor - 1, abs=1e-9)
+    assert row.change.holds(row.change.value)
+    expected = SLOWER if row.change.is_above(0) else FASTER if row.change.is_below(0) else NO_DIFFERENCE
+    assert row.outcome == expected
+    if abs(math.log(factor)) > 0.05:
+        assert row.outcome == (SLOWER if factor > 1 else FASTER)
+
+
+def test_the_same_times_show_no_difference_though_their_interval_may_have_no_width() -> None:
+    assert only_row(PLAIN, PLAIN).outcome == NO_DIFFERENCE
+    equal: Runs = {32: [0.1] * 3, 512: [0.7] * 3}
+    assert only_row(equal, equal).outcome == NO_DIFFERENCE
+    assert only_row(equal, equal, 0).beyond_tolerance == WITHIN
+    assert only_row(equal, times(equal, 1.01)).outcome == SLOWER
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_one_or_two_runs_have_no_interval_and_show_no_difference(runs: int) -> None:
+    few: Runs = {batch: of_batch[:runs] for batch, of_batch in times(PLAIN, 3).items()}
+    for first, second in ((PLAIN, few), (few, PLAIN)):
+        row = only_row(first, second, 0.05)
+        assert (row.change.is_known, row.change.has_interval) == (True, False)
+        assert (row.status, row.outcome, row.beyond_tolerance) == ("ok", NO_DIFFERENCE, UNDECIDED)
+
+
+def test_a_batch_with_fewer_runs_is_left_out_where_others_have_three() -> None:
+    second: Runs = {**times(PLAIN, 1.5), 2048: [1.0, None, None]}
+    row = only_row({**PLAIN, 2048: [1.0, 1.0, 1.0], 8192: [1.0, 1.0, 1.0]}, second)
+    assert (row.batches, row.batches_left_out, row.second_runs) == ("32; 512", "2048; 8192", 3)
+    assert row.outcome == SLOWER
+
+
+@pytest.mark.parametrize("took", [8.3, 800.0])
+def test_a_run_that_lacks_a_batch_is_left_out_whatever_it_took(took: float) -> None:
+    row = only_row(PLAIN, {32: [8.0, 8.2, 8.1, took], 512: [2.0, 2.02, 1.99, None]})
+    assert (row.second_runs, row.second_runs_left_out, row.first_runs_left_out) == (3, "4", "")
+    assert row.change.value == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [
+        ({32: [8.0, None], 512: [None, 2.0]}, {32: [8.0], 512: [2.0]}, NO_RUN),
+        ({32: [8.0] * 3}, {512: [2.0] * 3}, NO_BATCH),
+    ],
+)
+def test_runs_that_never_meet_in_a_batch_are_not_compared(first: Runs, second: Runs, status: str) -> None:
+    row = only_row(first, second, 0.05)
+    assert (row.status, row.beyond_tolerance, row.outcome, row.change.is_known) == (status, UNDECIDED, "", False)
+
+
+def test_a_group_of_one_study_alone_is_named_and_undecided() -> None:
+    found = list(compared_groups(rows(PLAIN), rows(PLAIN, gpus=2), "after", 0.05))
+    assert {row.gpus: row.status for row in found} == {4: ONLY_FIRST, 2: ONLY_SECOND}
+    assert {(row.beyond_tolerance, row.outcome) for row in found} == {(UNDECIDED, "")}
+
+
+def test_scopes_strategies_and_numbers_of_gpus_are_never_pooled() -> None:
+    keys = [("ddp", 2, "compute"), ("ddp", 4, "compute"), ("dp", 4, "compute"), ("dp", 4, "end_to_end")]
+    first = [row for key in keys for row in rows(PLAIN, *key)]
+    second = [row for place, key in enumerate(keys, 1) for row in rows(times(PLAIN, place), *key)]
+    found = {(row.strategy, row.gpus, row.scope): row.change.value for row in compared_groups(first, second, "after")}
+    assert found == pytest.approx({key: place for place, key in enumerate(keys)})
+
+
+@pytest.mark.parametrize(
+    ("factor", "tolerance", "judged"),
+    [(1.5, 0.05, BEYOND), (1.5, 0.5, UNDECIDED), (1.5, 0.6, WITHIN), (1.0, 0.05, WITHIN), (0.5, 0.0, WITHIN)],
+)
+def test_only_a_whole_interval_beyond_the_tolerance_is_beyond_it(factor: float, tolerance: float, judged: str) -> None:
+    row = only_row(PLAIN, times(PLAIN, factor), tolerance)
+    low, high = row.change.interval
+    assert {BEYOND: low > tolerance, WITHIN: high <= tolerance, UNDECIDED: low <= tolerance < high}[judged]
+    assert (row.beyond_tolerance, row.tolerance) == (judged, tolerance)
+
+
+def test_where_nobody_asked_nothing_is_judged() -> None:
+    row = only_row(PLAIN, times(PLAIN, 2))
+    assert (row.beyond_tolerance, math.isnan(row.tolerance)) == ("", True)
+
+
+def test_of_one_batch_the_pooled_change_is_the_batch_s_own() -> None:
+    tables = compared(slower(1.2, "ddp"), study(batch_per_gpu=[128])).tables
+    both = [row for row in of(tables.times, quantity="epoch_s", batch_per_gpu=128) if row.change.is_known]
+    assert len(both) == 5
+    for row in both:
+        (group,) = of(tables.groups, strategy=row.strategy, gpus=row.gpus, scope=row.scope)
+        assert (group.change.value, *group.change.interval) == pytest.approx((row.change.value, *row.change.interval))
+
+
+@pytest.mark.slow
+def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+    """Runs whose servers make all of their batches slower alike, which batch by batch would be taken for more runs."""
+    generator = np.random.default_rng(20261122)
+    studies, runs, truth = 400, 4, 0.1
+
+    def made(factor: float) -> Runs:
+        of_server = generator.normal(0, 0.03, runs)
+        return {
+            batch: (factor * 100 / batch * np.exp(of_server + generator.normal(0, 0.01, runs))).tolist()
+            for batch in (32, 128, 512, 2048)
+        }
+
+    held = held_by_batch = 0
+    for _ in range(studies):
+        first, second = made(1.0), made(1 + truth)
+        held += only_row(first, second).change.holds(truth)
+        held_by_batch += ratio_of_blocks(*(per_batch(runs) for runs in (second, first))).holds(1 + truth)
+    assert held / studies == pytest.approx(0.96, abs=0.005)
+    assert held_by_batch / studies == pytest.approx(0.63, abs=0.005)
+
+
+def per_batch(runs: Runs) -> list[float]:
+    """Every run at every batch, over what its batch takes without a server."""
+    return [epoch_s * batch for batch, of_batch in runs.items() for epoch_s in of_batch if epoch_s is not None]

@@ -1,0 +1,230 @@
+"""Which studies may be compared: of settings that may differ, of one environment each, and of records of their own."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dpscale.analyse.tables import build_tables
+from dpscale.compare.comparison import compare
+from dpscale.compare.groups import ONLY_SECOND
+from dpscale.compare.studies import Named, Side, differing_settings, records_row, refuse_other_settings, sides
+from dpscale.errors import ComparisonError
+from dpscale.plan.cells import AnyCell
+from dpscale.plan.study import Study
+from dpscale.records.collect import Collected
+from dpscale.schemas.settings import TimingSettings
+from two_studies import ARMS, Change, changed, compared, of, records, side, slower, small, study
+
+# Whole studies, again and again.
+pytestmark = pytest.mark.slow
+
+# A change of the study for every setting: the key's path, and a value that is not its default.
+CHANGES = {
+    "device": (("device",), "cpu"),
+    "network": (("network", "name"), "torchvision_resnet18"),
+    "width": (("network", "width"), 32),
+    "precision": (("precision",), "bfloat16"),
+    "memory_format": (("memory_format",), "channels_last"),
+    "learning_rate": (("optimiser", "learning_rate"), 0.2),
+    "momentum": (("optimiser", "momentum"), 0.5),
+    "weight_decay": (("optimiser", "weight_decay"), 0.001),
+    "dataset_source": (("dataset", "source"), "synthetic"),
+    "epoch_images": (("dataset", "images"), 40_000),
+    "scopes": (("scopes",), ["end_to_end"]),
+    "warmup_epochs": (("epochs", "warmup"), 2),
+    "timed_epochs": (("epochs", "timed"), 4),
+    "baseline": (("baseline",), "own_cells"),
+    "loader_workers": (("dataset", "loader_workers"), 5),
+    "batch_memory_gb": (("dataset", "batch_memory_gb"), 3),
+    "compile": (("compile",), "default"),
+    "fused_optimiser": (("optimiser", "fused"), True),
+    "ddp_bucket_mb": (("ddp", "bucket_mb"), 10),
+    "ddp_gradient_as_bucket_view": (("ddp", "gradient_as_bucket_view"), True),
+    "ddp_broadcast_buffers": (("ddp", "broadcast_buffers"), False),
+    "cuda_graph": (("cuda_graph",), True),
+    "cudnn_benchmark": (("cudnn_benchmark",), True),
+    "images_on": (("images_on",), "device"),
+    "ddp_gradient_dtype": (("ddp", "gradient_dtype"), "bfloat16"),
+}
+
+# What a study with a workload's file has; it has other settings with it.
+OF_A_FILE = {"workload", "workload_sha256"}
+# Changes that no study can have together, and one that a study with arms has only with another.
+TOGETHER_REFUSED = ({"network", "width"}, {"device", "cuda_graph"}, {"device", "images_on"})
+ALONE_REFUSED, ITS_OTHER = "cuda_graph", "fused_optimiser"
+
+
+def with_changes(names: Iterable[str]) -> Study:
+    """A study with these changes. It takes no steps apart: some settings do not go with that."""
+    changed: dict[str, Any] = {"communication": {"runs": 0}}
+    for name in names:
+        path, value = CHANGES[name]
+        node = changed
+        for key in path[:-1]:
+            node = node.setdefault(key, {})
+        node[path[-1]] = value
+    return study(**changed)
+
+
+@settings(max_examples=50)
+@given(st.sets(st.sampled_from(sorted(CHANGES)), min_size=1), st.sets(st.sampled_from(sorted(CHANGES))))
+def test_every_setting_that_differs_and_may_not_is_named_with_both_values(
+    changed: set[str], may_differ: set[str]
+) -> None:
+    assume(not any(pair <= changed for pair in TOGETHER_REFUSED))
+    assume(ALONE_REFUSED not in changed or ITS_OTHER in changed)
+    first, second = study(), with_changes(changed)
+    refused = changed - may_differ
+    if not refused:
+        (differing,) = refuse_other_settings([first, second], may_differ)
+        assert {difference.setting for difference in differing} == changed
+        return
+    with pytest.raises(ComparisonError) as caught:
+        refuse_other_settings([first, second], may_differ)
+    message = str(caught.value)
+    assert "\n" not in message
+    named = re.findall(r"[:;] (\w+) is (\S+) and (\S+?)(?=;|\. )", message)
+    old, new = (of.settings.to_json() for of in (first, second))
+    assert {name: (of_first, of_second) for name, of_first, of_second in named} == {
+        name: tuple("+".join(value) if isinstance(value, list) else str(value) for value in (old[name], new[name]))
+        for name in refused
+    }
+    assert set(re.findall(r"--differing (\w+)", message)) == refused
+
+
+def test_settings_of_several_studies_are_named_at_once() -> None:
+    studies = [
+        study(),
+        study(dataset={"loader_workers": 3}),
+        study(precision="bfloat16"),
+        study(precision="float32-strict", dataset={"loader_workers": 3}),
+    ]
+    with pytest.raises(ComparisonError) as caught:
+        refuse_other_settings(studies, [])
+    workers = studies[0].settings.loader_workers
+    assert f": loader_workers is {workers} and 3; precision is float32 and bfloat16 and float32-strict. " in str(
+        caught.value
+    )
+    assert str(caught.value).endswith(": --differing loader_workers --differing precision")
+    allowed = refuse_other_settings(studies, ["loader_workers", "precision"])
+    assert [[difference.setting for difference in of_one] for of_one in allowed] == [
+        ["loader_workers"], ["precision"], ["precision", "loader_workers"],
+    ]  # fmt: skip
+
+
+def test_studies_that_differ_are_compared_only_where_they_may() -> None:
+    three = [side("a"), side("b"), Side("c", with_changes(["precision"]), side().tables)]
+    for may_differ in ((), ("momentum",)):
+        with pytest.raises(ComparisonError, match=r"precision is float32 and bfloat16.*--differing precision$"):
+            compare(three, may_differ)
+    found = compare(three, ("precision",)).differing
+    assert {name: [setting.name for setting in differing] for name, differing in found.items()} == {
+        "b": [], "c": ["precision"],
+    }  # fmt: skip
+
+
+def test_every_setting_is_tried() -> None:
+    assert set(CHANGES) | OF_A_FILE == set(TimingSettings.names())
+
+
+def test_a_study_of_a_file_is_no_study_of_the_built_in_workload() -> None:
+    """It has no arms, and four settings follow from its file."""
+    of_file = Study({"study": "b", "workload": "b.py", "workload_sha256": "b" * 64, "dataset": {"images": 64}})
+    built_in = Study({"study": "a", "dataset": {"images": 64}})
+    with pytest.raises(ComparisonError) as caught:
+        refuse_other_settings([built_in, of_file], [])
+    named = set(re.findall(r"--differing (\w+)", str(caught.value)))
+    assert named == {*OF_A_FILE, "network", "dataset_source"}
+
+
+def test_settings_of_arms_that_both_have_are_named_with_the_arm_unless_they_are_the_study_s() -> None:
+    other = study(training={"arms": {**ARMS, "large": {**ARMS["large"], "warmup_epochs": 1}}, "baseline": "small"})
+    (setting,) = differing_settings(study(), other)
+    assert (setting.name, setting.first, setting.second) == ("warmup_epochs of arm large", 0, 1)
+    of_study = differing_settings(study(), with_changes(["learning_rate"]))
+    assert [setting.name for setting in of_study] == ["learning_rate"]
+    assert differing_settings(study(), study(training={"arms": {"small": ARMS["small"]}})) == []
+
+
+def test_several_environments_are_never_pooled() -> None:
+    def change(cell: AnyCell, record: dict[str, Any]) -> None:
+        if cell.coordinates.get("run") == 2:
+            record["software"]["nccl"] = "2.30.0"
+
+    with pytest.raises(ComparisonError, match=r"after: its records are of 2 environments.*differ in nccl\."):
+        compared(change)
+
+
+def test_a_study_without_a_record_is_refused() -> None:
+    empty = Side("empty", study(), build_tables(study(), Collected({}, {}, {})))
+    with pytest.raises(ComparisonError, match="empty: nothing was measured"):
+        compare([side(), empty])
+
+
+def test_hardware_and_software_may_differ_and_are_named() -> None:
+    def change(cell: AnyCell, record: dict[str, Any]) -> None:
+        record["software"]["nccl"] = "2.30.0"
+        record["hardware"]["device_model"] = "NVIDIA H100"
+
+    rows = compared(change).tables.environments
+    assert [(row.property, row.first, row.second) for row in of(rows, differs=True)] == [
+        ("device_model", "NVIDIA H200", "NVIDIA H100"), ("nccl", "2.28.9", "2.30.0"),
+    ]  # fmt: skip
+
+
+ONE_BATCH = small(batch_per_gpu=[128])
+
+
+def named(name: str, change: Change | None = None) -> Named:
+    """A study after `change`. Without one its records are the very same as in any other."""
+    return Named(name, ONE_BATCH, changed(ONE_BATCH, change))
+
+
+def measured_again(cell: AnyCell, record: dict[str, Any]) -> None:
+    """The same times on another day: no record is the same file."""
+    record["started_at"] = record["started_at"].replace("20", "21", 1)
+
+
+def test_records_of_two_measurements_are_all_used() -> None:
+    for found in sides([named("before"), named("after", measured_again)]):
+        assert (found.same_records, len(found.tables.records)) == (0, len(records(ONE_BATCH).records))
+
+
+def test_a_record_of_both_is_left_out_of_both_and_not_compared() -> None:
+    first, second = sides([named("before"), named("after", slower(1.2, "ddp"))])
+    kept = {row.path for row in second.tables.records}
+    assert kept == {row.path for row in first.tables.records}
+    assert {path.split("/")[1] for path in kept} == {"ddp"}
+    assert {row.reason for row in second.tables.rejected} == {"the same record is in another study"}
+    same = len(records(ONE_BATCH).records) - len(kept)
+    assert first.same_records == second.same_records == same
+    counted = records_row(second)
+    assert (counted.records, counted.same_records, counted.not_used) == (len(kept), same, 0)
+    assert {group.strategy for group in compare([first, second]).tables.groups} == {"ddp"}
+
+
+def test_a_study_of_nothing_but_another_one_s_records_is_refused() -> None:
+    with pytest.raises(ComparisonError, match=r"before: all of its \d+ records stand in another.*is no evidence"):
+        sides([named("before"), named("after")])
+
+
+def test_of_three_studies_every_pair_is_looked_at() -> None:
+    def of_ddp_alone(cell: AnyCell, record: dict[str, Any]) -> None:
+        if record["cell"].get("strategy") != "ddp":
+            record["started_at"] = record["started_at"].replace("20", "22", 1)
+
+    found = sides([named("a"), named("b", measured_again), named("c", of_ddp_alone)])
+    of_ddp = sum(record["cell"].get("strategy") == "ddp" for record in records(ONE_BATCH).records.values())
+    assert [side.same_records for side in found] == [of_ddp, 0, of_ddp]
+
+
+def test_a_study_that_has_what_the_other_one_lacks_has_it_alone() -> None:
+    lacking = named("before")
+    for cell in [cell for cell in lacking.collected.records if cell.coordinates.get("strategy") == "dp"]:
+        del lacking.collected.records[cell]
+    groups = compare(sides([lacking, named("after", measured_again)])).tables.groups
+    assert {group.status for group in of(groups, strategy="dp")} == {ONLY_SECOND}

@@ -1,0 +1,224 @@
+"""Every figure of two studies side by side, with its ratio or difference, and what the interval of that tells."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from statistics import median
+from typing import Any
+
+from dpscale.analyse.training.results import FIGURES
+from dpscale.compare.rows import (
+    ComparedBandwidthRow,
+    ComparedCollectivesRow,
+    ComparedCommunicationRow,
+    ComparedOutcomesRow,
+    ComparedRow,
+    ComparedSpeedupRow,
+    ComparedTimesRow,
+    ComparedTrainingRow,
+)
+from dpscale.compare.studies import Side
+from dpscale.formulas.figure import INTERVAL, UNKNOWN, Figure, less, ratio
+from dpscale.formulas.statistics import ratio_of_blocks, welch_difference
+from dpscale.tables.column import Column
+from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow
+from dpscale.tables.quantities import ESTIMATES_OF_STEP
+from dpscale.tables.row import Row
+from dpscale.tables.tables import Tables
+from dpscale.tables.timing import SpeedupRow, TimesRow
+from dpscale.tables.training import TrainingRow, TrainingSummaryRow
+from dpscale.vocabulary.states import NOT_PLANNED
+
+# Outcomes beside those of `Subject`: the interval holds what no change would give; there is no interval.
+NOT_APART, NO_INTERVAL = "not apart", "no interval"
+# In the table of outcomes: every scope together, or a table that has none.
+ALL_SCOPES = "all"
+# The share of comparisons of things that are the same that lies beyond its interval by chance.
+BEYOND_BY_CHANCE = 1 - (INTERVAL[1] - INTERVAL[0])
+# An interval without a width lies beside the effect of equal studies by the last digit of its computation.
+_LAST_DIGITS = 1e-12
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The figures of a table that are compared: the `quantities` of its `rows`, which the columns of `kind` up to the
+    quantity tell apart.
+
+    `effect` is that of the first study's figure and the second's, or, where these are means of `samples`, of those:
+    of runs or seeds. `above` and `below` are the words for what it can come to.
+    """
+
+    kind: type[ComparedRow]
+    source: type[Row]
+    rows: Callable[[Tables], Sequence[Row]]
+    quantities: Sequence[str]
+    effect: Callable[[Any, Any], Figure]
+    above: str
+    below: str
+    samples: Callable[[Tables], Iterable[Row]] | None = None
+
+    @property
+    def keys(self) -> Sequence[str]:
+        _, *keys = takewhile(lambda name: name != "quantity", self.kind.columns())
+        return keys
+
+    @property
+    def is_ratio(self) -> bool:
+        return "ratio" in self.kind.columns()
+
+    def quantity(self, name: str) -> Column:
+        """What the table says of a quantity."""
+        return self.source.column(name)
+
+
+def _last_epochs(tables: Tables) -> Iterable[TrainingRow]:
+    """What every arm and seed came to."""
+    return {(row.arm, row.seed): row for row in sorted(tables.training, key=lambda row: row.epoch)}.values()
+
+
+def _second_over_first(first: Figure, second: Figure) -> Figure:
+    return ratio(second, first)
+
+
+# By the name of their table.
+SUBJECTS: Mapping[str, Subject] = {
+    "times": Subject(
+        ComparedTimesRow, TimesRow, lambda tables: tables.times, ("epoch_s", "step_s"),
+        ratio_of_blocks, "faster", "slower", samples=lambda tables: tables.runs,
+    ),
+    "speedup": Subject(
+        ComparedSpeedupRow, SpeedupRow, lambda tables: tables.speedup, ("speedup",),
+        _second_over_first, "higher", "lower",
+    ),
+    "communication": Subject(
+        ComparedCommunicationRow, CommunicationRow, lambda tables: tables.communication, ESTIMATES_OF_STEP,
+        lambda first, second: less(second, first), "longer", "shorter",
+    ),
+    "bandwidth": Subject(
+        ComparedBandwidthRow, BandwidthRow, lambda tables: tables.bandwidth,
+        ("bandwidth_gb_s", "profiler_bandwidth_gb_s", "utilisation"), _second_over_first, "higher", "lower",
+    ),
+    "collectives": Subject(
+        ComparedCollectivesRow, CollectivesRow, lambda tables: tables.collectives, ("bus_bandwidth_gb_s",),
+        _second_over_first, "higher", "lower",
+    ),
+    "training": Subject(
+        ComparedTrainingRow, TrainingSummaryRow, lambda tables: tables.training_summary, FIGURES,
+        lambda first, second: welch_difference(second, first), "higher", "lower", samples=_last_epochs,
+    ),
+}  # fmt: skip
+
+
+def settled(effect: Figure, unchanged: float) -> Figure:
+    """The effect whose ends are where equal studies have them, if they are but for their last digits."""
+    return effect.map(lambda end: unchanged if abs(end - unchanged) < _LAST_DIGITS else end)
+
+
+def side_by_side(subject: Subject, first: Side, second: Side) -> Iterator[Any]:
+    """A row for every figure that at least one of two studies has; each is of one environment.
+
+    Ratios of times have Welch's 95 % intervals over runs, differences of arms over seeds. Other ratios and differences
+    have intervals from both figures' own.
+    """
+    rows = [{_key(subject, row): row for row in subject.rows(side.tables)} for side in (first, second)]
+    samples = [_samples(subject, side.tables) for side in (first, second)]
+    keys = sorted({*rows[0], *rows[1]}, key=lambda key: [(part is None, part) for part in key])
+    for quantity in subject.quantities:
+        for key in keys:
+            figures = [_figure(of_side.get(key), quantity) for of_side in rows]
+            if not any(figure.is_known for figure in figures):
+                continue
+            effect = UNKNOWN
+            if all(figure.is_known for figure in figures):
+                measured = [of_side[key, quantity] for of_side in samples] if subject.samples else figures
+                effect = subject.effect(*measured)
+            yield subject.kind(
+                study=second.name,
+                **dict(zip(subject.keys, key, strict=True)),
+                quantity=quantity,
+                **_state("first", rows[0].get(key)),
+                first=figures[0],
+                **_state("second", rows[1].get(key)),
+                second=figures[1],
+                **_effects(subject, effect),
+                outcome=_outcome(subject, effect),
+            )
+
+
+def _key(subject: Subject, row: Row) -> Key:
+    return tuple(getattr(row, name) for name in subject.keys)
+
+
+def _samples(subject: Subject, tables: Tables) -> Mapping[tuple[Key, str], Sequence[float]]:
+    """What every figure is the mean of, by key and quantity."""
+    found = defaultdict(list)
+    for row in subject.samples(tables) if subject.samples else ():
+        for quantity in subject.quantities:
+            found[_key(subject, row), quantity].append(getattr(row, quantity))
+    return found
+
+
+def _figure(row: Row | None, quantity: str) -> Figure:
+    """With its interval, if it has one."""
+    figure: Figure = getattr(row, quantity, UNKNOWN)
+    return figure if figure.has_interval else Figure(figure.value)
+
+
+def _state(side: str, row: Row | None) -> dict[str, Any]:
+    """Collectives have no status: they are there or not."""
+    status = "ok" if row else NOT_PLANNED
+    return {f"{side}_status": getattr(row, "status", status), f"{side}_reason": getattr(row, "reason", "")}
+
+
+def _effects(subject: Subject, effect: Figure) -> dict[str, Any]:
+    """In the columns of the table; of a ratio of times with the change of the time."""
+    if not subject.is_ratio:
+        return {"difference": effect}
+    change = effect.map(lambda times: (1 / times if times else math.inf) - 1)
+    return {"ratio": effect, "change": change} if "change" in subject.kind.columns() else {"ratio": effect}
+
+
+def _outcome(subject: Subject, effect: Figure) -> str:
+    """What is told of a figure; nothing where one study lacks it."""
+    if not effect.has_interval:
+        return NO_INTERVAL if effect.is_known else ""
+    unchanged = 1 if subject.is_ratio else 0
+    near = settled(effect, unchanged)
+    if near.is_above(unchanged):
+        return subject.above
+    return subject.below if near.is_below(unchanged) else NOT_APART
+
+
+def outcome_rows(study: str, compared: Mapping[str, Sequence[ComparedRow]]) -> Iterator[ComparedOutcomesRow]:
+    """How often every quantity came to which outcome: over all, and of every scope that there is."""
+    for name, subject in SUBJECTS.items():
+        told = [row for row in compared[name] if row.outcome]
+        for quantity in subject.quantities:
+            of_quantity = [row for row in told if row.quantity == quantity]
+            scopes = sorted({getattr(row, "scope", ALL_SCOPES) for row in of_quantity} - {ALL_SCOPES})
+            for scope in (ALL_SCOPES, *scopes):
+                part = [row for row in of_quantity if scope in (ALL_SCOPES, getattr(row, "scope", ALL_SCOPES))]
+                yield _counted(subject, part, study=study, table=f"compared_{name}", quantity=quantity, scope=scope)
+
+
+def _counted(subject: Subject, rows: Sequence[ComparedRow], **of: str) -> ComparedOutcomesRow:
+    outcomes = [row.outcome for row in rows]
+    with_interval = len(rows) - outcomes.count(NO_INTERVAL)
+    ratios = [row.effect.value for row in rows] if subject.is_ratio else []
+    return ComparedOutcomesRow(
+        **of,
+        number=len(rows),
+        above=outcomes.count(subject.above),
+        below=outcomes.count(subject.below),
+        not_apart=outcomes.count(NOT_APART),
+        no_interval=outcomes.count(NO_INTERVAL),
+        with_interval=with_interval,
+        by_chance=with_interval * BEYOND_BY_CHANCE,
+        ratio_median=median(ratios) if ratios else math.nan,
+        ratio_least=min(ratios, default=math.nan),
+        ratio_most=max(ratios, default=math.nan),
+    )

@@ -1,0 +1,132 @@
+"""Epoch times of two studies pooled over batches: one change for every strategy on so many devices, in every scope.
+
+A run shares its server over its batches, and so is one block: its figure is the geometric mean of its epoch times over
+the batches. The change is that of these means, with Welch's interval over the runs of both studies.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import nan
+
+import numpy as np
+
+from dpscale.compare.figures import settled
+from dpscale.compare.rows import ComparedGroupsRow
+from dpscale.formulas.figure import Figure
+from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, ratio_of_blocks
+from dpscale.tables.timing import RunsRow
+
+Runs = Mapping[int, Mapping[int, float]]  # epoch seconds by run and batch
+
+# What is said of a group. Without an interval that lies wholly on one side of zero, no difference is shown.
+SLOWER, FASTER, NO_DIFFERENCE = "slower", "faster", "no difference shown"
+# Why a group is not compared.
+ONLY_FIRST, ONLY_SECOND = "only in first", "only in second"
+NO_BATCH, NO_RUN = "no batch in common", "no run has every batch"
+# Whether a group is slower by more than is tolerated.
+BEYOND, WITHIN, UNDECIDED = "yes", "no", "undecided"
+
+
+def compared_groups(
+    first: Iterable[RunsRow], second: Iterable[RunsRow], name: str, tolerance: float | None = None
+) -> Iterator[ComparedGroupsRow]:
+    """A row for every group that one of two studies has; `name` is that of the second.
+
+    `change` is the second study's epoch time over the first's, less 1. Where there is a `tolerance`, `beyond_tolerance`
+    says whether the whole interval of the change lies above it, or none of it, or neither.
+    """
+    of_first, of_second = _groups(first), _groups(second)
+    for strategy, gpus, scope in sorted({*of_first, *of_second}):
+        row = _row(of_first.get((strategy, gpus, scope)), of_second.get((strategy, gpus, scope)))
+        yield replace(
+            row,
+            study=name,
+            strategy=strategy,
+            gpus=gpus,
+            scope=scope,
+            tolerance=nan if tolerance is None else tolerance,
+            beyond_tolerance="" if tolerance is None else _judged(row.change, tolerance),
+        )
+
+
+def _groups(rows: Iterable[RunsRow]) -> dict[tuple[str, int, str], Runs]:
+    groups: dict[tuple[str, int, str], dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in sorted(rows, key=lambda row: row.run):
+        groups[row.strategy, row.gpus, row.scope][row.run][row.batch_per_gpu] = row.epoch_s
+    return {key: dict(runs) for key, runs in groups.items()}
+
+
+def _row(first: Runs | None, second: Runs | None) -> ComparedGroupsRow:
+    if first is None or second is None:
+        return ComparedGroupsRow(status=ONLY_SECOND if first is None else ONLY_FIRST)
+    batches = _pooled_batches(first, second)
+    if not batches:
+        return ComparedGroupsRow(status=NO_BATCH)
+    figures = [_figures_of_runs(runs, batches) for runs in (first, second)]
+    row = ComparedGroupsRow(
+        batches=_listed(batches),
+        batches_left_out=_listed({*_batches(first), *_batches(second)}.difference(batches)),
+        first_runs=len(figures[0]),
+        second_runs=len(figures[1]),
+        first_runs_left_out=_listed({*first}.difference(figures[0])),
+        second_runs_left_out=_listed({*second}.difference(figures[1])),
+    )
+    if not all(figures):
+        return replace(row, status=NO_RUN)
+    of_first, of_second = (list(of_runs.values()) for of_runs in figures)
+    change = ratio_of_blocks(of_second, of_first).map(lambda ratio: ratio - 1)
+    return replace(
+        row,
+        status="ok",
+        first_s=_geometric_mean(of_first),
+        second_s=_geometric_mean(of_second),
+        change=change,
+        outcome=_outcome(change),
+    )
+
+
+def _batches(runs: Runs) -> list[int]:
+    """Of every run, one after the other."""
+    return [batch for times in runs.values() for batch in times]
+
+
+def _pooled_batches(first: Runs, second: Runs) -> list[int]:
+    """The batches that both studies have runs enough of for an interval; where there is none, all that both have.
+
+    What the runs took decides nothing here.
+    """
+    runs_at = [_batches(runs) for runs in (first, second)]
+    common = set.intersection(*map(set, runs_at))
+    enough = [batch for batch in common if all(found.count(batch) >= BLOCKS_FOR_INTERVAL for found in runs_at)]
+    return sorted(enough or common)
+
+
+def _figures_of_runs(runs: Runs, batches: Sequence[int]) -> dict[int, float]:
+    """The mean over the batches, of runs that have all of them."""
+    return {
+        run: _geometric_mean([times[batch] for batch in batches])
+        for run, times in runs.items()
+        if times.keys() >= set(batches)
+    }
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return float(np.exp(np.log(values).mean()))
+
+
+def _outcome(change: Figure) -> str:
+    settled_change = settled(change, 0)
+    if settled_change.is_above(0):
+        return SLOWER
+    return FASTER if settled_change.is_below(0) else NO_DIFFERENCE
+
+
+def _judged(change: Figure, tolerance: float) -> str:
+    if change.is_above(tolerance):
+        return BEYOND
+    return WITHIN if change.has_interval and change.high <= tolerance else UNDECIDED
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return "; ".join(map(str, sorted(numbers)))

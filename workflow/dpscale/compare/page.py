@@ -1,0 +1,75 @@
+"""The page of studies against the first of them: what changed, by how much, and how sure that is.
+
+Every sentence is computed from the tables; a change is claimed only where its 95 % interval carries it.
+"""
+
+from dpscale.compare import charts
+from dpscale.compare.comparison import Comparison
+from dpscale.compare.rows import ComparedStudiesRow
+from dpscale.compare.sentences import against_first, guard
+from dpscale.compare.studies import as_written
+from dpscale.compare.views import Views
+from dpscale.compare.warnings import both, terms_of, warnings
+from dpscale.present.text.html import fill
+from dpscale.present.text.words import Terms, text
+from dpscale.tables.quantities import SOFTWARE
+
+
+def render(comparison: Comparison) -> str:
+    """The page as HTML. Pure, but for reading its own template."""
+    terms = terms_of(comparison)
+    studies = comparison.tables.studies
+    return fill(
+        "compare.html.j2",
+        terms=terms,
+        first=comparison.first.name,
+        others=[side.name for side in comparison.others],
+        both=both(len(studies)),
+        described={row.study: _described(row) for row in studies},
+        common=_common_settings(comparison),
+        point=point(comparison, terms),
+        verdicts=against_first(comparison, terms),
+        guard=guard(comparison.first.name, comparison.tables.groups, terms),
+        warnings=warnings(comparison, terms),
+        same_environment=len({tuple(getattr(row, name) for name in ("device_model", *SOFTWARE)) for row in studies})
+        == 1,
+        views=Views(comparison, terms),
+        changes=charts.changes(comparison, terms),
+        speeds=charts.speeds(comparison, terms),
+        epoch_times=charts.epoch_times(comparison, terms),
+    )
+
+
+def summary(comparison: Comparison) -> list[str]:
+    """The sentences for a terminal: the answers, and what is slower than is tolerated."""
+    terms = terms_of(comparison)
+    answers = [answer for verdict in against_first(comparison, terms) for answer in verdict.answers]
+    return [*answers, *guard(comparison.first.name, comparison.tables.groups, terms)]
+
+
+def point(comparison: Comparison, terms: Terms) -> str:
+    """Where the studies' own figures are from, or that there is no such point."""
+    if not comparison.tables.figures:
+        return "No configuration was timed in all studies, so no figure of one can stand beside that of another."
+    return (
+        f"Figures are of {terms.point(comparison.tables.figures[-1])}, the largest that all studies timed, and of "
+        f"{terms.count(1)} at that batch. They stand as on the page of each study."
+    )
+
+
+def _described(study: ComparedStudiesRow) -> str:
+    """`NVIDIA H200, measured 2026-11-20, commit 4be1f0c24be1`."""
+    days = dict.fromkeys(text(moment[:10]) for moment in (study.first_started_at, study.last_finished_at))
+    commits = study.git_commits.split("; ") if study.git_commits else []
+    commit = f"commit {commits[0]}" if len(commits) == 1 else f"{len(commits)} commits"
+    changed = ", with uncommitted changes" if study.git_dirty == "yes" else ""
+    by = commit if commits else "commit not recorded"
+    return f"{text(study.device_model)}, measured {' to '.join(days)}, {by}{changed}"
+
+
+def _common_settings(comparison: Comparison) -> str:
+    """`network cifar_resnet18, width 64, ...`: what can change a number and is the same in all."""
+    differing = {found.setting for of_one in comparison.differing.values() for found in of_one if found.arm is None}
+    settings = comparison.first.study.settings
+    shared = [name for name in settings.names() if name not in differing]
+    return ", ".join(f"{name} {as_written(getattr(settings, name))}" for name in shared)
