@@ -1,11 +1,11 @@
 """A setting is stated once: one more line in one place, and everything that depends on settings knows it."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import warm
 from project import STUDY, Project
 
 PLACE = "workflow/dpscale/schemas/settings.py"
@@ -51,15 +51,8 @@ print(*sorted({cell.kind for cell in plan(after).all_cells if str(results / cell
 """
 
 
-def python(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=project.folder, env=project.environment, capture_output=True, text=True
-    )
-
-
-def printed(project: Project, *arguments: str) -> str:
-    done = python(project, *arguments)
-    assert done.returncode == 0, done.stderr
+def printed(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stdout
     return done.stdout
 
 
@@ -75,15 +68,16 @@ def grown(project: Project) -> Project:
 
 @pytest.mark.snakemake
 def test_one_line_is_a_new_setting(grown: Project, root: Path, tmp_path: Path) -> None:
-    assert "--tail-rotors INTEGER RANGE" in printed(grown, "-m", "dpscale", "time", "--help")
+    here = grown.folder, grown.environment
+    assert "--tail-rotors INTEGER RANGE" in printed(warm.dpscale(["time", "--help"], *here))
 
-    used, rejected = printed(grown, "-c", READ_RECORDED.format(recorded=root / "results/recorded")).split()
+    used, rejected = printed(warm.python([READ_RECORDED.format(recorded=root / "results/recorded")], *here)).split()
     committed = [path for name in ("run-*.json", "seed-*.json") for path in (root / "results/recorded").rglob(name)]
     assert (int(used), int(rejected)) == (len(committed), 0)
 
     assert grown.planned() == {}, "a setting with its default is no reason to make anything again"
 
-    again, not_again = printed(grown, "-c", MEASURED_AGAIN, str(tmp_path)).splitlines()
+    again, not_again = printed(warm.python([MEASURED_AGAIN, str(tmp_path)], *here)).splitlines()
     assert again.split() == ["communication", "timing", "training"]
     assert not_again.split() == ["collectives"]
 
@@ -92,8 +86,8 @@ def test_one_line_is_a_new_setting(grown: Project, root: Path, tmp_path: Path) -
     planned = grown.planned()
     assert planned["time"] == len(grown.records())
 
-    refused = python(grown, "-m", "dpscale", "compare", before.name, "study.yaml", "--out", str(tmp_path / "page.html"))
+    refused = warm.dpscale(["compare", before.name, "study.yaml", "--out", str(tmp_path / "page.html")], *here)
     assert refused.returncode == 1
-    assert "tail_rotors is 0 and 2" in refused.stderr
-    assert "--differing tail_rotors" in refused.stderr
+    assert "tail_rotors is 0 and 2" in refused.stdout
+    assert "--differing tail_rotors" in refused.stdout
     assert STUDY["runs"] == 2

@@ -76,7 +76,6 @@ def configuration_options(*strategies: str) -> Callable[[Command], Command]:
     )
 
 
-study_option = click.option("--study", "study_file", type=FILE, required=True, help="The study, as YAML or JSON.")
 dataset_option = click.option(
     "--dataset", type=FOLDER, help="Folder that `dpscale dataset` wrote. Not needed with the file of a --workload."
 )
