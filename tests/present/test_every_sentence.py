@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_tables import audited, estimates_row, h200_with_steps, study, table, tables
+from page_tables import audited, estimates_row, h200_with_steps, study, tables
 
 from dpscale.present.charts import communication as communication_charts
 from dpscale.present.study import page as page_module
@@ -36,8 +36,9 @@ NAMES = {
     "assignment": {"_times_and_speedup", "_computation_and_communication", "_large_batches"},
     "sentences": {"_listed"},
     "advice": {"_at"},
-    "timing": {"epoch_time", "efficiency", "bus_bandwidth"},
-    "communication": {"ladders", "steps_beside_one", "steps", "_estimates_of", "held_out", "forecast"},
+    "timing": {"epoch_time", "efficiency"},
+    "communication": {"ladders", "steps_beside_one", "steps", "_estimates_of", "bus_bandwidth"},
+    "forecast": {"held_out", "forecast"},
     "commands": {"report"},
     "compare.charts": {"speeds", "epoch_times", "_forests"},
     "compare.sentences": {"_place"},
@@ -165,10 +166,29 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "_stolen": ("test_cautions.py::test_quiet_clocks_need_no_caution",),
         "_other_processes": ("test_cautions.py::test_quiet_clocks_need_no_caution",),
     },
+    "timing": {
+        "_shortest_epoch": (
+            "test_charts.py::test_shortest_epoch_stands_beside_that_of_one_device",
+            "test_charts.py::test_epochs_of_few_steps_are_in_no_heading",
+        ),
+        "_best_efficiency": ("test_charts.py::test_efficiency_names_the_best_and_the_same_with_loading",),
+    },
     "communication": {
-        "_from_where_a_scenario": ("test_communication_charts.py::test_forecast_says_from_where_on_it_is_a_scenario",),
+        "_step_beside_one": ("test_communication_charts.py::test_without_one_device_no_step_stands_beside_it",),
+        "largest_shares": ("test_communication_charts.py::test_parts_of_a_step_are_shares_with_its_time_beside_them",),
+        "_ladder": ("test_communication_charts.py::test_a_step_that_takes_no_longer_than_alone_has_no_largest_part",),
+        "_furthest_apart": (
+            "test_communication_charts.py::test_estimates_are_named_where_they_are_furthest_apart",
+            "test_communication_charts.py::test_estimates_that_may_be_zero_are_not_named",
+        ),
+        "_best_bandwidth": ("test_communication_charts.py::test_bandwidth_sets_the_best_step_beside_the_links",),
+    },
+    "forecast": {
+        "_worst_error": ("test_forecast_charts.py::test_prediction_is_as_good_as_its_worst",),
+        "_furthest": ("test_forecast_charts.py::test_forecast_names_its_band_at_both_ends",),
+        "_from_where_a_scenario": ("test_forecast_charts.py::test_forecast_says_from_where_on_it_is_a_scenario",),
         "_beyond_an_epoch": (
-            "test_communication_charts.py::test_forecast_says_where_a_step_takes_more_images_than_there_are",
+            "test_forecast_charts.py::test_forecast_says_where_a_step_takes_more_images_than_there_are",
         ),
     },
     "communication_findings": {
@@ -262,29 +282,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "headings": {
-        "epoch_time": (
-            "test_headings.py::test_shortest_epoch_stands_beside_that_of_one_device",
-            "test_headings.py::test_epochs_of_few_steps_are_in_no_heading",
-        ),
-        "efficiency": (
-            "test_headings.py::test_efficiency_names_the_best_and_the_same_with_loading",
-            "test_headings.py::test_epochs_of_few_steps_are_in_no_heading",
-        ),
-        "step_beside_one": (
-            "test_communication_charts.py::test_steps_on_more_devices_stand_beside_the_step_of_one",
-            "test_communication_charts.py::test_without_one_device_no_step_stands_beside_it",
-        ),
-        "step": ("test_headings.py::test_step_names_its_largest_part_at_both_ends",),
-        "ladder": ("test_communication_charts.py::test_a_step_that_takes_no_longer_than_alone_has_no_largest_part",),
-        "estimates": (
-            "test_headings.py::test_estimates_are_named_where_they_are_furthest_apart",
-            "test_headings.py::test_estimates_that_may_be_zero_are_not_named",
-            "test_headings.py::test_estimates_of_a_profiler_that_distorts_are_not_named",
-        ),
-        "bandwidth": ("test_headings.py::test_bandwidth_sets_the_best_step_beside_the_links",),
-        "held_out": ("test_headings.py::test_prediction_is_as_good_as_its_worst",),
-        "forecast": ("test_headings.py::test_forecast_names_its_band_at_both_ends",),
-        "parts_of_step": ("test_headings.py::test_step_names_its_largest_part_at_both_ends",),
+        "parts_of_step": ("test_communication_charts.py::test_parts_of_a_step_are_shares_with_its_time_beside_them",),
         "frontier": (
             "test_variant_page.py::test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best",
             "test_variant_page.py::test_one_best_arm_is_no_range",
@@ -485,7 +483,7 @@ def functions_of(file: str) -> set[str]:
 def test_a_figure_that_shows_everything_says_nothing() -> None:
     shared: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
     rows = [estimates_row(0.1, ablation_step_s=0.5, batch=batch, **shared) for batch in (32, 128)]
-    assert communication_charts.estimates(table("communication", rows), GPU).not_drawn == []
+    assert communication_charts.estimates(tables(communication=rows).communication, GPU).not_drawn == []
 
 
 @pytest.mark.slow

@@ -1,86 +1,62 @@
-"""The figures of steps: what they are made of, how communication is estimated, and what is forecast. As in `charts`."""
+"""Charts of steps: what they are made of, how communication is estimated, and its bandwidth. As in `timing`."""
 
-from collections.abc import Sequence
-from itertools import cycle
-from math import nan
+from collections.abc import Mapping, Sequence
+from math import isfinite
 
-import pandas as pd
-
-from dpscale.analyse.forecast.basis import FORECAST
-from dpscale.formulas.figure import Figure
-from dpscale.present import headings, words
-from dpscale.present.charts.axes import between
+from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.present.charts.bars import Bar, Bars, Share, Stage, Waterfall
 from dpscale.present.charts.chart import (
     Chart,
+    beside,
     chart_of_bars,
     chart_of_lines,
     chart_of_waterfalls,
     joined,
     side_by_side,
 )
-from dpscale.present.charts.frames import parts, point, points
-from dpscale.present.charts.panel import Guide, Marker, Panel, Series, level
-from dpscale.present.finding import headline
-from dpscale.present.words import Row, Terms
-from dpscale.strategies.known import BASELINE
-from dpscale.vocabulary import quantities
-from dpscale.vocabulary.quantities import (
-    E1,
-    E2,
-    E3,
-    E3_EXPOSED,
-    E3_LEAST,
-    E4_EXPOSED,
-    E5,
-    EFFICIENCY,
-    PERCENT,
-    quantity,
-)
-from dpscale.vocabulary.states import DISTORTED, HELD_OUT, NOT_MEASURED, SCENARIO, WHOLE_STEP
+from dpscale.present.charts.panel import Panel, Series, level, markers
+from dpscale.present.charts.timing import at_batch
+from dpscale.present.findings.finding import largest
+from dpscale.present.text.numbers import brief, measured, plain, whole
+from dpscale.present.text.words import Terms, colour, grouped, headline, in_order, listed, ok
+from dpscale.strategies.known import BASELINE, parallel_strategies
+from dpscale.tables.column import GB_PER_S, KIB, MILLISECONDS, PERCENT
+from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
+from dpscale.tables.quantities import BANDWIDTH, BATCH, E1, E2, E3, E3_EXPOSED, E3_LEAST, E4_EXPOSED, E5
+from dpscale.tables.timing import TimesRow
+from dpscale.vocabulary.states import DISTORTED, NOT_RESOLVABLE, WHOLE_STEP
 
-# The shares of a step that are drawn, with the quantity that each is a share of.
-_PARTS = {
-    "compute_share": "compute_s",
-    "communication_share": "communication_s",
-    "copy_share": "copy_s",
-    "idle_share": "idle_s",
+# One of each of the five ways: what of the communication is exposed, where a way tells that. In the table there are
+# more; the heading names those that are furthest apart.
+_ESTIMATE_COLOURS = {
+    E1.short: "currentColor",
+    E2.short: "var(--dp)",
+    E3_EXPOSED.short: "var(--single)",
+    E4_EXPOSED.short: "var(--caution)",
+    E5.short: "var(--ddp)",
 }
-_PART_COLOURS = {
-    "compute_share": "var(--single)",
-    "communication_share": "var(--dp)",
-    "copy_share": "var(--caution)",
-    "idle_share": None,
+_OPERATION_COLOURS = {
+    "allreduce": "var(--ddp)",
+    "broadcast": "var(--dp)",
+    "reduce": "var(--single)",
+    "reduce_scatter": "var(--caution)",
+    "all_gather": "var(--quiet)",
 }
-_COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "currentColor")
-# One of each of the five ways: what of the communication is exposed, where a way tells that.
-_ESTIMATES = {
-    E1: "currentColor",
-    E2: "var(--dp)",
-    E3_EXPOSED: "var(--single)",
-    E4_EXPOSED: "var(--caution)",
-    E5: "var(--ddp)",
-}
-# In the table there are more; the heading names those that are furthest apart.
-_NAMED = (E1, E2, E3, E3_EXPOSED, E3_LEAST, E4_EXPOSED, E5)
-# Estimates that are left out where the profiler changes the step that it looks at.
-_OF_PROFILER = (E3, E3_EXPOSED, E3_LEAST)
-_GROUP = ["strategy", "gpus", "environment"]
 
 
-def ladders(table: pd.DataFrame, terms: Terms) -> Chart:
+def ladders(table: Sequence[LadderRow], terms: Terms) -> Chart:
     """From the step of one device alone to the whole step, in ms of the timing cell's step: a panel a configuration.
 
     Without a timing cell there is no headline step, and no panel.
     """
-    known = table.dropna(subset=["part_of_headline_s"]).assign(status="ok")
+    known = in_order(row for row in table if isfinite(row.part_of_headline_s))
     panels = []
-    for key, part in parts(known, [*_GROUP, "batch_per_gpu"]):
-        rungs = words.rows(part.sort_values("order"))
+    for part in grouped(known, lambda row: (row.strategy, row.gpus, row.batch_per_gpu, row.environment)).values():
+        rungs = sorted(part, key=lambda row: row.order)
         panels.append(
             Waterfall(
-                heading=headings.ladder(rungs, terms),
-                place=f"{_place(key, terms)}, batch {int(key['batch_per_gpu']):,}",
+                heading=_ladder(rungs, terms),
+                place=f"{_place(rungs[0], terms)}, batch {rungs[0].batch_per_gpu:,}",
                 quantity=(
                     "What each change adds to a step, in ms of the headline step and in % of it; steps without a "
                     "profiler, in turns in one job. An outline takes time away"
@@ -92,239 +68,259 @@ def ladders(table: pd.DataFrame, terms: Terms) -> Chart:
     return chart_of_waterfalls("ladder", panels)
 
 
-def _stages(rungs: Sequence[Row], terms: Terms) -> list[Stage]:
+def _stages(rungs: Sequence[LadderRow], terms: Terms) -> list[Stage]:
     stages: list[Stage] = []
     for row in rungs:
-        adds = row["adds"] if words.is_known(row["adds"]) else f"1 {terms.device} alone"
-        figures = [words.measured(row["part_of_headline_s"], quantities.MILLISECONDS)]
-        figures.append(words.measured(row["share"], PERCENT, digits=3))
+        part, share = measured(row.part_of_headline_s, MILLISECONDS), measured(row.share, PERCENT)
         start = stages[-1].end if stages else 0.0
-        end = quantities.MILLISECONDS.of(row["reached_of_headline_s"])
-        colour = words.colour(str(row["strategy"]) if stages else BASELINE)
-        stages.append(Stage(f"{adds}: {', '.join(figures)}", start, end, colour))
+        end = MILLISECONDS.of(row.reached_of_headline_s)
+        text = f"{row.adds or f'1 {terms.device} alone'}: {part}, {share}"
+        stages.append(Stage(text, start, end, colour(row.strategy if stages else BASELINE)))
     return stages
 
 
-def steps_beside_one(times: pd.DataFrame, communication: pd.DataFrame, terms: Terms) -> Chart:
+def _ladder(rungs: Sequence[LadderRow], terms: Terms) -> str:
+    """`dp on 2 GPUs at batch 32: 33.7 ms more than 1 GPU alone; the most is 26.3 ms, threads, contention`."""
+    first, *others = rungs
+    more_s = others[-1].beyond_alone_s
+    more = f"{measured(abs(more_s), MILLISECONDS)} {'more' if more_s > 0 else 'less'}"
+    heading = f"{at_batch(first, terms)}: {more} than 1 {terms.device} alone"
+    most = largest(others, lambda row: row.part_of_headline_s)
+    if most.part_of_headline_s <= 0:
+        return heading
+    return f"{heading}; the most is {measured(most.part_of_headline_s, MILLISECONDS)}, {most.adds}"
+
+
+def steps_beside_one(times: Sequence[TimesRow], communication: Sequence[CommunicationRow], terms: Terms) -> Chart:
     """The step of one device and of every strategy on more, in ms: a panel for every batch and environment.
 
     Where no ladder says what a step is made of, this says how much longer it is.
     """
-    timed = headline(words.ok(times[times["scope"] == "compute"])).dropna(subset=["step_s"])
-    several = timed[timed["gpus"] > 1]
-    panels = []
-    for key, part in parts(timed, ["batch_per_gpu", "environment"]):
-        rows = words.rows(part)
-        more = communication[communication["batch_per_gpu"] == key["batch_per_gpu"]]
-        longer = {
-            (row["strategy"], row["gpus"]): row for row in words.rows(more[more["environment"] == key["environment"]])
-        }
-        if rows[0]["strategy"] == BASELINE and len(rows) > 1 and rows[-1]["gpus"] == several["gpus"].max():
-            panels.append(
-                Waterfall(
-                    heading=headings.step_beside_one(rows, terms),
-                    place=f"Batch {int(key['batch_per_gpu']):,} per {terms.device}{terms.environment(key)}",
-                    quantity=(
-                        "A full step in ms, without loading; behind the sign what it is longer than on 1 "
-                        f"{terms.device} (E1), with its 95 % interval, or in parentheses the range of two runs"
-                    ),
-                    x_title="Step, ms",
-                    stages=[_step_stage(row, longer.get((row["strategy"], row["gpus"])), terms) for row in rows],
-                )
-            )
+    timed = [row for row in headline(ok(times)) if row.scope == "compute" and row.step_s.is_known]
+    most = max((row.gpus for row in timed), default=0)
+    longer = {_configuration(row): row.communication_step_s for row in communication}
+    panels = [
+        Waterfall(
+            heading=_step_beside_one(part, terms),
+            place=f"Batch {batch:,} per {terms.device}{terms.environment(part[0])}",
+            quantity=(
+                "A full step in ms, without loading; behind the sign what it is longer than on 1 "
+                f"{terms.device} (E1), with its 95 % interval, or in parentheses the range of two runs"
+            ),
+            x_title="Step, ms",
+            stages=[_step_stage(row, longer.get(_configuration(row), UNKNOWN), terms) for row in part],
+        )
+        for (batch, _), part in grouped(in_order(timed), lambda row: (row.batch_per_gpu, row.environment)).items()
+        if part[0].strategy == BASELINE and part[-1].gpus == most > 1
+    ]
     return chart_of_waterfalls("step-beside-one", panels)
 
 
-def _step_stage(row: Row, longer: Row | None, terms: Terms) -> Stage:
-    text = f"{row['strategy']} on {terms.count(row['gpus'])}: {words.measured(row['step_s'], quantities.MILLISECONDS)}"
-    if longer is not None and words.is_known(longer[E1.column]):
-        sign = "+" if longer[E1.column] > 0 else ""
-        text += f", {sign}{words.brief(longer, E1.column, E1.unit)}"
-    return Stage(text, 0.0, quantities.MILLISECONDS.of(row["step_s"]), words.colour(str(row["strategy"])))
+def _configuration(row: TimesRow | CommunicationRow) -> tuple[str, int, int, str]:
+    return row.strategy, row.gpus, row.batch_per_gpu, row.environment
 
 
-def steps(table: pd.DataFrame, terms: Terms) -> Chart:
+def _step_stage(row: TimesRow, longer: Figure, terms: Terms) -> Stage:
+    text = f"{terms.group(row)}: {measured(row.step_s.value, MILLISECONDS)}"
+    if longer.is_known:
+        text += f", {'+' if longer.value > 0 else ''}{brief(longer, E1.unit)}"
+    return Stage(text, 0.0, MILLISECONDS.of(row.step_s.value), colour(row.strategy))
+
+
+def _step_beside_one(part: Sequence[TimesRow], terms: Terms) -> str:
+    """`A step takes 5.54 ms on 1 GPU, and 36.7 ms with dp on 4 GPUs`: the longest on the most devices."""
+    most = largest((row for row in part if row.gpus == part[-1].gpus), lambda row: row.step_s.value)
+    alone, longest = (measured(row.step_s.value, MILLISECONDS) for row in (part[0], most))
+    return f"A step takes {alone} on 1 {terms.device}, and {longest} with {terms.group(most)}"
+
+
+def steps(table: Sequence[StepsRow], terms: Terms) -> Chart:
     """Parts of a step of the first device, in % of it, by batch: a panel for every strategy, GPUs and environment."""
-    whole = table[(table["phase"] == WHOLE_STEP) & (table["device"] == 0)].dropna(subset=list(_PARTS))
+    whole_steps = [row for row in table if row.phase == WHOLE_STEP and row.device == 0 and isfinite(row.idle_share)]
     panels = [
         Bars(
-            heading=headings.step(part, _part_names(), terms),
-            place=_place(key, terms),
+            heading=_largest_parts(part, terms),
+            place=_place(part[0], terms),
             quantity=(
                 f"Parts of a profiled step of {terms.device} 0 in %, by {terms.batch}; on the right the "
                 "step in ms. Communication that compute hides is not in it"
             ),
             x_title="Share of the step, %",
-            y_title=terms.heading_of(quantities.BATCH),
-            bars=[_bar(row) for row in words.rows(part.sort_values("batch_per_gpu"))],
+            y_title=terms.heading_of(BATCH),
+            bars=[Bar(f"{row.batch_per_gpu:,}", _shares(row), measured(row.parts_s, MILLISECONDS)) for row in part],
         )
-        for key, part in parts(whole.assign(status="ok"), _GROUP)
+        for part in grouped(in_order(whole_steps), _of_strategy).values()
     ]
     return chart_of_bars("steps", panels)
 
 
-def _part_names() -> dict[str, str]:
-    """What the parts of a step are called where there is little room, by the columns of their shares."""
-    return {share: quantity(part, "steps").short for share, part in _PARTS.items()}
+def _shares(row: StepsRow) -> list[Share]:
+    parts = {
+        "compute": (row.compute_share, "var(--single)"),
+        "communication": (row.communication_share, "var(--dp)"),
+        "copies": (row.copy_share, "var(--caution)"),
+        "idle": (row.idle_share, None),
+    }
+    return [Share(name, own_colour, PERCENT.of(share)) for name, (share, own_colour) in parts.items()]
 
 
-def _bar(row: Row) -> Bar:
-    shares = [Share(name, _PART_COLOURS[column], PERCENT.of(row[column])) for column, name in _part_names().items()]
-    step = words.measured(row["parts_s"], quantity("parts_s", "steps").unit)
-    return Bar(f"{int(row['batch_per_gpu']):,}", shares, step)
+def _largest_parts(part: Sequence[StepsRow], terms: Terms) -> str:
+    """`dp on 4 GPUs: at batch 32 idle is 92.6 % of a profiled step, at 8,192 compute is 96.8 %`."""
+    return largest_shares(terms.group(part[0]), {row.batch_per_gpu: _shares(row) for row in part})
 
 
-def estimates(table: pd.DataFrame, terms: Terms) -> Chart:
+def largest_shares(of: str, shares: Mapping[int, Sequence[Share]]) -> str:
+    """The largest parts of profiled steps, at the smallest batch and at the largest, `of` what they are."""
+    first, last = min(shares), max(shares)
+    heading = f"{of}: at batch {first:,} {_largest_share(shares[first])} of a profiled step"
+    return heading if first == last else f"{heading}, at {last:,} {_largest_share(shares[last])}"
+
+
+def _largest_share(shares: Sequence[Share]) -> str:
+    most = max(shares, key=lambda share: share.percent)
+    return f"{most.name} is {plain(most.percent, 3)} %"
+
+
+def estimates(table: Sequence[CommunicationRow], terms: Terms) -> Chart:
     """Communication of a step in ms at every batch, by every estimate, as dots beside each other: a panel for every
     strategy, GPUs and environment. Zero is on the axis; it is that of the strategy, as strategies differ by much."""
-    measured = table.dropna(subset=["training_step_s", "isolated_step_s"], how="all").assign(status="ok")
-    of_profiler = [f"{estimate.column}{end}" for estimate in _OF_PROFILER for end in ("", "_low", "_high")]
-    measured.loc[measured["profiler"] == DISTORTED, of_profiler] = nan
+    estimated = in_order(row for row in table if row.training_step_s.is_known or row.isolated_step_s.is_known)
     charts = []
-    for strategy in dict.fromkeys(words.in_order(measured)["strategy"]):
-        panels = [
-            _estimates_of(part, _place(key, terms), terms)
-            for key, part in parts(measured[measured["strategy"] == strategy], _GROUP)
-        ]
+    for strategy, rows in grouped(estimated, lambda row: row.strategy).items():
+        panels = [_estimates_of(part, terms) for part in grouped(rows, _of_strategy).values()]
         charts.append(chart_of_lines(f"estimates-{strategy}", [panel for panel in panels if panel.series]))
     return joined(charts)
 
 
-def _estimates_of(part: pd.DataFrame, place: str, terms: Terms) -> Panel:
+def _estimates_of(part: Sequence[CommunicationRow], terms: Terms) -> Panel:
     dots = [
-        Series(drawn.short, colour, style, found, joined=False)
-        for style, (drawn, colour) in enumerate(_ESTIMATES.items())
-        if (found := points(part, "batch_per_gpu", drawn.column, drawn.unit))
+        Series(name, dot_colour, style, found, joined=False)
+        for style, (name, dot_colour) in enumerate(_ESTIMATE_COLOURS.items())
+        if (found := markers(((row.batch_per_gpu, _estimates(row)[name]) for row in part), E1.unit))
     ]
-    batches = part["batch_per_gpu"].astype(float)
     return Panel(
-        heading=headings.estimates(part, _NAMED, terms),
-        place=place,
+        heading=_furthest_apart(part, terms),
+        place=_place(part[0], terms),
         quantity=(
             f"Communication of a step in ms at each {terms.batch}, a dot for each estimate; bars are 95 % intervals"
         ),
-        x_title=terms.heading_of(quantities.BATCH),
+        x_title=terms.heading_of(BATCH),
         y_title=f"Communication of a step, {E1.unit.shown}",
         unit=E1.unit.shown,
         series=side_by_side(dots),
-        guides=(level("zero", 0, batches),),
+        guides=(level("zero", 0, (row.batch_per_gpu for row in part)),),
         linear_y=True,
     )
 
 
-def held_out(table: pd.DataFrame, terms: Terms) -> Chart:
-    """Error in % of ddp's step as predicted from fewer GPUs, against batch: a panel for every environment and GPUs."""
-    panels = []
-    for key, part in parts(table[table["kind"] == HELD_OUT], ["environment", "gpus"]):
-        scored = words.ok(part)
-        fewer = terms.count(int(scored["calibrated_on_gpus"].iloc[0]))
-        unchanged = points(scored, "batch_per_gpu", "carried_over_relative_error", PERCENT)
-        predicted = points(scored, "batch_per_gpu", "relative_error", PERCENT)
-        series = [Series("predicted", words.colour(FORECAST), 0, predicted)]
-        if unchanged:
-            series.append(Series("unchanged", "var(--dp)", 2, unchanged))
-        panels.append(
-            Panel(
-                heading=headings.held_out(scored, terms),
-                place=_place({"strategy": FORECAST, **key}, terms),
-                quantity=(
-                    f"Error of the step in % against {terms.batch}: predicted, and the step on "
-                    f"{fewer} unchanged. Bars are 95 % intervals"
-                ),
-                x_title=terms.heading_of(quantities.BATCH),
-                y_title="Error of the step, %",
-                unit="%",
-                series=series,
-                linear_y=True,
-            )
-        )
-    return chart_of_lines("held-out", panels)
+def _estimates(row: CommunicationRow) -> dict[str, Figure]:
+    """By their short names. The profiler's are left out where it changes the step that it looks at."""
+    distorts = row.profiler == DISTORTED
+    return {
+        E1.short: row.communication_step_s,
+        E2.short: row.ablation_step_s,
+        E3.short: UNKNOWN if distorts else row.profiler_step_s,
+        E3_EXPOSED.short: UNKNOWN if distorts else row.profiler_exposed_step_s,
+        E3_LEAST.short: UNKNOWN if distorts else row.profiler_least_step_s,
+        E4_EXPOSED.short: row.logger_exposed_step_s,
+        E5.short: row.isolated_step_s,
+    }
 
 
-def forecast(table: pd.DataFrame, speedup: pd.DataFrame, epoch_images: int, terms: Terms) -> Chart:
-    """ddp's efficiency in % against GPUs, measured and forecast: a panel for every environment.
+def _furthest_apart(part: Sequence[CommunicationRow], terms: Terms) -> str:
+    """`dp on 4 GPUs at batch 128: 0.436 ms (E5) to 26.3 ms (E1) per step`: where they are furthest apart.
 
-    `epoch_images` are those of an epoch, or its samples.
+    Of the estimates above zero with their intervals.
     """
-    weak = words.ok(speedup)
-    weak = weak[(weak["scaling"] == "weak") & (weak["scope"] == "compute") & (weak["strategy"] == FORECAST)]
-    panels = []
-    for key, part in parts(table[table["kind"].isin(NOT_MEASURED)], ["environment"]):
-        expected = words.ok(part)
-        measured = weak[weak["environment"] == key["environment"]]
-        first = float(expected["gpus"].min())
-        before = measured[measured["gpus"] < first]
+    if not any(isfinite(row.estimates_apart) for row in part):
+        return f"{terms.group(part[0])}: no estimate has an interval above zero"
+    row = largest(part, lambda row: row.estimates_apart)
+    above_zero = {name: figure.value for name, figure in _estimates(row).items() if figure.is_above(0)}
+    ends = dict.fromkeys(choose(above_zero, key=above_zero.__getitem__) for choose in (min, max))
+    named = [f"{measured(above_zero[name], MILLISECONDS)} ({name})" for name in ends]
+    return f"{at_batch(row, terms)}: {' to '.join(named)} per step"
+
+
+def bus_bandwidth(collectives: Sequence[CollectivesRow], bandwidth: Sequence[BandwidthRow], terms: Terms) -> Chart:
+    """Bus bandwidth in GB/s against message size in KiB, of collectives alone, and the bandwidth inferred from steps.
+
+    A panel for every number of GPUs and environment. The network's own sizes, which lie between those of the series,
+    are left to the table.
+    """
+    alone = [row for row in collectives if row.operation != "peer_copy" and not row.use]
+    panels, not_drawn = [], []
+    for (gpus, environment), part in grouped(alone, lambda row: (row.gpus, row.environment)).items():
+        steps = in_order(row for row in bandwidth if (row.gpus, row.environment) == (gpus, environment))
+        place = f"{terms.count(gpus)}{terms.environment(part[0])}"
         panels.append(
             Panel(
-                heading=headings.forecast(expected, terms),
-                place=f"{FORECAST}, {words.scope('compute')}{terms.environment(key)}",
+                heading=_best_bandwidth(part, steps, terms),
+                place=place,
                 quantity=(
-                    f"Efficiency in % against number of {terms.devices}; one line for each batch per {terms.device} "
-                    f"(b) in {terms.samples}. Markers are measured steps with 95 % intervals; dashes without markers "
-                    f"are forecast, bands hold all algorithms and intervals{_from_where_a_scenario(expected, terms)}"
-                    f"{_beyond_an_epoch(expected, epoch_images, terms)}"
+                    "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes); one line for each "
+                    "collective. Side by side at the whole gradient's size: bandwidth of steps, inferred (E1) and by "
+                    "the profiler (E3), one point per batch"
                 ),
-                x_title=f"Number of {terms.devices}",
-                y_title=EFFICIENCY.heading,
-                unit=EFFICIENCY.unit.shown,
-                series=_efficiency_series(before, expected),
-                guides=_node_border(before),
-                linear_y=True,
-                forecast_from=between(max([1.0, *before["gpus"].astype(float)]), first),
+                x_title=f"Message, {KIB.shown}",
+                y_title=BANDWIDTH.heading,
+                unit=GB_PER_S.shown,
+                series=[*_lines_of_collectives(part), *_inferred(steps)],
             )
         )
-    return chart_of_lines("forecast", panels)
+        if unresolved := [row for row in steps if row.status == NOT_RESOLVABLE]:
+            which = listed([f"{row.strategy} at batch {row.batch_per_gpu:,}" for row in unresolved])
+            not_drawn.append(f"{place}: inferred bandwidth is not resolvable with {which}.")
+    return chart_of_lines("bus-bandwidth", panels, not_drawn)
 
 
-def _node_border(measured: pd.DataFrame) -> list[Guide]:
-    """Where one node ends, if more were measured."""
-    several = measured[measured["nodes"] > 1]
-    if several.empty:
-        return []
-    most_on_one = measured[measured["nodes"] == 1]["gpus"].max()
-    border = between(1.0 if pd.isna(most_on_one) else float(most_on_one), float(several["gpus"].min()))
-    return [Guide("several nodes", (border, PERCENT.of(0)), (border, PERCENT.of(1)))]
+def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[Series]:
+    by_operation = grouped(sorted(part, key=lambda row: row.operation), lambda row: row.operation)
+    return [
+        Series(
+            operation.replace("_", "-"),
+            _OPERATION_COLOURS[operation],
+            style,
+            markers((KIB.of(row.message_bytes or 0), row.bus_bandwidth_gb_s) for row in line),
+        )
+        for style, (operation, line) in enumerate(by_operation.items())
+    ]
 
 
-def _from_where_a_scenario(expected: pd.DataFrame, terms: Terms) -> str:
-    scenarios = expected[expected["kind"] == SCENARIO]
-    if scenarios.empty:
-        return ""
-    fewest = terms.count(int(scenarios["gpus"].min()))
-    return f". From {fewest} on a scenario: links between nodes were not measured"
+def _inferred(steps: Sequence[BandwidthRow]) -> list[Series]:
+    """Columns of points side by side at the size of the whole gradient, from the least to the most over all batches."""
+    series: list[Series] = []
+    for strategy in reversed(list(parallel_strategies())):
+        known = [row for row in ok(steps) if row.strategy == strategy]
+        inferred = [(KIB.of(row.gradient_bytes), row.bandwidth_gb_s) for row in known]
+        profiled = [(KIB.of(row.gradient_bytes), row.profiler_bandwidth_gb_s) for row in known]
+        for label, found in ((f"{strategy}, inferred", inferred), (f"{strategy}, profiler", profiled)):
+            if column := sorted(markers(found), key=lambda marker: marker.y):
+                series.append(Series(label, colour(strategy), 0, column))
+    return beside(series, first_style=len(_OPERATION_COLOURS))
 
 
-def _beyond_an_epoch(expected: pd.DataFrame, epoch_images: int, terms: Terms) -> str:
-    """From where on a step would take more images than there are: what a forecast supposes there."""
-    beyond = expected[expected["gpus"] > expected["gpus_at_most"]]
-    if beyond.empty:
-        return ""
-    of_batches = words.rows(beyond.sort_values("batch_per_gpu").drop_duplicates("batch_per_gpu"))
-    most = words.listed([
-        f"{int(row['gpus_at_most']):,} {terms.devices} at b = {int(row['batch_per_gpu']):,}" for row in of_batches
-    ])  # fmt: skip
-    samples = f"{epoch_images:,} {terms.samples}"
-    return f". The {samples} of an epoch make a step on at most {most}: more suppose a larger dataset"
+def _best_bandwidth(collectives: Sequence[CollectivesRow], steps: Sequence[BandwidthRow], terms: Terms) -> str:
+    """`4 GPUs: a step's bandwidth is at most 108 GB/s (ddp at batch 128), allreduce alone reaches 302 GB/s`."""
+    inferred = [row for row in headline(ok(steps)) if row.bandwidth_gb_s.is_known and row.bus_bandwidth_gb_s.is_known]
+    where = terms.count(collectives[0].gpus)
+    if not inferred:
+        most = largest(collectives, lambda row: row.bus_bandwidth_gb_s.value)
+        of = f"{most.operation.replace('_', '-')} of {whole(KIB.of(most.message_bytes or 0))} {KIB.shown}"
+        return f"{where}: {_rate(most.bus_bandwidth_gb_s)} at most, with {of}"
+    best = largest(inferred, lambda row: row.bandwidth_gb_s.value)
+    return (
+        f"{where}: inferred bandwidth is at most {_rate(best.bandwidth_gb_s)} ({best.strategy} at batch "
+        f"{best.batch_per_gpu:,}), allreduce alone reaches {_rate(best.bus_bandwidth_gb_s)}"
+    )
 
 
-def _efficiency_series(measured: pd.DataFrame, expected: pd.DataFrame) -> list[Series]:
-    """Lines through what was measured, on 1 GPU 100 % by definition, and on through what is forecast."""
-    series = []
-    colours = cycle(_COLOURS)
-    # Solid lines would look measured: style 0 is left out.
-    for style, batch in enumerate(sorted({int(batch) for batch in expected["batch_per_gpu"]}), start=1):
-        known = points(measured[measured["batch_per_gpu"] == batch], "gpus", "efficiency_from_steps", PERCENT)
-        ahead = [
-            point(row, "gpus", "efficiency", PERCENT, marked=False)
-            for row in words.rows(expected[expected["batch_per_gpu"] == batch].sort_values("gpus"))
-        ]
-        series.append(Series(f"b = {batch:,}", next(colours), style, [_ALONE, *known, *ahead]))
-    return series
+def _rate(figure: Figure) -> str:
+    return measured(figure.value, GB_PER_S)
 
 
-# One device has all of its own speed, by definition.
-_ALONE = Marker(1, Figure(PERCENT.of(1)))
+def _of_strategy(row: StepsRow | CommunicationRow) -> tuple[str, int, str]:
+    return row.strategy, row.gpus, row.environment
 
 
-def _place(key: Row, terms: Terms) -> str:
-    return f"{terms.group(key)}{terms.environment(key)}"
+def _place(row: LadderRow | StepsRow | CommunicationRow, terms: Terms) -> str:
+    return f"{terms.group(row)}{terms.environment(row)}"

@@ -8,6 +8,7 @@ from dpscale.analyse.timing.times import WORTH
 from dpscale.present import advice, training_charts, variant_charts
 from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.charts import communication as communication_charts
+from dpscale.present.charts import forecast as forecast_charts
 from dpscale.present.charts import timing as timing_charts
 from dpscale.present.communication_findings import profiler_left_out
 from dpscale.present.findings.scaling import findings, key_findings
@@ -75,8 +76,8 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         grid=coverage.coverage(tables.times, terms),
         absences=coverage.absences(tables.times, tables.absences, terms),
         missing_cells=coverage.missing_cells(tables.missing, terms),
-        epoch_time=timing_charts.epoch_time(tables["times"], terms),
-        efficiency=timing_charts.efficiency(tables["speedup"], terms),
+        epoch_time=timing_charts.epoch_time(tables.times, terms),
+        efficiency=timing_charts.efficiency(tables.speedup, terms),
         strong=views.strong(tables.speedup, terms),
         general=general(tables.times, tables.speedup, terms),
         times=views.times(tables.times, terms),
@@ -85,20 +86,18 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         communication=views.communication(tables.communication, terms),
         estimates=views.estimates(tables.communication, terms),
         ladder=views.ladder(tables.ladder, terms),
-        ladders=communication_charts.ladders(tables["ladder"], terms),
-        steps_beside_one=communication_charts.steps_beside_one(tables["times"], tables["communication"], terms),
+        ladders=communication_charts.ladders(tables.ladder, terms),
+        steps_beside_one=communication_charts.steps_beside_one(tables.times, tables.communication, terms),
         steps=views.steps(tables.steps, terms),
         profiler_left_out=profiler_left_out(tables),
-        step_parts=communication_charts.steps(tables["steps"], terms),
-        estimators=communication_charts.estimates(tables["communication"], terms),
-        predicted=communication_charts.held_out(tables["forecast"], terms),
-        expected=communication_charts.forecast(
-            tables["forecast"], tables["speedup"], study["dataset"]["images"], terms
-        ),
+        step_parts=communication_charts.steps(tables.steps, terms),
+        estimators=communication_charts.estimates(tables.communication, terms),
+        predicted=forecast_charts.held_out(tables.forecast, terms),
+        expected=forecast_charts.forecast(tables.forecast, tables.speedup, study["dataset"]["images"], terms),
         phases=views.phases(tables.steps, terms),
         bandwidth=views.bandwidth(tables.bandwidth, terms),
         collectives=views.collectives(tables.collectives, terms),
-        bus_bandwidth=timing_charts.bus_bandwidth(tables["collectives"], tables["bandwidth"], terms),
+        bus_bandwidth=communication_charts.bus_bandwidth(tables.collectives, tables.bandwidth, terms),
         bus_bandwidths=views.bus_bandwidth(tables.collectives, terms),
         laws=views.laws(tables.laws, terms),
         published_scaling=views.published_scaling(tables.published_scaling, terms),
