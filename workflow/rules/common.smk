@@ -65,7 +65,7 @@ TRAINING_RECORD = f"{RESULTS}/{cells.TRAINING_PATH}.json"
 RECORDS = [f"{RESULTS}/{cell.path}" for cell in PLAN.all_cells]
 # The rules whose jobs measure.
 CELL_RULES = {cell.rule for cell in PLAN.all_cells}
-AUDITS = [RESULTS / AUDIT_PATH.format(id=id) for id in PUBLISHED]
+AUDITS = [RESULTS / AUDIT_PATH.format(id=study.id) for study in PUBLISHED.values()]
 TABLE_FILES = [RESULTS / f"tables/{name}.csv" for name in TABLES]
 PAGE = STUDY.page
 AUDIT_PAGE = STUDY.audit_page(PAGE) or []

@@ -36,13 +36,13 @@ def audit(published: tuple[Path, ...], out: Path | None, pages: Path | None, bes
     """
     from dpscale.audit.audit import audit as audited
     from dpscale.audit.audit import is_faulty
-    from dpscale.audit.own_table import is_table, read_studies
+    from dpscale.audit.own_table import is_table, read_study
     from dpscale.audit.physics import recorded_references, references_of, references_of_records
-    from dpscale.audit.published import AUDIT_PATH, Published
+    from dpscale.audit.published import AUDIT_PATH, Published, read_all
     from dpscale.audit.sentences import summary as summarise
     from dpscale.records.files import write_record, write_text
 
-    studies = read_studies(published)
+    studies = read_all(published, read_study)
     others = [Published.read(path) for path in beside if not path.is_dir()]
     references = [*recorded_references()]
     references += [time for study in (*studies.values(), *others) for time in references_of(study)]

@@ -176,7 +176,7 @@ def symbols(published: Published, place: Place) -> Symbols:
     """What the symbols of a formula stand for in a cell."""
 
     def column(table: Printed) -> Callable[[int, int], Rounded]:
-        return lambda gpus, batch: Rounded.of(table[Place(batch, gpus)])
+        return cache(lambda gpus, batch: Rounded.of(table[Place(batch, gpus)]))
 
     def rebuilt() -> Rounded:
         """Only where T(N,b) itself was not printed."""

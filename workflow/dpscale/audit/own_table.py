@@ -7,18 +7,19 @@ two rows, where the first spans several columns. A batch that is left out is tha
 
 import csv
 import hashlib
-import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from dpscale.audit.conventions import UNITS
 from dpscale.audit.numbers_as_written import OUT_OF_MEMORY, Style, is_missing, is_out_of_memory, style_of, unit_behind
 from dpscale.audit.published import GLOBAL, PER_GPU, QUANTITIES, UNSTATED, Place, Published
 from dpscale.errors import PublishedError
+from dpscale.formulas.rounded import scaled
 from dpscale.vocabulary.chips import PRECISIONS, chip_named
 from dpscale.vocabulary.networks import networks
 
@@ -28,22 +29,29 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".md", ".markdown")
 ASSUMED_IMAGES = 50_000
 
 # Words of a head by the quantity they mean; the first that a head has decides, so longer ones come first.
-_WORDS: Sequence[tuple[str, str]] = (
-    (r"utili[sz]ation|\butil\b", "utilisation_percent"),
-    (r"band\s*width|\bbw\b|busbw|algbw", "bandwidth"),
-    (r"communicat|\bcomms?\b|all-?reduce", "communication_s"),
-    (r"comput|\bcalc|\bcomp\b", "compute_s"),
-    (r"through\s*put|(images|img|imgs|samples)\s*(/|per)\s*s", "images_per_s"),
-    (r"speed\s*-?\s*up", "speedup"),
-    (r"efficien", "ignored"),
-    (r"global\s*batch|total\s*batch", "global batch"),
-    (r"batch", "batch"),
-    (r"\btimes?\b|epoch|\bt\b|t\(n|seconds|run\s*time|duration|wall", "epoch_s"),
-    (r"gpus?\b|devices?|workers?|world\s*size|\bn\b|ranks?", "gpus"),
-    (r"^(b|bs)$", "batch"),
-)
-_SECONDS = {"s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "min": 60, "mins": 60, "minutes": 60, "h": 3600}
-_MILLISECONDS = ("ms", "msec", "milliseconds")
+_WORDS = {
+    r"utili[sz]ation|\butil\b": "utilisation_percent",
+    r"band\s*width|\bbw\b|busbw|algbw": "bandwidth",
+    r"communicat|\bcomms?\b|all-?reduce": "communication_s",
+    r"comput|\bcalc|\bcomp\b": "compute_s",
+    r"through\s*put|(images|img|imgs|samples)\s*(/|per)\s*s": "images_per_s",
+    r"speed\s*-?\s*up": "speedup",
+    r"efficien": "ignored",
+    r"global\s*batch|total\s*batch": "global batch",
+    r"batch": "batch",
+    r"\btimes?\b|epoch|\bt\b|t\(n|seconds|run\s*time|duration|wall": "epoch_s",
+    r"gpus?\b|devices?|workers?|world\s*size|\bn\b|ranks?": "gpus",
+    r"^(b|bs)$": "batch",
+}
+_NO_FIGURES = ("batch", "global batch", "gpus", "ignored")
+_TIMES = ("epoch_s", "compute_s", "communication_s")
+_SECONDS = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("min", "mins", "minutes"), 60.0),
+    "h": 3600.0,
+    **dict.fromkeys(("ms", "msec", "milliseconds"), 1e-3),
+}
+_BANDWIDTHS = {name.lower(): name for name in UNITS}
 _KEYS = {
     "title": "title",
     "year": "year",
@@ -55,11 +63,11 @@ _KEYS = {
     "batch": "batch",
     "flop per image": "flop_per_image",
 }
+_WHOLE = ("year", "dataset_images", "parameters_trained", "parameters_quoted")
 _BATCHES = {"per gpu": PER_GPU, "per_gpu": PER_GPU, "global": GLOBAL}
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """What a column holds: a quantity, its unit, and the number of GPUs where the head says that."""
 
     text: str
@@ -68,20 +76,12 @@ class Head:
     gpus: int | None
 
     @property
-    def is_time(self) -> bool:
-        return self.quantity in ("epoch_s", "compute_s", "communication_s")
-
-    @property
     def is_figure(self) -> bool:
-        return self.quantity not in ("batch", "global batch", "gpus", "ignored")
+        return self.quantity not in _NO_FIGURES
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A table of text: the rows of its head, and those below with their numbers in the file."""
-
-    head: Sequence[Sequence[str]]
-    rows: Sequence[tuple[int, Sequence[str]]]
+# The rows of a table's head; and those below, with their numbers in the file.
+_TextTable = tuple[Sequence[Sequence[str]], Sequence[tuple[int, Sequence[str]]]]
 
 
 def is_table(path: Path) -> bool:
@@ -89,59 +89,26 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
-def read_studies(paths: Iterable[Path]) -> dict[Path, Published]:
-    """The studies in files of both kinds. Raises PublishedError, also where two have the same id."""
-    found: dict[Path, Published] = {}
-    for path in paths:
-        study = read_table(path) if is_table(path) else Published.read(path)
-        if any(study.id == other.id for other in found.values()):
-            raise PublishedError(f"{path}: id: {study.id} is the id of another file too")
-        found[path] = study
-    return found
+def read_study(path: Path) -> Published:
+    """The study in a file of either kind. Raises PublishedError."""
+    return read_table(path) if is_table(path) else Published.read(path)
 
 
 def read_table(path: Path) -> Published:
     """The study in a CSV or Markdown file. Raises PublishedError with the row and the column of what cannot be read."""
     try:
         content = path.read_bytes()
-        text = content.decode("utf-8-sig")
+        lines = content.decode("utf-8-sig").splitlines()
     except OSError as error:
         raise PublishedError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise PublishedError(f"{path}: is not UTF-8. Save it as CSV in UTF-8") from error
-    lines = text.splitlines()
-    is_markdown = path.suffix in (".md", ".markdown") or any(_is_rule(line) for line in lines)
-    given = _given(lines, is_markdown, path)
-    grids = list(_markdown(lines)) if is_markdown else [_csv(lines, path)]
+    is_markdown = path.suffix in (".md", ".markdown") or any(map(_is_rule, lines))
     reader = _Reader(path)
-    for grid in grids:
-        reader.read(grid)
+    given = reader.given(lines if is_markdown else (line for line in lines if line.startswith("#")))
+    for head, rows in _markdown(lines) if is_markdown else [reader.csv(lines)]:
+        reader.read(head, rows)
     return reader.study(given, hashlib.sha256(content).hexdigest())
-
-
-def _given(lines: Iterable[str], is_markdown: bool, path: Path) -> dict[str, str]:
-    """The lines `key: value`; in CSV after a `#`."""
-    found: dict[str, str] = {}
-    for line in lines:
-        if not is_markdown and not line.startswith("#"):
-            continue
-        key, colon, value = line.lstrip("#*- ").replace("**", "").partition(":")
-        name = key.strip().lower()
-        if colon and name in _KEYS and value.strip():
-            if _KEYS[name] in found:
-                raise PublishedError(f"{path}: {name} is given twice")
-            found[_KEYS[name]] = value.strip()
-    return found
-
-
-def _csv(lines: Sequence[str], path: Path) -> Grid:
-    """The rows of a CSV file, separated by what separates its lines alike."""
-    kept = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
-    if not kept:
-        raise PublishedError(f"{path}: has no table")
-    rows = list(csv.reader([line for _, line in kept], delimiter=_delimiter([line for _, line in kept])))
-    numbered = [(number, [cell.strip() for cell in row]) for (number, _), row in zip(kept, rows, strict=True)]
-    return _grid([entry for entry in numbered if any(entry[1])])
 
 
 def _delimiter(lines: Sequence[str]) -> str:
@@ -154,18 +121,18 @@ def _delimiter(lines: Sequence[str]) -> str:
     return max((";", "\t", ","), key=regularity)
 
 
-def _markdown(lines: Sequence[str]) -> Iterator[Grid]:
+def _markdown(lines: Sequence[str]) -> Iterator[_TextTable]:
     """Every table of a Markdown file: what stands around a line of dashes."""
     for at, line in enumerate(lines):
         if not _is_rule(line) or at == 0:
             continue
         is_framed = lines[at - 1].strip().startswith("|")
-        body = []
+        rows = [(at, _cells(lines[at - 1], is_framed))]
         for number, row in enumerate(lines[at + 1 :], at + 2):
             if "|" not in row:
                 break
-            body.append((number, _cells(row, is_framed)))
-        yield _grid([(at, _cells(lines[at - 1], is_framed)), *body])
+            rows.append((number, _cells(row, is_framed)))
+        yield _table(rows)
 
 
 def _is_rule(line: str) -> bool:
@@ -178,19 +145,16 @@ def _cells(line: str, is_framed: bool) -> list[str]:
     return [re.sub(r"[*_`]", "", cell).strip() for cell in re.split(r"(?<!\\)\|", inner)]
 
 
-def _grid(numbered: Sequence[tuple[int, Sequence[str]]]) -> Grid:
+def _table(numbered: Sequence[tuple[int, Sequence[str]]]) -> _TextTable:
     """Heads are the first row, and the second where that has words too and no numbers of a figure."""
-    first, *rest = numbered
-    if rest and _is_head(rest[0][1]):
-        return Grid([first[1], rest[0][1]], rest[1:])
-    return Grid([first[1]], rest)
+    heads = 2 if len(numbered) > 1 and _is_head(numbered[1][1]) else 1
+    return [row for _, row in numbered[:heads]], numbered[heads:]
 
 
 def _is_head(row: Sequence[str]) -> bool:
     """`batch, 1 GPU, 2 GPUs`, or `, 1, 2, 4` with nothing in front."""
-    words = [cell for cell in row if cell]
-    is_named = any(re.search(r"[A-Za-z]{2}", cell) and not is_out_of_memory(cell) for cell in words)
-    return bool(words) and is_named and not any(re.fullmatch(r"[\d.,\s]+[sx×%]?", cell) for cell in words)
+    is_named = any(re.search(r"[A-Za-z]{2}", cell) and not is_out_of_memory(cell) for cell in row)
+    return is_named and not any(re.fullmatch(r"[\d.,\s]+[sx×%]?", cell) for cell in row)
 
 
 class _Reader:
@@ -198,17 +162,37 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.tables: dict[str, dict[Place, Decimal]] = {}
+        self.tables: defaultdict[str, dict[Place, Decimal]] = defaultdict(dict)
         self.unmeasured: list[Mapping[str, Any]] = []
-        self.assumed: list[str] = []
+        self.assumed: dict[str, None] = {}
         self.unit: str | None = None
         self.batch = UNSTATED
 
-    def read(self, grid: Grid) -> None:
+    def given(self, lines: Iterable[str]) -> dict[str, str]:
+        """The lines `key: value`."""
+        found: dict[str, str] = {}
+        for line in lines:
+            key, _, value = line.lstrip("#*- ").replace("**", "").partition(":")
+            name = key.strip().lower()
+            if name in _KEYS and value.strip():
+                if _KEYS[name] in found:
+                    self._refuse(f"{name} is given twice")
+                found[_KEYS[name]] = value.strip()
+        return found
+
+    def csv(self, lines: Sequence[str]) -> _TextTable:
+        """The rows of a CSV file, separated by what separates its lines alike."""
+        kept = {number: line for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")}
+        if not kept:
+            self._refuse("has no table")
+        rows = csv.reader(kept.values(), delimiter=_delimiter([*kept.values()]))
+        numbered = [(number, [cell.strip() for cell in row]) for number, row in zip(kept, rows, strict=True)]
+        return _table([entry for entry in numbered if any(entry[1])])
+
+    def read(self, head: Sequence[Sequence[str]], rows: Sequence[tuple[int, Sequence[str]]]) -> None:
         """The cells of one table."""
-        heads = [self._head(text) for text in _joined(grid.head)]
-        batch_at = self._only(heads, ("batch", "global batch"))
-        gpus_at = self._only(heads, ("gpus",))
+        heads = [self._head(text) for text in _joined(head)]
+        batch_at, gpus_at = self._only(heads, "batch", "global batch"), self._only(heads, "gpus")
         if batch_at is None or not any(head.is_figure for head in heads):
             self._refuse(f"the head {' | '.join(head.text for head in heads)} names no batch, or no figure")
         if gpus_at is None and not any(head.gpus for head in heads):
@@ -216,103 +200,94 @@ class _Reader:
         if heads[batch_at].quantity == "global batch":
             self.batch = GLOBAL
         self._check(heads)
-        style = style_of(
-            cell for _, row in grid.rows for at, cell in enumerate(row) if at < len(heads) and heads[at].is_figure
-        )
+        figures = [at for at, head in enumerate(heads) if head.is_figure]
+        style = style_of(row[at] for _, row in rows for at in figures if at < len(row))
         batch: int | None = None
-        for number, row in grid.rows:
-            cells = [*row, *[""] * (len(heads) - len(row))]
-            if len(row) > len(heads) and any(row[len(heads) :]):
+        for number, row in rows:
+            if any(row[len(heads) :]):
                 self._refuse(f"row {number} has {len(row)} cells, the head has {len(heads)}")
+            cells = [*row, *[""] * (len(heads) - len(row))]
             if not any(cells):
                 continue
             batch = self._count(cells[batch_at], number, heads[batch_at]) if cells[batch_at] else batch
             if batch is None:
                 self._refuse(f"row {number}: the batch is missing")
             gpus = self._count(cells[gpus_at], number, heads[gpus_at]) if gpus_at is not None else None
-            for head, cell in zip(heads, cells, strict=False):
-                if head.is_figure:
-                    self._figure(head, cell, number, Place(batch, head.gpus or gpus or 1), style)
+            for at in figures:
+                self._figure(heads[at], cells[at], number, Place(batch, heads[at].gpus or gpus or 1), style)
 
     def study(self, given: Mapping[str, str], sha256: str) -> Published:
         """All that was read as a study."""
         epoch_s = self.tables.pop("epoch_s", {})
         if not epoch_s:
             self._refuse("no column holds epoch times")
+        batches = {place.batch_per_gpu for place in epoch_s}
         for quantity, table in self.tables.items():
-            without = [place for place in table if not any(place[0] == other[0] for other in epoch_s)]
-            if without:
-                self._refuse(f"{quantity} at batch {without[0][0]}, which has no times")
-        values = self._values(given)
+            for place in table:
+                if place.batch_per_gpu not in batches:
+                    self._refuse(f"{quantity} at batch {place.batch_per_gpu}, which has no times")
+        values = {"title": self.path.name, "batch": self.batch, **self._values(given)}
         return Published(
             id=re.sub(r"[^a-z0-9_-]+", "-", self.path.stem.lower()).strip("-_") or "table",
-            title=values["title"] or self.path.name,
             sha256=sha256,
-            year=values["year"],
-            dataset_images=values["dataset_images"],
-            parameters_trained=values["parameters_trained"],
-            parameters_quoted=values["parameters_quoted"],
-            batch_sweep_s={},
             epoch_s=dict(sorted(epoch_s.items())),
-            strong_scaling_epoch_s={},
             quantities={name: dict(sorted(self.tables[name].items())) for name in QUANTITIES if name in self.tables},
             bandwidth_unit=self.unit,
             unmeasured=self.unmeasured,
-            training=[],
-            batch=values["batch"],
-            gpu=values["gpu"],
-            precision=values["precision"],
-            flop_per_image=values["flop_per_image"],
-            assumed=self.assumed,
+            assumed=[*self.assumed],
+            **values,
         )
 
     def _values(self, given: Mapping[str, str]) -> dict[str, Any]:
         """What the lines above the table say, and what is assumed in their place."""
-        values: dict[str, Any] = {name: given.get(name) for name in _KEYS.values()}
-        for name in ("year", "dataset_images", "parameters_trained", "parameters_quoted", "flop_per_image"):
-            if values[name] is not None:
-                values[name] = self._plain(name, values[name])
-        if values["dataset_images"] is None:
+        values: dict[str, Any] = dict(given)
+        for name in _WHOLE:
+            if name in given:
+                values[name] = int(self._plain(name, given[name]))
+        if "flop_per_image" in given:
+            values["flop_per_image"] = self._plain("flop_per_image", given["flop_per_image"])
+        if "dataset_images" not in given:
             values["dataset_images"] = ASSUMED_IMAGES
-            self.assumed.append(f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)")
-        if values["parameters_trained"] is None:
+            self._assume(f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)")
+        if "parameters_trained" not in given:
             network = networks()[0]
             values["parameters_trained"] = network.parameters
-            self.assumed.append(f"{network.parameters:,} parameters ({network.name})")
-        if values["gpu"] and not chip_named(values["gpu"]):
-            self._refuse(f"gpu: {values['gpu']} is not in the table of GPUs")
-        if values["precision"] and values["precision"] not in PRECISIONS:
-            self._refuse(f"precision: {values['precision']} is none of {', '.join(PRECISIONS)}")
-        if values["gpu"] and not values["precision"]:
-            self.assumed.append("float32 arithmetic")
-        if values["batch"] is not None and values["batch"].lower() not in _BATCHES:
-            self._refuse(f"batch: {values['batch']} is neither `per GPU` nor `global`")
-        values["batch"] = _BATCHES[values["batch"].lower()] if values["batch"] else self.batch
+            self._assume(f"{network.parameters:,} parameters ({network.name})")
+        gpu, precision = given.get("gpu"), given.get("precision")
+        if gpu and not chip_named(gpu):
+            self._refuse(f"gpu: {gpu} is not in the table of GPUs")
+        if precision and precision not in PRECISIONS:
+            self._refuse(f"precision: {precision} is none of {', '.join(PRECISIONS)}")
+        if gpu and not precision:
+            self._assume("float32 arithmetic")
+        if batch := given.get("batch"):
+            if batch.lower() not in _BATCHES:
+                self._refuse(f"batch: {batch} is neither `per GPU` nor `global`")
+            values["batch"] = _BATCHES[batch.lower()]
         return values
 
-    def _plain(self, name: str, text: str) -> int | float:
+    def _plain(self, name: str, text: str) -> float:
         try:
-            number = float(re.sub(r"[\s,_]", "", text))
+            return float(re.sub(r"[\s,_]", "", text))
         except ValueError:
             self._refuse(f"{name}: {text} is not a number")
-        return number if name == "flop_per_image" else int(number)
 
     def _head(self, text: str) -> Head:
         """What a head means: its unit stands in brackets, after `in`, or at its end."""
         plain = " ".join(text.lower().split())
         gpus = re.search(r"(?<![\w.])(\d+)\s*(?:x\s*)?gpus?\b|\bn\s*=\s*(\d+)|gpus?\s*=\s*(\d+)", plain)
-        words = (plain.replace(gpus.group(0), " ") if gpus else plain).replace("_", " ")
-        quantity = next((name for pattern, name in _WORDS if re.search(pattern, words.strip())), "ignored")
+        words = (plain.replace(gpus.group(), " ") if gpus else plain).replace("_", " ").strip()
+        quantity = next((name for pattern, name in _WORDS.items() if re.search(pattern, words)), "ignored")
         if gpus and not words.strip(" ,;:()[]"):
             quantity = "epoch_s"
         if quantity == "epoch_s" and re.search(r"\bsteps?\b|iteration|\biter\b", plain):
             self._refuse(f"column {text}: times of a step are not read; write times of an epoch")
         if re.search(r"per gpu|per device", plain) and quantity == "batch":
             self.batch, gpus = PER_GPU, None
-        number = next(int(group) for group in gpus.groups() if group) if gpus else None
+        number = int(next(filter(None, gpus.groups()))) if gpus else None
         return Head(text, quantity, _unit(plain), number)
 
-    def _only(self, heads: Sequence[Head], names: tuple[str, ...]) -> int | None:
+    def _only(self, heads: Sequence[Head], *names: str) -> int | None:
         at = [number for number, head in enumerate(heads) if head.quantity in names]
         if len(at) > 1:
             self._refuse(f"columns {heads[at[0]].text} and {heads[at[1]].text} mean the same")
@@ -320,13 +295,11 @@ class _Reader:
 
     def _check(self, heads: Sequence[Head]) -> None:
         """Refuse columns that mean the same, and note those that are not used."""
-        seen: set[tuple[str, int | None]] = set()
+        seen = set()
         for head in heads:
             if head.quantity == "ignored" and head.text:
                 self._assume(f"the column {head.text} is not used")
-            if not head.is_figure:
-                continue
-            if (head.quantity, head.gpus) in seen:
+            if head.is_figure and (head.quantity, head.gpus) in seen:
                 self._refuse(f"column {head.text}: another column is {head.quantity} too")
             seen.add((head.quantity, head.gpus))
 
@@ -336,35 +309,25 @@ class _Reader:
         if head.unit and own and head.unit != own:
             self._refuse(f"{where}: {cell} is not in the unit of its column, {head.unit}")
         unit = head.unit or own
-        if head.quantity == "bandwidth":
-            return self._bandwidth_unit(head, unit, where)
-        if not head.is_time:
-            return unit
-        if not unit:
-            self._assume(f"{head.text} is in seconds")
-        elif unit not in (*_SECONDS, *_MILLISECONDS):
-            self._refuse(f"{where}: the unit {unit} is none of s, ms, min, h")
-        return unit or "s"
-
-    def _bandwidth_unit(self, head: Head, unit: str, where: str) -> str:
-        known = {name.lower(): name for name in UNITS}
-        if unit and unit not in known:
+        is_time, is_bandwidth = head.quantity in _TIMES, head.quantity == "bandwidth"
+        if unit and is_bandwidth and unit not in _BANDWIDTHS:
             self._refuse(f"{where}: the unit {unit} is none of {', '.join(UNITS)}")
-        if not unit:
-            self._assume(f"{head.text} is in GB/s")
-        name = known.get(unit, "GB/s")
-        if self.unit not in (None, name):
-            self._refuse(f"{where}: is in {name}, another bandwidth in {self.unit}")
-        self.unit = name
+        if unit and is_time and unit not in _SECONDS:
+            self._refuse(f"{where}: the unit {unit} is none of s, ms, min, h")
+        if not unit and (is_time or is_bandwidth):
+            self._assume(f"{head.text} is in {'seconds' if is_time else 'GB/s'}")
+        if is_bandwidth:
+            name = _BANDWIDTHS.get(unit, "GB/s")
+            if self.unit not in (None, name):
+                self._refuse(f"{where}: is in {name}, another bandwidth in {self.unit}")
+            self.unit = name
         return unit
 
     def _figure(self, head: Head, cell: str, row: int, place: Place, style: Style) -> None:
         """One number, in the unit of its quantity."""
-        if is_out_of_memory(cell):
-            if head.quantity == "epoch_s":
-                self.unmeasured.append({"batch_per_gpu": place.batch_per_gpu, "gpus": place.gpus, "why": OUT_OF_MEMORY})
-            return
-        if is_missing(cell):
+        if is_out_of_memory(cell) and head.quantity == "epoch_s":
+            self.unmeasured.append({**place._asdict(), "why": OUT_OF_MEMORY})
+        if is_missing(cell) or is_out_of_memory(cell):
             return
         where = f"row {row}, column {head.text}"
         try:
@@ -372,16 +335,15 @@ class _Reader:
         except ValueError as error:
             self._refuse(f"{where}: {error}")
         unit = self._unit_of(head, cell, where)
-        if head.is_time:
-            number = _in_seconds(number, unit)
+        if head.quantity in _TIMES:
+            number = scaled(number, _SECONDS[unit or "s"])
         if "%" in cell and head.quantity != "utilisation_percent":
             number = number.scaleb(-2)
         if number <= 0 and not (head.quantity == "communication_s" or (head.quantity != "epoch_s" and number == 0)):
             self._refuse(f"{where}: {cell} is not above zero")
-        table = self.tables.setdefault(head.quantity, {})
-        if place in table:
+        if place in self.tables[head.quantity]:
             self._refuse(f"{where}: batch {place.batch_per_gpu} on {place.gpus} GPUs is there twice")
-        table[place] = number
+        self.tables[head.quantity][place] = number
 
     def _count(self, cell: str, row: int, head: Head) -> int:
         """A batch or a number of GPUs: whole, perhaps with groups of three digits."""
@@ -392,8 +354,7 @@ class _Reader:
         return int(found.group(1))
 
     def _assume(self, what: str) -> None:
-        if what not in self.assumed:
-            self.assumed.append(what)
+        self.assumed[what] = None
 
     def _refuse(self, why: str) -> NoReturn:
         raise PublishedError(f"{self.path}: {why}")
@@ -403,10 +364,8 @@ def _joined(head: Sequence[Sequence[str]]) -> list[str]:
     """One head per column: where two rows are, the first reaches to the right as far as it is empty."""
     if len(head) == 1:
         return list(head[0])
-    width = max(len(row) for row in head)
-    upper, lower = ([*row, *[""] * (width - len(row))] for row in head)
     above, found = "", []
-    for first, second in zip(upper, lower, strict=True):
+    for first, second in zip_longest(*head, fillvalue=""):
         above = first or above
         found.append(f"{above} {second}".strip() if second else above)
     return found
@@ -414,26 +373,11 @@ def _joined(head: Sequence[Sequence[str]]) -> list[str]:
 
 def _unit(head: str) -> str:
     """The unit of a head: in brackets, after `in` or a slash, or as its last word."""
-    brackets = re.findall(r"[(\[]([^)\]]*)[)\]]", head)
-    for inner in reversed(brackets):
+    for inner in reversed(re.findall(r"[(\[]([^)\]]*)[)\]]", head)):
         text: str = inner.strip().removeprefix("in ")
         if re.fullmatch(r"[a-zµ]+(?:/s|ps|bit/s)?|%", text) and not re.fullmatch(r"n|b|gpus?|per gpu|\d+", text):
             return text
-    known = "|".join(sorted([*_SECONDS, *_MILLISECONDS, *(unit.lower() for unit in UNITS)], key=len, reverse=True))
+    known = "|".join(sorted([*_SECONDS, *_BANDWIDTHS], key=len, reverse=True))
     after = re.search(rf"(?:\bin\s+|/\s*|,\s*|_)({known})\b\s*$", re.sub(r"[(\[].*?[)\]]", "", head).strip())
-    alone = re.search(rf"\b({'|'.join(unit.lower() for unit in UNITS)})\b", head)
-    found = after or alone
+    found = after or re.search(rf"\b({'|'.join(_BANDWIDTHS)})\b", head)
     return str(found.group(1)) if found else ""
-
-
-def _in_seconds(number: Decimal, unit: str) -> Decimal:
-    """Seconds with no more digits than were printed."""
-    if unit in _MILLISECONDS:
-        return number.scaleb(-3)
-    factor = _SECONDS[unit]
-    if factor == 1:
-        return number
-    exponent = number.as_tuple().exponent
-    assert isinstance(exponent, int)
-    coarse = exponent + math.ceil(math.log10(factor))
-    return (number * factor).quantize(Decimal((0, (1,), coarse)))

@@ -1,7 +1,7 @@
 """Figures as others published them: a YAML file, read with the digits that were printed. Pure, and free of torch."""
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -62,17 +62,17 @@ class Published:
     id: str
     title: str
     sha256: str
-    year: int | None
     dataset_images: int
-    parameters_trained: int | None
-    parameters_quoted: int | None
-    batch_sweep_s: Mapping[int, Decimal]
-    epoch_s: Printed
-    strong_scaling_epoch_s: Mapping[StrongPlace, Decimal]
-    quantities: Mapping[str, Printed]
-    bandwidth_unit: str | None
-    unmeasured: Sequence[Mapping[str, Any]]
-    training: Sequence[Mapping[str, Any]]
+    epoch_s: Printed = field(default_factory=dict)
+    quantities: Mapping[str, Printed] = field(default_factory=dict)
+    year: int | None = None
+    parameters_trained: int | None = None
+    parameters_quoted: int | None = None
+    batch_sweep_s: Mapping[int, Decimal] = field(default_factory=dict)
+    strong_scaling_epoch_s: Mapping[StrongPlace, Decimal] = field(default_factory=dict)
+    bandwidth_unit: str | None = None
+    unmeasured: Sequence[Mapping[str, Any]] = ()
+    training: Sequence[Mapping[str, Any]] = ()
     training_s: Printed = field(default_factory=dict)
     gpus_per_node: int | None = None
     batch: str = UNSTATED
@@ -93,37 +93,23 @@ class Published:
         problems = violations("published", values) or _contradictions(values)
         if problems:
             raise PublishedError(f"{path}: {'; '.join(problems)}. The format is explained in config/README.md")
-        printed, parameters = values.get("published", {}), values.get("networks_mentioned", {})
-        bandwidth = printed.get("bandwidth", {})
-        return cls(
-            id=values["id"],
-            title=values["title"],
-            sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
-            year=values.get("year"),
-            dataset_images=int(values["dataset_images"]),
-            parameters_trained=parameters.get("parameters_trained"),
-            parameters_quoted=parameters.get("parameters_quoted"),
-            batch_sweep_s={int(batch): Decimal(time) for batch, time in values.get("batch_sweep_s", {}).items()},
-            epoch_s=_table(values.get("epoch_s", {})),
-            strong_scaling_epoch_s={
-                StrongPlace(*cell): time for cell, time in _table(values.get("strong_scaling_epoch_s", {})).items()
-            },
-            training_s=_table(values.get("training_s", {})),
-            gpus_per_node=values.get("gpus_per_node"),
-            batch=values.get("batch", PER_GPU),
-            clock=values.get("clock"),
-            other_clocks={name: _table(table) for name, table in values.get("other_clocks", {}).items()},
-            synchronised=values.get("synchronised"),
-            loader_workers=values.get("loader_workers", {}),
-            gpu=values.get("gpu"),
-            precision=values.get("precision"),
-            links=values.get("links", []),
-            flop_per_image=_number(values.get("flop_per_image")),
-            quantities={name: _table(printed[name]) for name in QUANTITIES if name in printed},
-            bandwidth_unit=bandwidth.get("unit"),
-            unmeasured=values.get("unmeasured", []),
-            training=printed.get("training", []),
-        )
+        printed, parameters = values.pop("published", {}), values.pop("networks_mentioned", {})
+        strong = _table(values.get("strong_scaling_epoch_s", {}))
+        # Other keys are fields as they stand.
+        read = {
+            "dataset_images": int(values["dataset_images"]),
+            "batch_sweep_s": {int(batch): Decimal(time) for batch, time in values.get("batch_sweep_s", {}).items()},
+            "epoch_s": _table(values.get("epoch_s", {})),
+            "strong_scaling_epoch_s": {StrongPlace(*cell): time for cell, time in strong.items()},
+            "training_s": _table(values.get("training_s", {})),
+            "other_clocks": {name: _table(table) for name, table in values.get("other_clocks", {}).items()},
+            "flop_per_image": float(values["flop_per_image"]) if "flop_per_image" in values else None,
+            "quantities": {name: _table(printed[name]) for name in QUANTITIES if name in printed},
+            "bandwidth_unit": printed.get("bandwidth", {}).get("unit"),
+            "training": printed.get("training", []),
+        }
+        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+        return cls(sha256=checksum, **{"batch": PER_GPU, **values, **parameters, **read})
 
     @property
     def times(self) -> Iterator[tuple[str, AnyPlace, Decimal]]:
@@ -145,11 +131,6 @@ class Published:
         return self.dataset_images / self.global_batch(place)
 
     @property
-    def batch_words(self) -> str:
-        """What a batch of its tables is called."""
-        return {PER_GPU: "batch", GLOBAL: "global batch", UNSTATED: "batch"}[self.batch]
-
-    @property
     def chip(self) -> Chip | None:
         """The GPU, where it is named and known."""
         return chip_named(self.gpu) if self.gpu else None
@@ -165,20 +146,24 @@ class Published:
         found = [link_named(name, self.chip) for name in self.links]
         return [] if self.unknown_links else [link for link in found if link]
 
+    def several_gpus(self, quantity: str) -> list[tuple[Place, Decimal]]:
+        """The figures of a quantity on several GPUs."""
+        return [(place, number) for place, number in self.quantities.get(quantity, {}).items() if place.gpus > 1]
+
     @property
     def places(self) -> list[Place]:
         """Every cell with a time or with a figure derived from times, in order."""
         return sorted({*self.epoch_s, *(place for table in self.quantities.values() for place in table)})
 
 
-def read_all(paths: Iterable[str | Path]) -> dict[str, Published]:
-    """The studies of several files by id. Raises PublishedError where two files have the same one."""
-    found: dict[str, Published] = {}
-    for path in paths:
-        study = Published.read(Path(path))
-        if study.id in found:
+def read_all(paths: Iterable[str | Path], read: Callable[[Path], Published] = Published.read) -> dict[Path, Published]:
+    """The studies of several files. Raises PublishedError, also where two have the same id."""
+    found: dict[Path, Published] = {}
+    for path in map(Path, paths):
+        study = read(path)
+        if any(study.id == other.id for other in found.values()):
             raise PublishedError(f"{path}: id: {study.id} is the id of another file too")
-        found[study.id] = study
+        found[path] = study
     return found
 
 
@@ -235,10 +220,6 @@ def _with_text_keys(values: Any) -> Any:
     if isinstance(values, Mapping):
         return {str(key): _with_text_keys(value) for key, value in values.items()}
     return [_with_text_keys(value) for value in values] if isinstance(values, list) else values
-
-
-def _number(printed: Decimal | int | None) -> float | None:
-    return None if printed is None else float(printed)
 
 
 def _table(rows: Mapping[str, Any]) -> Printed:
