@@ -7,7 +7,7 @@ Reads timing records of one GPU, and measures nothing.
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from itertools import groupby
 from pathlib import Path
 
@@ -37,10 +37,8 @@ def table(folders: Sequence[Path]) -> str:
 
 def _work(time: Reference) -> str:
     """What a time is of, as YAML's text."""
-    return (
-        f"source: {time.source.removesuffix(', measured')}, gpu: {time.gpu}, parameters: {time.parameters}, "
-        f"images: {time.images}, precision: {time.precision}, batch: {time.batch}"
-    )
+    source = time.source.removesuffix(", measured")
+    return ", ".join(f"{name}: {value}" for name, value in {"source": source, **asdict(time.work)}.items())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dpscale.audit.audit import audit
-from dpscale.audit.consistency import SEVERITIES
+from dpscale.audit.checks import SEVERITIES
 from dpscale.audit.own_table import read_table
 from dpscale.audit.page import HELP, answer, render
 from dpscale.audit.physics import references_of

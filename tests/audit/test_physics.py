@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from dpscale.audit.consistency import IMPOSSIBLE, LOOK, Doubt
+from dpscale.audit.checks import IMPOSSIBLE, LOOK, Doubt
 from dpscale.audit.physics import (
     RECORDED_TIMES,
     Reference,
+    Work,
     above_the_peak,
     flop_per_image,
     link_of_utilisation,
@@ -114,7 +115,7 @@ def test_utilisation_of_a_link(percent: float, named: list[str], is_none: bool) 
 
 def references(*seconds: float, gpu: str = "RTX 8000", batch: int = 128) -> list[Reference]:
     return [
-        Reference(f"study {number}", gpu, 11_173_962, 50_000, "float32", batch, time)
+        Reference(f"study {number}", Work(gpu, 11_173_962, 50_000, "float32", batch), time)
         for number, time in enumerate(seconds)
     ]
 
@@ -144,10 +145,10 @@ def test_impossible_times_are_no_reference_and_nobody_is_one_for_himself() -> No
 
 def test_our_own_records_are_references(root: Path) -> None:
     times = list(references_of_records(root / "results/recorded"))
-    assert {time.gpu for time in times} == {"H200"}
-    assert {time.batch for time in times} >= {32, 128, 512}
+    assert {time.work.gpu for time in times} == {"H200"}
+    assert {time.work.batch for time in times} >= {32, 128, 512}
     # docs: 2.87 s without loading; with two loader workers an epoch takes longer.
-    assert min(time.seconds for time in times if time.batch == 128) == pytest.approx(2.87, rel=0.1)
+    assert min(time.seconds for time in times if time.work.batch == 128) == pytest.approx(2.87, rel=0.1)
 
 
 @pytest.mark.processes
@@ -167,7 +168,7 @@ def test_the_table_of_recorded_times_is_that_of_the_records(root: Path) -> None:
 
 @pytest.mark.parametrize(("times_as_long", "stands_out"), [(0.4, True), (1.0, False), (2.5, True)])
 def test_a_time_beside_the_recorded_ones(times_as_long: float, stands_out: bool) -> None:
-    known = [time.seconds for time in recorded_references() if (time.gpu, time.batch) == ("H200", 128)]
+    known = [time.seconds for time in recorded_references() if (time.work.gpu, time.work.batch) == ("H200", 128)]
     seconds = (min(known) if times_as_long < 1 else max(known)) * times_as_long
     doubts = list(times_beside_others(study(f"{seconds:.3f}", gpu="H200"), recorded_references()))
     assert [doubt.place for doubt in doubts] == ([Place(128, 1)] if stands_out else [])

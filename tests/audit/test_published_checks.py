@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from dpscale.audit import corrected
-from dpscale.audit.consistency import IMPOSSIBLE, LINKS_GB_S, doubts
+from dpscale.audit.checks import IMPOSSIBLE, LINKS_GB_S, doubts
 from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import search
 from dpscale.audit.sentences import remarks

@@ -6,13 +6,13 @@ from decimal import Decimal
 from typing import Any
 
 from dpscale import __version__
-from dpscale.audit.consistency import LOOK, Doubt, doubts
+from dpscale.audit.checks import LOOK, Doubt, doubts
 from dpscale.audit.conventions import GLOBAL_STEPS
-from dpscale.audit.corrected import UNITS, Basis, Corrected, basis, clock_of, corrected
+from dpscale.audit.corrected import UNITS, Corrected, basis, corrected
 from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.physics import Reference, above_the_peak, link_of_utilisation, same_times, times_beside_others
-from dpscale.audit.published import GLOBAL, Place, Published
-from dpscale.audit.search import Fit, Found, search
+from dpscale.audit.published import GLOBAL, Published
+from dpscale.audit.search import Fit, Found, Rival, search, several
 from dpscale.audit.sentences import remarks, sentence
 from dpscale.formulas.rounded import Rounded
 
@@ -28,8 +28,7 @@ def audit(published: Published, references: Iterable[Reference] = (), studies: S
     if "bandwidth" in found and set(GLOBAL_STEPS) & set(found["bandwidth"].choices):
         published = replace(published, batch=GLOBAL)
     times = basis(published, found)
-    doubtful = list(doubtful_times(published, found))
-    clock = clock_of(published, found.get("speedup"))
+    figures = corrected(published, times, basis(published, found, "speedup"), list(doubtful_times(published, found)))
     warnings = [
         *doubts(published, found),
         *above_the_peak(published),
@@ -37,28 +36,23 @@ def audit(published: Published, references: Iterable[Reference] = (), studies: S
         *times_beside_others(published, references),
         *same_times(published, studies),
     ]
+    as_given = ("id", "title", "sha256", "dataset_images", "parameters_trained", "bandwidth_unit")
     return {
         "kind": "audit",
         "dpscale_version": __version__,
-        "id": published.id,
-        "title": published.title,
-        "sha256": published.sha256,
-        "dataset_images": published.dataset_images,
-        "parameters_trained": published.parameters_trained,
-        "bandwidth_unit": published.bandwidth_unit,
+        **{name: getattr(published, name) for name in as_given},
         "communication_from": times.formula,
         "batch": published.batch,
-        "times": _times(published),
+        "times": [
+            {"quantity": quantity, **place._asdict(), "printed": str(time)} for quantity, place, time in published.times
+        ],
         "gpus_per_node": published.gpus_per_node,
         "training_times": [{**place._asdict(), "printed": str(time)} for place, time in published.training_s.items()],
-        "quantities": [_quantity(quantity, found, published) for quantity in found],
-        "corrected": [
-            _corrected(figure) for figure in corrected(published, times, Basis(clock.total, clock.one_gpu), doubtful)
-        ],
+        "quantities": [_quantity(outcome, found, published) for outcome in found.values()],
+        "corrected": [_corrected(figure) for figure in figures],
         "warnings": [_warning(doubt) for doubt in warnings],
         "remarks": [
-            {"quantity": quantity, "verdict": verdict, "sentence": text}
-            for quantity, verdict, text in remarks(published, times)
+            dict(zip(("quantity", "verdict", "sentence"), remark, strict=True)) for remark in remarks(published, times)
         ],
         "unmeasured": [_plain(values) for values in published.unmeasured],
         "training": [_plain(values) for values in published.training],
@@ -71,26 +65,10 @@ def is_faulty(record: Record) -> bool:
     return mistakes or any(warning["severity"] != LOOK for warning in record["warnings"])
 
 
-def _warning(doubt: Doubt) -> Record:
-    return {
-        "check": doubt.check,
-        "severity": doubt.severity,
-        "quantity": doubt.quantity,
-        **doubt.place._asdict(),
-        "detail": doubt.detail,
-    }
-
-
-def _times(published: Published) -> list[Record]:
-    return [
-        {"quantity": quantity, **place._asdict(), "printed": str(time)} for quantity, place, time in published.times
-    ]
-
-
-def _quantity(quantity: str, all_found: Mapping[str, Found], published: Published) -> Record:
-    found = all_found[quantity]
-    best, printed = found.best, published.quantities[quantity]
-    faults = explain(published, quantity, all_found)
+def _quantity(found: Found, all_found: Mapping[str, Found], published: Published) -> Record:
+    best, printed = found.best, published.quantities[found.quantity]
+    faults = explain(published, found.quantity, all_found)
+    values = best.values if best else {}
     return {
         "quantity": found.quantity,
         "verdict": found.verdict,
@@ -100,45 +78,41 @@ def _quantity(quantity: str, all_found: Mapping[str, Found], published: Publishe
         "chance": found.chance,
         "scale": asdict(found.scale) if found.scale else None,
         "checkable_cells": len(found.cells),
-        "independent_cells": sum(place.gpus > 1 for place in found.cells),
+        "independent_cells": len(several(found.cells)),
         "supporting_cells": best.supporting if best else 0,
         "exceptions": [place._asdict() for place in found.exceptions],
         "worst": {**best.worst._asdict(), "error": best.error(best.worst)} if best else None,
-        "rivals": [
-            {
-                "name": rival.convention.name,
-                "formula": rival.convention.formula,
-                "would_tell_if_printed": [place._asdict() for place in rival.unprinted],
-                "differs_most_at": rival.place._asdict(),
-                "difference": rival.difference,
-            }
-            for rival in found.rivals
-        ],
-        "conventions_fitting": found.fitting if found.fits else 0,
+        "rivals": [_rival(rival) for rival in found.rivals],
+        "conventions_fitting": found.fitting,
         "factor": _interval(found.factor),
         "faults": [{**place._asdict(), **asdict(fault)} for place, fault in faults.items()],
-        "cells": [_cell(place, number, best) for place, number in printed.items()],
+        "cells": [
+            {
+                **place._asdict(),
+                "printed": str(number),
+                "recomputed": _interval(values.get(place)),
+                "agrees": place in best.agreeing if best and place in values else None,
+            }
+            for place, number in printed.items()
+        ],
+    }
+
+
+def _rival(rival: Rival) -> Record:
+    return {
+        "name": rival.convention.name,
+        "formula": rival.convention.formula,
+        "would_tell_if_printed": [place._asdict() for place in rival.unprinted],
+        "differs_most_at": rival.place._asdict(),
+        "difference": rival.difference,
     }
 
 
 def _convention(fit: Fit, found: Found) -> Record:
-    convention = fit.convention
     return {
-        "name": convention.name,
-        "formula": convention.formula,
-        "sentence": convention.sentence,
+        **{name: getattr(fit.convention, name) for name in ("name", "formula", "sentence")},
         "differences": fit.differences,
         "mistakes": fit.mistakes if found.is_found else [],
-    }
-
-
-def _cell(place: Place, number: Decimal, best: Fit | None) -> Record:
-    value = best.values.get(place) if best else None
-    return {
-        **place._asdict(),
-        "printed": str(number),
-        "recomputed": _interval(value),
-        "agrees": place in best.agreeing if best and value else None,
     }
 
 
@@ -153,8 +127,13 @@ def _corrected(figure: Corrected) -> Record:
     }
 
 
+def _warning(doubt: Doubt) -> Record:
+    what = {"check": doubt.check, "severity": doubt.severity, "quantity": doubt.quantity}
+    return {**what, **doubt.place._asdict(), "detail": doubt.detail}
+
+
 def _interval(interval: Rounded | None) -> Record | None:
-    return {"value": interval.value, "low": interval.low, "high": interval.high} if interval else None
+    return asdict(interval) if interval else None
 
 
 def _plain(values: Mapping[str, Any]) -> Record:

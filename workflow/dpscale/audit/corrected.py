@@ -1,20 +1,10 @@
 """The figures that the definitions of docs/method.md give for published times, with their rounding as an interval."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from dpscale.audit.conventions import (
-    COLUMN_TOTAL,
-    DIVIDED,
-    SWEEP_ONE,
-    TABLE_ONE,
-    TABLE_TOTAL,
-    Choice,
-    Clock,
-    clocks,
-)
+from dpscale.audit.conventions import COLUMN_TOTAL, DIVIDED, SWEEP_ONE, TABLE_ONE, TABLE_TOTAL, Choice, Clock, clocks
 from dpscale.audit.faults import DoubtfulTime
 from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import Found
@@ -47,19 +37,20 @@ class Corrected:
     quantity: str
     place: AnyPlace
     value: Rounded | None
-    reason: str
+    reason: str = ""
     caution: str = ""
 
 
 @dataclass(frozen=True)
 class Basis:
-    """The totals and one-GPU times, in seconds, that communication is inferred from."""
+    """The totals and one-GPU times, in seconds, that figures follow from."""
 
     total: Choice
     one_gpu: Choice
 
     @property
     def formula(self) -> str:
+        """That of communication."""
         return f"{self.total.formula} - {self.one_gpu.formula}/N"
 
 
@@ -72,57 +63,70 @@ def clock_of(published: Published, outcome: Found | None) -> Clock:
     return next((clock for clock in others if outcome and clock.total in outcome.choices), of_table)
 
 
-def basis(published: Published, found: Mapping[str, Found]) -> Basis:
-    """The times of the table; or, where the authors subtracted from another set of totals, that set.
+def basis(published: Published, found: Mapping[str, Found], quantity: str = "communication_s") -> Basis:
+    """The times of the clock that a quantity follows; or, where the authors subtracted from another set of totals, that
+    set.
 
     Their printed compute column can be such a set: minus a one-GPU time over N it is the formula of docs/method.md, on
     times that belong together. The totals of the table are then of another measurement.
     """
-    chosen = found["communication_s"].choices if "communication_s" in found else ()
+    chosen = found[quantity].choices if quantity in found else ()
     if COLUMN_TOTAL in chosen and DIVIDED in chosen:
         return Basis(COLUMN_TOTAL, SWEEP_ONE if SWEEP_ONE in chosen else TABLE_ONE)
-    clock = clock_of(published, found.get("communication_s"))
+    clock = clock_of(published, found.get(quantity))
     return Basis(clock.total, clock.one_gpu)
 
 
 def corrected(
-    published: Published, times: Basis, clock: Basis = TABLE, doubtful: Sequence[DoubtfulTime] = ()
+    published: Published, times: Basis, of_speedup: Basis = TABLE, doubtful: Sequence[DoubtfulTime] = ()
 ) -> Iterator[Corrected]:
     """Every figure of every cell with several GPUs, and strong speedup where its times were printed.
 
-    Speedups are those of `clock`. Figures that follow from `doubtful` times have a caution.
+    Speedups follow from other times than communication where authors have several clocks. Figures that follow from
+    `doubtful` times have a caution.
     """
-    formulas: dict[str, Callable[[Place], Rounded]] = {
-        "speedup": lambda place: speedup(published, place, clock),
-        "efficiency": lambda place: scaling.efficiency(speedup(published, place, clock), place.gpus),
-        "images_per_s": lambda place: published.dataset_images / _seconds(clock.total, published, place),
-        "compute_s": lambda place: scaling.compute_s(_seconds(times.one_gpu, published, place), place.gpus),
-        "communication_s": lambda place: communication_s(published, times, place),
-        "bandwidth": lambda place: bandwidth_gb_s(published, times, place),
-    }
-    for quantity, formula in formulas.items():
-        for place in published.places:
-            if place.gpus > 1:
-                yield _attempt(quantity, place, partial(formula, place), _caution(quantity, place, doubtful))
-    for strong in published.strong_scaling_epoch_s:
-        yield _attempt("speedup_strong", strong, partial(_strong_speedup, published, strong))
+    places: list[AnyPlace] = [place for place in published.places if place.gpus > 1]
+    for quantity in UNITS:
+        is_strong = quantity == "speedup_strong"
+        for place in published.strong_scaling_epoch_s if is_strong else places:
+            caution = "" if is_strong else _caution(quantity, place, doubtful)
+            try:
+                value = _corrected(quantity, published, times, of_speedup, place)
+                yield Corrected(quantity, place, value, caution=caution)
+            except NotRecomputableError as missing:
+                yield Corrected(quantity, place, None, str(missing), caution)
 
 
-def _caution(quantity: str, place: Place, doubtful: Sequence[DoubtfulTime]) -> str:
+def _corrected(quantity: str, published: Published, times: Basis, of_speedup: Basis, place: AnyPlace) -> Rounded:
+    if isinstance(place, StrongPlace):  # T(1,B) / T(N,B/N)
+        one_gpu_s = _seconds(TABLE_ONE, published, Place(place.global_batch, 1))
+        return scaling.speedup(one_gpu_s, Rounded.of(published.strong_scaling_epoch_s[place]))
+    if quantity == "images_per_s":
+        return published.dataset_images / _seconds(of_speedup.total, published, place)
+    if quantity == "compute_s":
+        return scaling.compute_s(_seconds(times.one_gpu, published, place), place.gpus)
+    if quantity == "communication_s":
+        return communication_s(published, times, place)
+    if quantity == "bandwidth":
+        return bandwidth_gb_s(published, times, place)
+    ratio = speedup(published, place, of_speedup)
+    return scaling.efficiency(ratio, place.gpus) if quantity == "efficiency" else ratio
+
+
+def _caution(quantity: str, place: AnyPlace, doubtful: Sequence[DoubtfulTime]) -> str:
     """The doubtful times that a figure follows from, in words."""
     followed = [
-        time
+        f"T({time.place.gpus},b) of {time.printed} s"
         for time in doubtful
         if (time.place == place and quantity != "compute_s")
-        or (time.place == Place(place.batch_per_gpu, 1) and quantity != "images_per_s")
+        or (time.place == place._replace(gpus=1) and quantity != "images_per_s")
     ]
-    times = listed([f"T({time.place.gpus},b) of {time.printed} s" for time in followed]) if followed else ""
-    return f"follows from {times}, which other figures contradict" if times else ""
+    return f"follows from {listed(followed)}, which other figures contradict" if followed else ""
 
 
-def speedup(published: Published, place: Place, clock: Basis = TABLE) -> Rounded:
+def speedup(published: Published, place: Place, times: Basis = TABLE) -> Rounded:
     """T(1,b) / T(N,b). Raises NotRecomputableError."""
-    return scaling.speedup(_seconds(clock.one_gpu, published, place), _seconds(clock.total, published, place))
+    return scaling.speedup(_seconds(times.one_gpu, published, place), _seconds(times.total, published, place))
 
 
 def communication_s(published: Published, times: Basis, place: Place) -> Rounded:
@@ -142,21 +146,7 @@ def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Rounded:
             "certain"
         )
     volume = ring_allreduce_bytes(place.gpus, 4 * published.parameters_trained)
-    steps = math.ceil(published.steps(place))
-    return scaling.bandwidth_gb_s(volume, steps, seconds)
-
-
-def _strong_speedup(published: Published, place: StrongPlace) -> Rounded:
-    """T(1,B) / T(N,B/N)."""
-    one_gpu_s = _seconds(TABLE_ONE, published, Place(place.global_batch, 1))
-    return scaling.speedup(one_gpu_s, Rounded.of(published.strong_scaling_epoch_s[place]))
-
-
-def _attempt(quantity: str, place: AnyPlace, formula: Callable[[], Rounded], caution: str = "") -> Corrected:
-    try:
-        return Corrected(quantity, place, formula(), "", caution)
-    except NotRecomputableError as missing:
-        return Corrected(quantity, place, None, str(missing))
+    return scaling.bandwidth_gb_s(volume, math.ceil(published.steps(place)), seconds)
 
 
 def _seconds(time: Choice, published: Published, place: Place) -> Rounded:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dpscale.audit.consistency import SEVERITIES
+from dpscale.audit.checks import SEVERITIES
 from dpscale.audit.tables import CORRECTED_BY, Record, rows
 from dpscale.present.text.downloads import csv_link
 from dpscale.present.text.html import fill

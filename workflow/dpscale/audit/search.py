@@ -181,9 +181,14 @@ class Fit:
         return [choice.sentence for choice in choices if choice.kind != METHOD]
 
     @property
+    def wrong(self) -> list[Choice]:
+        """What of it no definition would call right."""
+        return [choice for choice in (*self.convention.choices, self.printing) if choice.kind == WRONG]
+
+    @property
     def mistakes(self) -> list[str]:
-        """What of it no definition would call right, in words."""
-        return [choice.sentence for choice in (*self.convention.choices, self.printing) if choice.kind == WRONG]
+        """The same in words."""
+        return [choice.sentence for choice in self.wrong]
 
 
 @dataclass(frozen=True)
