@@ -53,7 +53,7 @@ NAMES = {
     "numbers": {"brief", "estimate"},
     "summary": {"_epoch"},
     "training_charts": {"test_accuracy", "_curves", "_frontier"},
-    "training_findings": {"_arm"},
+    "training": {"_arm"},
     "variant_charts": {"steps", "speedups", "epochs", "kernels"},
     "variant_views": {"variants", "costs", "limits", "one_gpu", "kernels"},
     "views": {
@@ -70,6 +70,7 @@ SOUND = "test_cautions.py::test_sound_data_need_no_caution"
 FEW_STEPS = "test_findings.py::test_epochs_of_few_steps_are_no_headline"
 WITNESS = "test_findings.py::test_a_profiler_that_changes_the_step_is_no_witness"
 OF_VARIANTS = "test_variant_findings.py::test_a_finding_speaks_only_where_it_is_true"
+OF_TRAINING = "test_training_findings.py::test_a_finding_speaks_only_where_it_is_true"
 ADVISED = "test_what_to_do.py::test_every_problem_has_its_words"
 VERDICT = "test_verdict.py::test_verdict"
 
@@ -301,68 +302,49 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             "test_summary.py::test_the_states_are_those_of_the_verdict",
         ),
     },
-    "training_findings": {
+    "training": {
         **{
-            name: (f"{SPEAKS}[{name}]",)
+            name: (f"{OF_TRAINING}[{name}]",)
             for name in (
-                "large_batch_costs", "remedies_that_help", "remedies_within_the_spread", "remedies_that_harm",
-                "comparisons_at_once", "divergence",
+                "large_batch_costs", "comparisons_at_once", "divergence", "order_without_set_epoch", "fast_twins",
+                "statistics_of_workers", "pareto_best_arms", "best_at_a_batch",
             )
         },
-        "recipe_on_more_devices": (
-            f"{SPEAKS}[recipe_on_more_devices]",
-            "test_findings.py::test_a_recipe_is_carried_over_only_by_arms_that_have_it",
-        ),
-        "_carried_over": (
-            "test_findings.py::test_a_recipe_may_carry_over",
-            "test_findings.py::test_a_recipe_may_cost_one_figure_and_help_the_other",
-        ),
-        "against_the_baseline": (
-            f"{SPEAKS}[against_the_baseline]",
-            "test_findings.py::test_arms_are_held_against_the_baseline_of_their_own_environment",
-        ),
-        "_above_or_level": (
-            "test_findings.py::test_an_arm_is_more_accurate_than_the_baseline_only_beyond_its_interval",
-        ),
-        "best_at_a_batch": (f"{SPEAKS}[best_at_a_batch]",),
-        "pareto_best_arms": (
-            f"{OF_VARIANTS}[pareto_best_arms]",
-            "test_variant_findings.py::test_noise_has_no_frontier",
-        ),
-        "fast_twins": (f"{OF_VARIANTS}[fast_twins]", "test_variant_findings.py::test_noise_has_no_twins"),
-        "_twin_verdict": (
-            "test_variant_findings.py::test_a_twin_is_more_or_less_accurate_only_beyond_its_interval",
-        ),
-        "_recovery": ("test_findings.py::test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number",),
-        "_search_of": ("test_findings.py::test_tuned_against_untuned_is_said_and_equals_are_not_called_so",),
-        "order_without_set_epoch": (f"{SPEAKS}[order_without_set_epoch]",),
-        "_loss_without_set_epoch": (
-            "test_findings.py::test_a_loss_that_the_same_order_changes_is_not_called_equal",
-        ),
-        "_or_level": ("test_findings.py::test_a_loss_that_the_same_order_changes_is_not_called_equal",),
-        "statistics_of_workers": (f"{SPEAKS}[statistics_of_workers]",),
-        "_kept": (
-            "test_findings.py::test_statistics_that_are_not_the_same_workers_in_every_epoch_are_not_called_one_workers",
-        ),
+        **{
+            name: tuple(f"test_training_findings.py::test_{test}" for test in tests)
+            for name, tests in {
+                "training_findings": ("arms_trained_on_noise_support_no_comparison_but_show_what_is_shared",),
+                "recipe_on_more_devices": ("a_recipe_is_carried_over_only_by_arms_that_have_it",),
+                "_carried_over": ("a_recipe_may_carry_over_or_cost_one_figure_and_help_the_other",),
+                "against_the_baseline": (
+                    "an_arm_is_more_accurate_than_the_baseline_only_beyond_its_interval",
+                    "a_tuned_arm_is_held_against_the_tuned_baseline_alone",
+                ),
+                "remedies": ("tuned_against_untuned_is_said_and_equals_are_not_called_so",),
+                "_recovery": ("what_is_recovered_of_a_loss_that_may_be_none_has_no_number",),
+                "_search_of": ("tuned_against_untuned_is_said_and_equals_are_not_called_so",),
+                "_loss_without_set_epoch": ("a_loss_that_the_same_order_changes_is_not_called_equal",),
+                "_kept": ("statistics_that_are_not_one_workers_in_every_epoch_are_not_called_so",),
+            }.items()
+        },
     },
     "variant_charts": {
         "_fastest_step": ("test_variant_page.py::test_the_ladders_heading_names_base_and_the_fastest",),
     },
-    "variant_findings": {
+    "variants": {
         "beside_the_public_best": (
             "test_variant_findings.py::test_the_most_images_per_second_stand_beside_the_public_best",
         ),
-        **{
-            name: (f"{OF_VARIANTS}[{name}]", f"test_variant_findings.py::test_few_steps_carry_no_finding[{name}]")
-            for name in (
+        **dict.fromkeys(
+            (
                 "fastest_on_one", "one_as_fast_as_more", "slower_variants", "runs_differ_less",
                 "communication_weighs_more", "preparation_pays", "preparation_never_pays", "nearest_to_the_limit",
-            )
-        },
-        "profiling_distorts": (f"{OF_VARIANTS}[profiling_distorts]",),
-        "_faster_at": (f"{OF_VARIANTS}[fastest_on_one]",),
+            ),
+            (OF_VARIANTS, "test_variant_findings.py::test_few_steps_two_runs_or_one_carry_no_finding"),
+        ),
+        "profiling_distorts": (OF_VARIANTS,),
+        "_faster_at": (OF_VARIANTS,),
         "_one_beside": ("test_variant_findings.py::test_one_gpu_is_as_fast_as_more_only_where_it_is",),
-        "_epochs": (f"{OF_VARIANTS}[one_as_fast_as_more]",),
     },
     "verdict": {
         "verdict": ("test_verdict.py::test_workers_are_no_gpus", f"{VERDICT}[at every batch]"),

@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 from page_tables import (
     absent_row,
-    arm_row,
     around,
     bandwidth_row,
     communication_row,
     empty,
     environment_row,
-    evidence_row,
     h200,
     key,
     record_row,
@@ -20,12 +18,11 @@ from page_tables import (
     tables,
     times_row,
 )
-from test_variant_findings import VARIANT_CASES
 
-from dpscale.present import communication_findings, training_findings
+from dpscale.present import communication_findings
 from dpscale.present.finding import Finding, Predicate
 from dpscale.present.findings import scaling as findings
-from dpscale.present.findings.scaling import FINDINGS
+from dpscale.present.findings.scaling import FINDINGS, OF_COMMUNICATION
 from dpscale.present.study.page import render
 from dpscale.present.words import Tables, Terms
 
@@ -114,31 +111,6 @@ def cost(kind: str, gpu_s: float) -> dict[str, Any]:
 
 AGREEING = estimated(512, ablation_step_s=0.44, profiler_exposed_step_s=0.42)
 APART = estimated(2048, ablation_step_s=0.70, profiler_exposed_step_s=0.42)
-
-BASELINE = arm_row("small", 0.71, strategy="single", gpus=1, batch_per_gpu=128, global_batch=128, is_baseline=True)
-LARGE = arm_row("large", 0.50, **around("test_accuracy_difference", -0.21, 0.1))
-GAIN: dict[str, Any] = {
-    **around("test_accuracy_gain", 0.19, 0.1),
-    **around("recovered", 0.905, 0.1),
-    "recovered_status": "ok",
-    "remedies": "optimiser lars",
-}
-WARM = arm_row(
-    "warm", 0.70, remedies="warmup_epochs 1", recovered_status="ok", **around("recovered", 0.952, 0.1),
-    **around("test_accuracy_gain", 0.20, 0.1), **around("test_accuracy_difference", -0.01, 0.1),
-)  # fmt: skip
-TUNED: dict[str, Any] = {"tuned_trials": 80, "tuned_on": "test accuracy"}
-LEVEL = arm_row("good", 0.72, **GAIN, **TUNED, **around("test_accuracy_difference", 0.01, 3))
-UNDECIDED = arm_row("same", 0.505, remedies="set_epoch off", **around("test_accuracy_gain", 0.005, 3))
-HARMFUL = arm_row("bad", 0.40, remedies="learning_rate 6.4", **around("test_accuracy_gain", -0.1, 0.1))
-
-
-def more_gpus(difference: float, spread: float) -> dict[str, Any]:
-    """An arm with the baseline's batch per GPU on more GPUs; test accuracy is known twenty times worse."""
-    training = around("training_accuracy_difference", difference, spread)
-    test = around("test_accuracy_difference", difference, 20 * spread)
-    return arm_row("more", 0.65, batch_per_gpu=128, global_batch=512, **training, **test)
-
 
 CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
@@ -310,111 +282,6 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         ["took 20.0 GPU-seconds, the timing cells 100"],
         tables(records=[cost("timing", 90.0)]),
     ),
-    (
-        training_findings.large_batch_costs,
-        tables(training_summary=[BASELINE, LARGE]),
-        [
-            "the baseline small (global batch 128, 71.0 % [70.3, 71.7]) test accuracy",
-            "50.0 % [49.5, 50.5] with large at global batch 2,048, −21.0 points [−23.1, −18.9]",
-        ],
-        tables(training_summary=[BASELINE, arm_row("large", 0.705, **around("test_accuracy_difference", -0.005, 3))]),
-    ),
-    (
-        training_findings.recipe_on_more_devices,
-        tables(training_summary=[BASELINE, more_gpus(-0.06, 0.1)]),
-        [
-            "more, ddp on 4 GPUs, ends with training accuracy −6.0 points [−6.6, −5.4]",
-            "test accuracy −6 points [−18, 6] from those of small, less beyond the seeds' spread.",
-        ],
-        tables(training_summary=[BASELINE, LARGE, {**more_gpus(-0.06, 0.1), "remedies": "optimiser lars"}]),
-    ),
-    (
-        training_findings.against_the_baseline,
-        tables(training_summary=[BASELINE, LARGE, WARM, LEVEL]),
-        [
-            "below their baseline: good at global batch 2,048, 72.0 % [71.3, 72.7], is 1.0 points [−2.0, 4.0] from",
-            "no difference with these seeds, tuned (80 trials, chosen on test accuracy) against an untuned small.",
-        ],
-        tables(training_summary=[BASELINE, LARGE, WARM]),
-    ),
-    (
-        training_findings.best_at_a_batch,
-        tables(training_summary=[BASELINE, LARGE, WARM, arm_row("good", 0.69, **GAIN)]),
-        [
-            "at 2,048 it is warm, the highest of 2 arms, with 70.0 % [69.3, 70.7]",
-            "−1.00 points [−1.10, −0.90] from small, it recovers 95 % [86, 105] of the accuracy that the batch lost.",
-        ],
-        tables(training_summary=[BASELINE, LARGE]),
-    ),
-    (
-        training_findings.remedies_that_help,
-        tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
-        ["1 of 2 arms with remedies is more accurate", "warm at global batch 2,048, 20.0 points"],
-        tables(training_summary=[BASELINE, LARGE, UNDECIDED, HARMFUL]),
-    ),
-    (
-        training_findings.remedies_within_the_spread,
-        tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
-        ["1 of 2 arms with remedies is no different", "same at global batch 2,048, 0.5 points [−1.0, 2.0]"],
-        tables(training_summary=[BASELINE, LARGE, WARM, HARMFUL]),
-    ),
-    (
-        training_findings.remedies_that_harm,
-        tables(training_summary=[BASELINE, LARGE, HARMFUL]),
-        ["1 of 1 arm with remedies is less accurate", "bad at global batch 2,048", "−10.0 points"],
-        tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
-    ),
-    (
-        training_findings.comparisons_at_once,
-        tables(training_summary=[BASELINE, LARGE, WARM, UNDECIDED]),
-        ["compared 2 times with the baseline and 2 times with the same arm without", "of 20 comparisons"],
-        tables(training_summary=[BASELINE]),
-    ),
-    (
-        training_findings.divergence,
-        tables(training_summary=[BASELINE, {**LARGE, "status": "diverged", "reason": "2 of 3 seeds diverged"}]),
-        ["for 1 arm: large at global batch 2,048: 2 of 3 seeds diverged"],
-        tables(training_summary=[BASELINE, LARGE]),
-    ),
-    (
-        training_findings.order_without_set_epoch,
-        tables(
-            training_evidence=[
-                evidence_row("ddp", worker, set_epoch) for worker in (0, 1) for set_epoch in (True, False)
-            ]
-        ),
-        ["in 2 of 2 orders", "with it, 0 % of the images", "25.0 % of its images"],
-        tables(training_evidence=[evidence_row("ddp", 0), evidence_row("dp", 0, False)]),
-    ),
-    (
-        training_findings.order_without_set_epoch,
-        tables(
-            training_evidence=[evidence_row("ddp", 0, False)],
-            training_summary=[
-                {**UNDECIDED, **around("training_loss", 1.5), **around("training_loss_change", 0.02, 3)}
-                | {"without_remedies": "large"}
-            ],
-        ),
-        [
-            "loss after the last epoch is then 1.500 [1.485, 1.515] with same, 0.02 [−0.04, 0.08] from that of large, ",
-            "from that of large, no difference with these seeds.",
-        ],
-        tables(training_summary=[UNDECIDED]),
-    ),
-    (
-        training_findings.statistics_of_workers,
-        tables(
-            training_evidence=[evidence_row("dp", worker) for worker in range(4)]
-            + [evidence_row("ddp", worker, shared=shared) for worker in range(4) for shared in (True, False)]
-        ),
-        [
-            "of ddp only those of GPU 0 are tested, the others' are lost (running means 0.31 standard",
-            "of ddp with SyncBatchNorm all workers are equal (running means 0 standard",
-            "of dp only those of GPU 0",
-        ],
-        tables(training_evidence=[{**evidence_row("single", 0), "statistics_kept": None}]),
-    ),
-    *VARIANT_CASES,
 ]
 
 
@@ -423,38 +290,9 @@ def sentence_of(found: Finding | None) -> str:
     return found.sentence
 
 
-def test_statistics_that_are_not_the_same_workers_in_every_epoch_are_not_called_one_workers() -> None:
-    rows = [evidence_row("ddp", worker) for worker in range(4)]
-    other = [{**row, "epoch": 3, "statistics_kept": row["worker"] == 1} for row in rows]
-    none = [{**row, "statistics_kept": False} for row in rows]
-    for evidence, says in [
-        (rows + other, "of ddp not the same workers' are tested in every epoch"),
-        (none, "of ddp none is kept as it was"),
-    ]:
-        assert says in sentence_of(training_findings.statistics_of_workers(tables(training_evidence=evidence), GPU))
-
-
-def test_a_loss_that_the_same_order_changes_is_not_called_equal() -> None:
-    worse = {**UNDECIDED, **around("training_loss", 1.5), **around("training_loss_change", 0.02, 0.3)}
-    data = tables(
-        training_evidence=[evidence_row("ddp", 0, False)], training_summary=[{**worse, "without_remedies": "large"}]
-    )
-    sentence = sentence_of(training_findings.order_without_set_epoch(data, GPU))
-    assert sentence.endswith("from that of large.")
-
-
 def test_estimates_that_agree_are_said_to() -> None:
     sentence = sentence_of(communication_findings.estimates_agree(tables(communication=[AGREEING]), GPU))
     assert "agree within their intervals or 15.0 % in all 1 configuration" in sentence
-
-
-@pytest.mark.parametrize(
-    ("difference", "spread", "part"),
-    [(-0.01, 3, "no difference with these seeds"), (0.06, 0.01, "more beyond the seeds' spread")],
-)
-def test_a_recipe_may_carry_over(difference: float, spread: float, part: str) -> None:
-    summary = tables(training_summary=[BASELINE, more_gpus(difference, spread)])
-    assert part in sentence_of(training_findings.recipe_on_more_devices(summary, GPU))
 
 
 @pytest.mark.parametrize(
@@ -469,89 +307,6 @@ def test_a_model_that_does_not_beat_unchanged_is_said_not_to(states: list[str], 
     rows = [scored(128, 0.02, states[0]), scored(512, -0.004, states[1])]
     sentence = sentence_of(communication_findings.forecast_scored(tables(forecast=rows), GPU))
     assert f"The step of 2 GPUs unchanged is off by up to 1.30 %. {expected}" in sentence
-
-
-def test_a_recipe_is_carried_over_only_by_arms_that_have_it() -> None:
-    searched = {**BASELINE, "remedies": "optimiser lars"}
-    other, same = more_gpus(-0.06, 0.1), {**more_gpus(-0.06, 0.1), "remedies": "optimiser lars"}
-    assert training_findings.recipe_on_more_devices(tables(training_summary=[searched, other]), GPU) is None
-    assert "more, ddp on 4 GPUs" in sentence_of(
-        training_findings.recipe_on_more_devices(tables(training_summary=[searched, same]), GPU)
-    )
-
-
-def test_a_recipe_may_cost_one_figure_and_help_the_other() -> None:
-    mixed = {**more_gpus(-0.06, 0.1), **around("test_accuracy_difference", 0.02, 0.1)}
-    sentence = sentence_of(training_findings.recipe_on_more_devices(tables(training_summary=[BASELINE, mixed]), GPU))
-    assert "one less and one more beyond the seeds' spread" in sentence
-
-
-@pytest.mark.parametrize(
-    ("difference", "says"), [(0.03, "more accurate beyond the seeds' spread"), (0.0, "no difference with these seeds")]
-)
-def test_an_arm_is_more_accurate_than_the_baseline_only_beyond_its_interval(difference: float, says: str) -> None:
-    arm = {**LEVEL, **around("test_accuracy_difference", difference, 0.1)} if difference else {
-        **LEVEL, "test_accuracy_difference": 0.0, "test_accuracy_difference_low": -0.01,
-        "test_accuracy_difference_high": 0.01,
-    }  # fmt: skip
-    assert says in sentence_of(training_findings.against_the_baseline(tables(training_summary=[BASELINE, arm]), GPU))
-
-
-def test_tuned_against_untuned_is_said_and_equals_are_not_called_so() -> None:
-    against_tuned = tables(training_summary=[{**BASELINE, **TUNED, "tuned_trials": 90}, LEVEL])
-    assert (
-        ", tuned (80 trials, chosen on test accuracy) against tuned (90 trials, chosen on test accuracy) small."
-        in sentence_of(training_findings.against_the_baseline(against_tuned, GPU))
-    )
-    untuned = {**LEVEL, "tuned_trials": None, "tuned_on": None}
-    assert "tuned" not in sentence_of(
-        training_findings.against_the_baseline(tables(training_summary=[BASELINE, untuned]), GPU)
-    )
-    helped = sentence_of(training_findings.remedies_that_help(tables(training_summary=[BASELINE, LARGE, LEVEL]), GPU))
-    assert "[17.1, 20.9], tuned (80 trials, chosen on test accuracy)." in helped
-
-
-def test_a_tuned_arm_is_held_against_the_tuned_baseline_alone() -> None:
-    tuned = {**arm_row("small-tuned", 0.85, strategy="single", gpus=1, batch_per_gpu=128, global_batch=128), **TUNED}
-    held = {**WARM, **TUNED, "compared_with": "small-tuned", **around("test_accuracy_difference", -0.15, 0.1)}
-    both = tables(training_summary=[BASELINE, tuned, LARGE, held])
-    assert training_findings.against_the_baseline(both, GPU) is None
-    sentence = sentence_of(training_findings.best_at_a_batch(both, GPU))
-    assert "−15.0 points [−16.5, −13.5] from small-tuned, it recovers" in sentence
-    assert (
-        "tuned (80 trials, chosen on test accuracy) against tuned (80 trials" in sentence and "untuned" not in sentence
-    )
-
-
-@pytest.mark.parametrize(
-    ("predicate", "arm"),
-    [(training_findings.large_batch_costs, LARGE), (training_findings.recipe_on_more_devices, more_gpus(-0.06, 0.1))],
-)
-def test_nothing_is_told_against_the_baseline_of_an_arm_with_another(predicate: Predicate, arm: dict[str, Any]) -> None:
-    assert predicate(tables(training_summary=[BASELINE, arm]), GPU) is not None
-    assert predicate(tables(training_summary=[BASELINE, {**arm, "compared_with": "small-tuned"}]), GPU) is None
-
-
-def test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number() -> None:
-    row = {
-        **WARM,
-        "recovered": None,
-        "recovered_low": None,
-        "recovered_high": None,
-        "recovered_status": "not resolvable",
-    }
-    sentence = sentence_of(training_findings.best_at_a_batch(tables(training_summary=[BASELINE, LARGE, row]), GPU))
-    assert "with 70.0 % [69.3, 70.7]: what it recovers is not resolvable, since" in sentence
-    assert training_findings.against_the_baseline(tables(training_summary=[BASELINE, LARGE, row]), GPU) is None
-
-
-def test_arms_are_held_against_the_baseline_of_their_own_environment() -> None:
-    several = Terms(device="GPU", several_environments=True, synthetic=False)
-    other = [{**BASELINE, **around("test_accuracy", 0.9, 0.01), "environment": "B"}, {**LARGE, "environment": "B"}]
-    both = tables(training_summary=[BASELINE, *other], environments=[environment_row("A"), environment_row("B")])
-    sentence = sentence_of(training_findings.large_batch_costs(both, several))
-    assert "90.0 %" in sentence
-    assert "71.0 %" not in sentence
 
 
 def test_parts_and_forecasts_that_hold_are_said_to() -> None:
@@ -619,15 +374,8 @@ def test_too_many_cells_are_counted() -> None:
     assert found.rests_on.endswith("ddp × 7 at 32 (compute scope) and 14 more")
 
 
-def test_recipes_are_what_findings_of_arms_rest_on() -> None:
-    found = training_findings.remedies_that_help(tables(training_summary=[BASELINE, LARGE, WARM]), GPU)
-    assert found is not None
-    assert "warmup_epochs" not in found.sentence
-    assert found.rests_on == "warm: warmup_epochs 1"
-
-
 def test_every_finding_has_a_case() -> None:
-    assert {finding.__name__ for finding in FINDINGS} == {case[0].__name__ for case in CASES}
+    assert {finding.__name__ for finding in (*FINDINGS, *OF_COMMUNICATION)} == {case[0].__name__ for case in CASES}
 
 
 def test_empty_tables_support_no_finding() -> None:
@@ -654,16 +402,6 @@ def test_sentences_name_workers_and_environments() -> None:
     sentence = sentence_of(findings.more_devices_slower(two, worker))
     assert "ddp on 4 workers at batch 32 per worker in environment A" in sentence
     assert "GPU" not in sentence
-
-
-def test_arms_trained_on_noise_support_no_comparison_but_show_what_is_shared() -> None:
-    noise = Terms(device="GPU", several_environments=False, synthetic=True)
-    arms = tables(
-        training_summary=[BASELINE, LARGE, WARM, UNDECIDED, HARMFUL, arm_row("good", 0.72, **GAIN)],
-        training_evidence=[evidence_row("ddp", worker) for worker in range(4)],
-    )
-    (found,) = findings.findings(arms, noise)
-    assert found.sentence.startswith("Batch-norm's running statistics")
 
 
 LATE = {"full_steps_per_epoch": 9}

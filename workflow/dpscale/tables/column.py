@@ -13,6 +13,8 @@ class Unit:
     scale: float = 1.0
     decimals: int | None = None
     """Where all figures have as many; otherwise each has those that make sense."""
+    singular: str = ""
+    """How one of it is written, where that is not `shown`."""
 
     def of(self, stored: float) -> float:
         """A table's number in the unit that people read."""
@@ -27,7 +29,7 @@ TIMES = Unit("1", "×")
 # Of speedups and what is like them.
 MULTIPLES = Unit("1", "×", decimals=2)
 PERCENT = Unit("1", "%", 100.0)
-POINTS = Unit("1", "points", 100.0)
+POINTS = Unit("1", "points", 100.0, singular="point")
 BYTES = Unit("bytes", "bytes")
 KIB = Unit("bytes", "KiB", 2.0**-10)
 MIB = Unit("bytes", "MiB", 2.0**-20)

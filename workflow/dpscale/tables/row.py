@@ -1,15 +1,18 @@
 """Rows: the base of all row classes. A field is a column; reading, writing and describing it follow from its type."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from math import isfinite, nan
-from typing import Any, Self, TypedDict, dataclass_transform
+from typing import Any, Self, TypedDict, TypeVar, dataclass_transform
 
 from dpscale.errors import DpscaleError
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.tables.column import Column, Kind
 from dpscale.tables.quantities import ARM, BATCH, ENVIRONMENT, GLOBAL_BATCH, GPUS, SCOPE, STRATEGY
+
+R = TypeVar("R")
+K = TypeVar("K", bound=Hashable)
 
 _KINDS: Mapping[Any, Kind] = {
     Figure: "figure", float: "number", int: "count", int | None: "count", str: "text", bool | None: "flag",
@@ -201,3 +204,11 @@ def _point_of(row: Place | EnvironmentPoint | ArmPoint) -> PointFields:
         "global_batch": row.global_batch,
         "environment": row.environment,
     }
+
+
+def grouped(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
+    """The rows by what they have in common, in the order of the first of each."""
+    found: dict[K, list[R]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found

@@ -5,6 +5,7 @@ configuration without an interval supports no finding that compares.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -38,29 +39,23 @@ from dpscale.present.finding import (
     with_interval,
     with_unit,
 )
-from dpscale.present.training_findings import (
-    against_the_baseline,
-    best_at_a_batch,
-    comparisons_at_once,
-    divergence,
-    fast_twins,
-    large_batch_costs,
-    order_without_set_epoch,
-    pareto_best_arms,
-    recipe_on_more_devices,
-    remedies_that_harm,
-    remedies_that_help,
-    remedies_within_the_spread,
-    statistics_of_workers,
-)
-from dpscale.present.variant_findings import VARIANT_FINDINGS
+from dpscale.present.findings.training import training_findings
+from dpscale.present.findings.variants import variant_findings
 from dpscale.present.words import Row, Tables, Terms
+from dpscale.tables.tables import Tables as TypedTables
 from dpscale.vocabulary.quantities import SPEEDUP, quantity
 
 
 def findings(tables: Tables, terms: Terms) -> list[Finding]:
     """What these tables make true."""
-    return [found for predicate in FINDINGS if (found := predicate(tables, terms))]
+    typed = TypedTables.of(tables)
+    found: list[Any] = [
+        *(predicate(tables, terms) for predicate in FINDINGS),
+        *variant_findings(typed, terms),
+        *(predicate(tables, terms) for predicate in OF_COMMUNICATION),
+        *training_findings(typed, terms),
+    ]
+    return [finding for finding in found if finding]
 
 
 # The section of the page that a finding on a table stands in, beside its chart.
@@ -341,7 +336,8 @@ FINDINGS: tuple[Predicate, ...] = (
     two_ways_disagree,
     faster_than_ideal,
     memory_ends,
-    *VARIANT_FINDINGS,
+)
+OF_COMMUNICATION: tuple[Predicate, ...] = (
     subtraction_is_not_communication,
     estimates_agree,
     communication_is_waiting,
@@ -352,19 +348,6 @@ FINDINGS: tuple[Predicate, ...] = (
     published_scaling_scored,
     critical_batch_checked,
     measuring_communication_costs,
-    large_batch_costs,
-    recipe_on_more_devices,
-    against_the_baseline,
-    best_at_a_batch,
-    pareto_best_arms,
-    fast_twins,
-    remedies_that_help,
-    remedies_within_the_spread,
-    remedies_that_harm,
-    comparisons_at_once,
-    divergence,
-    order_without_set_epoch,
-    statistics_of_workers,
 )
 
 

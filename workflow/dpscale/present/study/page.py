@@ -12,13 +12,13 @@ from dpscale.present.charts import forecast as forecast_charts
 from dpscale.present.charts import timing as timing_charts
 from dpscale.present.communication_findings import profiler_left_out
 from dpscale.present.findings.scaling import findings, key_findings
+from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
 from dpscale.present.handin import assignment
 from dpscale.present.study import coverage, environment_facts, variant_views, views
 from dpscale.present.study.general import general
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, dates, plural
-from dpscale.present.variant_findings import beside_the_public_best, communication_weighs_more
 from dpscale.present.verdict import verdict
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import PERCENT
@@ -126,8 +126,8 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         variant_epochs=variant_charts.epochs(tables["variants"], terms),
         variant_costs=variant_views.costs(tables.variants, terms),
         one_gpu=variant_views.one_gpu(tables.one_gpu, terms),
-        public_best=beside_the_public_best(tables, terms),
-        weighs_more=communication_weighs_more(tables, terms),
+        public_best=beside_the_public_best(tables.variants, terms),
+        weighs_more=communication_weighs_more(tables.variants, terms),
         environments=views.environments(tables.environments, terms),
         records=views.records(tables.origins, tables.records, terms),
         rejected=views.rejected(tables.rejected, terms),

@@ -41,7 +41,7 @@ def in_unit(value: float | None, unit: Unit, digits: int = 4) -> str:
 def measured(value: float | None, unit: Unit, digits: int = 3) -> str:
     """`26.3 ms`, `0.39×`; a dash where there is none."""
     shown = in_unit(value, unit, digits)
-    return shown if shown == ABSENT else f"{shown}{_symbol(unit)}"
+    return shown if shown == ABSENT else f"{shown}{_symbol(unit, shown)}"
 
 
 def percent(value: float, digits: int = 3) -> str:
@@ -57,15 +57,15 @@ def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str
     """
     if not figure.is_known:
         return ABSENT
-    symbol = _symbol(unit) if with_unit else ""
     value, low, high = (unit.of(number) for number in (figure.value, figure.low, figure.high))
     if not (math.isfinite(low) and math.isfinite(high)):
         reason = "no interval: one run" if figure.kind == "one run" else "no interval"
-        return f"{in_unit(figure.value, unit)}{symbol} [{reason}]"
+        shown = in_unit(figure.value, unit)
+        return f"{shown}{_symbol(unit, shown) if with_unit else ''} [{reason}]"
     decimals = decimals_of(figure, unit)
     shown, *ends = (fixed(number, decimals) for number in (value, low, high))
     between = f"range of two runs: {' to '.join(ends)}" if figure.is_range else ", ".join(ends)
-    return f"{shown}{symbol} [{between}]"
+    return f"{shown}{_symbol(unit, shown) if with_unit else ''} [{between}]"
 
 
 def brief(figure: Figure, unit: Unit = PLAIN) -> str:
@@ -99,9 +99,12 @@ def _beside_one(figure: Figure) -> int:
     return min(4, max(2, decimals_at(nearest, 1)))
 
 
-def _symbol(unit: Unit) -> str:
+def _symbol(unit: Unit, number: str) -> str:
     """The unit as it follows a number: `×` at once, others after a space."""
-    return unit.shown if unit.shown in ("", "×") else f" {unit.shown}"
+    if unit.shown in ("", "×"):
+        return unit.shown
+    is_one = number.removeprefix(MINUS) == "1"
+    return f" {unit.singular if is_one and unit.singular else unit.shown}"
 
 
 def decimals_at(value: float, digits: int) -> int:

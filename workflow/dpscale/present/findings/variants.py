@@ -1,0 +1,267 @@
+"""What the data say of the same GPUs used otherwise: variants, the limit of a GPU, and one of them against more.
+
+As in `scaling`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from dpscale.analyse.answer.claims import (
+    DIFFERS_LESS,
+    DIFFERS_MORE,
+    ONE_AS_FAST,
+    ONE_NOT_AS_FAST,
+    PREPARATION_NEVER_PAYS,
+    PREPARATION_PAYS,
+    VARIANT_DISTORTED,
+    VARIANT_FASTER,
+    VARIANT_SLOWER,
+    WEIGHS_LESS,
+    WEIGHS_MORE,
+)
+from dpscale.plan.study import BASE
+from dpscale.present.findings.finding import Finding, among, finding, largest, multiple, place, smallest
+from dpscale.present.text.numbers import estimate, measured, percent, whole
+from dpscale.present.text.words import Terms, headline, listed, ok, plural, scope
+from dpscale.strategies.known import BASELINE
+from dpscale.tables.column import IMAGES_PER_S, MILLISECONDS, PERCENT, SECONDS
+from dpscale.tables.row import grouped
+from dpscale.tables.tables import Tables
+from dpscale.tables.variants import KernelsRow, OneGpuRow, VariantsRow
+from dpscale.vocabulary.public_best import public_best
+from dpscale.vocabulary.states import DOES_NOT, HOLDS, UNDECIDED
+
+R = TypeVar("R", VariantsRow, OneGpuRow)
+Variants = Sequence[VariantsRow]
+
+
+def variant_findings(tables: Tables, terms: Terms) -> list[Finding | None]:
+    rows = tables.variants
+    return [
+        fastest_on_one(rows, terms),
+        one_as_fast_as_more(tables.one_gpu, terms),
+        slower_variants(rows, terms),
+        runs_differ_less(rows, terms),
+        communication_weighs_more(rows, terms),
+        preparation_pays(rows, terms),
+        preparation_never_pays(rows, terms),
+        nearest_to_the_limit(rows, terms),
+        profiling_distorts(tables.kernels, terms),
+    ]
+
+
+def _alone(rows: Variants) -> list[VariantsRow]:
+    """Those of one device without loading that may be spoken of."""
+    return [row for row in headline(ok(rows)) if row.strategy == BASELINE and row.scope == "compute"]
+
+
+def fastest_on_one(rows: Variants, terms: Terms) -> Finding | None:
+    """The variants that are fastest on one device, in the compute scope, where that is faster than base."""
+    fastest = [row for row in _alone(rows) if VARIANT_FASTER.surely(row) and row.is_fastest]
+    if not fastest:
+        return None
+    parts = []
+    for (variant, _), found in grouped(fastest, lambda row: (row.variant, row.environment)).items():
+        ends = ", ".join(_faster_at(row) for row in _ends(found, lambda row: row.faster.value))
+        parts.append(f"{variant} at {_batches(found)}{terms.environment(found[0])} ({ends})")
+    return finding(
+        f"On 1 {terms.device}, compared with {BASE}, the fastest variant is {'; '.join(parts)}.",
+        "variants",
+        fastest,
+        terms,
+    )
+
+
+def _faster_at(row: VariantsRow) -> str:
+    step = measured(row.step_s.value, MILLISECONDS)
+    return f"{multiple(row.faster)} as fast at {row.batch_per_gpu:,}, {step} per step"
+
+
+def beside_the_public_best(rows: Variants, terms: Terms) -> str:
+    """The most images/s that one device reaches without loading, beside the fastest published figure."""
+    known = [row for row in _alone(rows) if row.images_per_s.is_known]
+    if not known or terms.own_workload:
+        return ""
+    most, best = largest(known, lambda row: row.images_per_s.value), public_best()
+    share = f", {measured(most.mfu.value, PERCENT)} of the peak" if most.mfu.is_known else ""
+    return (
+        f"The most here: {measured(most.images_per_s.value, IMAGES_PER_S)}{share}, with {most.variant} at batch "
+        f"{most.batch_per_gpu:,} on 1 {terms.device}{terms.environment(most)}. Fastest published figure found "
+        f"for {best.network}: {whole(best.images_per_s)} images/s on one {best.gpu}, "
+        f"{measured(best.mfu, PERCENT, digits=2)} of its bfloat16 peak."
+    )
+
+
+def slower_variants(rows: Variants, terms: Terms) -> Finding | None:
+    """Variants whose epoch is longer than that of base on as many devices."""
+    slower = VARIANT_SLOWER.of(rows)
+    if not slower.holding:
+        return None
+    worst = smallest(slower.holding, lambda row: row.faster.value)
+    return finding(
+        f"A variant is slower than {BASE} in {among(slower, 'comparison')}; the slowest is {worst.variant} with "
+        f"{place(worst, terms)}, {multiple(worst.faster)} as fast.",
+        "variants",
+        slower.holding,
+        terms,
+    )
+
+
+def one_as_fast_as_more(rows: Sequence[OneGpuRow], terms: Terms) -> Finding | None:
+    """Whether one device with its fastest variant trains an epoch as fast as several, at the same batch per device."""
+    holds, fails = ONE_AS_FAST.of(rows), ONE_NOT_AS_FAST.of(rows)
+    if not holds.asked:
+        return None
+    against_base = [row for row in holds.asked if row.other_variant == BASE]
+    named = [
+        _one_beside(found, terms)
+        for state in _STATES
+        for found in grouped(
+            (row for row in against_base if row.as_fast == state),
+            lambda row: (row.gpus, row.strategy, row.scope, row.environment),
+        ).values()
+    ]
+    undecided = sum(row.as_fast == UNDECIDED for row in holds.asked)
+    rest = f"; {plural(undecided, 'comparison')} undecided" if undecided else ""
+    of_base = f" Against {BASE}: {'; '.join(named)}." if named else ""
+    return finding(
+        f"1 {terms.device} with its fastest variant trains an epoch as fast as several {terms.devices} at the same "
+        f"batch per {terms.device} in {among(holds, 'comparison')} and does not in {fails.number:,}{rest}.{of_base}",
+        "one_gpu",
+        holds.asked,
+        terms,
+    )
+
+
+_STATES = {HOLDS: "as fast as", DOES_NOT: "not as fast as", UNDECIDED: "undecided against"}
+
+
+def _one_beside(rows: Sequence[OneGpuRow], terms: Terms) -> str:
+    """`1 GPU with images_on_device is as fast as ddp on 2 GPUs at batches 32 to 2,048 (4.58× [..] at 32, ...)`."""
+    ends = "; ".join(
+        f"{multiple(row.ratio)} at {row.batch_per_gpu:,}: {measured(row.epoch_s.value, SECONDS)} against "
+        f"{measured(row.other_epoch_s.value, SECONDS)} per epoch"
+        for row in _ends(rows, lambda row: row.ratio.value)
+    )
+    variants = listed(list(dict.fromkeys(row.variant for row in rows)))
+    first = rows[0]
+    return (
+        f"{variants} on 1 {terms.device} is {_STATES[first.as_fast]} {terms.group(first)} at {_batches(rows)}, "
+        f"{scope(first.scope)}{terms.environment(first)} ({ends})"
+    )
+
+
+def runs_differ_less(rows: Variants, terms: Terms) -> Finding | None:
+    """Variants whose runs differ less than those of base on as many devices: a graph takes the host out of the step."""
+    steadier, others = DIFFERS_LESS.of(rows), DIFFERS_MORE.of(rows).number
+    if not steadier.holding:
+        return None
+    best = smallest(steadier.holding, lambda row: row.run_deviation)
+    more = f" In {others:,} they differ more." if others else ""
+    return finding(
+        f"Runs of a variant differ less than those of {BASE} in {among(steadier, 'comparison')}. They differ least "
+        f"with {best.variant}, {place(best, terms)}: by a standard deviation of "
+        f"{measured(best.run_deviation, PERCENT, digits=2)} of the epoch time over {best.runs} runs, "
+        f"{estimate(best.deviation_ratio, PERCENT, with_unit=True)} of that of {BASE}.{more}",
+        "variants",
+        steadier.holding,
+        terms,
+    )
+
+
+def communication_weighs_more(rows: Variants, terms: Terms) -> Finding | None:
+    """Variants that are faster on one device, and whose speedup on several lies below that of base."""
+    less, more = WEIGHS_MORE.of(rows), WEIGHS_LESS.of(rows).number
+    if not less.holding:
+        return None
+    worst = smallest(less.holding, lambda row: row.speedup.value)
+    others = f" In {more:,} the speedup lies above it." if more else ""
+    return finding(
+        f"Faster compute makes communication weigh more: where a variant is faster on 1 {terms.device}, its speedup "
+        f"on several lies below that of {BASE} in {among(less, 'comparison')}. The least is "
+        f"{multiple(worst.speedup)} with {worst.variant}, {place(worst, terms)}, where {BASE} has "
+        f"{multiple(worst.base_speedup)}.{others}",
+        "variants",
+        less.holding,
+        terms,
+    )
+
+
+def preparation_pays(rows: Variants, terms: Terms) -> Finding | None:
+    """From how many epochs on compiling and capturing have paid."""
+    paid = PREPARATION_PAYS.of(rows)
+    if not paid.holding:
+        return None
+    ends = "; ".join(
+        f"from {plural(int(row.pays_from_epochs.value), 'epoch')} on with {row.variant}, {place(row, terms)} "
+        f"({measured(row.preparation_s.value, SECONDS)}, saving {measured(row.saved_s.value, SECONDS)} per epoch)"
+        for row in reversed(_ends(paid.holding, lambda row: row.pays_from_epochs.value))
+    )
+    return finding(
+        f"Preparation before training pays in {among(paid, 'comparison')}: {ends}.", "variants", paid.holding, terms
+    )
+
+
+def preparation_never_pays(rows: Variants, terms: Terms) -> Finding | None:
+    """Variants that take time to prepare and save none."""
+    unpaid = PREPARATION_NEVER_PAYS.of(rows)
+    if not unpaid.holding:
+        return None
+    worst = smallest(unpaid.holding, lambda row: row.faster.value)
+    return finding(
+        f"Preparation never pays in {among(unpaid, 'comparison')}, as no epoch is shorter than with {BASE}; one of "
+        f"them is {worst.variant} with {place(worst, terms)}, prepared for "
+        f"{measured(worst.preparation_s.value, SECONDS)} and {multiple(worst.faster)} as fast.",
+        "variants",
+        unpaid.holding,
+        terms,
+    )
+
+
+def nearest_to_the_limit(rows: Variants, terms: Terms) -> Finding | None:
+    """The configuration of one device that reaches the largest share of its limit."""
+    known = [row for row in _alone(rows) if row.limit_share.has_interval]
+    if not known:
+        return None
+    best = largest(known, lambda row: row.limit_share.value)
+    reached, limit, higher = (
+        terms.worded(measured(rate.value, IMAGES_PER_S))
+        for rate in (best.images_per_s, best.limit_images_per_s, best.overlapped_limit_images_per_s)
+    )
+    return finding(
+        f"Of variants with an interval, nearest to the limit of its {terms.device} is {best.variant} with "
+        f"{place(best, terms)}: {reached} are {estimate(best.limit_share, PERCENT, with_unit=True)} of {limit}, memory "
+        f"after compute, and {percent(best.overlapped_limit_share.value)} of {higher}, both at a time. Its MFU is "
+        f"{estimate(best.mfu_measured, PERCENT, with_unit=True)} of the measured matrix product.",
+        "variants",
+        [best],
+        terms,
+    )
+
+
+def profiling_distorts(rows: Sequence[KernelsRow], terms: Terms) -> Finding | None:
+    """Profiled steps that are longer than the same step without the profiler: their idle share is too large."""
+    distorted = VARIANT_DISTORTED.of(rows)
+    if not distorted.holding:
+        return None
+    worst = largest(distorted.holding, lambda row: row.profiler_slows_by)
+    return finding(
+        f"Profiling makes the step of 1 {terms.device} longer by more than it may in {among(distorted, 'profile')}, "
+        f"by {percent(worst.profiler_slows_by)} at most ({worst.variant} at batch {worst.batch_per_gpu:,}): there the "
+        "share that is idle is too large.",
+        "kernels",
+        distorted.holding,
+        terms,
+    )
+
+
+def _ends(rows: Sequence[R], key: Callable[[R], float]) -> list[R]:
+    """The row with the most and the one with the least, where these are two."""
+    most, least = largest(rows, key), smallest(rows, key)
+    return [most] if most is least else [most, least]
+
+
+def _batches(rows: Sequence[VariantsRow] | Sequence[OneGpuRow]) -> str:
+    """`batches 32, 128`."""
+    named = [f"{batch:,}" for batch in sorted({row.batch_per_gpu for row in rows})]
+    return f"{'batch' if len(named) == 1 else 'batches'} {listed(named)}"
