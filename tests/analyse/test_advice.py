@@ -4,16 +4,13 @@ from typing import Any
 
 import pytest
 
-from dpscale.analyse import advice
-from dpscale.analyse.advice import advice_rows, answer_rows
+from dpscale.analyse.answer import advice
+from dpscale.analyse.answer.advice import advice_rows
+from dpscale.analyse.answer.answer import answer_rows
+from dpscale.tables.answer import AdviceRow, AnswerRow
+from dpscale.tables.tables import Tables
 
-PLACE = {"gpus": 4, "global_batch": 2048, "environment": "A", "is_headline": True, "ranges": None}
-EMPTY: dict[str, list[dict[str, Any]]] = {
-    name: []
-    for name in (
-        "speedup", "times", "scopes", "strategy_pairs", "variants", "one_gpu", "training_summary", "frontier", "causes",
-    )
-}  # fmt: skip
+PLACE = {"gpus": 4, "global_batch": 2048, "environment": "A", "is_headline": True}
 
 
 def known(name: str, value: float, spread: float | None = 0.01) -> dict[str, Any]:
@@ -31,8 +28,8 @@ def gain(speedup: float, batch: int = 512, spread: float | None = 0.01, **more: 
     return row(batch, scaling="weak", **figures, **more)
 
 
-def advised(**rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list(advice_rows({**EMPTY, "speedup": [gain(3.6)], **rows}))
+def advised(**rows: list[dict[str, Any]]) -> list[AdviceRow]:
+    return list(advice_rows(Tables.of_rows({"speedup": [gain(3.6)], **rows})))
 
 
 def pair(ddp_s: float, dp_s: float, spread: float | None = 0.01, **more: Any) -> dict[str, Any]:
@@ -42,11 +39,11 @@ def pair(ddp_s: float, dp_s: float, spread: float | None = 0.01, **more: Any) ->
 
 def test_a_strategy_that_is_faster_is_to_be_used() -> None:
     (found,) = advised(strategy_pairs=[pair(1.0, 4.0)])
-    assert (found["problem"], found["used"], found["better"]) == (advice.STRATEGY, "dp", "ddp")
-    assert found["saving"] == pytest.approx(0.75)
+    assert (found.problem, found.used, found.better) == (advice.STRATEGY, "dp", "ddp")
+    assert found.saving.value == pytest.approx(0.75)
     # Both times are known to 1 %: their ratio to 1.41 %.
-    assert found["saving_low"] == pytest.approx(1 - 0.25 * 1.0142, abs=1e-3)
-    assert found["saving_high"] == pytest.approx(1 - 0.25 / 1.0142, abs=1e-3)
+    assert found.saving.low == pytest.approx(1 - 0.25 * 1.0142, abs=1e-3)
+    assert found.saving.high == pytest.approx(1 - 0.25 / 1.0142, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -66,26 +63,26 @@ def test_a_strategy_that_is_not_surely_faster_is_no_advice(pairs: list[dict[str,
 
 def test_the_other_strategy_may_be_the_faster_one() -> None:
     (found,) = advised(speedup=[gain(3.6, strategy="dp")], strategy_pairs=[pair(4.0, 1.0)])
-    assert (found["used"], found["better"]) == ("ddp", "dp")
+    assert (found.used, found.better) == ("ddp", "dp")
 
 
 def test_of_several_batches_the_best_supported_is_told() -> None:
     wide, narrow = pair(1.0, 5.0, spread=0.5, batch=32), pair(1.0, 3.0, batch=128)
     (found,) = advised(strategy_pairs=[wide, narrow, pair(1.0, 9.0, spread=None, batch=512)])
-    assert found["batch_per_gpu"] == 128
+    assert found.batch_per_gpu == 128
 
 
 @pytest.mark.parametrize("ranges", ["epoch_s", "other_epoch_s"])
 def test_the_range_of_two_runs_gives_no_interval(ranges: str) -> None:
     (found,) = advised(strategy_pairs=[pair(1.0, 4.0, ranges=ranges)])
-    assert found["saving"] == pytest.approx(0.75)
-    assert found["saving_low"] is found["saving_high"] is None
+    assert found.saving.value == pytest.approx(0.75)
+    assert not found.saving.has_interval
 
 
 def test_a_larger_batch_is_told_beside_the_smallest() -> None:
     timed = [row(batch, **known("epoch_s", seconds)) for batch, seconds in ((32, 4.0), (128, 2.0), (512, 1.0))]
     (found,) = advised(times=timed)
-    assert (found["problem"], found["used_batch_per_gpu"], found["batch_per_gpu"]) == (advice.BATCH, 32, 512)
+    assert (found.problem, found.used_batch_per_gpu, found.batch_per_gpu) == (advice.BATCH, 32, 512)
     assert advised(times=[{**timed[0], "batch_per_gpu": 2048}, timed[2]]) == []
     assert advised(times=timed[:1]) == []
 
@@ -99,7 +96,7 @@ def test_a_larger_batch_is_told_beside_the_smallest() -> None:
 def test_a_larger_batch_that_a_cause_tells_is_not_told_again(changed: dict[str, Any], problems: list[str]) -> None:
     timed = [row(batch, **known("epoch_s", seconds)) for batch, seconds in ((32, 4.0), (512, 1.0))]
     told = {**row(32), "is_told": True, "larger_batch_per_gpu": 512, **changed}
-    assert [found["problem"] for found in advised(times=timed, causes=[told])] == problems
+    assert [found.problem for found in advised(times=timed, causes=[told])] == problems
 
 
 def variant(name: str, epoch_s: float, faster: float | None, spread: float | None = 0.01, **more: Any) -> Any:
@@ -111,11 +108,11 @@ def test_a_variant_is_told_on_as_many_gpus_or_else_on_one() -> None:
     alone: dict[str, Any] = {"strategy": "single", "gpus": 1}
     one = [variant("base", 4.0, None, **alone), variant("graph", 1.0, 4.0, **alone)]
     (found,) = advised(variants=one)
-    assert (found["problem"], found["used"], found["better"]) == (advice.VARIANT, "base", "graph")
-    assert (found["on_gpus"], found["saving"]) == (1, pytest.approx(0.75))
-    assert found["saving_low"] == pytest.approx(1 - 1 / 3.96)
+    assert (found.problem, found.used, found.better) == (advice.VARIANT, "base", "graph")
+    assert (found.on_gpus, round(found.saving.value, 6)) == (1, 0.75)
+    assert found.saving.low == pytest.approx(1 - 1 / 3.96)
     (found,) = advised(variants=[*one, variant("base", 2.0, None), variant("graph", 1.0, 2.0)])
-    assert (found["on_gpus"], found["saving"]) == (4, pytest.approx(0.5))
+    assert (found.on_gpus, round(found.saving.value, 6)) == (4, 0.5)
     assert advised(variants=[variant("base", 4.0, None, **alone), variant("bf16", 5.0, 0.8, **alone)]) == []
 
 
@@ -126,8 +123,8 @@ def one_device(ratio: float, as_fast: str, other: str = "base") -> dict[str, Any
 
 def test_one_device_saves_device_seconds_where_it_is_as_fast() -> None:
     (found,) = advised(one_gpu=[one_device(1.25, "holds")])
-    assert (found["problem"], found["saves"], found["on_gpus"]) == (advice.ONE_GPU, advice.DEVICE_SECONDS, 1)
-    assert found["saving"] == pytest.approx(1 - 1 / (1.25 * 4))
+    assert (found.problem, found.saves, found.on_gpus) == (advice.ONE_GPU, advice.DEVICE_SECONDS, 1)
+    assert found.saving.value == pytest.approx(1 - 1 / (1.25 * 4))
     assert advised(one_gpu=[one_device(0.9, "does not")]) == []
     assert advised(one_gpu=[one_device(1.25, "holds", other="graph")]) == []
 
@@ -139,7 +136,7 @@ def arm(name: str, gained: float | None, above: float, **more: Any) -> dict[str,
     return row(arm=name, **{**others, **figures, **more})
 
 
-def trained(*arms: dict[str, Any]) -> list[dict[str, Any]]:
+def trained(*arms: dict[str, Any]) -> list[AdviceRow]:
     alone = {**arm("small", None, 0.0), "strategy": "single", "gpus": 1, "is_baseline": True}
     cost = {"small": 10.0, "plain": 3.0, "recipe": 4.0}
     frontier = [
@@ -156,10 +153,10 @@ def trained(*arms: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_a_recipe_counts_where_it_gains_and_ends_no_lower_than_the_baseline() -> None:
     (found,) = trained(arm("recipe", 0.3, 0.1, tuned_trials=80, tuned_on="test accuracy"))
-    assert (found["problem"], found["better"], found["used"]) == (advice.RECIPE, "recipe", "small")
-    assert (found["without_remedies"], found["tuned_trials"]) == ("plain", 80)
-    assert (found["saves"], found["saving"]) == (advice.TRAINING_TIME, pytest.approx(0.6))
-    assert (found["on_gpus"], found["used_gpu_s"], found["better_gpu_s"]) == (1, 10.0, 16.0)
+    assert (found.problem, found.better, found.used) == (advice.RECIPE, "recipe", "small")
+    assert (found.without_remedies, found.tuned_trials) == ("plain", 80)
+    assert (found.saves, round(found.saving.value, 6)) == (advice.TRAINING_TIME, 0.6)
+    assert (found.on_gpus, found.used_gpu_s, found.better_gpu_s) == (1, 10.0, 16.0)
     assert trained(arm("recipe", 0.3, -0.1)) == []
     assert trained(arm("recipe", -0.3, 0.1)) == []
     assert trained(arm("recipe", 0.3, 0.1, gpus=2)) == []
@@ -172,7 +169,7 @@ def test_what_intervals_carry_stands_first_and_the_largest_first() -> None:
         times=[row(32, **known("epoch_s", 4.0)), row(512, **known("epoch_s", 1.0))],
         variants=[variant("base", 9.0, None, **alone), variant("graph", 1.0, 9.0, spread=None, **alone)],
     )
-    assert [one["problem"] for one in found] == [advice.BATCH, advice.STRATEGY, advice.VARIANT]
+    assert [one.problem for one in found] == [advice.BATCH, advice.STRATEGY, advice.VARIANT]
 
 
 def test_without_a_speedup_there_is_no_series_to_advise() -> None:
@@ -181,25 +178,27 @@ def test_without_a_speedup_there_is_no_series_to_advise() -> None:
     assert advised(speedup=[{**gain(3.6), "scaling": "strong"}], strategy_pairs=[pair(1.0, 4.0)]) == []
 
 
-def answered(*gains: dict[str, Any], **rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list(answer_rows({**EMPTY, "speedup": list(gains), **rows}))
+def answered(*gains: dict[str, Any], times: list[dict[str, Any]] | None = None) -> list[AnswerRow]:
+    tables = Tables.of_rows({"speedup": gains, "times": times or []})
+    return list(answer_rows(tables.speedup, tables.times, tables.scopes))
 
 
 def test_the_answer_is_told_at_the_batch_that_is_best_supported() -> None:
     (found,) = answered(gain(3.2, 32), gain(3.8, 512, ranges="speedup; efficiency"), gain(3.5, 128, spread=0.2))
-    assert (found["batch_per_gpu"], found["speedup"], found["efficiency"]) == (32, 3.2, pytest.approx(0.8))
+    assert [found.batch_per_gpu, found.speedup.value, found.efficiency.value] == pytest.approx([32, 3.2, 0.8])
     (found,) = answered(gain(3.8, 512, ranges="speedup; efficiency"))
-    assert found["ranges"] == "speedup; efficiency; gpu_s_over_one"
+    assert found.speedup.is_range and found.efficiency.is_range and found.gpu_s_over_one.is_range
 
 
 def test_an_epochs_price_is_one_over_the_efficiency_and_joules_over_joules() -> None:
     alone = row(512, strategy="single", **known("energy_j", 100.0, 0.02), gpus=1)
     (found,) = answered(gain(3.2), times=[row(512, **known("energy_j", 150.0, 0.0), **known("mfu", 0.1)), alone])
-    assert found["gpu_s_over_one"] == pytest.approx(1.25)
-    assert found["gpu_s_over_one_low"] == pytest.approx(1.25 / 1.01)
-    assert (found["energy_over_one"], found["mfu"], found["ranges"]) == (pytest.approx(1.5), 0.1, None)
-    assert found["energy_over_one_low"] == pytest.approx(1.5 / 1.02)
+    assert found.gpu_s_over_one.value == pytest.approx(1.25)
+    assert found.gpu_s_over_one.low == pytest.approx(1.25 / 1.01)
+    assert [found.energy_over_one.value, found.mfu.value] == pytest.approx([1.5, 0.1])
+    assert not found.ranges_of_figures()
+    assert found.energy_over_one.low == pytest.approx(1.5 / 1.02)
     (found,) = answered(gain(3.2), times=[row(512, **known("mfu", 0.1), ranges="step_s; mfu")])
-    assert found["ranges"] == "mfu"
+    assert found.mfu.is_range and not found.speedup.is_range
     (found,) = answered(gain(3.2))
-    assert "energy_over_one" not in found
+    assert not found.energy_over_one.is_known

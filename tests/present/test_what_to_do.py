@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from page_tables import around, from_csv, h200, key, study, tables
 
-from dpscale.analyse import advice as problems
+from dpscale.analyse.answer import advice as problems
 from dpscale.present.advice import Reason, Why, advices, tiles, why
 from dpscale.present.study.page import render
 from dpscale.present.words import Terms

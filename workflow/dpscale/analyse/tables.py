@@ -1,10 +1,10 @@
 """The tables of a study, one row a configuration, from its plan and its records."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from dpscale.analyse.advice import advice_rows, answer_rows
+from dpscale.analyse.answer.advice import advice_rows
+from dpscale.analyse.answer.answer import answer_rows
 from dpscale.analyse.answer.causes_of_study import causes_rows
 from dpscale.analyse.answer.counts import counts_rows
 from dpscale.analyse.communication.bandwidth import bandwidth_row
@@ -44,7 +44,7 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.tables.study import RejectedRow
-from dpscale.tables.tables import TABLES, Tables
+from dpscale.tables.tables import Tables
 
 
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> Tables:
@@ -123,15 +123,10 @@ def complete(tables: Tables) -> Tables:
         origins=list(origins_rows(tables.records)),
         absences=list(absences_rows(tables.times)),
     )
-    # These take rows as mappings still.
-    makers: Mapping[str, Callable[[Any], Iterable[Any]]] = {
-        "answer": answer_rows,
-        "causes": lambda rows: causes_rows(Tables(**rows)),
-        "advice": advice_rows,
-    }
-    for name, make in makers.items():
-        rows: dict[str, Any] = {table: getattr(tables, table) for table in TABLES}
-        tables = Tables.of_rows({**rows, name: make(rows)})
+    answer = list(answer_rows(tables.speedup, tables.times, tables.scopes))
+    tables = replace(tables, answer=answer)
+    tables = replace(tables, causes=causes_rows(tables))
+    tables = replace(tables, advice=list(advice_rows(tables)))
     return replace(tables, counts=list(counts_rows(tables)))
 
 

@@ -67,6 +67,11 @@ class Figure:
     def is_range(self) -> bool:
         return self.kind == "range"
 
+    @property
+    def sure(self) -> "Figure":
+        """Of no block, with its 95 % interval if it has one: the range of two runs is none."""
+        return Figure.of(self.value, self.low, self.high) if self.has_interval else Figure(self.value)
+
     def is_above(self, limit: float) -> bool:
         """Whether its whole interval is."""
         return self.has_interval and self.low > limit

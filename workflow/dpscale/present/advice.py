@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dpscale.analyse import advice
+from dpscale.analyse.answer import advice
 from dpscale.analyse.answer.causes_of_study import cause_of
 from dpscale.analyse.claims import is_true
 from dpscale.present import words

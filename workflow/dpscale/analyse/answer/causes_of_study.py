@@ -159,7 +159,7 @@ class _Place:
     def efficiency(self) -> Figure:
         """One device alone, with its batches in memory, over the whole step. Without loading inside blocks; with it
         without an interval, since both parts hold the same epochs."""
-        efficiency = _sure(self.gain.efficiency)
+        efficiency = self.gain.efficiency.sure
         return Figure(efficiency.value / self.loading.loading_ratio.value) if self.loading else efficiency
 
     @cached_property
@@ -233,15 +233,15 @@ class _Place:
         if self.loading:
             row = self.study.times[self.at(), COMPUTE]
             per_epoch = self.gain.global_batch / (row.images_per_s.value * row.epoch_s.value)
-            share = _sure(self.loading.loading_ratio).map(lambda value: 1 - 1 / value)
-            yield ("end_to_end", self.in_memory), Cost(multiplied(_sure(self.loading.loader_s), per_epoch), share)
+            share = self.loading.loading_ratio.sure.map(lambda value: 1 - 1 / value)
+            yield ("end_to_end", self.in_memory), Cost(multiplied(self.loading.loader_s.sure, per_epoch), share)
         if self.in_memory == "training":
             rungs, ablation = self.study.rungs(self.at()), self.study.ablation.get(self.at())
             if {WHOLE, "no_op_hook"} <= set(rungs):
-                times = {name: _sure(rungs[name].step_s) for name in (WHOLE, "no_op_hook")}
-                yield ("training", "no_op_hook"), Cost(_sure(rungs[WHOLE].difference_s), times=times)
+                times = {name: rungs[name].step_s.sure for name in (WHOLE, "no_op_hook")}
+                yield ("training", "no_op_hook"), Cost(rungs[WHOLE].difference_s.sure, times=times)
             elif ablation and ablation.ablation_step_s.is_known:  # records without a ladder
-                yield ("training", "no_op_hook"), Cost(_sure(ablation.ablation_step_s))
+                yield ("training", "no_op_hook"), Cost(ablation.ablation_step_s.sure)
 
     @cached_property
     def graph(self) -> tuple[VariantsRow, VariantsRow] | None:
@@ -320,7 +320,7 @@ class _Measured:
         """Of the whole gradient with nothing else running."""
         size = self.gradient_bytes
         timed = (row for row in self._allreduces(gain) if size is not None and row.message_bytes == size)
-        return next((_sure(row.time_s) for row in timed), None)
+        return next((row.time_s.sure for row in timed), None)
 
     def link(self, gain: SpeedupRow) -> Link | None:
         """None where collectives and copies between as many devices were not timed."""
@@ -331,7 +331,7 @@ class _Measured:
         # Of the slowest pair: an allreduce goes through all of them.
         slowest = exact(copies.bus_bandwidth_gb_s.low)
         nominal = self._nominal_gb_s(gain.environment)
-        return Link(self.gradient_bytes, _sure(largest.bus_bandwidth_gb_s), slowest, nominal)
+        return Link(self.gradient_bytes, largest.bus_bandwidth_gb_s.sure, slowest, nominal)
 
     def _nominal_gb_s(self, letter: str) -> float | None:
         """The data sheet's, where all links between devices are NVLink and the model is known."""
@@ -349,11 +349,6 @@ def _places(tables: Tables) -> Iterator[_Place]:
             yield _Place(study, gain)
 
 
-def _sure(figure: Figure) -> Figure:
-    """Of no block, and without the range of two runs, which is no interval."""
-    return Figure.of(figure.value, figure.low, figure.high) if figure.has_interval else Figure(figure.value)
-
-
 def _step_s(row: TimesRow | VariantsRow, images: int) -> Figure:
     """What so many images take at the images per second of an epoch."""
-    return _sure(row.images_per_s).map(lambda rate: images / rate)
+    return row.images_per_s.sure.map(lambda rate: images / rate)
