@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dpscale.audit.audit import audit
-from dpscale.audit.published import AUDIT_PATH, Published, collect_audits
+from dpscale.audit.reading.published import AUDIT_PATH, Published, collect_audits
 from dpscale.audit.tables import AuditTables, Key, rows
 from dpscale.errors import RecordError
 from dpscale.records.files import write_record

@@ -9,7 +9,7 @@ import pytest
 from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.conventions import TABLE_TOTAL
 from dpscale.audit.faults import doubtful_times, explain
-from dpscale.audit.published import UNSTATED, Place, Published
+from dpscale.audit.reading.published import UNSTATED, Place, Published
 from dpscale.audit.search import Found, search
 from dpscale.formulas.ring import ring_allreduce_bytes
 from published_factory import PARAMETERS, published

@@ -9,10 +9,10 @@ import pytest
 
 from dpscale.audit.audit import audit
 from dpscale.audit.checks import SEVERITIES
-from dpscale.audit.own_table import read_table
 from dpscale.audit.page import HELP, answer, render
 from dpscale.audit.physics import references_of
-from dpscale.audit.published import Published
+from dpscale.audit.reading.own_table import read_table
+from dpscale.audit.reading.published import Published
 from published_factory import published
 
 EPOCH_S = {

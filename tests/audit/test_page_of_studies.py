@@ -9,7 +9,7 @@ import pytest
 from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit
 from dpscale.audit.page import Study, render_studies, studies
-from dpscale.audit.published import read_all
+from dpscale.audit.reading.published import read_all
 from dpscale.plan.study import Study as StudyFile
 from dpscale.present.text.view import View
 from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow

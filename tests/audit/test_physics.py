@@ -22,7 +22,7 @@ from dpscale.audit.physics import (
     same_times,
     times_beside_others,
 )
-from dpscale.audit.published import Place, Published
+from dpscale.audit.reading.published import Place, Published
 from dpscale.audit.search import search
 from dpscale.vocabulary.chips import chip_named, chips, links
 from dpscale.vocabulary.networks import network_of, networks

@@ -6,7 +6,7 @@ import pytest
 
 from dpscale.audit import corrected
 from dpscale.audit.checks import IMPOSSIBLE, LINKS_GB_S, doubts
-from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
+from dpscale.audit.reading.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import search
 from dpscale.audit.sentences import remarks
 from published_factory import published

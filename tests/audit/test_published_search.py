@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dpscale.audit.conventions import Convention, Space, space
-from dpscale.audit.published import QUANTITIES, UNSTATED, Place, Published
+from dpscale.audit.reading.published import QUANTITIES, UNSTATED, Place, Published
 from dpscale.audit.search import CHANCE_LIMIT, at_least, grid, search
 from dpscale.audit.sentences import sentence
 from dpscale.formulas.rounded import Rounded

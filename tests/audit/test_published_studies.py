@@ -7,7 +7,7 @@ import pytest
 
 from dpscale.audit.audit import audit
 from dpscale.audit.physics import references_of
-from dpscale.audit.published import Published
+from dpscale.audit.reading.published import Published
 from dpscale.schemas.validation import violations
 
 STUDIES = tuple(f"study-{letter}" for letter in "abcdefghij")

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpscale.audit.histories import epoch_times, named
-from dpscale.audit.published import Place
+from dpscale.audit.reading.histories import epoch_times, named
+from dpscale.audit.reading.published import Place
 from exported_study import Measured, figures
 
 SHORT = "training/short/seed-1"

@@ -19,7 +19,7 @@ from dpscale.audit.conventions import (
     symbols,
 )
 from dpscale.audit.faults import HARMLESS, doubtful_times, explain
-from dpscale.audit.published import GLOBAL, PER_GPU, UNSTATED, Place, Published
+from dpscale.audit.reading.published import GLOBAL, PER_GPU, UNSTATED, Place, Published
 from dpscale.audit.search import Found, rounding, search
 
 BATCHES, GPUS = (32, 128, 512), (2, 4)

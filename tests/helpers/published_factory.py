@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from dpscale.audit.published import Place, Published
+from dpscale.audit.reading.published import Place, Published
 
 PARAMETERS = 11_173_962
 MINIMAL = {

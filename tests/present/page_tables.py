@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit
-from dpscale.audit.published import read_all
+from dpscale.audit.reading.published import read_all
 from dpscale.plan.study import Study
 from dpscale.tables.tables import TABLES, Tables
 from dpscale.vocabulary.states import EXTRAPOLATED, HELD_OUT, SCENARIO, WHOLE_STEP

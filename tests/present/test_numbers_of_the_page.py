@@ -29,7 +29,7 @@ from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.analyse.timing.times import WORTH
 from dpscale.audit.audit import audit
 from dpscale.audit.page import render_studies
-from dpscale.audit.published import read_all
+from dpscale.audit.reading.published import read_all
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study

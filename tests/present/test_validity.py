@@ -17,7 +17,7 @@ from page_tables import audited, empty, h200, study
 from dpscale.audit.audit import audit
 from dpscale.audit.page import render as render_audit
 from dpscale.audit.page import render_studies
-from dpscale.audit.published import Published
+from dpscale.audit.reading.published import Published
 from dpscale.compare.comparison import compare
 from dpscale.compare.page import render as render_comparison
 from dpscale.present.study.page import render

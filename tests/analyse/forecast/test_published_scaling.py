@@ -12,7 +12,7 @@ from scipy.optimize import curve_fit
 
 from dpscale.analyse.forecast.published import published_scaling_rows
 from dpscale.audit.audit import audit
-from dpscale.audit.published import Published
+from dpscale.audit.reading.published import Published
 
 FILE = "config/published/scaling-a.yaml"
 

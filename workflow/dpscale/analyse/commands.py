@@ -14,7 +14,7 @@ from dpscale.options import FOLDER, read_records, read_study, study_option
 def tables(study_file: Path, results: Path, out: Path) -> None:
     """Compute every table of a study from its records, as CSV. Needs no GPU and no torch."""
     from dpscale.analyse.tables import build_tables
-    from dpscale.audit.published import collect_audits
+    from dpscale.audit.reading.published import collect_audits
     from dpscale.records.files import write_text
     from dpscale.tables.tables import TABLES, written
 

@@ -11,7 +11,7 @@ from dpscale.audit.conventions import GLOBAL_STEPS
 from dpscale.audit.corrected import UNITS, Corrected, basis, corrected
 from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.physics import Reference, above_the_peak, link_of_utilisation, same_times, times_beside_others
-from dpscale.audit.published import GLOBAL, Published
+from dpscale.audit.reading.published import GLOBAL, Published
 from dpscale.audit.search import Fit, Found, Rival, search, several
 from dpscale.audit.sentences import remarks, sentence
 from dpscale.formulas.rounded import Rounded

@@ -23,7 +23,7 @@ from dpscale.audit.conventions import (
     is_rate,
 )
 from dpscale.audit.faults import HARMLESS, doubtful_times, explain
-from dpscale.audit.published import AnyPlace, Place, Published
+from dpscale.audit.reading.published import AnyPlace, Place, Published
 from dpscale.audit.search import Found
 from dpscale.audit.words import NAMES, gpus_words, listed, number, place_words, unlike
 from dpscale.formulas.rounded import Rounded

@@ -9,7 +9,7 @@ from dpscale.options import FILE, FOLDER
 from dpscale.records.failures import RECORD_WRITTEN
 
 if TYPE_CHECKING:
-    from dpscale.audit.histories import Axis
+    from dpscale.audit.reading.histories import Axis
 
 
 @click.command()
@@ -36,9 +36,9 @@ def audit(published: tuple[Path, ...], out: Path | None, pages: Path | None, bes
     """
     from dpscale.audit.audit import audit as audited
     from dpscale.audit.audit import is_faulty
-    from dpscale.audit.own_table import is_table, read_study
     from dpscale.audit.physics import recorded_references, references_of, references_of_records
-    from dpscale.audit.published import AUDIT_PATH, Published, read_all
+    from dpscale.audit.reading.own_table import is_table, read_study
+    from dpscale.audit.reading.published import AUDIT_PATH, Published, read_all
     from dpscale.audit.sentences import summary as summarise
     from dpscale.records.files import write_record, write_text
 
@@ -101,8 +101,8 @@ def import_histories(
     evaluation and checkpoints count. The first epoch has no start in most histories, and is left out. Files may be of
     several repeats: their epoch times are averaged. docs/exports.md says where each tracker has the download.
     """
-    from dpscale.audit.histories import epoch_times, named, published_file
-    from dpscale.audit.published import Place, Published
+    from dpscale.audit.reading.histories import epoch_times, named, published_file
+    from dpscale.audit.reading.published import Place, Published
     from dpscale.records.files import write_text
 
     found = [epoch_times(named(file, axis), Place(batch, gpus), images, axis) for batch, gpus, file in runs]

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dpscale.audit.published import GLOBAL, UNSTATED, Place, Printed, Published
+from dpscale.audit.reading.published import GLOBAL, UNSTATED, Place, Printed, Published
 from dpscale.formulas.figure import Floats
 from dpscale.formulas.rounded import Rounded
 from dpscale.vocabulary.networks import networks

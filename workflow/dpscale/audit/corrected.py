@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpscale.audit.conventions import COLUMN_TOTAL, DIVIDED, SWEEP_ONE, TABLE_ONE, TABLE_TOTAL, Choice, Clock, clocks
 from dpscale.audit.faults import DoubtfulTime
-from dpscale.audit.published import AnyPlace, Place, Published, StrongPlace
+from dpscale.audit.reading.published import AnyPlace, Place, Published, StrongPlace
 from dpscale.audit.search import Found
 from dpscale.audit.words import listed
 from dpscale.formulas import scaling

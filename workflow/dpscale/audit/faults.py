@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from itertools import pairwise
 
 from dpscale.audit.conventions import PRINTED_COLUMNS
-from dpscale.audit.published import Place, Printed, Published
+from dpscale.audit.reading.published import Place, Printed, Published
 from dpscale.audit.search import Fit, Found, cut
 from dpscale.audit.words import NAMES, place_words
 from dpscale.formulas.rounded import Rounded, exponent_of, printed_to

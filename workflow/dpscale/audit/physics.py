@@ -10,7 +10,7 @@ import yaml
 
 from dpscale.audit.checks import IMPOSSIBLE, LOOK, Doubt
 from dpscale.audit.conventions import UNITS
-from dpscale.audit.published import Place, Published
+from dpscale.audit.reading.published import Place, Published
 from dpscale.audit.search import Found
 from dpscale.audit.words import gpus_words, listed, number
 from dpscale.formulas.rounded import Rounded

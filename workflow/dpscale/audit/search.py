@@ -34,7 +34,7 @@ from dpscale.audit.conventions import (
     symbols,
     worked_out,
 )
-from dpscale.audit.published import Place, Printed, Published
+from dpscale.audit.reading.published import Place, Printed, Published
 from dpscale.formulas.figure import Floats
 from dpscale.formulas.rounded import Rounded, scaled
 

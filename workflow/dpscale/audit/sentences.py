@@ -7,7 +7,7 @@ from typing import Any
 
 from dpscale.audit.corrected import TABLE, Basis, clock_of
 from dpscale.audit.faults import Fault
-from dpscale.audit.published import Place, Printed, Published
+from dpscale.audit.reading.published import Place, Printed, Published
 from dpscale.audit.search import CHANCE_LIMIT, CUT, Fit, Found, Rival
 from dpscale.audit.words import NAMES, listed, number, place_words, unlike
 from dpscale.formulas.rounded import Rounded

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dpscale.audit.published import AnyPlace, StrongPlace
+from dpscale.audit.reading.published import AnyPlace, StrongPlace
 from dpscale.formulas.rounded import Rounded
 
 NAMES = {

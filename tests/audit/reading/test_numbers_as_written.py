@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.audit.numbers_as_written import Style, is_missing, is_out_of_memory, style_of, unit_behind
+from dpscale.audit.reading.numbers_as_written import Style, is_missing, is_out_of_memory, style_of, unit_behind
 
 NEITHER, COMMA, POINT = Style(None), Style(decimal_comma=True), Style(decimal_comma=False)
 

@@ -16,8 +16,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from dpscale.audit.conventions import UNITS
-from dpscale.audit.numbers_as_written import OUT_OF_MEMORY, Style, is_missing, is_out_of_memory, style_of, unit_behind
-from dpscale.audit.published import GLOBAL, PER_GPU, QUANTITIES, UNSTATED, Place, Published
+from dpscale.audit.reading.numbers_as_written import (
+    OUT_OF_MEMORY,
+    Style,
+    is_missing,
+    is_out_of_memory,
+    style_of,
+    unit_behind,
+)
+from dpscale.audit.reading.published import GLOBAL, PER_GPU, QUANTITIES, UNSTATED, Place, Published
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import scaled
 from dpscale.vocabulary.chips import PRECISIONS, chip_named

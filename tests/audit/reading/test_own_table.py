@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.audit.own_table import read_table
-from dpscale.audit.published import GLOBAL, PER_GPU, UNSTATED, Place, Published
+from dpscale.audit.reading.own_table import read_table
+from dpscale.audit.reading.published import GLOBAL, PER_GPU, UNSTATED, Place, Published
 from dpscale.errors import PublishedError
 
 TABLES = Path(__file__).parent / "tables"

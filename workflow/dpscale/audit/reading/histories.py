@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dpscale.audit.published import Place
+from dpscale.audit.reading.published import Place
 from dpscale.errors import PublishedError
 
 # What the numbers on a history's axis count.

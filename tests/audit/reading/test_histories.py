@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from command_line import dpscale, must
-from dpscale.audit.histories import Axis, epoch_times, named
-from dpscale.audit.published import Place, Published
+from dpscale.audit.reading.histories import Axis, epoch_times, named
+from dpscale.audit.reading.published import Place, Published
 from dpscale.errors import PublishedError
 
 # Epochs of 18.1, 18.3 and 18.2 s.

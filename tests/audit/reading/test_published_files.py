@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dpscale.audit.published import Place, Published, read_all
+from dpscale.audit.reading.published import Place, Published, read_all
 from dpscale.errors import PublishedError
 from published_factory import MINIMAL, written
 
