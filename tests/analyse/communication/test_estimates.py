@@ -1,0 +1,250 @@
+"""Communication estimated in five ways, from records whose communication is known exactly."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import isnan
+from typing import Any
+
+import pytest
+
+import h200_study
+from dpscale.analyse.tables import build_tables, complete
+from dpscale.formulas.figure import Figure
+from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration
+from dpscale.records.collect import Collected
+from dpscale.tables.communication import CollectivesRow, CommunicationRow, StepsRow
+from dpscale.tables.tables import Tables
+from h200_study import COMMUNICATION_S, EXPOSED_S, collected, step_s
+from record_factory import network_facts
+from rows import one, picked
+
+STUDY = h200_study.study()
+GRADIENT_BYTES = 44_695_848
+# Copies and collectives of dp: latencies, and bytes of weights, gradients and buffers.
+DP_COLLECTIVES_S = (7 + 5) * 1e-5 + (2 * GRADIENT_BYTES + 38_560) / 250e9
+DDP_4 = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512}
+DP_4 = {**DDP_4, "strategy": "dp"}
+
+
+@pytest.fixture(scope="module")
+def tables() -> Tables:
+    return build_tables(STUDY, collected(STUDY))
+
+
+def without_facts(**changes: Any) -> Collected:
+    return replace(collected(STUDY), network={**network_facts(STUDY.settings), **changes})
+
+
+@pytest.mark.parametrize(("strategy", "gpus", "batch"), [("ddp", 4, 512), ("dp", 2, 32)])
+def test_each_estimate_finds_what_it_is_defined_to_contain(
+    tables: Tables, strategy: str, gpus: int, batch: int
+) -> None:
+    found = one(tables.communication, strategy=strategy, gpus=gpus, batch_per_gpu=batch)
+    subtraction_s = step_s(strategy, gpus, batch) - step_s("single", 1, batch)
+    expected = {
+        "communication_step_s": subtraction_s,
+        "profiler_step_s": COMMUNICATION_S[strategy],
+        "profiler_exposed_step_s": EXPOSED_S[strategy],
+    }
+    of_ddp = {
+        "profiler_least_step_s": 0.9 * COMMUNICATION_S["ddp"],
+        "profiler_least_exposed_step_s": EXPOSED_S["ddp"],
+        "ablation_step_s": EXPOSED_S["ddp"],
+        "no_sync_step_s": 1.2 * EXPOSED_S["ddp"],
+        "logger_step_s": COMMUNICATION_S["ddp"],
+        "logger_exposed_step_s": EXPOSED_S["ddp"],
+    }
+    expected |= of_ddp if strategy == "ddp" else dict.fromkeys(of_ddp, float("nan"))
+    assert {name: getattr(found, name).value for name in expected} == pytest.approx(expected, nan_ok=True)
+    for figure in (found.profiler_step_s, found.isolated_step_s):
+        assert figure.low <= figure.value <= figure.high
+    assert found.compute_s + found.communication_s.value == pytest.approx(found.epoch_s)
+
+
+def test_the_isolated_floor_of_ddp_is_its_three_buckets_and_its_buffers(tables: Tables) -> None:
+    """2 (N-1) latencies and 2 (N-1)/N of the bytes, each; and one latency and the bytes of the broadcast."""
+    buckets_s = 3 * 6 * 1e-5 + 1.5 * GRADIENT_BYTES / 250e9
+    floor = one(tables.communication, **DDP_4).isolated_step_s
+    assert floor.value == pytest.approx(buckets_s + 1e-5 + 38_560 / 250e9)
+
+
+@pytest.mark.parametrize("sample_bytes", [(12_288, 40), (1000, 24)], ids=["built in", "of a file"])
+def test_dataparallel_moves_images_parameters_and_gradients_through_its_first_gpu(
+    sample_bytes: tuple[int, int],
+) -> None:
+    sent, returned = sample_bytes
+    tables = build_tables(STUDY, without_facts(input_bytes_per_image=sent, output_bytes_per_image=returned))
+    images_bytes = 3 * 512 * (sent + returned)
+    floor = one(tables.communication, **DP_4).isolated_step_s
+    assert floor.value == pytest.approx(DP_COLLECTIVES_S + images_bytes * 1e-3 / 2**28)
+    moved = one(tables.bandwidth, **DP_4).root_link_bytes_per_step
+    assert moved == 2 * GRADIENT_BYTES + 38_560 + images_bytes
+
+
+def test_bus_bandwidth_has_nccl_tests_factors(tables: Tables) -> None:
+    for operation, factor in (("allreduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("broadcast", 1)):
+        found = one(tables.collectives, operation=operation, gpus=4, message_bytes=2**30)
+        assert found.bus_bandwidth_gb_s.value == pytest.approx(factor * found.algorithm_bandwidth_gb_s)
+        assert found.algorithm_bandwidth_gb_s == pytest.approx(2**30 / found.time_s.value / 1e9)
+        assert found.time_s_min < found.time_s.value < found.time_s_p95
+
+
+def test_sizes_say_what_the_network_needs_them_for(tables: Tables) -> None:
+    uses = {(row.gpus, row.message_bytes): row.use for row in picked(tables.collectives, operation="allreduce")}
+    assert uses[4, 26_494_976] == "DDP's bucket 2"
+    assert uses[2, GRADIENT_BYTES] == "whole gradient"
+    assert len(picked(tables.collectives, operation="peer_copy")) == 2 * 1 + 4 * 3
+
+
+def test_copies_are_told_by_their_median_and_range() -> None:
+    copies = [
+        CollectivesRow(operation="peer_copy", gpus=4, message_bytes=64, bus_bandwidth_gb_s=Figure(rate))
+        for rate in (3.0, 1.0, 8.0, 6.0)
+    ]
+    (row,) = complete(Tables(collectives=copies)).peer_copies
+    assert (row.directions, row.bus_bandwidth_gb_s) == (4, Figure.of(4.5, 1.0, 8.0))
+
+
+def test_the_parts_of_a_step_sum_up_to_it(tables: Tables) -> None:
+    whole = picked(tables.steps, phase="all")
+    assert len(whole) == 3 * 2 * (2 + 4), "every device of every parallel configuration"
+    for found in whole:
+        assert found.parts_s == pytest.approx(step_s(found.strategy, found.gpus, found.batch_per_gpu))
+        assert found.difference == pytest.approx(1 / 1.001 - 1, rel=1e-3), "by the host's clock it is 0.1 % longer"
+        phases = [row for row in picked(tables.steps, device=found.device, **found.point) if row.phase != "all"]
+        for part in ("compute_s", "communication_s", "copy_s", "idle_s"):
+            figure: Figure = getattr(found, part)
+            assert sum(getattr(row, part).value for row in phases) == pytest.approx(figure.value)
+            assert figure.low <= figure.value <= figure.high
+
+
+@pytest.mark.parametrize(
+    ("phase", "profiler", "shares"),
+    [
+        ("all", "ok", [0.5, 0.3, 0.0, 0.2]),
+        ("forward", "ok", [float("nan")] * 4),
+        ("all", "distorts", [float("nan")] * 4),
+        ("all", "artefact", [float("nan")] * 4),
+    ],
+)
+def test_shares_are_of_a_whole_step_that_the_profiler_does_not_change(
+    phase: str, profiler: str, shares: list[float]
+) -> None:
+    parts = {"compute_s": 5.0, "communication_s": 3.0, "copy_s": 0.0, "idle_s": 2.0, "parts_s": 10.0}
+    (row,) = complete(Tables(steps=[StepsRow.read({"phase": phase, "profiler": profiler, **parts})])).steps
+    found = [row.compute_share, row.communication_share, row.copy_share, row.idle_share]
+    assert found == pytest.approx(shares, nan_ok=True)
+
+
+def estimated(profiler: str = "ok", /, **seconds: float) -> CommunicationRow:
+    """With what follows from these estimates, known to 10 %."""
+    entries: dict[str, Any] = {"profiler": profiler, "batch_per_gpu": 32}
+    for name, value in seconds.items():
+        entries |= {name: value, f"{name}_low": value - abs(value) / 10, f"{name}_high": value + abs(value) / 10}
+    return complete(Tables(communication=[CommunicationRow.read(entries)])).communication[0]
+
+
+def test_estimates_are_compared_where_they_are_above_zero() -> None:
+    apart = estimated(communication_step_s=8.0, isolated_step_s=0.5, ablation_step_s=-1.0).estimates_apart
+    assert apart == pytest.approx(16)
+    assert isnan(estimated(ablation_step_s=-1.0).estimates_apart)
+
+
+@pytest.mark.parametrize(("profiler", "apart"), [("distorts", 1), ("ok", 10)])
+def test_estimates_of_a_profiler_that_distorts_are_not_compared(profiler: str, apart: float) -> None:
+    assert estimated(profiler, isolated_step_s=0.5, profiler_step_s=5.0).estimates_apart == pytest.approx(apart)
+
+
+def test_waiting_and_profiling_are_differences() -> None:
+    seconds = {"communication_step_s": 9.0, "profiler_step_s": 4.0, "profiler_least_step_s": 1.0}
+    row = estimated(**seconds, profiled_step_s=12.0, training_step_s=10.0)
+    assert (row.beyond_profiler_s, row.waiting_step_s) == pytest.approx((5, 3))
+    assert row.profiler_slows_by == pytest.approx(0.2)
+    distorted = estimated("distorts", **seconds)
+    assert isnan(distorted.beyond_profiler_s)
+    assert isnan(distorted.waiting_step_s)
+
+
+def test_mfu_is_work_over_peak(tables: Tables) -> None:
+    found = one(tables.times, **DDP_4)
+    assert found.mfu.value == pytest.approx(3_328_997_376 * 50_000 / 0.591 / (4 * 494.5e12), rel=1e-6)
+    assert found.mfu.low < found.mfu.value < found.mfu.high
+    assert "data sheet" in found.peak_source
+
+
+def test_a_gpu_that_is_not_in_the_table_has_no_mfu() -> None:
+    data = collected(STUDY)
+    for record in data.records.values():
+        record["hardware"]["device_model"] = "A GPU of tomorrow"
+    for row in build_tables(STUDY, data).times:
+        assert isnan(row.mfu.value)
+        assert isnan(row.peak_flop_s)
+        assert (row.flop_per_image, row.peak_source) == (3_328_997_376, "unknown")
+
+
+def test_a_network_whose_work_is_unknown_has_no_mfu_and_still_a_forecast(tables: Tables) -> None:
+    """Its backward pass is then taken for two thirds of its work, which it is of this network too."""
+    found = build_tables(STUDY, without_facts(flop_per_image=None))
+    assert not any(row.mfu.is_known or row.flop_per_image == row.flop_per_image for row in found.times)
+    predicted, known = ([row.step_s.value for row in some.forecast] for some in (found, tables))
+    assert predicted == pytest.approx(known, rel=1e-3, nan_ok=True)
+
+
+@pytest.mark.parametrize("kind", [CollectivesCell, CommunicationCell])
+def test_without_some_records_the_other_figures_stand(tables: Tables, kind: type[AnyCell]) -> None:
+    data = collected(STUDY)
+    left = {cell: record for cell, record in data.records.items() if not isinstance(cell, kind)}
+    built = build_tables(STUDY, replace(data, records=left))
+    for name in ("times", "speedup"):
+        assert flat(getattr(built, name)) == flat(getattr(tables, name))
+    assert len(built.missing) == len(data.records) - len(left)
+    missing = {"collectives": "isolated_step_s", "communication": "profiler_step_s"}[kind.kind]
+    for row in built.communication:
+        assert not getattr(row, missing).is_known
+        assert row.communication_s.is_known
+
+
+def flat(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    return [row.flat() for row in rows]
+
+
+def test_without_the_networks_facts_there_is_no_forecast() -> None:
+    built = build_tables(STUDY, replace(collected(STUDY), network=None))
+    assert not built.forecast
+    assert not any(row.mfu.is_known for row in built.times)
+    assert all(row.profiler_step_s.is_known for row in built.communication)
+
+
+def test_out_of_memory_is_a_result_without_estimates() -> None:
+    data = collected(STUDY)
+    for cell, record in data.records.items():
+        if isinstance(cell, CommunicationCell):
+            record |= {"status": "oom", "steps": None, "ddp_logger": None, "profile": None}
+            record["oom"] = {"rank": 0, "phase": "warm-up", "message": "CUDA out of memory"}
+    built = build_tables(STUDY, data)
+    assert not any(row.training_step_s.is_known for row in built.communication)
+    assert not built.steps
+    assert not built.missing
+
+
+def test_collectives_stand_in_the_environment_of_the_cells_with_the_same_software(tables: Tables) -> None:
+    data = collected(STUDY)
+    for cell, record in data.records.items():
+        if isinstance(cell, CollectivesCell):
+            record["software"] = {**record["software"], "nccl": "9.9.9"}
+    built = build_tables(STUDY, data)
+    assert ["".join(row.environment for row in some.environments) for some in (tables, built)] == ["A", "AB"]
+    assert not any(row.isolated_step_s.is_known for row in built.communication), "no figure is borrowed"
+
+
+def test_a_profiler_that_changes_the_step_gives_no_bandwidth_and_sees_nothing_hide(tables: Tables) -> None:
+    found = collected(STUDY)
+    for cell, record in found.records.items():
+        if isinstance(cell, CommunicationCell) and cell.configuration == Configuration("ddp", 4, 512):
+            for block in record["profile"]["blocks"]:
+                block["step_s"] = 1.06 * max(record["steps"]["variants"]["training"]["step_s"])
+    changed = build_tables(STUDY, found)
+    assert one(changed.communication, **DDP_4).profiler == "distorts"
+    assert not one(changed.bandwidth, **DDP_4).profiler_bandwidth_gb_s.is_known
+    before, after = (one(some.critical_batch, gpus=4).profiled or 0 for some in (tables, changed))
+    assert after == before - 1

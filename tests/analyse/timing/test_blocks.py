@@ -1,0 +1,244 @@
+"""Blocks: what is set against what, and what happens where there is nothing to set it against."""
+
+from collections.abc import Mapping
+from math import isnan
+from typing import Any
+
+import pytest
+
+from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.plan.cells import AnyCell, TimingCell
+from dpscale.plan.study import Study
+from dpscale.present.study.page import render
+from dpscale.records.collect import Collected
+from dpscale.tables.tables import Tables
+from dpscale.tables.timing import SpeedupRow
+from record_factory import Around, network_facts, older_timing_record, on_gpus, timing_record
+from rows import one, picked
+
+VALUES: dict[str, Any] = {
+    "study": "s", "strategies": ["single", "ddp"], "gpus": [1, 2], "batch_per_gpu": [64],
+    "strong_scaling_global_batch": [128], "scopes": ["compute"], "runs": 3, "communication": {"runs": 0},
+}  # fmt: skip
+STUDY = Study(VALUES)
+DDP_S, ALONE_S = 1.1, 2.0
+Records = dict[TimingCell, dict[str, Any]]
+
+
+def cells(study: Study = STUDY) -> list[TimingCell]:
+    return [cell for cell in expected_cells(study) if isinstance(cell, TimingCell)]
+
+
+def measured(
+    alone: Mapping[int, Mapping[int, Around]] | None = None, study: Study = STUDY, with_single: bool = True
+) -> Records:
+    """Every run on GPUs of its own, 1 % slower than the one before; the runs of ddp with these baselines by batch."""
+    records: Records = {}
+    for cell in cells(study):
+        configuration, factor = cell.configuration, 1 + 0.01 * cell.run
+        if configuration.strategy == "single":
+            if with_single:
+                record = timing_record(cell, study.settings, [ALONE_S * factor] * 2)
+                records[cell] = on_gpus(record, f"GPU-{cell.run}a")
+            continue
+        own = (alone or {}).get(cell.run)
+        record = timing_record(cell, study.settings, [DDP_S * factor] * 2, own)
+        records[cell] = on_gpus(record, f"GPU-{cell.run}a", f"GPU-{cell.run}b")
+    return records
+
+
+def tables_of(records: Records, study: Study = STUDY) -> Tables:
+    every: dict[AnyCell, Any] = {cell: record for cell, record in records.items()}  # noqa: C416  a wider type of key
+    return build_tables(study, Collected(every, {}, {}, network_facts(study.settings)))
+
+
+DDP = {"strategy": "ddp", "batch_per_gpu": 64}
+
+
+def speedup(tables: Tables, scaling: str = "weak") -> SpeedupRow:
+    return one(tables.speedup, scaling=scaling, **DDP)
+
+
+def around(before_s: float, after_s: float) -> Around:
+    return [before_s] * 2, [after_s] * 2
+
+
+def in_jobs(drift: float = 0.0, batch: int = 64) -> dict[int, dict[int, Around]]:
+    """A baseline of its own for every run, after by `drift` longer than before."""
+    return {
+        run: {batch: around(*(ALONE_S * (1 + 0.01 * run) * (1 + sign * drift / 2) for sign in (-1, 1)))}
+        for run in (1, 2, 3)
+    }
+
+
+def test_a_run_with_its_own_baseline_is_a_block_by_itself() -> None:
+    tables = tables_of(measured(in_jobs(drift=0.01), with_single=False))
+    row = speedup(tables)
+    assert (row.status, row.blocks, row.runs_without_baseline, row.drifted) == ("ok", 3, 0, 0)
+    assert row.speedup.value == pytest.approx(ALONE_S / DDP_S)
+    assert row.drift == pytest.approx(0.01)
+    assert row.baseline_n == 3 * 4
+    blocks = picked(tables.blocks, scaling="weak")
+    assert [(block.block, block.baseline) for block in blocks] == [(f"run {run}", "in job") for run in (1, 2, 3)]
+    before_s = [ALONE_S * (1 + 0.01 * run) * 0.995 for run in (1, 2, 3)]
+    assert [block.before_epoch_s for block in blocks] == pytest.approx(before_s)
+
+
+def test_its_own_baseline_goes_before_a_cell_on_the_same_gpu() -> None:
+    records = measured(in_jobs())
+    for cell, record in records.items():
+        if cell.configuration.strategy == "single":
+            record["scopes"]["compute"]["epoch_s"] = [9.0, 9.0]
+    assert speedup(tables_of(records)).speedup.value == pytest.approx(ALONE_S / DDP_S)
+
+
+def test_a_strong_series_has_its_baseline_at_the_global_batch() -> None:
+    own = {run: {**in_jobs()[run], 128: around(1.8, 1.8)} for run in (1, 2, 3)}
+    row = speedup(tables_of(measured(own)), "strong")
+    assert (row.status, row.blocks) == ("ok", 3)
+    assert row.baseline_epoch_s == pytest.approx(1.8)
+
+
+def test_a_global_batch_that_no_gpu_holds_has_that_state() -> None:
+    own = {run: {**in_jobs()[run], 128: None} for run in (1, 2, 3)}
+    row = speedup(tables_of(measured(own)), "strong")
+    assert (row.status, row.speedup.is_known) == ("no baseline", False)
+    assert "run 2: one GPU at batch 128 ran out of memory in its job" in row.reason
+
+
+def test_drift_of_every_run_is_said_and_nothing_is_left_out() -> None:
+    tables = tables_of(measured(in_jobs(drift=0.05)))
+    row = speedup(tables)
+    assert (row.status, row.blocks, row.drifted) == ("ok", 3, 3)
+    assert row.speedup.value == pytest.approx(ALONE_S / DDP_S), "the mean of before and after"
+    assert "one GPU alone drifted in run 1 by +5.0 %, run 2 by +5.0 %, run 3 by +5.0 %" in row.reason
+    drifted = one(tables.counts, what="a baseline drifted")
+    assert (drifted.number, drifted.of) == (3, 3)
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_runs_without_a_baseline_of_their_own_are_set_against_the_cell_on_their_gpu(older: bool) -> None:
+    records = measured()
+    if older:
+        for cell, record in records.items():
+            epoch_s = record["scopes"]["compute"]["epoch_s"]
+            records[cell] = {**older_timing_record(cell, STUDY.settings, epoch_s), "hardware": record["hardware"]}
+    tables = tables_of(records)
+    row = speedup(tables)
+    assert row.blocks == 3
+    assert row.speedup.value == pytest.approx(ALONE_S / DDP_S)
+    assert row.speedup.low == pytest.approx(row.speedup.high), "servers drop out"
+    assert isnan(row.drift)
+    assert {block.baseline for block in picked(tables.blocks, status="ok")} == {"own cells"}
+
+
+ELSEWHERE = "one GPU at batch 64 was measured on no GPU that it used"
+
+
+def with_single_elsewhere(*runs: int) -> Tables:
+    records = measured()
+    for cell, record in records.items():
+        if cell.configuration.strategy == "single" and cell.run in runs:
+            records[cell] = on_gpus(record, f"GPU-elsewhere-{cell.run}")
+    return tables_of(records)
+
+
+def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_counted() -> None:
+    tables = with_single_elsewhere(2)
+    row = speedup(tables)
+    assert (row.status, row.blocks, row.runs_without_baseline) == ("ok", 2, 1)
+    assert f"run 2 left out: {ELSEWHERE}" in row.reason
+    assert one(tables.times, **DDP).runs == 3, "its time counts"
+    left_out = one(tables.blocks, status="no baseline", scaling="weak", **DDP)
+    assert (left_out.block, left_out.reason) == ("run 2", ELSEWHERE)
+
+
+def test_where_no_run_shares_a_gpu_nothing_is_borrowed() -> None:
+    tables = with_single_elsewhere(1, 2, 3)
+    for row in (speedup(tables), one(tables.communication, **DDP), one(tables.bandwidth, **DDP)):
+        assert (row.status, row.blocks, row.runs_without_baseline) == ("no baseline", 0, 3)
+        assert f"run 3: {ELSEWHERE}" in row.reason
+    assert not speedup(tables).speedup.is_known
+    assert not one(tables.communication, **DDP).communication_s.is_known
+
+
+def test_runs_that_share_a_baseline_are_one_block() -> None:
+    """They are not independent: two runs on one server, and one GPU alone was timed there once."""
+    records = {
+        cell: on_gpus(record, *[f"GPU-1{letter}" for letter in "ab"[: cell.configuration.gpus]])
+        for cell, record in measured().items()
+        if cell.configuration.strategy == "ddp" or cell.run == 1
+    }
+    row = speedup(tables_of(records))
+    assert (row.blocks, row.runs_without_baseline, row.speedup.kind) == (1, 0, "one run")
+    assert row.baseline_epoch_s == pytest.approx(ALONE_S * 1.01)
+    assert row.epoch_s == pytest.approx(DDP_S * 1.02)
+
+
+def test_on_a_cpu_runs_of_one_host_are_paired() -> None:
+    study = Study({**VALUES, "device": "cpu", "strategies": ["single", "ddp"]})
+    records: Records = {}
+    for cell in cells(study):
+        seconds = (ALONE_S if cell.configuration.strategy == "single" else DDP_S) * (1 + 0.01 * cell.run)
+        records[cell] = on_gpus(timing_record(cell, study.settings, [seconds] * 2), host=f"laptop-{cell.run}")
+    assert speedup(tables_of(records, study)).blocks == 3
+
+
+@pytest.mark.parametrize(
+    ("runs", "kind", "reason"),
+    [(1, "one run", "one block"), (2, "range", "two blocks, 0.101 and 0.102 s"), (3, "interval", "")],
+)
+def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
+    study = Study({**VALUES, "runs": runs})
+    tables = tables_of(measured(in_jobs(), study), study)
+    times, communication = one(tables.times, **DDP), one(tables.communication, **DDP)
+    assert {times.status, speedup(tables).status, communication.status} == {"ok"}
+    assert {times.epoch_s.kind, speedup(tables).speedup.kind, communication.communication_s.kind} == {kind}
+    bandwidth = one(tables.bandwidth, **DDP)
+    assert bandwidth.status == ("ok" if kind == "interval" else "not resolvable")
+    assert reason in bandwidth.reason
+    assert isnan(bandwidth.bandwidth_gb_s_at_least), "two values bound nothing, and one does not either"
+    assert one(tables.counts, what="bandwidth is not resolvable").of == (kind == "interval")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("runs", "words"), [(1, "[no interval: one run]"), (2, "[range of two runs: ")])
+def test_the_page_says_what_stands_in_brackets(runs: int, words: str) -> None:
+    study = Study({**VALUES, "runs": runs})
+    assert words in render(study.values, tables_of(measured(in_jobs(), study), study))
+
+
+def test_records_of_two_versions_are_never_set_against_each_other() -> None:
+    """One GPU was measured in version 1, ddp without a baseline in version 2."""
+    records = measured()
+    for cell, record in records.items():
+        if cell.configuration.strategy == "single":
+            older = older_timing_record(cell, STUDY.settings, [ALONE_S])
+            records[cell] = {**older, "hardware": record["hardware"]}
+    row = speedup(tables_of(records))
+    assert row.status == "no baseline"
+    assert "was not measured in environment" in row.reason
+
+
+def test_records_of_two_environments_are_never_set_against_each_other() -> None:
+    records = measured()
+    for cell, record in records.items():
+        if cell.configuration.strategy == "single":
+            record["software"]["nccl"] = "2.30.0"
+    tables = tables_of(records)
+    assert len(tables.environments) == 2
+    assert speedup(tables).status == "no baseline"
+
+
+def test_an_outlier_is_named_and_stays_in() -> None:
+    study = Study({**VALUES, "runs": 6})
+    records = measured(study=study)
+    for cell, record in records.items():
+        if cell.configuration.strategy == "ddp" and cell.run == 6:
+            record["scopes"]["compute"]["epoch_s"] = [2.5, 2.5]
+    tables = tables_of(records, study)
+    times = one(tables.times, **DDP)
+    assert (times.outliers, times.runs) == ("run 6 (+1.2e+02 %)", 6)
+    assert times.epoch_s.high > 1.5
+    runs = picked(tables.runs, strategy="ddp")
+    assert [(run.is_outlier, run.server) for run in runs] == [(number == 6, number) for number in range(1, 7)]

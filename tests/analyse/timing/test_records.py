@@ -1,0 +1,127 @@
+"""What is told of records: what was seen while they were made, what is missing, and what all of it took."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpscale.analyse.tables import complete
+from dpscale.plan.cells import TimingCell
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.tables.study import RecordsRow
+from dpscale.tables.tables import Tables
+from dpscale.tables.timing import TimesRow
+from record_factory import older_timing_record, watched
+from rows import one, picked
+from timed_study import DDP, VALUES, measured, place_of, tables_of
+
+LOG = "12:00:00 warm-up epoch 1\nError: stopped after 5 s\n"
+
+
+def failed(results: Path, path: str) -> Path:
+    """The log that a cell left."""
+    log = (results / "logs" / path).with_suffix(".log")
+    log.parent.mkdir(parents=True)
+    log.write_text(LOG)
+    return log
+
+
+def test_cells_that_failed_are_told_from_those_never_tried(tmp_path: Path) -> None:
+    path = "cells/ddp/gpus-2/batch-32/run-2.json"
+    log = failed(tmp_path, path)
+    tables = measured(tmp_path, skip=[("ddp", 2, 32), ("dp", 2, 32)])
+    found = one(tables.missing, path=path)
+    assert (found.status, found.reason) == ("failed", "Error: stopped after 5 s")
+    assert found.log == f"{log}:\n{LOG.rstrip()}"
+    assert sorted(row.status for row in tables.missing) == ["failed", "missing", "missing", "missing"]
+    never = one(tables.times, strategy="dp", batch_per_gpu=32)
+    assert (never.status, never.reason) == ("missing", "no record yet")
+    tried = one(tables.times, **DDP)
+    assert (tried.status, tried.reason) == ("failed", "Error: stopped after 5 s")
+
+
+def test_a_configuration_of_which_one_run_failed_keeps_the_other(tmp_path: Path) -> None:
+    assert not measured(tmp_path).missing
+    cell = next(cell for cell in plan(Study(VALUES)).timing if cell.configuration.strategy == "ddp" and cell.run == 2)
+    (tmp_path / cell.path).unlink()
+    failed(tmp_path, cell.path)
+    tables = tables_of(tmp_path)
+    found = one(tables.times, strategy="ddp", batch_per_gpu=cell.configuration.batch_per_gpu)
+    assert (found.status, found.runs, found.reason) == ("ok", 1, "run 2 failed")
+    assert [row.path for row in tables.missing] == [cell.path]
+
+
+def seen(results: Path, **what: Any) -> RecordsRow:
+    """The row of a ddp record during whose last timed epoch this was seen."""
+
+    def change(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
+        if place_of(cell) == ("ddp", 2, 32):
+            for scope in record["scopes"].values():
+                scope["watched"][-1] |= what
+        return record
+
+    return picked(measured(results, change=change).records, **DDP)[0]
+
+
+def test_what_was_seen_during_the_clock_stands_in_the_table_of_records(tmp_path: Path) -> None:
+    gpus = [
+        {**watched(1)["gpus"][0], "clock_event_reasons": reasons, "slowed_s": {"power": seconds, "thermal": 0.0}}
+        for reasons, seconds in (([], 0.25), (["software power cap"], 1.5))
+    ]
+    host = {"busy_cores": 4.0, "stolen_cores": 0.4, "load_1min": 3.0}
+    row = seen(tmp_path, gpus=gpus, host=host, other_processes=2)
+    assert (row.slowed_s, row.slowed_by, row.throttle_reasons) == (1.5, "power", "software power cap")
+    assert row.other_processes == 2
+    assert row.stolen_share == pytest.approx(0.4 / 8)
+
+
+def test_a_quiet_clock_and_one_that_nobody_watched_are_told_apart(tmp_path: Path) -> None:
+    row = seen(tmp_path / "quiet")
+    assert (row.slowed_s, row.slowed_by, row.stolen_share, row.other_processes) == (0, "", 0, 0)
+    unknown = {"clock_event_reasons": None, "slowed_s": None}
+    row = seen(tmp_path / "blind", gpus=[{**watched(1)["gpus"][0], **unknown}] * 2, host=None)
+    assert row.slowed_s == 0, "the first epoch was watched"
+
+
+@pytest.mark.parametrize(("is_older", "told"), [(False, ""), (True, "software power cap")])
+def test_clocks_held_down_after_the_clock_speak_only_for_epochs_that_nobody_watched(
+    tmp_path: Path, is_older: bool, told: str
+) -> None:
+    def held_down(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
+        if is_older:
+            record = older_timing_record(cell, Study(VALUES).settings, [5.0, 5.05])
+        readings = record["sensors"]["before"]
+        record["sensors"]["after"] = [{**reading, "throttle_reasons": ["software power cap"]} for reading in readings]
+        return record
+
+    assert {row.throttle_reasons for row in measured(tmp_path, change=held_down).records} == {told}
+
+
+def record(kind: str, host: str = "a", **more: Any) -> RecordsRow:
+    return RecordsRow(kind=kind, host=host, gpus=2, gpu_s=10.0, environment="A", **more)
+
+
+def test_costs_are_told_by_what_was_measured() -> None:
+    records = [record("timing"), record("collectives"), record("communication"), record("timing")]
+    costs = {row.measured: (row.records, row.gpu_s) for row in complete(Tables(records=records)).costs}
+    assert costs == {"timing": (2, 20.0), "communication": (2, 20.0)}
+
+
+def test_records_are_counted_by_what_measured_them() -> None:
+    records = [
+        record("timing", started_at="2", finished_at="3", job_id="7", throttle_reasons="heat", other_processes=1),
+        record("timing", started_at="1", finished_at="2", job_id="8", other_processes=0),
+        record("timing", host="b"),
+    ]
+    both, other = complete(Tables(records=records)).origins
+    assert (both.records, both.first, both.last, both.jobs) == (2, "1", "3", "7; 8")
+    assert (both.throttled, both.disturbed, other.records) == (1, 1, 1)
+
+
+def test_absences_are_counted_once_per_configuration_the_most_frequent_first() -> None:
+    gone = [("ddp", "end_to_end", "capped"), *((name, "compute", "oom") for name in ("dp", "ddp")),
+            ("ddp", "end_to_end", "oom")]  # fmt: skip
+    times = [TimesRow(strategy=name, gpus=4, scope=scope, status=status) for name, scope, status in gone]
+    found = [(row.status, row.configurations) for row in complete(Tables(times=times)).absences]
+    assert found == [("oom", 2), ("capped", 1)]

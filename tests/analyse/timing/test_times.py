@@ -1,0 +1,229 @@
+"""From records to tables of times: every configuration has a row, and no figure stands where none can."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpscale.analyse.tables import complete
+from dpscale.formulas.figure import Figure
+from dpscale.plan.cells import TimingCell
+from dpscale.plan.plan import plan
+from dpscale.plan.study import Study
+from dpscale.present.study.page import render
+from dpscale.present.summary import summary
+from dpscale.tables.tables import TABLES, Tables, written
+from dpscale.tables.timing import RunsRow, SpeedupRow, TimesRow
+from record_factory import older_timing_record, timing_record, write
+from rows import one, picked
+from timed_study import DDP, THREE_RUNS, VALUES, measured, place_of, tables_of
+
+
+def test_figures_follow_from_the_records(tmp_path: Path) -> None:
+    tables = measured(tmp_path, THREE_RUNS)
+    times = one(tables.times, **DDP)
+    assert (times.status, times.runs, times.n, times.steps_per_epoch) == ("ok", 3, 6, 782)
+    assert times.epoch_s.value == pytest.approx(5.0 * 1.005 * (1.02 * 1.04) ** (1 / 3))
+    assert times.first_timed_epoch_s == pytest.approx(5.0 * 1.02)
+    reach = 4.30265 * np.std(np.log([1.0, 1.02, 1.04]), ddof=1) / math.sqrt(3)
+    assert times.epoch_s.interval == pytest.approx(times.epoch_s.value * np.exp([-reach, reach]))
+    assert times.repeatability == pytest.approx(0.005 * math.sqrt(2) / 1.005)
+    assert times.gpu_s.interval == pytest.approx([2 * end for end in times.epoch_s.interval])
+    speedup = one(tables.speedup, **DDP)
+    assert [speedup.speedup.value, speedup.speedup_from_steps.value] == pytest.approx([8 / 5] * 2)
+    assert speedup.efficiency.value == pytest.approx(0.8)
+
+
+def test_strong_scaling_reads_the_same_points_at_a_fixed_global_batch(tmp_path: Path) -> None:
+    strong = one(measured(tmp_path).speedup, strategy="ddp", batch_per_gpu=64, scaling="strong")
+    assert strong.global_batch == 128
+    assert strong.baseline_epoch_s == pytest.approx(4.0 * 1.005 * math.sqrt(1.02))
+    assert strong.speedup.value == pytest.approx(4.0 / 2.5)
+    assert not strong.speedup_from_steps.is_known
+
+
+def test_a_missing_baseline_is_not_replaced_by_another(tmp_path: Path) -> None:
+    tables = measured(tmp_path, skip=[("single", 1, 32)])
+    for found in (one(tables.speedup, **DDP), one(tables.communication, **DDP), one(tables.bandwidth, **DDP)):
+        assert found.status == "no baseline"
+        assert "one GPU at batch 32: missing" in found.reason
+    assert not one(tables.speedup, **DDP).speedup.is_known
+    assert one(tables.times, strategy="single", batch_per_gpu=32).status == "missing"
+
+
+def test_out_of_memory_is_a_state_of_its_own(tmp_path: Path) -> None:
+    tables = measured(tmp_path, oom=[("single", 1, 128), ("dp", 2, 32)])
+    assert one(tables.times, strategy="dp", batch_per_gpu=32).status == "oom"
+    assert one(tables.speedup, strategy="dp", batch_per_gpu=32).status == "oom"
+    without = one(tables.speedup, strategy="ddp", batch_per_gpu=128)
+    assert (without.status, "oom" in without.reason) == ("no baseline", True)
+
+
+def test_one_run_out_of_memory_is_told_beside_the_figures(tmp_path: Path) -> None:
+    def second_run(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
+        return timing_record(cell, Study(VALUES).settings, None) if cell.run == 2 else record
+
+    times = measured(tmp_path, change=second_run).times
+    assert {(row.status, row.reason) for row in times} == {("ok", "out of memory in 1 of 2 runs")}
+
+
+def test_a_scope_that_was_finished_before_memory_ran_out_counts(tmp_path: Path) -> None:
+    values = {**VALUES, "scopes": ["compute", "end_to_end"]}
+
+    def out_of_memory(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
+        oom = timing_record(cell, Study(values).settings, None)
+        return {**oom, "scopes": {"compute": record["scopes"]["compute"]}}
+
+    tables = measured(tmp_path, values, change=out_of_memory)
+    assert {row.scope: row.status for row in picked(tables.times, **DDP)} == {"compute": "ok", "end_to_end": "oom"}
+    assert one(tables.bandwidth, **DDP).parameters == 11_173_962
+
+
+def test_what_is_not_run_keeps_its_row_and_reason(tmp_path: Path) -> None:
+    times = tables_of(tmp_path, {**VALUES, "gpus": [1, 2, 4], "gpus_available": 2}).times
+    here = one(times, gpus=4, **DDP)
+    assert (here.status, here.reason) == ("not run", "needs 4 GPUs, 2 here")
+    assert one(times, gpus=2, **DDP).status == "missing"
+
+
+def test_records_from_a_machine_with_more_gpus_still_count_here(tmp_path: Path) -> None:
+    measured(tmp_path)
+    assert one(tables_of(tmp_path, {**VALUES, "gpus_available": 1}).times, **DDP).status == "ok"
+
+
+def test_environments_are_never_mixed(tmp_path: Path) -> None:
+    """A second GPU model for one run: its own rows, its own baseline or none."""
+
+    def on_another(cell: TimingCell, record: dict[str, Any]) -> dict[str, Any]:
+        if (*place_of(cell), cell.run) == ("ddp", 2, 32, 2):
+            record["hardware"]["device_model"] = "Other GPU"
+        return record
+
+    tables = measured(tmp_path, change=on_another)
+    assert [row.environment for row in tables.environments] == ["A", "B"]
+    first, second = (one(tables.speedup, environment=letter, **DDP) for letter in "AB")
+    assert (first.status, first.n, second.status) == ("ok", 2, "no baseline")
+    assert "not measured in environment B" in second.reason
+
+
+def test_rejected_records_are_listed_and_their_rows_say_why(tmp_path: Path) -> None:
+    measured(tmp_path)
+    for run, runs, reason in ((1, 1, "run 1 missing"), (2, 0, "record not used: ")):
+        (tmp_path / f"cells/ddp/gpus-2/batch-32/run-{run}.json").write_text("{")
+        tables = tables_of(tmp_path)
+        assert "is damaged" in tables.rejected[0].reason
+        found = one(tables.times, **DDP)
+        assert found.runs == runs
+        assert found.reason.startswith(reason)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{"gpus_available": 1}, {"gpus_available": 0}, {"scopes": ["end_to_end"]}])
+def test_the_summary_of_a_machine_that_can_run_little(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """Through the CSV files: a column without any entry must not turn into one of numbers."""
+    study = Study({**VALUES, "strong_scaling_global_batch": [], **changes})
+    for cell in plan(study).timing:
+        write(tmp_path, cell, timing_record(cell, study.settings, [1.0, 1.1]))
+    tables = tables_of(tmp_path, study.values)
+    for name, kind in TABLES.items():
+        (tmp_path / f"{name}.csv").write_text(written(kind, getattr(tables, name)))
+    back = Tables.read(tmp_path)
+    assert sum(line.startswith(("single", "dp", "ddp")) for line in summary(back).splitlines()) == 6
+    assert "<html" in render(study.values, back)
+
+
+@pytest.mark.parametrize(("strategy", "processes"), [("single", 3), ("dp", 3), ("ddp", 6)])
+def test_loader_processes_of_older_records_follow_from_their_settings(
+    tmp_path: Path, strategy: str, processes: int
+) -> None:
+    values = {**VALUES, "scopes": ["compute", "end_to_end"], "runs": 1, "dataset": {"loader_workers": 3}}
+    settings = Study(values).settings
+    tables = measured(tmp_path, values, change=lambda cell, _: older_timing_record(cell, settings, [5.0, 5.05]))
+    found = {row.scope: row.loader_processes for row in picked(tables.times, strategy=strategy, batch_per_gpu=32)}
+    assert found == {"compute": 0, "end_to_end": processes}
+
+
+def test_full_steps_decide_which_epochs_are_headlines(tmp_path: Path) -> None:
+    tables = measured(tmp_path, {**VALUES, "dataset": {"images": 1280}})
+    for rows in (tables.times, tables.speedup, tables.communication, tables.bandwidth):
+        found = {
+            row.batch_per_gpu: (row.full_steps_per_epoch, row.is_headline) for row in rows if row.strategy == "ddp"
+        }
+        assert (found[32], found[128]) == ((20, True), (5, False))
+
+
+AT: dict[str, Any] = {"gpus": 4, "batch_per_gpu": 32, "global_batch": 128, "environment": "A"}
+
+
+def timed(strategy: str, epoch_s: float, scope: str = "compute", **more: Any) -> TimesRow:
+    epoch = Figure.of(epoch_s, epoch_s - 0.1, epoch_s + 0.1)
+    return TimesRow(strategy=strategy, **AT, scope=scope, status="ok", full_steps_per_epoch=24, epoch_s=epoch, **more)
+
+
+def gained(speedup: float, scope: str = "compute", **more: Any) -> SpeedupRow:
+    known = {"speedup": Figure.of(speedup, speedup - 0.1, speedup + 0.1), "efficiency": Figure(speedup / 4), **more}
+    return SpeedupRow(strategy="ddp", **AT, scope=scope, status="ok", scaling="weak", **known)
+
+
+def test_width_of_an_interval_is_a_share() -> None:
+    known, unknown = complete(Tables(times=[timed("ddp", 2.0), TimesRow(gpus=1, epoch_s=Figure(2.0))])).times
+    assert known.interval_width == pytest.approx(0.1)
+    assert math.isnan(unknown.interval_width)
+
+
+def test_efficiency_and_what_is_lost() -> None:
+    (row,) = complete(Tables(speedup=[gained(3.0, speedup_from_steps=Figure.of(3.2, 2.8, 3.6))])).speedup
+    assert row.efficiency_lost == pytest.approx(0.25)
+    assert row.efficiency_from_steps == Figure.of(0.8, 0.7, 0.9)
+    assert row.steps_disagree_by == pytest.approx(1 - 3.0 / 3.2)
+
+
+@pytest.mark.parametrize(
+    ("efficiency", "state"),
+    [
+        (Figure.of(0.55, 0.51, 0.6), "worth it"),
+        (Figure.of(0.45, 0.4, 0.49), "not"),
+        (Figure.of(0.5, 0.45, 0.55), "undecided"),
+        (Figure.of(0.55, 0.5, 0.6), "undecided"),
+        (Figure(0.55, 0.51, 0.6, "range"), "undecided"),
+        (Figure(0.55), "undecided"),
+        (Figure(), ""),
+    ],
+)
+def test_more_devices_are_worth_it_only_beyond_their_interval(efficiency: Figure, state: str) -> None:
+    (row,) = complete(Tables(speedup=[gained(2.2, efficiency=efficiency)])).speedup
+    assert row.worth == state
+
+
+def test_scopes_stand_side_by_side_where_both_were_measured() -> None:
+    times = [timed("ddp", 2.0), timed("ddp", 3.0, "end_to_end"), timed("dp", 2.5)]
+    (row,) = complete(Tables(times=times, speedup=[gained(3.0), gained(1.5, "end_to_end")])).scopes
+    assert (row.strategy, row.epoch_s.value, row.end_to_end_epoch_s.value) == ("ddp", 2.0, 3.0)
+    assert not row.loader_s.is_known, "no run timed both"
+    assert row.speedup_ratio == pytest.approx(2)
+
+
+@pytest.mark.parametrize(("runs", "kind"), [((1, 2, 3, 4), "interval"), ((1, 2), "range")])
+def test_what_loading_adds_is_told_run_by_run(runs: tuple[int, ...], kind: str) -> None:
+    """Runs differ by a factor of two, and loading takes a second of each; the last was not timed with it."""
+    alone_s = {1: 2.0, 2: 3.0, 3: 4.0, 4: 9.0}
+    rows = [
+        RunsRow(strategy="ddp", **AT, scope=scope, run=run, epoch_s=alone_s[run] + longer_s)
+        for run in runs
+        for scope, longer_s in (("compute", 0), ("end_to_end", 1))
+        if (run, scope) != (4, "end_to_end")
+    ]
+    (row,) = complete(Tables(times=[timed("ddp", 2.0), timed("ddp", 3.0, "end_to_end")], runs=rows)).scopes
+    both = [run for run in runs if run != 4]
+    assert row.loader_s.interval == pytest.approx((1, 1))
+    assert row.loading_ratio.value == pytest.approx(math.prod(1 + 1 / alone_s[run] for run in both) ** (1 / len(both)))
+    assert {row.loader_s.kind, row.loading_ratio.kind} == {kind}
+
+
+def test_strategies_are_compared_in_the_same_place_alone() -> None:
+    times = [timed("dp", 3.0, loader_processes=2), timed("ddp", 2.0, loader_processes=8)]
+    (pair,) = complete(Tables(times=[*times, timed("dp", 9.0, "end_to_end"), timed("single", 8.0)])).strategy_pairs
+    assert (pair.strategy, pair.other_strategy, pair.ratio, pair.is_headline) == ("ddp", "dp", 1.5, True)
+    assert (pair.loader_processes, pair.other_loader_processes) == (8, 2)
