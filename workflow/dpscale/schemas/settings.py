@@ -50,10 +50,14 @@ def setting(
     return field(metadata=place) if default is MISSING else field(default=default, metadata=place)
 
 
+def step_setting(path: str, help: str, default: Any, **limits: Any) -> Any:
+    """A setting of a step, of which every arm and every variant may set its own value."""
+    return setting(path, help, default, arm_may_set=True, variant_may_set=True, **limits)
+
+
 def arm_setting(help: str, default: Any = MISSING, **limits: Any) -> Any:
     """A setting that every arm of the training has for itself; its name is its key."""
-    place = {"path": ARM, "help": help, "limits": limits, "arm_may_set": False}
-    return field(metadata=place) if default is MISSING else field(default=default, metadata=place)
+    return setting(".".join(ARM), help, default, **limits)
 
 
 def sample_of(workload: str) -> str:
@@ -117,7 +121,15 @@ class NetworkSettings:
     @classmethod
     def schema_of(cls, name: str) -> dict[str, Any]:
         """The JSON Schema of the setting `name`."""
-        return _schema(cls, name)
+        stated, annotation = _field(cls, name), cls.types()[name]
+        limits = dict(stated.metadata["limits"])
+        schema: dict[str, Any] = {"type": _JSON_TYPES.get(annotation, "array")}
+        if get_origin(annotation) is tuple:
+            items = {"type": _JSON_TYPES[get_args(annotation)[0]], **limits.pop("items", {})}
+            schema |= {"uniqueItems": True, "items": items}
+        if stated.default is not MISSING:
+            schema["default"] = list(stated.default) if isinstance(stated.default, tuple) else stated.default
+        return {**schema, **limits, "description": stated.metadata["help"]}
 
     @classmethod
     def default_of(cls, name: str) -> Any:
@@ -188,32 +200,26 @@ class StepSettings(CollectivesSettings):
         variant_may_set=True,
         enum=["none", "default", "max-autotune"],
     )
-    cuda_graph: bool = setting(
+    cuda_graph: bool = step_setting(
         "cuda_graph",
         "Is a whole step (forward, backward, allreduce, update) captured once in a CUDA graph and replayed. A smaller "
         "last step of an epoch runs without it. An arm of the training needs fused_optimiser for it.",
         False,
-        arm_may_set=True,
-        variant_may_set=True,
     )
-    cudnn_benchmark: bool = setting(
+    cudnn_benchmark: bool = step_setting(
         "cudnn_benchmark",
         "Does cuDNN choose the algorithms of convolutions by trying them out, in the first steps.",
         False,
-        arm_may_set=True,
-        variant_may_set=True,
     )
     learning_rate: float = setting(
         "optimiser.learning_rate", "Learning rate.", 0.1, arm_may_set=True, exclusiveMinimum=0
     )
     momentum: float = setting("optimiser.momentum", "Momentum.", 0.9, arm_may_set=True, minimum=0, exclusiveMaximum=1)
     weight_decay: float = setting("optimiser.weight_decay", "Weight decay.", 0.0005, arm_may_set=True, minimum=0)
-    fused_optimiser: bool = setting(
+    fused_optimiser: bool = step_setting(
         "optimiser.fused",
         "Does one kernel update all weights: torch's fused SGD.",
         False,
-        arm_may_set=True,
-        variant_may_set=True,
     )
     ddp_bucket_mb: float = setting(
         "ddp.bucket_mb",
@@ -224,19 +230,15 @@ class StepSettings(CollectivesSettings):
         variant_may_set=True,
         minimum=0,
     )
-    ddp_gradient_as_bucket_view: bool = setting(
+    ddp_gradient_as_bucket_view: bool = step_setting(
         "ddp.gradient_as_bucket_view",
         "Do ddp's gradients lie in its buckets, uncopied.",
         False,
-        arm_may_set=True,
-        variant_may_set=True,
     )
-    ddp_broadcast_buffers: bool = setting(
+    ddp_broadcast_buffers: bool = step_setting(
         "ddp.broadcast_buffers",
         "Does ddp send rank 0's batch-norm statistics to all before every forward pass.",
         True,
-        arm_may_set=True,
-        variant_may_set=True,
     )
     dataset_source: str = setting(
         "dataset.source",
@@ -461,20 +463,6 @@ def _instead_of_the_studys(settings: type[NetworkSettings], name: str) -> dict[s
 def required_of_arm() -> list[str]:
     """The keys that every arm must have."""
     return [item.name for item in fields(TrainingSettings) if item.default is MISSING]
-
-
-def _schema(settings: type[NetworkSettings], name: str) -> dict[str, Any]:
-    stated = _field(settings, name)
-    annotation = settings.types()[name]
-    limits = dict(stated.metadata["limits"])
-    if get_origin(annotation) is tuple:
-        items = {"type": _JSON_TYPES[get_args(annotation)[0]], **limits.pop("items", {})}
-        schema = {"type": "array", "uniqueItems": True, "items": items}
-    else:
-        schema = {"type": _JSON_TYPES[annotation]}
-    default = stated.default
-    defaults = {} if default is MISSING else {"default": list(default) if isinstance(default, tuple) else default}
-    return {**schema, **limits, **defaults, "description": stated.metadata["help"]}
 
 
 def _field(settings: type[NetworkSettings], name: str) -> Field[Any]:
