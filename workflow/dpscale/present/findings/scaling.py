@@ -1,360 +1,276 @@
-"""What the data say: predicates over the tables, each a sentence with its numbers and the cells it rests on, or None.
+"""What the data say of more devices: each a sentence with its numbers and the cells it rests on, or None.
 
 A finding claims only what the 95 % intervals carry: "slower" is an interval that lies wholly below 1, and a
 configuration without an interval supports no finding that compares.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
-import pandas as pd
-
-from dpscale.analyse.claims import has_interval
+from dpscale.analyse.answer.claims import (
+    ABOVE_IDEAL,
+    COMMUNICATION,
+    DISAGREE,
+    FASTER,
+    LOADER_HIDES,
+    NOT_TOLD_FROM_ZERO,
+    SLOWER,
+    STRATEGIES,
+)
 from dpscale.analyse.timing.times import HEADLINE_STEPS
-from dpscale.present import words
-from dpscale.present.communication_findings import (
-    communication_is_waiting,
-    critical_batch_checked,
-    estimates_agree,
-    forecast_scored,
-    host_leaves_devices_idle,
-    measuring_communication_costs,
-    parts_make_the_step,
-    profiler_slows,
-    published_scaling_scored,
-    subtraction_is_not_communication,
-)
-from dpscale.present.finding import (
-    Finding,
-    Predicate,
-    asked,
-    count,
-    extreme,
-    finding,
-    headline,
-    holding,
-    multiple,
-    percent,
-    place,
-    with_interval,
-    with_unit,
-)
-from dpscale.present.findings.training import training_findings
-from dpscale.present.findings.variants import variant_findings
-from dpscale.present.words import Row, Tables, Terms
-from dpscale.tables.tables import Tables as TypedTables
-from dpscale.vocabulary.quantities import SPEEDUP, quantity
+from dpscale.present.findings.finding import Finding, among, finding, largest, multiple, place, smallest
+from dpscale.present.text.numbers import estimate, measured, percent, plain, whole
+from dpscale.present.text.words import Terms, batches, headline, ok, scope
+from dpscale.strategies.known import BASELINE
+from dpscale.tables.column import GB, GB_PER_S, MULTIPLES, PERCENT
+from dpscale.tables.communication import BandwidthRow, CommunicationRow
+from dpscale.tables.row import Place, grouped
+from dpscale.tables.tables import Tables
+from dpscale.tables.timing import ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 
 
-def findings(tables: Tables, terms: Terms) -> list[Finding]:
-    """What these tables make true."""
-    typed = TypedTables.of(tables)
-    found: list[Any] = [
-        *(predicate(tables, terms) for predicate in FINDINGS),
-        *variant_findings(typed, terms),
-        *(predicate(tables, terms) for predicate in OF_COMMUNICATION),
-        *training_findings(typed, terms),
+def scaling_findings(tables: Tables, terms: Terms) -> list[Finding | None]:
+    speedup, times = tables.speedup, tables.times
+    return [
+        largest_speedup(speedup, terms),
+        more_devices_slower(speedup, terms),
+        batches_that_are_faster(speedup, terms),
+        strategies_compared(tables.strategy_pairs, "compute", terms),
+        strategies_compared(tables.strategy_pairs, "end_to_end", terms),
+        loader_hides_speedup(tables.scopes, terms),
+        strong_scaling(speedup, terms),
+        largest_communication_share(tables.communication, terms),
+        inferred_bandwidth(tables.bandwidth, terms),
+        bandwidth_not_resolvable(tables.bandwidth, terms),
+        two_ways_disagree(speedup, terms),
+        faster_than_ideal(speedup, terms),
+        memory_ends(times, terms),
     ]
-    return [finding for finding in found if finding]
 
 
-# The section of the page that a finding on a table stands in, beside its chart.
-_SECTIONS = {
-    "speedup": "speedup", "times": "times", "communication": "communication", "ladder": "communication",
-    "estimates": "estimates", "bandwidth": "bandwidth", "variants": "variants", "training_summary": "training",
-    "held_out": "forecast",
-}  # fmt: skip
-
-
-def key_findings(found: Sequence[Finding]) -> dict[str, list[Finding]]:
-    """The first finding of every section; the others are in an appendix."""
-    first: dict[str, list[Finding]] = {}
-    for one in found:
-        if one.view in _SECTIONS:
-            first.setdefault(_SECTIONS[one.view], [one])
-    return first
-
-
-def largest_speedup(tables: Tables, terms: Terms) -> Finding | None:
+def largest_speedup(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
     """Weak scaling: the best configuration whose interval lies above 1."""
-    gains = with_interval(_scaling(tables, "weak"), "speedup")
-    gains = gains[gains["speedup_low"] > 1]
-    if gains.empty:
+    gains = FASTER.of(speedup).holding
+    if not gains:
         return None
-    best = extreme(gains, "speedup", largest=True)
+    best = largest(gains, lambda row: row.speedup.value)
     return finding(
         f"Of epochs with {HEADLINE_STEPS} full steps, the largest weak speedup with an interval is "
-        f"{multiple(best, 'speedup')} with {place(best, terms)}: "
-        f"{_in_place_of_baseline(best)}, an efficiency of {percent(best['efficiency'])}.",
+        f"{multiple(best.speedup)} with {place(best, terms)}: "
+        f"{_in_place_of_baseline(best)}, an efficiency of {percent(best.efficiency.value)}.",
         "speedup",
         [best],
         terms,
     )
 
 
-def more_devices_slower(tables: Tables, terms: Terms) -> Finding | None:
+def more_devices_slower(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
     """Weak scaling: configurations whose speedup lies wholly below 1."""
-    claim = "more devices are slower"
-    slower = holding(tables, claim)
-    if not slower:
+    slower = SLOWER.of(speedup)
+    if not slower.holding:
         return None
-    worst = extreme(slower, "speedup", largest=False)
+    worst = smallest(slower.holding, lambda row: row.speedup.value)
     return finding(
-        f"More {terms.devices} are slower than 1 in {count(tables, claim).among('comparison')} with an interval. "
+        f"More {terms.devices} are slower than 1 in {among(slower, 'comparison')} with an interval. "
         f"The worst of these is {place(worst, terms)}: {_in_place_of_baseline(worst)}, "
-        f"a speedup of {multiple(worst, 'speedup')}.",
+        f"a speedup of {multiple(worst.speedup)}.",
         "speedup",
-        slower,
+        slower.holding,
         terms,
     )
 
 
-def batches_that_are_faster(tables: Tables, terms: Terms) -> Finding | None:
+def batches_that_are_faster(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
     """On the most devices: the batches whose speedup lies above 1, where it does not at others."""
-    compared = _scaling(tables, "weak")
-    compared = compared[compared["scope"] == "compute"]
+    weak = [row for row in headline(ok(speedup)) if row.scaling == "weak" and row.scope == "compute"]
     parts: list[str] = []
-    rows: list[Row] = []
-    for _, series in compared.groupby(["environment", "strategy"], dropna=False):
-        largest = words.rows(series[series["gpus"] == series["gpus"].max()].sort_values("batch_per_gpu"))
-        faster = [row for row in largest if has_interval(row, "speedup") and row["speedup_low"] > 1]
-        slower = [row for row in largest if has_interval(row, "speedup") and row["speedup_high"] < 1]
-        undecided = [row for row in largest if row not in faster and row not in slower]
-        if not faster or len(faster) == len(largest):
+    rows: list[SpeedupRow] = []
+    for _, series in sorted(grouped(weak, lambda row: (row.environment, row.strategy)).items()):
+        most = max(row.gpus for row in series)
+        here = sorted((row for row in series if row.gpus == most), key=lambda row: row.batch_per_gpu)
+        faster, slower = (list(claim.of(here).holding) for claim in (FASTER, SLOWER))
+        if not faster or len(faster) == len(here):
             continue
-        rows = [*rows, *largest]
-        first = faster[0]
-        others = {"slower": slower, "undecided": undecided}
-        rest = "".join(f", {word} at {_batches(group, largest)}" for word, group in others.items() if group)
+        rows += here
+        others = {"slower": slower, "undecided": [row for row in here if row not in faster and row not in slower]}
+        rest = "".join(f", {word} at {_batches(group, here)}" for word, group in others.items() if group)
         parts.append(
-            f"{first['strategy']} on {terms.count(first['gpus'])} is faster than 1 {terms.device} at "
-            f"{_batches(faster, largest)} per {terms.device} ({multiple(first, 'speedup')} at "
-            f"{first['batch_per_gpu']:,}){terms.environment(first)}{rest}"
+            f"{faster[0].strategy} on {terms.count(most)} is faster than 1 {terms.device} at "
+            f"{_batches(faster, here)} per {terms.device} ({multiple(faster[0].speedup)} at "
+            f"{faster[0].batch_per_gpu:,}){terms.environment(faster[0])}{rest}"
         )
     return finding(f"In the compute scope {'; '.join(parts)}.", "speedup", rows, terms) if parts else None
 
 
-def _batches(rows: Sequence[Row], among: Sequence[Row]) -> str:
+def _batches(rows: Sequence[SpeedupRow], among: Sequence[SpeedupRow]) -> str:
     """`batches 512 to 8,192`."""
-    chosen, all_batches = ([int(row["batch_per_gpu"]) for row in group] for group in (rows, among))
-    return f"{'batch' if len(chosen) == 1 else 'batches'} {words.batches(chosen, all_batches)}"
-
-
-def ddp_against_dp(tables: Tables, terms: Terms) -> Finding | None:
-    """Where the epoch of one strategy is shorter than another's, interval against interval, in the same place."""
-    return _strategies_compared("", tables, terms)
-
-
-def ddp_against_dp_with_loading(tables: Tables, terms: Terms) -> Finding | None:
-    """The same with the DataLoader in the clock, which strategies share among different numbers of processes."""
-    return _strategies_compared(" with loading", tables, terms)
+    chosen, all_batches = ([row.batch_per_gpu for row in group] for group in (rows, among))
+    return f"{'batch' if len(chosen) == 1 else 'batches'} {batches(chosen, all_batches)}"
 
 
 # Of a ratio that is largest or least.
 _WAY = {"faster": "up", "slower": "down"}
 
 
-def _strategies_compared(with_loading: str, tables: Tables, terms: Terms) -> Finding | None:
-    """Both outcomes: where the later strategy of the table is faster, and where it is slower."""
-    claims = {outcome: f"one strategy is {outcome}{with_loading}" for outcome in ("faster", "slower")}
-    found = {outcome: rows for outcome, claim in claims.items() if (rows := holding(tables, claim))}
-    if not found:
-        return None
-    pairs = {(row["strategy"], row["other_strategy"]) for row in asked(tables, claims["faster"])}
-    parts = []
-    for outcome, rows in found.items():
-        most = extreme(rows, "ratio", largest=outcome == "faster")
-        names = most["strategy"], most["other_strategy"]
-        named = f"{names[0]} is {outcome} than {names[1]}" if len(pairs) == 1 else f"The later strategy is {outcome}"
-        ratio = words.measured(most["ratio"], quantity("ratio").unit)
-        where = f"{terms.count(int(most['gpus']))} {terms.at_batch(most)} ({words.scope(most['scope'])})"
+def strategies_compared(strategy_pairs: Sequence[StrategyPairsRow], in_scope: str, terms: Terms) -> Finding | None:
+    """Both outcomes, interval against interval: where the later strategy of the table is faster, and where it is
+    slower. With the DataLoader in the clock they share it among different numbers of processes."""
+    outcomes = {outcome: claim.of(strategy_pairs) for outcome, claim in STRATEGIES[in_scope].items()}
+    several = len({(row.strategy, row.other_strategy) for row in outcomes["faster"].asked}) > 1
+    parts, compared = [], list[StrategyPairsRow]()
+    for outcome, found in outcomes.items():
+        if not found.holding:
+            continue
+        most = (largest if outcome == "faster" else smallest)(found.holding, lambda row: row.ratio)
+        names = most.strategy, most.other_strategy
+        named = f"The later strategy is {outcome}" if several else f"{names[0]} is {outcome} than {names[1]}"
+        where = f"{terms.count(most.gpus)} {terms.at_batch(most)} ({scope(most.scope)})"
         parts.append(
-            f"{named} in {count(tables, claims[outcome]).among('comparison')}, {_WAY[outcome]} to {ratio} as fast"
-            f"{_loaders(most) if with_loading else ''}: {names[0]} takes {words.figure(most['epoch_s'])} s and "
-            f"{names[1]} {words.figure(most['other_epoch_s'])} s per epoch on {where}"
+            f"{named} in {among(found, 'comparison')}, {_WAY[outcome]} to {measured(most.ratio, MULTIPLES)} as fast"
+            f"{_loaders(most) if in_scope == 'end_to_end' else ''}: {names[0]} takes {plain(most.epoch_s.value)} s and "
+            f"{names[1]} {plain(most.other_epoch_s.value)} s per epoch on {where}"
         )
-    compared = [row for rows in found.values() for row in rows]
-    return finding(
-        f"{'. '.join(parts)}.",
-        "times",
-        [{**row, "strategy": row[name]} for name in ("strategy", "other_strategy") for row in compared],
-        terms,
-    )
+        compared += found.holding
+    rows = [*compared, *(replace(row, strategy=row.other_strategy) for row in compared)]
+    return finding(f"{'. '.join(parts)}.", "times", rows, terms) if parts else None
 
 
-def _loaders(row: Row) -> str:
+def _loaders(row: StrategyPairsRow) -> str:
     """How many processes load for either, in total: with more of them, a strategy may be faster for that alone."""
-    mine, others = (words.whole(row[name]) for name in ("loader_processes", "other_loader_processes"))
-    return f" (DataLoader processes in total: {row['strategy']} {mine}, {row['other_strategy']} {others})"
+    mine, others = whole(row.loader_processes), whole(row.other_loader_processes)
+    return f" (DataLoader processes in total: {row.strategy} {mine}, {row.other_strategy} {others})"
 
 
-def loader_hides_speedup(tables: Tables, terms: Terms) -> Finding | None:
+def loader_hides_speedup(scopes: Sequence[ScopesRow], terms: Terms) -> Finding | None:
     """Where the speedup with the DataLoader in the clock lies wholly below the one without."""
-    claim = "the DataLoader hides speedup"
-    hidden = holding(tables, claim)
-    if not hidden:
+    hidden = LOADER_HIDES.of(scopes)
+    if not hidden.holding:
         return None
-    most = extreme(hidden, "speedup_ratio", largest=True)
+    most = largest(hidden.holding, lambda row: row.speedup_ratio)
     return finding(
-        f"The DataLoader hides speedup in {count(tables, claim).among('comparison')}: "
-        f"{terms.point(most)} has {multiple(most, 'speedup')} without it in the clock and "
-        f"{words.measured(most['end_to_end_speedup'], SPEEDUP.unit)} with it.",
+        f"The DataLoader hides speedup in {among(hidden, 'comparison')}: "
+        f"{terms.point(most)} has {multiple(most.speedup)} without it in the clock and "
+        f"{measured(most.end_to_end_speedup.value, MULTIPLES)} with it.",
         "speedup",
-        [{**row, "scope": scope} for scope in ("compute", "end_to_end") for row in hidden],
+        [_in_scope(row, name) for name in ("compute", "end_to_end") for row in hidden.holding],
         terms,
     )
 
 
-def largest_communication_share(tables: Tables, terms: Terms) -> Finding | None:
+def _in_scope(row: ScopesRow, name: str) -> Place:
+    point = {column: getattr(row, column) for column in Place.columns() if column != "scope"}
+    return Place(**point, scope=name)
+
+
+def largest_communication_share(communication: Sequence[CommunicationRow], terms: Terms) -> Finding | None:
     """The configuration that loses most of its epoch to what is not compute, where that is resolved."""
-    resolved = with_interval(headline(words.ok(tables["communication"])), "communication_s")
-    resolved = resolved[resolved["communication_s_low"] > 0]
-    if resolved.empty:
+    resolved = COMMUNICATION.of(communication).holding
+    if not resolved:
         return None
-    most = extreme(resolved, "communication_share", largest=True)
+    most = largest(resolved, lambda row: row.communication_share)
     return finding(
         f"Communication and overhead, inferred by subtraction, take up to "
-        f"{percent(most['communication_share'])} of the epoch: {words.figure(most['communication_s'])} s "
-        f"of {words.figure(most['epoch_s'])} s with {terms.point(most)}.",
+        f"{percent(most.communication_share)} of the epoch: {plain(most.communication_s.value)} s "
+        f"of {plain(most.epoch_s)} s with {terms.point(most)}.",
         "communication",
         [most],
         terms,
     )
 
 
-def inferred_bandwidth(tables: Tables, terms: Terms) -> Finding | None:
+def inferred_bandwidth(bandwidth: Sequence[BandwidthRow], terms: Terms) -> Finding | None:
     """The range of the inferred bandwidth where it is resolvable."""
-    resolved = headline(words.ok(tables["bandwidth"]))
+    resolved = headline(ok(bandwidth))
     if len(resolved) < 2:
         return None
-    low, high = (extreme(resolved, "bandwidth_gb_s", largest) for largest in (False, True))
-    lowest, highest = (f"{words.figure(row['bandwidth_gb_s'], 3)} GB/s ({terms.point(row)})" for row in (low, high))
-    sentence = f"The inferred bandwidth lies between {lowest} and {highest}."
-    return finding(sentence, "bandwidth", [low, high], terms)
+    ends = [choose(resolved, lambda row: row.bandwidth_gb_s.value) for choose in (smallest, largest)]
+    low, high = (f"{measured(row.bandwidth_gb_s.value, GB_PER_S)} ({terms.point(row)})" for row in ends)
+    return finding(f"The inferred bandwidth lies between {low} and {high}.", "bandwidth", ends, terms)
 
 
-def bandwidth_not_resolvable(tables: Tables, terms: Terms) -> Finding | None:
+def bandwidth_not_resolvable(bandwidth: Sequence[BandwidthRow], terms: Terms) -> Finding | None:
     """How often the communication time cannot be told from zero."""
-    claim = "bandwidth is not resolvable"
-    unresolved = holding(tables, claim)
-    if not unresolved:
+    unresolved = NOT_TOLD_FROM_ZERO.of(bandwidth)
+    if not unresolved.holding:
         return None
     return finding(
-        f"Bandwidth is not resolvable in {count(tables, claim).among('comparison')} with an interval: that of the "
+        f"Bandwidth is not resolvable in {among(unresolved, 'comparison')} with an interval: that of the "
         "communication time is not wholly above zero.",
         "bandwidth",
-        unresolved,
+        unresolved.holding,
         terms,
     )
 
 
-def two_ways_disagree(tables: Tables, terms: Terms) -> Finding | None:
+def two_ways_disagree(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
     """Where speedup from epoch times and from step times, which should be equal, have disjoint intervals."""
-    claim = "epochs and steps disagree"
-    apart = holding(tables, claim)
-    if not apart:
+    apart = DISAGREE.of(speedup)
+    if not apart.holding:
         return None
-    most = extreme(apart, "steps_disagree_by", largest=True)
+    most = largest(apart.holding, lambda row: row.steps_disagree_by)
     return finding(
-        f"Speedups from epoch times and from step times disagree in {count(tables, claim).among('comparison')}, by "
-        f"{percent(most['steps_disagree_by'])} at most: {multiple(most, 'speedup')} and "
-        f"{multiple(most, 'speedup_from_steps')} with {place(most, terms)}.",
+        f"Speedups from epoch times and from step times disagree in {among(apart, 'comparison')}, by "
+        f"{percent(most.steps_disagree_by)} at most: {multiple(most.speedup)} and "
+        f"{multiple(most.speedup_from_steps)} with {place(most, terms)}.",
         "speedup",
-        apart,
+        apart.holding,
         terms,
     )
 
 
-def faster_than_ideal(tables: Tables, terms: Terms) -> Finding | None:
+def faster_than_ideal(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
     """Efficiency wholly above 100 %: rarely true, more often a sign that the baseline is too slow."""
-    claim = "efficiency is above 100 %"
-    above = holding(tables, claim)
-    if not above:
+    above = ABOVE_IDEAL.of(speedup)
+    if not above.holding:
         return None
-    most = extreme(above, "efficiency", largest=True)
+    most = largest(above.holding, lambda row: row.efficiency.value)
     return finding(
-        f"Efficiency lies above 100 % in {count(tables, claim).among('comparison')}, which asks for an explanation: "
-        f"{with_unit(most, 'efficiency')} with {place(most, terms)}, {most['scaling']} scaling.",
+        f"Efficiency lies above 100 % in {among(above, 'comparison')}, which asks for an explanation: "
+        f"{estimate(most.efficiency, PERCENT, with_unit=True)} with {place(most, terms)}, {most.scaling} scaling.",
         "speedup",
-        above,
+        above.holding,
         terms,
     )
 
 
-def strong_scaling(tables: Tables, terms: Terms) -> Finding | None:
+def strong_scaling(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
     """Strong scaling: the best configuration, whether it gains or not."""
-    compared = with_interval(_scaling(tables, "strong"), "speedup")
-    if compared.empty:
+    strong = (row for row in headline(ok(speedup)) if row.scaling == "strong")
+    compared = [row for row in strong if row.speedup.has_interval]
+    if not compared:
         return None
-    best = extreme(compared, "speedup", largest=True)
+    best = largest(compared, lambda row: row.speedup.value)
     return finding(
         "With the global batch held fixed (strong scaling) the best speedup with an interval is "
-        f"{multiple(best, 'speedup')}, at global batch {best['global_batch']:,} with {place(best, terms)}.",
+        f"{multiple(best.speedup)}, at global batch {best.global_batch:,} with {place(best, terms)}.",
         "speedup",
         [best],
         terms,
     )
 
 
-def memory_ends(tables: Tables, terms: Terms) -> Finding | None:
+def memory_ends(times: Sequence[TimesRow], terms: Terms) -> Finding | None:
     """The largest batch that one device holds, where a larger one ran out of memory."""
-    times = tables["times"]
     parts: list[str] = []
-    rows: list[Row] = []
-    for _, plain in times[times["strategy"] == "single"].groupby("environment"):
+    rows: list[TimesRow] = []
+    alone = [row for row in times if row.strategy == BASELINE and row.environment]
+    for _, here in sorted(grouped(alone, lambda row: row.environment).items()):
         # A batch at which some runs ran out of memory is not held.
-        in_part = plain["reason"].astype(str).str.contains("out of memory")
-        too_large, fits = plain[plain["status"] == "oom"], words.ok(plain[~in_part])
-        if too_large.empty or fits.empty:
+        fits = [row for row in ok(here) if "out of memory" not in row.reason]
+        most = max(fits, key=lambda row: row.batch_per_gpu, default=None)
+        ended = [row for row in here if row.status == "oom" and most and row.batch_per_gpu > most.batch_per_gpu]
+        if most is None or not ended:
             continue
-        largest = extreme(fits, "batch_per_gpu", largest=True)
-        too_large = too_large[too_large["batch_per_gpu"] > largest["batch_per_gpu"]]
-        if too_large.empty:
-            continue
-        smallest = extreme(too_large, "batch_per_gpu", largest=False)
-        rows += [largest, smallest]
-        peak = largest["peak_memory_bytes"]
-        used = f" (peak {words.measured(peak, quantity('peak_memory_bytes').unit)})" if words.is_known(peak) else ""
+        least = min(ended, key=lambda row: row.batch_per_gpu)
+        rows += [most, least]
+        peak = most.peak_memory_bytes
+        used = f" (peak {measured(peak, GB)})" if peak == peak else ""
         parts.append(
-            f"1 {terms.device} holds a batch of {largest['batch_per_gpu']:,} {terms.samples}{used} "
-            f"and runs out of memory at {smallest['batch_per_gpu']:,}{terms.environment(largest)}"
+            f"1 {terms.device} holds a batch of {most.batch_per_gpu:,} {terms.samples}{used} "
+            f"and runs out of memory at {least.batch_per_gpu:,}{terms.environment(most)}"
         )
     return finding(f"Memory ends the series: {'; '.join(parts)}.", "times", rows, terms) if parts else None
 
 
-FINDINGS: tuple[Predicate, ...] = (
-    largest_speedup,
-    more_devices_slower,
-    batches_that_are_faster,
-    ddp_against_dp,
-    ddp_against_dp_with_loading,
-    loader_hides_speedup,
-    strong_scaling,
-    largest_communication_share,
-    inferred_bandwidth,
-    bandwidth_not_resolvable,
-    two_ways_disagree,
-    faster_than_ideal,
-    memory_ends,
-)
-OF_COMMUNICATION: tuple[Predicate, ...] = (
-    subtraction_is_not_communication,
-    estimates_agree,
-    communication_is_waiting,
-    host_leaves_devices_idle,
-    parts_make_the_step,
-    profiler_slows,
-    forecast_scored,
-    published_scaling_scored,
-    critical_batch_checked,
-    measuring_communication_costs,
-)
-
-
-def _scaling(tables: Tables, kind: str) -> pd.DataFrame:
-    speedup = headline(words.ok(tables["speedup"]))
-    return speedup[speedup["scaling"] == kind]
-
-
-def _in_place_of_baseline(row: Row) -> str:
-    return f"{words.figure(row['epoch_s'])} s per epoch in place of {words.figure(row['baseline_epoch_s'])} s"
+def _in_place_of_baseline(row: SpeedupRow) -> str:
+    return f"{plain(row.epoch_s)} s per epoch in place of {plain(row.baseline_epoch_s)} s"

@@ -10,8 +10,8 @@ from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.charts import communication as communication_charts
 from dpscale.present.charts import forecast as forecast_charts
 from dpscale.present.charts import timing as timing_charts
-from dpscale.present.communication_findings import profiler_left_out
-from dpscale.present.findings.scaling import findings, key_findings
+from dpscale.present.findings.communication import profiler_left_out
+from dpscale.present.findings.findings import findings, key_findings
 from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
 from dpscale.present.handin import assignment
 from dpscale.present.study import coverage, environment_facts, variant_views, views
@@ -89,7 +89,7 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         ladders=communication_charts.ladders(tables.ladder, terms),
         steps_beside_one=communication_charts.steps_beside_one(tables.times, tables.communication, terms),
         steps=views.steps(tables.steps, terms),
-        profiler_left_out=profiler_left_out(tables),
+        profiler_left_out=profiler_left_out(tables.communication),
         step_parts=communication_charts.steps(tables.steps, terms),
         estimators=communication_charts.estimates(tables.communication, terms),
         predicted=forecast_charts.held_out(tables.forecast, terms),
