@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from math import nan
+from math import isfinite, nan
 from typing import Any, TypeVar
 
 from dpscale.analyse.timing.environments import hosts, joined
@@ -110,7 +110,8 @@ _MEASURED = {
 
 def costs_rows(records: Iterable[RecordsRow]) -> Iterator[CostsRow]:
     """What measuring took."""
-    for group in grouped(records, lambda row: _MEASURED[row.kind]):
+    known = (row for row in records if row.kind in _MEASURED and isfinite(row.gpu_s))
+    for group in grouped(known, lambda row: _MEASURED[row.kind]):
         yield CostsRow(measured=_MEASURED[group[0].kind], records=len(group), gpu_s=sum(row.gpu_s for row in group))
 
 

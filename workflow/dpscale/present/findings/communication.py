@@ -178,7 +178,8 @@ def profiler_left_out(communication: Sequence[CommunicationRow]) -> str:
         return ""
     return (
         f"Left out: {among(left_out, 'configuration')}. Their profiled step is more than "
-        f"{percent(DISTORTED_BEYOND)} longer than the unprofiled one, or shows more exposed communication than there is room for in that."
+        f"{percent(DISTORTED_BEYOND)} longer than the unprofiled one, or shows more exposed communication than there "
+        "is room for in that."
     )
 
 
