@@ -2,12 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
 
-from recorded import recorded_tables, with_interval
+from recorded import in_documents, recorded_tables
+from rows import one
 
 EXAMPLES = ("gpt", "wide-mlp", "resnet50")
 
@@ -20,21 +19,14 @@ def cells_of(root: Path, example: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
-def of_compute(table: pd.DataFrame) -> dict[Any, dict[str, Any]]:
-    """Its rows without loading, by number of GPUs."""
-    rows = table[table["scope"] == "compute"].to_dict("records")
-    return {row["gpus"]: {str(name): value for name, value in row.items()} for row in rows}
-
-
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_readme_has_what_is_on_record(root: Path, example: str) -> None:
-    _, batch, one, two, speedup, reason = cells_of(root, example)
+    _, batch, one_gpu, two_gpus, speedup, reason = cells_of(root, example)
     found = recorded_tables(root, f"recorded-{example}", f"example-{example}")
-    times, speedups = of_compute(found["times"]), of_compute(found["speedup"])
-    assert int(batch) == times[1]["batch_per_gpu"] == times[2]["batch_per_gpu"]
-    assert [one, two] == [with_interval(times[gpus], "images_per_s", 0) for gpus in (1, 2)]
-    assert speedup == with_interval(speedups[2], "speedup", 2)
-    assert times[2]["runs"] == 3
-    causes = found["causes"].to_dict("records")
-    told = {row["cause"].replace("_", " ") for row in causes if row["is_told"]}
+    alone, together = (one(found.times, scope="compute", gpus=gpus) for gpus in (1, 2))
+    assert int(batch) == alone.batch_per_gpu == together.batch_per_gpu
+    assert [one_gpu, two_gpus] == [in_documents(row.images_per_s, 0) for row in (alone, together)]
+    assert speedup == in_documents(one(found.speedup, scope="compute").speedup, 2)
+    assert together.runs == 3
+    told = {row.cause.replace("_", " ") for row in found.causes if row.is_told}
     assert set(re.split(", then ", reason)) == (told or {"none stands out"})

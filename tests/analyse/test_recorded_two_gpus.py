@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from dpscale.records.files import read_record
-from recorded import recorded_tables, with_interval
+from dpscale.tables.communication import LadderRow
+from recorded import in_documents, recorded_tables
+from rows import picked
 
 KINDS = ("recorded-h100-2", "recorded-h200-2")
 WITH_LADDERS = ("recorded-h200-2",)
@@ -25,9 +27,8 @@ def gpus(record: Mapping[str, Any]) -> list[str]:
 
 def speedups_by_place(root: Path, study: str) -> dict[tuple[str, int], str]:
     """Weak speedups as documents have them, by strategy and batch per GPU."""
-    speedup = recorded_tables(root, study)["speedup"]
-    weak = speedup[speedup["scaling"] == "weak"].set_index(["strategy", "batch_per_gpu"])
-    return {place: with_interval(dict(weak.loc[place]), "speedup", 2) for place in weak.index}
+    weak = picked(recorded_tables(root, study).speedup, scaling="weak")
+    return {(row.strategy, row.batch_per_gpu): in_documents(row.speedup, 2) for row in weak}
 
 
 def test_the_readme_has_the_speedups_of_both_kinds(root: Path) -> None:
@@ -69,8 +70,10 @@ def test_a_ladder_ends_at_the_step_of_the_clock_on_the_same_gpus(
 
 @pytest.mark.parametrize("study", WITH_LADDERS)
 def test_the_differences_add_up_to_what_the_step_takes_longer(root: Path, study: str) -> None:
-    ladders = recorded_tables(root, study)["ladder"]
-    assert len(ladders)
-    for _, rungs in ladders.groupby(["strategy", "gpus", "batch_per_gpu", "environment"]):
-        longer_s = rungs["step_s"].iloc[-1] - rungs["step_s"].iloc[0]
-        assert rungs["difference_s"].sum() == pytest.approx(longer_s, rel=1e-9)
+    ladders: dict[tuple[object, ...], list[LadderRow]] = {}
+    for row in recorded_tables(root, study).ladder:
+        ladders.setdefault(tuple(row.point.values()), []).append(row)
+    assert ladders
+    for alone, *others in ladders.values():
+        longer_s = others[-1].step_s.value - alone.step_s.value
+        assert sum(row.difference_s.value for row in others) == pytest.approx(longer_s, rel=1e-9)

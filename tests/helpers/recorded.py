@@ -5,15 +5,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from dpscale.analyse.tables import build_tables, expected_cells
+from dpscale.formulas.figure import Figure
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect
+from dpscale.tables.tables import Tables
 
 
 @cache
-def recorded_tables(root: Path, results: str, config: str = "") -> Mapping[str, pd.DataFrame]:
+def recorded_tables(root: Path, results: str, config: str = "") -> Tables:
     """Those of results/<results>, whose study is config/<config>.yaml; without `config` of the same name.
 
     Built once per process: whoever changes a table changes a copy.
@@ -28,3 +28,8 @@ def with_interval(row: Mapping[str, Any], name: str, digits: int) -> str:
     """`1,421 [1,010, 1,999]`, as documents have it."""
     value, low, high = (f"{row[name + end]:,.{digits}f}" for end in ("", "_low", "_high"))
     return f"{value} [{low}, {high}]"
+
+
+def in_documents(figure: Figure, digits: int) -> str:
+    """The same of a figure."""
+    return with_interval({"": figure.value, "_low": figure.low, "_high": figure.high}, "", digits)
