@@ -1,23 +1,20 @@
 """Every number in the text of the recorded studies' pages stands in a cell of a table, by the rounding that is shown.
 
 What is not looked for in tables is listed below with its reason. A number of few digits is found in thousands of cells
-by chance, so all that is written through `present.words` is looked for before it is rounded too. Counts are small whole
+by chance, so all that `present.text.numbers` writes is looked for before it is rounded too. Counts are small whole
 numbers: `test_findings` and `test_cautions` hold those to their claims.
 """
 
-import io
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from variant_tables import with_variants
 
@@ -33,20 +30,20 @@ from dpscale.audit.reading.published import read_all
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.present import words
 from dpscale.present.study import page as page_module
 from dpscale.present.study.page import render
+from dpscale.present.text import numbers as numbers_module
 from dpscale.records.collect import collect
-from dpscale.tables.tables import Tables
+from dpscale.records.files import write_text
+from dpscale.tables.column import KIB, MIB, PERCENT, PLAIN
+from dpscale.tables.tables import TABLES, Tables, written
 from dpscale.vocabulary.public_best import public_best
-from dpscale.vocabulary.quantities import KIB, MIB, PERCENT, TABLES
-from old_tables import read_table
 from record_factory import communication_record, write
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
 
-FOLDER = Path(page_module.__file__).parent / "template"
+FOLDER = Path(page_module.__file__).parents[1] / "template"
 TEMPLATES = [FOLDER / name for name in ("page.html.j2", "published.html.j2")]
 NUMBER = re.compile(r"[−+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[−+-]?\d+)?")
 # What a number stands beside: brackets, units that follow at once, the end of a sentence.
@@ -108,20 +105,19 @@ def value(number: str) -> tuple[float, float]:
     return float(plain), 0.5 * 10.0 ** (int(power or 0) - decimals)
 
 
-def cells(tables: Mapping[str, pd.DataFrame]) -> Iterator[float]:
+def cells(tables: Tables) -> Iterator[float]:
     """Every number of the tables without its sign, as stored and as its unit is shown."""
-    for name, table in tables.items():
-        scales = {end: column.quantity.unit.scale for column in TABLES.get(name, ()) for end in column.names}
-        for column in table:
-            entries = table[column].dropna()
-            if not pd.api.types.is_numeric_dtype(entries) or pd.api.types.is_bool_dtype(entries):
-                yield from (value(number)[0] for entry in set(entries.astype(str)) for number in numbers(entry))
-                continue
-            # A message is told in KiB or MiB too; figures of published studies are shares that are shown in %.
-            others: tuple[float, ...] = {"message_bytes": (KIB.scale, MIB.scale)}.get(str(column), ())
-            others = (PERCENT.scale,) if name == "audit" else others
-            for scale in {1.0, scales.get(str(column), 1.0), *others}:
-                yield from (entries.astype(float).abs() * scale).tolist()
+    for name, kind in TABLES.items():
+        # Figures of published studies are shares that are shown in %.
+        shares = (PERCENT,) if name == "audit" else ()
+        units = {entry: (PLAIN, column.unit, *shares) for column in kind.columns().values() for entry in column.names}
+        units["message_bytes"] = (PLAIN, KIB, MIB)
+        for row in getattr(tables, name):
+            for column, entry in row.flat().items():
+                if isinstance(entry, str):
+                    yield from (value(number)[0] for number in numbers(entry))
+                elif entry is not None and not isinstance(entry, bool):
+                    yield from (abs(float(unit.of(entry))) for unit in units[column])
 
 
 def not_found(text: str, known: Iterable[float]) -> list[str]:
@@ -142,10 +138,10 @@ VARIANTS = "recorded with variants"
 @pytest.fixture(scope="module", params=["recorded", "recorded-h100-2", VARIANTS])
 def recorded(
     root: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Study, dict[str, pd.DataFrame]]:
+) -> tuple[Study, Tables]:
     """A study that was recorded, and its tables as they are read back from their files: records of version 1 without a
     ladder, and of version 2 with one; and the first with variants that are made for the test."""
-    name = request.param.removesuffix(" with variants")
+    name, read = request.param.removesuffix(" with variants"), tmp_path_factory.mktemp("tables")
     study = Study.read(root / f"config/{name}.yaml")
     results = root / "results" / name
     if name != "recorded":
@@ -153,18 +149,23 @@ def recorded(
     collected = collect(results, expected_cells(study), study.settings)
     audits = [audit(published) for published in read_all([root / path for path in study["published"]]).values()]
     tables = build_tables(study, collected, audits)
-    read = {name: read_table(io.StringIO(table.to_csv(index=False))) for name, table in tables.items()}
-    return study, beside_variants(read) if request.param == VARIANTS else read
+    for name, kind in TABLES.items():
+        write_text(read / f"{name}.csv", written(kind, getattr(tables, name)))
+    return study, beside_variants(Tables.read(read)) if request.param == VARIANTS else Tables.read(read)
 
 
-def beside_variants(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+def beside_variants(tables: Tables) -> Tables:
     """The tables, with those of variants and what is counted of them from another study."""
     others = with_variants()
-    counts = [table["counts"].set_index("what") for table in (tables, others)]
     of_variants = [what for what, claim in CLAIMS.items() if claim.table in ("variants", "one_gpu", "kernels")]
-    counts[0].loc[of_variants] = counts[1].loc[of_variants]
-    made = {name: others[name] for name in ("variants", "one_gpu", "kernels")}
-    return {**tables, **made, "counts": counts[0].reset_index()}
+    counted = {row.what: row for row in others.counts if row.what in of_variants}
+    return replace(
+        tables,
+        variants=others.variants,
+        one_gpu=others.one_gpu,
+        kernels=others.kernels,
+        counts=[counted.get(row.what, row) for row in tables.counts],
+    )
 
 
 def with_ladders(study: Study, results: Path, folder: Path) -> Path:
@@ -197,73 +198,55 @@ class Written:
 
 
 @pytest.fixture(scope="module")
-def written(recorded: tuple[Study, dict[str, pd.DataFrame]]) -> Written:
+def shown(recorded: tuple[Study, Tables]) -> Written:
     """The recorded study's page, rendered while all that writes numbers is watched."""
     found: list[float] = []
+    round_off = numbers_module._fixed
 
-    def watched(write: Callable[..., str], *of: Callable[..., Any]) -> Callable[..., str]:
-        def watch(*arguments: Any, **options: Any) -> str:
-            values = [value_of(*arguments, **options) for value_of in of]
-            found.extend(abs(float(number)) for number in values if words.is_known(number))
-            return write(*arguments, **options)
+    def watched(number: float, decimals: int) -> str:
+        found.append(abs(float(number)))
+        return round_off(number, decimals)
 
-        return watch
-
-    ends = [partial(end_of_estimate, end) for end in ("", "_low", "_high")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(words, "figure", watched(words.figure, first_argument))
-        patch.setattr(words, "whole", watched(words.whole, first_argument))
-        patch.setattr(words, "estimate", watched(words.estimate, *ends))
+        patch.setattr(numbers_module, "_fixed", watched)
         page = render(recorded[0].values, recorded[1])
-        page += render_studies(recorded[0].values, Tables.of(recorded[1]), "page.html")
+        page += render_studies(recorded[0].values, recorded[1], "page.html")
     text = " ".join("".join(Text(page).found).replace("\u00a0", " ").split())
     return Written(OF_THE_PAGE.sub(" ", text), found)
 
 
-def first_argument(value: Any, *others: Any) -> Any:
-    return value
-
-
-def end_of_estimate(end: str, row: Mapping[str, Any], name: str, *others: Any, **options: Any) -> Any:
-    return row[f"{name}{end}"]
-
-
-def test_every_number_stands_in_a_table(recorded: tuple[Study, dict[str, pd.DataFrame]], written: Written) -> None:
+def test_every_number_stands_in_a_table(recorded: tuple[Study, Tables], shown: Written) -> None:
     of_definitions = (
         value(number)[0] for template in TEMPLATES for number in numbers("".join(Text(template.read_text()).found))
     )
-    assert len(set(numbers(written.text))) > 500
+    assert len(set(numbers(shown.text))) > 500
     of_settings = (value(number)[0] for number in numbers(re.sub(r"[^\d.]", " ", json.dumps(recorded[0].values))))
-    assert not_found(written.text, [*cells(recorded[1]), *of_definitions, *of_settings, *PUBLISHED]) == []
+    assert not_found(shown.text, [*cells(recorded[1]), *of_definitions, *of_settings, *PUBLISHED]) == []
 
 
-def test_every_number_is_a_cell_to_its_last_digit(
-    recorded: tuple[Study, dict[str, pd.DataFrame]], written: Written
-) -> None:
+def test_every_number_is_a_cell_to_its_last_digit(recorded: tuple[Study, Tables], shown: Written) -> None:
     """Before it is rounded: chance alone would find many a number of three digits in thousands of cells."""
     known = {*cells(recorded[1]), *LIMITS, *PUBLISHED, PERCENT.of(recorded[0]["training"]["target_accuracy"])}
-    assert len(written.numbers) > 1000
-    assert sorted(number for number in set(written.numbers) if number not in known) == []
+    assert len(shown.numbers) > 1000
+    assert sorted(number for number in set(shown.numbers) if number not in known) == []
 
 
-def test_nothing_is_written_where_there_is_no_number(written: Written) -> None:
-    assert re.findall(r"\b(?:nan|NaN|None|NaT)\b", written.text) == []
+def test_nothing_is_written_where_there_is_no_number(shown: Written) -> None:
+    assert re.findall(r"\b(?:nan|NaN|None|NaT)\b", shown.text) == []
 
 
-def test_a_number_that_no_cell_has_is_found_out(recorded: tuple[Study, dict[str, pd.DataFrame]]) -> None:
+def test_a_number_that_no_cell_has_is_found_out(recorded: tuple[Study, Tables]) -> None:
     known = list(cells(recorded[1]))
     assert not_found("takes 1,048,576 bytes and 0.123456 s", known) == ["0.123456"]
 
 
-def test_the_ladder_is_on_the_page_of_records_that_have_one(
-    recorded: tuple[Study, dict[str, pd.DataFrame]], written: Written
-) -> None:
-    assert (" longer than on 1 GPU alone, by the ladder scaled to that step. " in written.text) == bool(
-        len(recorded[1]["ladder"])
+def test_the_ladder_is_on_the_page_of_records_that_have_one(recorded: tuple[Study, Tables], shown: Written) -> None:
+    assert (" longer than on 1 GPU alone, by the ladder scaled to that step. " in shown.text) == bool(
+        len(recorded[1].ladder)
     )
 
 
 def test_the_section_on_variants_is_on_the_page_of_a_study_that_has_them(
-    recorded: tuple[Study, dict[str, pd.DataFrame]], written: Written
+    recorded: tuple[Study, Tables], shown: Written
 ) -> None:
-    assert ("One GPU, used well" in written.text) == bool(len(recorded[1]["variants"]))
+    assert ("One GPU, used well" in shown.text) == bool(len(recorded[1].variants))

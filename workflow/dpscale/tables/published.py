@@ -4,7 +4,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.tables.column import PLAIN, column
 from dpscale.tables.row import Row
 
-_SECTION = "Other people's figures"
+_SECTION = "Audit"
 _STUDY = column("Study", PLAIN, "Of others, by the name of its file.", _SECTION)
 _QUANTITY = column("Quantity", PLAIN, "What was published.", _SECTION)
 _BATCH = column("Batch per GPU", PLAIN, "b; empty in strong scaling.", _SECTION)

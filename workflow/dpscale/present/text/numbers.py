@@ -26,7 +26,7 @@ def plain(value: float | None, digits: int = 4) -> str:
 
 def whole(value: float | None) -> str:
     """A count with thousands separated, or a dash where there is none."""
-    return ABSENT if value is None or not math.isfinite(value) else f"{int(value):,}"
+    return ABSENT if value is None or not math.isfinite(value) else _fixed(int(value), 0)
 
 
 def in_unit(value: float | None, unit: Unit, digits: int = 4) -> str:
