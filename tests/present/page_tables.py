@@ -152,7 +152,7 @@ def record_row(run: int = 1, status: str = "ok", **where: Any) -> dict[str, Any]
     place = key(**where)
     path = f"cells/{place['strategy']}/gpus-{place['gpus']}/batch-{place['batch_per_gpu']}/run-{run}.json"
     return {
-        **{name: place[name] for name in ("strategy", "gpus", "batch_per_gpu", "environment")},
+        **{name: place[name] for name in ("strategy", "gpus", "batch_per_gpu", "environment")}, "kind": "timing",
         "path": path, "run": run, "status": status, "started_at": "2025-11-19T08:30:00Z",
         "finished_at": "2025-11-20T09:31:00Z", "host": "gpu-node-07", "git_commit": "4be1f0c2" * 5,
         "git_dirty": False, "job_id": 118241,

@@ -110,14 +110,6 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             "../analyse/test_causes_of_a_study.py::test_what_a_study_never_sees_is_said",
         ),
     },
-    "diagnosis": {
-        name: (f"test_diagnosis_words.py::test_{test}",)
-        for name, test in {
-            "_short": "a_step_that_is_not_efficient_without_a_cause_is_not_called_right",
-            "_title": "the_title_says_what_was_asked",
-            "text": "smaller_costs_stand_in_one_place_with_their_notes",
-        }.items()
-    },
     "assignment": {
         "_by_batch": (
             "test_assignment.py::test_long_tables_are_cut_with_a_count",
@@ -294,6 +286,14 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "page": {
+        **{
+            name: (f"test_diagnosis_words.py::test_{test}",)
+            for name, test in {
+                "_short": "a_step_that_is_not_efficient_without_a_cause_is_not_called_right",
+                "_title": "the_title_says_what_was_asked",
+                "text": "smaller_costs_stand_in_one_place_with_their_notes",
+            }.items()
+        },
         "_by_chance": ("test_findings.py::test_intervals_are_counted_once_and_said_on_the_page",),
     },
     "summary": {

@@ -184,8 +184,7 @@ def test_characters_that_turn_text_round_or_are_not_seen_are_named() -> None:
 
 def test_synthetic_images_are_named_wherever_data_are_shown() -> None:
     data = h200()
-    data["records"]["synthetic"] = True
-    page = render(study(), data)
+    page = render(study(), replace(data, records=[replace(row, synthetic=True) for row in data.records]))
     shown = re.findall(r"<caption>.*?</caption>|<figcaption>.*?</figcaption>|<p class=\"lead\">.*?</p>", page, re.S)
     assert len(shown) > 10
     unlabelled = [part for part in shown if "Synthetic" not in part]
