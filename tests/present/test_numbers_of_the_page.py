@@ -201,14 +201,14 @@ class Written:
 def shown(recorded: tuple[Study, Tables]) -> Written:
     """The recorded study's page, rendered while all that writes numbers is watched."""
     found: list[float] = []
-    round_off = numbers_module._fixed
+    round_off = numbers_module.fixed
 
     def watched(number: float, decimals: int) -> str:
         found.append(abs(float(number)))
         return round_off(number, decimals)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbers_module, "_fixed", watched)
+        patch.setattr(numbers_module, "fixed", watched)
         page = render(recorded[0].values, recorded[1])
         page += render_studies(recorded[0].values, recorded[1], "page.html")
     text = " ".join("".join(Text(page).found).replace("\u00a0", " ").split())

@@ -26,7 +26,7 @@ def plain(value: float | None, digits: int = 4) -> str:
 
 def whole(value: float | None) -> str:
     """A count with thousands separated, or a dash where there is none."""
-    return ABSENT if value is None or not math.isfinite(value) else _fixed(int(value), 0)
+    return ABSENT if value is None or not math.isfinite(value) else fixed(int(value), 0)
 
 
 def in_unit(value: float | None, unit: Unit, digits: int = 4) -> str:
@@ -55,25 +55,31 @@ def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str
     With the decimals that two significant digits of the interval's width have, at most four of the value. The range of
     two runs is called that: `2.871 [range of two runs: 2.866 to 2.874]`.
     """
-    if not figure.is_known:
+    value, *ends = _parts(figure, unit)
+    if value == ABSENT:
         return ABSENT
-    value, low, high = (unit.of(number) for number in (figure.value, figure.low, figure.high))
-    if not (math.isfinite(low) and math.isfinite(high)):
-        reason = "no interval: one run" if figure.kind == "one run" else "no interval"
-        shown = in_unit(figure.value, unit)
-        return f"{shown}{_symbol(unit, shown) if with_unit else ''} [{reason}]"
-    decimals = decimals_of(figure, unit)
-    shown, *ends = (fixed(number, decimals) for number in (value, low, high))
+    symbol = _symbol(unit, value) if with_unit else ""
+    if not ends:
+        return f"{value}{symbol} [{'no interval: one run' if figure.kind == 'one run' else 'no interval'}]"
     between = f"range of two runs: {' to '.join(ends)}" if figure.is_range else ", ".join(ends)
-    return f"{shown}{_symbol(unit, shown) if with_unit else ''} [{between}]"
+    return f"{value}{symbol} [{between}]"
 
 
 def brief(figure: Figure, unit: Unit = PLAIN) -> str:
     """The same where there is little room: the range of two runs in parentheses, and without an interval the number."""
-    if figure.is_range:
-        return estimate(figure, unit).replace("[range of two runs: ", "(").replace("]", ")")
-    has_ends = math.isfinite(figure.low) and math.isfinite(figure.high)
-    return estimate(figure, unit) if has_ends else in_unit(figure.value, unit)
+    value, *ends = _parts(figure, unit)
+    if not ends:
+        return value
+    return f"{value} ({' to '.join(ends)})" if figure.is_range else f"{value} [{', '.join(ends)}]"
+
+
+def _parts(figure: Figure, unit: Unit) -> list[str]:
+    """The value; and its two ends, where they are known."""
+    numbers = (figure.value, figure.low, figure.high)
+    if not all(map(math.isfinite, numbers)):
+        return [in_unit(figure.value, unit)]
+    decimals = decimals_of(figure, unit)
+    return [fixed(unit.of(number), decimals) for number in numbers]
 
 
 def decimals_of(figure: Figure, unit: Unit) -> int:
