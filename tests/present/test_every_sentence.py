@@ -52,9 +52,8 @@ NAMES = {
     "general": {"general"},
     "numbers": {"brief", "estimate"},
     "summary": {"_epoch"},
-    "training_charts": {"test_accuracy", "_curves", "_frontier"},
-    "training": {"_arm"},
-    "variant_charts": {"steps", "speedups", "epochs", "kernels"},
+    "training": {"_arm", "test_accuracy", "_panels", "_frontier"},
+    "variants": {"steps", "speedups", "epochs", "kernels"},
     "variant_views": {"variants", "costs", "limits", "one_gpu", "kernels"},
     "views": {
         "times", "scopes", "communication", "estimates", "bandwidth", "ladder", "steps", "phases", "bus_bandwidth",
@@ -274,17 +273,6 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             "test_findings.py::test_a_batch_at_which_some_runs_ran_out_of_memory_is_not_held",
         ),
     },
-    "headings": {
-        "parts_of_step": ("test_communication_charts.py::test_parts_of_a_step_are_shares_with_its_time_beside_them",),
-        "frontier": (
-            "test_variant_page.py::test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best",
-            "test_variant_page.py::test_one_best_arm_is_no_range",
-        ),
-        "training": (
-            "test_headings.py::test_training_names_the_best_arm_and_the_baseline",
-            "test_headings.py::test_arms_that_diverged_end_nowhere",
-        ),
-    },
     "page": {
         **{
             name: (f"test_diagnosis_words.py::test_{test}",)
@@ -303,6 +291,8 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "training": {
+        "_best_end": ("test_training_charts.py::test_the_heading_names_the_best_arm_and_the_baseline",),
+        "_best_ends": ("test_variant_page.py::test_one_best_arm_is_no_range",),
         **{
             name: (f"{OF_TRAINING}[{name}]",)
             for name in (
@@ -328,10 +318,8 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
             }.items()
         },
     },
-    "variant_charts": {
-        "_fastest_step": ("test_variant_page.py::test_the_ladders_heading_names_base_and_the_fastest",),
-    },
     "variants": {
+        "_fastest_step": ("test_variant_page.py::test_the_ladders_heading_names_base_and_the_fastest",),
         "beside_the_public_best": (
             "test_variant_findings.py::test_the_most_images_per_second_stand_beside_the_public_best",
         ),
@@ -344,6 +332,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "profiling_distorts": (OF_VARIANTS,),
         "_faster_at": (OF_VARIANTS,),
+        "_weighs_more": (f"{OF_VARIANTS}[communication_weighs_more]",),
         "_one_beside": ("test_variant_findings.py::test_one_gpu_is_as_fast_as_more_only_where_it_is",),
     },
     "verdict": {

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 from page_tables import arm_row, epoch_row, tables
 
-from dpscale.present import training_charts
-from dpscale.present.charts.chart import Chart
+from dpscale.present.charts import training as training_charts
+from dpscale.present.charts.chart import Chart, Picture
 from dpscale.present.text.words import Terms
 from pictures import SVG, texts
 
@@ -23,9 +23,17 @@ def curves(*more: dict[str, Any]) -> list[dict[str, Any]]:
     return [*rows, *(epoch_row("large", seed, epoch, seed / 10) for seed in (1, 2) for epoch in (1, 2)), *more]
 
 
-def accuracy(rows: list[dict[str, Any]], baseline: str | None = "small", target: float = 0.65) -> Chart:
-    made = tables(training=rows)
-    return training_charts.test_accuracy(made["training_curves"], made["training"], baseline, target, GPU)
+def accuracy(
+    rows: list[dict[str, Any]], baseline: str | None = "small", target: float = 0.65, **compared_with: str
+) -> Chart:
+    summary = [arm_row(arm.replace("_", "-"), 0.5, compared_with=of) for arm, of in compared_with.items()]
+    made = tables(training=rows, training_summary=summary)
+    return training_charts.test_accuracy(made.training_curves, made.training, baseline, target, GPU)
+
+
+def loss(rows: list[dict[str, Any]], baseline: str | None = "small") -> Picture:
+    (picture,) = training_charts.training_loss(tables(training=rows).training_curves, baseline, GPU).pictures
+    return picture
 
 
 def test_a_dot_stands_for_every_seed_where_its_line_ends() -> None:
@@ -45,8 +53,7 @@ def dots(svg: str) -> list[int]:
 def test_the_target_has_a_line_at_its_accuracy() -> None:
     (chart,) = accuracy(curves()).pictures
     assert "target" in texts(chart.svg)
-    (loss,) = training_charts.training_loss(tables(training=curves())["training_curves"], "small", GPU).pictures
-    assert "target" not in texts(loss.svg)
+    assert "target" not in texts(loss(curves()).svg)
     # The axis reaches so far that the target is on it.
     assert "80" in texts(accuracy(curves(), target=0.95).pictures[0].svg)
     assert "80" not in texts(chart.svg)
@@ -68,15 +75,13 @@ def test_a_panel_has_what_its_arms_are_compared_with() -> None:
         for name, batch in (("small-tuned", 32), ("tuned", 512))
         for epoch in (1, 2)
     ]
-    summary = [arm_row("large", 0.5), arm_row("tuned", 0.5, compared_with="small-tuned")]
-    made = tables(training=curves(*tuned), training_summary=summary)
-    figure = training_charts.test_accuracy(made["training_curves"], made["training"], "small", 0.65, GPU)
+    figure = accuracy(curves(*tuned), large="small", tuned="small-tuned")
     drawn = [{"small", "small-tuned", "large", "tuned"} & set(texts(chart.svg)) for chart in figure.pictures]
     assert drawn == [{"small", "small-tuned"}, {"small", "small-tuned", "large", "tuned"}]
 
 
 def test_bands_hold_all_seeds() -> None:
-    (chart,) = training_charts.training_loss(tables(training=curves())["training_curves"], "small", GPU).pictures
+    chart = loss(curves())
     fills = [
         e
         for e in ElementTree.fromstring(chart.svg).iter(f"{SVG}path")
@@ -98,3 +103,38 @@ def test_arms_that_diverged_at_once_are_not_drawn() -> None:
     rows = [epoch_row("wild", 1, 1, None)]
     assert "wild" not in str(accuracy(curves(*rows)))
     assert accuracy([], None).pictures == []
+
+
+BASE = [epoch_row("base", 1, epoch, 0.7) for epoch in (1, 2)]
+GOOD = [epoch_row("good", 1, 1, 0.2), epoch_row("good", 1, 2, 0.6)]
+BAD = [epoch_row("bad", 1, 1, 0.9), epoch_row("bad", 1, 2, 0.1)]
+WILD = [epoch_row("wild", 1, 1, 0.9), epoch_row("wild", 1, 2, None), epoch_row("wild", 2, 2, 0.9)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "heading"),
+    [
+        ([*BASE, *GOOD, *BAD], "good ends best, at 60.0 %; the baseline base at 70.0 %"),
+        ([*GOOD, *BAD], "good ends best, at 60.0 %"),
+        ([*BASE, *GOOD], "good ends at 60.0 %; the baseline base at 70.0 %"),
+        (BASE, "the baseline base at 70.0 %"),
+        (WILD, "a seed of every arm diverged"),
+        ([*WILD, epoch_row("tame", 1, 2, 0.3)], "tame ends best, at 30.0 %"),
+    ],
+)
+def test_the_heading_names_the_best_arm_and_the_baseline(rows: list[dict[str, Any]], heading: str) -> None:
+    """Arms of which a seed diverged end nowhere."""
+    (chart,) = accuracy(rows, "base").pictures
+    assert chart.heading.replace("\u00a0", " ") == f"Test accuracy: {heading}"
+    if rows == [*GOOD, *BAD]:
+        assert loss(rows, None).heading == "Training loss: good ends best, at 1.40"
+
+
+def test_the_heading_names_the_baseline_of_the_best_arm() -> None:
+    """A tuned arm's is the tuned baseline, which does not end best itself."""
+    ends = {"base": 0.7, "base-tuned": 0.8, "plain": 0.4, "tuned": 0.6}
+    found = [epoch_row(name, 1, 1, end) for name, end in ends.items()]
+    (chart,) = accuracy(found, "base", plain="base", tuned="base-tuned").pictures
+    assert chart.heading.replace("\u00a0", " ").endswith(
+        ": tuned ends best, at 60.0 %; the baseline base-tuned at 80.0 %"
+    )

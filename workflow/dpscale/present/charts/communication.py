@@ -18,11 +18,12 @@ from dpscale.present.charts.panel import Panel, Series, level, markers
 from dpscale.present.charts.timing import at_batch
 from dpscale.present.findings.finding import largest
 from dpscale.present.text.numbers import brief, measured, plain, whole
-from dpscale.present.text.words import Terms, colour, grouped, headline, in_order, listed, ok
+from dpscale.present.text.words import Terms, colour, headline, in_order, listed, ok
 from dpscale.strategies.known import BASELINE, parallel_strategies
 from dpscale.tables.column import GB_PER_S, KIB, MILLISECONDS, PERCENT
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
 from dpscale.tables.quantities import BANDWIDTH, BATCH, E1, E2, E3, E3_EXPOSED, E3_LEAST, E4_EXPOSED, E5
+from dpscale.tables.row import grouped
 from dpscale.tables.timing import TimesRow
 from dpscale.vocabulary.states import DISTORTED, NOT_RESOLVABLE, WHOLE_STEP
 

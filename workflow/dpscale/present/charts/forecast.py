@@ -10,10 +10,11 @@ from dpscale.present.charts.chart import Chart, chart_of_lines
 from dpscale.present.charts.panel import Guide, Marker, Panel, Series, markers
 from dpscale.present.findings.finding import largest
 from dpscale.present.text.numbers import estimate, percent
-from dpscale.present.text.words import Terms, colour, grouped, listed, ok, scope
+from dpscale.present.text.words import Terms, colour, listed, ok, scope
 from dpscale.tables.column import PERCENT
 from dpscale.tables.forecast import ForecastRow
 from dpscale.tables.quantities import BATCH, EFFICIENCY
+from dpscale.tables.row import grouped
 from dpscale.tables.timing import SpeedupRow
 from dpscale.vocabulary.states import HELD_OUT, NOT_MEASURED, SCENARIO
 

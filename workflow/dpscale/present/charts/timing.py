@@ -17,7 +17,6 @@ from dpscale.present.text.words import (
     Terms,
     capitalised,
     colour,
-    grouped,
     headline,
     in_order,
     ok,
@@ -25,6 +24,7 @@ from dpscale.present.text.words import (
     state,
 )
 from dpscale.tables.quantities import BATCH, EFFICIENCY, EPOCH
+from dpscale.tables.row import grouped
 from dpscale.tables.timing import SpeedupRow, TimesRow
 
 NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"

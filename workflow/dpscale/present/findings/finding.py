@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Protocol, TypeVar
 
-from dpscale.analyse.answer.claims import Outcome
+from dpscale.analyse.answer.claims import Claim, Outcome
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import estimate
 from dpscale.present.text.words import AtBatch, Terms, listed, plural, scope
 from dpscale.tables.column import MULTIPLES
+from dpscale.tables.row import Row
 
 _CELLS_NAMED = 6
 R = TypeVar("R")
+T = TypeVar("T", bound=Row)
 
 
 class InScope(AtBatch, Protocol):
@@ -40,6 +42,14 @@ class Finding:
 def finding(sentence: str, view: str, rows: Sequence[Any], terms: Terms) -> Finding:
     """A finding that rests on these rows of configurations."""
     return Finding(sentence, view, len(rows), _places(rows, terms))
+
+
+def told(
+    claim: Claim[T], rows: Sequence[T], sentence: Callable[[Outcome[T], Terms], str], terms: Terms
+) -> Finding | None:
+    """What a claim of configurations says of a table; nothing where it holds for none of them."""
+    outcome = claim.of(rows)
+    return finding(sentence(outcome, terms), claim.table, outcome.holding, terms) if outcome.holding else None
 
 
 def among(outcome: Outcome[Any], noun: str, several: str = "") -> str:

@@ -18,9 +18,10 @@ from dpscale.analyse.answer.claims import (
     VARIANT_SLOWER,
     WEIGHS_LESS,
     WEIGHS_MORE,
+    Outcome,
 )
 from dpscale.plan.study import BASE
-from dpscale.present.findings.finding import Finding, among, finding, largest, multiple, place, smallest
+from dpscale.present.findings.finding import Finding, among, finding, largest, multiple, place, smallest, told
 from dpscale.present.text.numbers import estimate, measured, percent, whole
 from dpscale.present.text.words import Terms, headline, listed, ok, plural, scope
 from dpscale.strategies.known import BASELINE
@@ -40,13 +41,13 @@ def variant_findings(tables: Tables, terms: Terms) -> list[Finding | None]:
     return [
         fastest_on_one(rows, terms),
         one_as_fast_as_more(tables.one_gpu, terms),
-        slower_variants(rows, terms),
-        runs_differ_less(rows, terms),
+        told(VARIANT_SLOWER, rows, slower_variants, terms),
+        told(DIFFERS_LESS, rows, runs_differ_less, terms),
         communication_weighs_more(rows, terms),
-        preparation_pays(rows, terms),
-        preparation_never_pays(rows, terms),
+        told(PREPARATION_PAYS, rows, preparation_pays, terms),
+        told(PREPARATION_NEVER_PAYS, rows, preparation_never_pays, terms),
         nearest_to_the_limit(rows, terms),
-        profiling_distorts(tables.kernels, terms),
+        told(VARIANT_DISTORTED, tables.kernels, profiling_distorts, terms),
     ]
 
 
@@ -92,18 +93,12 @@ def beside_the_public_best(rows: Variants, terms: Terms) -> str:
     )
 
 
-def slower_variants(rows: Variants, terms: Terms) -> Finding | None:
+def slower_variants(slower: Outcome[VariantsRow], terms: Terms) -> str:
     """Variants whose epoch is longer than that of base on as many devices."""
-    slower = VARIANT_SLOWER.of(rows)
-    if not slower.holding:
-        return None
     worst = smallest(slower.holding, lambda row: row.faster.value)
-    return finding(
+    return (
         f"A variant is slower than {BASE} in {among(slower, 'comparison')}; the slowest is {worst.variant} with "
-        f"{place(worst, terms)}, {multiple(worst.faster)} as fast.",
-        "variants",
-        slower.holding,
-        terms,
+        f"{place(worst, terms)}, {multiple(worst.faster)} as fast."
     )
 
 
@@ -151,70 +146,51 @@ def _one_beside(rows: Sequence[OneGpuRow], terms: Terms) -> str:
     )
 
 
-def runs_differ_less(rows: Variants, terms: Terms) -> Finding | None:
+def runs_differ_less(steadier: Outcome[VariantsRow], terms: Terms) -> str:
     """Variants whose runs differ less than those of base on as many devices: a graph takes the host out of the step."""
-    steadier, others = DIFFERS_LESS.of(rows), DIFFERS_MORE.of(rows).number
-    if not steadier.holding:
-        return None
-    best = smallest(steadier.holding, lambda row: row.run_deviation)
+    best, others = smallest(steadier.holding, lambda row: row.run_deviation), DIFFERS_MORE.of(steadier.asked).number
     more = f" In {others:,} they differ more." if others else ""
-    return finding(
+    return (
         f"Runs of a variant differ less than those of {BASE} in {among(steadier, 'comparison')}. They differ least "
         f"with {best.variant}, {place(best, terms)}: by a standard deviation of "
         f"{measured(best.run_deviation, PERCENT, digits=2)} of the epoch time over {best.runs} runs, "
-        f"{estimate(best.deviation_ratio, PERCENT, with_unit=True)} of that of {BASE}.{more}",
-        "variants",
-        steadier.holding,
-        terms,
+        f"{estimate(best.deviation_ratio, PERCENT, with_unit=True)} of that of {BASE}.{more}"
     )
 
 
 def communication_weighs_more(rows: Variants, terms: Terms) -> Finding | None:
     """Variants that are faster on one device, and whose speedup on several lies below that of base."""
-    less, more = WEIGHS_MORE.of(rows), WEIGHS_LESS.of(rows).number
-    if not less.holding:
-        return None
-    worst = smallest(less.holding, lambda row: row.speedup.value)
+    return told(WEIGHS_MORE, rows, _weighs_more, terms)
+
+
+def _weighs_more(less: Outcome[VariantsRow], terms: Terms) -> str:
+    worst, more = smallest(less.holding, lambda row: row.speedup.value), WEIGHS_LESS.of(less.asked).number
     others = f" In {more:,} the speedup lies above it." if more else ""
-    return finding(
+    return (
         f"Faster compute makes communication weigh more: where a variant is faster on 1 {terms.device}, its speedup "
         f"on several lies below that of {BASE} in {among(less, 'comparison')}. The least is "
         f"{multiple(worst.speedup)} with {worst.variant}, {place(worst, terms)}, where {BASE} has "
-        f"{multiple(worst.base_speedup)}.{others}",
-        "variants",
-        less.holding,
-        terms,
+        f"{multiple(worst.base_speedup)}.{others}"
     )
 
 
-def preparation_pays(rows: Variants, terms: Terms) -> Finding | None:
+def preparation_pays(paid: Outcome[VariantsRow], terms: Terms) -> str:
     """From how many epochs on compiling and capturing have paid."""
-    paid = PREPARATION_PAYS.of(rows)
-    if not paid.holding:
-        return None
     ends = "; ".join(
         f"from {plural(int(row.pays_from_epochs.value), 'epoch')} on with {row.variant}, {place(row, terms)} "
         f"({measured(row.preparation_s.value, SECONDS)}, saving {measured(row.saved_s.value, SECONDS)} per epoch)"
         for row in reversed(_ends(paid.holding, lambda row: row.pays_from_epochs.value))
     )
-    return finding(
-        f"Preparation before training pays in {among(paid, 'comparison')}: {ends}.", "variants", paid.holding, terms
-    )
+    return f"Preparation before training pays in {among(paid, 'comparison')}: {ends}."
 
 
-def preparation_never_pays(rows: Variants, terms: Terms) -> Finding | None:
+def preparation_never_pays(unpaid: Outcome[VariantsRow], terms: Terms) -> str:
     """Variants that take time to prepare and save none."""
-    unpaid = PREPARATION_NEVER_PAYS.of(rows)
-    if not unpaid.holding:
-        return None
     worst = smallest(unpaid.holding, lambda row: row.faster.value)
-    return finding(
+    return (
         f"Preparation never pays in {among(unpaid, 'comparison')}, as no epoch is shorter than with {BASE}; one of "
         f"them is {worst.variant} with {place(worst, terms)}, prepared for "
-        f"{measured(worst.preparation_s.value, SECONDS)} and {multiple(worst.faster)} as fast.",
-        "variants",
-        unpaid.holding,
-        terms,
+        f"{measured(worst.preparation_s.value, SECONDS)} and {multiple(worst.faster)} as fast."
     )
 
 
@@ -239,19 +215,13 @@ def nearest_to_the_limit(rows: Variants, terms: Terms) -> Finding | None:
     )
 
 
-def profiling_distorts(rows: Sequence[KernelsRow], terms: Terms) -> Finding | None:
+def profiling_distorts(distorted: Outcome[KernelsRow], terms: Terms) -> str:
     """Profiled steps that are longer than the same step without the profiler: their idle share is too large."""
-    distorted = VARIANT_DISTORTED.of(rows)
-    if not distorted.holding:
-        return None
     worst = largest(distorted.holding, lambda row: row.profiler_slows_by)
-    return finding(
+    return (
         f"Profiling makes the step of 1 {terms.device} longer by more than it may in {among(distorted, 'profile')}, "
         f"by {percent(worst.profiler_slows_by)} at most ({worst.variant} at batch {worst.batch_per_gpu:,}): there the "
-        "share that is idle is too large.",
-        "kernels",
-        distorted.holding,
-        terms,
+        "share that is idle is too large."
     )
 
 

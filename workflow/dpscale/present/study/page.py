@@ -5,11 +5,13 @@ from typing import Any
 
 from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.times import WORTH
-from dpscale.present import advice, training_charts, variant_charts
+from dpscale.present import advice
 from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.charts import communication as communication_charts
 from dpscale.present.charts import forecast as forecast_charts
 from dpscale.present.charts import timing as timing_charts
+from dpscale.present.charts import training as training_charts
+from dpscale.present.charts import variants as variant_charts
 from dpscale.present.findings.communication import profiler_left_out
 from dpscale.present.findings.findings import findings, key_findings
 from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
@@ -106,24 +108,22 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         scored=any(row.relative_error.is_known for row in tables.forecast),
         forecast=views.forecast(tables.forecast, terms),
         critical_batch=views.critical_batch(tables.critical_batch, terms),
-        training_loss=training_charts.training_loss(tables["training_curves"], baseline, terms),
-        test_accuracy=training_charts.test_accuracy(
-            tables["training_curves"], tables["training"], baseline, target, terms
-        ),
+        training_loss=training_charts.training_loss(tables.training_curves, baseline, terms),
+        test_accuracy=training_charts.test_accuracy(tables.training_curves, tables.training, baseline, target, terms),
         training_summary=views.training_summary(tables.training_summary, terms),
         training=views.training(tables.training_curves, tables.training, terms),
-        frontier=training_charts.frontier(tables["frontier"], target, terms, ["training_s"]),
-        frontier_of_costs=training_charts.frontier(tables["frontier"], target, terms, ["gpu_s", "energy_j"]),
+        frontier=training_charts.frontier(tables.frontier, target, terms, ["training_s"]),
+        frontier_of_costs=training_charts.frontier(tables.frontier, target, terms, ["gpu_s", "energy_j"]),
         arms_by_cost=views.frontier(tables.frontier, terms),
         twins=views.twins(tables.twins, terms),
         training_evidence=views.training_evidence(tables.training_evidence, terms),
         variants=variant_views.variants(tables.variants, terms),
-        variant_steps=variant_charts.steps(tables["variants"], terms),
+        variant_steps=variant_charts.steps(tables.variants, terms),
         variant_limits=variant_views.limits(tables.variants, terms),
-        variant_speedups=variant_charts.speedups(tables["variants"], terms),
+        variant_speedups=variant_charts.speedups(tables.variants, terms),
         kernels=variant_views.kernels(tables.kernels, terms),
-        kernel_shares=variant_charts.kernels(tables["kernels"], tables["variants"], terms),
-        variant_epochs=variant_charts.epochs(tables["variants"], terms),
+        kernel_shares=variant_charts.kernels(tables.kernels, tables.variants, terms),
+        variant_epochs=variant_charts.epochs(tables.variants, terms),
         variant_costs=variant_views.costs(tables.variants, terms),
         one_gpu=variant_views.one_gpu(tables.one_gpu, terms),
         public_best=beside_the_public_best(tables.variants, terms),

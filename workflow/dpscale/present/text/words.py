@@ -1,6 +1,6 @@
 """How a study speaks: of GPUs or workers, images or samples; its lists, plurals and states, and the order of rows."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -274,14 +274,6 @@ def _place_in_order(row: AtBatch) -> tuple[Any, ...]:
     scope, scaling, environment = (getattr(row, name, "") for name in ("scope", "scaling", "environment"))
     # What was not measured has no environment and comes last.
     return scope, scaling, rank(row.strategy), row.gpus, row.batch_per_gpu, not environment, environment
-
-
-def grouped(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
-    """The rows by a key, in the order in which the keys come."""
-    found: dict[K, list[R]] = {}
-    for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return found
 
 
 def ok(rows: Iterable[S]) -> list[S]:
