@@ -1,7 +1,8 @@
 """How far a study is, what the rest of it will cost, and what `dpscale plan` prints of it."""
 
+import json
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -14,9 +15,10 @@ from command_line import must
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
+from dpscale.records import collect
+from dpscale.records.collect import CellState
 from dpscale.records.cost import SAME, UNKNOWN, Costs, gpu_seconds
 from dpscale.records.plan_lines import cell_lines, summary
-from dpscale.records.progress import CellState, cell_states
 from dpscale.records.versions import VERSIONS, Version
 from record_factory import collectives_record, timing_record, training_record, write
 
@@ -54,7 +56,7 @@ def record_of(cell: AnyCell, study: Study = STUDY, oom: bool = False, seconds: i
 
 
 def states_of(results: Path, study: Study = STUDY) -> list[CellState]:
-    return list(cell_states(study, plan(study), results))
+    return list(collect.states_of(plan(study).all_cells, study.settings, results))
 
 
 def costs_of(results: Path, study: Study = STUDY, recorded: list[Path] | None = None) -> Costs:
@@ -65,71 +67,44 @@ def state_of(cell: AnyCell, results: Path) -> CellState:
     return next(known for known in states_of(results) if known.cell == cell)
 
 
-def test_a_cell_without_a_record_is_missing(tmp_path: Path) -> None:
-    states = states_of(tmp_path)
-    assert {known.state for known in states} == {"missing"}
-    assert [known.cell for known in states] == list(plan(STUDY).all_cells)
-    assert all(known.is_to_be_measured for known in states)
+CELL = timing("ddp", 2, 32)
+LOG = f"logs/{CELL.path.removesuffix('.json')}.log"
 
 
-def test_a_record_of_the_study_makes_a_cell_done(tmp_path: Path) -> None:
-    write(tmp_path, timing("ddp", 2, 32), record_of(timing("ddp", 2, 32)))
-    assert Counter(known.state for known in states_of(tmp_path))["done"] == 1
-    assert not state_of(timing("ddp", 2, 32), tmp_path).is_to_be_measured
-
-
-def test_out_of_memory_is_done(tmp_path: Path) -> None:
-    write(tmp_path, timing("single", 1, 128), record_of(timing("single", 1, 128), oom=True))
-    assert state_of(timing("single", 1, 128), tmp_path).state == "done"
+@pytest.mark.parametrize(
+    ("file", "content", "state"),
+    [
+        ("elsewhere", "", "missing"),
+        (CELL.path, record_of(CELL), "done"),
+        (CELL.path, record_of(CELL, oom=True), "done"),
+        (CELL.path, record_of(CELL, Study({**VALUES, "precision": "bfloat16"})), "rejected"),
+        (CELL.path, "{", "rejected"),
+        (LOG, "Error: no GPU\n", "failed"),
+        (LOG, "12:00:01 warm-up epoch 1\n", "unfinished"),
+        ("logs/dataset.log", "Error: disk full\n", "failed"),
+    ],
+)
+def test_the_state_of_a_cell_is_what_its_files_say(tmp_path: Path, file: str, content: Any, state: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    states = {known.cell: known for known in states_of(tmp_path)}
+    assert list(states) == list(plan(STUDY).all_cells)
+    assert states[CELL].state == state
+    assert ("precision is bfloat16" in states[CELL].reason) == ("bfloat16" in str(content))
+    assert states[CELL].is_to_be_measured == (state != "done")
+    assert states[CollectivesCell(2, 1)].state == "missing", "it needs no dataset"
 
 
 def test_a_record_of_an_older_version_is_to_be_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = timing("ddp", 2, 32)
     write(tmp_path, cell, {**record_of(cell), "measurement_version": 1})
-    monkeypatch.setattr(
-        "dpscale.records.progress.VERSIONS", {**VERSIONS, "timing": Version(7, still_readable=frozenset({1}))}
-    )
-    monkeypatch.setattr(
-        "dpscale.records.collect.VERSIONS", {**VERSIONS, "timing": Version(7, still_readable=frozenset({1}))}
-    )
+    monkeypatch.setattr(collect, "VERSIONS", {**VERSIONS, "timing": Version(7, still_readable=frozenset({1}))})
     found = state_of(cell, tmp_path)
     assert (found.state, found.reason) == ("older version", "measured by version 1, this dpscale measures 7")
     assert found.is_to_be_measured
     lines = list(summary(STUDY, plan(STUDY), [found], costs_of(tmp_path)))
     assert any("1 cell of an older version" in line for line in lines)
-
-
-def test_a_record_of_other_settings_or_a_damaged_one_is_rejected(tmp_path: Path) -> None:
-    other, damaged = timing("ddp", 2, 32), timing("ddp", 2, 128)
-    write(tmp_path, other, record_of(other, Study({**VALUES, "precision": "bfloat16"})))
-    write(tmp_path, damaged, record_of(damaged)).write_text("{")
-    assert state_of(other, tmp_path).state == "rejected"
-    assert "precision is bfloat16" in state_of(other, tmp_path).reason
-    assert state_of(damaged, tmp_path).state == "rejected"
-
-
-@pytest.mark.parametrize(
-    ("log", "state"), [("Error: no GPU\n", "failed"), ("12:00:01 warm-up epoch 1\n", "unfinished")]
-)
-def test_what_the_log_says_is_the_state(tmp_path: Path, log: str, state: str) -> None:
-    cell = timing("dp", 2, 32)
-    path = (tmp_path / "logs" / cell.path).with_suffix(".log")
-    path.parent.mkdir(parents=True)
-    path.write_text(log)
-    assert state_of(cell, tmp_path).state == state
-
-
-def test_a_dataset_that_was_not_made_fails_what_needs_it(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs/dataset.log").write_text("Error: disk full\n")
-    assert state_of(timing("dp", 2, 32), tmp_path).state == "failed"
-    assert state_of(CollectivesCell(2, 1), tmp_path).state == "missing"
-
-
-def test_the_same_configuration_says_what_a_cell_costs(tmp_path: Path) -> None:
-    write(tmp_path, timing("ddp", 4, 32), record_of(timing("ddp", 4, 32), seconds=120))
-    cost = costs_of(tmp_path).of(timing("ddp", 4, 32, run=2))
-    assert (cost.gpu_s, cost.basis) == (4 * 120, SAME)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +153,7 @@ RECORDED = ("recorded", "recorded-h200-4", "recorded-h100-2")
 def recorded(root: Path, name: str) -> tuple[Study, list[tuple[AnyCell, float]]]:
     """A recorded study, and the GPU-seconds of its timing cells."""
     study = Study.read(root / f"config/{name}.yaml").on_any_machine()
-    states = cell_states(study, plan(study), root / "results" / name)
+    states = collect.states_of(plan(study).all_cells, study.settings, root / "results" / name)
     timed = [known for known in states if known.cell.kind == "timing"]
     return study, [(known.cell, gpu_seconds(known.cell, known.record)) for known in timed if known.record is not None]
 

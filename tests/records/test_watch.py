@@ -140,7 +140,7 @@ def test_a_record_of_an_older_version_waits(tmp_path: Path) -> None:
 
 
 def test_what_cells_gave() -> None:
-    from dpscale.records.progress import CellState
+    from dpscale.records.collect import CellState
 
     def of(cell: AnyCell, record: dict[str, Any]) -> str:
         return outcome(CellState(cell, "done", "", record))

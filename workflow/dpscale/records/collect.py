@@ -1,4 +1,4 @@
-"""The records of a study: which answer its cells, what is wrong with those that do not, and how cells failed."""
+"""The records of a study: the state of each of its cells, which records answer them, and what is wrong with others."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +12,11 @@ from dpscale.records.failures import Failure, find_dataset_failure, find_failure
 from dpscale.records.files import Record, read_record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.settings import SETTINGS, NetworkSettings, TimingSettings
+
+# States of a cell. All but the first are measured by the next run.
+DONE, OLDER, MISSING, FAILED, UNFINISHED, REJECTED = STATES = (
+    "done", "older version", "missing", "failed", "unfinished", "rejected",
+)  # fmt: skip
 
 
 def differences(record: Record, cell: AnyCell, study: TimingSettings, *, older_too: bool = False) -> list[str]:
@@ -42,17 +47,6 @@ def _unequal(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class Collected:
-    """The records of a study: those that answer its cells, what is wrong with the files that do not, how cells
-    that failed ended, and the facts of its network, None where they were not made."""
-
-    records: dict[AnyCell, Record]
-    rejected: dict[AnyCell, str]
-    failures: dict[AnyCell, Failure]
-    network: Record | None = None
-
-
 def examine(
     results: Path, cells: Iterable[AnyCell], study: TimingSettings, *, older_too: bool = False
 ) -> Iterator[tuple[AnyCell, Record | None, str]]:
@@ -76,18 +70,57 @@ def examine(
             yield cell, record, ""
 
 
-def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:
-    """All records that answer `cells`, also those of older versions, and what is known of the cells that have none."""
-    collected = Collected({}, {}, {}, read_network_facts(results, study))
+@dataclass(frozen=True)
+class CellState:
+    """A cell, one of STATES, why it has that state, its record where there is one, and how it failed where it did."""
+
+    cell: AnyCell
+    state: str
+    reason: str
+    record: Record | None = None
+    failure: Failure | None = None
+
+    @property
+    def is_to_be_measured(self) -> bool:
+        return self.state != DONE
+
+
+def states_of(cells: Iterable[AnyCell], study: TimingSettings, results: Path) -> Iterator[CellState]:
+    """The state of each of these cells, under the folder `results`. Reads every record once."""
     without_dataset = find_dataset_failure(results)
     for cell, record, problem in examine(results, cells, study, older_too=True):
         if record is not None:
-            collected.records[cell] = record
+            current, measured = VERSIONS[cell.kind].current, record["measurement_version"]
+            older = f"measured by version {measured}, this dpscale measures {current}"
+            yield CellState(cell, DONE, "", record) if measured == current else CellState(cell, OLDER, older, record)
         elif problem:
-            collected.rejected[cell] = without_private(problem)
+            yield CellState(cell, REJECTED, without_private(problem))
         elif failure := find_failure(results, cell) or (without_dataset if cell.needs_images else None):
-            collected.failures[cell] = failure
-    return collected
+            yield CellState(cell, failure.state, failure.reason, failure=failure)
+        else:
+            yield CellState(cell, MISSING, "no record yet")
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The records of a study: those that answer its cells, what is wrong with the files that do not, how cells
+    that failed ended, and the facts of its network, None where they were not made."""
+
+    records: dict[AnyCell, Record]
+    rejected: dict[AnyCell, str]
+    failures: dict[AnyCell, Failure]
+    network: Record | None = None
+
+
+def collect(results: Path, cells: Iterable[AnyCell], study: TimingSettings) -> Collected:
+    """All records that answer `cells`, also those of older versions, and what is known of the cells that have none."""
+    states = list(states_of(cells, study, results))
+    return Collected(
+        {known.cell: known.record for known in states if known.record is not None},
+        {known.cell: known.reason for known in states if known.state == REJECTED},
+        {known.cell: known.failure for known in states if known.failure is not None},
+        read_network_facts(results, study),
+    )
 
 
 def read_network_facts(results: Path, settings: NetworkSettings) -> Record | None:

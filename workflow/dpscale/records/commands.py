@@ -27,14 +27,14 @@ def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None
     same device, network and number of images or samples. Otherwise it is unknown. Needs no GPU and no torch.
     """
     from dpscale.plan.plan import plan
+    from dpscale.records.collect import states_of
     from dpscale.records.cost import Costs
     from dpscale.records.plan_lines import cell_lines, summary
-    from dpscale.records.progress import cell_states
 
     study = read_study(study_file)
     folder = results or study.results
     planned = plan(study)
-    states = list(cell_states(study, planned, folder))
+    states = list(states_of(planned.all_cells, study.settings, folder))
     recorded = (path for path in sorted(Path("results").glob("recorded*")) if path.resolve() != folder.resolve())
     costs = Costs(study, states, recorded)
     for line in summary(study, planned, states, costs):

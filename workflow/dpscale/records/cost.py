@@ -17,8 +17,8 @@ from typing import Any
 from dpscale.errors import RecordError
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell, TrainingCell, VariantCell
 from dpscale.plan.study import Study
+from dpscale.records.collect import CellState
 from dpscale.records.files import Record, read_record
-from dpscale.records.progress import CellState
 from dpscale.schemas.settings import BUILT_IN, TimingSettings, hashable, variant_settings
 from dpscale.strategies.known import BASELINE
 

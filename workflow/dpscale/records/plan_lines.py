@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
+from dpscale.records.collect import DONE, MISSING, OLDER, STATES, CellState
 from dpscale.records.cost import UNKNOWN, Costs, gpu_seconds
-from dpscale.records.progress import DONE, MISSING, OLDER, STATES, CellState
 
 
 def summary(study: Study, planned: Plan, states: Sequence[CellState], costs: Costs) -> Iterator[str]:

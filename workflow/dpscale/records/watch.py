@@ -9,9 +9,9 @@ from statistics import median
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
+from dpscale.records.collect import DONE, FAILED, MISSING, UNFINISHED, CellState, states_of
 from dpscale.records.cost import Costs, gpu_seconds
 from dpscale.records.files import Record
-from dpscale.records.progress import DONE, FAILED, MISSING, UNFINISHED, CellState, states_of
 
 RUNNING, WAITING = "running", "waiting"
 
@@ -24,7 +24,7 @@ class Watch:
         self._results = results
         self._recorded = [folder for folder in recorded if folder.resolve() != results.resolve()]
         self._cells = plan(study).all_cells
-        self._states = {state.cell: state for state in states_of(study, self._cells, results)}
+        self._states = {state.cell: state for state in states_of(self._cells, study.settings, results)}
 
     @property
     def is_over(self) -> bool:
@@ -55,7 +55,7 @@ class Watch:
         """A line for every cell that has ended since the last look, with its epoch time; then how far the run is."""
         waited_for = [cell for cell, state in self._states.items() if state.state != DONE]
         before = {cell: self._now(self._states[cell]) for cell in waited_for}
-        self._states |= {state.cell: state for state in states_of(self._study, waited_for, self._results)}
+        self._states |= {state.cell: state for state in states_of(waited_for, self._study.settings, self._results)}
         ended = [
             state
             for state in (self._states[cell] for cell in waited_for)
