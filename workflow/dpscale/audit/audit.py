@@ -12,7 +12,7 @@ from dpscale.audit.corrected import UNITS, Corrected, basis, corrected
 from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.physics import Reference, above_the_peak, link_of_utilisation, same_times, times_beside_others
 from dpscale.audit.reading.published import GLOBAL, Published
-from dpscale.audit.search import Fit, Found, Rival, search, several
+from dpscale.audit.search import Fit, Found, Rival, search
 from dpscale.audit.sentences import remarks, sentence
 from dpscale.formulas.rounded import Rounded
 
@@ -78,7 +78,7 @@ def _quantity(found: Found, all_found: Mapping[str, Found], published: Published
         "chance": found.chance,
         "scale": asdict(found.scale) if found.scale else None,
         "checkable_cells": len(found.cells),
-        "independent_cells": len(several(found.cells)),
+        "independent_cells": found.independent,
         "supporting_cells": best.supporting if best else 0,
         "exceptions": [place._asdict() for place in found.exceptions],
         "worst": {**best.worst._asdict(), "error": best.error(best.worst)} if best else None,

@@ -1,10 +1,10 @@
 """The declared space of conventions: every way in which a published figure may have been derived from the times.
 
-A convention is one choice of every kind that its quantity needs. The tables below are the whole space, each with the
-choice of docs/method.md first. A new convention is one entry. Symbols as in docs/method.md: N GPUs, b images per GPU
-and step, D images per epoch, K parameters, T(N,b) seconds per epoch. Tsweep(b) is the one-GPU batch sweep, C(N,b) the
-compute time, M(N,b) the communication time, S(N,b) the speedup and W(N,b) the bandwidth as they were printed. T of
-another clock has its name: Tloading(N,b).
+A convention is one choice of every kind that its quantity needs. `conventions.yaml` has them: a new convention is one
+entry there. Units, clocks and numbers of parameters are choices too. Symbols are as in docs/method.md: N GPUs, b images
+per GPU and step, D images per epoch, K parameters, T(N,b) seconds per epoch. Tsweep(b) is the one-GPU batch sweep,
+C(N,b) the compute time, M(N,b) the communication time, S(N,b) the speedup and W(N,b) the bandwidth as they were
+printed. T of another clock has its name: Tloading(N,b).
 
 A formula is what is shown and what is worked out: in `code`, which is only given where the two are not alike, the same
 symbols are Python's. A convention is a form, which differs from cell to cell, times a constant, which all cells share.
@@ -16,14 +16,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
 import numpy as np
+import yaml
 
 from dpscale.audit.reading.published import GLOBAL, UNSTATED, Place, Printed, Published
 from dpscale.formulas.figure import Floats
 from dpscale.formulas.rounded import Rounded
+from dpscale.schemas.validation import SCHEMA_LOADER
 from dpscale.vocabulary.networks import networks
 
 # What a choice is beside docs/method.md: the same; another definition that is right by itself; or a mistake.
@@ -201,9 +204,23 @@ def symbols(published: Published, place: Place) -> Symbols:
     }
 
 
-TABLE_ONE = Choice("table", "T(1,b)", "T(1,b) of the same table")
-SWEEP_ONE = Choice("sweep", "Tsweep(b)", "the one-GPU batch sweep", 1, OTHER)
-ONE_GPU_TIMES = (TABLE_ONE, SWEEP_ONE)
+_TABLE = yaml.load(Path(__file__).with_suffix(".yaml").read_text(), SCHEMA_LOADER)
+_CHOICES = {kind: tuple(Choice(**entry) for entry in entries) for kind, entries in _TABLE.items()}
+TABLE_ONE, SWEEP_ONE = ONE_GPU_TIMES = _CHOICES["one_gpu_times"]
+TABLE_TOTAL, COLUMN_TOTAL, REBUILT_TOTAL = TOTALS = _CHOICES["totals"]
+COMPUTE_COLUMN, COMMUNICATION_COLUMN, BANDWIDTH_COLUMN = _CHOICES["columns"]
+# The choices that go through a printed column, by its quantity.
+PRINTED_COLUMNS = {
+    "compute_s": (COMPUTE_COLUMN, COLUMN_TOTAL),
+    "communication_s": (COMMUNICATION_COLUMN,),
+    "bandwidth": (BANDWIDTH_COLUMN,),
+    "speedup": (REBUILT_TOTAL,),
+}
+MIXED, SWAPPED_COLUMNS = _CHOICES["mistaken"]
+RATIO, TIMES_N, *_ = RATIOS = _CHOICES["ratios"]
+DIVIDED, WHOLE = SHARES = _CHOICES["shares"]
+ELEMENTS, RING_TOTAL = _CHOICES["element_sizes"][1], _CHOICES["volumes"][1]
+STEPS, GLOBAL_STEPS = _CHOICES["steps"], _CHOICES["global_steps"]
 
 
 def base_of(gpus: int) -> Choice:
@@ -215,26 +232,6 @@ def base_of(gpus: int) -> Choice:
 def fewest_gpus(published: Published) -> int:
     """The fewest GPUs that are several of its times."""
     return min((place.gpus for place in published.epoch_s if place.gpus > 1), default=2)
-
-
-TABLE_TOTAL = Choice("total", "T(N,b)", "the total T(N,b)")
-COLUMN_TOTAL = Choice("compute column", "C(N,b)", "the printed compute column as the total", 1, OTHER)
-REBUILT_TOTAL = Choice(
-    "rebuilt", "T(1,b)/S(N,b)", "a total rebuilt from the printed speedup", 1, OTHER, code="rebuilt()"
-)
-TOTALS = (TABLE_TOTAL, COLUMN_TOTAL, REBUILT_TOTAL)
-
-# A column that was printed is right or not by itself; what follows from it is not blamed for it.
-COMPUTE_COLUMN = Choice("compute as printed", "C(N,b)", "the compute time as printed", 1)
-COMMUNICATION_COLUMN = Choice("printed", "M(N,b)", "the communication time as printed", 1)
-BANDWIDTH_COLUMN = Choice("bandwidth as printed", "W(N,b)", "the bandwidth as printed", 1)
-# The choices that go through a printed column, by its quantity.
-PRINTED_COLUMNS = {
-    "compute_s": (COMPUTE_COLUMN, COLUMN_TOTAL),
-    "communication_s": (COMMUNICATION_COLUMN,),
-    "bandwidth": (BANDWIDTH_COLUMN,),
-    "speedup": (REBUILT_TOTAL,),
-}
 
 
 @dataclass(frozen=True)
@@ -259,65 +256,6 @@ def clocks(published: Published) -> list[Clock]:
     return [Clock(published.clock or "of the table", TABLE_ONE, TABLE_TOTAL), *others]
 
 
-MIXED = Choice("mixed clocks", "", "one time of each clock", 2, WRONG)
-RATIO = Choice("ratio", "{0} / {1}", "the ratio of epoch times")
-TIMES_N = Choice(
-    "times N", "N * {0} / {1}", "N times the ratio of epoch times counts N twice", 1, WRONG, "N * ({0} / {1})"
-)
-RATIOS = (
-    RATIO,
-    TIMES_N,
-    Choice(
-        "efficiency", "{0} / (N * {1})", "the ratio of epoch times over N, an efficiency", 1, WRONG, "{0} / {1} / N"
-    ),
-    Choice("inverse", "{1} / {0}", "the ratio upside down", 1, WRONG),
-)
-PERCENT = Choice("percent", " * 100", "in percent", 2, OTHER, value=100)
-SECONDS_AS = (
-    Choice("milliseconds", " in ms", "in milliseconds", 2, WRONG, value=1e3),
-    Choice("minutes", " in min", "in minutes", 2, WRONG, value=1 / 60),
-)
-# Images of an epoch over its time; that times N; and that over N, of one GPU.
-THROUGHPUTS = (
-    Choice("images over time", "D / {0}", "images of an epoch over its time"),
-    Choice("times N", "N * D / {0}", "multiplied by the number of GPUs, which count twice then", 1, WRONG),
-    Choice("per GPU", "D / (N * {0})", "that of one GPU", 1, OTHER, "D * (1 / N) / {0}"),
-)
-DIVIDED = Choice("divided", "{0}/N", "divided by N")
-WHOLE = Choice("whole", "{0}", "not divided by N", 1, OTHER)
-SHARES = (DIVIDED, WHOLE)
-SWAPPED_COLUMNS = Choice("swapped columns", "", "compute and communication in each other's column", 3, WRONG)
-
-ELEMENTS = Choice("elements", "1", "elements, not bytes", 1, WRONG)
-# Half of the bytes is what (N-1)/N gives in place of 2(N-1)/N too: no printed figure can tell the two apart.
-ELEMENT_SIZES = (
-    Choice("bytes", "4 bytes", "bytes", value=4),
-    ELEMENTS,
-    Choice("2 bytes", "2 bytes", "half of the bytes: half precision, or a factor 2 left out", 2, OTHER, value=2),
-    Choice("bits", "32 bits", "bits, not bytes", 2, WRONG, value=32),
-)
-STEPS = (
-    Choice("all steps", "ceil(D/(N*b))", "all ceil(D/(N*b)) steps", code="ceil(steps)"),
-    Choice("one step", "1", "the bytes of one step over the time of an epoch", 1, WRONG),
-    Choice("fractions of steps", "D/(N*b)", "D/(N*b) steps with their fraction", 1, OTHER, "steps"),
-    Choice("full steps", "floor(D/(N*b))", "full steps only", 2, OTHER, "floor(steps)"),
-)
-# With the batch of one GPU these are N times too many. Where nobody says what the batch is, they say that it is global.
-STEPS_OF_ONE_GPU = Choice("all steps of the batch", "ceil(D/b)", "ceil(D/b) steps", 1, WRONG)
-_IS_GLOBAL = "the batch being that of all GPUs"
-GLOBAL_STEPS = (
-    Choice("all steps of the batch", "ceil(D/b)", f"ceil(D/b) steps, {_IS_GLOBAL}", 1),
-    Choice("fractions of the batch", "D/b", f"D/b steps with their fraction, {_IS_GLOBAL}", 2),
-    Choice("full steps of the batch", "floor(D/b)", f"floor(D/b) steps, {_IS_GLOBAL}", 3),
-)
-RING_TOTAL = Choice("total", "2(N-1)", "what all GPUs of a ring send together", 1, OTHER, "2*(N-1)")
-VOLUMES = (
-    Choice("ring", "2(N-1)/N", "what a GPU of a ring sends", code="2*(N-1)/N"),
-    RING_TOTAL,
-    Choice("once", "1", "the gradients once", 1, OTHER),
-    Choice("half of N", "N/2", "a factor of N/2, not 2(N-1)/N", 2, OTHER),
-    Choice("log of N", "log2(N)", "a factor of log2 N, not 2(N-1)/N", 2, OTHER),
-)
 UNITS = {"GB/s": 1e9, "MB/s": 1e6, "GiB/s": 2.0**30, "MiB/s": 2.0**20}
 _POWERS = {"GB/s": "10^9", "MB/s": "10^6", "GiB/s": "2^30", "MiB/s": "2^20"}
 # Seconds may have been milliseconds, or minutes.
@@ -351,22 +289,22 @@ def space(quantity: str, published: Published) -> Space:
         return _bandwidths(published)
     if quantity == "compute_s":
         rest = _rest(published, COMMUNICATION_COLUMN)
-        return Space(list(_computes(published)), _as_constants(*SECONDS_AS), rest)
+        return Space(list(_computes(published)), _as_constants("seconds"), rest)
     if quantity == "communication_s":
         swapped = (_with(SWAPPED_COLUMNS, _compute(one_gpu, DIVIDED)) for one_gpu in ONE_GPU_TIMES)
         forms = [*_communications(published), *swapped]
-        return Space(forms, _as_constants(*SECONDS_AS), _rest(published, COMPUTE_COLUMN))
+        return Space(forms, _as_constants("seconds"), _rest(published, COMPUTE_COLUMN))
     if quantity == "images_per_s":
-        times = [(clock.total, () if clock.total is TABLE_TOTAL else (clock.total,)) for clock in clocks(published)]
-        return Space([_form((of, *chosen), of, total) for of, (total, chosen) in product(THROUGHPUTS, times)])
+        totals = product(_CHOICES["throughputs"], (clock.total for clock in clocks(published)))
+        return Space([_form((of, *([] if time is TABLE_TOTAL else [time])), of, time) for of, time in totals])
     if quantity == "utilisation_percent":
         return Space([_as_it_is(BANDWIDTH_COLUMN)])
-    return Space(list(_speedups(published)), _as_constants(PERCENT))
+    return Space(list(_speedups(published)), _as_constants("percent"))
 
 
-def _as_constants(*numbers: Choice) -> list[Constant]:
-    """1 and these numbers."""
-    return [Constant(), *(Constant((number,), number.value, unit=number.formula) for number in numbers)]
+def _as_constants(kind: str) -> list[Constant]:
+    """1 and the numbers of a kind."""
+    return [Constant(), *(Constant((number,), number.value, unit=number.formula) for number in _CHOICES[kind])]
 
 
 def _form(choices: tuple[Choice, ...], of: Choice, *parts: Choice | Form) -> Form:
@@ -441,11 +379,11 @@ def _bandwidths(published: Published) -> Space:
     times = [*_communications(published), *rest, *whole, _as_it_is(COLUMN_TOTAL)]
     amounts = _distinct(
         Form(chosen, "", "({}) * ({})".format(*(choice.worked_out_as for choice in chosen)))
-        for chosen in product(VOLUMES, steps_of(published))
+        for chosen in product(_CHOICES["volumes"], steps_of(published))
     )
     numbers = product(
         _parameters(published.parameters_trained, published.parameters_quoted),
-        ELEMENT_SIZES,
+        _CHOICES["element_sizes"],
         rates(published.bandwidth_unit or "GB/s"),
     )
     forms = [_bandwidth(amount, time) for amount, time in product(amounts, times)]
@@ -456,7 +394,7 @@ def steps_of(published: Published) -> tuple[Choice, ...]:
     """The numbers of steps in question. A batch of all GPUs together has but one number."""
     if published.batch == GLOBAL:
         return STEPS
-    return (*STEPS, *(GLOBAL_STEPS if published.batch == UNSTATED else (STEPS_OF_ONE_GPU,)))
+    return (*STEPS, *_CHOICES["global_steps" if published.batch == UNSTATED else "steps_of_one_gpu"])
 
 
 # Cells in which amounts that are not the same differ.

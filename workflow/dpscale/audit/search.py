@@ -270,6 +270,11 @@ class Found:
         return self.best.convention.choices if self.best and self.is_found else ()
 
     @property
+    def independent(self) -> int:
+        """Checkable cells with several GPUs."""
+        return len(several(self.cells))
+
+    @property
     def exceptions(self) -> list[Place]:
         """Checkable cells that the convention does not reproduce."""
         return [place for place in self.cells if place not in self.best.agreeing] if self.best else []

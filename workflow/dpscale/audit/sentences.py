@@ -19,12 +19,8 @@ _NEAR = 0.15
 _KNOWN_FACTORS = {
     **{f"10^{power}": 10.0**power for power in (-9, -6, -3, -2, -1, 1, 2, 3, 6, 9)},
     **{f"2^{power}": 2.0**power for power in (-30, -20, -10, -3, -2, -1, 1, 2, 3, 10, 20, 30)},
-    "60": 60.0,
-    "1/60": 1 / 60,
-    "3600": 3600.0,
-    "1/3600": 1 / 3600,
-    "3": 3.0,
-    "1/3": 1 / 3,
+    **{f"{of}": float(of) for of in (60, 3600, 3)},
+    **{f"1/{of}": 1 / of for of in (60, 3600, 3)},
 }
 
 
@@ -42,8 +38,12 @@ def sentence(
         return _of_a_link(found, published) if found.quantity == "utilisation_percent" else _up_to_a_constant(found)
     if found.verdict == "not reproduced":
         return _not_reproduced(found, printed)
+    has_several = published is not None and published.other_clocks
+    clock = f", of the clock {clock_of(published, found).name}" if published and has_several else ""
+    differences = "; ".join(found.best.differences)
+    against_method = f"not as defined here ({differences})" if differences else "as defined here"
     return (
-        f"The {name} is {found.best.convention.formula}{_clock(found, published)}, {_against_method(found.best)}: "
+        f"The {name} is {found.best.convention.formula}{clock}, {against_method}: "
         f"{_support(found, printed, faults or {})}; {_certainty(found)}."
     )
 
@@ -94,22 +94,11 @@ def summary(record: Mapping[str, Any]) -> str:
     )
 
 
-def _clock(found: Found, published: Published | None) -> str:
-    """` of the clock loading`, where the study has several."""
-    if published is None or not published.other_clocks:
-        return ""
-    return f", of the clock {clock_of(published, found).name}"
-
-
-def _against_method(fit: Fit) -> str:
-    return f"not as defined here ({'; '.join(fit.differences)})" if fit.differences else "as defined here"
-
-
 def _support(found: Found, printed: Printed, faults: Mapping[Place, Fault]) -> str:
     """How many cells the convention gives, whether others do too, and which it does not give."""
     assert found.best
-    several = sum(place.gpus > 1 for place in found.cells)
-    part = "all" if several == found.best.supporting else f"{found.best.supporting} of"
+    several, supporting = found.independent, found.best.supporting
+    part = "all" if several == supporting else f"{supporting} of"
     cells = f"{part} {several} cells with several GPUs" if several else "cells of one GPU alone"
     exceptions = [_miss(found.best, place, printed, faults.get(place)) for place in found.exceptions]
     but = f", but not {listed(exceptions)}" if exceptions else ""
@@ -128,22 +117,22 @@ def _cut_cells(fit: Fit, printed: Printed) -> str:
     if fit.printing is not CUT:
         return ""
     shows = [place for place in sorted(fit.agreeing) if not Rounded.of(printed[place]).meets(fit.values[place])]
-    return f" (cut, not rounded: {listed([_miss(fit, place, printed, None) for place in shows])})"
+    return f" (cut, not rounded: {listed([_miss(fit, place, printed) for place in shows])})"
 
 
 def _certainty(found: Found) -> str:
     """The guard against a fit by chance, in words."""
     often = f"in about {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else "less than once in a million"
-    if found.verdict == "too few cells" and found.chance < CHANCE_LIMIT:
-        return "too little to call it found, as most cells agree only because what it gives is known so roughly"
+    by_chance = f"chance alone would do as well {often}"
     if found.verdict == "too few cells":
-        return f"too little to call it found, as chance alone would do as well {often}"
+        rough = "most cells agree only because what it gives is known so roughly"
+        return f"too little to call it found, as {by_chance if found.chance >= CHANCE_LIMIT else rough}"
     if found.scale and found.scale.chance >= CHANCE_LIMIT:
         return (
-            f"chance alone would do as well {often}, but for the constant factor that all cells share, one of the "
-            f"{found.scale.constants} tried would suit in about {found.scale.chance * 100:.1g} %"
+            f"{by_chance}, but for the constant factor that all cells share, one of the {found.scale.constants} tried "
+            f"would suit in about {found.scale.chance * 100:.1g} %"
         )
-    return f"chance alone would do as well {often}"
+    return by_chance
 
 
 def _rival(rival: Rival, best: Fit) -> str:
@@ -161,27 +150,25 @@ def _rival(rival: Rival, best: Fit) -> str:
     return f"with {', '.join(other) or 'fewer assumptions'} ({decided_by})"
 
 
-def _miss(fit: Fit, place: Place, printed: Printed, fault: Fault | None) -> str:
-    where = f"{place_words(place)} (printed {printed[place]}"
-    if place not in fit.values:
-        return f"{where}, it gives nothing there)"
-    because = f": {fault.clause}" if fault else ""
-    return f"{where}, it gives {unlike(fit.values[place], fit.printed[place], 4)[0]}{because})"
+def _miss(fit: Fit, place: Place, printed: Printed, fault: Fault | None = None) -> str:
+    gives = "nothing there" if place not in fit.values else unlike(fit.values[place], fit.printed[place], 4)[0]
+    because = f": {fault.clause}" if fault and place in fit.values else ""
+    return f"{place_words(place)} (printed {printed[place]}, it gives {gives}{because})"
 
 
 def _not_reproduced(found: Found, printed: Printed) -> str:
     fit = found.best
     assert fit
-    furthest = fit.error(fit.worst)
-    first = f"No convention of the {found.tried:,} tried gives the {NAMES[found.quantity]}."
+    furthest, missed = fit.error(fit.worst), _miss(fit, fit.worst, printed)
+    closest = (
+        f"No convention of the {found.tried:,} tried gives the {NAMES[found.quantity]}. The closest, "
+        f"{fit.convention.formula}"
+    )
     if furthest >= _NEAR or found.chance >= CHANCE_LIMIT:
-        return (
-            f"{first} The closest, {fit.convention.formula}, is furthest off at {_miss(fit, fit.worst, printed, None)}."
-        )
+        return f"{closest}, is furthest off at {missed}."
     return (
-        f"{first} The closest, {fit.convention.formula} ({'; '.join(fit.differences) or 'as defined here'}), is within "
-        f"{math.ceil(furthest * 100)} % in every cell, as where its inputs were of another run than those printed; it "
-        f"is furthest off at {_miss(fit, fit.worst, printed, None)}."
+        f"{closest} ({'; '.join(fit.differences) or 'as defined here'}), is within {math.ceil(furthest * 100)} % in "
+        f"every cell, as where its inputs were of another run than those printed; it is furthest off at {missed}."
     )
 
 
@@ -189,21 +176,20 @@ def _of_a_link(found: Found, published: Published | None) -> str:
     """Percent over bandwidth is 100 over the bandwidth of a link, in the unit of the printed one."""
     assert found.factor
     link, unit = 100 / found.factor, (published.bandwidth_unit if published else None) or "GB/s"
-    several = sum(place.gpus > 1 for place in found.cells)
     return (
-        f"The utilisation is the bandwidth as printed over a link of {number(link.value)} {unit}, in all {several} "
-        f"cells with several GPUs; {_certainty(found)}."
+        f"The utilisation is the bandwidth as printed over a link of {number(link.value)} {unit}, in all "
+        f"{found.independent} cells with several GPUs; {_certainty(found)}."
     )
 
 
 def _up_to_a_constant(found: Found) -> str:
     assert found.best and found.factor
-    factor, several = found.factor, sum(place.gpus > 1 for place in found.cells)
+    factor = found.factor
     same = [name for name, value in _KNOWN_FACTORS.items() if factor.low <= value <= factor.high]
     equals = f", which is {same[0]}" if same else ""
     formula = found.best.convention.form.formula.replace("{} * ", "").replace(" * {}", "").replace("{}", "1")
     return (
         f"The {NAMES[found.quantity]} is one factor, {number(factor.value, 4)}{equals}, times {formula} "
-        f"in all {several} cells with several GPUs; the factor is that of no convention of the {found.tried:,} tried; "
-        f"{_certainty(found)}."
+        f"in all {found.independent} cells with several GPUs; the factor is that of no convention of the "
+        f"{found.tried:,} tried; {_certainty(found)}."
     )
