@@ -4,6 +4,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,60 +19,74 @@ from page_tables import audited, h200, h200_with_steps, study
 
 from command_line import must
 from dpscale.present.charts.bars import Stage, Waterfall
-from dpscale.present.charts.files import charts_of, heading_of, write_charts
+from dpscale.present.charts.chart import Chart, Picture
+from dpscale.present.charts.files import heading_of, write_charts
 from dpscale.present.charts.vega import over, svg_of
+from dpscale.present.study.charts import charts_of
 from dpscale.present.study.page import render
+from dpscale.present.text.words import Terms
+from dpscale.tables.tables import TABLES, Tables, written
+from pictures import SVG
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
 
-SVG = "{http://www.w3.org/2000/svg}"
+NOTE = "Synthetic images."
 
 
-@pytest.fixture(scope="module")
-def page() -> str:
+@cache
+def drawn() -> tuple[Sequence[Chart], str]:
+    """The charts of a study on synthetic images, and its page."""
     data = h200()
-    data["records"]["synthetic"] = True
-    return render(study(strong_scaling_global_batch=[128, 2_048]), data)
+    data = replace(data, records=[replace(row, synthetic=True) for row in data.records])
+    of = study(strong_scaling_global_batch=[128, 2_048])
+    terms = Terms.of(of, data)
+    assert terms.data_note == NOTE
+    charts = charts_of(of, data, terms)
+    return list(charts.values()), render(of, data, charts=charts)
 
 
-def test_every_chart_of_the_page_is_a_file(page: str, tmp_path: Path) -> None:
-    stale = tmp_path / "charts/stale-1.svg"
-    stale.parent.mkdir()
-    stale.write_text("<svg/>")
-    write_charts(page, tmp_path / "charts")
-    names = {path.stem for path in (tmp_path / "charts").iterdir()}
+def files(folder: Path, *charts: Chart) -> dict[str, str]:
+    write_charts(charts, NOTE, folder)
+    return {path.stem: path.read_text() for path in folder.iterdir()}
+
+
+def test_every_chart_of_the_page_is_a_file_and_no_other(tmp_path: Path) -> None:
+    charts, page = drawn()
+    (tmp_path / "stale-1.svg").write_text("<svg/>")
+    names = set(files(tmp_path, *charts))
     assert names == set(re.findall(r'<svg [^>]*aria-labelledby="([^"]*)-title"', page))
     assert {"epoch-time-1", "efficiency-1"} <= names
+    assert files(tmp_path) == {}
 
 
-def test_a_page_without_charts_leaves_an_empty_folder(tmp_path: Path) -> None:
-    write_charts("<style>:root { --ink: #000; }</style>", tmp_path / "charts")
-    assert list((tmp_path / "charts").iterdir()) == []
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_what_the_page_does_not_show_is_not_drawn(device: str) -> None:
+    data, of = h200_with_steps(), study(device=device)
+    shown = {picture.name for chart in charts_of(of, data, Terms.of(of, data)).values() for picture in chart.pictures}
+    assert shown == set(re.findall(r'<svg [^>]*aria-labelledby="([^"]*)-title"', render(of, data)))
 
 
-def test_a_file_needs_no_page_for_its_colours_and_says_what_it_shows(page: str, tmp_path: Path) -> None:
-    for name, svg in charts_of(page).items():
+def test_a_file_needs_no_page_for_its_colours_and_says_what_it_shows(tmp_path: Path) -> None:
+    charts, page = drawn()
+    for name, svg in files(tmp_path, *charts).items():
         assert "var(" not in svg and "currentColor" not in svg
-        chart = ElementTree.fromstring(svg)
-        lines = list(chart.iter(f"{SVG}text"))
-        heading = " ".join(line.text or "" for line in lines if line.get("font-weight") == "bold")
-        assert heading and f">{escape(heading)}</h" in page
-        file = tmp_path / f"{name}.svg"
-        file.write_text(svg)
-        assert f"{heading_of(file)}." in page
-        assert "Synthetic images." in " ".join(line.text or "" for line in lines), "as wherever data are shown"
-        paper = chart.find(f"{SVG}rect")
+        root = ElementTree.fromstring(svg)
+        lines = [line.text or "" for line in root.iter(f"{SVG}text")]
+        heading = heading_of(tmp_path / f"{name}.svg")
+        assert heading and f">{escape(heading)}</h" in page.replace("\u00a0", " ")
+        assert NOTE in " ".join(lines), "as wherever data are shown"
+        paper = root.find(f"{SVG}rect")
         assert paper is not None
-        left, top, width, height = chart.attrib["viewBox"].split()
+        left, top, width, height = root.attrib["viewBox"].split()
         assert [paper.attrib[key] for key in ("x", "y", "width", "height")] == [left, top, width, height]
-        assert (chart.attrib["width"], chart.attrib["height"]) == (width, height)
+        assert (root.attrib["width"], root.attrib["height"]) == (width, height)
 
 
-def test_text_of_others_is_text_in_a_file_too(page: str) -> None:
-    evil = re.sub(r"(<figcaption\b[^>]*>\s*<h\d[^>]*>)[^<]*", r"\1&lt;script&gt;&amp;amp;", page)
-    (svg,) = [svg for name, svg in charts_of(evil).items() if name == "epoch-time-1"]
-    assert "&lt;script&gt;&amp;amp;" in svg
+def test_text_of_others_is_text_in_a_file_too(tmp_path: Path) -> None:
+    evil = Picture("evil-1", "<script>&amp;", "place", drawn()[0][0].pictures[0].svg)
+    assert "&lt;script&gt;&amp;amp;" in files(tmp_path, Chart([evil], []))["evil-1"]
+    assert heading_of(tmp_path / "evil-1.svg") == "<script>&amp;"
 
 
 def test_what_vega_lite_is_given_is_valid_by_its_schema(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +100,9 @@ def test_what_vega_lite_is_given_is_valid_by_its_schema(monkeypatch: pytest.Monk
         return spec
 
     monkeypatch.setattr(alt.LayerChart, "to_dict", check)
-    page = render(study(strong_scaling_global_batch=[128, 2_048]), h200_with_steps())
-    assert len(checked) == len(charts_of(page)) > 12
+    data, of = h200_with_steps(), study(strong_scaling_global_batch=[128, 2_048])
+    charts = charts_of(of, data, Terms.of(of, data))
+    assert len(checked) == sum(len(chart.pictures) for chart in charts.values()) > 12
     assert set.union(*checked) == {"area", "bar", "line", "point", "rect", "rule", "text"}
     stages = [Stage("more", 0, 2, "red"), Stage("less", 2, 1, "red")]
     Waterfall(heading="heading", place="place", quantity="quantity", x_title="ms", stages=stages).draw()
@@ -98,8 +116,9 @@ def test_what_vega_lite_is_given_is_valid_by_its_schema(monkeypatch: pytest.Monk
 @pytest.mark.processes
 def test_the_same_tables_give_the_same_bytes(root: Path, tmp_path: Path) -> None:
     """In processes that order sets differently: this one at random."""
-    for name, table in audited(root, h200()).items():
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    data: Tables = audited(root, h200())
+    for name, kind in TABLES.items():
+        (tmp_path / f"{name}.csv").write_text(written(kind, getattr(data, name)))
     (tmp_path / "study.yaml").write_text("study: h200\nstrong_scaling_global_batch: [128, 2048]\n")
     words = ["report", "--study", "study.yaml", "--tables", "."]
     must(*words, "--out", "here/page.html", "--charts", "here/charts", folder=tmp_path)
@@ -113,7 +132,7 @@ def test_the_same_tables_give_the_same_bytes(root: Path, tmp_path: Path) -> None
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, stdout=subprocess.DEVNULL)
     made = []
     for folder in (tmp_path / "here", tmp_path / "there"):
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        made.append({path.relative_to(folder): path.read_bytes() for path in files})
+        found = sorted(path for path in folder.rglob("*") if path.is_file())
+        made.append({path.relative_to(folder): path.read_bytes() for path in found})
     assert len(made[0]) == 8
     assert made[0] == made[1]

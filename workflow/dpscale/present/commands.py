@@ -20,17 +20,20 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
     """
     from dpscale.audit.page import render_studies
     from dpscale.present.charts.files import write_charts
+    from dpscale.present.study.charts import charts_of
     from dpscale.present.study.page import render
+    from dpscale.present.text.words import Terms
     from dpscale.records.files import write_text
 
     study, tables = Study.read(study_file), read_tables(tables_folder)
     audit_page = study.audit_page(out)
-    page = render(study.values, tables, audit_page.name if audit_page else "")
-    write_text(out, page)
+    terms = Terms.of(study.values, tables)
+    charts = charts_of(study.values, tables, terms)
+    write_text(out, render(study.values, tables, audit_page.name if audit_page else "", charts))
     if audit_page:
         write_text(audit_page, render_studies(study.values, tables, out.name))
     if charts_folder:
-        write_charts(page, charts_folder)
+        write_charts(charts.values(), terms.data_note, charts_folder)
     click.echo(f"page: {out}")
 
 

@@ -7,16 +7,13 @@ from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.times import WORTH
 from dpscale.present import advice
 from dpscale.present.cautions import cautions, first_cautions
-from dpscale.present.charts import communication as communication_charts
-from dpscale.present.charts import forecast as forecast_charts
-from dpscale.present.charts import timing as timing_charts
-from dpscale.present.charts import training as training_charts
-from dpscale.present.charts import variants as variant_charts
+from dpscale.present.charts.chart import Chart
 from dpscale.present.findings.communication import profiler_left_out
 from dpscale.present.findings.findings import findings, key_findings
 from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
 from dpscale.present.handin import assignment
 from dpscale.present.study import coverage, environment_facts, variant_views, views
+from dpscale.present.study.charts import charts_of
 from dpscale.present.study.general import general
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
@@ -38,17 +35,19 @@ _DEFINITIONS = {
 }
 
 
-def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str = "") -> str:
+def render(
+    study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str = "", charts: Mapping[str, Chart] | None = None
+) -> str:
     """The page of a study as HTML.
 
     `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files; `audit_page` is the
-    file name of the page of other people's figures, if there is one. Pure, but for reading its own template.
+    file name of the page of other people's figures, if there is one; `charts` are drawn unless given. Pure, but for
+    reading its own template.
     """
     tables = Tables.of(given)
     terms = Terms.of(study, tables)
     answer = verdict(tables, terms)
     found = findings(tables, terms)
-    baseline, target = study["training"]["baseline"], study["training"]["target_accuracy"]
     return fill(
         "page.html.j2",
         study=study,
@@ -66,7 +65,7 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         advices=advice.advices(tables, answer.series, terms),
         causes=views.causes(tables.causes, terms),
         worth=measured(WORTH, PERCENT, digits=2),
-        target=measured(target, PERCENT, digits=2),
+        target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
         cautions=cautions(study, tables),
         first_cautions=first_cautions(study, tables),
         environment_facts=environment_facts.environment_facts(
@@ -78,8 +77,6 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         grid=coverage.coverage(tables.times, terms),
         absences=coverage.absences(tables.times, tables.absences, terms),
         missing_cells=coverage.missing_cells(tables.missing, terms),
-        epoch_time=timing_charts.epoch_time(tables.times, terms),
-        efficiency=timing_charts.efficiency(tables.speedup, terms),
         strong=views.strong(tables.speedup, terms),
         general=general(tables.times, tables.speedup, terms),
         times=views.times(tables.times, terms),
@@ -88,18 +85,11 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         communication=views.communication(tables.communication, terms),
         estimates=views.estimates(tables.communication, terms),
         ladder=views.ladder(tables.ladder, terms),
-        ladders=communication_charts.ladders(tables.ladder, terms),
-        steps_beside_one=communication_charts.steps_beside_one(tables.times, tables.communication, terms),
         steps=views.steps(tables.steps, terms),
         profiler_left_out=profiler_left_out(tables.communication),
-        step_parts=communication_charts.steps(tables.steps, terms),
-        estimators=communication_charts.estimates(tables.communication, terms),
-        predicted=forecast_charts.held_out(tables.forecast, terms),
-        expected=forecast_charts.forecast(tables.forecast, tables.speedup, study["dataset"]["images"], terms),
         phases=views.phases(tables.steps, terms),
         bandwidth=views.bandwidth(tables.bandwidth, terms),
         collectives=views.collectives(tables.collectives, terms),
-        bus_bandwidth=communication_charts.bus_bandwidth(tables.collectives, tables.bandwidth, terms),
         bus_bandwidths=views.bus_bandwidth(tables.collectives, terms),
         laws=views.laws(tables.laws, terms),
         published_scaling=views.published_scaling(tables.published_scaling, terms),
@@ -108,22 +98,14 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         scored=any(row.relative_error.is_known for row in tables.forecast),
         forecast=views.forecast(tables.forecast, terms),
         critical_batch=views.critical_batch(tables.critical_batch, terms),
-        training_loss=training_charts.training_loss(tables.training_curves, baseline, terms),
-        test_accuracy=training_charts.test_accuracy(tables.training_curves, tables.training, baseline, target, terms),
         training_summary=views.training_summary(tables.training_summary, terms),
         training=views.training(tables.training_curves, tables.training, terms),
-        frontier=training_charts.frontier(tables.frontier, target, terms, ["training_s"]),
-        frontier_of_costs=training_charts.frontier(tables.frontier, target, terms, ["gpu_s", "energy_j"]),
         arms_by_cost=views.frontier(tables.frontier, terms),
         twins=views.twins(tables.twins, terms),
         training_evidence=views.training_evidence(tables.training_evidence, terms),
         variants=variant_views.variants(tables.variants, terms),
-        variant_steps=variant_charts.steps(tables.variants, terms),
         variant_limits=variant_views.limits(tables.variants, terms),
-        variant_speedups=variant_charts.speedups(tables.variants, terms),
         kernels=variant_views.kernels(tables.kernels, terms),
-        kernel_shares=variant_charts.kernels(tables.kernels, tables.variants, terms),
-        variant_epochs=variant_charts.epochs(tables.variants, terms),
         variant_costs=variant_views.costs(tables.variants, terms),
         one_gpu=variant_views.one_gpu(tables.one_gpu, terms),
         public_best=beside_the_public_best(tables.variants, terms),
@@ -133,6 +115,7 @@ def render(study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str =
         rejected=views.rejected(tables.rejected, terms),
         audit_page=audit_page,
         sheets=assignment.sheets(tables, terms),
+        **(charts or charts_of(study, tables, terms)),
     )
 
 

@@ -102,6 +102,11 @@ class Terms:
         return capitalised(self.devices)
 
     @property
+    def data_note(self) -> str:
+        """What is to be said wherever data are shown, if anything."""
+        return "Synthetic images." if self.synthetic else ""
+
+    @property
     def sample(self) -> str:
         """`image`, `sample`."""
         return sample_of(OF_FILE if self.own_workload else BUILT_IN)
