@@ -21,10 +21,10 @@ from dpscale.compare.groups import (
     WITHIN,
     compared_groups,
 )
-from dpscale.compare.rows import ComparedGroupsRow
+from dpscale.compare.rows import ComparedGroupsRow, group_of
 from dpscale.formulas.statistics import ratio_of_blocks
 from dpscale.tables.timing import RunsRow
-from two_studies import compared, of, slower, study
+from two_studies import paired, slower, study
 
 # Epoch seconds of runs 1, 2, ... by batch; None where a run has none.
 Runs = Mapping[int, Sequence[float | None]]
@@ -151,11 +151,10 @@ def test_where_nobody_asked_nothing_is_judged() -> None:
 
 
 def test_of_one_batch_the_pooled_change_is_the_batch_s_own() -> None:
-    tables = compared(slower(1.2, "ddp"), study(batch_per_gpu=[128])).tables
-    both = [row for row in of(tables.times, quantity="epoch_s", batch_per_gpu=128) if row.change.is_known]
-    assert len(both) == 5
-    for row in both:
-        (group,) = of(tables.groups, strategy=row.strategy, gpus=row.gpus, scope=row.scope)
+    pair = paired(slower(1.2, "ddp"), study(batch_per_gpu=[128]))
+    assert len(pair.epochs) == 5
+    for row in pair.epochs:
+        (group,) = (group for group in pair.groups if group_of(group) == group_of(row))
         assert (group.change.value, *group.change.interval) == pytest.approx((row.change.value, *row.change.interval))
 
 

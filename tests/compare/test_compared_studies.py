@@ -17,7 +17,7 @@ from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.schemas.settings import TimingSettings
-from two_studies import ARMS, Change, changed, compared, of, records, side, slower, small, study
+from two_studies import ARMS, Change, changed, of, paired, records, side, slower, small, study
 
 # Whole studies, again and again.
 pytestmark = pytest.mark.slow
@@ -121,10 +121,8 @@ def test_studies_that_differ_are_compared_only_where_they_may() -> None:
     for may_differ in ((), ("momentum",)):
         with pytest.raises(ComparisonError, match=r"precision is float32 and bfloat16.*--differing precision$"):
             compare(three, may_differ)
-    found = compare(three, ("precision",)).differing
-    assert {name: [setting.name for setting in differing] for name, differing in found.items()} == {
-        "b": [], "c": ["precision"],
-    }  # fmt: skip
+    found = compare(three, ("precision",)).pairs
+    assert [[setting.name for setting in pair.differing] for pair in found] == [[], ["precision"]]
 
 
 def test_every_setting_is_tried() -> None:
@@ -156,7 +154,7 @@ def test_several_environments_are_never_pooled() -> None:
             record["software"]["nccl"] = "2.30.0"
 
     with pytest.raises(ComparisonError, match=r"after: its records are of 2 environments.*differ in nccl\."):
-        compared(change)
+        paired(change)
 
 
 def test_a_study_without_a_record_is_refused() -> None:
@@ -170,8 +168,8 @@ def test_hardware_and_software_may_differ_and_are_named() -> None:
         record["software"]["nccl"] = "2.30.0"
         record["hardware"]["device_model"] = "NVIDIA H100"
 
-    rows = compared(change).tables.environments
-    assert [(row.property, row.first, row.second) for row in of(rows, differs=True)] == [
+    found = of(paired(change).environments, differs=True)
+    assert [(row.property, row.first, row.second) for row in found] == [
         ("device_model", "NVIDIA H200", "NVIDIA H100"), ("nccl", "2.28.9", "2.30.0"),
     ]  # fmt: skip
 
@@ -204,7 +202,7 @@ def test_a_record_of_both_is_left_out_of_both_and_not_compared() -> None:
     assert first.same_records == second.same_records == same
     counted = records_row(second)
     assert (counted.records, counted.same_records, counted.not_used) == (len(kept), same, 0)
-    assert {group.strategy for group in compare([first, second]).tables.groups} == {"ddp"}
+    assert {group.strategy for group in compare([first, second]).pairs[0].groups} == {"ddp"}
 
 
 def test_a_study_of_nothing_but_another_one_s_records_is_refused() -> None:
@@ -226,5 +224,5 @@ def test_a_study_that_has_what_the_other_one_lacks_has_it_alone() -> None:
     lacking = named("before")
     for cell in [cell for cell in lacking.collected.records if cell.coordinates.get("strategy") == "dp"]:
         del lacking.collected.records[cell]
-    groups = compare(sides([lacking, named("after", measured_again)])).tables.groups
+    groups = compare(sides([lacking, named("after", measured_again)])).pairs[0].groups
     assert {group.status for group in of(groups, strategy="dp")} == {ONLY_SECOND}

@@ -10,6 +10,7 @@ from dpscale.compare.comparison import Comparison, compare
 from dpscale.compare.rows import COMPARED_TABLES
 from dpscale.compare.studies import Side
 from dpscale.plan.cells import AnyCell
+from dpscale.tables.tables import written
 from dpscale.vocabulary.states import NOT_PLANNED
 from two_studies import of, out_of_memory, side, slower, small
 
@@ -38,7 +39,7 @@ def found(three: Sequence[Side]) -> Comparison:
 
 
 def test_there_is_a_row_per_study_with_its_machine(found: Comparison) -> None:
-    rows = found.tables.studies
+    rows = found.studies
     assert [(row.study, row.device_model, row.gpus) for row in rows] == [
         ("first", "NVIDIA H200", 4), ("h100", "NVIDIA H100", 2), ("once", "NVIDIA H200", 4),
     ]  # fmt: skip
@@ -48,7 +49,7 @@ def test_there_is_a_row_per_study_with_its_machine(found: Comparison) -> None:
 def test_figures_are_each_study_s_own_at_the_largest_point_that_all_share(
     found: Comparison, three: Sequence[Side]
 ) -> None:
-    rows = found.tables.figures
+    rows = found.figures
     assert [(row.study, row.strategy, row.gpus, row.batch_per_gpu, row.scope) for row in rows] == [
         (name, *at, 128, "compute") for name in ("first", "h100", "once") for at in (("single", 1), ("ddp", 2))
     ]
@@ -61,12 +62,12 @@ def test_figures_are_each_study_s_own_at_the_largest_point_that_all_share(
 
 
 def test_every_study_is_held_against_the_first_one_as_two_studies_are(found: Comparison, three: Sequence[Side]) -> None:
-    for other in three[1:]:
-        of_two = compare([three[0], other], (), 0.05).tables
+    for other, pair in zip(three[1:], found.pairs, strict=True):
+        (alone,) = compare([three[0], other], (), 0.05).pairs
         for name in set(COMPARED_TABLES) - {"studies", "records", "figures"}:
-            of_three = replace(found.tables, **{name: of(getattr(found.tables, name), study=other.name)})
-            assert of_three.files()[f"compared_{name}.csv"] == of_two.files()[f"compared_{name}.csv"]
-    assert {row.study for row in found.tables.groups} == {"h100", "once"}
+            kind = COMPARED_TABLES[name]
+            assert written(kind, pair.table(name)) == written(kind, alone.table(name))
+            assert {row["study"] for row in map(kind.flat, pair.table(name))} <= {other.name}
 
 
 def test_a_batch_with_steps_enough_speaks_before_a_larger_one() -> None:
@@ -75,12 +76,12 @@ def test_a_batch_with_steps_enough_speaks_before_a_larger_one() -> None:
         found = side(name, change, small(gpus=[1, 2], strategies=["single", "ddp"]))
         few = [replace(row, is_headline=row.batch_per_gpu < 512 or name == "c") for row in found.tables.times]
         sides.append(replace(found, tables=replace(found.tables, times=few)))
-    assert {row.batch_per_gpu for row in compare(sides).tables.figures} == {128}
+    assert {row.batch_per_gpu for row in compare(sides).figures} == {128}
 
 
 def test_a_study_that_lacks_one_gpu_at_that_batch_has_no_figure_of_it() -> None:
     changes = [None, slower(1.1), out_of_memory(lambda at: at.strategy == "single")]
-    rows = of(compare([side(str(n), change, small()) for n, change in enumerate(changes)]).tables.figures, study="2")
+    rows = of(compare([side(str(n), change, small()) for n, change in enumerate(changes)]).figures, study="2")
     assert [(row.strategy, row.status, row.speedup.is_known) for row in rows] == [
         ("single", "oom", False), ("ddp", "ok", False),
     ]  # fmt: skip
@@ -89,10 +90,10 @@ def test_a_study_that_lacks_one_gpu_at_that_batch_has_no_figure_of_it() -> None:
 def test_a_scope_that_one_study_alone_has_is_not_planned_in_others() -> None:
     both = small(scopes=["compute", "end_to_end"], gpus=[1, 2])
     sides = [side("a", None, both), *(side(name, slower(1.1), small(gpus=[1, 2])) for name in "bc")]
-    loading = of(compare(sides, ("scopes",)).tables.figures, scope="end_to_end")
+    loading = of(compare(sides, ("scopes",)).figures, scope="end_to_end")
     assert {(row.study, row.status) for row in loading} == {("a", "ok"), ("b", NOT_PLANNED), ("c", NOT_PLANNED)}
 
 
 def test_without_a_point_in_common_there_is_no_figure() -> None:
     sides = [side(str(batch), slower(1), small(batch_per_gpu=[batch])) for batch in (32, 128, 512)]
-    assert compare(sides).tables.figures == []
+    assert compare(sides).figures == []

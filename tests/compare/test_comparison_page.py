@@ -8,7 +8,7 @@ import pytest
 
 from dpscale.compare.comparison import Comparison, compare
 from dpscale.compare.page import point, render, summary
-from dpscale.compare.sentences import against_first
+from dpscale.compare.sentences import answers, tallies
 from dpscale.compare.views import Views
 from dpscale.compare.warnings import terms_of, warnings
 from dpscale.plan.cells import AnyCell
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 
 
 def verdict_text(comparison: Comparison) -> str:
-    (found,) = against_first(comparison, terms_of(comparison))
-    return "\n".join([*found.answers, *found.tallies])
+    (pair,), terms = comparison.pairs, terms_of(comparison)
+    return "\n".join([*answers(pair, terms), *tallies(pair, terms)])
 
 
 def warned(comparison: Comparison) -> list[str]:

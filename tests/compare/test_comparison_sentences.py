@@ -1,10 +1,12 @@
 """Sentences about groups: slower, faster, no difference shown; and what is beyond what is tolerated."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dpscale.compare.comparison import Pair
 from dpscale.compare.groups import (
     BEYOND,
     FASTER,
@@ -74,8 +76,12 @@ def test_in_a_chart_the_interval_is_drawn_where_no_difference_is_shown() -> None
     assert short(row(0.15)) == "no difference shown, no interval"
 
 
+def pair(*groups: ComparedGroupsRow, epochs: Sequence[ComparedTimesRow] = ()) -> Pair:
+    return Pair("before", "after", groups, {"times": epochs})
+
+
 def said(*groups: ComparedGroupsRow) -> list[str]:
-    return answers("after", "before", groups, GPU)
+    return answers(pair(*groups), GPU)
 
 
 def test_the_answer_has_the_largest_change_first_and_names_what_shows_none() -> None:
@@ -107,8 +113,8 @@ def test_without_an_interval_nothing_is_known() -> None:
 def test_without_a_common_group_nothing_is_compared() -> None:
     none = row(None, status=NO_BATCH)
     assert said(none) == said() == ["after and before have no epoch time in common"]
-    assert not_compared("before", [none], GPU) == ["Not compared, no batch is in both: ddp on 4 GPUs (compute scope)."]
-    assert not_compared("before", [SLOW, SAME], GPU) == []
+    assert not_compared(pair(none), GPU) == ["Not compared, no batch is in both: ddp on 4 GPUs (compute scope)."]
+    assert not_compared(pair(SLOW, SAME), GPU) == []
 
 
 def test_outcomes_are_counted() -> None:
@@ -118,14 +124,16 @@ def test_outcomes_are_counted() -> None:
 
 def test_a_group_without_a_difference_may_have_batches_with_one() -> None:
     epochs = [
-        ComparedTimesRow(strategy="dp", gpus=4, scope="compute", batch_per_gpu=batch, outcome=outcome)
+        ComparedTimesRow(
+            strategy="dp", gpus=4, scope="compute", batch_per_gpu=batch, quantity="epoch_s", outcome=outcome
+        )
         for batch, outcome in ((2048, "slower"), (512, "slower"), (128, "not apart"), (32, "faster"))
     ]
     found = "Compute scope, dp on 4 GPUs: no difference shown [0.5 % faster to 1.1 % slower]"
     but = ", but slower at batch 512, 2,048, faster at batch 32."
-    assert without_difference("before", [SLOW, SAME], epochs, GPU) == [found + but]
-    assert without_difference("before", [SLOW, SAME], epochs[2:3], GPU) == [f"{found}."]
-    assert without_difference("before", [SLOW, FAST], epochs, GPU) == []
+    assert list(without_difference(pair(SLOW, SAME, epochs=epochs), GPU)) == [found + but]
+    assert list(without_difference(pair(SLOW, SAME, epochs=epochs[2:3]), GPU)) == [f"{found}."]
+    assert list(without_difference(pair(SLOW, FAST, epochs=epochs), GPU)) == []
 
 
 def judged(group: ComparedGroupsRow, beyond: str, tolerance: float = 0.05, **others: Any) -> ComparedGroupsRow:
@@ -134,22 +142,22 @@ def judged(group: ComparedGroupsRow, beyond: str, tolerance: float = 0.05, **oth
 
 def test_what_is_slower_than_is_tolerated_is_named_and_what_is_undecided_too() -> None:
     groups = [judged(SLOW, BEYOND), judged(FAST, WITHIN), judged(SAME, UNDECIDED)]
-    assert guard("before", groups, GPU) == [
+    assert guard([pair(*groups)], GPU) == [
         "Slower by more than 5 %: compute scope, ddp on 4 GPUs: 15.0 % slower [14.0, 16.0].",
         "Undecided whether slower by more than 5 %, which is no failure: compute scope, dp on 4 GPUs.",
     ]
 
 
 def test_where_all_is_within_what_is_tolerated_nothing_is_undecided() -> None:
-    assert guard("before", [judged(FAST, WITHIN, 0.025)], GPU) == ["Slower by more than 2.5 %: no group."]
+    assert guard([pair(judged(FAST, WITHIN, 0.025))], GPU) == ["Slower by more than 2.5 %: no group."]
 
 
 def test_of_several_studies_the_guard_says_which() -> None:
-    assert guard("first", [judged(SLOW, BEYOND, study=name) for name in ("b", "a")], GPU) == [
+    assert guard([pair(judged(SLOW, BEYOND, study=name)) for name in ("b", "a")], GPU) == [
         "Slower by more than 5 %: b, compute scope, ddp on 4 GPUs: 15.0 % slower [14.0, 16.0]; "
         "a, compute scope, ddp on 4 GPUs: 15.0 % slower [14.0, 16.0]."
     ]
 
 
 def test_where_nobody_asked_nothing_is_said_to_be_tolerated() -> None:
-    assert guard("before", [SLOW], GPU) == []
+    assert guard([pair(SLOW)], GPU) == []

@@ -237,7 +237,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "compare.forest": {
         "chart_of_forests": (
-            "../compare/test_comparison_forest.py::test_every_group_has_its_text_a_pooled_mark_and_its_batches",
+            "../compare/test_comparison_forest.py::test_every_group_has_its_text_a_pooled_mark_and_its_batches_and_says_so_in_words",
         ),
     },
     "coverage": {"_reason": ("test_render.py::test_a_result_can_have_a_reason_too",)},

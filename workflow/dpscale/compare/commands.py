@@ -104,13 +104,13 @@ def compare(
     ])  # fmt: skip
     found = compare_sides(measured, may_differ, tolerance)
     if tables_folder:
-        for name, text in found.tables.files().items():
+        for name, text in found.files().items():
             write_text(tables_folder / name, text)
     write_text(out, render(found))
     for sentence in summary(found):
         click.echo(sentence)
     click.echo(f"page: {out}")
-    if any(group.beyond_tolerance == BEYOND for group in found.tables.groups):
+    if any(group.beyond_tolerance == BEYOND for pair in found.pairs for group in pair.groups):
         context.exit(1)
 
 

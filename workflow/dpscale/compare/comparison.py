@@ -3,11 +3,20 @@ against the first one's."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dpscale.compare.figures import SUBJECTS, outcome_rows, side_by_side
 from dpscale.compare.groups import compared_groups
-from dpscale.compare.rows import ComparedFiguresRow, ComparedTables
+from dpscale.compare.rows import (
+    COMPARED_TABLES,
+    ComparedEnvironmentsRow,
+    ComparedFiguresRow,
+    ComparedGroupsRow,
+    ComparedOutcomesRow,
+    ComparedRecordsRow,
+    ComparedRow,
+    ComparedStudiesRow,
+    ComparedTimesRow,
+)
 from dpscale.compare.studies import (
     Differing,
     Side,
@@ -18,6 +27,8 @@ from dpscale.compare.studies import (
     study_row,
 )
 from dpscale.strategies.known import BASELINE, STRATEGIES
+from dpscale.tables.row import Row
+from dpscale.tables.tables import written
 from dpscale.tables.timing import SpeedupRow, TimesRow
 from dpscale.vocabulary.states import NOT_PLANNED
 
@@ -25,21 +36,58 @@ _Point = tuple[str, int, int, str]  # strategy, devices, batch, scope
 
 
 @dataclass(frozen=True)
+class Pair:
+    """A study by its name, held against the `first` one: pooled changes; figures by the name of their table, and how
+    often they came to which outcome; what measured both; and the settings that differ."""
+
+    first: str
+    study: str
+    groups: Sequence[ComparedGroupsRow]
+    figures: Mapping[str, Sequence[ComparedRow]]
+    outcomes: Sequence[ComparedOutcomesRow] = ()
+    environments: Sequence[ComparedEnvironmentsRow] = ()
+    differing: Sequence[Differing] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.study} against {self.first}"
+
+    def table(self, name: str) -> Sequence[Row]:
+        rows: Sequence[Row] = self.figures[name] if name in self.figures else getattr(self, name)
+        return rows
+
+    @property
+    def epochs(self) -> list[ComparedTimesRow]:
+        """The epoch times that both have."""
+        times = (row for row in self.figures["times"] if isinstance(row, ComparedTimesRow))
+        return [row for row in times if row.quantity == "epoch_s" and row.outcome]
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """Studies; the settings of every one but the first that differ from the first one's; and the tables."""
+    """Studies, of which the first is what the others are held against: what measured each, its own figures at the point
+    that all have, its records, and the pairs."""
 
     sides: Sequence[Side]
-    differing: Mapping[str, Sequence[Differing]]
-    tables: ComparedTables
+    studies: Sequence[ComparedStudiesRow]
+    figures: Sequence[ComparedFiguresRow]
+    records: Sequence[ComparedRecordsRow]
+    pairs: Sequence[Pair]
 
     @property
-    def first(self) -> Side:
-        """What the others are held against."""
-        return self.sides[0]
+    def first(self) -> str:
+        return self.sides[0].name
 
-    @property
-    def others(self) -> Sequence[Side]:
-        return self.sides[1:]
+    def table(self, name: str) -> Sequence[Row]:
+        """The rows of a table, those of all pairs together."""
+        if name in ("studies", "figures", "records"):
+            rows: Sequence[Row] = getattr(self, name)
+            return rows
+        return [row for pair in self.pairs for row in pair.table(name)]
+
+    def files(self) -> dict[str, str]:
+        """The text of every table's file."""
+        return {f"compared_{name}.csv": written(kind, self.table(name)) for name, kind in COMPARED_TABLES.items()}
 
 
 def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: float | None = None) -> Comparison:
@@ -49,72 +97,68 @@ def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: 
     Raises ComparisonError where they differ in a setting that `may_differ` does not name, and where one of them has
     records of several environments, or none.
     """
-    first, *others = sides
     differing = refuse_other_settings([side.study for side in sides], may_differ)
     for side in sides:
         refuse_several_environments(side)
-    studies = [study_row(side) for side in sides]
-    pairs = [{name: list(side_by_side(subject, first, side)) for name, subject in SUBJECTS.items()} for side in others]
-    of_subjects: dict[str, Any] = {name: [row for pair in pairs for row in pair[name]] for name in SUBJECTS}
-    tables = ComparedTables(
-        studies=studies,
-        figures=list(_figures(sides)),
-        groups=[
-            group
-            for side in others
-            for group in compared_groups(first.tables.runs, side.tables.runs, side.name, tolerance)
-        ],
-        **of_subjects,
-        outcomes=[row for side, pair in zip(others, pairs, strict=True) for row in outcome_rows(side.name, pair)],
-        environments=[row for study in studies[1:] for row in environment_rows(studies[0], study)],
-        records=[records_row(side) for side in sides],
+    pairs = [_pair(sides[0], side, found, tolerance) for side, found in zip(sides[1:], differing, strict=True)]
+    return Comparison(sides, list(map(study_row, sides)), list(_figures(sides)), list(map(records_row, sides)), pairs)
+
+
+def _pair(first: Side, side: Side, differing: Sequence[Differing], tolerance: float | None) -> Pair:
+    figures = {name: list(side_by_side(subject, first, side)) for name, subject in SUBJECTS.items()}
+    return Pair(
+        first.name,
+        side.name,
+        list(compared_groups(first.tables.runs, side.tables.runs, side.name, tolerance)),
+        figures,
+        list(outcome_rows(side.name, figures)),
+        list(environment_rows(study_row(first), study_row(side))),
+        differing,
     )
-    return Comparison(sides, {side.name: found for side, found in zip(others, differing, strict=True)}, tables)
 
 
 def _figures(sides: Sequence[Side]) -> Iterator[ComparedFiguresRow]:
     """Of every study, one device and the most that all have, at one batch and in every scope there is."""
-    shared = _shared_point(sides)
-    if shared is None:
+    timed = [{_point(row): row for row in side.tables.times} for side in sides]
+    shared = _shared_point(timed)
+    if not shared:
         return
     strategy, gpus, batch, _ = shared
-    scopes = sorted({row.scope for side in sides for row in side.tables.times})
-    for side in sides:
+    scopes = sorted({row.scope for times in timed for row in times.values()})
+    for side, times in zip(sides, timed, strict=True):
+        speedups = {_point(row): row for row in side.tables.speedup if row.scaling == "weak"}
         for scope in scopes:
-            for configuration in dict.fromkeys([(BASELINE, 1), (strategy, gpus)]):
-                yield _figures_at(side, (*configuration, batch, scope))
-
-
-def _shared_point(sides: Sequence[Side]) -> _Point | None:
-    """The point that speaks for the studies: of those that all have an epoch time of, in the first scope there is.
-
-    It has the most devices, of the last strategy in the order of `STRATEGIES`, at the largest batch: one whose epochs
-    have steps enough to speak of, if there is such a batch.
-    """
-    timed = [{_point(row): row for row in side.tables.times if row.status == "ok"} for side in sides]
-    shared = set.intersection(*map(set, timed))
-    first_scope = min((scope for *_, scope in shared), default="")
-    order = list(STRATEGIES)
-
-    def weight(point: _Point) -> tuple[int, int, bool, int]:
-        strategy, gpus, batch, _ = point
-        return gpus, order.index(strategy), all(of_side[point].is_headline for of_side in timed), batch
-
-    return max((point for point in shared if point[-1] == first_scope), key=weight, default=None)
+            for at in dict.fromkeys([(BASELINE, 1, batch, scope), (strategy, gpus, batch, scope)]):
+                row = times.get(at, TimesRow(status=NOT_PLANNED))
+                yield _figures_at(side.name, at, row, speedups.get(at, SpeedupRow()))
 
 
 def _point(row: TimesRow | SpeedupRow) -> _Point:
     return row.strategy, row.gpus, row.batch_per_gpu, row.scope
 
 
-def _figures_at(side: Side, point: _Point) -> ComparedFiguresRow:
+def _shared_point(timed: Sequence[Mapping[_Point, TimesRow]]) -> _Point | None:
+    """The point that speaks for the studies: of those that all have an epoch time of, in the first scope there is.
+
+    It has the most devices, of the last strategy in the order of `STRATEGIES`, at the largest batch: one whose epochs
+    have steps enough to speak of, if there is such a batch.
+    """
+    shared = set.intersection(*({at for at, row in times.items() if row.status == "ok"} for times in timed))
+    order = list(STRATEGIES)
+
+    def weight(point: _Point) -> tuple[int, int, bool, int]:
+        strategy, gpus, batch, _ = point
+        return gpus, order.index(strategy), all(times[point].is_headline for times in timed), batch
+
+    first_scope = min((scope for *_, scope in shared), default="")
+    return max((point for point in shared if point[-1] == first_scope), key=weight, default=None)
+
+
+def _figures_at(study: str, point: _Point, times: TimesRow, speedup: SpeedupRow) -> ComparedFiguresRow:
     """The figures of a study at a point, or why it has none."""
-    times = next((row for row in side.tables.times if _point(row) == point), TimesRow(status=NOT_PLANNED))
-    weak = (row for row in side.tables.speedup if row.scaling == "weak")
-    speedup = next((row for row in weak if _point(row) == point), SpeedupRow())
     strategy, gpus, batch, scope = point
     return ComparedFiguresRow(
-        study=side.name,
+        study=study,
         strategy=strategy,
         gpus=gpus,
         batch_per_gpu=batch,

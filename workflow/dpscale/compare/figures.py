@@ -1,7 +1,7 @@
 """Every figure of two studies side by side, with its ratio or difference, and what the interval of that tells."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -23,12 +23,10 @@ from dpscale.compare.studies import Side
 from dpscale.formulas.figure import INTERVAL, UNKNOWN, Figure, less, ratio
 from dpscale.formulas.statistics import ratio_of_blocks, welch_difference
 from dpscale.tables.column import Column
-from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow
 from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.row import Row
-from dpscale.tables.tables import Tables
-from dpscale.tables.timing import SpeedupRow, TimesRow
-from dpscale.tables.training import TrainingRow, TrainingSummaryRow
+from dpscale.tables.tables import TABLES, Tables
+from dpscale.tables.training import TrainingRow
 from dpscale.vocabulary.states import NOT_PLANNED
 
 # Outcomes beside those of `Subject`: the interval holds what no change would give; there is no interval.
@@ -45,16 +43,15 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Subject:
-    """The figures of a table that are compared: the `quantities` of its `rows`, which the columns of `kind` up to the
-    quantity tell apart.
+    """The `quantities` of a study's `table` that are compared; the columns of `kind` before the quantity tell its rows
+    apart.
 
     `effect` is that of the first study's figure and the second's, or, where these are means of `samples`, of those:
     of runs or seeds. `above` and `below` are the words for what it can come to.
     """
 
     kind: type[ComparedRow]
-    source: type[Row]
-    rows: Callable[[Tables], Sequence[Row]]
+    table: str
     quantities: Sequence[str]
     effect: Callable[[Any, Any], Figure]
     above: str
@@ -72,7 +69,7 @@ class Subject:
 
     def quantity(self, name: str) -> Column:
         """What the table says of a quantity."""
-        return self.source.column(name)
+        return TABLES[self.table].column(name)
 
 
 def _last_epochs(tables: Tables) -> Iterable[TrainingRow]:
@@ -87,27 +84,23 @@ def _second_over_first(first: Figure, second: Figure) -> Figure:
 # By the name of their table.
 SUBJECTS: Mapping[str, Subject] = {
     "times": Subject(
-        ComparedTimesRow, TimesRow, lambda tables: tables.times, ("epoch_s", "step_s"),
-        ratio_of_blocks, "faster", "slower", samples=lambda tables: tables.runs,
+        ComparedTimesRow, "times", ("epoch_s", "step_s"), ratio_of_blocks, "faster", "slower",
+        samples=lambda tables: tables.runs,
     ),
-    "speedup": Subject(
-        ComparedSpeedupRow, SpeedupRow, lambda tables: tables.speedup, ("speedup",),
-        _second_over_first, "higher", "lower",
-    ),
+    "speedup": Subject(ComparedSpeedupRow, "speedup", ("speedup",), _second_over_first, "higher", "lower"),
     "communication": Subject(
-        ComparedCommunicationRow, CommunicationRow, lambda tables: tables.communication, ESTIMATES_OF_STEP,
+        ComparedCommunicationRow, "communication", ESTIMATES_OF_STEP,
         lambda first, second: less(second, first), "longer", "shorter",
     ),
     "bandwidth": Subject(
-        ComparedBandwidthRow, BandwidthRow, lambda tables: tables.bandwidth,
-        ("bandwidth_gb_s", "profiler_bandwidth_gb_s", "utilisation"), _second_over_first, "higher", "lower",
-    ),
-    "collectives": Subject(
-        ComparedCollectivesRow, CollectivesRow, lambda tables: tables.collectives, ("bus_bandwidth_gb_s",),
+        ComparedBandwidthRow, "bandwidth", ("bandwidth_gb_s", "profiler_bandwidth_gb_s", "utilisation"),
         _second_over_first, "higher", "lower",
     ),
+    "collectives": Subject(
+        ComparedCollectivesRow, "collectives", ("bus_bandwidth_gb_s",), _second_over_first, "higher", "lower"
+    ),
     "training": Subject(
-        ComparedTrainingRow, TrainingSummaryRow, lambda tables: tables.training_summary, FIGURES,
+        ComparedTrainingRow, "training_summary", FIGURES,
         lambda first, second: welch_difference(second, first), "higher", "lower", samples=_last_epochs,
     ),
 }  # fmt: skip
@@ -124,29 +117,29 @@ def side_by_side(subject: Subject, first: Side, second: Side) -> Iterator[Any]:
     Ratios of times have Welch's 95 % intervals over runs, differences of arms over seeds. Other ratios and differences
     have intervals from both figures' own.
     """
-    rows = [{_key(subject, row): row for row in subject.rows(side.tables)} for side in (first, second)]
+    by_key = [{_key(subject, row): row for row in getattr(side.tables, subject.table)} for side in (first, second)]
     samples = [_samples(subject, side.tables) for side in (first, second)]
-    keys = sorted({*rows[0], *rows[1]}, key=lambda key: [(part is None, part) for part in key])
+    keys = sorted({*by_key[0], *by_key[1]}, key=lambda key: [(part is None, part) for part in key])
     for quantity in subject.quantities:
         for key in keys:
-            figures = [_figure(of_side.get(key), quantity) for of_side in rows]
-            if not any(figure.is_known for figure in figures):
-                continue
+            rows = [of_side.get(key) for of_side in by_key]
+            figures = [_figure(row, quantity) for row in rows]
             effect = UNKNOWN
             if all(figure.is_known for figure in figures):
                 measured = [of_side[key, quantity] for of_side in samples] if subject.samples else figures
                 effect = subject.effect(*measured)
-            yield subject.kind(
-                study=second.name,
-                **dict(zip(subject.keys, key, strict=True)),
-                quantity=quantity,
-                **_state("first", rows[0].get(key)),
-                first=figures[0],
-                **_state("second", rows[1].get(key)),
-                second=figures[1],
-                **_effects(subject, effect),
-                outcome=_outcome(subject, effect),
-            )
+            if any(figure.is_known for figure in figures):
+                yield subject.kind(
+                    study=second.name,
+                    **dict(zip(subject.keys, key, strict=True)),
+                    quantity=quantity,
+                    first=figures[0],
+                    second=figures[1],
+                    **_state("first", rows[0]),
+                    **_state("second", rows[1]),
+                    **_effects(subject, effect),
+                    outcome=_outcome(subject, effect),
+                )
 
 
 def _key(subject: Subject, row: Row) -> Key:
@@ -206,19 +199,19 @@ def outcome_rows(study: str, compared: Mapping[str, Sequence[ComparedRow]]) -> I
 
 
 def _counted(subject: Subject, rows: Sequence[ComparedRow], **of: str) -> ComparedOutcomesRow:
-    outcomes = [row.outcome for row in rows]
-    with_interval = len(rows) - outcomes.count(NO_INTERVAL)
-    ratios = [row.effect.value for row in rows] if subject.is_ratio else []
+    found = Counter(row.outcome for row in rows)
+    with_interval = len(rows) - found[NO_INTERVAL]
+    ratios = [row.effect.value for row in rows if subject.is_ratio] or [math.nan]
     return ComparedOutcomesRow(
         **of,
         number=len(rows),
-        above=outcomes.count(subject.above),
-        below=outcomes.count(subject.below),
-        not_apart=outcomes.count(NOT_APART),
-        no_interval=outcomes.count(NO_INTERVAL),
+        above=found[subject.above],
+        below=found[subject.below],
+        not_apart=found[NOT_APART],
+        no_interval=found[NO_INTERVAL],
         with_interval=with_interval,
         by_chance=with_interval * BEYOND_BY_CHANCE,
-        ratio_median=median(ratios) if ratios else math.nan,
-        ratio_least=min(ratios, default=math.nan),
-        ratio_most=max(ratios, default=math.nan),
+        ratio_median=median(ratios),
+        ratio_least=min(ratios),
+        ratio_most=max(ratios),
     )

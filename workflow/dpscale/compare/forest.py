@@ -3,7 +3,7 @@
 It is drawn as narrow as a phone, so that its text is as large there as it is meant to be.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from dpscale.present.text.words import listed, plural
 # Pixels. With what is around it the plot is as wide as the text of a phone's page.
 _WIDTH = 266
 _AROUND = {"left": 56, "right": 18, "top": 2, "bottom": 40}
-_TEXT_HEIGHT, _POOLED_HEIGHT, _BATCH_HEIGHT, _GAP = 20, 16, 14, 10
+_ROW, _GAP = 16, 10
 # With more rows than these the pooled changes stand alone.
 _ROWS_DRAWN = 60
 # Where groups are more, the first ones are drawn.
@@ -29,38 +29,29 @@ _REACH = 3.0
 _LEAST_SPAN = 2.0
 _MARGIN = 0.05
 POOLED = "pooled"
+_LOOKS = {True: {"shape": "diamond", "size": 110, "width": 2.5}, False: {"shape": "circle", "size": 26, "width": 1}}
 
+Axis = tuple[float, float]
 Entry = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class ForestMark:
-    """A change in percent. `label` is a batch, or `POOLED`."""
-
-    label: str
-    change: Figure
-
-    @property
-    def height(self) -> float:
-        return _POOLED_HEIGHT if self.label == POOLED else _BATCH_HEIGHT
-
-
-@dataclass(frozen=True)
 class ForestGroup:
-    """A group and what is said of it, and its marks: the pooled one, and one per batch."""
+    """A group, what is said of it, and its changes in percent: pooled, and by batch."""
 
     name: str
     told: str
     colour: str
-    marks: Sequence[ForestMark]
+    pooled: Figure
+    batches: Mapping[str, Figure]
 
     @property
     def text(self) -> str:
         return f"{self.name}: {self.told}"
 
     @property
-    def height(self) -> float:
-        return _TEXT_HEIGHT + sum(mark.height for mark in self.marks) + _GAP
+    def marks(self) -> Mapping[str, Figure]:
+        return {POOLED: self.pooled, **self.batches}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +62,8 @@ class Forest(Plot):
     limit: float | None = None
 
     @property
-    def marks(self) -> Sequence[ForestMark]:
-        return [mark for group in self.groups for mark in group.marks]
-
-    @property
     def size(self) -> int:
-        return len(self.marks)
+        return sum(len(group.marks) for group in self.groups)
 
     @property
     def description(self) -> str:
@@ -92,18 +79,18 @@ def chart_of_forests(name: str, forests: Sequence[Forest]) -> Chart:
             shown = f"{len(drawn.groups)} of {plural(len(forest.groups), 'group')}"
             not_drawn.append(f"{forest.place}: {shown} are drawn.")
         if drawn.size > _ROWS_DRAWN:
-            drawn = replace(drawn, groups=[replace(group, marks=group.marks[:1]) for group in drawn.groups])
+            drawn = replace(drawn, groups=[replace(group, batches={}) for group in drawn.groups])
             not_drawn.append(f"{forest.place}: changes at each batch are not drawn.")
-        axis = _ends(drawn)
+        axis = _axis(drawn)
         if beyond := list(_cut(drawn.groups, axis)):
             not_drawn.append(f"{forest.place}: intervals reach beyond the axis: {listed(beyond, 4)}.")
         pictures.append(Picture.of(f"{name}-{number}", drawn, _draw(drawn, axis)))
     return Chart(pictures, not_drawn)
 
 
-def _ends(forest: Forest) -> tuple[float, float]:
-    """Of the axis: room for every mark, for no change, and for intervals within reach."""
-    changes = [mark.change for mark in forest.marks]
+def _axis(forest: Forest) -> Axis:
+    """From where to where: room for every mark, for no change, and for intervals within reach."""
+    changes = [change for group in forest.groups for change in group.marks.values()]
     places = [0.0, forest.limit or 0.0, *(change.value for change in changes)]
     reach = _REACH * max(max(places) - min(places), _LEAST_SPAN)
     ends = [end for change in changes if change.has_interval for end in change.interval]
@@ -113,23 +100,35 @@ def _ends(forest: Forest) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _cut(groups: Sequence[ForestGroup], axis: tuple[float, float]) -> Iterator[str]:
+def _cut(groups: Sequence[ForestGroup], axis: Axis) -> Iterator[str]:
     """`ddp on 4 GPUs at 32`: whose intervals go beyond the axis."""
     for group in groups:
-        for mark in group.marks:
-            if mark.change.low < axis[0] or mark.change.high > axis[1]:
-                yield f"{group.name}, {POOLED}" if mark.label == POOLED else f"{group.name} at {mark.label}"
+        for label, change in group.marks.items():
+            if change.low < axis[0] or change.high > axis[1]:
+                yield f"{group.name}, {POOLED}" if label == POOLED else f"{group.name} at {label}"
 
 
-def _draw(forest: Forest, axis: tuple[float, float]) -> str:
-    lines, texts, marks = _entries(forest, axis)
-    height = sum(group.height for group in forest.groups)
+def _draw(forest: Forest, axis: Axis) -> str:
+    texts: list[Entry] = []
+    rules: list[Entry] = []
+    marks: list[Entry] = []
+    top = 0.0
+    for group in forest.groups:
+        texts.append({"y": top + _ROW / 2, "label": group.text})
+        top += _ROW
+        bottom = top + _ROW * len(group.marks)
+        ends = {"y": top, "bottom": bottom}  # of lines that cross no text
+        rules.append({"x": 0.0, "dashes": [1, 0], **ends})
+        rules += [] if forest.limit is None else [{"x": forest.limit, "dashes": [4, 3], **ends}]
+        for place, (label, change) in enumerate(group.marks.items(), 1):
+            marks.append({"y": top + _ROW * (place - 0.5), "label": label, **_look(change, label, group.colour, axis)})
+        top = bottom + _GAP
     x = alt.X("x:Q").title(forest.x_title).scale(domain=list(axis), nice=False).axis(
         grid=False, tickCount=5, labelExpr="datum.value == 0 ? '0' : format(datum.value, '+,~r')"
     )  # fmt: skip
-    y = alt.Y("y:Q").scale(domain=[height, 0], nice=False).axis(None)
+    y = alt.Y("y:Q").scale(domain=[top, 0], nice=False).axis(None)
     layers = [
-        over(lines)
+        over(rules)
         .mark_rule(color=QUIET, strokeWidth=1)
         .encode(x, y, y2=alt.Y2("bottom:Q"), strokeDash=alt.StrokeDash("dashes:N", scale=None)),
         over([mark for mark in marks if "low" in mark])
@@ -143,37 +142,11 @@ def _draw(forest: Forest, axis: tuple[float, float]) -> str:
         .encode(y, LABEL, x=alt.XValue(-6), color=alt.Color("ink:N", scale=None)),
         over(texts).mark_text().encode(y, LABEL, x=alt.XValue(4 - _AROUND["left"])),
     ]  # fmt: skip
-    return svg_of(layers, _WIDTH, height, padding=_AROUND)
+    return svg_of(layers, _WIDTH, top, padding=_AROUND)
 
 
-def _entries(forest: Forest, axis: tuple[float, float]) -> tuple[list[Entry], list[Entry], list[Entry]]:
-    """The lines of no change and of the limit, which cross no text, the texts, and the marks of every group."""
-    lines: list[Entry] = []
-    texts: list[Entry] = []
-    marks: list[Entry] = []
-    top = 0.0
-    for group in forest.groups:
-        texts.append({"x": axis[0], "y": top + _TEXT_HEIGHT / 2, "label": group.text})
-        ends = {"y": top + _TEXT_HEIGHT, "bottom": top + group.height - _GAP}
-        lines.append({"x": 0.0, "dashes": [1, 0], **ends})
-        if forest.limit is not None:
-            lines.append({"x": forest.limit, "dashes": [4, 3], **ends})
-        at = ends["y"]
-        for mark in group.marks:
-            marks.append({"y": at + mark.height / 2, **_look(mark, group.colour, axis)})
-            at += mark.height
-        top += group.height
-    return lines, texts, marks
-
-
-def _look(mark: ForestMark, colour: str, axis: tuple[float, float]) -> Entry:
-    change, is_pooled = mark.change, mark.label == POOLED
-    ends = {}
-    if change.has_interval:
-        ends = {"low": max(change.low, axis[0]), "high": min(change.high, axis[1])}
-    return {
-        "x": change.value, **ends, "label": mark.label,
-        "colour": colour if is_pooled else QUIET, "ink": INK if is_pooled else QUIET,
-        "shape": "diamond" if is_pooled else "circle", "size": 110 if is_pooled else 26,
-        "width": 2.5 if is_pooled else 1,
-    }  # fmt: skip
+def _look(change: Figure, label: str, colour: str, axis: Axis) -> Entry:
+    is_pooled = label == POOLED
+    ends = {"low": max(change.low, axis[0]), "high": min(change.high, axis[1])} if change.has_interval else {}
+    inks = {"colour": colour, "ink": INK} if is_pooled else {"colour": QUIET, "ink": QUIET}
+    return {"x": change.value, **ends, **inks, **_LOOKS[is_pooled]}

@@ -6,7 +6,7 @@ Every sentence is computed from the tables; a change is claimed only where its 9
 from dpscale.compare import charts
 from dpscale.compare.comparison import Comparison
 from dpscale.compare.rows import ComparedStudiesRow
-from dpscale.compare.sentences import against_first, guard
+from dpscale.compare.sentences import answers, guard, verdicts
 from dpscale.compare.studies import as_written
 from dpscale.compare.views import Views
 from dpscale.compare.warnings import both, terms_of, warnings
@@ -18,21 +18,20 @@ from dpscale.tables.quantities import SOFTWARE
 def render(comparison: Comparison) -> str:
     """The page as HTML. Pure, but for reading its own template."""
     terms = terms_of(comparison)
-    studies = comparison.tables.studies
+    kinds = {tuple(getattr(row, name) for name in ("device_model", *SOFTWARE)) for row in comparison.studies}
     return fill(
         "compare.html.j2",
         terms=terms,
-        first=comparison.first.name,
-        others=[side.name for side in comparison.others],
-        both=both(len(studies)),
-        described={row.study: _described(row) for row in studies},
+        first=comparison.first,
+        pairs=comparison.pairs,
+        both=both(comparison),
+        described={row.study: _described(row) for row in comparison.studies},
         common=_common_settings(comparison),
         point=point(comparison, terms),
-        verdicts=against_first(comparison, terms),
-        guard=guard(comparison.first.name, comparison.tables.groups, terms),
+        verdicts=verdicts(comparison, terms),
+        guard=guard(comparison.pairs, terms),
         warnings=warnings(comparison, terms),
-        same_environment=len({tuple(getattr(row, name) for name in ("device_model", *SOFTWARE)) for row in studies})
-        == 1,
+        same_environment=len(kinds) == 1,
         views=Views(comparison, terms),
         changes=charts.changes(comparison, terms),
         speeds=charts.speeds(comparison, terms),
@@ -43,16 +42,16 @@ def render(comparison: Comparison) -> str:
 def summary(comparison: Comparison) -> list[str]:
     """The sentences for a terminal: the answers, and what is slower than is tolerated."""
     terms = terms_of(comparison)
-    answers = [answer for verdict in against_first(comparison, terms) for answer in verdict.answers]
-    return [*answers, *guard(comparison.first.name, comparison.tables.groups, terms)]
+    found = [answer for pair in comparison.pairs for answer in answers(pair, terms)]
+    return [*found, *guard(comparison.pairs, terms)]
 
 
 def point(comparison: Comparison, terms: Terms) -> str:
     """Where the studies' own figures are from, or that there is no such point."""
-    if not comparison.tables.figures:
+    if not comparison.figures:
         return "No configuration was timed in all studies, so no figure of one can stand beside that of another."
     return (
-        f"Figures are of {terms.point(comparison.tables.figures[-1])}, the largest that all studies timed, and of "
+        f"Figures are of {terms.point(comparison.figures[-1])}, the largest that all studies timed, and of "
         f"{terms.count(1)} at that batch. They stand as on the page of each study."
     )
 
@@ -60,16 +59,15 @@ def point(comparison: Comparison, terms: Terms) -> str:
 def _described(study: ComparedStudiesRow) -> str:
     """`NVIDIA H200, measured 2026-11-20, commit 4be1f0c24be1`."""
     days = dict.fromkeys(text(moment[:10]) for moment in (study.first_started_at, study.last_finished_at))
-    commits = study.git_commits.split("; ") if study.git_commits else []
-    commit = f"commit {commits[0]}" if len(commits) == 1 else f"{len(commits)} commits"
+    commits = list(filter(None, study.git_commits.split("; ")))
+    commit = {0: "commit not recorded", 1: f"commit {study.git_commits}"}.get(len(commits), f"{len(commits)} commits")
     changed = ", with uncommitted changes" if study.git_dirty == "yes" else ""
-    by = commit if commits else "commit not recorded"
-    return f"{text(study.device_model)}, measured {' to '.join(days)}, {by}{changed}"
+    return f"{text(study.device_model)}, measured {' to '.join(days)}, {commit}{changed}"
 
 
 def _common_settings(comparison: Comparison) -> str:
     """`network cifar_resnet18, width 64, ...`: what can change a number and is the same in all."""
-    differing = {found.setting for of_one in comparison.differing.values() for found in of_one if found.arm is None}
-    settings = comparison.first.study.settings
+    differing = {found.setting for pair in comparison.pairs for found in pair.differing if found.arm is None}
+    settings = comparison.sides[0].study.settings
     shared = [name for name in settings.names() if name not in differing]
     return ", ".join(f"{name} {as_written(getattr(settings, name))}" for name in shared)

@@ -3,10 +3,8 @@
 Of a class with several bases, the columns of the last one come first in the file.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from types import MappingProxyType
-from typing import Any, get_args, get_type_hints
+from collections.abc import Mapping
+from typing import Any
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.column import PERCENT, PLAIN, SECONDS, TIMES, UTC, column
@@ -31,7 +29,6 @@ from dpscale.tables.quantities import (
 )
 from dpscale.tables.row import Row
 from dpscale.tables.study import EnvironmentsRow
-from dpscale.tables.tables import written
 from dpscale.tables.timing import SpeedupRow
 
 _WITH_STATUS = "Its state there: `ok`, or why it has no figure; `not planned` where the study never asked for it."
@@ -259,29 +256,23 @@ class ComparedRecordsRow(OfStudy):
     not_used: int | None = column("Not used", PLAIN, "Damaged, or of other settings.")
 
 
-@dataclass(frozen=True)
-class ComparedTables:
-    """The rows of every table. A file is called as its field, with `compared_` before it."""
-
-    studies: Sequence[ComparedStudiesRow]
-    figures: Sequence[ComparedFiguresRow]
-    groups: Sequence[ComparedGroupsRow]
-    times: Sequence[ComparedTimesRow]
-    speedup: Sequence[ComparedSpeedupRow]
-    communication: Sequence[ComparedCommunicationRow]
-    bandwidth: Sequence[ComparedBandwidthRow]
-    collectives: Sequence[ComparedCollectivesRow]
-    training: Sequence[ComparedTrainingRow]
-    outcomes: Sequence[ComparedOutcomesRow]
-    environments: Sequence[ComparedEnvironmentsRow]
-    records: Sequence[ComparedRecordsRow]
-
-    def files(self) -> Mapping[str, str]:
-        """The text of every file by its name."""
-        return {f"compared_{name}.csv": written(kind, getattr(self, name)) for name, kind in COMPARED_TABLES.items()}
+# By name, in the order in which people read them. A file has `compared_` before its table's name.
+COMPARED_TABLES: Mapping[str, type[Row]] = {
+    "studies": ComparedStudiesRow,
+    "figures": ComparedFiguresRow,
+    "groups": ComparedGroupsRow,
+    "times": ComparedTimesRow,
+    "speedup": ComparedSpeedupRow,
+    "communication": ComparedCommunicationRow,
+    "bandwidth": ComparedBandwidthRow,
+    "collectives": ComparedCollectivesRow,
+    "training": ComparedTrainingRow,
+    "outcomes": ComparedOutcomesRow,
+    "environments": ComparedEnvironmentsRow,
+    "records": ComparedRecordsRow,
+}
 
 
-# The class of the rows by the table's name.
-COMPARED_TABLES: Mapping[str, type[Row]] = MappingProxyType({
-    item.name: get_args(get_type_hints(ComparedTables)[item.name])[0] for item in fields(ComparedTables)
-})  # fmt: skip
+def group_of(row: AtPoint | ComparedGroupsRow | ComparedFiguresRow) -> tuple[str, int, str]:
+    """Strategy, devices and scope."""
+    return row.strategy, row.gpus, row.scope

@@ -3,10 +3,10 @@
 A group is a strategy on so many devices: slower, faster, or no difference shown.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dpscale.compare.comparison import Comparison
+from dpscale.compare.comparison import Comparison, Pair
 from dpscale.compare.figures import ALL_SCOPES, NO_INTERVAL, NOT_APART, SUBJECTS, Subject
 from dpscale.compare.groups import (
     BEYOND,
@@ -25,9 +25,8 @@ from dpscale.compare.rows import (
     ComparedOutcomesRow,
     ComparedRow,
     ComparedSpeedupRow,
-    ComparedTables,
-    ComparedTimesRow,
     ComparedTrainingRow,
+    group_of,
 )
 from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL
 from dpscale.present.text.numbers import decimals_at, decimals_of, estimate, fixed, measured, plain, whole
@@ -37,8 +36,9 @@ from dpscale.tables.column import PERCENT, POINTS, TIMES
 # Groups that the verdict names.
 _GROUPS_NAMED = 6
 _FEW_RUNS = {1: "one run", 2: "two runs"}
-# Of every table but that of times, the figure that speaks for it, and its name.
+# By table, the figure that speaks for it, and what it is called. Epochs are told scope by scope.
 _HEADLINES = {
+    "times": ("epoch_s", "Epochs"),
     "speedup": ("speedup", "Speedup"),
     "communication": ("communication_step_s", "Communication of a step by subtraction (E1)"),
     "bandwidth": ("bandwidth_gb_s", "Inferred bandwidth"),
@@ -48,46 +48,27 @@ _HEADLINES = {
 
 
 @dataclass(frozen=True)
-class Against:
-    """What is said of a study against the first one: an answer per scope; which groups show no difference, and which
-    are not compared; a tally of the epochs of every scope, and of every other kind of figure; how many claims chance
-    alone would make."""
+class Verdict:
+    """What is said of a pair: an answer per scope; sentences with what rests behind it; how many claims chance alone
+    would make, "" where none can."""
 
-    study: str
+    pair: Pair
     answers: Sequence[str]
-    without_difference: Sequence[str]
-    not_compared: Sequence[str]
-    tallies: Sequence[str]
+    sentences: Sequence[str]
     by_chance: str
 
 
-def against_first(comparison: Comparison, terms: Terms) -> list[Against]:
+def verdicts(comparison: Comparison, terms: Terms) -> list[Verdict]:
     """What the intervals say of every study but the first."""
-    return [_against(side.name, comparison.first.name, comparison.tables, terms) for side in comparison.others]
-
-
-def _against(study: str, first: str, tables: ComparedTables, terms: Terms) -> Against:
-    groups = groups_in_order(row for row in tables.groups if row.study == study)
-    epochs = [row for row in tables.times if row.study == study and row.quantity == "epoch_s"]
-    outcomes = [row for row in tables.outcomes if row.study == study]
-    of_epochs = {row.scope: row for row in outcomes if row.quantity == "epoch_s"}
-    tallies = [
-        _tally(f"Epochs, {scope(name)}", SUBJECTS["times"], counts, [row for row in epochs if row.scope == name], terms)
-        for name, counts in of_epochs.items()
-        if name != ALL_SCOPES
+    return [
+        Verdict(
+            pair,
+            answers(pair, terms),
+            [*without_difference(pair, terms), *not_compared(pair, terms), *tallies(pair, terms)],
+            _by_chance(pair),
+        )
+        for pair in comparison.pairs
     ]
-    for name, (quantity, noun) in _HEADLINES.items():
-        rows = [row for row in getattr(tables, name) if (row.study, row.quantity) == (study, quantity)]
-        (counts,) = (row for row in outcomes if (row.quantity, row.scope) == (quantity, ALL_SCOPES))
-        tallies.append(_tally(noun, SUBJECTS[name], counts, rows, terms))
-    return Against(
-        study,
-        answers(study, first, groups, terms),
-        without_difference(first, groups, epochs, terms),
-        not_compared(first, groups, terms),
-        [sentence for sentence in tallies if sentence],
-        _by_chance(of_epochs[ALL_SCOPES]),
-    )
 
 
 def groups_in_order(groups: Iterable[ComparedGroupsRow]) -> list[ComparedGroupsRow]:
@@ -107,11 +88,13 @@ def _told(row: ComparedGroupsRow, first: str) -> str:
     if row.outcome != NO_DIFFERENCE:
         return _by_how_much(row)
     percent = row.change.map(PERCENT.of)
-    if not percent.has_interval:
-        directed = _directed(percent.value, decimals_at(percent.value, 2))
-        return f"{NO_DIFFERENCE}: {directed} as measured, no interval ({_few_runs(row, first)})"
-    decimals = decimals_of(row.change, PERCENT)
-    return f"{NO_DIFFERENCE} [{_directed(percent.low, decimals)} to {_directed(percent.high, decimals)}]"
+    if percent.has_interval:
+        decimals = decimals_of(row.change, PERCENT)
+        return f"{NO_DIFFERENCE} [{_directed(percent.low, decimals)} to {_directed(percent.high, decimals)}]"
+    runs = ((first, row.first_runs), (row.study, row.second_runs))
+    few = ", ".join(f"{_FEW_RUNS[number]} in {name}" for name, number in runs if number in _FEW_RUNS)
+    directed = _directed(percent.value, decimals_at(percent.value, 2))
+    return f"{NO_DIFFERENCE}: {directed} as measured, no interval ({few})"
 
 
 def short(row: ComparedGroupsRow) -> str:
@@ -122,9 +105,9 @@ def short(row: ComparedGroupsRow) -> str:
 
 def _by_how_much(row: ComparedGroupsRow) -> str:
     """`15.2 % slower [14.1, 16.3]`: without a sign, the word has it."""
-    change = row.change.map(lambda share: -share) if row.outcome == FASTER else row.change
+    change = row.change.map(abs)
     decimals = decimals_of(change, PERCENT)
-    value, low, high = (fixed(PERCENT.of(share), decimals) for share in (change.value, change.low, change.high))
+    value, low, high = (fixed(PERCENT.of(share), decimals) for share in (change.value, *change.interval))
     return f"{value} % {row.outcome} [{low}, {high}]"
 
 
@@ -133,12 +116,6 @@ def _directed(percent: float, decimals: int) -> str:
     if not round(percent, decimals):
         return "no change"
     return f"{fixed(abs(percent), decimals)} % {FASTER if percent < 0 else SLOWER}"
-
-
-def _few_runs(row: ComparedGroupsRow, first: str) -> str:
-    """`one run in before, two runs in after`."""
-    runs = ((first, row.first_runs), (row.study, row.second_runs))
-    return ", ".join(f"{_FEW_RUNS[number]} in {name}" for name, number in runs if number in _FEW_RUNS)
 
 
 def _why_not(row: ComparedGroupsRow, first: str) -> str:
@@ -150,16 +127,15 @@ def _why_not(row: ComparedGroupsRow, first: str) -> str:
     }[row.status]
 
 
-def answers(study: str, first: str, groups: Sequence[ComparedGroupsRow], terms: Terms) -> list[str]:
+def answers(pair: Pair, terms: Terms) -> list[str]:
     """A verdict for every scope that a group of both was timed in; one that says so where there is none."""
-    compared = [row for row in groups if row.status == "ok"]
-    if not compared:
-        return [f"{study} and {first} have no epoch time in common"]
-    scopes = dict.fromkeys(row.scope for row in compared)
-    return [
-        f"{study} against {first}, {scope(name)}: {_answer([row for row in compared if row.scope == name], terms)}"
-        for name in scopes
-    ]
+    by_scope: dict[str, list[ComparedGroupsRow]] = {}
+    for row in groups_in_order(pair.groups):
+        if row.status == "ok":
+            by_scope.setdefault(row.scope, []).append(row)
+    if not by_scope:
+        return [f"{pair.study} and {pair.first} have no epoch time in common"]
+    return [f"{pair.name}, {scope(name)}: {_answer(rows, terms)}" for name, rows in by_scope.items()]
 
 
 def _answer(rows: Sequence[ComparedGroupsRow], terms: Terms) -> str:
@@ -174,41 +150,32 @@ def _answer(rows: Sequence[ComparedGroupsRow], terms: Terms) -> str:
     return f"{named}; {NO_DIFFERENCE}: {listed(same)}" if same else named
 
 
-def without_difference(
-    first: str, groups: Sequence[ComparedGroupsRow], epochs: Sequence[ComparedTimesRow], terms: Terms
-) -> list[str]:
+def without_difference(pair: Pair, terms: Terms) -> Iterator[str]:
     """A sentence for every group that shows no difference: between what the change lies, or why that is not known.
 
-    And at which batches, of the epoch times, a difference is shown.
+    And at which batches a difference is shown.
     """
-    found = []
-    for row in groups:
+    for row in groups_in_order(pair.groups):
         if row.outcome == NO_DIFFERENCE:
-            apart = ", ".join(_apart(row, epochs))
-            said = f"{capitalised(scope(row.scope))}, {sentence(row, terms, first)}"
-            found.append(f"{said}, but {apart}." if apart else f"{said}.")
-    return found
+            apart = ", ".join(_apart(row, pair))
+            said = f"{capitalised(scope(row.scope))}, {sentence(row, terms, pair.first)}"
+            yield f"{said}, but {apart}." if apart else f"{said}."
 
 
-def _apart(row: ComparedGroupsRow, epochs: Sequence[ComparedTimesRow]) -> list[str]:
+def _apart(group: ComparedGroupsRow, pair: Pair) -> Iterator[str]:
     """`slower at batch 32, 128`: the batches of a group that show a difference of their own."""
-    found = []
     for outcome in (SLOWER, FASTER):
-        batches = [epoch.batch_per_gpu for epoch in epochs if _is_of(row, epoch) and epoch.outcome == outcome]
-        found += [f"{outcome} at batch {listed([whole(batch) for batch in sorted(batches)])}"] if batches else []
-    return found
+        epochs = [row for row in pair.epochs if group_of(row) == group_of(group) and row.outcome == outcome]
+        if batches := sorted(row.batch_per_gpu for row in epochs):
+            yield f"{outcome} at batch {listed(list(map(whole, batches)))}"
 
 
-def _is_of(group: ComparedGroupsRow, row: ComparedTimesRow) -> bool:
-    return (group.strategy, group.gpus, group.scope) == (row.strategy, row.gpus, row.scope)
-
-
-def not_compared(first: str, groups: Sequence[ComparedGroupsRow], terms: Terms) -> list[str]:
+def not_compared(pair: Pair, terms: Terms) -> list[str]:
     """A sentence for every reason why groups are not compared, with these groups."""
     by_reason: dict[str, list[str]] = {}
-    for row in groups:
+    for row in groups_in_order(pair.groups):
         if row.status != "ok":
-            by_reason.setdefault(_why_not(row, first), []).append(f"{terms.group(row)} ({scope(row.scope)})")
+            by_reason.setdefault(_why_not(row, pair.first), []).append(f"{terms.group(row)} ({scope(row.scope)})")
     return [f"Not compared, {reason}: {listed(named)}." for reason, named in by_reason.items()]
 
 
@@ -219,35 +186,26 @@ def heading(groups: Sequence[ComparedGroupsRow]) -> str:
     return f"{outcomes.count(SLOWER)} of {number} {SLOWER}, {outcomes.count(FASTER)} {FASTER}"
 
 
-def guard(first: str, groups: Sequence[ComparedGroupsRow], terms: Terms) -> list[str]:
+def guard(pairs: Sequence[Pair], terms: Terms) -> list[str]:
     """Which groups are slower by more than is tolerated, and of which it is undecided; nothing where nobody asked."""
-    studies = dict.fromkeys(row.study for row in groups)
-    asked = [
-        row
-        for study in studies
-        for row in groups_in_order(row for row in groups if row.study == study and row.beyond_tolerance)
-    ]
+    beyond: list[str] = []
+    undecided: dict[str, list[str]] = {}
+    for pair in pairs:
+        for row in groups_in_order(pair.groups):
+            where = f"{row.study}, {scope(row.scope)}" if len(pairs) > 1 else scope(row.scope)
+            if row.beyond_tolerance == BEYOND:
+                beyond.append(f"{where}, {sentence(row, terms, pair.first)}")
+            elif row.beyond_tolerance == UNDECIDED:
+                undecided.setdefault(where, []).append(terms.group(row))
+    asked = [row.tolerance for pair in pairs for row in pair.groups if row.beyond_tolerance]
     if not asked:
         return []
-    several = len(studies) > 1
-    limit = f"{PERCENT.of(asked[0].tolerance):g} %"
-    beyond = [
-        f"{_where(row, several)}, {sentence(row, terms, first)}" for row in asked if row.beyond_tolerance == BEYOND
-    ]
-    undecided: dict[str, list[str]] = {}
-    for row in asked:
-        if row.beyond_tolerance == UNDECIDED:
-            undecided.setdefault(_where(row, several), []).append(terms.group(row))
+    limit = f"{PERCENT.of(asked[0]):g} %"
     sentences = [f"Slower by more than {limit}: {'; '.join(beyond) or 'no group'}."]
     if undecided:
-        named = "; ".join(f"{where}, {listed(groups_there)}" for where, groups_there in undecided.items())
+        named = "; ".join(f"{where}, {listed(groups)}" for where, groups in undecided.items())
         sentences.append(f"Undecided whether slower by more than {limit}, which is no failure: {named}.")
     return sentences
-
-
-def _where(row: ComparedGroupsRow, several: bool) -> str:
-    """`compute scope`, and the study where there are several."""
-    return f"{row.study}, {scope(row.scope)}" if several else scope(row.scope)
 
 
 def operation(row: ComparedCollectivesRow) -> str:
@@ -256,10 +214,18 @@ def operation(row: ComparedCollectivesRow) -> str:
     return name if row.source is None else f"{name} from {row.source} to {row.target}"
 
 
-def _tally(noun: str, subject: Subject, counts: ComparedOutcomesRow, rows: Sequence[ComparedRow], terms: Terms) -> str:
-    """How often which outcome, and the largest changes; "" where there is nothing to tell."""
-    if not counts.number:
-        return ""
+def tallies(pair: Pair, terms: Terms) -> Iterator[str]:
+    """Of every figure that speaks for its table how often it came to which outcome, and the largest changes."""
+    for name, (quantity, noun) in _HEADLINES.items():
+        rows = [row for row in pair.figures[name] if row.quantity == quantity]
+        for counts in pair.outcomes:
+            if counts.quantity == quantity and counts.number and (name == "times") != (counts.scope == ALL_SCOPES):
+                in_scope = [row for row in rows if counts.scope in (ALL_SCOPES, getattr(row, "scope", ""))]
+                said = noun if counts.scope == ALL_SCOPES else f"{noun}, {scope(counts.scope)}"
+                yield f"{said}: {_tally(SUBJECTS[name], counts, in_scope, terms)}"
+
+
+def _tally(subject: Subject, counts: ComparedOutcomesRow, rows: Sequence[ComparedRow], terms: Terms) -> str:
     named = {
         subject.above: counts.above,
         subject.below: counts.below,
@@ -268,13 +234,15 @@ def _tally(noun: str, subject: Subject, counts: ComparedOutcomesRow, rows: Seque
     }
     parts = ", ".join(f"{outcome} in {number:,}" for outcome, number in named.items() if number)
     middle = f", median {measured(counts.ratio_median, TIMES)}" if subject.is_ratio else ""
-    largest = [
-        f" {word}: {_place(row, terms)}, {_effect(subject, row)}."
-        for word, outcome, most in (("Highest", subject.above, max), ("Lowest", subject.below, min))
-        if (changed := [row for row in rows if row.outcome == outcome])
-        for row in [most(changed, key=lambda row: row.effect.value)]
-    ]
-    return f"{noun}: {parts} of {counts.number:,}{middle}.{''.join(largest)}"
+    return f"{parts} of {counts.number:,}{middle}.{''.join(_largest(subject, rows, terms))}"
+
+
+def _largest(subject: Subject, rows: Sequence[ComparedRow], terms: Terms) -> Iterator[str]:
+    """The largest changes to either side, of those beyond their intervals."""
+    for word, outcome, most in (("Highest", subject.above, max), ("Lowest", subject.below, min)):
+        if changed := [row for row in rows if row.outcome == outcome]:
+            row = most(changed, key=lambda row: row.effect.value)
+            yield f" {word}: {_place(row, terms)}, {_effect(subject, row)}."
 
 
 def _place(row: ComparedRow, terms: Terms) -> str:
@@ -295,8 +263,8 @@ def _effect(subject: Subject, row: ComparedRow) -> str:
     return f"by {estimate(row.effect, POINTS if unit is PERCENT else unit, with_unit=True)}"
 
 
-def _by_chance(counts: ComparedOutcomesRow) -> str:
-    """`2.5 of 50 epoch times`: how many would lie beyond their intervals if nothing differed; "" where none can."""
-    if not counts.by_chance:
-        return ""
-    return f"{plain(counts.by_chance, 2)} of {plural(counts.with_interval or 0, 'epoch time')}"
+def _by_chance(pair: Pair) -> str:
+    """`2.5 of 50 epoch times`: how many would lie beyond their intervals if nothing differed."""
+    (counts,) = (row for row in pair.outcomes if (row.quantity, row.scope) == ("epoch_s", ALL_SCOPES))
+    number = plain(counts.by_chance, 2)
+    return f"{number} of {plural(counts.with_interval or 0, 'epoch time')}" if counts.by_chance else ""

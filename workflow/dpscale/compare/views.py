@@ -1,26 +1,33 @@
 """The tables of a comparison, for reading. Of two studies, columns of figures are named after them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dpscale.compare.comparison import Comparison
 from dpscale.compare.figures import SUBJECTS, Subject
-from dpscale.compare.rows import ComparedFiguresRow, ComparedGroupsRow, ComparedRow, ComparedStudiesRow
+from dpscale.compare.rows import (
+    ComparedEnvironmentsRow,
+    ComparedFiguresRow,
+    ComparedGroupsRow,
+    ComparedRow,
+    ComparedStudiesRow,
+    group_of,
+)
 from dpscale.compare.sentences import groups_in_order, operation
-from dpscale.compare.studies import PROPERTIES
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import ABSENT, estimate, whole
-from dpscale.present.text.view import ShownColumn, View, point, shown, view_of
+from dpscale.present.text.view import ShownColumn, View, shown, view_of
 from dpscale.present.text.words import Terms, listed, scope, state, text
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import TIMES, Unit
-from dpscale.tables.quantities import EPOCH, ESTIMATES_OF_STEP
+from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.row import Row
 
 # Of UUIDs so many are named; of checksums and UUIDs so many characters.
 _NAMED, _CHARACTERS = 4, 12
-_DIFFERS = {True: "differs", False: "same", None: ""}
+# Told by another column, or not told.
+_KEYS_NOT_SHOWN = ("global_batch", "source", "target")
 
 
 @dataclass(frozen=True)
@@ -32,18 +39,18 @@ class Views:
 
     def studies(self) -> View:
         """A row per study: its machine, and its figures at the point that all have."""
-        tables = self.comparison.tables
+        comparison = self.comparison
         machine = self._columns(ComparedStudiesRow, "study", "device_model", "hosts", "gpus")
         columns = [*machine, *self._own_figures(), *self._columns(ComparedStudiesRow, "first_started_at", "records")]
-        return view_of("studies", "The studies", tables.studies, columns, "compared_figures", tables.figures or None)
+        figures = comparison.figures or None
+        return view_of("studies", "The studies", comparison.studies, columns, "compared_figures", figures)
 
     def groups(self) -> View:
-        groups = self.comparison.tables.groups
+        groups = [row for pair in self.comparison.pairs for row in pair.groups]
         columns = [
-            *self._study(ComparedGroupsRow),
-            *self._columns(ComparedGroupsRow, "scope", "strategy", "gpus", "batches"),
-            ShownColumn[ComparedGroupsRow](f"Runs of {self._first}", lambda row: whole(row.first_runs)),
-            ShownColumn[ComparedGroupsRow](f"Runs of {self._other}", lambda row: whole(row.second_runs)),
+            *self._columns(ComparedGroupsRow, *self._study, "scope", "strategy", "gpus", "batches"),
+            ShownColumn[Any](f"Runs of {self.comparison.first}", lambda row: whole(row.first_runs)),
+            ShownColumn[Any](f"Runs of {self._other}", lambda row: whole(row.second_runs)),
             *self._columns(ComparedGroupsRow, "change", "outcome", "batches_left_out"),
         ]
         pooled = groups_in_order(row for row in groups if row.status == "ok")
@@ -52,138 +59,106 @@ class Views:
 
     def environments(self) -> View:
         """A row per property of where the studies were measured, and a column per study."""
-        tables = self.comparison.tables
-        differs = {row.property: row.differs for row in tables.environments}
-        differs |= {row.property: True for row in tables.environments if row.differs}
+        pairs = self.comparison.pairs
+        properties = list(zip(*(pair.environments for pair in pairs), strict=True))
 
-        def column(study: ComparedStudiesRow) -> ShownColumn[str]:
-            return ShownColumn(study.study, lambda name: _property(study, name), is_number=False)
+        def second(place: int) -> ShownColumn[Sequence[ComparedEnvironmentsRow]]:
+            return _text(pairs[place].study, lambda rows: _property(rows[place].property, rows[place].second))
 
         columns = [
-            ShownColumn[str]("Property", lambda name: self._heading(ComparedStudiesRow, name), is_number=False),
-            *map(column, tables.studies),
-            ShownColumn[str]("Compared", lambda name: _DIFFERS[differs[name]], is_number=False),
+            _text("Property", lambda rows: self.terms.heading_of(ComparedStudiesRow.column(rows[0].property))),
+            _text(self.comparison.first, lambda rows: _property(rows[0].property, rows[0].first)),
+            *map(second, range(len(pairs))),
+            _text("Compared", _compared),
         ]
-        caption = "What measured, where, when"
-        return view_of("environments", caption, PROPERTIES, columns, "compared_environments", tables.environments)
+        all_rows = [row for pair in pairs for row in pair.environments]
+        return view_of(
+            "environments", "What measured, where, when", properties, columns, "compared_environments", all_rows
+        )
 
-    def epoch_times(self) -> View:
-        return self._figures("epoch_times", "times", EPOCH.heading, "epoch_s")
-
-    def step_times(self) -> View:
-        return self._figures("step_times", "times", "Time of a full step, ms", "step_s", linked=False)
-
-    def speedup(self) -> View:
-        return self._figures("speedup", "speedup", f"Speedup over 1 {self.terms.device}, ×")
-
-    def communication(self) -> View:
-        return self._figures("communication", "communication", "Communication of one step, in ms, as it was estimated")
-
-    def bandwidth(self) -> View:
-        return self._figures("bandwidth", "bandwidth", "Bandwidth of the ring's bytes")
-
-    def collectives(self) -> View:
-        caption = "Bus bandwidth of collectives and copies with nothing else running, GB/s"
-        return self._figures("collectives", "collectives", caption)
-
-    def training(self) -> View:
-        caption = "Arms after their last epoch; brackets are t intervals over seeds, of differences Welch's"
-        return self._figures("training", "training", caption)
+    def figures(self, name: str, table: str, caption: str, quantity: str = "", linked: bool = True) -> View:
+        """Figures of both with what they differ by: all quantities of a table, or one."""
+        subject = SUBJECTS[table]
+        all_rows = self._rows(table)
+        rows = [row for row in all_rows if quantity in ("", row.quantity)]
+        several = not quantity and len(subject.quantities) > 1
+        columns = [
+            *self._places(subject, rows),
+            *([_text("Figure", lambda row: _quantity(subject, row))] if several else []),
+            *self._both(subject),
+            self._effect(table, subject),
+            *self._columns(subject.kind, "outcome"),
+        ]
+        return view_of(name, caption, rows, columns, f"compared_{table}", all_rows if linked and all_rows else None)
 
     def only_in_one(self) -> View:
         subject = SUBJECTS["times"]
-        rows = [row for row in self.comparison.tables.times if row.quantity == "epoch_s" and not row.outcome]
-        columns = [
-            *self._study(subject.kind),
-            *point(subject.kind, rows, self.terms),
-            *self._both(subject),
-            ShownColumn[Any]("Reason", _reasons, is_number=False),
-        ]
+        rows = [row for row in self._rows("times") if row.quantity == "epoch_s" and not row.outcome]
+        columns = [*self._places(subject, rows), *self._both(subject), _text("Reason", _reasons)]
         caption = "Configurations that one study alone has an epoch time of, s"
         return view_of("only_in_one", caption, rows, columns, "compared_times")
 
-    def _figures(self, name: str, table: str, caption: str, quantity: str = "", linked: bool = True) -> View:
-        """Figures of both with what they differ by: all quantities of a table, or one."""
-        subject = SUBJECTS[table]
-        whole_table: Sequence[ComparedRow] = getattr(self.comparison.tables, table)
-        rows = [row for row in whole_table if quantity in ("", row.quantity)]
-        several = not quantity and len(subject.quantities) > 1
-        columns = [
-            *self._study(subject.kind),
-            *self._places(subject, rows),
-            *([ShownColumn[Any]("Figure", lambda row: _quantity(subject, row), is_number=False)] if several else []),
-            *self._both(subject),
-            self._effect(subject),
-            *self._columns(subject.kind, "outcome"),
-        ]
-        all_rows = whole_table if linked and whole_table else None
-        return view_of(name, caption, rows, columns, f"compared_{table}", all_rows)
-
-    def _places(self, subject: Subject, rows: Sequence[ComparedRow]) -> list[ShownColumn[Any]]:
-        """What tells the rows apart."""
-        if "arm" in subject.keys:
-            return self._columns(subject.kind, "arm")
-        if "operation" in subject.keys:
-            named = ShownColumn[Any]("Operation", operation, is_number=False)
-            return [named, *self._columns(subject.kind, "gpus", "message_bytes")]
-        scaling = self._columns(subject.kind, "scaling") if "scaling" in subject.keys else []
-        return [*scaling, *point(subject.kind, rows, self.terms)]
-
-    def _study(self, kind: type[Row]) -> list[ShownColumn[Any]]:
-        """Which study is held against the first one, where there are several."""
-        return self._columns(kind, "study") if len(self.comparison.others) > 1 else []
+    def _rows(self, table: str) -> list[ComparedRow]:
+        return [row for pair in self.comparison.pairs for row in pair.figures[table]]
 
     @property
-    def _first(self) -> str:
-        return self.comparison.first.name
+    def _study(self) -> Sequence[str]:
+        """The column that says which study is held against the first one, where there are several."""
+        return ("study",) if len(self.comparison.pairs) > 1 else ()
 
     @property
     def _other(self) -> str:
         """What is held against it."""
-        others = self.comparison.others
-        return others[0].name if len(others) == 1 else "the study"
+        return "the study" if self._study else self.comparison.pairs[0].study
+
+    def _columns(self, kind: type[Row], *names: str) -> list[ShownColumn[Any]]:
+        return [shown(kind.column(name), self.terms) for name in names]
+
+    def _places(self, subject: Subject, rows: Sequence[ComparedRow]) -> list[ShownColumn[Any]]:
+        """What tells the rows apart; the scope where there are several."""
+        hidden = set(_KEYS_NOT_SHOWN)
+        if len({getattr(row, "scope", "") for row in rows}) < 2:
+            hidden.add("scope")
+        first = ("scaling", "scope")
+        keys = sorted(subject.keys, key=lambda name: name not in first)
+        columns = self._columns(subject.kind, *self._study, *(name for name in keys if name not in hidden))
+        return [_text("Operation", operation) if column.heading == "Operation" else column for column in columns]
 
     def _both(self, subject: Subject) -> list[ShownColumn[Any]]:
         def unit(row: ComparedRow) -> Unit:
             return subject.quantity(row.quantity).unit
 
         return [
-            ShownColumn(self._first, lambda row: _or_state(row.first, unit(row), row.first_status)),
+            ShownColumn(self.comparison.first, lambda row: _or_state(row.first, unit(row), row.first_status)),
             ShownColumn(self._other, lambda row: _or_state(row.second, unit(row), row.second_status)),
         ]
 
-    def _effect(self, subject: Subject) -> ShownColumn[Any]:
-        if not subject.is_ratio:
-            return ShownColumn(
-                f"Less that of {self._first}",
-                lambda row: estimate(row.effect, subject.quantity(row.quantity).unit),
-            )
-        over = "Times as fast as" if subject is SUBJECTS["times"] else "Over that of"
-        return ShownColumn(f"{over} {self._first}, {TIMES.shown}", lambda row: estimate(row.effect, TIMES))
-
-    def _columns(self, kind: type[Row], *names: str) -> list[ShownColumn[Any]]:
-        return [shown(kind.column(name), self.terms) for name in names]
-
-    def _heading(self, kind: type[Row], name: str) -> str:
-        return self.terms.heading_of(kind.column(name))
+    def _effect(self, table: str, subject: Subject) -> ShownColumn[Any]:
+        first = self.comparison.first
+        if subject.is_ratio:
+            over = "Times as fast as" if table == "times" else "Over that of"
+            return ShownColumn(f"{over} {first}, {TIMES.shown}", lambda row: estimate(row.effect, TIMES))
+        return ShownColumn(
+            f"Less that of {first}", lambda row: estimate(row.effect, subject.quantity(row.quantity).unit)
+        )
 
     def _own_figures(self) -> Iterator[ShownColumn[ComparedStudiesRow]]:
         """Images per second of one device and of several, and the speedup, in every scope."""
-        rows = self.comparison.tables.figures
-        for at in dict.fromkeys((row.scope, row.strategy, row.gpus) for row in rows):
-            of_study = {row.study: row for row in rows if (row.scope, row.strategy, row.gpus) == at}
-            yield self._own_figure("images_per_s", of_study)
-            if at[1] != BASELINE:
-                yield self._own_figure("speedup", of_study)
+        figures = self.comparison.figures
+        for at in (row for row in figures if row.study == self.comparison.first):
+            of_study = {row.study: row for row in figures if group_of(row) == group_of(at)}
+            for name in ("images_per_s",) if at.strategy == BASELINE else ("images_per_s", "speedup"):
+                column = ComparedFiguresRow.column(name)
+                place = f"{self.terms.group(at)}, {scope(at.scope)}"
+                yield ShownColumn(f"{self.terms.heading_of(column)}: {place}", _of_study(of_study, name, column.unit))
 
-    def _own_figure(self, name: str, of_study: Mapping[str, ComparedFiguresRow]) -> ShownColumn[ComparedStudiesRow]:
-        def cell(study: ComparedStudiesRow) -> str:
-            row = of_study[study.study]
-            return _or_state(getattr(row, name), ComparedFiguresRow.column(name).unit, row.status)
 
-        row = next(iter(of_study.values()))
-        place = f"{self.terms.group(row)}, {scope(row.scope)}"
-        return ShownColumn(f"{self._heading(ComparedFiguresRow, name)}: {place}", cell)
+def _text(heading: str, cell: Callable[[Any], str]) -> ShownColumn[Any]:
+    return ShownColumn(heading, cell, is_number=False)
+
+
+def _of_study(rows: Mapping[str, ComparedFiguresRow], name: str, unit: Unit) -> Callable[[ComparedStudiesRow], str]:
+    return lambda study: _or_state(getattr(rows[study.study], name), unit, rows[study.study].status)
 
 
 def _or_state(figure: Figure, unit: Unit, status: str) -> str:
@@ -203,12 +178,17 @@ def _reasons(row: ComparedRow) -> str:
     return text("; ".join(filter(None, (row.first_reason, row.second_reason))))
 
 
-def _property(study: ComparedStudiesRow, name: str) -> str:
+def _compared(rows: Sequence[ComparedEnvironmentsRow]) -> str:
+    if rows[0].differs is None:
+        return ""
+    return "differs" if any(row.differs for row in rows) else "same"
+
+
+def _property(name: str, value: str) -> str:
     """As it is read: checksums and long lists are cut."""
-    value = getattr(study, name)
     if name == "dataset_sha256":
         return text(value[:_CHARACTERS])
     if name == "gpu_uuids" and value:
         uuids = value.split("; ")
         return f"{len(uuids)}: {listed([uuid[:_CHARACTERS] for uuid in uuids], _NAMED)}"
-    return text(str(value))
+    return text(value)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from dpscale.compare.comparison import Comparison
 from dpscale.compare.rows import ComparedRecordsRow
@@ -14,40 +13,31 @@ from dpscale.present.text.words import Terms, plural
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
-@dataclass(frozen=True)
-class _Warning:
-    """What is so in a study, and what that means; "" where nothing is said of that."""
-
-    study: str
-    what: str
-    meaning: str
-
-
 def terms_of(comparison: Comparison) -> Terms:
     """How the studies speak together."""
-    all_terms = [Terms.of(side.study.values, side.tables) for side in comparison.sides]
+    found = [Terms.of(side.study.values, side.tables) for side in comparison.sides]
     return Terms(
-        "worker" if "worker" in {terms.device for terms in all_terms} else "GPU",
+        "worker" if "worker" in {terms.device for terms in found} else "GPU",
         several_environments=False,
-        synthetic=any(terms.synthetic for terms in all_terms),
-        own_workload=any(terms.own_workload for terms in all_terms),
+        synthetic=any(terms.synthetic for terms in found),
+        own_workload=any(terms.own_workload for terms in found),
     )
 
 
 def warnings(comparison: Comparison, terms: Terms) -> list[str]:
     """Settings that differ because they may, and what a reader must know of how each study was measured."""
-    return [*_settings_that_differ(comparison), *_other_images(comparison, terms), *_of_sides(comparison)]
+    return [*_settings_that_differ(comparison), *_other_images(comparison, terms), *_of_studies(comparison)]
 
 
 def _settings_that_differ(comparison: Comparison) -> Iterator[str]:
     """A sentence with every setting that studies do not share with the first one; none where they share all."""
     others: dict[tuple[str, str, str], list[str]] = {}
-    for study, settings in comparison.differing.items():
-        for setting in settings:
-            key = setting.name, as_written(setting.first), as_written(setting.second)
-            others.setdefault(key, []).append(study)
+    for pair in comparison.pairs:
+        for found in pair.differing:
+            key = found.name, as_written(found.first), as_written(found.second)
+            others.setdefault(key, []).append(pair.study)
     named = [
-        f"{name} is {of_first} in {comparison.first.name} and {of_others} in {_and(studies)}"
+        f"{name} is {of_first} in {comparison.first} and {of_others} in {_and(studies)}"
         for (name, of_first, of_others), studies in others.items()
     ]
     if named:
@@ -55,19 +45,25 @@ def _settings_that_differ(comparison: Comparison) -> Iterator[str]:
 
 
 def _other_images(comparison: Comparison, terms: Terms) -> Iterator[str]:
-    if len({row.dataset_sha256 for row in comparison.tables.studies}) > 1:
+    if len({row.dataset_sha256 for row in comparison.studies}) > 1:
         yield f"The {terms.samples} have different checksums: arms were not trained on the very same ones."
 
 
-def _of_sides(comparison: Comparison) -> list[str]:
-    """The warnings of all studies, each with whom it is about."""
-    alike: dict[str, list[_Warning]] = {}
-    for side, row in zip(comparison.sides, comparison.tables.records, strict=True):
+def _of_studies(comparison: Comparison) -> Iterator[str]:
+    """The warnings of all studies, each with whom it is about: `a: 3 of 5 records; b: 1 of 9 records. What that
+    means.`"""
+    alike: dict[str, list[tuple[str, str, str]]] = {}
+    for side, row in zip(comparison.sides, comparison.records, strict=True):
         terms = Terms.of(side.study.values, side.tables)
         for warning in (*_of_records(row), *cautions.of_records(side.tables, terms)):
             what, _, meaning = warning.removesuffix(".").partition(". ")
-            alike.setdefault(_NUMBER.sub("", what), []).append(_Warning(side.name, what, meaning))
-    return [_said_once(found, len(comparison.sides)) for found in alike.values()]
+            alike.setdefault(_NUMBER.sub("", what), []).append((side.name, what, meaning))
+    for found in alike.values():
+        said = _by_study([(study, what) for study, what, _ in found], comparison)
+        meanings = {meaning for _, _, meaning in found if meaning}
+        if len(meanings) > 1:
+            meanings = {_by_study([(study, meaning) for study, _, meaning in found if meaning], comparison)}
+        yield f"{'. '.join([said, *meanings])}."
 
 
 def _of_records(row: ComparedRecordsRow) -> Iterator[str]:
@@ -81,31 +77,20 @@ def _of_records(row: ComparedRecordsRow) -> Iterator[str]:
         yield f"Records found and not used: {row.not_used:,}. They are damaged, or of other settings."
 
 
-def _said_once(found: Sequence[_Warning], studies: int) -> str:
-    """`a: 3 of 5 records; b: 1 of 9 records. What that means.`: what holds of several studies stands there once."""
-    what = _by_study([(warning.study, warning.what) for warning in found], studies)
-    meanings = [(warning.study, warning.meaning) for warning in found if warning.meaning]
-    if len({meaning for _, meaning in meanings}) == 1:
-        return f"{what}. {meanings[0][1]}."
-    return f"{what}. {_by_study(meanings, studies)}." if meanings else f"{what}."
-
-
-def _by_study(sentences: Iterable[tuple[str, str]], studies: int) -> str:
+def _by_study(sentences: Iterable[tuple[str, str]], comparison: Comparison) -> str:
     """`a and b: one sentence; c: another`"""
     said_of: dict[str, list[str]] = {}
     for study, sentence in sentences:
         said_of.setdefault(sentence, []).append(study)
-    return "; ".join(f"{_named(names, studies)}: {sentence}" for sentence, names in said_of.items())
+    every = len(comparison.sides)
+    return "; ".join(
+        f"{f'{both(comparison)} studies' if len(names) == every else _and(names)}: {sentence}"
+        for sentence, names in said_of.items()
+    )
 
 
-def _named(names: Sequence[str], studies: int) -> str:
-    if len(names) == studies:
-        return f"{both(studies)} studies"
-    return _and(names)
-
-
-def both(studies: int) -> str:
-    return "Both" if studies == 2 else "All"
+def both(comparison: Comparison) -> str:
+    return "Both" if len(comparison.pairs) == 1 else "All"
 
 
 def _and(names: Sequence[str]) -> str:
