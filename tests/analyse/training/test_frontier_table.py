@@ -9,6 +9,7 @@ from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
+from dpscale.tables.training import FrontierRow
 from record_factory import training_record
 
 ARMS = {
@@ -32,72 +33,58 @@ def study(seeds: int = 3) -> Study:
     return Study({"study": "s", "training": {"arms": ARMS, "seeds": seeds}})
 
 
-def rows(seeds: int = 3, **changes: Any) -> dict[str, Any]:
-    """The rows by arm; `wild` diverged with one seed. `changes` are made to every epoch."""
+def frontier(seeds: int = 3, elsewhere: str = "", **changes: Any) -> dict[str, FrontierRow]:
+    """Rows by arm; `wild` diverged with one seed. `changes` are made to every epoch; one arm may be `elsewhere`."""
     records: dict[AnyCell, Any] = {}
     for cell in plan(study(seeds)).training:
         accuracies, epoch_s = LAST[cell.arm]
-        last = accuracies[cell.seed - 1]
-        diverged = cell.arm == "wild" and cell.seed == seeds
+        last, diverged = accuracies[cell.seed - 1], cell.arm == "wild" and cell.seed == seeds
         record = training_record(cell, [last - 0.1, last], epoch_s * (1 + 0.01 * cell.seed), diverged)
         record["epochs"] = [{**epoch, **changes} for epoch in record["epochs"]]
+        if cell.arm == elsewhere:
+            record["software"] = {**record["software"], "driver": "999"}
         records[cell] = record
-    table = build_tables(study(seeds), Collected(records, {}, {}))["frontier"]
-    return {row["arm"]: row for row in table.astype(object).where(table.notna(), None).to_dict("records")}
+    return {row.arm: row for row in build_tables(study(seeds), Collected(records, {}, {})).frontier}
 
 
 def test_costs_are_sums_over_all_epochs_and_means_over_seeds() -> None:
-    found = rows()["fast"]
-    assert found["training_s"] == pytest.approx(2 * 1.02)
-    assert found["gpu_s"] == pytest.approx(4 * 2 * 1.02)
-    assert found["energy_j"] == pytest.approx(500 * 4 * 2 * 1.02)
-    assert found["test_accuracy"] == pytest.approx(0.61)
-    for name in ("training_s", "gpu_s", "energy_j", "test_accuracy"):
-        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
-    assert found["seeds"] == 3
+    row = frontier()["fast"]
+    for figure, value in (
+        (row.training_s, 2 * 1.02),
+        (row.gpu_s, 4 * 2 * 1.02),
+        (row.energy_j, 500 * 4 * 2 * 1.02),
+        (row.test_accuracy, 0.61),
+    ):
+        assert figure.value == pytest.approx(value) and figure.low < value < figure.high
+    assert row.seeds == 3
 
 
 def test_arms_are_best_beaten_or_undecided() -> None:
-    found = rows()
-    assert {arm: row["by_time"] for arm, row in found.items()} == {
+    """By its other seeds, an arm of which a seed diverged would beat all: it has no row."""
+    found = frontier()
+    assert {arm: row.by_time for arm, row in found.items()} == {
         "slow": "best", "fast": "best", "worse": "beaten", "near": "undecided", "late": "undecided",
     }  # fmt: skip
     # One GPU for 8 s, or four for 2 s: 8 GPU-seconds both.
-    assert found["slow"]["by_gpu_s"] == "best"
-    assert found["fast"]["by_gpu_s"] == "undecided"
-    assert found["worse"]["by_gpu_s"] == "beaten"
-
-
-def test_an_arm_of_which_a_seed_diverged_has_no_row() -> None:
-    """By its other seeds it would beat all."""
-    assert "wild" not in rows()
+    assert [found[arm].by_gpu_s for arm in ("slow", "fast", "worse")] == ["best", "undecided", "beaten"]
 
 
 def test_one_seed_beats_nothing_for_sure() -> None:
-    found = rows(seeds=1)
-    assert {row["by_time"] for row in found.values()} == {"best", "undecided"}
-    assert found["worse"]["by_time"] == "undecided"
+    found = frontier(seeds=1)
+    assert {row.by_time for row in found.values()} == {"best", "undecided"}
+    assert found["worse"].by_time == "undecided"
 
 
 def test_without_counters_nothing_is_said_of_energy() -> None:
-    found = rows(energy_j=None)
-    assert {row["by_energy"] for row in found.values()} == {None}
-    assert {row["energy_j"] for row in found.values()} == {None}
-    assert found["worse"]["by_time"] == "beaten"
+    found = frontier(energy_j=None)
+    assert {(row.by_energy, row.energy_j.is_known) for row in found.values()} == {("", False)}
+    assert found["worse"].by_time == "beaten"
 
 
 def test_arms_of_different_environments_are_not_compared() -> None:
-    records: dict[AnyCell, Any] = {}
-    for cell in plan(study()).training:
-        accuracies, epoch_s = LAST[cell.arm]
-        record = training_record(cell, [accuracies[cell.seed - 1]], epoch_s)
-        if cell.arm == "worse":
-            record["software"] = {**record["software"], "driver": "999"}
-        records[cell] = record
-    table = build_tables(study(), Collected(records, {}, {}))["frontier"].set_index("arm")
-    assert table.loc["worse", "by_time"] == "best"
-    assert table.loc["near", "by_time"] == "beaten"
+    found = frontier(elsewhere="worse")
+    assert (found["worse"].by_time, found["near"].by_time) == ("best", "undecided")
 
 
 def test_a_study_without_arms_has_no_frontier() -> None:
-    assert build_tables(Study({"study": "s"}), Collected({}, {}, {}))["frontier"].empty
+    assert not build_tables(Study({"study": "s"}), Collected({}, {}, {})).frontier

@@ -1,22 +1,23 @@
 """What arms come to, from records whose accuracies are known."""
 
 import math
-from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from dpscale.analyse.tables import build_tables
-from dpscale.plan.cells import AnyCell, TrainingCell
+from dpscale.formulas.figure import Figure
+from dpscale.plan.cells import TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected, collect
 from dpscale.records.files import write_record
+from dpscale.tables.tables import Tables
+from dpscale.tables.training import TrainingSummaryRow
 from record_factory import training_record
 
-ARMS = {
+ARMS: dict[str, dict[str, Any]] = {
     "small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128},
     "large": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512},
     "warm": {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512, "warmup_epochs": 1, "optimiser": "lars"},
@@ -31,6 +32,7 @@ LAST = {
     "warm": [0.69, 0.70, 0.71],
     "same-order": [0.49, 0.50, 0.515],
 }
+Records = dict[TrainingCell, dict[str, Any]]
 
 
 def study(**changes: Any) -> Study:
@@ -38,7 +40,7 @@ def study(**changes: Any) -> Study:
     return Study({"study": "s", "gpus_available": 4, "training": training})
 
 
-def records(wanted: Study) -> dict[TrainingCell, dict[str, Any]]:
+def records(wanted: Study) -> Records:
     found = {}
     for cell in plan(wanted).training:
         if cell.arm == "wild":
@@ -49,101 +51,93 @@ def records(wanted: Study) -> dict[TrainingCell, dict[str, Any]]:
     return found
 
 
-def collected(found: dict[TrainingCell, dict[str, Any]]) -> Collected:
-    every: dict[AnyCell, dict[str, Any]] = dict(found.items())
-    return Collected(every, {}, {})
+def tables_of(found: Records, wanted: Study | None = None) -> Tables:
+    return build_tables(wanted or study(), Collected({**found}, {}, {}))
 
 
 @pytest.fixture(scope="module")
-def tables() -> Mapping[str, pd.DataFrame]:
-    return build_tables(study(), collected(records(study())))
+def tables() -> Tables:
+    return tables_of(records(study()))
 
 
-def arm(tables: Mapping[str, pd.DataFrame], name: str) -> dict[Hashable, Any]:
-    (row,) = tables["training_summary"][tables["training_summary"]["arm"] == name].to_dict("records")
+def arm(tables: Tables, name: str) -> TrainingSummaryRow:
+    (row,) = (row for row in tables.training_summary if row.arm == name)
     return row
 
 
-def test_every_epoch_of_every_seed_has_a_row(tables: Mapping[str, pd.DataFrame]) -> None:
-    rows = tables["training"]
+def is_near(figure: Figure, value: float) -> bool:
+    return figure.value == pytest.approx(value)
+
+
+def test_every_epoch_of_every_seed_has_a_row(tables: Tables) -> None:
+    rows = tables.training
     assert len(rows) == 4 * 3 * 5 + 2 * 2 + 2
-    assert list(rows[(rows["arm"] == "small") & (rows["seed"] == 1)]["elapsed_s"]) == [2, 4, 6, 8, 10]
-    diverged = rows[rows["status"] == "diverged"]
-    assert set(diverged["arm"]) == {"wild"}
-    assert diverged["training_loss"].isna().all()
+    assert [row.elapsed_s for row in rows if (row.arm, row.seed) == ("small", 1)] == [2, 4, 6, 8, 10]
+    diverged = [row for row in rows if row.status == "diverged"]
+    assert {row.arm for row in diverged} == {"wild"}
+    assert all(math.isnan(row.training_loss) for row in diverged)
 
 
-def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables: Mapping[str, pd.DataFrame]) -> None:
+def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables: Tables) -> None:
     row = arm(tables, "large")
-    assert row["test_accuracy"] == pytest.approx(0.50)
-    assert row["test_accuracy_spread"] == pytest.approx(0.02)
+    assert is_near(row.test_accuracy, 0.50)
+    assert row.test_accuracy_spread == pytest.approx(0.02)
     # Student's t for 2 degrees of freedom is 4.303.
-    assert row["test_accuracy_high"] - row["test_accuracy"] == pytest.approx(4.3027 * 0.02 / math.sqrt(3), rel=1e-4)
-    assert (row["status"], row["seeds"], row["diverged"], row["remedies"]) == ("ok", 3, 0, None)
-    assert row["gpu_s"] == pytest.approx(4 * 5 * 2.0)
-    assert row["energy_j"] == pytest.approx(500 * 4 * 5 * 2.0)
+    half = row.test_accuracy.high - row.test_accuracy.value
+    assert half == pytest.approx(4.3027 * 0.02 / math.sqrt(3), rel=1e-4)
+    assert (row.status, row.seeds, row.diverged, row.remedies) == ("ok", 3, 0, "")
+    assert (row.gpu_s, row.energy_j) == (pytest.approx(4 * 5 * 2.0), pytest.approx(500 * 4 * 5 * 2.0))
 
 
-def test_arms_are_compared_with_the_baseline_by_welchs_interval(tables: Mapping[str, pd.DataFrame]) -> None:
-    row = arm(tables, "large")
-    assert row["test_accuracy_difference"] == pytest.approx(-0.21)
+def test_arms_are_compared_with_the_baseline_by_welchs_interval(tables: Tables) -> None:
+    difference = arm(tables, "large").test_accuracy_difference
     # Variances 0.0001 and 0.0004 over 3 seeds each: 2.94 degrees of freedom, t = 3.2132 (tables of t).
-    half = 3.2132 * math.sqrt((0.0001 + 0.0004) / 3)
-    assert row["test_accuracy_difference_high"] == pytest.approx(-0.21 + half, abs=2e-4)
-    assert bool(arm(tables, "small")["is_baseline"])
-    assert pd.isna(arm(tables, "small")["test_accuracy_difference"])
+    assert difference.high == pytest.approx(-0.21 + 3.2132 * math.sqrt((0.0001 + 0.0004) / 3), abs=2e-4)
+    assert is_near(difference, -0.21)
+    small = arm(tables, "small")
+    assert small.is_baseline and not small.test_accuracy_difference.is_known
 
 
-def test_arms_of_one_place_are_compared_seed_by_seed(tables: Mapping[str, pd.DataFrame]) -> None:
+def test_arms_of_one_place_are_compared_seed_by_seed(tables: Tables) -> None:
     row = arm(tables, "warm")
-    assert (row["gain_pairs"], row["difference_pairs"]) == (3, 0)
+    assert (row.gain_pairs, row.difference_pairs) == (3, 0)
     # Differences 0.21, 0.20 and 0.19; Student's t for 2 degrees of freedom is 4.303.
-    assert row["test_accuracy_gain_high"] - row["test_accuracy_gain"] == pytest.approx(
-        4.3027 * 0.01 / math.sqrt(3), rel=1e-4
+    half = row.test_accuracy_gain.high - row.test_accuracy_gain.value
+    assert half == pytest.approx(4.3027 * 0.01 / math.sqrt(3), rel=1e-4)
+
+
+@pytest.mark.parametrize(("large", "warm", "pairs"), [(8, 6, 6), (8, 3, 0)])
+def test_most_seeds_must_be_there_for_pairs(large: int, warm: int, pairs: int) -> None:
+    """6 of 8 seeds make 6 pairs, which differ by 0.1 and little around that. 3 of 8 make none: five seeds left out
+    would cost more than pairs gain."""
+    seeds = {"large": large, "warm": warm}
+    wanted = Study(
+        {"study": "s", "training": {"arms": {name: {**ARMS[name], "seeds": n} for name, n in seeds.items()}}}
     )
+    found = {
+        cell: training_record(
+            cell, [0.4 + 0.05 * (cell.seed % 4) + (cell.arm == "warm") * (0.1 + 0.001 * (cell.seed % 3))]
+        )
+        for cell in plan(wanted).training
+    }
+    row = arm(tables_of(found, wanted), "warm")
+    assert row.gain_pairs == pairs
+    width = row.test_accuracy_gain.high - row.test_accuracy_gain.low
+    assert (width < 0.003 and is_near(row.test_accuracy_gain, 0.101)) if pairs else width > 0.1
 
 
-def with_seeds(**seeds: int) -> dict[str, Any]:
-    """What `large` and `warm` come to with these numbers of seeds: pairs differ by 0.1, and little around that."""
-    arms = {name: {**ARMS[name], "seeds": number} for name, number in seeds.items()}
-    wanted = Study({"study": "s", "training": {"arms": arms}})
-    found = {}
-    for cell in plan(wanted).training:
-        last = 0.4 + 0.05 * (cell.seed % 4) + (cell.arm == "warm") * (0.1 + 0.001 * (cell.seed % 3))
-        found[cell] = training_record(cell, [last])
-    (row,) = [row for row in build_tables(wanted, collected(found))["training_summary"].to_dict("records")
-              if row["arm"] == "warm"]  # fmt: skip
-    return {str(key): value for key, value in row.items()}
-
-
-def test_most_seeds_must_be_there_for_pairs() -> None:
-    """6 of 8 seeds make 6 pairs. 3 of 8 make none: five seeds left out would cost more than pairs gain."""
-    six, three = with_seeds(large=8, warm=6), with_seeds(large=8, warm=3)
-    assert six["gain_pairs"] == 6
-    assert six["test_accuracy_gain"] == pytest.approx(0.101)
-    assert six["test_accuracy_gain_high"] - six["test_accuracy_gain_low"] < 0.003
-    assert three["gain_pairs"] == 0
-    assert three["test_accuracy_gain_high"] - three["test_accuracy_gain_low"] > 0.1
-
-
-def test_a_remedy_is_compared_with_the_same_arm_without_it(tables: Mapping[str, pd.DataFrame]) -> None:
-    row = arm(tables, "warm")
-    assert row["remedies"] == "optimiser lars, warmup_epochs 1"
-    assert row["without_remedies"] == "large"
-    assert row["test_accuracy_gain"] == pytest.approx(0.20)
-    assert row["test_accuracy_gain_low"] > 0
-    assert row["recovered"] == pytest.approx(0.20 / 0.21)
-    assert row["recovered_low"] < 0.20 / 0.21 < row["recovered_high"]
-    assert row["recovered_status"] == "ok"
-    change = row["training_loss"] - arm(tables, "large")["training_loss"]
-    assert row["training_loss_change"] == pytest.approx(change)
-    assert row["training_loss_change_low"] < change < row["training_loss_change_high"]
-    difference = row["training_loss"] - arm(tables, "small")["training_loss"]
-    assert row["training_loss_difference"] == pytest.approx(difference)
+def test_a_remedy_is_compared_with_the_same_arm_without_it(tables: Tables) -> None:
+    row, large = arm(tables, "warm"), arm(tables, "large")
+    assert (row.remedies, row.without_remedies) == ("optimiser lars, warmup_epochs 1", "large")
+    assert is_near(row.test_accuracy_gain, 0.20) and row.test_accuracy_gain.is_above(0)
+    assert is_near(row.recovered, 0.20 / 0.21) and row.recovered.holds(0.20 / 0.21)
+    assert row.recovered_status == "ok"
+    change = row.training_loss.value - large.training_loss.value
+    assert is_near(row.training_loss_change, change) and row.training_loss_change.holds(change)
+    assert is_near(row.training_loss_difference, row.training_loss.value - arm(tables, "small").training_loss.value)
     none = arm(tables, "same-order")
-    assert none["test_accuracy_gain_low"] < 0 < none["test_accuracy_gain_high"]
-    assert none["remedies"] == "set_epoch off"
-    assert pd.isna(arm(tables, "large")["without_remedies"])
+    assert none.test_accuracy_gain.holds(0)
+    assert (none.remedies, large.without_remedies) == ("set_epoch off", "")
 
 
 def test_a_share_of_a_loss_that_may_be_none_is_not_resolvable() -> None:
@@ -151,21 +145,20 @@ def test_a_share_of_a_loss_that_may_be_none_is_not_resolvable() -> None:
     for cell, record in found.items():
         if cell.arm == "small":
             record["epochs"][-1]["test_accuracy"] = [0.45, 0.55, 0.53][cell.seed - 1]
-    row = arm(build_tables(study(), collected(found)), "warm")
-    assert row["recovered_status"] == "not resolvable"
-    assert pd.isna(row["recovered"]) and pd.isna(row["recovered_low"]) and pd.isna(row["recovered_high"])
-    assert row["test_accuracy_gain"] == pytest.approx(0.20)
+    row = arm(tables_of(found), "warm")
+    assert row.recovered_status == "not resolvable"
+    assert not row.recovered.is_known and math.isnan(row.recovered.low)
+    assert is_near(row.test_accuracy_gain, 0.20)
 
 
 def test_a_remedy_of_the_baselines_own_place_recovers_nothing_that_a_batch_lost() -> None:
-    arms = {"small": ARMS["small"], "tuned": {**ARMS["small"], "optimiser": "nesterov"}}
-    wanted = Study({"study": "s", "training": {"arms": arms, "baseline": "small"}})
-    found = {cell: training_record(cell, [0.7 + 0.01 * cell.seed + 0.05 * (cell.arm == "tuned")])
-             for cell in plan(wanted).training}  # fmt: skip
-    row = arm(build_tables(wanted, collected(found)), "tuned")
-    assert (row["without_remedies"], row["gain_pairs"], row["difference_pairs"]) == ("small", 3, 3)
-    assert row["test_accuracy_gain"] == pytest.approx(row["test_accuracy_difference"])
-    assert pd.isna(row["recovered"]) and pd.isna(row["recovered_status"])
+    wanted = study(arms={"small": ARMS["small"], "tuned": {**ARMS["small"], "optimiser": "nesterov"}})
+    last = {"small": 0.7, "tuned": 0.75}
+    found = {cell: training_record(cell, [last[cell.arm] + 0.01 * cell.seed]) for cell in plan(wanted).training}
+    row = arm(tables_of(found, wanted), "tuned")
+    assert (row.without_remedies, row.gain_pairs, row.difference_pairs) == ("small", 3, 3)
+    assert is_near(row.test_accuracy_gain, row.test_accuracy_difference.value)
+    assert not row.recovered.is_known and row.recovered_status == ""
 
 
 def test_a_tuned_arm_is_compared_with_the_baseline_that_was_tuned() -> None:
@@ -179,85 +172,76 @@ def test_a_tuned_arm_is_compared_with_the_baseline_that_was_tuned() -> None:
     last = {"small": 0.71, "small-less": 0.9, "small-tuned": 0.85, "large": 0.50, "warm": 0.70, "large-tuned": 0.78}
     wanted = study(arms=arms)
     found = {cell: training_record(cell, [last[cell.arm] + 0.01 * cell.seed]) for cell in plan(wanted).training}
-    tables = build_tables(wanted, collected(found))
-    against = {name: arm(tables, name)["compared_with"] for name in arms if name != "small"}
-    assert against == {
-        "small-less": "small", "small-tuned": "small", "large": "small", "warm": "small", "large-tuned": "small-tuned",
+    tables = tables_of(found, wanted)
+    assert {row.arm: row.compared_with for row in tables.training_summary} == {
+        "small": "", "small-less": "small", "small-tuned": "small", "large": "small", "warm": "small",
+        "large-tuned": "small-tuned",
     }  # fmt: skip
-    assert pd.isna(arm(tables, "small")["compared_with"])
-    assert arm(tables, "large-tuned")["test_accuracy_difference"] == pytest.approx(0.78 - 0.85)
-    assert arm(tables, "large-tuned")["recovered"] == pytest.approx(0.28 / 0.35)
-    assert arm(tables, "warm")["recovered"] == pytest.approx(0.20 / 0.21)
+    assert is_near(arm(tables, "large-tuned").test_accuracy_difference, 0.78 - 0.85)
+    assert is_near(arm(tables, "large-tuned").recovered, 0.28 / 0.35)
+    assert is_near(arm(tables, "warm").recovered, 0.20 / 0.21)
     for cell in found:
         if cell.arm == "small-tuned":
             found[cell] = training_record(cell, [0.3], diverged=True)
-    row = arm(build_tables(wanted, collected(found)), "large-tuned")
-    assert pd.isna(row["compared_with"]) and pd.isna(row["test_accuracy_difference"]) and pd.isna(row["recovered"])
+    row = arm(tables_of(found, wanted), "large-tuned")
+    assert row.compared_with == "" and not (row.test_accuracy_difference.is_known or row.recovered.is_known)
 
 
-def test_a_search_is_said_and_changes_no_number_nor_any_record() -> None:
+def test_a_search_is_said_and_changes_no_number_nor_any_record(tables: Tables) -> None:
     tuned = {**ARMS["warm"], "tuned": {"trials": 80, "chosen_on": "test"}}
     searched = study(arms={**ARMS, "warm": tuned})
-    before, after = (build_tables(wanted, collected(records(wanted))) for wanted in (study(), searched))
+    after = tables_of(records(searched), searched)
     assert searched.arms == study().arms
-    row = arm(after, "warm")
-    assert (row["tuned_trials"], row["tuned_on"]) == (80, "test accuracy")
-    assert row["remedies"] == arm(before, "warm")["remedies"]
-    assert pd.isna(arm(after, "large")["tuned_trials"])
-    left, right = (table["training_summary"].drop(columns=["tuned_trials", "tuned_on"]) for table in (before, after))
-    pd.testing.assert_frame_equal(left, right)
+    assert (arm(after, "warm").tuned_trials, arm(after, "warm").tuned_on) == (80, "test accuracy")
+    told = {"tuned_trials": None, "tuned_on": None}
+    assert [{**row.flat(), **told} for row in after.training_summary] == [row.flat() for row in tables.training_summary]
 
 
-def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables: Mapping[str, pd.DataFrame]) -> None:
-    small, warm = arm(tables, "small"), arm(tables, "warm")
+def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables: Tables) -> None:
+    small, warm, large = (arm(tables, name) for name in ("small", "warm", "large"))
     # After four epochs the baseline's seeds are at 0.695, 0.705 and 0.715, the remedy's at 0.685, 0.695 and 0.705.
-    assert small["seeds_at_target"] == 3
-    assert small["time_to_target_s"] == pytest.approx(2.0 * 4)
-    assert small["gpu_s_to_target"] == pytest.approx(2.0 * 4)
-    assert warm["gpu_s_to_target"] == pytest.approx(4 * 2.0 * (5 + 4 + 4) / 3)
-    large = arm(tables, "large")
-    assert large["seeds_at_target"] == 0
-    assert pd.isna(large["time_to_target_s"])
+    assert (small.seeds_at_target, large.seeds_at_target) == (3, 0)
+    assert small.time_to_target_s == small.gpu_s_to_target == pytest.approx(2.0 * 4)
+    assert warm.gpu_s_to_target == pytest.approx(4 * 2.0 * (5 + 4 + 4) / 3)
+    assert math.isnan(large.time_to_target_s)
 
 
-def test_an_arm_that_diverged_has_no_mean_over_the_seeds_that_were_lucky(tables: Mapping[str, pd.DataFrame]) -> None:
+def test_an_arm_that_diverged_has_no_mean_over_the_seeds_that_were_lucky(tables: Tables) -> None:
     row = arm(tables, "wild")
-    assert (row["status"], row["reason"]) == ("diverged", "2 of 3 seeds diverged")
-    assert pd.isna(row["test_accuracy"])
-    assert pd.isna(row["test_accuracy_difference"])
+    assert (row.status, row.reason) == ("diverged", "2 of 3 seeds diverged")
+    assert not (row.test_accuracy.is_known or row.test_accuracy_difference.is_known)
 
 
-def test_arms_that_were_not_trained_say_why(tables: Mapping[str, pd.DataFrame]) -> None:
+def test_arms_that_were_not_trained_say_why(tables: Tables) -> None:
     row = arm(tables, "untried")
-    assert (row["status"], row["reason"], row["seeds"]) == ("not run", "needs 8 GPUs, 4 here", 0)
-    wanted = study()
-    none = build_tables(wanted, Collected({}, {}, {}))
-    assert set(none["training_summary"]["status"]) == {"missing", "not run"}
-    assert len(none["missing"][none["missing"]["kind"] == "training"]) == 15
-    partly = {cell: record for cell, record in records(wanted).items() if (cell.arm, cell.seed) != ("large", 2)}
-    row = arm(build_tables(wanted, collected(partly)), "large")
-    assert (row["status"], row["reason"], row["seeds"]) == ("ok", "seed 2 missing", 2)
+    assert (row.status, row.reason, row.seeds) == ("not run", "needs 8 GPUs, 4 here", 0)
+    none = tables_of({})
+    assert {row.status for row in none.training_summary} == {"missing", "not run"}
+    assert sum(row.kind == "training" for row in none.missing) == 15
+    partly = {cell: record for cell, record in records(study()).items() if (cell.arm, cell.seed) != ("large", 2)}
+    row = arm(tables_of(partly), "large")
+    assert (row.status, row.reason, row.seeds) == ("ok", "seed 2 missing", 2)
 
 
-def test_evidence_has_a_row_for_every_worker(tables: Mapping[str, pd.DataFrame]) -> None:
-    rows = tables["training_evidence"]
-    large = rows[(rows["arm"] == "large") & (rows["seed"] == 1) & (rows["epoch"] == 2)]
-    assert list(large["worker"]) == [0, 1, 2, 3]
-    assert list(large["statistics_kept"]) == [True, False, False, False]
-    assert set(large["seen_before"]) == {0.5}
-    assert set(rows[(rows["arm"] == "same-order") & (rows["epoch"] > 1)]["same_place"]) == {1.0}
-    assert rows[rows["arm"] == "small"]["statistics_kept"].isna().all()
+def test_evidence_has_a_row_for_every_worker(tables: Tables) -> None:
+    rows = tables.training_evidence
+    large = [row for row in rows if (row.arm, row.seed, row.epoch) == ("large", 1, 2)]
+    assert [(row.worker, row.statistics_kept, row.seen_before) for row in large] == [
+        (0, True, 0.5), (1, False, 0.5), (2, False, 0.5), (3, False, 0.5),
+    ]  # fmt: skip
+    assert {row.same_place for row in rows if row.arm == "same-order" and row.epoch > 1} == {1.0}
+    assert {row.statistics_kept for row in rows if row.arm == "small"} == {None}
 
 
-def test_other_environments_are_never_compared(tables: Mapping[str, pd.DataFrame]) -> None:
+def test_other_environments_are_never_compared() -> None:
     found = records(study())
     for cell, record in found.items():
         if cell.arm == "small":
             record["software"] = {**record["software"], "torch": "2.8.0"}
-    apart = build_tables(study(), collected(found))
-    assert arm(apart, "small")["environment"] != arm(apart, "large")["environment"]
-    assert pd.isna(arm(apart, "large")["test_accuracy_difference"])
-    assert arm(apart, "warm")["test_accuracy_gain"] == pytest.approx(0.20)
+    apart = tables_of(found)
+    assert arm(apart, "small").environment != arm(apart, "large").environment
+    assert not arm(apart, "large").test_accuracy_difference.is_known
+    assert is_near(arm(apart, "warm").test_accuracy_gain, 0.20)
 
 
 def version_1(record: dict[str, Any]) -> dict[str, Any]:
@@ -276,13 +260,14 @@ def test_records_of_version_1_are_shown_and_never_compared_with_newer_ones(tmp_p
     collected = collect(tmp_path, plan(wanted).all_cells, wanted.settings)
     assert not collected.rejected
     tables = build_tables(wanted, collected)
-    versions = tables["environments"].set_index("measurement_versions")["older_measurements"]
-    assert versions.fillna("").to_dict() == {"training 1": "training 1", "training 2": ""}
-    assert arm(tables, "large")["test_accuracy_difference"] == pytest.approx(-0.21), "of one version"
-    warm = arm(tables, "warm")
-    assert warm["environment"] != arm(tables, "large")["environment"]
-    assert pd.isna(warm["test_accuracy_difference"]) and pd.isna(warm["test_accuracy_gain"])
-    assert pd.isna(warm["recovered"]) and pd.isna(warm["recovered_status"])
+    older = {row.measurement_versions: row.older_measurements for row in tables.environments}
+    assert older == {"training 1": "training 1", "training 2": ""}
+    large, warm = arm(tables, "large"), arm(tables, "warm")
+    assert is_near(large.test_accuracy_difference, -0.21), "of one version"
+    assert warm.environment != large.environment
+    assert not any(
+        figure.is_known for figure in (warm.test_accuracy_difference, warm.test_accuracy_gain, warm.recovered)
+    )
 
 
 def test_records_that_the_schema_allows_are_found_again(tmp_path: Path) -> None:
@@ -292,6 +277,5 @@ def test_records_that_the_schema_allows_are_found_again(tmp_path: Path) -> None:
         write_record("training", tmp_path / cell.path, record)
     collected = collect(tmp_path, plan(wanted).all_cells, wanted.settings)
     assert collected.records == found
-    rows = build_tables(wanted, collected)["records"]
-    assert set(rows["kind"]) == {"training"}
-    assert set(rows[rows["arm"] == "large"]["gpus"]) == {4}
+    rows = build_tables(wanted, collected).records
+    assert {(row.kind, row.gpus) for row in rows if row.arm == "large"} == {("training", 4)}

@@ -9,6 +9,7 @@ from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
+from dpscale.tables.training import TwinsRow
 from record_factory import training_record
 
 PLACE = {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}
@@ -29,38 +30,34 @@ LAST = {
 }
 
 
-def rows(diverged: str = "", without: str = "") -> list[dict[str, Any]]:
+def twins(diverged: str = "", without: str = "") -> dict[str, TwinsRow]:
+    """Rows by arm."""
     arms = {name: arm for name, arm in ARMS.items() if name != without}
     study = Study({"study": "s", "training": {"arms": arms, "seeds": 3}})
     records: dict[AnyCell, Any] = {}
     for cell in plan(study).training:
-        last = LAST[cell.arm][cell.seed - 1]
-        epoch_s = 4.0 if cell.arm == "slow" else 1.0
+        last, epoch_s = LAST[cell.arm][cell.seed - 1], 4.0 if cell.arm == "slow" else 1.0
         records[cell] = training_record(cell, [last - 0.1, last], epoch_s, diverged == cell.arm and cell.seed == 1)
-    table = build_tables(study, Collected(records, {}, {}))["twins"]
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+    return {row.arm: row for row in build_tables(study, Collected(records, {}, {})).twins}
 
 
-def test_twins_differ_in_speed_alone() -> None:
-    assert {(row["arm"], row["twin"]) for row in rows()} == {("fast", "slow"), ("also-fast", "slow")}
-
-
-def test_twins_are_compared_seed_by_seed() -> None:
-    (fast,) = [row for row in rows() if row["arm"] == "fast"]
-    assert fast["pairs"] == 3
+def test_twins_differ_in_speed_alone_and_are_compared_seed_by_seed() -> None:
+    found = twins()
+    assert {arm: row.twin for arm, row in found.items()} == {"fast": "slow", "also-fast": "slow"}
+    fast = found["fast"]
     # 1, 0 and 1 points: mean 2/3, standard deviation 1/sqrt(3), and Student's t for two degrees of freedom.
-    assert fast["twin_accuracy_difference"] == pytest.approx(0.02 / 3)
-    assert fast["twin_accuracy_difference_high"] - fast["twin_accuracy_difference"] == pytest.approx(
-        4.302653 * 0.01 / 3, rel=1e-6
-    )
-    assert fast["twin_time_ratio"] == pytest.approx(0.25)
+    assert fast.pairs == 3
+    assert fast.twin_accuracy_difference.value == pytest.approx(0.02 / 3)
+    half = fast.twin_accuracy_difference.high - fast.twin_accuracy_difference.value
+    assert half == pytest.approx(4.302653 * 0.01 / 3, rel=1e-6)
+    assert fast.twin_time_ratio.value == pytest.approx(0.25)
 
 
 def test_the_slow_twin_is_the_one_with_the_settings_of_the_study() -> None:
     """Two that are both fast, each in its way, are no twins of one another."""
-    assert rows(without="slow") == []
+    assert twins(without="slow") == {}
 
 
 def test_an_arm_that_diverged_has_no_twin() -> None:
-    assert [row["arm"] for row in rows(diverged="fast")] == ["also-fast"]
-    assert rows(diverged="slow") == []
+    assert [*twins(diverged="fast")] == ["also-fast"]
+    assert twins(diverged="slow") == {}
