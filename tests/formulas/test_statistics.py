@@ -186,7 +186,7 @@ def test_intervals_of_time_speedup_and_communication_cover_the_truth(number: int
 def test_no_communication_is_seldom_called_resolvable(number: int) -> None:
     """Of two runs both lie above zero in a quarter of the studies: their range must resolve nothing."""
     found = [paired(study, subtraction, "linear") for study in studies(number, 0.0, seed=100 + number)]
-    assert np.mean([scaling.resolvable(estimate) for estimate in found]) <= FALSELY_RESOLVABLE
+    assert np.mean([estimate.is_above(0) for estimate in found]) <= FALSELY_RESOLVABLE
     if number == 2:
         assert np.mean([estimate.interval[0] > 0 for estimate in found]) > 0.2
 
@@ -194,7 +194,7 @@ def test_no_communication_is_seldom_called_resolvable(number: int) -> None:
 def test_communication_is_resolved_where_servers_differ_by_more_than_it_takes() -> None:
     """What pairing is for: 8 ms where servers differ by 13 ms."""
     found = [paired(study, subtraction, "linear") for study in studies(6, 0.03, seed=1, servers=0.05)]
-    assert np.mean([scaling.resolvable(estimate) for estimate in found]) > 0.95
+    assert np.mean([estimate.is_above(0) for estimate in found]) > 0.95
 
 
 def test_repeatability_is_the_spread_inside_runs_alone() -> None:

@@ -9,7 +9,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpscale.formulas.figure import Figure
 from dpscale.formulas.rounded import Rounded
 
 GB = 1e9
@@ -99,11 +98,3 @@ def bus_bandwidth_gb_s(operation: str, gpus: int, message_bytes: int, seconds: N
 def mfu(flop_per_image: float, images_per_s: Number, gpus: int, peak_flop_s: float) -> Number:
     """Model FLOPs utilisation: FLOP per image, forward and backward, * images/s over N * peak FLOP/s of one GPU."""
     return flop_per_image * images_per_s / (gpus * peak_flop_s)
-
-
-def resolvable(communication: Figure) -> bool:
-    """Whether a bandwidth can be computed: the communication time is positive and its interval excludes zero.
-
-    The range of two blocks is no interval: where the truth is zero, both lie above it in one of four cases.
-    """
-    return communication.has_interval and communication.value > 0 and communication.interval[0] > 0

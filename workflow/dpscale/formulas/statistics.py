@@ -139,30 +139,23 @@ def variance_components(servers: Sequence[Sequence[Sequence[float]]]) -> Varianc
     "Variance Components", chapter 5).
     """
     runs = [run for server in servers for run in server]
-    epochs = [value for run in runs for value in run]
-    n, mean = len(epochs), float(np.mean(epochs))
-    counts = len(servers), len(runs), n
+    counts = len(servers), len(runs), sum(map(len, runs))
+    # One run a server: all of them are nested in nothing.
+    nested = [runs] if len(servers) == len(runs) else servers
+    n, sizes = counts[2], [sum(map(len, server)) for server in nested]
+    means = [float(np.mean(np.concatenate(server))) for server in nested]
     epoch = _over(sum(_squares(run, float(np.mean(run))) for run in runs), n - len(runs))
     known_epoch = 0.0 if math.isnan(epoch) else epoch
-    all_runs = sum(len(run) ** 2 for run in runs) / n
-    if len(servers) == len(runs):
-        square = _over(sum(len(run) * (float(np.mean(run)) - mean) ** 2 for run in runs), len(runs) - 1)
-        run_weight = _over(n - all_runs, len(runs) - 1)
-        return VarianceComponents(math.nan, (square - known_epoch) / run_weight, epoch, *counts)
-    sizes = [sum(len(run) for run in server) for server in servers]
-    means = [float(np.mean([value for run in server for value in run])) for server in servers]
-    free = len(runs) - len(servers)
+    within = sum(sum(len(run) ** 2 for run in server) / size for server, size in zip(nested, sizes, strict=True))
     run_square = sum(
-        len(run) * (float(np.mean(run)) - of) ** 2 for of, server in zip(means, servers, strict=True) for run in server
+        len(run) * (float(np.mean(run)) - of) ** 2 for of, server in zip(means, nested, strict=True) for run in server
     )
-    within_servers = sum(
-        sum(len(run) ** 2 for run in server) / size for server, size in zip(servers, sizes, strict=True)
-    )
-    run = (run_square / free - known_epoch) / ((n - within_servers) / free)
-    free_servers = len(servers) - 1
-    server_square = _over(sum(size * (of - mean) ** 2 for size, of in zip(sizes, means, strict=True)), free_servers)
-    run_weight = _over(within_servers - all_runs, free_servers)
-    server_weight = _over(n - sum(size**2 for size in sizes) / n, free_servers)
+    free = len(runs) - len(nested)
+    run = (_over(run_square, free) - known_epoch) / _over(n - within, free)
+    mean, free = float(np.mean(np.concatenate(runs))), len(nested) - 1
+    server_square = _over(sum(size * (of - mean) ** 2 for size, of in zip(sizes, means, strict=True)), free)
+    run_weight = _over(within - sum(len(run) ** 2 for run in runs) / n, free)
+    server_weight = _over(n - sum(size**2 for size in sizes) / n, free)
     return VarianceComponents((server_square - known_epoch - run_weight * run) / server_weight, run, epoch, *counts)
 
 

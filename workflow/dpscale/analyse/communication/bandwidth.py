@@ -39,7 +39,7 @@ def bandwidth_row(
         root_link_bytes_per_step=_root_link_bytes(row, measured, network["gradient_bytes"]),
     )
     inferred = compared.communication
-    if not scaling.resolvable(inferred):
+    if not inferred.is_above(0):
         # Its longest time gives the least bandwidth. Nothing follows from a range, nor where it is surely below zero.
         bounds = inferred.has_interval and inferred.high > 0
         return replace(

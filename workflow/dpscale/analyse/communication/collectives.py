@@ -3,7 +3,9 @@
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
 from statistics import median
 from typing import Any
 
@@ -22,13 +24,30 @@ from dpscale.tables.communication import CollectivesRow, PeerCopiesRow
 
 
 @dataclass(frozen=True)
+class TimedAlone:
+    """A collective timed alone, or a copy from `source` to `target`: all timings by run, and the figure of those that
+    count."""
+
+    operation: str
+    message_bytes: int
+    source: int | None
+    target: int | None
+    runs: Sequence[Sequence[float]]
+    not_held: int
+    seconds: Figure
+
+    @property
+    def is_copy(self) -> bool:
+        return self.source is not None
+
+
+@dataclass(frozen=True)
 class Links:
-    """What collectives records say of a number of GPUs: seconds of every collective, and of copies between GPUs."""
+    """What collectives records say of a number of GPUs."""
 
     environment: str
     records: Sequence[Record]
-    collectives: Mapping[Message, Figure]
-    peer_copies: Mapping[tuple[int, int], tuple[int, Figure]]  # (source, target): bytes, seconds
+    timed: Sequence[TimedAlone]
 
     @property
     def gpus(self) -> int:
@@ -38,6 +57,11 @@ class Links:
     def nodes(self) -> int:
         """Nodes that the GPUs filled when their collectives were timed."""
         return int(self.records[0]["cell"].get("nodes", 1))
+
+    @cached_property
+    def collectives(self) -> Mapping[Message, Figure]:
+        """Their seconds, by operation and bytes."""
+        return {(timed.operation, timed.message_bytes): timed.seconds for timed in self.timed if not timed.is_copy}
 
     def seconds(self, message: Message) -> Figure:
         """A collective's time alone. Between two sizes that were timed it grows with the bytes, from one to the other:
@@ -51,49 +75,42 @@ class Links:
             return UNKNOWN
         smaller, larger = sizes[place - 1 : place + 1]
         share = (message_bytes - smaller) / (larger - smaller)
-        return derive_in_blocks(
-            lambda less_s, more_s: less_s + share * (more_s - less_s),
-            self.collectives[operation, smaller],
-            self.collectives[operation, larger],
-            label=f"{message}",
-        )
+        ends = self.collectives[operation, smaller], self.collectives[operation, larger]
+        return derive_in_blocks(lambda less_s, more_s: less_s + share * (more_s - less_s), *ends, label=f"{message}")
 
-    def copy_seconds(self, pair: tuple[int, int], message_bytes: int) -> Figure:
+    def copy_seconds(self, source: int, target: int, message_bytes: int) -> Figure:
         """A copy at the bandwidth that was measured with a large one."""
-        if pair not in self.peer_copies:
+        timed = next((one for one in self.timed if (one.source, one.target) == (source, target)), None)
+        if timed is None:
             return UNKNOWN
-        measured_bytes, seconds = self.peer_copies[pair]
-        return derive_in_blocks(
-            lambda measured_s: measured_s * message_bytes / measured_bytes, seconds, label=f"copy {pair}"
-        )
+        measured_bytes = timed.message_bytes
+        return derive_in_blocks(lambda seconds: seconds * message_bytes / measured_bytes, timed.seconds)
 
 
 def links_of(records: Sequence[Record], environment: str) -> Links:
     """The medians over repeats. Those for which the GPUs could not be held long enough count only where all are so."""
-    timed: dict[Message, dict[str, Sequence[float]]] = defaultdict(dict)
-    copied: dict[tuple[int, int], dict[str, Sequence[float]]] = defaultdict(dict)
-    sizes: dict[tuple[int, int], int] = {}
+    found: dict[tuple[str, int, int | None, int | None], dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for record in records:
         for result in record["collectives"]:
-            timed[result["operation"], result["bytes"]][run_name(record)] = _held_s(result) or result["seconds"]
+            found[result["operation"], result["bytes"], None, None][run_name(record)] = result
         for copy in record["peer_copies"]:
-            pair = copy["source"], copy["target"]
-            copied[pair][run_name(record)] = copy["seconds"]
-            sizes[pair] = copy["bytes"]
-    label = f"{records[0]['cell']['gpus']} {environment}"
-    return Links(
-        environment,
-        records,
-        {message: estimate_of_runs(runs, f"{message} {label}") for message, runs in timed.items()},
-        {pair: (sizes[pair], estimate_of_runs(runs, f"copy {pair} {label}")) for pair, runs in copied.items()},
-    )
+            found["peer_copy", copy["bytes"], copy["source"], copy["target"]][run_name(record)] = copy
+    timed = []
+    for call, results in found.items():
+        held = {run: _held_s(result) for run, result in results.items()}
+        runs = [result["seconds"] for result in results.values()]
+        counted = {run: held[run] or result["seconds"] for run, result in results.items()}
+        label = f"{call[:2]} {records[0]['cell']['gpus']} {environment}"
+        not_held = sum(map(len, runs)) - sum(map(len, held.values()))
+        timed.append(TimedAlone(*call, runs, not_held, estimate_of_runs(counted, label)))
+    return Links(environment, records, sorted(timed, key=lambda one: one.is_copy))
 
 
 def _held_s(result: Mapping[str, Any]) -> list[float]:
-    """The timings of a collective before which all calls were queued, as far as that is known: version 1 did not look,
-    and on a CPU there is no queue."""
+    """The timings before which all calls were queued, as far as that is known: version 1 did not look, and on a CPU
+    there is no queue."""
     held = result.get("held") or [True] * len(result["seconds"])
-    return [seconds for seconds, was_held in zip(result["seconds"], held, strict=True) if was_held]
+    return list(compress(result["seconds"], held))
 
 
 def collectives_rows(
@@ -102,51 +119,34 @@ def collectives_rows(
     """A row for every collective and size, and for every pair of GPUs; `servers` as `runs.servers_of` numbers them."""
     uses = _uses(network)
     for links in found:
-        results = [result for record in links.records for result in record["collectives"]]
-        copies = [copy for record in links.records for copy in record["peer_copies"]]
-        on_servers = len(servers_used(links.records, servers))
-        for message, seconds in links.collectives.items():
-            operation, message_bytes = message
-            timed = [result for result in results if (result["operation"], result["bytes"]) == message]
-            row = CollectivesRow(
-                operation=operation,
-                message_bytes=message_bytes,
-                servers=on_servers,
-                nodes=links.nodes,
-                use=uses.get(message, ""),
-                not_held=sum(len(result["seconds"]) - len(_held_s(result)) for result in timed),
+        for timed in links.timed:
+            seconds, size, bus = timed.seconds, timed.message_bytes, _bus_bandwidth(timed, links.gpus)
+            timings = [timing for run in timed.runs for timing in run]
+            yield CollectivesRow(
+                operation=timed.operation,
+                gpus=links.gpus,
+                message_bytes=size,
+                environment=links.environment,
+                runs=len(timed.runs),
+                servers=len(servers_used(links.records, servers)),
+                n=len(timings),
+                time_s=seconds,
+                repeatability=repeatability(timed.runs),
+                time_s_min=min(timings),
+                time_s_p95=float(np.quantile(timings, 0.95)),
+                algorithm_bandwidth_gb_s=scaling.algorithm_bandwidth_gb_s(size, seconds.value),
+                bus_bandwidth_gb_s=bus,
+                use=uses.get((timed.operation, size), ""),
+                source=timed.source,
+                target=timed.target,
+                not_held=None if timed.is_copy else timed.not_held,
+                nodes=1 if timed.is_copy else links.nodes,
             )
-            yield _with_times(row, links, seconds, [result["seconds"] for result in timed])
-        for (source, target), (message_bytes, seconds) in links.peer_copies.items():
-            row = CollectivesRow(
-                operation="peer_copy",
-                message_bytes=message_bytes,
-                servers=on_servers,
-                nodes=1,
-                source=source,
-                target=target,
-            )
-            timed = [copy for copy in copies if (copy["source"], copy["target"]) == (source, target)]
-            yield _with_times(row, links, seconds, [copy["seconds"] for copy in timed])
 
 
-def _with_times(row: CollectivesRow, links: Links, seconds: Figure, runs: Sequence[Sequence[float]]) -> CollectivesRow:
-    message_bytes = row.message_bytes or 0
-    timings = [timing for run in runs for timing in run]
-    return replace(
-        row,
-        gpus=links.gpus,
-        environment=links.environment,
-        n=len(timings),
-        runs=len(runs),
-        time_s=seconds,
-        bus_bandwidth_gb_s=derive_in_blocks(
-            lambda s: scaling.bus_bandwidth_gb_s(row.operation, links.gpus, message_bytes, s), seconds
-        ),
-        repeatability=repeatability(runs),
-        time_s_min=min(timings),
-        time_s_p95=float(np.quantile(timings, 0.95)),
-        algorithm_bandwidth_gb_s=scaling.algorithm_bandwidth_gb_s(message_bytes, seconds.value),
+def _bus_bandwidth(timed: TimedAlone, gpus: int) -> Figure:
+    return derive_in_blocks(
+        lambda seconds: scaling.bus_bandwidth_gb_s(timed.operation, gpus, timed.message_bytes, seconds), timed.seconds
     )
 
 

@@ -75,7 +75,7 @@ def profiler_state(records: Sequence[Record]) -> str:
 def is_distorted(record: Record) -> bool:
     """Whether the profiler made the step longer by more than `DISTORTED_BEYOND`. Profiling skews the ranks, and what
     one then waits for another lies inside NCCL's kernels."""
-    return median(profiled_step_s(record) or [0.0]) > (1 + DISTORTED_BEYOND) * unprofiled_step_s(record)
+    return median(profiled_step_s(record) or [0.0]) > (1 + DISTORTED_BEYOND) * _unprofiled_step_s(record)
 
 
 def has_artefacts(record: Record) -> bool:
@@ -91,10 +91,10 @@ def exposed_s(record: Record, device: Device) -> float:
 def _room_s(record: Record, device: Device) -> float:
     """What the step, unprofiled, has beside the device's compute."""
     compute_s = sum(phase["compute_s"] for phase in device["phases"].values())
-    return max(0.0, unprofiled_step_s(record) - float(compute_s))
+    return max(0.0, _unprofiled_step_s(record) - float(compute_s))
 
 
-def unprofiled_step_s(record: Record) -> float:
+def _unprofiled_step_s(record: Record) -> float:
     """The median of a record's whole step."""
     return float(median(_step_s(record, "training")))
 
@@ -113,8 +113,8 @@ def isolated_step_s(name: str, gpus: int, batch_per_gpu: int, network: Facts, li
     if row.sends_inputs:
         sent_bytes, returned_bytes = bytes_per_image(network)
         for other in range(1, gpus):
-            parts.append(links.copy_seconds((0, other), batch_per_gpu * sent_bytes))
-            parts.append(links.copy_seconds((other, 0), batch_per_gpu * returned_bytes))
+            parts.append(links.copy_seconds(0, other, batch_per_gpu * sent_bytes))
+            parts.append(links.copy_seconds(other, 0, batch_per_gpu * returned_bytes))
     if not parts or not all(part.is_known for part in parts):
         return UNKNOWN
     return derive_in_blocks(lambda *seconds: sum(seconds), *parts, label=f"E5 {name} {gpus}")

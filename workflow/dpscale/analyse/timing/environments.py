@@ -7,6 +7,7 @@ variables that steer it, the same images, and, of every kind, one version of the
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 from typing import Any
 
 from dpscale.analyse.timing.blocks import places
@@ -40,11 +41,10 @@ class _Environment:
     def admits(self, record: Record, description: Description) -> bool:
         """Whether a record is like these in all that both have. Collectives move no images, one GPU has no links and
         no use for NCCL."""
-        nccl = _nccl(record)
         return (
             self.description == description
             and _images(record) in ("", self.images)
-            and (None in (self.nccl, nccl) or self.nccl == nccl)
+            and (None in (self.nccl, _nccl(record)) or self.nccl == _nccl(record))
             and self._links_agree(len(record["hardware"]["gpus"]), _links(record))
         )
 
@@ -58,7 +58,8 @@ class _Environment:
     def add(self, cell: AnyCell, record: Record) -> None:
         self.cells.append(cell)
         self.places.update(places(record))
-        self.nccl = _nccl(record) if self.nccl is None else self.nccl
+        if self.nccl is None:
+            self.nccl = _nccl(record)
         if links := _links(record):
             self.links.setdefault(len(record["hardware"]["gpus"]), links)
 
@@ -67,14 +68,16 @@ def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]
     """The letter of every record's environment; A is the one that was measured first.
 
     A record that lacks a property, such as links or images, is of an environment that is like it in everything else:
-    of the one that has its GPU, otherwise of the first.
+    of the one that has its GPU, otherwise of the first. Records with most properties come first, so that others find
+    the environments that these make.
     """
     newest: dict[str, int] = {}
     for record in records.values():
         newest[record["kind"]] = max(record["measurement_version"], newest.get(record["kind"], 0))
     environments: list[_Environment] = []
     for cell, record in sorted(records.items(), key=lambda item: (_lacks(item[1]), item[1]["started_at"])):
-        older = "" if record["measurement_version"] == newest[record["kind"]] else str(record["measurement_version"])
+        version = record["measurement_version"]
+        older = "" if version == newest[record["kind"]] else str(version)
         description = (*_describe(record, _without_nccl(record)).values(), older)
         alike = [known for known in environments if known.admits(record, description)]
         if not alike:
@@ -86,13 +89,12 @@ def environment_letters(records: Mapping[AnyCell, Record]) -> dict[AnyCell, str]
     def first_measured(environment: _Environment) -> tuple[bool, str]:
         return min((not _images(records[cell]), records[cell]["started_at"]) for cell in environment.cells)
 
-    environments.sort(key=first_measured)
-    return {cell: _letter(number) for number, environment in enumerate(environments) for cell in environment.cells}
+    ordered = enumerate(sorted(environments, key=first_measured))
+    return {cell: _letter(number) for number, environment in ordered for cell in environment.cells}
 
 
 def _lacks(record: Record) -> tuple[bool, bool, bool]:
-    """Records with most properties come first, so that others find the environments that these make."""
-    return "dataset" not in record, _nccl(record) is None, not _links(record)
+    return not _images(record), _nccl(record) is None, not _links(record)
 
 
 def _images(record: Record) -> str:
@@ -120,16 +122,16 @@ def environment_rows(records: Mapping[AnyCell, Record], letters: Mapping[AnyCell
             hosts=joined(host for record in group for host in hosts(record)),
             records=len(group),
             measurement_versions=joined(map(_version, group)),
-            older_measurements=joined(_version(record) for record in group if _is_older(record)),
+            older_measurements=joined(
+                _version(record)
+                for record in group
+                if record["measurement_version"] != VERSIONS[record["kind"]].current
+            ),
         )
 
 
 def _version(record: Record) -> str:
     return f"{record['kind']} {record['measurement_version']}"
-
-
-def _is_older(record: Record) -> bool:
-    return bool(record["measurement_version"] != VERSIONS[record["kind"]].current)
 
 
 def joined(texts: Iterable[str | None]) -> str:
@@ -172,12 +174,8 @@ def _nccl(record: Record) -> str | None:
 
 def _letter(number: int) -> str:
     """A ... Z, AA, AB ... for 0, 1, 2 ..."""
-    letters = ""
-    number += 1
-    while number:
-        number, rest = divmod(number - 1, 26)
-        letters = chr(ord("A") + rest) + letters
-    return letters
+    before, last = divmod(number, 26)
+    return (_letter(before - 1) if before else "") + ascii_uppercase[last]
 
 
 def _describe_link(link: Mapping[str, Any]) -> str:
