@@ -17,6 +17,8 @@ from dpscale.plan.study import Study
 from dpscale.records.files import write_record
 from record_factory import on_gpus, timing_record, training_record
 
+pytestmark = pytest.mark.slow
+
 STUDY: dict[str, Any] = {
     "gpus": [1, 2], "strategies": ["single", "ddp"], "batch_per_gpu": [128], "scopes": ["compute"],
     "baseline": "own_cells", "runs": 3, "communication": {"runs": 0},

@@ -126,6 +126,7 @@ def test_an_altered_cell_is_named(quantity: str) -> None:
     named()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("totals", [True, False])
 @pytest.mark.parametrize("quantity", QUANTITIES)
 def test_no_two_conventions_of_the_space_are_the_same(quantity: str, totals: bool) -> None:
