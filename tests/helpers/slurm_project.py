@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import yaml
 
-from project import Project
+from project import Project, wait_for
 from throwaway_slurm import ThrowawaySlurm
 
 SRUN = """\
@@ -41,17 +41,8 @@ class SlurmProject(Project):
 
     def command(self, *arguments: str) -> list[str]:
         hurry = LOOK_OFTEN if self.hurried else []
-        return [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "--profile",
-            "slurm",
-            *hurry,
-            *arguments,
-            "--configfile",
-            "study.yaml",
-        ]
+        snakemake = [sys.executable, "-m", "snakemake", "--profile", "slurm"]
+        return [*snakemake, *hurry, *arguments, "--configfile", "study.yaml"]
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Its jobs are started with words of this command line."""
@@ -74,6 +65,14 @@ class SlurmProject(Project):
                 text=True,
                 start_new_session=True,
             )
+
+    def start_a_cell(self, *arguments: str, epochs: int = 10**9) -> subprocess.Popen[str]:
+        """Snakemake that measures a cell, which warms up by now."""
+        self.record().unlink()
+        self.endless(epochs=epochs)
+        snakemake = self.start("--until", "time", *arguments)
+        wait_for(self.is_warming_up)
+        return snakemake
 
     @property
     def log(self) -> Path:

@@ -13,7 +13,6 @@ from command_line import dpscale, must
 from dpscale.plan.cells import AnyCell, TimingCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.cost import Costs
 from dpscale.records.watch import Watch, outcome
 from record_factory import collectives_record, communication_record, timing_record, training_record, write
 
@@ -48,22 +47,18 @@ def standing(results: Path) -> str:
     return Watch(STUDY, results, []).standing()
 
 
-def test_a_study_that_has_not_begun_waits(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("says", "ago_s", "running"),
+    [("", 0, 1), ("warming up\n", 0, 1), ("warming up\n", STUDY["cell_timeout_s"] + 1, 0)],
+)
+def test_a_cell_runs_from_the_start_of_its_log_for_as_long_as_its_time_allows(
+    tmp_path: Path, says: str, ago_s: float, running: int
+) -> None:
     assert standing(tmp_path) == "s: 0 done, 0 running, 0 failed, 5 waiting; 0 GPU-hours spent, time left unknown"
-
-
-def test_a_cell_runs_from_the_start_of_its_log(tmp_path: Path) -> None:
-    start(tmp_path, ONE)
-    assert "0 done, 1 running, 0 failed, 4 waiting" in standing(tmp_path)
-    start(tmp_path, ONE, says="warming up\n")
-    assert "0 done, 1 running, 0 failed, 4 waiting" in standing(tmp_path)
-    (line,) = Watch(STUDY, tmp_path, []).under_way()
-    assert line.endswith(f"  running  {ONE.path.removesuffix('.json')}")
-
-
-def test_a_cell_whose_log_is_older_than_its_time_allows_waits(tmp_path: Path) -> None:
-    start(tmp_path, ONE, says="warming up\n", ago_s=STUDY["cell_timeout_s"] + 1)
-    assert "0 done, 0 running, 0 failed, 5 waiting" in standing(tmp_path)
+    start(tmp_path, ONE, says, ago_s)
+    assert f"0 done, {running} running, 0 failed, {5 - running} waiting" in standing(tmp_path)
+    lines = list(Watch(STUDY, tmp_path, []).under_way())
+    assert [line[8:] for line in lines] == [f"  running  {ONE.path.removesuffix('.json')}"] * running
 
 
 def test_a_cell_that_failed_is_counted_and_named(tmp_path: Path) -> None:
@@ -86,15 +81,6 @@ def test_what_was_spent_and_what_is_left_follow_from_the_records(tmp_path: Path)
     assert standing(tmp_path).endswith("about 2 min left"), "two at once"
 
 
-def test_the_time_left_is_that_of_the_costs(tmp_path: Path) -> None:
-    write(tmp_path, TRAINED, record_of(TRAINED))
-    write(tmp_path, ONE, record_of(ONE))
-    watched = Watch(STUDY, tmp_path, [])
-    costs = Costs(STUDY, watched._states.values(), [])
-    seconds = [(costs.of(cell).gpu_s or 0) / cell.gpus for cell in CELLS if cell not in (ONE, TRAINED)]
-    assert watched.standing().endswith(f"about {sum(seconds) / 60:.0f} min left")
-
-
 def test_a_line_per_cell_as_it_ends(tmp_path: Path) -> None:
     watched = Watch(STUDY, tmp_path, [])
     assert list(watched.look()) == []
@@ -106,14 +92,6 @@ def test_a_line_per_cell_as_it_ends(tmp_path: Path) -> None:
     assert line.endswith(f"  done     {path}  compute 1.234 s per epoch, end_to_end 1.234 s per epoch")
     assert after.startswith("s: 1 done, 0 running, 0 failed, 4 waiting;")
     assert list(watched.look()) == [], "once"
-
-
-def test_a_cell_that_fails_says_why(tmp_path: Path) -> None:
-    watched = Watch(STUDY, tmp_path, [])
-    start(tmp_path, ONE, says="Error: no such GPU\n")
-    line, after = watched.look()
-    assert line.endswith("  Error: no such GPU")
-    assert "1 failed" in after
 
 
 def test_a_failed_cell_that_is_tried_again_and_ends_has_a_line(tmp_path: Path) -> None:
@@ -129,7 +107,9 @@ def test_it_is_over_when_no_cell_runs_or_waits(tmp_path: Path) -> None:
     watched = Watch(STUDY, tmp_path, [])
     assert not watched.is_over
     start(tmp_path, ONE, says="Error: no such GPU\n")
-    list(watched.look())
+    line, after = watched.look()
+    assert line.endswith("  Error: no such GPU")
+    assert "1 failed" in after
     assert watched.is_over
     assert "left" not in watched.standing()
 

@@ -99,10 +99,7 @@ def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alon
 
 
 def test_a_cell_beyond_its_jobs_time_limit_is_ended_by_slurm_and_the_page_says_so(project: SlurmProject) -> None:
-    project.record().unlink()
-    project.endless()
-    snakemake = project.start("--until", "time", "--retries", "0")
-    wait_for(project.is_warming_up)
+    snakemake = project.start_a_cell("--retries", "0")
     (job,) = project.jobs("time")
     project.slurm.run("scontrol", "update", f"JobId={job['JobId']}", "EndTime=now")
     assert snakemake.wait(120) != 0  # Slurm looks at limits every 30 s
@@ -136,10 +133,7 @@ def changed_configuration(slurm: ThrowawaySlurm, old: str, new: str) -> Iterator
 
 def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project: SlurmProject, forgetful: None) -> None:
     project.hurried = False
-    project.record().unlink()
-    project.endless()
-    snakemake = project.start("--until", "time")
-    wait_for(project.is_warming_up)
+    snakemake = project.start_a_cell()
     (job,) = project.jobs("time")
     project.endless_no_more()
     project.slurm.run("scancel", job["JobId"])
@@ -150,10 +144,7 @@ def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project: Sl
 
 
 def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project: SlurmProject) -> None:
-    project.record().unlink()
-    project.endless()
-    snakemake = project.start("--until", "time")
-    wait_for(project.is_warming_up)
+    snakemake = project.start_a_cell()
     os.killpg(snakemake.pid, signal.SIGINT)
     assert snakemake.wait(180) != 0
     wait_for(lambda: not project.alive(), timeout_s=30)
@@ -163,10 +154,7 @@ def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project: SlurmProject)
 
 def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice(project: SlurmProject) -> None:
     """The recovery that docs/cluster.md describes."""
-    project.record().unlink()
-    project.endless(epochs=250)
-    snakemake = project.start("--until", "time")
-    wait_for(project.is_warming_up)
+    snakemake = project.start_a_cell(epochs=250)
     snakemake.kill()
     snakemake.wait()
     (job,) = project.alive()
@@ -193,10 +181,7 @@ def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project: SlurmPro
     """As when all nodes go down at once: Snakemake has marked the record as incomplete, which it never is."""
     record = project.record()
     whole = record.read_bytes()
-    record.unlink()
-    project.endless()
-    project.start("--until", "time")
-    wait_for(project.is_warming_up)
+    project.start_a_cell()
     for process in running_in(project.folder):
         os.kill(process, signal.SIGKILL)
     wait_for(lambda: not project.alive())
@@ -224,10 +209,7 @@ def test_two_jobs_that_write_one_record_leave_one_whole_record(project: SlurmPro
 
 
 def test_a_controller_that_is_away_for_half_a_minute_is_waited_for(project: SlurmProject) -> None:
-    project.record().unlink()
-    project.endless()
-    snakemake = project.start("--until", "time")
-    wait_for(project.is_warming_up)
+    snakemake = project.start_a_cell()
     project.slurm.stop_controller()
     project.endless_no_more()
     time.sleep(30)
