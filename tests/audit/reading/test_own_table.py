@@ -6,20 +6,10 @@ from pathlib import Path
 import pytest
 
 from dpscale.audit.reading.own_table import read_table
-from dpscale.audit.reading.published import GLOBAL, PER_GPU, UNSTATED, Place, Published
+from dpscale.audit.reading.published import GLOBAL, UNSTATED, Place, Published
 from dpscale.errors import PublishedError
 
 TABLES = Path(__file__).parent / "tables"
-
-
-def read(name: str) -> Published:
-    return read_table(TABLES / name)
-
-
-def shown(study: Published, quantity: str) -> dict[tuple[int, int], str]:
-    """The printed numbers of a quantity, with their digits."""
-    table = study.epoch_s if quantity == "epoch_s" else study.quantities[quantity]
-    return {tuple(place): str(number) for place, number in table.items()}  # type: ignore[misc]
 
 
 def written(tmp_path: Path, text: str, name: str = "t.csv") -> Path:
@@ -28,75 +18,78 @@ def written(tmp_path: Path, text: str, name: str = "t.csv") -> Path:
     return path
 
 
-def test_decimal_commas() -> None:
-    study = read("decimal-commas.csv")
-    assert shown(study, "epoch_s")[32, 1] == "25.86"
-    assert shown(study, "communication_s") == {
-        (32, 2): "24.00", (32, 4): "20.785", (128, 2): "10.225", (128, 4): "11.1375",
-    }  # fmt: skip
-    assert shown(study, "speedup")[128, 4] == "0.99"
+# What is read of each, with its digits: a quantity by batch x GPUs, and what else the table says.
+READ = {
+    "decimal-commas.csv": """
+epoch_s: 32x1 25.86, 32x2 36.93, 32x4 27.25, 128x1 14.73, 128x2 17.59, 128x4 14.82
+speedup: 32x1 1.00, 32x2 0.70, 32x4 0.95, 128x1 1.00, 128x2 0.84, 128x4 0.99
+communication_s: 32x2 24.00, 32x4 20.785, 128x2 10.225, 128x4 11.1375
+""",
+    "units-in-brackets.csv": """
+epoch_s: 128x1 17.37, 128x2 20.04, 128x4 19.99, 512x1 18.57, 512x2 11.35, 512x4 9.88
+compute_s: 128x2 8.685, 128x4 4.3425, 512x2 9.285, 512x4 4.6425
+communication_s: 128x2 11.355, 128x4 15.6475, 512x2 2.065, 512x4 5.2375
+bandwidth: 128x2 0.771, 128x4 0.420, 512x2 1.06, 512x4 0.320
+said: GB/s, RTX 8000, 2022
+assumed: float32 arithmetic
+""",
+    "merged-heads.csv": """
+epoch_s: 32x1 23.44, 32x2 60.17, 32x4 70.33, 128x1 17.37, 128x2 20.04, 128x4 19.99, 512x1 18.57, 512x2 11.35, 512x4 9.88
+speedup: 32x2 0.39, 32x4 0.33, 128x2 0.87, 128x4 0.87, 512x2 1.64, 512x4 1.88
+said: per_gpu
+""",
+    "missing-cells.csv": """
+epoch_s: 32x1 23.550, 32x2 16.164, 32x4 9.060, 128x1 18.311, 128x4 5.023
+speedup: 32x2 1.457, 128x4 3.645
+communication_s: 32x2 4.389, 32x4 3.172, 128x4 0.445
+""",
+    "out-of-memory.markdown": """
+epoch_s: 2048x1 19.658, 2048x2 10.112
+speedup: 2048x1 1, 2048x2 1.944
+said: A40, float32
+unmeasured: 8192x1 out of memory, 8192x2 out of memory
+""",
+    # A dash is a missing cell, and an empty batch is that of the row above.
+    "dashes.markdown": """
+epoch_s: 32x1 38, 32x2 67, 32x4 121, 128x1 16, 128x2 18, 128x4 30
+speedup: 32x2 0.567, 32x4 0.314, 128x2 0.889, 128x4 0.533
+""",
+    # And milliseconds.
+    "percent-signs.csv": """
+epoch_s: 32x1 23.550, 32x2 16.164, 32x4 9.060, 128x1 18.311, 128x2 9.849, 128x4 5.023
+speedup: 32x1 1.00, 32x2 1.46, 32x4 2.60, 128x1 1.00, 128x2 1.86, 128x4 3.65
+assumed: the column Efficiency is not used
+""",
+    "thin-spaces.csv": """
+epoch_s: 8192x1 2761.8, 8192x2 1984.5, 8192x4 1079.3
+images_per_s: 8192x1 18.104, 8192x2 25.195, 8192x4 46.326
+""",
+    # And a global batch.
+    "units-in-cells.markdown": """
+epoch_s: 128x1 17.37, 128x2 12.26, 128x4 6.79
+speedup: 128x1 1.00, 128x2 1.42, 128x4 2.56
+bandwidth: 128x2 4.88, 128x4 10.7
+said: global, GB/s
+""",
+}
 
 
-def test_units_in_brackets_and_lines_above_the_table() -> None:
-    study = read("units-in-brackets.csv")
-    assert (study.gpu, study.year, study.bandwidth_unit) == ("RTX 8000", 2022, "GB/s")
-    assert shown(study, "bandwidth") == {(128, 2): "0.771", (128, 4): "0.420", (512, 2): "1.06", (512, 4): "0.320"}
-    assert shown(study, "compute_s")[512, 4] == "4.6425"
+def shown(study: Published) -> str:
+    """All that was read, but for what is assumed of every table here."""
+    tables: dict[str, list[str]] = {
+        name: [f"{batch}x{gpus} {number}" for (batch, gpus), number in table.items()]
+        for name, table in {"epoch_s": study.epoch_s, **study.quantities}.items()
+    }
+    said = (study.batch, study.bandwidth_unit, study.gpu, study.precision, study.year)
+    tables["said"] = [str(value) for value in said if value not in (None, UNSTATED)]
+    tables["unmeasured"] = [f"{cell['batch_per_gpu']}x{cell['gpus']} {cell['why']}" for cell in study.unmeasured]
+    tables["assumed"] = [what for what in study.assumed if not what.endswith(("(CIFAR-10)", "images)"))]
+    return "".join(f"\n{name}: {', '.join(values)}" for name, values in tables.items() if values) + "\n"
 
 
-def test_merged_heads() -> None:
-    study = read("merged-heads.csv")
-    assert study.batch == PER_GPU
-    assert shown(study, "epoch_s")[512, 4] == "9.88"
-    assert shown(study, "speedup") == {
-        (32, 2): "0.39", (32, 4): "0.33", (128, 2): "0.87", (128, 4): "0.87", (512, 2): "1.64", (512, 4): "1.88",
-    }  # fmt: skip
-
-
-def test_missing_cells_are_no_numbers() -> None:
-    study = read("missing-cells.csv")
-    assert Place(128, 2) not in study.epoch_s
-    assert shown(study, "speedup") == {(32, 2): "1.457", (128, 4): "3.645"}
-    assert shown(study, "communication_s") == {(32, 2): "4.389", (32, 4): "3.172", (128, 4): "0.445"}
-
-
-def test_out_of_memory_is_said() -> None:
-    study = read("out-of-memory.markdown")
-    assert [tuple(cell.values()) for cell in study.unmeasured] == [
-        (8192, 1, "out of memory"),
-        (8192, 2, "out of memory"),
-    ]
-    assert (study.gpu, study.precision) == ("A40", "float32")
-    assert shown(study, "speedup") == {(2048, 1): "1", (2048, 2): "1.944"}
-
-
-def test_a_dash_is_a_missing_cell_and_an_empty_batch_is_that_above() -> None:
-    study = read("dashes.markdown")
-    assert shown(study, "epoch_s") == {
-        (32, 1): "38", (32, 2): "67", (32, 4): "121", (128, 1): "16", (128, 2): "18", (128, 4): "30",
-    }  # fmt: skip
-    assert shown(study, "speedup") == {(32, 2): "0.567", (32, 4): "0.314", (128, 2): "0.889", (128, 4): "0.533"}
-    assert study.batch == UNSTATED
-
-
-def test_percent_signs_and_milliseconds() -> None:
-    study = read("percent-signs.csv")
-    assert shown(study, "epoch_s")[32, 2] == "16.164"
-    assert shown(study, "speedup")[128, 4] == "3.65"
-    assert "the column Efficiency is not used" in study.assumed
-
-
-def test_thin_spaces() -> None:
-    study = read("thin-spaces.csv")
-    assert shown(study, "epoch_s") == {(8192, 1): "2761.8", (8192, 2): "1984.5", (8192, 4): "1079.3"}
-    assert shown(study, "images_per_s")[8192, 4] == "46.326"
-
-
-def test_units_in_cells_and_a_global_batch() -> None:
-    study = read("units-in-cells.markdown")
-    assert study.batch == GLOBAL
-    assert shown(study, "bandwidth") == {(128, 2): "4.88", (128, 4): "10.7"}
-    assert not any("seconds" in assumed for assumed in study.assumed)
+@pytest.mark.parametrize("name", READ)
+def test_a_table_as_people_write_it(name: str) -> None:
+    assert shown(read_table(TABLES / name)) == READ[name]
 
 
 def test_what_is_not_given_is_assumed_and_said(tmp_path: Path) -> None:
@@ -129,7 +122,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_file_that_cannot_be_read_names_the_cell(name: str) -> None:
     with pytest.raises(PublishedError) as error:
-        read(name)
+        read_table(TABLES / name)
     assert str(error.value) == f"{TABLES / name}: {REFUSED[name]}"
 
 
