@@ -3,9 +3,8 @@
 Both show the rows of `audit.tables`: what was found, what does not agree, and every cell as printed and as defined.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from dpscale.audit.checks import SEVERITIES
 from dpscale.audit.tables import CORRECTED_BY, Record, rows
@@ -91,8 +90,7 @@ _Cells = Mapping[tuple[str, _Place], AuditRow]
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """What does not agree: its severity, what to do about it, and the cells with their numbers."""
 
     severity: str
@@ -116,16 +114,14 @@ class Check:
         return f"{capitalised(': '.join(filter(None, (self.severity, self.name))))}: {'; '.join(cells)}"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry of the table, and the worst severity of what is said about it."""
 
     text: str
     severity: str = ""
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     """A column of the table: its heading, its quantity, and what it shows of that in a cell."""
 
     text: str
@@ -178,13 +174,9 @@ def checks(warnings: Iterable[AuditWarningsRow]) -> list[Check]:
     """What does not agree, worst first; a detail that many cells share is said once."""
     found = []
     for (severity, name), group in _grouped(warnings, lambda row: (row.severity, row.check)).items():
-        places = {
-            detail: [_place_words(row) for row in same]
-            for detail, same in _grouped(group, lambda row: row.detail).items()
-        }
         cells = [
-            f"{where[0]}: {detail}" if len(where) == 1 else f"{detail} ({len(where)} cells)"
-            for detail, where in places.items()
+            f"{_place_words(same[0])}: {detail}" if len(same) == 1 else f"{detail} ({len(same)} cells)"
+            for detail, same in _grouped(group, lambda row: row.detail).items()
         ]
         found.append(Check(severity, name, cells))
     return sorted(found, key=lambda check: _ORDER.index(check.severity))
@@ -200,24 +192,21 @@ def _grouped(items: Iterable[R], key: Callable[[R], Any]) -> dict[Any, list[R]]:
 
 def _place_words(row: AuditWarningsRow) -> str:
     name = "batch" if row.global_batch is None else "global batch"
-    return f"{name} {_batch(row):,} on {plural(row.gpus or 0, 'GPU')}"
+    return f"{name} {_batch(row):,} on {plural(row.gpus, 'GPU')}"
 
 
 def _batch(row: AuditRow | AuditWarningsRow) -> int:
     return row.batch_per_gpu or row.global_batch or 0
 
 
-def _worst(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, _Place], str]:
+def _worst(warnings: Iterable[AuditWarningsRow]) -> Mapping[tuple[str, _Place], str]:
     """The worst severity by quantity, batch and GPUs."""
-    found: dict[tuple[str, _Place], str] = {}
-    for row in warnings:
-        key = row.quantity, (_batch(row), row.gpus or 0)
-        found[key] = min(found.get(key, ""), row.severity, key=_ORDER.index)
-    return found
+    by_cell = _grouped(warnings, lambda row: (row.quantity, (_batch(row), row.gpus)))
+    return {cell: min((row.severity for row in group), key=_ORDER.index) for cell, group in by_cell.items()}
 
 
 def _by_place(audit: Iterable[AuditRow]) -> _Cells:
-    return {(row.quantity, (row.batch_per_gpu, row.gpus or 0)): row for row in audit if row.batch_per_gpu}
+    return {(row.quantity, (row.batch_per_gpu, row.gpus)): row for row in audit if row.batch_per_gpu}
 
 
 def _places(audit: Iterable[AuditRow]) -> list[_Place]:
@@ -285,8 +274,7 @@ def _recomputed(unit: Unit) -> Callable[[AuditRow], str]:
 _TIMES = Heading("T(N,b), s", "epoch_s", _published)
 
 
-@dataclass(frozen=True)
-class Study:
+class Study(NamedTuple):
     """A published study among others: its verdicts with their sentences, its warnings, its table, and notes."""
 
     id: str
@@ -316,7 +304,7 @@ def studies(tables: Tables) -> list[Study]:
                 [(capitalised(row.verdict), row.sentence) for row in findings],
                 [check.line for check in checks(row for row in tables.audit_warnings if row.study == study)],
                 _view(study, audit),
-                [*_strong_speedups(audit), *_not_recomputable(audit), *_cautions(audit)],
+                [*_strong_speedups(audit), *_notes(audit)],
             )
         )
     return found
@@ -350,32 +338,23 @@ def _strong_speedups(audit: Iterable[AuditRow]) -> list[str]:
     known = [row for row in audit if row.quantity == "speedup_strong" and row.corrected.is_known]
     return [
         f"Strong speedup at global batch {batch:,}: "
-        + "; ".join(f"{estimate(row.corrected)}× on {plural(row.gpus or 0, 'GPU')}" for row in group)
+        + "; ".join(f"{estimate(row.corrected)}× on {plural(row.gpus, 'GPU')}" for row in group)
         + "."
         for batch, group in sorted(_grouped(known, _batch).items())
     ]
 
 
-def _not_recomputable(audit: Iterable[AuditRow]) -> list[str]:
-    """A sentence for every reason, with the quantities and the number of cells that it holds for."""
-    return [
-        f"{capitalised(NOT_RECOMPUTABLE)}, as {reason}: {_labels(group)} "
-        f"({plural(len({(row.batch_per_gpu, row.gpus) for row in group}), 'cell')})."
-        for reason, group in _grouped(audit, lambda row: row.reason).items()
-        if reason and _labels(group)
-    ]
+def _shared(audit: Iterable[AuditRow], text: Callable[[AuditRow], str]) -> Iterator[tuple[str, str, int]]:
+    """A text that cells have, with their quantities in words, and how many cells they are."""
+    shown = (row for row in audit if text(row) and row.quantity in _QUANTITIES)
+    for said, group in _grouped(shown, text).items():
+        labels = dict.fromkeys(_QUANTITIES[row.quantity].label.lower() for row in group)
+        yield said, listed([*labels]), len({(row.batch_per_gpu, row.gpus) for row in group})
 
 
-def _cautions(audit: Iterable[AuditRow]) -> list[str]:
-    """A sentence for every time that may be wrong, with what follows from it."""
-    return [
-        f"Caution: {_labels(group)} {caution}."
-        for caution, group in _grouped(audit, lambda row: row.caution).items()
-        if caution and _labels(group)
-    ]
-
-
-def _labels(group: Iterable[AuditRow]) -> str:
-    """Their quantities in words, but for what stands in a sentence of its own."""
-    names = dict.fromkeys(row.quantity for row in group if row.quantity in _QUANTITIES)
-    return listed([_QUANTITIES[name].label.lower() for name in names])
+def _notes(audit: Sequence[AuditRow]) -> Iterator[str]:
+    """A sentence for every reason why there is no figure, and for every time that may be wrong."""
+    for reason, labels, cells in _shared(audit, lambda row: row.reason):
+        yield f"{capitalised(NOT_RECOMPUTABLE)}, as {reason}: {labels} ({plural(cells, 'cell')})."
+    for caution, labels, _ in _shared(audit, lambda row: row.caution):
+        yield f"Caution: {labels} {caution}."

@@ -23,7 +23,7 @@ class AuditRow(Row):
     quantity: str = _QUANTITY
     batch_per_gpu: int | None = _BATCH
     global_batch: int | None = _GLOBAL_BATCH
-    gpus: int | None = _GPUS
+    gpus: int = _GPUS
     published: str = column("Published", PLAIN, "With the digits that were printed.", _SECTION)
     published_unit: str = column("Its unit", PLAIN, "As published.", _SECTION)
     verdict: str = _VERDICT
@@ -65,5 +65,5 @@ class AuditWarningsRow(Row):
     quantity: str = _QUANTITY
     batch_per_gpu: int | None = _BATCH
     global_batch: int | None = _GLOBAL_BATCH
-    gpus: int | None = _GPUS
+    gpus: int = _GPUS
     detail: str = column("Detail", PLAIN, "The numbers.", _SECTION)

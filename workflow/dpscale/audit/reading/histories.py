@@ -5,8 +5,8 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean, median
 from typing import Literal, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 
 from dpscale.audit.reading.published import Place
 from dpscale.errors import PublishedError
+from dpscale.formulas.rounded import exponent_of
 
 # What the numbers on a history's axis count.
 Axis = Literal["step", "epoch"]
@@ -27,8 +28,7 @@ _FORMATS = (
 )
 
 
-@dataclass(frozen=True)
-class History:
+class History(NamedTuple):
     """When a run reached the numbers on its axis: `clock_s` in seconds, known to `decimals` decimals."""
 
     name: str
@@ -36,8 +36,7 @@ class History:
     decimals: int
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(NamedTuple):
     """A run of a history as somebody's measurement: its place in the table, its epoch times in seconds, and their
     decimals."""
 
@@ -57,7 +56,7 @@ def read_histories(path: Path, axis: Axis) -> list[History]:
         raise PublishedError(f"{path}: has no rows")
     found: dict[str, list[tuple[Decimal, Decimal]]] = {}
     for run, number, stamp in _stamps(path, rows, axis):
-        found.setdefault(run, []).append((_decimal(path, number), _decimal(path, stamp)))
+        found.setdefault(run, []).append((number, stamp))
     if not found:
         raise PublishedError(f"{path}: has no time stamps")
     return [_history(run, reached) for run, reached in found.items()]
@@ -76,10 +75,8 @@ def named(file: Path, axis: Axis) -> History:
 
 def _history(run: str, reached: Sequence[tuple[Decimal, Decimal]]) -> History:
     """The last time stamp of every number: an epoch's number stands on all of its rows."""
-    clock_s: dict[float, float] = {}
-    for number, stamp in sorted(reached):
-        clock_s[float(number)] = float(stamp)
-    return History(run, clock_s, max(-int(stamp.as_tuple().exponent) for _, stamp in reached))
+    clock_s = {float(number): float(stamp) for number, stamp in sorted(reached)}
+    return History(run, clock_s, max(-exponent_of(stamp) for _, stamp in reached))
 
 
 def epoch_times(history: History, place: Place, images: int, axis: Axis) -> Imported:
@@ -112,9 +109,6 @@ def published_file(study: str, title: str, images: int, parameters: int | None, 
 
 
 def _lines(study: str, title: str, images: int, parameters: int | None, runs: Sequence[Imported]) -> Iterator[str]:
-    at: dict[Place, list[Imported]] = {}
-    for run in sorted(runs, key=lambda run: run.place):
-        at.setdefault(run.place, []).append(run)
     yield "# Epoch times from time stamps of run histories: the median time from one epoch's end to the next, with all"
     yield "# that lies between. What the authors derived from them can be added under `published`."
     # JSON's text is YAML's too.
@@ -124,14 +118,13 @@ def _lines(study: str, title: str, images: int, parameters: int | None, runs: Se
     if parameters is not None:
         yield f"networks_mentioned: {{parameters_trained: {parameters}}}"
     yield "epoch_s:                  # batch size per GPU -> number of GPUs -> seconds"
-    for batch in sorted({place.batch_per_gpu for place in at}):
-        row = ", ".join(
-            f"{place.gpus}: {_printed(found)}" for place, found in at.items() if place.batch_per_gpu == batch
-        )
-        yield f"  {batch}: {{{row}}}"
+    places = sorted({run.place for run in runs})
+    for batch, row in groupby(places, key=lambda place: place.batch_per_gpu):
+        times = (f"{place.gpus}: {_printed([run for run in runs if run.place == place])}" for place in row)
+        yield f"  {batch}: {{{', '.join(times)}}}"
     yield "published:"
     yield "  training:"
-    for place in at:
+    for place in places:
         yield f"    - {{batch_per_gpu: {place.batch_per_gpu}, gpus: {place.gpus}}}"
 
 
@@ -140,14 +133,13 @@ def _printed(runs: Sequence[Imported]) -> str:
     return f"{fmean(median(run.epoch_s) for run in runs):.{min(run.decimals for run in runs)}f}"
 
 
-def _stamps(path: Path, rows: Sequence[Mapping[str, str]], axis: Axis) -> Iterator[tuple[str, str, str]]:
-    """Run, number on the axis and time stamp in seconds, as they are written; rows without one of them are left out."""
-    columns = [column for column in rows[0] if column]
-    for run, number, clock, power in _columns(path, columns, axis):
+def _stamps(path: Path, rows: Sequence[Mapping[str, str]], axis: Axis) -> Iterator[tuple[str, Decimal, Decimal]]:
+    """Run, number on the axis and time stamp in seconds; rows without one of them are left out."""
+    for run, number, clock, power in _columns(path, list(filter(None, rows[0])), axis):
         for row in rows:
             if row[number] and row[clock]:
                 name = row[run] if run else clock.rpartition(" - ")[0] or path.stem
-                yield name, row[number], f"{row[clock]}{power}"
+                yield name, _decimal(path, row[number]), _decimal(path, f"{row[clock]}{power}")
 
 
 class _Columns(NamedTuple):
