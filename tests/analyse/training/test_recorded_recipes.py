@@ -2,31 +2,32 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from scipy.stats import ttest_ind
 
 import search_recipe
+from dpscale.formulas.figure import Figure, multiplied
 from dpscale.plan.study import Study
 from dpscale.records.files import read_record
-from recorded import recorded_tables, with_interval
+from dpscale.tables.training import TrainingSummaryRow
+from recorded import in_documents, recorded_tables
 
 BATCHES = (128, 2048)
 STUDIES = ("recorded-h200-4", "config")
 
 
 @pytest.fixture(scope="module")
-def summary(root: Path) -> pd.DataFrame:
-    return recorded_tables(root, "recorded-h200-4")["training_summary"].set_index("arm")
+def summary(root: Path) -> Mapping[str, TrainingSummaryRow]:
+    """By arm."""
+    return {row.arm: row for row in recorded_tables(root, "recorded-h200-4").training_summary}
 
 
-def percents(summary: pd.DataFrame, arm: str) -> dict[str, float]:
-    """Its accuracies in percent, their differences in points."""
-    numbers = summary.select_dtypes("number").astype(float).to_dict("index")
-    return {str(name): 100 * value for name, value in numbers[arm].items()}
+def percents(figure: Figure) -> Figure:
+    return multiplied(figure, 100)
 
 
 def trials(root: Path, batch: int) -> list[dict[str, Any]]:
@@ -52,10 +53,10 @@ def test_the_tuned_arms_are_the_best_trials(root: Path, name: str, batch: int) -
     assert study["training"]["arms"][arm]["tuned"] == {"trials": len(trials(root, batch)), "chosen_on": "validation"}
 
 
-def test_tuned_is_compared_with_tuned(root: Path, summary: pd.DataFrame) -> None:
+def test_tuned_is_compared_with_tuned(root: Path, summary: Mapping[str, TrainingSummaryRow]) -> None:
     """By another implementation of Welch's interval, from the records themselves."""
-    assert summary.loc["b2048-tuned", "compared_with"] == "b128-tuned"
-    row = percents(summary, "b2048-tuned")
+    assert summary["b2048-tuned"].compared_with == "b128-tuned"
+    difference = percents(summary["b2048-tuned"].test_accuracy_difference)
     last = {
         batch: [
             100 * read_record("training", path)["epochs"][-1]["test_accuracy"]
@@ -64,21 +65,20 @@ def test_tuned_is_compared_with_tuned(root: Path, summary: pd.DataFrame) -> None
         for batch in BATCHES
     }
     interval = ttest_ind(last[2048], last[128], equal_var=False).confidence_interval()
-    low, high = row["test_accuracy_difference_low"], row["test_accuracy_difference_high"]
-    assert (low, high) == pytest.approx((interval.low, interval.high))
-    assert high < 0
+    assert (difference.low, difference.high) == pytest.approx((interval.low, interval.high))
+    assert difference.is_below(0)
 
 
-def test_the_readme_has_what_recipes_are_worth(root: Path, summary: pd.DataFrame) -> None:
+def test_the_readme_has_what_recipes_are_worth(root: Path, summary: Mapping[str, TrainingSummaryRow]) -> None:
     text = (root / "README.md").read_text()
     rows = re.findall(r"^\| ([\d,]+) \| ([\d.]+ \[[^|]+\]) \| ([\d.]+ \[[^|]+\]) \|$", text, re.M)
     told = {int(batch.replace(",", "")): rest for batch, *rest in rows}
     for batch in BATCHES:
-        arms = [percents(summary, arm) for arm in (f"b{batch}", f"b{batch}-tuned")]
-        assert told[batch] == [with_interval(arm, "test_accuracy", 1) for arm in arms]
-    row, said = percents(summary, "b2048-tuned"), " ".join(text.split())
-    value, high, low = (-row[f"test_accuracy_difference{end}"] for end in ("", "_low", "_high"))
-    assert f"the larger batch ends {value:.1f} points [{low:.1f}, {high:.1f}] lower" in said
-    assert f"recovers {row['recovered']:.0f} % [{row['recovered_low']:.0f}, {row['recovered_high']:.0f}]" in said
-    untuned = {arm: percents(summary, arm)["test_accuracy"] for arm in ("b128", "b2048")}
-    assert row["test_accuracy"] - untuned["b2048"] > untuned["b128"] - untuned["b2048"]
+        arms = [summary[arm].test_accuracy for arm in (f"b{batch}", f"b{batch}-tuned")]
+        assert told[batch] == [in_documents(percents(accuracy), 1) for accuracy in arms]
+    row, said = summary["b2048-tuned"], " ".join(text.split())
+    lower, recovered = row.test_accuracy_difference.map(lambda value: -100 * value), percents(row.recovered)
+    assert f"the larger batch ends {lower.value:.1f} points [{lower.low:.1f}, {lower.high:.1f}] lower" in said
+    assert f"recovers {recovered.value:.0f} % [{recovered.low:.0f}, {recovered.high:.0f}]" in said
+    tuned, small, large = (summary[arm].test_accuracy.value for arm in ("b2048-tuned", "b128", "b2048"))
+    assert tuned - large > small - large

@@ -1,5 +1,7 @@
 """Classes of kernels, from names that torch's profiler gives on CUDA, and their shares of a profiled step."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from dpscale.analyse.variants.kernels import (
     kernel_class,
     shares,
 )
+from dpscale.tables.variants import KernelsRow
 
 NAMES = {
     # cuDNN, CUTLASS and cuBLAS.
@@ -114,31 +117,29 @@ def test_shares_add_up_to_one(step_s: float, busy_s: float, spent: list[float]) 
     assert all(share >= 0 for share in found.values())
 
 
+def kernels(changed: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda record: record) -> Sequence[KernelsRow]:
+    measured = variant_study.collected()
+    records = {cell: dict(changed(record)) for cell, record in measured.records.items()}
+    return build_tables(variant_study.study(), replace(measured, records=records)).kernels
+
+
 def test_the_table_has_a_row_per_variant_and_batch_on_one_gpu() -> None:
-    table = build_tables(variant_study.study(), variant_study.collected())["kernels"]
-    assert len(table) == 5 * len(variant_study.BATCHES)
-    assert set(table["gpus"]) == {1}
-    parts = [f"{kind}_share" for kind in (*CLASSES, IDLE)]
-    assert table[parts].sum(axis=1).tolist() == pytest.approx([1.0] * len(table))
-    rows = table.set_index(["variant", "batch_per_gpu"])
-    assert rows.loc[("base", 2048), "busy_s"] == pytest.approx(86.8e-3 * 0.998, rel=2e-3)
-    assert rows.loc[("base", 2048), "copy_share"] == pytest.approx(0.18 * 0.998 / 1.01, rel=1e-3)
-    assert rows.loc[("cuda_graph", 32), "idle_share"] == pytest.approx(1 - 0.998 / 1.002, abs=1e-3)
+    found = {(row.variant, row.batch_per_gpu): row for row in kernels()}
+    assert len(found) == 5 * len(variant_study.BATCHES)
+    assert {row.gpus for row in found.values()} == {1}
+    for row in found.values():
+        assert sum(getattr(row, f"{kind}_share").value for kind in (*CLASSES, IDLE)) == pytest.approx(1)
+    base = found["base", 2048]
+    assert base.busy_s.value == pytest.approx(86.8e-3 * 0.998, rel=2e-3)
+    assert base.copy_share.value == pytest.approx(0.18 * 0.998 / 1.01, rel=1e-3)
+    assert found["cuda_graph", 32].idle_share.value == pytest.approx(1 - 0.998 / 1.002, abs=1e-3)
 
 
 def test_a_profile_that_makes_the_step_longer_says_so() -> None:
-    rows = build_tables(variant_study.study(), variant_study.collected())["kernels"]
-    distorted = rows[rows["profiler_slows_by"] > 0.05]
-    assert set(distorted["profiler"]) == {"distorts"}
-    assert set(rows.drop(distorted.index)["profiler"]) == {"ok"}
+    states = {(row.profiler_slows_by > 0.05, row.profiler) for row in kernels()}
+    assert states == {(True, "distorts"), (False, "ok")}
 
 
 def test_records_without_a_profile_have_no_row() -> None:
-    measured = variant_study.collected()
-    without = {cell: {**record, "profile": None} for cell, record in measured.records.items()}
-    older = {
-        cell: {key: value for key, value in record.items() if key != "profile"} for cell, record in without.items()
-    }
-    for records in (without, older):
-        found = type(measured)(records, {}, {}, measured.network)
-        assert build_tables(variant_study.study(), found)["kernels"].empty
+    assert not kernels(lambda record: {**record, "profile": None})
+    assert not kernels(lambda record: {key: value for key, value in record.items() if key != "profile"})

@@ -1,16 +1,15 @@
 """The variants that are on record: README.md and docs/method.md have their numbers."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-import pandas as pd
 import pytest
 
 from dpscale.records.files import read_record
-from recorded import recorded_tables, with_interval
+from dpscale.tables.variants import VariantsRow
+from recorded import in_documents, recorded_tables
 
 BATCHES = (32, 128, 512, 2048)
 FASTEST = "switches"
@@ -19,71 +18,71 @@ AT_LEAST = {32: 20_000, 2048: 92_000}
 
 
 @pytest.fixture(scope="module")
-def h200(root: Path) -> pd.DataFrame:
-    return recorded_tables(root, "recorded-h200-4")["variants"]
+def h200(root: Path) -> Sequence[VariantsRow]:
+    return recorded_tables(root, "recorded-h200-4").variants
 
 
 @pytest.fixture(scope="module")
-def h100(root: Path) -> pd.DataFrame:
-    return recorded_tables(root, "recorded-h100-2")["variants"]
+def h100(root: Path) -> Sequence[VariantsRow]:
+    return recorded_tables(root, "recorded-h100-2").variants
 
 
-def row(table: pd.DataFrame, variant: str, batch: int, gpus: int = 1) -> Mapping[str, Any]:
+def row(rows: Sequence[VariantsRow], variant: str, batch: int, gpus: int = 1) -> VariantsRow:
     """Of the compute scope."""
-    here = (table["variant"] == variant) & (table["gpus"] == gpus) & (table["scope"] == "compute")
-    (found,) = table[here & (table["batch_per_gpu"] == batch)].to_dict("records")
-    return {str(name): value for name, value in found.items()}
+    wanted = (variant, gpus, "compute", batch)
+    (found,) = (row for row in rows if (row.variant, row.gpus, row.scope, row.batch_per_gpu) == wanted)
+    return found
 
 
 def readme(root: Path) -> str:
     return (root / "README.md").read_text()
 
 
-def test_the_readme_has_what_one_gpu_gives(root: Path, h200: pd.DataFrame) -> None:
+def test_the_readme_has_what_one_gpu_gives(root: Path, h200: Sequence[VariantsRow]) -> None:
     rows = re.findall(r"^\| ([\d,]+) \| ([^|]+) \| ([\d,]+) \| ([\d.]+) × \| ([\d.]+) % \|$", readme(root), re.M)
     told = {int(batch.replace(",", "")): rest for batch, *rest in rows}
     assert set(told) == set(BATCHES)
     for batch, (base, fastest, times, share) in told.items():
         before, best = row(h200, "base", batch), row(h200, FASTEST, batch)
-        assert best["is_fastest"]
-        assert base == with_interval(before, "images_per_s", 0)
-        assert fastest == f"{best['images_per_s']:,.0f}"
-        assert times == f"{best['images_per_s'] / before['images_per_s']:.1f}"
-        assert share == f"{100 * best['mfu_measured']:.0f}"
+        assert best.is_fastest
+        assert base == in_documents(before.images_per_s, 0)
+        assert fastest == f"{best.images_per_s.value:,.0f}"
+        assert times == f"{best.images_per_s.value / before.images_per_s.value:.1f}"
+        assert share == f"{100 * best.mfu_measured.value:.0f}"
 
 
 def test_the_readme_says_which_machines_the_fastest_variant_is_held_against(
-    root: Path, h100: pd.DataFrame, h200: pd.DataFrame
+    root: Path, h100: Sequence[VariantsRow], h200: Sequence[VariantsRow]
 ) -> None:
     for table, blocks in ((h200, 0), (h100, 1)):
         found = [row(table, FASTEST, batch) for batch in BATCHES]
-        assert {(best["runs"], best["faster_blocks"]) for best in found} == {(1, blocks)}
-    *most, last = [f"{row(h100, FASTEST, batch)['faster']:.1f}" for batch in BATCHES]
+        assert {(best.runs, best.faster_blocks) for best in found} == {(1, blocks)}
+    *most, last = [f"{row(h100, FASTEST, batch).faster.value:.1f}" for batch in BATCHES]
     assert f"it is {', '.join(most)} and {last} times as fast." in " ".join(readme(root).split())
 
 
 @pytest.mark.parametrize(("batch", "images_per_s"), AT_LEAST.items())
-def test_the_fastest_variant_is_near_the_limit(h200: pd.DataFrame, batch: int, images_per_s: int) -> None:
-    assert row(h200, FASTEST, batch)["images_per_s"] >= images_per_s
+def test_the_fastest_variant_is_near_the_limit(h200: Sequence[VariantsRow], batch: int, images_per_s: int) -> None:
+    assert row(h200, FASTEST, batch).images_per_s.value >= images_per_s
 
 
-def test_the_readme_has_what_runs_differ_by(root: Path, h200: pd.DataFrame) -> None:
+def test_the_readme_has_what_runs_differ_by(root: Path, h200: Sequence[VariantsRow]) -> None:
     eager, captured = (row(h200, variant, 32) for variant in ("base", "graph"))
-    assert eager["runs"] == captured["runs"] == 3
-    assert captured["deviation_ratio_high"] < 1
+    assert eager.runs == captured.runs == 3
+    assert captured.deviation_ratio.is_below(1)
     said = " ".join(readme(root).split())
-    percents = tuple(f"{100 * found['run_deviation']:.2g} %" for found in (eager, captured))
+    percents = tuple(f"{100 * found.run_deviation:.2g} %" for found in (eager, captured))
     assert "by {} as they are, and by {} in a CUDA graph".format(*percents) in said
 
 
-def test_the_readme_has_what_a_graph_gives_ddp(root: Path, h100: pd.DataFrame) -> None:
+def test_the_readme_has_what_a_graph_gives_ddp(root: Path, h100: Sequence[VariantsRow]) -> None:
     captured = row(h100, "graph", 32, gpus=2)
-    assert captured["runs"] == 3
-    assert captured["faster_blocks"] == 2
-    assert captured["faster_low"] >= 3
+    assert captured.runs == 3
+    assert captured.faster_blocks == 2
+    assert captured.faster.low >= 3
     said = " ".join(readme(root).split())
-    assert f"{with_interval(captured, 'faster', 1)} times as fast in a CUDA graph (range over two machines)" in said
-    within, eager = (with_interval(captured, name, 3) for name in ("speedup", "base_speedup"))
+    assert f"{in_documents(captured.faster, 1)} times as fast in a CUDA graph (range over two machines)" in said
+    within, eager = (in_documents(figure, 3) for figure in (captured.speedup, captured.base_speedup))
     assert f"over one GPU is {within} where both steps are captured and {eager} where neither is (95 % inter" in said
 
 
