@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -15,7 +15,6 @@ from dpscale.measure.watch.trace import (
     COMPUTE,
     COPY,
     NO_PHASE,
-    DeviceTime,
     Kernel,
     Mark,
     device_times,
@@ -32,38 +31,13 @@ def kernel(start: int, end: int, kind: str = COMPUTE, device: int = 0, phase: st
     return Kernel(device, kind, phase, start, end)
 
 
-def only(
-    kernels: list[Kernel], end: int = 100, marks: tuple[Mark, ...] = (Mark("forward", 0),)
-) -> tuple[DeviceTime, dict[str, int]]:
-    """The times of device 0 in the window from 0 to `end`, phases added up, in ns."""
-    (found,) = device_times(kernels, marks, [0], 0, end)
-    parts = dict.fromkeys((COMPUTE, COMMUNICATION, COPY, "idle"), 0.0)
-    for phase in found.phases.values():
-        for part, seconds in phase.items():
-            parts[part] += seconds / NS
-    return found, {part: round(value) for part, value in parts.items()}
-
-
-@pytest.mark.parametrize(
-    ("intervals", "length"),
-    [
-        ([], 0),
-        ([(0, 10)], 10),
-        ([(0, 10), (10, 20)], 20),  # touching
-        ([(0, 30), (10, 20)], 30),  # nested
-        ([(0, 10), (5, 20), (30, 31)], 21),
-        ([(10, 20), (0, 30), (30, 40)], 40),  # out of order, nested and touching
-        ([(5, 5)], 0),
-    ],
-)
-def test_union(intervals: list[tuple[int, int]], length: int) -> None:
-    assert union_ns(intervals) == length
-
-
-spans = st.tuples(st.integers(0, 60), st.integers(0, 40)).map(lambda span: (span[0], span[0] + span[1]))
+# Some begin before the window of 100 ns, and some end after it.
+spans = st.tuples(st.integers(-20, 90), st.integers(0, 40)).map(lambda span: (span[0], span[0] + span[1]))
 
 
 @given(st.lists(spans, max_size=8))
+@example([(0, 10), (10, 20)])
+@example([(10, 20), (0, 30), (30, 40), (5, 5)])
 def test_union_counts_every_instant_once(intervals: list[tuple[int, int]]) -> None:
     covered = {instant for start, end in intervals for instant in range(start, end)}
     assert union_ns(intervals) == len(covered)
@@ -83,6 +57,9 @@ kernels_of_devices = st.lists(
 
 
 @given(kernels_of_devices, st.integers(0, 100))
+@example([kernel(0, 60), kernel(40, 90, COMMUNICATION, phase="backward")], 50)
+@example([kernel(0, 50), kernel(50, 100, COMMUNICATION)], 0)
+@example([kernel(0, 100, device=1), kernel(20, 50, COMMUNICATION)], 20)
 def test_every_instant_of_every_device_is_one_thing(kernels: list[Kernel], switch_ns: int) -> None:
     """Against the definition, instant by instant."""
     marks = [Mark("forward", 0), Mark("backward", switch_ns)]
@@ -106,36 +83,11 @@ def test_every_instant_of_every_device_is_one_thing(kernels: list[Kernel], switc
         assert whole / NS == pytest.approx(100)
 
 
-def test_overlap_is_hidden_and_the_rest_exposed() -> None:
-    found, parts = only([kernel(0, 60), kernel(40, 90, COMMUNICATION, phase="backward")])
-    assert parts == {COMPUTE: 60, COMMUNICATION: 30, COPY: 0, "idle": 10}
-    assert found.communication_s == pytest.approx(50 * NS)
-    assert found.exposed_s == pytest.approx(30 * NS)
-    assert found.phases["backward"][COMMUNICATION] == pytest.approx(30 * NS)
-
-
-def test_touching_is_neither_overlap_nor_gap() -> None:
-    found, parts = only([kernel(0, 50), kernel(50, 100, COMMUNICATION)])
-    assert parts == {COMPUTE: 50, COMMUNICATION: 50, COPY: 0, "idle": 0}
-    assert found.exposed_s == found.communication_s
-
-
-def test_compute_on_another_device_hides_nothing() -> None:
-    """What merging devices gets wrong for one process that drives several."""
-    here, there = device_times([kernel(0, 100, device=1), kernel(20, 50, COMMUNICATION)], [], [0, 1], 0, 100)
-    assert here.exposed_s == pytest.approx(30 * NS)
-    assert there.exposed_s == 0
-
-
-def test_work_counts_only_inside_the_window() -> None:
-    _, parts = only([kernel(-50, 10), kernel(90, 500, COMMUNICATION)])
-    assert parts == {COMPUTE: 10, COMMUNICATION: 10, COPY: 0, "idle": 80}
-
-
 def test_busy_time_belongs_to_the_phase_that_asked_and_idle_time_to_the_hosts() -> None:
     """Kernels run after the host has gone on."""
     marks = (Mark("forward", 0), Mark("backward", 20), Mark("optimiser", 70))
-    found, _ = only([kernel(10, 40, phase="forward"), kernel(40, 60, phase="backward")], marks=marks)
+    kernels = [kernel(10, 40, phase="forward"), kernel(40, 60, phase="backward")]
+    (found,) = device_times(kernels, marks, [0], 0, 100)
     assert found.phases["forward"] == pytest.approx({COMPUTE: 30 * NS, COMMUNICATION: 0, COPY: 0, "idle": 10 * NS})
     assert found.phases["backward"] == pytest.approx({COMPUTE: 20 * NS, COMMUNICATION: 0, COPY: 0, "idle": 10 * NS})
     assert found.phases["optimiser"]["idle"] == pytest.approx(30 * NS)
