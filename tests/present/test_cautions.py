@@ -18,8 +18,9 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.present.cautions import cautions
-from dpscale.present.words import Tables
+from dpscale.present.findings.cautions import cautions
+from dpscale.present.text.words import Terms
+from dpscale.tables.tables import Tables
 
 AT: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch": 32}
 SOUND = {"times": [times_row(5.04, **AT)], "records": [record_row(**AT)]}
@@ -27,6 +28,10 @@ SOUND = {"times": [times_row(5.04, **AT)], "records": [record_row(**AT)]}
 
 def with_record(**changes: Any) -> Tables:
     return tables(**{**SOUND, "records": [record_row(**AT), {**record_row(2, **AT), **changes}]})
+
+
+def said(given: Any, **settings: Any) -> list[str]:
+    return cautions(Tables.of(given), Terms.of(study(**settings), given))
 
 
 LOST = {"status": "no baseline", "reason": "of OOM"}
@@ -123,27 +128,27 @@ CASES = {
 
 @pytest.mark.parametrize(("data", "part"), CASES.values(), ids=CASES)
 def test_caution_is_given(data: Tables, part: str) -> None:
-    assert [sentence for sentence in cautions(study(), data) if part in sentence]
+    assert [sentence for sentence in said(data) if part in sentence]
 
 
 def test_sound_data_need_no_caution() -> None:
-    assert cautions(study(), tables(**SOUND)) == []
+    assert said(tables(**SOUND)) == []
 
 
 def test_synthetic_study_is_labelled_before_anything_is_measured() -> None:
-    found = cautions(study(dataset={"source": "synthetic"}), tables(**SOUND))
+    found = said(tables(**SOUND), dataset={"source": "synthetic"})
     assert any("synthetic" in sentence for sentence in found)
 
 
 def test_quiet_clocks_need_no_caution() -> None:
     quiet = {**record_row(**AT), "throttle_reasons": "x", "slowed_s": 0.0, "stolen_share": 0.01, "other_processes": 0}
-    assert cautions(study(), tables(**{**SOUND, "records": [quiet]})) == []
+    assert said(tables(**{**SOUND, "records": [quiet]})) == []
 
 
 def test_a_baseline_that_became_faster_is_not_said_to_have_become_slower() -> None:
-    (sentence,) = cautions(study(), tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT)]))
+    (sentence,) = said(tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT)]))
     assert "did not take the same time before and after" in sentence
 
 
 def test_three_runs_are_not_called_two() -> None:
-    assert not any("two runs" in sentence for sentence in cautions(study(), tables(**SOUND)))
+    assert not any("two runs" in sentence for sentence in said(tables(**SOUND)))

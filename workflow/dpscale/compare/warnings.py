@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dpscale.compare.comparison import Comparison
 from dpscale.compare.rows import ComparedRecordsRow
 from dpscale.compare.studies import as_written
-from dpscale.present import cautions
+from dpscale.present.findings import cautions
 from dpscale.present.text.words import Terms, plural
 
 # Warnings that differ in numbers alone are one.

@@ -6,8 +6,8 @@ from typing import Any
 from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
 from dpscale.analyse.timing.times import WORTH
 from dpscale.present import advice
-from dpscale.present.cautions import cautions, first_cautions
 from dpscale.present.charts.chart import Chart
+from dpscale.present.findings.cautions import cautions, first_cautions
 from dpscale.present.findings.communication import profiler_left_out
 from dpscale.present.findings.findings import findings, key_findings
 from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
@@ -66,8 +66,8 @@ def render(
         causes=views.causes(tables.causes, terms),
         worth=measured(WORTH, PERCENT, digits=2),
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
-        cautions=cautions(study, tables),
-        first_cautions=first_cautions(study, tables),
+        cautions=cautions(tables, terms),
+        first_cautions=first_cautions(tables, terms),
         environment_facts=environment_facts.environment_facts(
             tables.environments, tables.collectives, tables.peer_copies, terms
         ),
