@@ -382,5 +382,5 @@ def test_a_missing_arm_is_named_with_its_seed() -> None:
 
 @pytest.mark.processes
 def test_presenting_needs_no_torch() -> None:
-    code = "import sys, dpscale.present.study.page, dpscale.present.summary; sys.exit('torch' in sys.modules)"
+    code = "import sys, dpscale.present.study.page, dpscale.present.findings.summary; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

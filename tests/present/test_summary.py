@@ -15,7 +15,12 @@ from page_tables import (
     times_row,
 )
 
-from dpscale.present.summary import summary
+from dpscale.present.findings import summary as module
+from dpscale.tables.tables import Tables
+
+
+def summary(given: Any) -> str:
+    return module.summary(Tables.of(given))
 
 
 def test_a_line_says_all_of_a_configuration() -> None:

@@ -16,12 +16,17 @@ from page_tables import (
     times_row,
 )
 
+from dpscale.present.findings.verdict import Verdict, verdict
 from dpscale.present.study.page import render
-from dpscale.present.verdict import verdict
-from dpscale.present.words import Tables, Terms
+from dpscale.present.text.words import Terms
+from dpscale.tables.tables import Tables
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 WORKER = Terms(device="worker", several_environments=False, synthetic=True)
+
+
+def told(given: Any, terms: Terms = GPU) -> Verdict:
+    return verdict(Tables.of(given), terms)
 
 
 def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
@@ -64,7 +69,7 @@ GAP = {**absent_row("no baseline", "", **place(batch=128)), "scaling": "weak"}
 NOT_SHOWN = "not shown (fewer than 10 full steps per epoch)"
 WIDE = speedup_row(2.1, 2.0, spread=0.06, **place(batch=128))
 
-CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
+CASES: dict[str, tuple[Any, str, str, list[str]]] = {
     "at every batch": (
         tables(speedup=speedups(3.2, 3.6, 3.9)),
         "worth",
@@ -163,8 +168,8 @@ CASES: dict[str, tuple[Tables, str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("data", "kind", "answer", "parts"), CASES.values(), ids=CASES)
-def test_verdict(data: Tables, kind: str, answer: str, parts: list[str]) -> None:
-    found = verdict(data, GPU)
+def test_verdict(data: Any, kind: str, answer: str, parts: list[str]) -> None:
+    found = told(data)
     assert (found.kind, found.answer) == (kind, answer)
     assert [part for part in parts if part not in found.sentence] == []
     assert "%" not in found.rest, "nothing was measured by intervention"
@@ -180,7 +185,7 @@ def test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads() -> 
         speedup=[*speedups(3.2, 3.6), *speedups(1.2, 3.0, scope="end_to_end")],
         times=[loaded(2.0, 8), loaded(3.0, 2, strategy="single", gpus=1)],
     )
-    found = verdict(data, GPU)
+    found = told(data)
     assert found.answer == "Yes: 4 GPUs are worth it with ddp at batches 32 and 128 per GPU, without loading"
     assert found.loading == (
         "4 GPUs are worth it with ddp at batch 128 per GPU, with loading; 32: not worth it. "
@@ -190,7 +195,7 @@ def test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads() -> 
 
 def test_strategies_that_are_compared_with_loading_alone_are_named_with_their_loader_processes() -> None:
     rows = [*speedups(3.2, scope="end_to_end"), *speedups(1.2, strategy="dp", scope="end_to_end")]
-    found = verdict(tables(speedup=rows, times=[loaded(2.0, 8), loaded(2.0, 2, strategy="dp")]), GPU)
+    found = told(tables(speedup=rows, times=[loaded(2.0, 8), loaded(2.0, 2, strategy="dp")]))
     assert found.answer == "Yes: 4 GPUs are worth it with ddp at batch 32 per GPU, with loading"
     assert "with dp at batch 32 per GPU, with loading. DataLoader processes in total: ddp 8, dp 2." in found.sentence
     assert found.loading == "Without loading nothing was measured."
@@ -198,17 +203,17 @@ def test_strategies_that_are_compared_with_loading_alone_are_named_with_their_lo
 
 def test_loading_of_another_strategy_is_no_answer() -> None:
     rows = [*speedups(3.2), *speedups(1.2, strategy="dp", scope="end_to_end")]
-    assert verdict(tables(speedup=rows), GPU).loading == "Loading was not measured."
+    assert told(tables(speedup=rows)).loading == "Loading was not measured."
 
 
-def test_strong_scaling_alone_gives_no_verdict() -> None:
+def test_strong_scaling_alone_gives_no_told() -> None:
     strong = tables(records=[record_row(**place())], speedup=speedups(3.2, scaling="strong"))
-    assert verdict(strong, GPU).answer == "Not known yet"
+    assert told(strong).answer == "Not known yet"
 
 
 def test_the_largest_rung_says_where_the_time_goes_where_least_is_gained() -> None:
     data = tables(speedup=speedups(3.2, 3.8), ladder=[*ladder(1.0, 2.0, 7.0), *ladder(9.0, 1.0, 1.0, batch=128)])
-    assert verdict(data, GPU).rest == (
+    assert told(data).rest == (
         "Where ddp gains least, at batch 32 per GPU on 4 GPUs, a step takes 10.0 ms longer than on 1 GPU alone, by the "
         "ladder scaled to that step. Of that 7.00 ms are allreduce, waiting: 7.00 ms [6.90, 7.10] as the ladder timed "
         "it, above zero beyond its interval."
@@ -226,40 +231,41 @@ def test_the_largest_rung_says_where_the_time_goes_where_least_is_gained() -> No
     ],
 )
 def test_a_rung_is_called_as_sure_as_it_is(rungs: Any, says: str) -> None:
-    rest = verdict(tables(speedup=speedups(3.2), ladder=rungs), GPU).rest
+    rest = told(tables(speedup=speedups(3.2), ladder=rungs)).rest
     assert rest.endswith(says), rest
 
 
 def test_a_ladder_of_another_batch_is_called_that() -> None:
-    rest = verdict(tables(speedup=speedups(3.2, 3.8), ladder=ladder(9.0, batch=128)), GPU).rest
+    rest = told(tables(speedup=speedups(3.2, 3.8), ladder=ladder(9.0, batch=128))).rest
     assert rest.startswith("Where ddp gains least of the batches with a ladder, at batch 128 per GPU on 4 GPUs")
 
 
 def test_without_a_ladder_the_profiler_is_not_asked() -> None:
     step = {"device": 0, "phase": "all", "idle_s": 9e-3, "communication_s": 1e-4, "parts_s": 1e-2, "profiler": "ok"}
     data = tables(speedup=speedups(1.9), steps=[{**key(**place()), **step}])
-    assert verdict(data, GPU).rest == "Where the time goes was not measured by intervention."
+    assert told(data).rest == "Where the time goes was not measured by intervention."
 
 
 def test_where_nothing_is_lost_nothing_is_explained() -> None:
-    assert verdict(tables(speedup=speedups(4.1), ladder=ladder(9.0)), GPU).rest == ""
+    assert told(tables(speedup=speedups(4.1), ladder=ladder(9.0))).rest == ""
 
 
 def test_a_loader_that_takes_the_gain_is_named() -> None:
     slow, fast = speedups(1.1, scope="end_to_end"), speedups(3.19, scope="end_to_end")
-    rest = verdict(tables(speedup=[*speedups(3.2), *slow]), GPU).rest
+    times = [times_row(2.0, **place(scope=scope)) for scope in ("compute", "end_to_end")]
+    rest = told(tables(speedup=[*speedups(3.2), *slow], times=times)).rest
     assert "Including data loading, the speedup at batch 32 is 1.10× [1.09, 1.11], not 3.20× [3.17, 3.23]." in rest
-    assert "Including" not in verdict(tables(speedup=[*speedups(3.2), *fast]), GPU).rest
+    assert "Including" not in told(tables(speedup=[*speedups(3.2), *fast], times=times)).rest
 
 
 def test_workers_are_no_gpus() -> None:
-    found = verdict(tables(speedup=speedups(1.2, gpus=2)), WORKER)
+    found = told(tables(speedup=speedups(1.2, gpus=2)), WORKER)
     assert found.answer == "Yes: 2 workers are worth it with ddp at batch 32 per worker, without loading"
     assert "no measure of accelerators" in found.sentence
     assert "GPU" not in found.answer + found.sentence + found.rest
 
 
-def test_synthetic_images_are_named_beside_the_verdict() -> None:
+def test_synthetic_images_are_named_beside_the_told() -> None:
     page = render(study(dataset={"source": "synthetic"}), tables(speedup=speedups(3.2)))
     answer = page[page.index('<p class="answer">') :]
     assert "Synthetic images." in answer[: answer.index("</p>")]
@@ -268,13 +274,13 @@ def test_synthetic_images_are_named_beside_the_verdict() -> None:
 def test_environments_are_not_mixed() -> None:
     several = Terms(device="GPU", several_environments=True, synthetic=False)
     rows = [*speedups(3.2, environment="A"), *speedups(0.5, strategy="dp", environment="B")]
-    found = verdict(tables(speedup=rows, environments=[environment_row("A"), environment_row("B")]), several)
+    found = told(tables(speedup=rows, environments=[environment_row("A"), environment_row("B")]), several)
     assert "in environment A" in found.sentence
     assert "dp" not in found.sentence.split()
 
 
 def test_reference_figures() -> None:
-    found = verdict(h200(), GPU)
+    found = told(h200())
     assert found.answer == (
         f"Yes: 4 GPUs are worth it with ddp at batches 32 to 512 per GPU, without loading; 2,048 and 8,192: {NOT_SHOWN}"
     )
@@ -286,14 +292,14 @@ def test_reference_figures() -> None:
 
 def test_both_scopes_are_told_together_where_their_states_are_the_same() -> None:
     both = [*speedups(3.2, 3.6), *speedups(2.8, 2.9, scope="end_to_end")]
-    found = verdict(tables(speedup=both), GPU)
+    found = told(tables(speedup=both))
     assert found.answer == "Yes: 4 GPUs are worth it with ddp at batches 32 and 128 per GPU, with and without loading"
     assert found.loading == ""
     apart = [*speedups(3.2, 3.6), *speedups(1.2, 2.9, scope="end_to_end")]
-    found = verdict(tables(speedup=apart), GPU)
+    found = told(tables(speedup=apart))
     assert found.answer.endswith("per GPU, without loading")
     assert found.loading.startswith(
         "4 GPUs are worth it with ddp at batch 128 per GPU, with loading; 32: not worth it."
     )
-    assert found.series is not None and found.series["strategy"] == "ddp"
-    assert verdict(empty(), GPU).series is None
+    assert found.series is not None and found.series.strategy == "ddp"
+    assert told(empty()).series is None

@@ -3,17 +3,19 @@
 from typing import Any
 
 import pytest
-from page_tables import around, from_csv, h200, key, study, tables
+from page_tables import around, h200, key, study, tables
 
 from dpscale.analyse.answer import advice as problems
-from dpscale.present.advice import Reason, Why, advices, tiles, why
+from dpscale.analyse.answer.series import Series, of_series
+from dpscale.present.findings.advice import Reason, Why, advices, tiles, why
 from dpscale.present.study.page import render
-from dpscale.present.words import Terms
+from dpscale.present.text.words import Terms
+from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
 from dpscale.vocabulary.causes import CAUSES
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 CAUSES_NOT_SEEN = {"started_twice", "too_many_workers", "too_few_cores", "slow_device", "hidden_synchronisation"}
-SERIES = {"strategy": "ddp", "gpus": 4, "environment": "A"}
+SERIES = Series("ddp", 4, "A")
 PLACE = key("ddp", 4, 512)
 
 
@@ -23,7 +25,7 @@ def row(problem: str, saving: float = 0.5, **more: Any) -> dict[str, Any]:
 
 
 def shown(*rows: dict[str, Any]) -> list[tuple[str, str, str]]:
-    found = advices({"advice": from_csv("advice", list(rows))}, SERIES, GPU)
+    found = advices(of_series(map(AdviceRow.read, rows), SERIES), GPU)
     return [(one.what, one.evidence, one.saving) for one in found]
 
 
@@ -84,7 +86,7 @@ def test_a_saving_without_an_interval_says_so() -> None:
 
 def test_advice_for_other_devices_is_not_told() -> None:
     assert shown(row(problems.STRATEGY, gpus=2), row(problems.BATCH, strategy="dp", used_batch_per_gpu=32)) == []
-    assert advices({"advice": from_csv("advice", [row(problems.STRATEGY)])}, None, GPU) == []
+    assert of_series([AdviceRow.read(row(problems.STRATEGY))], None) == []
 
 
 def cause_row(cause: str, cost_ms: float | None = 5.0, batch: int = 512, **more: Any) -> dict[str, Any]:
@@ -96,10 +98,12 @@ def cause_row(cause: str, cost_ms: float | None = 5.0, batch: int = 512, **more:
     return {**told, **figures, "is_reason": cost_ms is not None, "is_told": cost_ms is not None, **more}
 
 
-def why_of(*rows: dict[str, Any], **answered: Any) -> Why:
-    found = why(
-        {"causes": from_csv("causes", list(rows)), "answer": from_csv("answer", [answer(**answered)])}, SERIES, GPU
-    )
+def explained(*rows: dict[str, Any]) -> Why | None:
+    return why([CausesRow.read(row) for row in rows], [AnswerRow.read(answer())], GPU)
+
+
+def why_of(*rows: dict[str, Any]) -> Why:
+    found = explained(*rows)
     assert found is not None
     return found
 
@@ -133,9 +137,9 @@ def test_the_step_of_the_answer_is_told_with_its_first_reason(row: dict[str, Any
 
 
 def test_without_a_row_at_the_batch_of_the_answer_nothing_is_told() -> None:
-    rows = from_csv("causes", [cause_row("slow_loader", batch=32), cause_row("slow_loader", scaling="strong")])
-    assert why({"causes": rows, "answer": from_csv("answer", [answer()])}, SERIES, GPU) is None
-    assert why({"causes": rows, "answer": from_csv("answer", [answer()])}, None, GPU) is None
+    rows = cause_row("slow_loader", batch=32), cause_row("slow_loader", scaling="strong")
+    assert explained(*rows) is None
+    assert why([CausesRow.read(row) for row in rows], [], GPU) is None
 
 
 def test_a_reason_has_its_cost_what_to_change_what_that_saves_and_its_evidence() -> None:
@@ -211,7 +215,7 @@ def answer(**more: Any) -> dict[str, Any]:
 
 
 def tiles_of(**more: Any) -> dict[str, tuple[str, str]]:
-    found = tiles({"answer": from_csv("answer", [answer(**more)])}, SERIES, GPU)
+    found = tiles(of_series([AnswerRow.read(answer(**more))], SERIES), GPU)
     return {tile.name: (tile.figure, tile.details) for tile in found}
 
 
@@ -232,7 +236,7 @@ def test_tiles_leave_out_what_is_not_known() -> None:
     assert "joules" not in found["Price of an epoch"][1]
     assert found["Share of the chip (MFU)"] == ("not known", "peak of this chip or work of an image not known")
     assert "[3.17, 3.23] with loading" in tiles_of(scope="end_to_end")["Speedup on 4 GPUs"][1]
-    assert tiles({"answer": from_csv("answer", [answer(gpus=2)])}, SERIES, GPU) == []
+    assert tiles_of(gpus=2) == {}
 
 
 @pytest.mark.slow

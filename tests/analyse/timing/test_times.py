@@ -12,8 +12,8 @@ from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
+from dpscale.present.findings.summary import summary
 from dpscale.present.study.page import render
-from dpscale.present.summary import summary
 from dpscale.tables.tables import TABLES, Tables, written
 from dpscale.tables.timing import RunsRow, SpeedupRow, TimesRow
 from record_factory import older_timing_record, timing_record, write

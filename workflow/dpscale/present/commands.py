@@ -41,7 +41,7 @@ def report(study_file: Path, tables_folder: Path, out: Path, charts_folder: Path
 @study_option
 def summary(study_file: Path) -> None:
     """Print the main figures of a study that was run in this folder, and where its page is."""
-    from dpscale.present.summary import summary as summarise
+    from dpscale.present.findings.summary import summary as summarise
 
     study = read_study(study_file)
     click.echo(summarise(read_tables(study.results / "tables")))

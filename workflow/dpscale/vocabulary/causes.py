@@ -14,7 +14,8 @@ from types import MappingProxyType
 class Cause:
     """A cause: its name in records and tests, what it is called, what it is in one sentence, and what to change.
 
-    `least_share` is the part of the step below which it is not named as the reason.
+    `least_share` is the part of the step below which it is not named as the reason. `section` is that of a study's page
+    which has the evidence, where a study can tell it.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Cause:
     sentence: str
     change: str
     least_share: float = 0.10
+    section: str = ""
 
 
 _CAUSES = (
@@ -37,6 +39,7 @@ _CAUSES = (
         "DataParallel",
         "One process drives all GPUs, copies the weights to them in every step, and adds up gradients on one of them.",
         "Use DistributedDataParallel, with one process per GPU.",
+        section="speedup",
     ),
     Cause(
         "slow_loader",
@@ -44,6 +47,7 @@ _CAUSES = (
         "The steps wait for batches: loading takes longer than training on them.",
         "Use more loader workers, or make an item cheaper: decode once, store fewer and larger files, augment on the "
         "GPU.",
+        section="speedup",
     ),
     Cause(
         "loading_disturbs",
@@ -51,6 +55,7 @@ _CAUSES = (
         "Batches are there in time, and the step takes longer all the same: loading shares cores and the interpreter "
         "with it.",
         "Ask for more cores, or do less per item; or let the step need less of the host: a CUDA graph, or compile.",
+        section="speedup",
     ),
     Cause(
         "too_many_workers",
@@ -70,6 +75,7 @@ _CAUSES = (
         "A step this small takes as long as launching its operations: its time hardly depends on the batch.",
         "Use a larger batch per GPU; or capture the step in a CUDA graph, or compile it.",
         least_share=0.15,
+        section="speedup",
     ),
     Cause(
         "batch_not_scaled",
@@ -83,12 +89,14 @@ _CAUSES = (
         "The gradients travel over a link that is much slower than what these devices can have.",
         "Let NCCL use NVLink, peer-to-peer or shared memory: unset NCCL_P2P_DISABLE and NCCL_SHM_DISABLE, and look at "
         "`nvidia-smi topo -m` and the log of NCCL_DEBUG=INFO. Between nodes use InfiniBand.",
+        section="communication",
     ),
     Cause(
         "heavy_gradients",
         "heavy gradients",
         "The link gives what it should, and the gradients are large beside the work of a step.",
         "Do more work per exchange: a larger batch per GPU, accumulated gradients (no_sync), or gradients in bfloat16.",
+        section="communication",
     ),
     Cause(
         "slow_device",

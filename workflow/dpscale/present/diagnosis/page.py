@@ -42,7 +42,7 @@ _PARTS = {
 
 
 @dataclass(frozen=True)
-class Told:
+class ToldCause:
     """A finding in words."""
 
     label: str
@@ -61,8 +61,8 @@ class Answer:
 
     title: str
     short: str
-    reasons: Sequence[Told]
-    smaller: Sequence[Told]
+    reasons: Sequence[ToldCause]
+    smaller: Sequence[ToldCause]
     parts: Sequence[tuple[str, str]]
     facts: Sequence[tuple[str, str]]
     tried: Sequence[str]
@@ -74,8 +74,8 @@ def told(diagnosis: Diagnosis, record: Record) -> Answer:
     return Answer(
         title=_title(record, device),
         short=_short(diagnosis),
-        reasons=[told_finding(finding, device) for finding in diagnosis.reasons],
-        smaller=[told_finding(finding, device) for finding in diagnosis.smaller],
+        reasons=[told_cause(finding, device) for finding in diagnosis.reasons],
+        smaller=[told_cause(finding, device) for finding in diagnosis.smaller],
         parts=[_part(part, device) for part in diagnosis.parts],
         facts=list(_facts(record)),
         tried=[_saving(remedy, device) for remedy in diagnosis.tried],
@@ -107,7 +107,7 @@ def render(diagnosis: Diagnosis, record: Record) -> str:
     return fill("diagnosis.html.j2", answer=told(diagnosis, record))
 
 
-def _noted(reason: Told) -> str:
+def _noted(reason: ToldCause) -> str:
     return f" ({'; '.join(reason.notes)})" if reason.notes else ""
 
 
@@ -142,9 +142,9 @@ def _short(diagnosis: Diagnosis) -> str:
     return f"First reason: {reasons[0]}.{others} A step takes {step}; it is {efficiency} efficient."
 
 
-def told_finding(finding: FoundCause, device: str) -> Told:
+def told_cause(finding: FoundCause, device: str) -> ToldCause:
     """A finding in words; `device` is what it is called, `GPU` or `worker`."""
-    return Told(
+    return ToldCause(
         finding.cause.label,
         finding.cause.sentence,
         _seconds(finding.cost_s),

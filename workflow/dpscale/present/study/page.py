@@ -4,13 +4,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
+from dpscale.analyse.answer.series import of_series
 from dpscale.analyse.timing.times import WORTH
-from dpscale.present import advice
 from dpscale.present.charts.chart import Chart
+from dpscale.present.findings import advice
 from dpscale.present.findings.cautions import cautions, first_cautions
 from dpscale.present.findings.communication import profiler_left_out
 from dpscale.present.findings.findings import findings, key_findings
 from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
+from dpscale.present.findings.verdict import verdict
 from dpscale.present.handin import assignment
 from dpscale.present.study import coverage, environment_facts, variant_views, views
 from dpscale.present.study.charts import charts_of
@@ -18,7 +20,6 @@ from dpscale.present.study.general import general
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, dates, plural
-from dpscale.present.verdict import verdict
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import PERCENT
 from dpscale.tables.quantities import BANDWIDTH, COMMUNICATION, EFFICIENCY, MFU, SCOPE, SPEEDUP
@@ -60,9 +61,9 @@ def render(
         measured=dates(tables.records),
         commit=environment_facts.commit(tables.records),
         verdict=answer,
-        tiles=advice.tiles(tables, answer.series, terms),
-        why=advice.why(tables, answer.series, terms),
-        advices=advice.advices(tables, answer.series, terms),
+        tiles=advice.tiles(of_series(tables.answer, answer.series), terms),
+        why=advice.why(of_series(tables.causes, answer.series), of_series(tables.answer, answer.series), terms),
+        advices=advice.advices(of_series(tables.advice, answer.series), terms),
         causes=views.causes(tables.causes, terms),
         worth=measured(WORTH, PERCENT, digits=2),
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),

@@ -55,22 +55,34 @@ def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str
     With the decimals that two significant digits of the interval's width have, at most four of the value. The range of
     two runs is called that: `2.871 [range of two runs: 2.866 to 2.874]`.
     """
-    value, *ends = _parts(figure, unit)
-    if value == ABSENT:
-        return ABSENT
-    symbol = _symbol(unit, value) if with_unit else ""
+    return f"{value_of(figure, unit, with_unit)} [{bounds_of(figure, unit)}]" if figure.is_known else ABSENT
+
+
+def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str:
+    """`2.871` of an estimate."""
+    value = _parts(figure, unit)[0]
+    return f"{value}{_symbol(unit, value)}" if with_unit else value
+
+
+def bounds_of(figure: Figure, unit: Unit = PLAIN) -> str:
+    """`2.866, 2.874` of an estimate; in words where it is a range, or there is none."""
+    ends = ends_of(figure, unit)
     if not ends:
-        return f"{value}{symbol} [{'no interval: one run' if figure.kind == 'one run' else 'no interval'}]"
-    between = f"range of two runs: {' to '.join(ends)}" if figure.is_range else ", ".join(ends)
-    return f"{value}{symbol} [{between}]"
+        return "no interval: one run" if figure.kind == "one run" else "no interval"
+    return f"range of two runs: {ends}" if figure.is_range else ends
+
+
+def ends_of(figure: Figure, unit: Unit = PLAIN) -> str:
+    """`2.866, 2.874`, or of the range of two runs `2.866 to 2.874`; "" where there are none."""
+    return (" to " if figure.is_range else ", ").join(_parts(figure, unit)[1:])
 
 
 def brief(figure: Figure, unit: Unit = PLAIN) -> str:
     """The same where there is little room: the range of two runs in parentheses, and without an interval the number."""
-    value, *ends = _parts(figure, unit)
+    value, ends = value_of(figure, unit), ends_of(figure, unit)
     if not ends:
         return value
-    return f"{value} ({' to '.join(ends)})" if figure.is_range else f"{value} [{', '.join(ends)}]"
+    return f"{value} ({ends})" if figure.is_range else f"{value} [{ends}]"
 
 
 def _parts(figure: Figure, unit: Unit) -> list[str]:
