@@ -50,7 +50,7 @@ NAMES = {
     "environment_facts": {"environment_facts"},
     "scaling": {"_in_place_of_baseline"},
     "general": {"general"},
-    "numbers": {"brief", "estimate"},
+    "numbers": {"bounds_of"},
     "summary": {"_epoch"},
     "training": {"_arm", "test_accuracy", "_panels", "_frontier"},
     "variants": {"steps", "speedups", "epochs", "kernels"},
@@ -166,24 +166,6 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "_best_efficiency": ("test_charts.py::test_efficiency_names_the_best_and_the_same_with_loading",),
     },
     "communication": {
-        "_step_beside_one": ("test_communication_charts.py::test_without_one_device_no_step_stands_beside_it",),
-        "largest_shares": ("test_communication_charts.py::test_parts_of_a_step_are_shares_with_its_time_beside_them",),
-        "_ladder": ("test_communication_charts.py::test_a_step_that_takes_no_longer_than_alone_has_no_largest_part",),
-        "_furthest_apart": (
-            "test_communication_charts.py::test_estimates_are_named_where_they_are_furthest_apart",
-            "test_communication_charts.py::test_estimates_that_may_be_zero_are_not_named",
-        ),
-        "_best_bandwidth": ("test_communication_charts.py::test_bandwidth_sets_the_best_step_beside_the_links",),
-    },
-    "forecast": {
-        "_worst_error": ("test_forecast_charts.py::test_prediction_is_as_good_as_its_worst",),
-        "_furthest": ("test_forecast_charts.py::test_forecast_names_its_band_at_both_ends",),
-        "_from_where_a_scenario": ("test_forecast_charts.py::test_forecast_says_from_where_on_it_is_a_scenario",),
-        "_beyond_an_epoch": (
-            "test_forecast_charts.py::test_forecast_says_where_a_step_takes_more_images_than_there_are",
-        ),
-    },
-    "communication_findings": {
         "estimates_agree": (f"{SPEAKS}[estimates_agree]", f"{WITNESS}[estimates_agree]"),
         "subtraction_is_not_communication": (f"{SPEAKS}[subtraction_is_not_communication]", WITNESS),
         "communication_is_waiting": (f"{SPEAKS}[communication_is_waiting]", WITNESS),
@@ -206,6 +188,22 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "published_scaling_scored": (f"{SPEAKS}[published_scaling_scored]",),
         "critical_batch_checked": (f"{SPEAKS}[critical_batch_checked]",),
         "measuring_communication_costs": (f"{SPEAKS}[measuring_communication_costs]",),
+        "_step_beside_one": ("test_communication_charts.py::test_without_one_device_no_step_stands_beside_it",),
+        "largest_shares": ("test_communication_charts.py::test_parts_of_a_step_are_shares_with_its_time_beside_them",),
+        "_ladder": ("test_communication_charts.py::test_a_step_that_takes_no_longer_than_alone_has_no_largest_part",),
+        "_furthest_apart": (
+            "test_communication_charts.py::test_estimates_are_named_where_they_are_furthest_apart",
+            "test_communication_charts.py::test_estimates_that_may_be_zero_are_not_named",
+        ),
+        "_best_bandwidth": ("test_communication_charts.py::test_bandwidth_sets_the_best_step_beside_the_links",),
+    },
+    "forecast": {
+        "_worst_error": ("test_forecast_charts.py::test_prediction_is_as_good_as_its_worst",),
+        "_furthest": ("test_forecast_charts.py::test_forecast_names_its_band_at_both_ends",),
+        "_from_where_a_scenario": ("test_forecast_charts.py::test_forecast_says_from_where_on_it_is_a_scenario",),
+        "_beyond_an_epoch": (
+            "test_forecast_charts.py::test_forecast_says_where_a_step_takes_more_images_than_there_are",
+        ),
     },
     "compare.page": {
         "_described": ("../compare/test_comparison_page.py::test_page_names_both_what_differs_and_what_one_alone_has",),
@@ -253,7 +251,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "largest_speedup": (f"{SPEAKS}[largest_speedup]", f"{FEW_STEPS}[largest_speedup]"),
         "more_devices_slower": (f"{SPEAKS}[more_devices_slower]", f"{FEW_STEPS}[more_devices_slower]"),
         "batches_that_are_faster": (f"{SPEAKS}[batches_that_are_faster]", f"{FEW_STEPS}[batches_that_are_faster]"),
-        "_strategies_compared": (
+        "strategies_compared": (
             f"{SPEAKS}[ddp_against_dp]",
             f"{SPEAKS}[ddp_against_dp_with_loading]",
             "test_findings.py::test_the_slower_strategy_may_be_ddp",

@@ -192,7 +192,7 @@ def _drifted(blocks: Sequence[BlocksRow]) -> str:
 
 
 def _because(rows: Iterable[BlocksRow | SpeedupRow]) -> str:
-    reasons = sorted({row.reason for row in rows} - {""})
+    reasons = sorted({row.reason for row in rows if row.reason})
     return f", as {listed(reasons, 3)}" if reasons else ""
 
 
@@ -291,7 +291,7 @@ def _dirty(records: Sequence[RecordsRow]) -> str:
 
 
 def _several_commits(records: Sequence[RecordsRow]) -> str:
-    commits = sorted({row.git_commit[:12] for row in records} - {""})
+    commits = sorted({row.git_commit[:12] for row in records if row.git_commit})
     if len(commits) < 2:
         return ""
     return f"The records come from {len(commits)} commits: {listed(commits)}."

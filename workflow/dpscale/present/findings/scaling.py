@@ -91,7 +91,7 @@ def batches_that_are_faster(speedup: Sequence[SpeedupRow], terms: Terms) -> Find
         faster, slower = (list(claim.of(here).holding) for claim in (FASTER, SLOWER))
         if not faster or len(faster) == len(here):
             continue
-        rows += here
+        rows = [*rows, *here]
         others = {"slower": slower, "undecided": [row for row in here if row not in faster and row not in slower]}
         rest = "".join(f", {word} at {_batches(group, here)}" for word, group in others.items() if group)
         parts.append(
@@ -130,7 +130,7 @@ def strategies_compared(strategy_pairs: Sequence[StrategyPairsRow], in_scope: st
             f"{_loaders(most) if in_scope == 'end_to_end' else ''}: {names[0]} takes {plain(most.epoch_s.value)} s and "
             f"{names[1]} {plain(most.other_epoch_s.value)} s per epoch on {where}"
         )
-        compared += found.holding
+        compared = [*compared, *found.holding]
     rows = [*compared, *(replace(row, strategy=row.other_strategy) for row in compared)]
     return finding(f"{'. '.join(parts)}.", "times", rows, terms) if parts else None
 
@@ -262,7 +262,7 @@ def memory_ends(times: Sequence[TimesRow], terms: Terms) -> Finding | None:
         if most is None or not ended:
             continue
         least = min(ended, key=lambda row: row.batch_per_gpu)
-        rows += [most, least]
+        rows = [*rows, most, least]
         peak = most.peak_memory_bytes
         used = f" (peak {measured(peak, GB)})" if peak == peak else ""
         parts.append(

@@ -46,7 +46,9 @@ def summary(tables: Tables) -> str:
         notes.append("synthetic images")
     states = {_worth(line) for line in shown}
     notes += [f"{name}: {meaning}" for name, meaning in _MEANING.items() if name in states]
-    columns = _columns(shown, several_environments=len({row.environment for row in tables.times} - {""}) > 1)
+    columns = _columns(
+        shown, several_environments=len({row.environment for row in tables.times if row.environment}) > 1
+    )
     number = left_out(lines, len(shown))
     more = [f"... and {number:,} more in times.csv"] if number else []
     return "\n".join([*_in_lines(notes), *_aligned(columns), *more])
