@@ -13,15 +13,17 @@ from xml.etree import ElementTree
 
 import altair as alt
 import pytest
+import vl_convert
 from altair.utils.schemapi import SchemaValidationError
 from markupsafe import escape
 from page_tables import audited, h200, h200_with_steps, study
+from vl_convert import vegalite_to_svg
 
 from command_line import must
 from dpscale.present.charts.bars import Stage, Waterfall
 from dpscale.present.charts.chart import Chart, Picture
 from dpscale.present.charts.files import heading_of, write_charts
-from dpscale.present.charts.vega import over, svg_of
+from dpscale.present.charts.svg import over, svg_of
 from dpscale.present.study.charts import charts_of
 from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
@@ -111,6 +113,28 @@ def test_what_vega_lite_is_given_is_valid_by_its_schema(monkeypatch: pytest.Monk
     wrong["description"] = 5
     with pytest.raises(SchemaValidationError):
         svg_of([wrong])
+
+
+# Of Vega's marks: kept, said in another way, or of no effect in an image of the page's font.
+UNDERSTOOD = {
+    "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "text-anchor", "d", "transform",
+    "x2", "y2", "class", "role", "pointer-events", "font-family", "font-size", "font-weight", "stroke-miterlimit",
+    "display",
+}  # fmt: skip
+
+
+def test_all_that_vega_says_of_a_mark_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: set[str] = set()
+
+    def listen(specification: Any) -> str:
+        svg = str(vegalite_to_svg(specification))
+        marks = [mark for mark in ElementTree.fromstring(svg).iter() if not mark.tag.endswith("svg")]
+        said.update(name for mark in marks for name in mark.attrib if not name.startswith("aria-"))
+        return svg
+
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", listen)
+    charts_of(study(), h200_with_steps(), Terms.of(study(), h200()))
+    assert said and said <= UNDERSTOOD
 
 
 @pytest.mark.processes

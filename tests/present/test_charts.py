@@ -14,8 +14,8 @@ from dpscale.present.charts.axes import HEIGHT, Frame
 from dpscale.present.charts.chart import chart_of_lines
 from dpscale.present.charts.lines import draw, spread
 from dpscale.present.charts.panel import Marker, Panel, Series
+from dpscale.present.charts.svg import LABEL_X
 from dpscale.present.charts.timing import efficiency, epoch_time
-from dpscale.present.charts.vega import LABEL_X
 from dpscale.present.handin import assignment
 from dpscale.present.study.coverage import coverage
 from dpscale.present.text.view import point

@@ -24,7 +24,7 @@ import variant_study
 from dpscale.present.charts import training as training_charts
 from dpscale.present.charts import variants as variant_charts
 from dpscale.present.charts.axes import WIDTH
-from dpscale.present.charts.vega import RIGHT
+from dpscale.present.charts.svg import RIGHT
 from dpscale.present.study import variant_views, views
 from dpscale.present.study.page import render
 from dpscale.present.words import Terms

@@ -11,8 +11,8 @@ import altair as alt
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.chart import Chart, Picture
-from dpscale.present.charts.plot import Plot
-from dpscale.present.charts.vega import COLOUR, INK, LABEL, QUIET, over, svg_of
+from dpscale.present.charts.panel import Plot
+from dpscale.present.charts.svg import COLOUR, INK, LABEL, QUIET, over, svg_of
 from dpscale.present.text.words import listed, plural
 
 # Pixels. With what is around it the plot is as wide as the text of a phone's page.

@@ -7,8 +7,8 @@ from typing import Any, Self
 import altair as alt
 
 from dpscale.present.charts.axes import HEIGHT, WIDTH
-from dpscale.present.charts.plot import Plot, evenly
-from dpscale.present.charts.vega import (
+from dpscale.present.charts.panel import Plot, evenly
+from dpscale.present.charts.svg import (
     COLOUR,
     FILL,
     INK,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from dpscale.present.charts.axes import WIDTH, Frame
 from dpscale.present.charts.bars import Bars, Waterfall
 from dpscale.present.charts.lines import cut, draw
-from dpscale.present.charts.panel import Panel, Series
-from dpscale.present.charts.plot import Plot
+from dpscale.present.charts.panel import Panel, Plot, Series
 from dpscale.present.charts.svg import for_page
 from dpscale.present.words import listed
 

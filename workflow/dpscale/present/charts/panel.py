@@ -1,17 +1,50 @@
-"""One panel of lines: markers with their intervals along an axis. What is drawn is the business of the topics."""
+"""What a picture shows: of itself in words, and a panel of lines. What is drawn is the business of the topics."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, TypeVar
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.charts.plot import Plot, evenly
 from dpscale.present.text.numbers import plain
 from dpscale.tables.column import PLAIN, Unit
+
+Item = TypeVar("Item")
 
 FORECAST = "forecast"
 _SERIES_DRAWN = 10
 _MARKERS_DRAWN = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot(ABC):
+    """What a picture shows: `heading` is what to take away from it, `place` what it is of, `quantity` what it draws."""
+
+    heading: str
+    place: str
+    quantity: str
+    x_title: str
+
+    @property
+    def subtitle(self) -> str:
+        return f"{self.place}. {self.quantity}"
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many points or bars there are to draw."""
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What is drawn, in words."""
+
+
+def evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
+    """At most `most` of the items, evenly spread, the first and the last among them."""
+    if len(items) <= most:
+        return items
+    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
 
 
 @dataclass(frozen=True)
