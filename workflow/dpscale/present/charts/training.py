@@ -74,8 +74,9 @@ def _panels(drawn: Column, curves: Curves, baseline: str | None, terms: Terms) -
         yield environment, panel
 
 
-def _figure(row: TrainingCurvesRow, drawn: Column) -> Figure:
-    return row.training_loss if drawn.name == "training_loss" else row.test_accuracy
+def _of(row: TrainingCurvesRow | FrontierRow, drawn: Column) -> Figure:
+    figure: Figure = getattr(row, drawn.name)
+    return figure
 
 
 def _lines(part: Curves, baseline: str | None, drawn: Column) -> list[Series]:
@@ -85,7 +86,7 @@ def _lines(part: Curves, baseline: str | None, drawn: Column) -> list[Series]:
         # A mean over the seeds that are left when others diverged would look too good.
         diverged = min((row.epoch for row in rows if row.diverged), default=None)
         whole = [row for row in rows if diverged is None or row.epoch < diverged]
-        means = markers(((row.epoch, _figure(row, drawn)) for row in whole), drawn.unit)
+        means = markers(((row.epoch, _of(row, drawn)) for row in whole), drawn.unit)
         end = None if diverged is None else (float(diverged), "diverged")
         if means:
             series.append(Series(arm, _BASELINE_COLOUR if arm == baseline else own_colour, style, means, end))
@@ -100,7 +101,7 @@ def _best_end(part: Curves, baseline: str | None, drawn: Column) -> str:
     """
     curves = grouped(part, lambda row: row.arm)
     ends = {
-        arm: _figure(max(rows, key=lambda row: row.epoch), drawn).value
+        arm: _of(max(rows, key=lambda row: row.epoch), drawn).value
         for arm, rows in curves.items()
         if not any(row.diverged for row in rows)
     }
@@ -130,7 +131,7 @@ def frontier(arms: Sequence[FrontierRow], target: float, terms: Terms, costs: Se
 
 
 def _frontier(arms: Sequence[FrontierRow], drawn: Column, target: float, terms: Terms) -> Chart:
-    known = [row for row in arms if _cost(row, drawn).is_known]
+    known = [row for row in arms if _of(row, drawn).is_known]
     panels = [
         Panel(
             heading=_best_ends(part, drawn, terms),
@@ -143,7 +144,7 @@ def _frontier(arms: Sequence[FrontierRow], drawn: Column, target: float, terms: 
             y_title=TEST_ACCURACY.heading,
             unit=TEST_ACCURACY.unit.shown,
             series=_arms(part, drawn),
-            guides=(_target(target, (_cost(row, drawn).value for row in part)),),
+            guides=(_target(target, (_of(row, drawn).value for row in part)),),
             linear_y=True,
             anywhere=True,
         )
@@ -152,21 +153,17 @@ def _frontier(arms: Sequence[FrontierRow], drawn: Column, target: float, terms: 
     return chart_of_lines(f"frontier-{_COSTS[drawn.name].removeprefix('by_').replace('_', '-')}", panels)
 
 
-def _cost(row: FrontierRow, drawn: Column) -> Figure:
-    return {"training_s": row.training_s, "gpu_s": row.gpu_s, "energy_j": row.energy_j}[drawn.name]
-
-
 def _best(part: Sequence[FrontierRow], drawn: Column) -> list[FrontierRow]:
     """The Pareto-best arms by this cost, the cheapest first."""
     best = [row for row in part if getattr(row, _COSTS[drawn.name]) == BEST]
-    return sorted(best, key=lambda row: _cost(row, drawn).value)
+    return sorted(best, key=lambda row: _of(row, drawn).value)
 
 
 def _arms(part: Sequence[FrontierRow], drawn: Column) -> list[Series]:
     """A point for every Pareto-best arm with its name, and one for every other arm."""
 
     def points(rows: Iterable[FrontierRow], label: str, colour: str, style: int) -> Series:
-        found = markers(((_cost(row, drawn).value, row.test_accuracy) for row in rows), TEST_ACCURACY.unit)
+        found = markers(((_of(row, drawn).value, row.test_accuracy) for row in rows), TEST_ACCURACY.unit)
         return Series(label, colour, style, found, joined=False)
 
     best = _best(part, drawn)
@@ -181,7 +178,7 @@ def _best_ends(part: Sequence[FrontierRow], drawn: Column, terms: Terms) -> str:
     best = _best(part, drawn)
     ends = [
         f"{row.arm}, {measured(row.test_accuracy.value, TEST_ACCURACY.unit)} for "
-        f"{measured(_cost(row, drawn).value, drawn.unit)}{unit}"
+        f"{measured(_of(row, drawn).value, drawn.unit)}{unit}"
         for row in (best[0], best[-1])
     ]
     return f"Pareto-best: {ends[0]}" if len(best) == 1 else f"Pareto-best: from {ends[0]}, to {ends[1]}"

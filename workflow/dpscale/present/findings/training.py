@@ -24,7 +24,7 @@ from dpscale.analyse.answer.claims import (
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.finding import Finding, among, largest
 from dpscale.present.text.numbers import estimate, measured, percent, plain
-from dpscale.present.text.words import Terms, listed, ok, plural
+from dpscale.present.text.words import Terms, listed, plural
 from dpscale.tables.column import PERCENT, POINTS, SECONDS
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
@@ -38,6 +38,7 @@ from dpscale.tables.training import (
 from dpscale.vocabulary.states import BEATEN, BEST, NOT_RESOLVABLE
 
 Arms = Sequence[TrainingSummaryRow]
+Pair = tuple[TrainingSummaryRow, TrainingSummaryRow]  # an arm, and what it is compared with
 NO_DIFFERENCE = "no difference with these seeds"
 BEYOND = "beyond the seeds' spread"
 
@@ -67,55 +68,46 @@ def training_findings(tables: Tables, terms: Terms) -> list[Finding | None]:
 
 def large_batch_costs(arms: Arms, terms: Terms) -> Finding | None:
     """Arms of a larger batch without remedies whose test accuracy lies wholly below the baseline's."""
-    parts: list[str] = []
-    rows: list[TrainingSummaryRow] = []
-    for baseline in ok(_baselines(arms)):
-        worse = [
-            row
-            for row in _against(baseline, arms)
-            if BELOW_BASELINE.surely(row) and not row.remedies and row.global_batch > baseline.global_batch
-        ]
-        if not worse:
-            continue
-        rows += [baseline, *worse]
+    worse = [
+        (row, baseline)
+        for row, baseline in _compared(arms)
+        if baseline.is_baseline
+        and BELOW_BASELINE.surely(row)
+        and not row.remedies
+        and row.global_batch > baseline.global_batch
+    ]
+    parts = []
+    for pairs in grouped(worse, lambda pair: pair[1].environment).values():
+        baseline = pairs[0][1]
         named = "; ".join(
             f"{_accuracy(row)} with {_arm(row, terms)}, {_points(row.test_accuracy_difference)}{_tuning(row, baseline)}"
-            for row in sorted(worse, key=lambda row: (row.global_batch, row.arm))
+            for row, _ in sorted(pairs, key=lambda pair: (pair[0].global_batch, pair[0].arm))
         )
         parts.append(
             f"against the baseline {baseline.arm} (global batch {baseline.global_batch:,}, {_accuracy(baseline)}) "
             f"test accuracy after the last epoch is {named}"
         )
-    if not parts:
-        return None
-    return _of_arms(f"A larger batch without a remedy loses accuracy: {'; '.join(parts)}.", rows)
+    return _of_pairs("A larger batch without a remedy loses accuracy", parts, worse)
 
 
 def recipe_on_more_devices(arms: Arms, terms: Terms) -> Finding | None:
     """Whether devices may be added at the baseline's batch per device with nothing else changed."""
-    parts: list[str] = []
-    rows: list[TrainingSummaryRow] = []
-    for baseline in _baselines(arms):
-        same = [
-            row
-            for row in ok(_against(baseline, arms))
-            if TRAINED_BELOW.asks(row)
-            and (row.epochs, row.batch_per_gpu) == (baseline.epochs, baseline.batch_per_gpu)
-            and row.gpus > baseline.gpus
-            and row.remedies == baseline.remedies
-        ]
-        rows += [baseline, *same] if same else []
-        parts += [
-            f"{row.arm}, {row.strategy} on {terms.count(row.gpus)}, ends with training accuracy "
-            f"{_points(row.training_accuracy_difference)} and test accuracy {_points(row.test_accuracy_difference)} "
-            f"from those of {baseline.arm}, {_carried_over(row)}"
-            for row in same
-        ]
-    if not parts:
-        return None
-    return _of_arms(
-        f"The baseline's recipe on more {terms.devices} at its batch per {terms.device}: {'; '.join(parts)}.", rows
-    )
+    same = [
+        (row, baseline)
+        for row, baseline in _compared(arms)
+        if baseline.is_baseline
+        and TRAINED_BELOW.asks(row)
+        and row.gpus > baseline.gpus
+        and (row.epochs, row.batch_per_gpu, row.remedies)
+        == (baseline.epochs, baseline.batch_per_gpu, baseline.remedies)
+    ]
+    parts = [
+        f"{row.arm}, {row.strategy} on {terms.count(row.gpus)}, ends with training accuracy "
+        f"{_points(row.training_accuracy_difference)} and test accuracy {_points(row.test_accuracy_difference)} from "
+        f"those of {baseline.arm}, {_carried_over(row)}"
+        for row, baseline in same
+    ]
+    return _of_pairs(f"The baseline's recipe on more {terms.devices} at its batch per {terms.device}", parts, same)
 
 
 def _carried_over(row: TrainingSummaryRow) -> str:
@@ -128,37 +120,33 @@ def _carried_over(row: TrainingSummaryRow) -> str:
 
 def against_the_baseline(arms: Arms, terms: Terms) -> Finding | None:
     """Where a batch loses accuracy without remedies: the arms with remedies that do not lie below their baseline."""
-    rivals = [
-        row for row in ok(arms) if row.recovered.is_known and BELOW_BASELINE.asks(row) and not BELOW_BASELINE.holds(row)
+    level = [
+        (row, baseline)
+        for row, baseline in _compared(arms)
+        if row.recovered.is_known and BELOW_BASELINE.asks(row) and not BELOW_BASELINE.holds(row)
     ]
-    if not rivals:
-        return None
-    rivals.sort(key=lambda row: (row.environment, row.global_batch, -row.test_accuracy.value))
-    level = [(row, _compared_with(row, arms)) for row in rivals]
+    level.sort(key=lambda pair: (pair[0].environment, pair[0].global_batch, -pair[0].test_accuracy.value))
     parts = [
         f"{_arm(row, terms)}, {_accuracy(row)}, is {_points(row.test_accuracy_difference)} from {baseline.arm} "
         f"({_accuracy(baseline)}), {f'more accurate {BEYOND}' if ABOVE_BASELINE.surely(row) else NO_DIFFERENCE}"
         f"{_tuning(row, baseline)}"
         for row, baseline in level
     ]
-    return _of_arms(
-        f"Arms with remedies that do not end below their baseline: {'; '.join(parts)}.",
-        _once([arm for row, baseline in level for arm in (baseline, row)]),
-    )
+    return _of_pairs("Arms with remedies that do not end below their baseline", parts, level)
 
 
 def best_at_a_batch(arms: Arms, terms: Terms) -> Finding | None:
     """The highest mean of the arms with remedies at every global batch, and what it recovers of what the batch lost."""
-    compared = [row for row in ok(arms) if row.test_accuracy.is_known and row.recovered_status]
-    compared.sort(key=lambda row: (row.environment, row.global_batch))
+    compared = [pair for pair in _compared(arms) if pair[0].recovered_status]
+    compared.sort(key=lambda pair: (pair[0].environment, pair[0].global_batch))
     parts: list[str] = []
     rows: list[TrainingSummaryRow] = []
-    for group in grouped(compared, lambda row: (row.environment, row.global_batch)).values():
-        best = largest(group, lambda row: row.test_accuracy.value)
+    for pairs in grouped(compared, lambda pair: (pair[0].environment, pair[0].global_batch)).values():
+        best, baseline = largest(pairs, lambda pair: pair[0].test_accuracy.value)
         rows.append(best)
         parts.append(
             f"at {best.global_batch:,} it is {best.arm}{terms.environment(best)}, the highest of "
-            f"{plural(len(group), 'arm')}, with {_accuracy(best)}: {_recovery(best, _compared_with(best, arms))}"
+            f"{plural(len(pairs), 'arm')}, with {_accuracy(best)}: {_recovery(best, baseline)}"
         )
     return _of_arms(f"The best mean of a global batch with remedies: {'; '.join(parts)}.", rows) if parts else None
 
@@ -325,24 +313,26 @@ def _of_arms(sentence: str, arms: Arms) -> Finding:
     return Finding(sentence, "training_summary", len(arms), recipes)
 
 
+def _of_pairs(what: str, parts: Sequence[str], pairs: Sequence[Pair]) -> Finding | None:
+    """On arms and what they are compared with."""
+    if not parts:
+        return None
+    return _of_arms(f"{what}: {'; '.join(parts)}.", _once([arm for row, other in pairs for arm in (other, row)]))
+
+
 def _of_evidence(sentence: str, rows: Sequence[TrainingEvidenceRow]) -> Finding:
     return Finding(sentence, "training_evidence", len(rows), list(dict.fromkeys(row.arm for row in rows)))
 
 
-def _baselines(arms: Arms) -> list[TrainingSummaryRow]:
-    """The baseline in every environment in which it was trained."""
-    return [row for row in arms if row.is_baseline]
-
-
-def _against(baseline: TrainingSummaryRow, arms: Arms) -> list[TrainingSummaryRow]:
-    """What is compared with it."""
-    return [row for row in arms if (row.compared_with, row.environment) == (baseline.arm, baseline.environment)]
-
-
-def _compared_with(row: TrainingSummaryRow, arms: Arms) -> TrainingSummaryRow:
-    """The arm that this one is compared with."""
-    (found,) = (other for other in arms if (other.arm, other.environment) == (row.compared_with, row.environment))
-    return found
+def _compared(arms: Arms) -> list[Pair]:
+    """Arms with what they are compared with, by environment."""
+    found = {(row.arm, row.environment): row for row in arms}
+    pairs = [
+        (row, found[row.compared_with, row.environment])
+        for row in arms
+        if (row.compared_with, row.environment) in found
+    ]
+    return sorted(pairs, key=lambda pair: pair[0].environment)
 
 
 def _once(arms: Arms) -> list[TrainingSummaryRow]:
