@@ -16,14 +16,15 @@ def tables(study_file: Path, results: Path, out: Path) -> None:
     from dpscale.analyse.tables import build_tables
     from dpscale.audit.reading.published import collect_audits
     from dpscale.records.files import write_text
-    from dpscale.tables.tables import TABLES, written
+    from dpscale.tables.study import EnvironmentsRow
+    from dpscale.tables.tables import TABLES, frame, written
 
     study = read_study(study_file)
     collected = read_records(study, results)
     built = build_tables(study, collected, collect_audits(results, study["published"]))
-    if len(built["environments"]) > 1:
+    if len(built.environments) > 1:
         click.echo("more than one environment was measured; they are never pooled or compared:", err=True)
-        click.echo(built["environments"].to_string(index=False), err=True)
+        click.echo(frame(EnvironmentsRow, built.environments).to_string(index=False), err=True)
     for name, kind in TABLES.items():
         write_text(out / f"{name}.csv", written(kind, getattr(built, name)))
-    click.echo(f"{len(collected.records)} records, {len(built)} tables: {out}")
+    click.echo(f"{len(collected.records)} records, {len(TABLES)} tables: {out}")

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
 from typing import Any
@@ -41,7 +41,7 @@ class Point:
     """A configuration, in one scope and one environment (empty where it was measured in none), and what its records
     say.
 
-    A record whose memory ran out first holds nothing of this scope. `epoch` and `step` are over its runs.
+    A record whose memory ran out first holds nothing of this scope.
     """
 
     configuration: Configuration
@@ -50,8 +50,6 @@ class Point:
     status: str
     reason: str
     records: Sequence[Record] = ()
-    epoch: Figure = UNKNOWN
-    step: Figure = UNKNOWN
 
     @property
     def measured(self) -> Sequence[Record]:
@@ -81,6 +79,16 @@ class Point:
     @property
     def place(self) -> PlaceFields:
         return {**point_fields(self.configuration, self.environment), "scope": self.scope}
+
+    @cached_property
+    def epoch(self) -> Figure:
+        """Over its runs; unknown where none holds something of this scope."""
+        return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).epoch_s, "epoch")
+
+    @cached_property
+    def step(self) -> Figure:
+        """The same of a full step."""
+        return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).step_s, "step")
 
     def over_runs(self, figure: Callable[[Record], float | None], name: str) -> Figure:
         """The mean over the runs that have this figure above zero, of logarithms."""
@@ -131,20 +139,14 @@ def _measured(
     configuration: Configuration, scope: str, environment: str, records: Sequence[Record], missing: Sequence[CellState]
 ) -> Point:
     """From its records, with a word on those of its runs that have none."""
-    point = Point(configuration, scope, environment, "ok", "", records)
     too_large = [record["oom"] for record in records if scope not in record["scopes"]]
-    reasons = [f"out of memory in {len(too_large)} of {len(records)} runs"] if too_large else []
-    if not point.measured:
-        reasons = [f"out of memory in {too_large[0]['phase']}"]
-    point = replace(point, reason="; ".join([*reasons, *(f"run {cell.run} {status}" for cell, status, _ in missing)]))
-    if not point.measured:
-        return replace(point, status="oom")
-    runs = {run_name(record): Timed.of(record["scopes"][scope]) for record in point.measured}
-    return replace(
-        point,
-        epoch=estimate_of_blocks({name: run.epoch_s for name, run in runs.items()}, f"epoch {point.label}"),
-        step=estimate_of_blocks({name: run.step_s for name, run in runs.items()}, f"step {point.label}"),
-    )
+    reasons = [f"run {cell.run} {status}" for cell, status, _ in missing]
+    if len(too_large) == len(records):
+        reasons = [f"out of memory in {too_large[0]['phase']}", *reasons]
+        return Point(configuration, scope, environment, "oom", "; ".join(reasons), records)
+    if too_large:
+        reasons = [f"out of memory in {len(too_large)} of {len(records)} runs", *reasons]
+    return Point(configuration, scope, environment, "ok", "; ".join(reasons), records)
 
 
 def _unmeasured(missing: Sequence[CellState]) -> tuple[str, str]:

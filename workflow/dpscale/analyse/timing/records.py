@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from math import isfinite, nan
+from math import nan
 from typing import Any, TypeVar
 
 from dpscale.analyse.timing.environments import hosts, joined
@@ -99,20 +99,13 @@ def _stolen_share(record: Record, epochs: Iterable[Mapping[str, Any]]) -> float:
     return max(stolen) / record["hardware"]["cpu_cores"] if stolen else nan
 
 
-# Collectives are measured for the sake of communication.
-_MEASURED = {
-    "timing": "timing",
-    "collectives": "communication",
-    "communication": "communication",
-    "training": "training",
-}
-
-
 def costs_rows(records: Iterable[RecordsRow]) -> Iterator[CostsRow]:
-    """What measuring took."""
-    known = (row for row in records if row.kind in _MEASURED and isfinite(row.gpu_s))
-    for group in grouped(known, lambda row: _MEASURED[row.kind]):
-        yield CostsRow(measured=_MEASURED[group[0].kind], records=len(group), gpu_s=sum(row.gpu_s for row in group))
+    """What measuring took. Collectives are measured for the sake of communication."""
+    gpu_s: dict[str, list[float]] = defaultdict(list)
+    for row in records:
+        gpu_s["communication" if row.kind == "collectives" else row.kind].append(row.gpu_s)
+    for measured, seconds in gpu_s.items():
+        yield CostsRow(measured=measured, records=len(seconds), gpu_s=sum(seconds))
 
 
 def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:

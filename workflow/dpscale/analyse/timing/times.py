@@ -46,7 +46,8 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
         epoch_s=point.epoch,
         step_s=point.step,
         images_per_s=derive_in_blocks(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch),
-        energy_j=point.over_runs(lambda record: _energy_j(record, point.scope), "energy"),
+        # A run without a counter has no energy.
+        energy_j=point.over_runs(lambda record: median(record["scopes"][point.scope]["energy_j"] or [0]), "energy"),
         repeatability=repeatability([result["epoch_s"] for result in results]),
         outliers=outlier_words(point.epoch),
         first_timed_epoch_s=median(result["epoch_s"][0] for result in results),
@@ -58,12 +59,6 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
     if network is None or network["flop_per_image"] is None:
         return row
     return _with_mfu(row, study, network["flop_per_image"]["forward_backward"], point)
-
-
-def _energy_j(record: Record, scope: str) -> float | None:
-    """The median of a run's epochs; None where no counter tells."""
-    energies = record["scopes"][scope]["energy_j"]
-    return median(energies) if energies else None
 
 
 def _loader_processes(point: Point) -> int:
