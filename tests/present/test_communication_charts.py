@@ -79,7 +79,7 @@ def test_a_profiler_that_distorts_is_left_out(state: str, is_drawn: bool) -> Non
     assert ("E3 exposed" in texts(chart.pictures[0].svg)) == is_drawn
     assert ("5.00 ms (E3 all)" in headings(chart)[0]) == is_drawn
     rows = profiled({**step_row(3, 1, 0, 6, batch=32, **AT), "profiler": state})
-    assert bool(steps(rows, GPU).pictures) == bool(views.steps(rows, GPU).cells) == is_drawn
+    assert bool(steps(rows, GPU).pictures) == bool(views.SHOWN["steps"].view(rows, GPU).cells) == is_drawn
 
 
 def test_estimates_stand_in_one_panel_a_configuration() -> None:

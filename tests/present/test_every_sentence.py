@@ -54,13 +54,7 @@ NAMES = {
     "summary": {"_epoch"},
     "training": {"_arm", "test_accuracy", "_panels", "_frontier"},
     "variants": {"steps", "speedups", "epochs", "kernels"},
-    "variant_views": {"variants", "costs", "limits", "one_gpu", "kernels"},
-    "views": {
-        "times", "scopes", "communication", "estimates", "bandwidth", "ladder", "steps", "phases", "bus_bandwidth",
-        "collectives", "laws", "published_scaling", "allreduce_models", "held_out", "forecast", "critical_batch",
-        "training_summary", "training", "training_evidence", "environments", "records", "rejected", "frontier", "twins",
-        "strong", "causes",
-    },
+    "views": {"bus_bandwidth", "collectives", "laws"},
     "words": {"batch", "brief", "at_batch"},
 }  # fmt: skip
 

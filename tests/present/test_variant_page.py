@@ -25,8 +25,8 @@ from dpscale.present.charts import training as training_charts
 from dpscale.present.charts import variants as variant_charts
 from dpscale.present.charts.axes import WIDTH
 from dpscale.present.charts.svg import RIGHT
-from dpscale.present.study import variant_views, views
 from dpscale.present.study.page import render
+from dpscale.present.study.views import SHOWN
 from dpscale.present.words import Terms
 
 # Whole pages and their charts.
@@ -178,16 +178,16 @@ def test_a_legend_that_is_too_long_for_a_row_has_two() -> None:
     ],
 )
 def test_from_how_many_epochs_preparation_pays(row: dict[str, Any], text: str) -> None:
-    view = variant_views.variants(of_variants(row).variants, GPU)
+    view = SHOWN["variants"].view(of_variants(row).variants, GPU)
     column = [column.heading for column in view.columns].index("Preparation pays from, epochs")
     assert view.cells[0][column] == text
 
 
 def test_a_variant_without_a_record_has_its_state_in_the_table() -> None:
     missing = {"variant": "graph", **{name: BASE[name] for name in ("strategy", "gpus", "batch_per_gpu", "scope")}}
-    view = variant_views.variants(of_variants(BASE, {**missing, "status": "failed", "reason": "x"}).variants, GPU)
+    view = SHOWN["variants"].view(of_variants(BASE, {**missing, "status": "failed", "reason": "x"}).variants, GPU)
     assert [row[4] for row in view.cells] == ["ok", "failed"]
-    assert len(variant_views.costs(of_variants(BASE, {**missing, "status": "failed"}).variants, GPU).cells) == 1
+    assert len(SHOWN["variant_costs"].view(of_variants(BASE, {**missing, "status": "failed"}).variants, GPU).cells) == 1
 
 
 def test_a_study_without_variants_has_no_section() -> None:
@@ -226,14 +226,14 @@ def test_communication_is_said_to_weigh_more_only_where_it_does() -> None:
 
 
 def test_workers_are_no_gpus() -> None:
-    view = variant_views.costs(of_variants(BASE).variants, WORKER)
+    view = SHOWN["variant_costs"].view(of_variants(BASE).variants, WORKER)
     assert view.caption == "Workers × variant: what an epoch costs"
     assert "worker-seconds" in [column.heading for column in view.columns]
     assert "used well" not in render(study(device="cpu"), of_variants(BASE)), "a rehearsal has no such section"
 
 
 def test_one_gpu_beside_more_names_both_variants() -> None:
-    view = variant_views.one_gpu(tables(one_gpu=[beside(1.5, "holds", "bf16")]).one_gpu, GPU)
+    view = SHOWN["one_gpu"].view(tables(one_gpu=[beside(1.5, "holds", "bf16")]).one_gpu, GPU)
     assert view.cells[0][:1] == ["graph"]
     assert {"bf16", "holds", "ddp"} <= set(view.cells[0])
 
@@ -286,4 +286,4 @@ def test_the_frontier_is_on_the_page_of_a_study_that_trained() -> None:
     assert ">Accuracy against time</h3>" in shown
     assert '<table id="table-frontier"' in shown
     assert ">Accuracy against time</h3>" not in render(study(training=trained), tables())
-    assert len(views.frontier(tables(frontier=arms()).frontier, GPU).cells) == 3
+    assert len(SHOWN["frontier"].view(tables(frontier=arms()).frontier, GPU).cells) == 3

@@ -98,20 +98,20 @@ class RecordsRow(Row):
 class OriginsRow(Row):
     """How many records there are of each kind, by the host, the code and the images that measured them."""
 
-    kind: str = RECORD_KIND.on("origins")
+    kind: str = RECORD_KIND.on("records")
     environment: str = ENVIRONMENT
-    host: str = HOST.on("origins")
-    git_commit: str = COMMIT.on("origins")
+    host: str = HOST.on("records")
+    git_commit: str = COMMIT.on("records")
     git_dirty: bool | None = DIRTY
-    dataset_source: str = DATASET_SOURCE.on("origins")
-    records: int | None = RECORDS.on("origins")
-    first: str = column("First started", UTC, "When the first cell started.").on("origins")
-    last: str = column("Last finished", UTC, "When the last cell finished.").on("origins")
-    jobs: str = column("Jobs", PLAIN, "The scheduler's numbers.").on("origins")
-    throttled: int | None = column("Throttled", PLAIN, "Records whose clocks were held down.").on("origins")
+    dataset_source: str = DATASET_SOURCE.on("records")
+    records: int | None = RECORDS.on("records")
+    first: str = column("First started", UTC, "When the first cell started.").on("records")
+    last: str = column("Last finished", UTC, "When the last cell finished.").on("records")
+    jobs: str = column("Jobs", PLAIN, "The scheduler's numbers.").on("records")
+    throttled: int | None = column("Throttled", PLAIN, "Records whose clocks were held down.").on("records")
     disturbed: int | None = column(
         "With other processes", PLAIN, "Records with processes of others on the devices."
-    ).on("origins")
+    ).on("records")
 
 
 class CostsRow(Row):

@@ -52,12 +52,12 @@ class TrainingCurvesRow(ArmPoint):
     """Every epoch of every arm: the mean over seeds, with the least and the most of all seeds."""
 
     compared_with: str = COMPARED_WITH
-    epoch: int = EPOCH_NUMBER.on("training_curves")
-    seeds: int | None = SEEDS.on("training_curves")
-    diverged: int | None = DIVERGED.on("training_curves")
-    training_loss: Figure = TRAINING_LOSS.on("training_curves")
-    test_accuracy: Figure = TEST_ACCURACY.on("training_curves")
-    epoch_s: float = EPOCH_OF_ARM.on("training_curves")
+    epoch: int = EPOCH_NUMBER.on("training")
+    seeds: int | None = SEEDS.on("training")
+    diverged: int | None = DIVERGED.on("training")
+    training_loss: Figure = TRAINING_LOSS.on("training")
+    test_accuracy: Figure = TEST_ACCURACY.on("training")
+    epoch_s: float = EPOCH_OF_ARM.on("training")
 
 
 class TrainingSummaryRow(ArmPoint):

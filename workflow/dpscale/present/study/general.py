@@ -12,9 +12,9 @@ from dpscale.present.text.view import (
     ShownColumn,
     View,
     bar,
+    columns_on,
     point,
     shown,
-    shown_columns,
     view_of,
     written,
 )
@@ -44,7 +44,7 @@ def general(times: Sequence[TimesRow], speedup: Sequence[SpeedupRow], terms: Ter
         "epoch_s": lambda row: brief(row.epoch_s, SECONDS),
         "mfu": partial(_mfu, plain["mfu"]),
     }
-    epoch, *others = shown_columns(TimesRow, "price", terms, cells=cells)
+    epoch, *others = (shown(column, terms, cells[column.name]) for column in columns_on(TimesRow, "price"))
     columns = [
         *point(TimesRow, timed, terms),
         epoch,

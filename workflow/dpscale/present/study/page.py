@@ -14,9 +14,10 @@ from dpscale.present.findings.findings import findings, key_findings
 from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
 from dpscale.present.findings.verdict import verdict
 from dpscale.present.handin import assignment
-from dpscale.present.study import coverage, environment_facts, variant_views, views
+from dpscale.present.study import coverage, environment_facts
 from dpscale.present.study.charts import charts_of
 from dpscale.present.study.general import general
+from dpscale.present.study.views import views
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, dates, plural
@@ -64,7 +65,6 @@ def render(
         tiles=advice.tiles(of_series(tables.answer, answer.series), terms),
         why=advice.why(of_series(tables.causes, answer.series), of_series(tables.answer, answer.series), terms),
         advices=advice.advices(of_series(tables.advice, answer.series), terms),
-        causes=views.causes(tables.causes, terms),
         worth=measured(WORTH, PERCENT, digits=2),
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
         cautions=cautions(tables, terms),
@@ -78,42 +78,12 @@ def render(
         grid=coverage.coverage(tables.times, terms),
         absences=coverage.absences(tables.times, tables.absences, terms),
         missing_cells=coverage.missing_cells(tables.missing, terms),
-        strong=views.strong(tables.speedup, terms),
         general=general(tables.times, tables.speedup, terms),
-        times=views.times(tables.times, terms),
-        speedup=views.speedup(tables.speedup, terms),
-        scopes=views.scopes(tables.scopes, terms),
-        communication=views.communication(tables.communication, terms),
-        estimates=views.estimates(tables.communication, terms),
-        ladder=views.ladder(tables.ladder, terms),
-        steps=views.steps(tables.steps, terms),
         profiler_left_out=profiler_left_out(tables.communication),
-        phases=views.phases(tables.steps, terms),
-        bandwidth=views.bandwidth(tables.bandwidth, terms),
-        collectives=views.collectives(tables.collectives, terms),
-        bus_bandwidths=views.bus_bandwidth(tables.collectives, terms),
-        laws=views.laws(tables.laws, terms),
-        published_scaling=views.published_scaling(tables.published_scaling, terms),
-        allreduce_models=views.allreduce_models(tables.allreduce_models, terms),
-        held_out=views.held_out(tables.forecast, terms),
         scored=any(row.relative_error.is_known for row in tables.forecast),
-        forecast=views.forecast(tables.forecast, terms),
-        critical_batch=views.critical_batch(tables.critical_batch, terms),
-        training_summary=views.training_summary(tables.training_summary, terms),
-        training=views.training(tables.training_curves, tables.training, terms),
-        arms_by_cost=views.frontier(tables.frontier, terms),
-        twins=views.twins(tables.twins, terms),
-        training_evidence=views.training_evidence(tables.training_evidence, terms),
-        variants=variant_views.variants(tables.variants, terms),
-        variant_limits=variant_views.limits(tables.variants, terms),
-        kernels=variant_views.kernels(tables.kernels, terms),
-        variant_costs=variant_views.costs(tables.variants, terms),
-        one_gpu=variant_views.one_gpu(tables.one_gpu, terms),
         public_best=beside_the_public_best(tables.variants, terms),
         weighs_more=communication_weighs_more(tables.variants, terms),
-        environments=views.environments(tables.environments, terms),
-        records=views.records(tables.origins, tables.records, terms),
-        rejected=views.rejected(tables.rejected, terms),
+        views=views(tables, terms),
         audit_page=audit_page,
         sheets=assignment.sheets(tables, terms),
         **(charts or charts_of(study, tables, terms)),

@@ -1,23 +1,28 @@
 """A table as the page shows it: headings, cells of text, and a link to all of it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
 from dpscale.present.text.downloads import csv_link
 from dpscale.present.text.numbers import ABSENT, estimate, in_unit, whole
-from dpscale.present.text.words import Terms, in_order, left_out, text
+from dpscale.present.text.words import Terms, in_order, left_out, state, text
 from dpscale.tables.column import Column
 from dpscale.tables.row import Row
+from dpscale.tables.tables import TABLES, Tables
+from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 ROWS_SHOWN = 200
 _WIDE_CHARACTERS = 40
 # Lengths of bars, in %: each has a class of its own in the style of pages, as the page's policy lets no other style in.
 BAR_LENGTHS = range(0, 101, 5)
+_WITH_REASON = ("ok", "no baseline", NOT_RESOLVABLE)
+_TABLE_OF = {kind: name for name, kind in TABLES.items()}
 _POINT = ("scope", "environment", "strategy", "gpus", "nodes", "batch_per_gpu")
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Row)
+T = TypeVar("T")
 Shows = TypeVar("Shows", contravariant=True)
 
 
@@ -72,8 +77,8 @@ def bar(share: float) -> str:
 def view_of(
     name: str,
     caption: str,
-    rows: Sequence[R],
-    columns: Sequence[ShownColumn[R]],
+    rows: Sequence[T],
+    columns: Sequence[ShownColumn[T]],
     source: str = "",
     all_rows: Sequence[Row] | None = None,
 ) -> View:
@@ -89,23 +94,54 @@ def _is_of_configurations(row: object) -> bool:
     return all(hasattr(row, name) for name in ("strategy", "gpus", "batch_per_gpu"))
 
 
-def shown_columns(
-    kind: type[Row],
-    view: str,
-    terms: Terms,
-    first: Sequence[str] = (),
-    cells: Mapping[str, Callable[[Any], str]] | None = None,
-    units: bool = True,
-) -> list[ShownColumn[Any]]:
-    """The columns of a table, by the class of its rows, that the page's table `view` shows.
+@dataclass(frozen=True)
+class Shown(Generic[R]):
+    """A table of the page: the columns of a table of the study that are shown there, and those of its rows.
 
-    Those of `first` come first, others in the order of the file. `cells` writes some columns in another way. Without
-    `units` the caption says the unit.
+    Columns of `lead` come first, others in the order of the file. In `lead`, `point` stands for what tells
+    configurations apart, `where` for the environment where there are several, `state` for the status with a reason
+    that is this table's own, and `outcome` for the status with any reason. The caption names devices and samples as
+    labels of columns do, and says the unit where `units` are not in headings. `cells` writes some columns in another
+    way. The link is to the whole table, or to the table `whole`; one of several views of a table has it.
     """
-    described = [column for column in kind.columns().values() if view in column.views]
-    place = {name: number for number, name in enumerate(first)}
-    described.sort(key=lambda column: place.get(column.name, len(place)))
-    return [shown(column, terms, (cells or {}).get(column.name), units) for column in described]
+
+    kind: type[R]
+    name: str
+    caption: str
+    lead: Sequence[str] = ("point",)
+    cells: Mapping[str, Callable[[R], str]] = field(default_factory=dict)
+    rows: Callable[[Sequence[R]], Sequence[R]] = lambda rows: rows
+    last: Sequence[str] = ()
+    units: bool = True
+    links: bool = True
+    whole: str = ""
+
+    def of(self, tables: Tables, terms: Terms) -> View:
+        """Of the rows of a study."""
+        rows = getattr(tables, _TABLE_OF[self.kind])
+        return self.view(rows, terms, getattr(tables, self.whole) if self.whole else rows)
+
+    def view(self, rows: Sequence[R], terms: Terms, all_rows: Sequence[Row] = ()) -> View:
+        """Of these rows, with a link to `all_rows`."""
+        others = [column.name for column in columns_on(self.kind, self.name) if column.name not in self.lead]
+        named = (*self.lead, *others, *self.last)
+        columns = [column for name in named for column in self._columns(name, rows, terms)]
+        source, whole = self.whole or _TABLE_OF[self.kind], all_rows if self.links else None
+        return view_of(self.name, terms.filled(self.caption), self.rows(rows), columns, source, whole)
+
+    def _columns(self, name: str, rows: Sequence[R], terms: Terms) -> list[ShownColumn[Any]]:
+        if name == "point":
+            return point(self.kind, rows, terms)
+        if name == "where":
+            return [shown(self.kind.column("environment"), terms)] if terms.several_environments else []
+        if name in _STATUS:
+            return [shown(self.kind.column("status"), terms, _STATUS[name])]
+        return [shown(self.kind.column(name), terms, self.cells.get(name), self.units)]
+
+
+def columns_on(kind: type[Row], view: str) -> list[Column]:
+    """The columns of a table, by the class of its rows, that the page's table `view` shows."""
+    return [column for column in kind.columns().values() if view in column.views]
 
 
 def shown(
@@ -114,6 +150,19 @@ def shown(
     """A column under its own label."""
     heading = terms.heading_of(column) if units else terms.label(column)
     return ShownColumn(heading, cell or written(column), is_number=column.kind != "text")
+
+
+def _state(row: Any) -> str:
+    """The state's word, with its reason only where that is this table's own: why there is no time is under Not run."""
+    return outcome(row) if row.status in _WITH_REASON else state(row.status)
+
+
+def outcome(row: Any) -> str:
+    """The state's word, with its reason where the table has one: an `ok` can have one too."""
+    return ": ".join(filter(None, (state(row.status), row.reason)))
+
+
+_STATUS = {"state": _state, "outcome": outcome}
 
 
 def written(column: Column, digits: int = 0) -> Callable[[Any], str]:
@@ -131,7 +180,7 @@ def written(column: Column, digits: int = 0) -> Callable[[Any], str]:
     return lambda row: estimate(getattr(row, name), column.unit)
 
 
-def point(kind: type[Row], rows: Iterable[Row], terms: Terms, without: Sequence[str] = ()) -> list[ShownColumn[Any]]:
+def point(kind: type[Row], rows: Iterable[Row], terms: Terms) -> list[ShownColumn[Any]]:
     """What tells the configurations of a table apart; the scope and the environment where there are several, the nodes
     where one has several."""
     found = {name: {getattr(row, name) for row in rows} for name in ("scope", "nodes") if name in kind.columns()}
@@ -140,5 +189,5 @@ def point(kind: type[Row], rows: Iterable[Row], terms: Terms, without: Sequence[
         "environment": terms.several_environments,
         "nodes": any(number and number > 1 for number in found.get("nodes", ())),
     }
-    names = [name for name in _POINT if name in kind.columns() and name not in without and said.get(name, True)]
+    names = [name for name in _POINT if name in kind.columns() and said.get(name, True)]
     return [shown(kind.column(name), terms) for name in names]

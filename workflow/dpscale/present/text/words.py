@@ -127,7 +127,11 @@ class Terms:
 
     def label(self, column: _Described) -> str:
         """`Batch per GPU`."""
-        return self.worded(column.label.format(device=self.device, devices=self.devices, Devices=self.heading))
+        return self.filled(column.label)
+
+    def filled(self, text: str) -> str:
+        """A text that names devices and images as labels of columns do: `Batch per {device}`."""
+        return self.worded(text.format(device=self.device, devices=self.devices, Devices=self.heading))
 
     def heading_of(self, column: _Described) -> str:
         """`Batch per GPU, images`: the label, and the unit that is shown."""
