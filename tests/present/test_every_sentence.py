@@ -18,7 +18,7 @@ from page_tables import audited, estimates_row, h200_with_steps, study, tables
 from dpscale.present.charts import communication as communication_charts
 from dpscale.present.study import page as page_module
 from dpscale.present.study.page import render
-from dpscale.present.words import Terms
+from dpscale.present.text.words import Terms
 
 FOLDER = Path(page_module.__file__).parents[1]
 # Of comparisons, the modules that show them.

@@ -20,9 +20,9 @@ from dpscale.plan.cells import AnyCell, Configuration
 from dpscale.plan.study import Study
 from dpscale.present.findings.scaling import memory_ends
 from dpscale.present.study.page import render
-from dpscale.present.words import Terms
+from dpscale.present.text.words import Terms
+from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
 from dpscale.tables.tables import Tables
-from dpscale.vocabulary.quantities import BATCH, MFU, THROUGHPUT
 from html_reader import visible
 
 # Whole pages.

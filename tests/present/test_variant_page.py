@@ -27,7 +27,7 @@ from dpscale.present.charts.axes import WIDTH
 from dpscale.present.charts.svg import RIGHT
 from dpscale.present.study.page import render
 from dpscale.present.study.views import SHOWN
-from dpscale.present.words import Terms
+from dpscale.present.text.words import Terms
 
 # Whole pages and their charts.
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from dpscale.present.charts.bars import Bars, Waterfall
 from dpscale.present.charts.lines import cut, draw
 from dpscale.present.charts.panel import Panel, Plot, Series
 from dpscale.present.charts.svg import for_page
-from dpscale.present.words import listed
+from dpscale.present.text.words import listed
 
 PANELS_DRAWN = 8
 # These are small.

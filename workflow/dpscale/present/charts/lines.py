@@ -10,7 +10,7 @@ import scipy
 from dpscale.present.charts.axes import HEIGHT, WIDTH, Axis, Frame
 from dpscale.present.charts.panel import FORECAST, Marker, Panel, Series
 from dpscale.present.charts.svg import COLOUR, INK, LABEL, LABEL_X, QUIET, RIGHT, over, svg_of
-from dpscale.present.words import listed
+from dpscale.present.text.words import listed
 
 # Pixels.
 _LABEL_GAP = 14
