@@ -1,0 +1,249 @@
+"""The times by probe of a study's tables: those of every configuration on several devices.
+
+Times are of a step, b images on each of N devices, as an epoch has them: N·b images at the images per second of the
+epoch (docs/method.md, "Causes").
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Any, TypeVar
+
+from dpscale.analyse.answer.causes import exact
+from dpscale.analyse.answer.probes import Cost, Link, Probes, minus
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END
+from dpscale.formulas.figure import Figure, multiplied, ratio
+from dpscale.strategies.known import BASELINE, strategy
+from dpscale.strategies.strategy import WHOLE
+from dpscale.tables.communication import CollectivesRow
+from dpscale.tables.row import Row
+from dpscale.tables.tables import Tables
+from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
+from dpscale.tables.variants import VariantsRow
+from dpscale.vocabulary.chips import chip_named
+
+# The whole step with its batches in memory, by strategy: what a diagnosis calls it. Others are not told.
+IN_MEMORY = {"dp": "dp", "ddp": "training"}
+_GRAPH = "cuda_graph=True"
+_Point = tuple[str, int, int, str]
+R = TypeVar("R", bound=Row)
+
+
+def places(tables: Tables) -> Iterator["Place"]:
+    """Every configuration beside its baseline: at the batch per device, or at the global batch, of that."""
+    speaking = [row for row in tables.times if row.status == "ok" and row.is_headline and row.images_per_s.is_known]
+    times = {(_point(row), row.scope): row for row in reversed(speaking)}
+    for gain in tables.speedup:
+        speaks = gain.status == "ok" and gain.is_headline and gain.scope == COMPUTE and gain.strategy in IN_MEMORY
+        if speaks and (_point(gain), COMPUTE) in times:
+            yield Place(gain, tables, times)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A configuration on several devices beside its baseline. Of `times` those that speak for their configuration."""
+
+    gain: SpeedupRow
+    tables: Tables
+    times: Mapping[tuple[_Point, str], TimesRow]
+
+    @cached_property
+    def probes(self) -> Probes:
+        gain, words = self.gain, dict[str, str | int]()
+        if self.graph:
+            before, after = self.graph
+            words = graph_words(before.variant, after.variant, after.strategy, after.gpus)
+        return Probes(
+            times=self.steps,
+            whole="end_to_end" if self.loading else self.in_memory,
+            in_memory=self.in_memory,
+            devices=gain.gpus,
+            batch=gain.batch_per_gpu,
+            keeps_global_batch=gain.scaling == "strong",
+            costs=dict(self.costs()),
+            batches=self.batches,
+            workers=dict(self.workers()),
+            link=self.link,
+            graph_words=words,
+        )
+
+    @property
+    def efficiency(self) -> Figure:
+        """One device alone, with its batches in memory, over the whole step. Without loading inside blocks; with it
+        without an interval, since both parts hold the same epochs."""
+        efficiency = self.gain.efficiency.sure
+        return Figure(efficiency.value / self.loading.loading_ratio.value) if self.loading else efficiency
+
+    @property
+    def in_memory(self) -> str:
+        return IN_MEMORY[self.gain.strategy]
+
+    @cached_property
+    def loading(self) -> ScopesRow | None:
+        """The epochs with loading beside those without, where runs had both."""
+        known = (row for row in self.of(self.tables.scopes) if row.loader_s.is_known and self.loaded)
+        return next(known, None)
+
+    @property
+    def loaded(self) -> TimesRow | None:
+        return self.times.get((_point(self.gain), END_TO_END))
+
+    def of(self, rows: Iterable[R], name: str = "", devices: int = 0) -> list[R]:
+        """The rows of this configuration, or of another strategy on another number of devices at its batch."""
+        here = self.at(name or self.gain.strategy, devices or self.gain.gpus)
+        return [row for row in rows if _point(row) == here]
+
+    def at(self, name: str, devices: int, batch: int = 0) -> _Point:
+        return name, devices, batch or self.gain.batch_per_gpu, self.gain.environment
+
+    def step_s(self, name: str, devices: int, batch: int = 0, scope: str = COMPUTE) -> Figure | None:
+        """A step of one batch per device, at its own batch or at another; None where that was not measured."""
+        row = self.times.get((self.at(name, devices, batch), scope))
+        return _step_s(row, devices * self.gain.batch_per_gpu) if row else None
+
+    def timed_batches(self, name: str, devices: int) -> set[int]:
+        """Batches per device that have times."""
+        return {
+            row.batch_per_gpu
+            for (_, scope), row in self.times.items()
+            if scope == COMPUTE and _point(row) == self.at(name, devices, row.batch_per_gpu)
+        }
+
+    @cached_property
+    def batches(self) -> dict[str, int]:
+        """The largest batch with times of one device alone, of those that all devices have, if there is one; and the
+        global batch where that is held."""
+        gain = self.gain
+        larger = {batch for batch in self.timed_batches(BASELINE, 1) if batch > gain.batch_per_gpu}
+        large = max(larger & self.timed_batches(gain.strategy, gain.gpus) or larger, default=None)
+        held = {"alone_reference": gain.global_batch} if gain.scaling == "strong" else {}
+        return held if large is None else {"alone_large": large, **held}
+
+    @cached_property
+    def steps(self) -> dict[str, Figure]:
+        gain, alone = self.gain, self.step_s(BASELINE, 1)
+        found: dict[str, Figure | None] = {
+            **dict.fromkeys(("alone", "first", "slowest"), alone),
+            # At the largest batch: others are held against this one.
+            "alone_large": alone if len(self.timed_batches(BASELINE, 1)) > 1 else None,
+            "training": self.step_s("ddp", gain.gpus),
+            self.in_memory: self.step_s(gain.strategy, gain.gpus),
+            "end_to_end": self.step_s(gain.strategy, gain.gpus, scope=END_TO_END) if self.loading else None,
+            "loader_at_best": self.loader_at_best_s,
+            "allreduce": self.allreduce_s,
+        }
+        for name, batch in self.batches.items():
+            found[name] = self.step_s(BASELINE, 1, batch) if alone else None
+            found[name.replace("alone", self.in_memory)] = self.step_s(gain.strategy, gain.gpus, batch)
+        for name, row in zip(("not_captured", "in_graph"), self.graph or (), strict=False):
+            found[name] = _step_s(row, row.gpus * gain.batch_per_gpu)
+        return {name: figure for name, figure in found.items() if figure is not None}
+
+    def costs(self) -> Iterator[tuple[tuple[str, str], Cost]]:
+        """What is known better than from two times: of the same blocks, or run by run."""
+        if self.in_memory == "dp" and "training" in self.steps:
+            step, other = self.steps["dp"], self.steps["training"]
+            share = None if self.loading else ratio(other, step).map(lambda value: 1 - value)
+            yield ("dp", "training"), Cost(minus(step, other), share)
+        if self.loading:
+            row = self.times[_point(self.gain), COMPUTE]
+            per_epoch = self.gain.global_batch / (row.images_per_s.value * row.epoch_s.value)
+            share = self.loading.loading_ratio.sure.map(lambda value: 1 - 1 / value)
+            yield ("end_to_end", self.in_memory), Cost(multiplied(self.loading.loader_s.sure, per_epoch), share)
+        if self.in_memory == "training":
+            rungs = {row.rung: row for row in self.of(self.tables.ladder)}
+            ablation = (row for row in self.of(self.tables.communication) if row.ablation_step_s.is_known)
+            if {WHOLE, "no_op_hook"} <= set(rungs):
+                times = {name: rungs[name].step_s.sure for name in (WHOLE, "no_op_hook")}
+                yield ("training", "no_op_hook"), Cost(rungs[WHOLE].difference_s.sure, times=times)
+            elif told := next(ablation, None):  # records without a ladder
+                yield ("training", "no_op_hook"), Cost(told.ablation_step_s.sure)
+
+    def workers(self) -> Iterator[tuple[str, int]]:
+        loads = self.loaded.loader_processes if self.loading and self.loaded else None
+        if loads is not None:
+            yield "end_to_end", loads // strategy(self.gain.strategy).processes(self.gain.gpus)
+
+    @property
+    def loader_at_best_s(self) -> Figure | None:
+        """What as many loader processes take for a step's images in their fastest epoch, if that is another one."""
+        loaded = self.loaded
+        if not self.loading or loaded is None or loaded.loader_processes is None:
+            return None
+        alike = (
+            row
+            for (_, scope), row in self.times.items()
+            if scope == END_TO_END
+            and (row.environment, row.loader_processes) == (loaded.environment, loaded.loader_processes)
+        )
+        fastest = max(alike, key=lambda row: row.images_per_s.value)
+        is_faster = fastest.images_per_s.value > loaded.images_per_s.value
+        return _step_s(fastest, self.gain.global_batch) if is_faster else None
+
+    @cached_property
+    def graph(self) -> tuple[VariantsRow, VariantsRow] | None:
+        """A variant with a CUDA graph, after another, or the study's own settings, that differs in it alone; on as many
+        devices, otherwise on one."""
+        timed = [row for row in self.tables.variants if row.scope == COMPUTE and row.status == "ok"]
+        for name, devices in ((self.gain.strategy, self.gain.gpus), (BASELINE, 1)):
+            here = {
+                frozenset(row.changes.split("; ")) - {""}: row
+                for row in self.of(timed, name, devices)
+                if row.images_per_s.is_known
+            }
+            for changes, row in here.items():
+                before = here.get(changes - {_GRAPH})
+                if _GRAPH in changes and before is not None:
+                    return before, row
+        return None
+
+    @property
+    def gradient_bytes(self) -> int | None:
+        """Of the study's network, the same everywhere."""
+        return next((int(row.gradient_bytes) for row in self.tables.bandwidth if isfinite(row.gradient_bytes)), None)
+
+    @cached_property
+    def allreduces(self) -> list[CollectivesRow]:
+        """Between as many devices, with nothing else running."""
+        swept = (row for row in self.tables.collectives if row.operation == "allreduce")
+        return [row for row in swept if (row.gpus, row.environment) == (self.gain.gpus, self.gain.environment)]
+
+    @property
+    def allreduce_s(self) -> Figure | None:
+        """Of the whole gradient."""
+        timed = (row.time_s.sure for row in self.allreduces if row.message_bytes == self.gradient_bytes)
+        return next(timed, None) if self.gradient_bytes else None
+
+    @cached_property
+    def link(self) -> Link | None:
+        """None where collectives and copies between as many devices were not timed."""
+        here, gradient = (self.gain.gpus, self.gain.environment), self.gradient_bytes
+        copies = [row for row in self.tables.peer_copies if (row.gpus, row.environment) == here]
+        if not self.allreduces or not copies or gradient is None:
+            return None
+        bus = max(self.allreduces, key=lambda row: row.message_bytes or 0).bus_bandwidth_gb_s
+        # Of the slowest pair: an allreduce goes through all of them.
+        return Link(gradient, bus.sure, exact(copies[0].bus_bandwidth_gb_s.low), self._nominal_gb_s())
+
+    def _nominal_gb_s(self) -> float | None:
+        """The data sheet's, where all links between devices are NVLink and the model is known."""
+        here = (row for row in self.tables.environments if row.environment == self.gain.environment)
+        for row in here:
+            chip = chip_named(row.device_model)
+            return chip.nvlink_gb_s if chip and all("NVLink" in kind for kind in row.links.split("; ")) else None
+        return None
+
+
+def graph_words(captured: str, graph: str, name: str, gpus: int) -> dict[str, str | int]:
+    """What fills the text of a graph's remedy."""
+    return {"captured_variant": captured, "graph_variant": graph, "strategy": name, "gpus": gpus}
+
+
+def _point(row: Any) -> _Point:
+    return row.strategy, row.gpus, row.batch_per_gpu, row.environment
+
+
+def _step_s(row: TimesRow | VariantsRow, images: int) -> Figure:
+    """What so many images take at the images per second of an epoch."""
+    return row.images_per_s.sure.map(lambda rate: images / rate)
