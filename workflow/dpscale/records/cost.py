@@ -34,10 +34,11 @@ _PACE = {name: TimingSettings.default_of(name) for name in variant_settings()}
 
 def gpu_seconds(cell: AnyCell, record: Record) -> float:
     """What a cell cost: from its start to its end, times the GPUs (workers) that it held."""
-    return _seconds(record) * cell.gpus
+    return seconds_of(record) * cell.gpus
 
 
-def _seconds(record: Record) -> float:
+def seconds_of(record: Record) -> float:
+    """From the start of a job to its end."""
     started, finished = (datetime.fromisoformat(record[name]) for name in ("started_at", "finished_at"))
     return (finished - started).total_seconds()
 
@@ -131,7 +132,7 @@ class Took:
 
     @classmethod
     def of(cls, record: Record, gpus: int) -> "Took":
-        whole_s = _seconds(record)
+        whole_s = seconds_of(record)
         inside_s = whole_s if record["kind"] == "training" else record.get("epochs_total_s") or 0.0
         return cls(whole_s - inside_s, inside_s, Epochs.of(record), gpus)
 

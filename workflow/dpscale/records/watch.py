@@ -10,7 +10,7 @@ from dpscale.plan.cells import AnyCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import DONE, FAILED, MISSING, UNFINISHED, CellState, states_of
-from dpscale.records.cost import Costs, gpu_seconds
+from dpscale.records.cost import Costs, gpu_seconds, seconds_of
 from dpscale.records.files import Record
 
 RUNNING, WAITING = "running", "waiting"
@@ -118,8 +118,7 @@ def _figures(record: Record) -> Iterator[str]:
         accuracy = record["epochs"][-1]["test_accuracy"]
         yield "diverged" if accuracy is None else f"test accuracy {accuracy:.4f}"
     else:
-        started, finished = (datetime.fromisoformat(record[name]) for name in ("started_at", "finished_at"))
-        yield f"took {_duration((finished - started).total_seconds())}"
+        yield f"took {_duration(seconds_of(record))}"
 
 
 def _name(cell: AnyCell) -> str:

@@ -1,1 +1,1 @@
-"""Words that mean one thing in the whole project, as two tables of plain data: strategies and quantities."""
+"""Words and plain data that all floors share: states and causes, chips, links, networks."""

@@ -78,6 +78,11 @@ def seen_on_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def used_j(before_j: float | None, after_j: float | None) -> float | None:
+    """The energy between two readings, None where one of them is not known."""
+    return None if before_j is None or after_j is None else after_j - before_j
+
+
 def sum_of_known(values: Sequence[float | None]) -> float | None:
     """None where one of them is not known."""
     known = [value for value in values if value is not None]

@@ -20,7 +20,7 @@ from dpscale.measure.ranks import gather
 from dpscale.measure.watch.chip import chip_rates
 from dpscale.measure.watch.profiling import traced
 from dpscale.measure.watch.trace import kernel_totals
-from dpscale.measure.watch.watcher import Watcher, seen_on_nodes, sum_of_known
+from dpscale.measure.watch.watcher import Watcher, seen_on_nodes, sum_of_known, used_j
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import StepWorker
@@ -278,8 +278,7 @@ class TimingWorker(StepWorker):
         before_j = self.sensors.energy_j()
         with self.watcher:
             epoch = timer.time(step, batches, len(batches))
-        after_j = self.sensors.energy_j()
-        energy_j = None if before_j is None or after_j is None else after_j - before_j
+        energy_j = used_j(before_j, self.sensors.energy_j())
         own: list[Any] = [energy_j, self.watcher.seen]
         seen = self.of_every_node(own) if team.workers > 1 else [own]
         energies_j, watched = zip(*seen, strict=True)

@@ -39,7 +39,7 @@ from dpscale.measure.watch.evidence import (
     running_statistics,
 )
 from dpscale.measure.watch.hardware import hardware
-from dpscale.measure.watch.watcher import sum_of_known
+from dpscale.measure.watch.watcher import sum_of_known, used_j
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.epoch_timer import EpochTimer
@@ -290,7 +290,7 @@ class TrainingWorker(StepWorker):
         step = self._step(trained, figures, replicas, epoch, steps, batch)
         energy_before_j = self._energy_j()
         timed = timer.time(step, self._batches(images["training"], epoch, batch), steps)
-        energy_after_j = self._energy_j()
+        energy_j = used_j(energy_before_j, self._energy_j())
         step_loss, loss, accuracy = self._figures_of_all_ranks(figures, batch)
         self.step_loss += step_loss
         finite = None not in step_loss
@@ -307,9 +307,7 @@ class TrainingWorker(StepWorker):
                 "epoch_s": timed["epoch_s"],
                 "images_per_s": len(images["training"]) / timed["epoch_s"],
                 "gpu_s": timed["epoch_s"] * arm.gpus,
-                "energy_j": None
-                if energy_before_j is None or energy_after_j is None
-                else energy_after_j - energy_before_j,
+                "energy_j": energy_j,
                 "orders": self._orders(order_before),
                 "batch_norm": self._batch_norm(trained.plain, replicas) if finite else None,
             }
