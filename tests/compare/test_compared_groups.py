@@ -47,7 +47,7 @@ def times(runs: Runs, factor: float) -> Runs:
     }
 
 
-def only_row(first: Runs, second: Runs, tolerance: float | None = None) -> ComparedGroupsRow:
+def only_row(first: Runs, second: Runs, tolerance: float = math.nan) -> ComparedGroupsRow:
     (row,) = compared_groups(rows(first), rows(second), "after", tolerance)
     return row
 

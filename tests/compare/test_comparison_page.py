@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from math import nan
 from typing import Any
 
 import pytest
@@ -183,7 +184,7 @@ def on_an_h100(cell: AnyCell, record: dict[str, Any]) -> None:
     record["hardware"]["device_model"] = "NVIDIA H100"
 
 
-def three(change: Change | None = None, of: Study | None = None, tolerance: float | None = None) -> Comparison:
+def three(change: Change | None = None, of: Study | None = None, tolerance: float = nan) -> Comparison:
     sides = [side("first", None, small()), side("h100", on_an_h100, small()), side("last", change, of or small())]
     return compare(sides, (), tolerance)
 

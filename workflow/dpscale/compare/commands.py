@@ -11,10 +11,10 @@ from dpscale.plan.study import Study
 from dpscale.schemas.settings import SETTINGS
 
 
-def share(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """A share that is written in percent: 5% is 0.05."""
+def share(context: click.Context, parameter: click.Parameter, value: str | None) -> float:
+    """A share that is written in percent: 5% is 0.05. NaN where there is none."""
     if value is None:
-        return None
+        return math.nan
     number, sign, rest = value.partition("%")
     try:
         percent = float(number)
@@ -60,7 +60,7 @@ def compare(
     study_files: tuple[Path, ...],
     results: tuple[Path, ...],
     may_differ: tuple[str, ...],
-    tolerance: float | None,
+    tolerance: float,
     tables_folder: Path | None,
     out: Path,
 ) -> None:

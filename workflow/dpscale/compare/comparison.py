@@ -3,6 +3,7 @@ against the first one's."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 
 from dpscale.compare.figures import SUBJECTS, outcome_rows, side_by_side
 from dpscale.compare.groups import compared_groups
@@ -90,7 +91,7 @@ class Comparison:
         return {f"compared_{name}.csv": written(kind, self.table(name)) for name, kind in COMPARED_TABLES.items()}
 
 
-def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: float | None = None) -> Comparison:
+def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: float = nan) -> Comparison:
     """Every study's figures, and those of all but the first against it; pure. `tolerance` is the share by which a group
     may be slower.
 
@@ -104,7 +105,7 @@ def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: 
     return Comparison(sides, list(map(study_row, sides)), list(_figures(sides)), list(map(records_row, sides)), pairs)
 
 
-def _pair(first: Side, side: Side, differing: Sequence[Differing], tolerance: float | None) -> Pair:
+def _pair(first: Side, side: Side, differing: Sequence[Differing], tolerance: float) -> Pair:
     figures = {name: list(side_by_side(subject, first, side)) for name, subject in SUBJECTS.items()}
     return Pair(
         first.name,

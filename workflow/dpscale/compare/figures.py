@@ -1,8 +1,8 @@
 """Every figure of two studies side by side, with its ratio or difference, and what the interval of that tells."""
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from statistics import median
@@ -25,8 +25,7 @@ from dpscale.formulas.statistics import ratio_of_blocks, welch_difference
 from dpscale.tables.column import Column
 from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.row import Row
-from dpscale.tables.tables import TABLES, Tables
-from dpscale.tables.training import TrainingRow
+from dpscale.tables.tables import TABLES
 from dpscale.vocabulary.states import NOT_PLANNED
 
 # Outcomes beside those of `Subject`: the interval holds what no change would give; there is no interval.
@@ -46,17 +45,16 @@ class Subject:
     """The `quantities` of a study's `table` that are compared; the columns of `kind` before the quantity tell its rows
     apart.
 
-    `effect` is that of the first study's figure and the second's, or, where these are means of `samples`, of those:
-    of runs or seeds. `above` and `below` are the words for what it can come to.
+    `effect` is that of the first study's figure and the second's. `above` and `below` are the words for what it can
+    come to.
     """
 
     kind: type[ComparedRow]
     table: str
     quantities: Sequence[str]
-    effect: Callable[[Any, Any], Figure]
+    effect: Callable[[Figure, Figure], Figure]
     above: str
     below: str
-    samples: Callable[[Tables], Iterable[Row]] | None = None
 
     @property
     def keys(self) -> Sequence[str]:
@@ -72,25 +70,29 @@ class Subject:
         return TABLES[self.table].column(name)
 
 
-def _last_epochs(tables: Tables) -> Iterable[TrainingRow]:
-    """What every arm and seed came to."""
-    return {(row.arm, row.seed): row for row in sorted(tables.training, key=lambda row: row.epoch)}.values()
-
-
 def _second_over_first(first: Figure, second: Figure) -> Figure:
     return ratio(second, first)
 
 
+def _second_less_first(first: Figure, second: Figure) -> Figure:
+    return less(second, first)
+
+
+def _over_runs(first: Figure, second: Figure) -> Figure:
+    """The first study's time over the second's; runs are blocks."""
+    return ratio_of_blocks(list(first.blocks.values()), list(second.blocks.values()))
+
+
+def _over_seeds(first: Figure, second: Figure) -> Figure:
+    return welch_difference(list(second.blocks.values()), list(first.blocks.values()))
+
+
 # By the name of their table.
 SUBJECTS: Mapping[str, Subject] = {
-    "times": Subject(
-        ComparedTimesRow, "times", ("epoch_s", "step_s"), ratio_of_blocks, "faster", "slower",
-        samples=lambda tables: tables.runs,
-    ),
+    "times": Subject(ComparedTimesRow, "times", ("epoch_s", "step_s"), _over_runs, "faster", "slower"),
     "speedup": Subject(ComparedSpeedupRow, "speedup", ("speedup",), _second_over_first, "higher", "lower"),
     "communication": Subject(
-        ComparedCommunicationRow, "communication", ESTIMATES_OF_STEP,
-        lambda first, second: less(second, first), "longer", "shorter",
+        ComparedCommunicationRow, "communication", ESTIMATES_OF_STEP, _second_less_first, "longer", "shorter"
     ),
     "bandwidth": Subject(
         ComparedBandwidthRow, "bandwidth", ("bandwidth_gb_s", "profiler_bandwidth_gb_s", "utilisation"),
@@ -99,10 +101,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "collectives": Subject(
         ComparedCollectivesRow, "collectives", ("bus_bandwidth_gb_s",), _second_over_first, "higher", "lower"
     ),
-    "training": Subject(
-        ComparedTrainingRow, "training_summary", FIGURES,
-        lambda first, second: welch_difference(second, first), "higher", "lower", samples=_last_epochs,
-    ),
+    "training": Subject(ComparedTrainingRow, "training_summary", FIGURES, _over_seeds, "higher", "lower"),
 }  # fmt: skip
 
 
@@ -118,17 +117,14 @@ def side_by_side(subject: Subject, first: Side, second: Side) -> Iterator[Any]:
     have intervals from both figures' own.
     """
     by_key = [{_key(subject, row): row for row in getattr(side.tables, subject.table)} for side in (first, second)]
-    samples = [_samples(subject, side.tables) for side in (first, second)]
     keys = sorted({*by_key[0], *by_key[1]}, key=lambda key: [(part is None, part) for part in key])
     for quantity in subject.quantities:
         for key in keys:
             rows = [of_side.get(key) for of_side in by_key]
             figures = [_figure(row, quantity) for row in rows]
-            effect = UNKNOWN
-            if all(figure.is_known for figure in figures):
-                measured = [of_side[key, quantity] for of_side in samples] if subject.samples else figures
-                effect = subject.effect(*measured)
-            if any(figure.is_known for figure in figures):
+            known = [figure.is_known for figure in figures]
+            if any(known):
+                effect = subject.effect(*figures) if all(known) else UNKNOWN
                 yield subject.kind(
                     study=second.name,
                     **dict(zip(subject.keys, key, strict=True)),
@@ -146,19 +142,10 @@ def _key(subject: Subject, row: Row) -> Key:
     return tuple(getattr(row, name) for name in subject.keys)
 
 
-def _samples(subject: Subject, tables: Tables) -> Mapping[tuple[Key, str], Sequence[float]]:
-    """What every figure is the mean of, by key and quantity."""
-    found = defaultdict(list)
-    for row in subject.samples(tables) if subject.samples else ():
-        for quantity in subject.quantities:
-            found[_key(subject, row), quantity].append(getattr(row, quantity))
-    return found
-
-
 def _figure(row: Row | None, quantity: str) -> Figure:
     """With its interval, if it has one."""
     figure: Figure = getattr(row, quantity, UNKNOWN)
-    return figure if figure.has_interval else Figure(figure.value)
+    return figure if figure.has_interval else Figure(figure.value, blocks=figure.blocks)
 
 
 def _state(side: str, row: Row | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ the batches. The change is that of these means, with Welch's interval over the r
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import nan
+from math import isnan, nan
 
 import numpy as np
 
@@ -29,7 +29,7 @@ BEYOND, WITHIN, UNDECIDED = "yes", "no", "undecided"
 
 
 def compared_groups(
-    first: Iterable[RunsRow], second: Iterable[RunsRow], name: str, tolerance: float | None = None
+    first: Iterable[RunsRow], second: Iterable[RunsRow], name: str, tolerance: float = nan
 ) -> Iterator[ComparedGroupsRow]:
     """A row for every group that one of two studies has; `name` is that of the second.
 
@@ -45,8 +45,8 @@ def compared_groups(
             strategy=strategy,
             gpus=gpus,
             scope=scope,
-            tolerance=nan if tolerance is None else tolerance,
-            beyond_tolerance="" if tolerance is None else _judged(row.change, tolerance),
+            tolerance=tolerance,
+            beyond_tolerance=_judged(row.change, tolerance),
         )
 
 
@@ -123,6 +123,8 @@ def _outcome(change: Figure) -> str:
 
 
 def _judged(change: Figure, tolerance: float) -> str:
+    if isnan(tolerance):
+        return ""
     if change.is_above(tolerance):
         return BEYOND
     return WITHIN if change.has_interval and change.high <= tolerance else UNDECIDED

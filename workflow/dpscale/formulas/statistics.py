@@ -6,7 +6,7 @@ timings inside one are not, so blocks are the unit of every interval (docs/metho
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from zlib import crc32
 
@@ -169,8 +169,10 @@ def _over(total: float, free: int) -> float:
 
 
 def mean_with_t_interval(values: Sequence[float]) -> Figure:
-    """The mean and its 95 % interval by Student's t, for values drawn independently from a normal distribution."""
-    return _small_sample(float(np.mean(values)), values)
+    """The mean and its 95 % interval by Student's t, for values drawn independently from a normal distribution: each is
+    a block."""
+    found = _small_sample(float(np.mean(values)), values)
+    return replace(found, blocks={str(number): value for number, value in enumerate(values, 1)})
 
 
 def welch_difference(values: Sequence[float], others: Sequence[float]) -> Figure:
