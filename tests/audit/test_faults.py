@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from dpscale.audit.audit import audit, is_faulty
-from dpscale.audit.conventions import TABLE_TOTAL
 from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.reading.published import UNSTATED, Place, Published
 from dpscale.audit.search import Found, search
@@ -175,26 +174,6 @@ def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:
     assert corrected[128, 4] == pytest.approx(float(table[Place(128, 4)]), rel=1e-3)
 
 
-def test_two_clocks_are_told_apart() -> None:
-    study = clean()
-    loading = {place: Decimal(f"{float(time) * 1.3 + place.gpus:.2f}") for place, time in study.epoch_s.items()}
-    speedup = {
-        place: Decimal(f"{float(loading[Place(place[0], 1)]) / float(loading[place]):.4g}")
-        for place in study.quantities["speedup"]
-    }
-    both = replace(
-        study, clock="training", other_clocks={"loading": loading}, quantities={**study.quantities, "speedup": speedup}
-    )
-    record = audit(both)
-    assert [quantity["convention"]["formula"] for quantity in record["quantities"]][:2] == [
-        "Tloading(1,b) / Tloading(N,b)",
-        "T(1,b)/N",
-    ]
-    details = {warning["detail"] for warning in record["warnings"] if warning["check"] == "figures of two clocks"}
-    assert details == {"speedup: the clock loading; compute time, communication time and bandwidth: the clock training"}
-    assert not is_faulty(record)
-
-
 def test_a_factor_that_no_convention_has_is_named() -> None:
     """Every bandwidth times 0.7321: no constant of the space, but one for all cells."""
     study = clean()
@@ -204,33 +183,8 @@ def test_a_factor_that_no_convention_has_is_named() -> None:
     assert found.factor and found.factor.low < 0.7321 * 4 * PARAMETERS / 1e9 < found.factor.high
 
 
-@pytest.mark.parametrize(("factor", "formula"), [(1, "D / T(N,b)"), (4, "N * D / T(N,b)")])
-def test_a_throughput_and_one_times_the_world_size(factor: int, formula: str) -> None:
-    study = clean()
-    table = {
-        place: Decimal(f"{50_000 / float(study.epoch_s[place]) * (place.gpus if factor > 1 else 1):.5g}")
-        for place in study.quantities["speedup"]
-    }
-    found = search(replace(study, quantities={"images_per_s": table}), "images_per_s")
-    assert found.best and found.best.convention.formula == formula
-    assert bool(found.best.mistakes) == (factor > 1)
-
-
 def test_digits_that_differ_are_shown() -> None:
     """38.5 against 38.5 s told nobody anything."""
     study = with_cell(clean(), "compute_s", (32, 4), "26.03")
     details = [warning["detail"] for warning in audit(study)["warnings"] if "compute plus" in warning["check"]]
     assert details == ["40.19 against 40.21 s"]
-
-
-def test_speedups_without_times_are_not_checkable() -> None:
-    study = published({(32, 1): "15.89"}, {"speedup": {(32, 1): "1.00", (32, 2): "0.57"}})
-    (quantity,) = audit(study)["quantities"]
-    assert quantity["verdict"] == "not checkable"
-    assert "all 0 cells" not in quantity["sentence"]
-
-
-def test_a_cell_without_times_gives_nothing() -> None:
-    study = clean()
-    times = {place: time for place, time in study.epoch_s.items() if place != Place(32, 4)}
-    assert TABLE_TOTAL.at(replace(study, epoch_s=times), Place(32, 4)) is None

@@ -143,14 +143,6 @@ def test_impossible_times_are_no_reference_and_nobody_is_one_for_himself() -> No
     assert not list(times_beside_others(study(), [*references_of(study())] * 2))
 
 
-def test_our_own_records_are_references(root: Path) -> None:
-    times = list(references_of_records(root / "results/recorded"))
-    assert {time.work.gpu for time in times} == {"H200"}
-    assert {time.work.batch for time in times} >= {32, 128, 512}
-    # docs: 2.87 s without loading; with two loader workers an epoch takes longer.
-    assert min(time.seconds for time in times if time.work.batch == 128) == pytest.approx(2.87, rel=0.1)
-
-
 @pytest.mark.processes
 def test_the_table_of_recorded_times_is_that_of_the_records(root: Path) -> None:
     """Where it is not, bench/one_gpu_times.py says how to make it again."""

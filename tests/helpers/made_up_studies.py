@@ -21,6 +21,7 @@ from dpscale.audit.conventions import (
 from dpscale.audit.faults import HARMLESS, doubtful_times, explain
 from dpscale.audit.reading.published import GLOBAL, PER_GPU, UNSTATED, Place, Published
 from dpscale.audit.search import Found, rounding, search
+from dpscale.formulas.rounded import printed_to
 
 BATCHES, GPUS = (32, 128, 512), (2, 4)
 PLACES = [Place(batch, gpus) for batch in BATCHES for gpus in GPUS]
@@ -57,7 +58,7 @@ class MadeUp:
 
 def decimals(value: float, places: int, rounding: str = ROUND_HALF_UP) -> Decimal:
     """A number as printed with so many decimals."""
-    return Decimal(value).quantize(Decimal((0, (1,), -places)), rounding=rounding)
+    return printed_to(value, -places, rounding)
 
 
 def significant(value: float, digits: int, rounding: str = ROUND_HALF_UP) -> Decimal:
@@ -96,14 +97,21 @@ def _times(random: Random, fault: str) -> Published:
     epoch_s |= {place: decimals(time, digits) for place, time in total.items()}
     sweep = {batch: decimals(time * random.uniform(0.93, 0.99), digits) for batch, time in one_gpu.items()}
     loading = {place: decimals(float(time) * random.uniform(1.1, 1.6), digits) for place, time in epoch_s.items()}
+    has_two = fault == "two clocks"
     return Published(
-        id="made-up", title="Made up", sha256="0" * 64, year=None, dataset_images=IMAGES,
-        parameters_trained=random.choice((11_173_962, 11_181_642)), parameters_quoted=random.choice((None, 11_689_512)),
-        batch_sweep_s=sweep, epoch_s=dict(sorted(epoch_s.items())), strong_scaling_epoch_s={}, quantities={},
-        bandwidth_unit="GB/s", unmeasured=[], training=[], batch=GLOBAL if fault == "global batch" else PER_GPU,
-        clock="training" if fault == "two clocks" else None,
-        other_clocks={"loading": loading} if fault == "two clocks" else {},
-    )  # fmt: skip
+        id="made-up",
+        title="Made up",
+        sha256="0" * 64,
+        dataset_images=IMAGES,
+        parameters_trained=random.choice((11_173_962, 11_181_642)),
+        parameters_quoted=random.choice((None, 11_689_512)),
+        batch_sweep_s=sweep,
+        epoch_s=dict(sorted(epoch_s.items())),
+        bandwidth_unit="GB/s",
+        batch=GLOBAL if fault == "global batch" else PER_GPU,
+        clock="training" if has_two else None,
+        other_clocks={"loading": loading} if has_two else {},
+    )
 
 
 def _convention(random: Random, study: Published, quantity: str, is_odd: bool, clock: str | None) -> Convention:

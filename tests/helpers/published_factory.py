@@ -42,10 +42,13 @@ def published(
 ) -> Published:
     """A study; numbers are given as they are printed, as text or as decimals."""
     values: dict[str, Any] = {
-        "id": "made-up", "title": "Made up for a test", "sha256": "0" * 64, "year": None, "dataset_images": 50_000,
-        "parameters_trained": PARAMETERS, "parameters_quoted": None, "strong_scaling_epoch_s": {},
-        "bandwidth_unit": "GB/s", "unmeasured": [], "training": [],
-    }  # fmt: skip
+        "id": "made-up",
+        "title": "Made up for a test",
+        "sha256": "0" * 64,
+        "dataset_images": 50_000,
+        "parameters_trained": PARAMETERS,
+        "bandwidth_unit": "GB/s",
+    }
     return Published(
         **{**values, **changes},
         batch_sweep_s={batch: Decimal(time) for batch, time in (batch_sweep_s or {}).items()},

@@ -13,11 +13,6 @@ from published_factory import MINIMAL, written
 STUDIES = tuple(f"study-{letter}" for letter in "abcdefghij")
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_the_studies_are_valid(root: Path, name: str) -> None:
-    assert Published.read(root / f"config/published/{name}.yaml").id == name
-
-
 @pytest.mark.parametrize("name", STUDIES[:4])
 def test_the_studies_are_as_they_were_published(root: Path, name: str) -> None:
     assert (root / f"config/published/{name}.yaml").read_bytes() == original(root, name).read_bytes()
