@@ -54,6 +54,11 @@ class Choice:
     def worked_out_as(self) -> str:
         return self.code or self.formula
 
+    @property
+    def choices(self) -> tuple["Choice", ...]:
+        """Itself: a choice alone can be a form."""
+        return (self,)
+
     def at(self, published: Published, place: Place) -> Rounded | None:
         """Its value in a cell. None where a number that it needs was not printed, or where its divisor may be zero."""
         return worked_out(self.worked_out_as, symbols(published, place))
@@ -75,6 +80,9 @@ class Form:
         return sum(choice.cost for choice in self.choices)
 
 
+Part = Choice | Form
+
+
 @dataclass(frozen=True)
 class Constant:
     """What all cells share: its choices, their product, and how a formula writes it: what it multiplies by first, and
@@ -94,7 +102,7 @@ class Constant:
 class Convention:
     """A choice of every kind, and the value they give together."""
 
-    form: Form
+    form: Part
     constant: Constant
 
     def at(self, published: Published, place: Place) -> Rounded | None:
@@ -133,11 +141,11 @@ class Space:
     does.
     """
 
-    forms: Sequence[Form]
+    forms: Sequence[Part]
     constants: Sequence[Constant] = (Constant(),)
-    circular: Sequence[Form] = ()
+    circular: Sequence[Part] = ()
     amounts: Sequence[Form] = ()
-    times: Sequence[Form] = ()
+    times: Sequence[Part] = ()
 
 
 def worked_out(code: str, known: Symbols) -> Rounded | None:
@@ -298,7 +306,7 @@ def space(quantity: str, published: Published) -> Space:
         totals = product(_CHOICES["throughputs"], (clock.total for clock in clocks(published)))
         return Space([_form((of, *([] if time is TABLE_TOTAL else [time])), of, time) for of, time in totals])
     if quantity == "utilisation_percent":
-        return Space([_as_it_is(BANDWIDTH_COLUMN)])
+        return Space([BANDWIDTH_COLUMN])
     return Space(list(_speedups(published)), _as_constants("percent"))
 
 
@@ -307,14 +315,10 @@ def _as_constants(kind: str) -> list[Constant]:
     return [Constant(), *(Constant((number,), number.value, unit=number.formula) for number in _CHOICES[kind])]
 
 
-def _form(choices: tuple[Choice, ...], of: Choice, *parts: Choice | Form) -> Form:
+def _form(choices: tuple[Choice, ...], of: Choice, *parts: Part) -> Form:
     """A choice whose formula has places for others."""
     formula = of.formula.format(*(part.formula for part in parts))
     return Form(choices, formula, of.worked_out_as.format(*(part.worked_out_as for part in parts)))
-
-
-def _as_it_is(time: Choice) -> Form:
-    return Form((time,), time.formula, time.worked_out_as)
 
 
 def _with(choice: Choice, form: Form) -> Form:
@@ -328,13 +332,13 @@ def _compute(time: Choice, share: Choice, *clock: Choice) -> Form:
 _DIFFERENCE = Choice("", "{0} - {1}", "")
 
 
-def _difference(total: Choice, compute: Form) -> Form:
+def _difference(total: Choice, compute: Part) -> Form:
     return _form((total, *compute.choices), _DIFFERENCE, total, compute)
 
 
 def _rest(published: Published, column: Choice) -> list[Form]:
     """What a printed column leaves of the total of every clock."""
-    return [_difference(clock.total, _as_it_is(column)) for clock in clocks(published)]
+    return [_difference(clock.total, column) for clock in clocks(published)]
 
 
 def _speedups(published: Published) -> Iterator[Form]:
@@ -365,7 +369,7 @@ def _communications(published: Published) -> Iterator[Form]:
     """A total minus what counts as compute, both of one clock, or of two."""
     for total, one_gpu, share in product(TOTALS, ONE_GPU_TIMES, SHARES):
         yield _difference(total, _compute(one_gpu, share))
-    yield _difference(REBUILT_TOTAL, _as_it_is(COMPUTE_COLUMN))
+    yield _difference(REBUILT_TOTAL, COMPUTE_COLUMN)
     for clock, other in product(clocks(published), repeat=2):
         if clock != other:
             yield _with(MIXED, _difference(other.total, _compute(clock.one_gpu, DIVIDED)))
@@ -374,9 +378,9 @@ def _communications(published: Published) -> Iterator[Form]:
 
 
 def _bandwidths(published: Published) -> Space:
-    whole = [_as_it_is(time) for time in (COMMUNICATION_COLUMN, *(clock.total for clock in clocks(published)))]
+    whole = (COMMUNICATION_COLUMN, *(clock.total for clock in clocks(published)))
     rest = _rest(published, COMPUTE_COLUMN)
-    times = [*_communications(published), *rest, *whole, _as_it_is(COLUMN_TOTAL)]
+    times: list[Part] = [*_communications(published), *rest, *whole, COLUMN_TOTAL]
     amounts = _distinct(
         Form(chosen, "", "({}) * ({})".format(*(choice.worked_out_as for choice in chosen)))
         for chosen in product(_CHOICES["volumes"], steps_of(published))
@@ -420,13 +424,13 @@ def _distinct(amounts: Iterable[Form]) -> list[Form]:
     return list(found.values())
 
 
-def _bandwidth(amount: Form, time: Form) -> Form:
+def _bandwidth(amount: Form, time: Part) -> Form:
     volume, steps = amount.choices
     formula = f"{_product(volume.formula, '{}', steps.formula)} / {_in_brackets(time)}"
     return Form((*amount.choices, *time.choices), formula, f"{amount.worked_out_as} / ({time.worked_out_as})")
 
 
-def of_rounded_bytes(amount: Form, constant: Constant, rounded: Choice, time: Form) -> Convention:
+def of_rounded_bytes(amount: Form, constant: Constant, rounded: Choice, time: Part) -> Convention:
     """A bandwidth whose amount is rounded before it is divided by a time: `rounded.code` says how."""
     volume, steps = amount.choices
     factors = _product(volume.formula, constant.factors, steps.formula)
@@ -440,7 +444,7 @@ def _product(*factors: str) -> str:
     return " * ".join(factor for factor in factors if factor != "1")
 
 
-def _in_brackets(time: Form) -> str:
+def _in_brackets(time: Part) -> str:
     return f"({time.formula})" if len(time.choices) > 1 else time.formula
 
 

@@ -4,7 +4,10 @@ Both show the rows of `audit.tables`: what was found, what does not agree, and e
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+import yaml
 
 from dpscale.audit.checks import SEVERITIES
 from dpscale.audit.tables import CORRECTED_BY, Record, rows
@@ -13,6 +16,7 @@ from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, estimate, whole
 from dpscale.present.text.view import ShownColumn, View
 from dpscale.present.text.words import capitalised, listed, plural
+from dpscale.schemas.validation import SCHEMA_LOADER
 from dpscale.tables.column import MULTIPLES, PERCENT, SECONDS, Unit, column
 from dpscale.tables.published import AuditRow, AuditWarningsRow
 from dpscale.tables.quantities import (
@@ -43,44 +47,7 @@ _ALWAYS_COMPUTED = ("speedup", "communication_s", "bandwidth")
 # So many cells of a warning are told; the others are in the table.
 _CELLS_SHOWN = 6
 # What a check means, and what to do, in words for whoever printed the figures.
-HELP = {
-    "N*T(1,b)/T(N,b) reported as speedup": (
-        "An epoch is the same work on any number of GPUs. So T(1,b)/T(N,b) is the speedup already; times N, the GPUs "
-        "count twice."
-    ),
-    "speedup is not T(1,b)/T(N,b)": "Divide the epoch time of one GPU by that of N GPUs, both from the same table.",
-    "unit is not that of the label": "Write the unit that you divided by, or divide by that of the label.",
-    "the compute column is the total": (
-        "T(N,b) is compute and communication together. What is left for compute is T(1,b)/N."
-    ),
-    "T(N,b) is not compute plus communication": "The two parts of an epoch should add up to its time.",
-    "time that the GPU cannot reach": (
-        "The clock was stopped before the GPU was done. Call torch.cuda.synchronize() before you read the clock."
-    ),
-    "time close to the GPU's peak": (
-        "Real networks seldom use more than 70 % of a GPU's peak. Check that the clock waits for the GPU."
-    ),
-    "bandwidth above any link": "Check the bytes, the time and the unit: no link can carry that.",
-    "bandwidth above the link named": (
-        "Check the bytes, the time and the unit, and whether it is the link that your GPUs used."
-    ),
-    "batch larger than the dataset": "Such a batch has no full step. What was timed is one smaller step.",
-    "cell that its column's convention does not give": "Compute this cell again from the times.",
-    "a time that its figures contradict": "Compare this time with your log: the figures were computed from another.",
-    "figures of two clocks": "Figures of different clocks cannot be set against each other: use one clock for all.",
-    "bound by loading, not by GPUs": (
-        "The DataLoader is slower than the GPUs here. More loader workers may help; more GPUs do not."
-    ),
-    "two one-GPU times differ": "Say which of the two is the base, and why they differ.",
-    "communication on one GPU": "One GPU has nobody to communicate with. Look at what this clock holds.",
-    "communication grows with GPUs": (
-        "An epoch on more GPUs has fewer steps, so a ring communicates less per epoch. With DataParallel it can grow."
-    ),
-    "efficiency above 100 %": "N GPUs are seldom more than N times as fast. Something else changed: find out what.",
-    "utilisation of a link that is none": "Divide by the bandwidth of the link that your GPUs have.",
-    "time unlike those of others on this GPU": "Others needed a much different time for the same work on this GPU.",
-    "times of another study": "Two measurements never agree in every digit. One table is a copy of the other.",
-}
+HELP: Mapping[str, str] = yaml.load(Path(__file__).with_name("help.yaml").read_text(), SCHEMA_LOADER)
 _ORDER = (*SEVERITIES, "")
 NOT_RECOMPUTABLE = "not recomputable"
 

@@ -26,7 +26,7 @@ from dpscale.audit.conventions import (
     WRONG,
     Choice,
     Convention,
-    Form,
+    Part,
     Space,
     of_rounded_bytes,
     round_to,
@@ -332,7 +332,7 @@ def at_least(wanted: int, chances: Iterable[float]) -> float:
     return math.fsum(exactly[wanted:])
 
 
-def grid(forms: Sequence[Form], published: Published, places: Sequence[Place]) -> Floats:
+def grid(forms: Sequence[Part], published: Published, places: Sequence[Place]) -> Floats:
     """Value, low end and high end (first axis) of forms (second) in cells; NaN where a form gives nothing."""
     nothing = Rounded(math.nan, math.nan, math.nan)
     known = [symbols(published, place) for place in places]

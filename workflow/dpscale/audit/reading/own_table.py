@@ -15,6 +15,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+import yaml
+
 from dpscale.audit.conventions import UNITS
 from dpscale.audit.reading.numbers_as_written import (
     OUT_OF_MEMORY,
@@ -27,6 +29,7 @@ from dpscale.audit.reading.numbers_as_written import (
 from dpscale.audit.reading.published import GLOBAL, PER_GPU, QUANTITIES, UNSTATED, Place, Published
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import scaled
+from dpscale.schemas.validation import SCHEMA_LOADER
 from dpscale.vocabulary.chips import PRECISIONS, chip_named
 from dpscale.vocabulary.networks import networks
 
@@ -35,43 +38,12 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".md", ".markdown")
 # What is assumed where a table does not say: the experiment of docs/method.md.
 ASSUMED_IMAGES = 50_000
 
-# Words of a head by the quantity they mean; the first that a head has decides, so longer ones come first.
-_WORDS = {
-    r"utili[sz]ation|\butil\b": "utilisation_percent",
-    r"band\s*width|\bbw\b|busbw|algbw": "bandwidth",
-    r"communicat|\bcomms?\b|all-?reduce": "communication_s",
-    r"comput|\bcalc|\bcomp\b": "compute_s",
-    r"through\s*put|(images|img|imgs|samples)\s*(/|per)\s*s": "images_per_s",
-    r"speed\s*-?\s*up": "speedup",
-    r"efficien": "ignored",
-    r"global\s*batch|total\s*batch": "global batch",
-    r"batch": "batch",
-    r"\btimes?\b|epoch|\bt\b|t\(n|seconds|run\s*time|duration|wall": "epoch_s",
-    r"gpus?\b|devices?|workers?|world\s*size|\bn\b|ranks?": "gpus",
-    r"^(b|bs)$": "batch",
-}
+_WORDS = yaml.load(Path(__file__).with_name("words.yaml").read_text(), SCHEMA_LOADER)
+_SECONDS, _KEYS, _BATCHES = _WORDS["seconds"], _WORDS["keys"], _WORDS["batches"]
 _NO_FIGURES = ("batch", "global batch", "gpus", "ignored")
 _TIMES = ("epoch_s", "compute_s", "communication_s")
-_SECONDS = {
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
-    **dict.fromkeys(("min", "mins", "minutes"), 60.0),
-    "h": 3600.0,
-    **dict.fromkeys(("ms", "msec", "milliseconds"), 1e-3),
-}
 _BANDWIDTHS = {name.lower(): name for name in UNITS}
-_KEYS = {
-    "title": "title",
-    "year": "year",
-    "gpu": "gpu",
-    "precision": "precision",
-    "images": "dataset_images",
-    "parameters": "parameters_trained",
-    "parameters quoted": "parameters_quoted",
-    "batch": "batch",
-    "flop per image": "flop_per_image",
-}
 _WHOLE = ("year", "dataset_images", "parameters_trained", "parameters_quoted")
-_BATCHES = {"per gpu": PER_GPU, "per_gpu": PER_GPU, "global": GLOBAL}
 
 
 class Head(NamedTuple):
@@ -284,7 +256,7 @@ class _Reader:
         plain = " ".join(text.lower().split())
         gpus = re.search(r"(?<![\w.])(\d+)\s*(?:x\s*)?gpus?\b|\bn\s*=\s*(\d+)|gpus?\s*=\s*(\d+)", plain)
         words = (plain.replace(gpus.group(), " ") if gpus else plain).replace("_", " ").strip()
-        quantity = next((name for pattern, name in _WORDS.items() if re.search(pattern, words)), "ignored")
+        quantity = next((name for pattern, name in _WORDS["heads"].items() if re.search(pattern, words)), "ignored")
         if gpus and not words.strip(" ,;:()[]"):
             quantity = "epoch_s"
         if quantity == "epoch_s" and re.search(r"\bsteps?\b|iteration|\biter\b", plain):
