@@ -11,21 +11,19 @@ from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.reading.published import UNSTATED, Place, Published
 from dpscale.audit.search import Found, search
 from dpscale.formulas.ring import ring_allreduce_bytes
-from published_factory import PARAMETERS, published
+from published_factory import PARAMETERS, by_place, published
 
 # Whole audits, again and again.
 pytestmark = pytest.mark.slow
 
-ONE_GPU_S = {32: "104.02", 128: "61.87", 512: "48.31"}
-TOTAL_S = {
-    (32, 2): "71.34", (128, 2): "40.66", (512, 2): "29.41", (32, 4): "40.19", (128, 4): "22.93", (512, 4): "16.07",
-}  # fmt: skip
+EPOCH_S = (
+    "32x1 104.02, 128x1 61.87, 512x1 48.31, 32x2 71.34, 128x2 40.66, 512x2 29.41, 32x4 40.19, 128x4 22.93, 512x4 16.07"
+)
 
 
 def clean(**changes: Any) -> Published:
     """A study under the definitions, with four significant digits."""
-    epoch_s = {**{(batch, 1): time for batch, time in ONE_GPU_S.items()}, **TOTAL_S}
-    times = {place: float(time) for place, time in epoch_s.items()}
+    times = {tuple(place): float(time) for place, time in by_place(EPOCH_S).items()}
     several = [place for place in times if place[1] > 1]
     communication = {(b, n): times[b, n] - times[b, 1] / n for b, n in several}
     data = {(b, n): ring_allreduce_bytes(n, 4 * PARAMETERS) * -(-50_000 // (n * b)) for b, n in several}
@@ -35,7 +33,7 @@ def clean(**changes: Any) -> Published:
         "communication_s": {place: f"{time:.2f}" for place, time in communication.items()},
         "bandwidth": {place: f"{data[place] / communication[place] / 1e9:.4g}" for place in several},
     }
-    return published(epoch_s, columns, **changes)
+    return published(EPOCH_S, columns, **changes)
 
 
 def with_cell(study: Published, quantity: str, place: tuple[int, int], number: str) -> Published:

@@ -1,7 +1,6 @@
 """The page of one audited study: what it says comes from the record, and it needs no other file."""
 
 import re
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ from dpscale.audit.reading.own_table import read_table
 from dpscale.audit.reading.published import Published
 from published_factory import published
 
-EPOCH_S = {
-    (32, 1): "40.00", (32, 2): "25.00", (128, 1): "30.00", (128, 2): "18.00", (512, 1): "28.00", (512, 2): "15.00",
-}  # fmt: skip
-SPEEDUP = {(32, 2): "1.600", (128, 2): "1.667", (512, 2): "1.867"}
+EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00, 512x1 28.00, 512x2 15.00"
+SPEEDUP = "32x2 1.600, 128x2 1.667, 512x2 1.867"
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +38,7 @@ def test_a_clean_table_has_nothing_to_look_at() -> None:
 
 
 def test_figures_are_counted_by_the_worst_that_is_said_of_them(records: dict[str, dict[str, Any]]) -> None:
-    assert answer(audit(published(EPOCH_S, {"speedup": {**SPEEDUP, (512, 2): "1.876"}}))) == (
+    assert answer(audit(published(EPOCH_S, {"speedup": f"{SPEEDUP}, 512x2 1.876"}))) == (
         "1 figure is not what it is called, or not what your times give."
     )
     # 12 times above the peak; 10 computes that are totals, 1 communication, 10 bandwidths with their unit.
@@ -58,14 +55,14 @@ def test_a_page_says_what_was_printed_and_what_it_is(records: dict[str, dict[str
 
 
 def test_what_cannot_be_computed_is_a_word() -> None:
-    cancelled = {(32, 1): "40.0", (32, 2): "20.0", (128, 2): "18.0"}
-    text = text_of(render(audit(published(cancelled, {"communication_s": {(32, 2): "0.0", (128, 2): "1.0"}}))))
+    cancelled = "32x1 40.0, 32x2 20.0, 128x2 18.0"
+    text = text_of(render(audit(published(cancelled, {"communication_s": "32x2 0.0, 128x2 1.0"}))))
     assert "not resolvable" in text and "not known" in text
 
 
 def test_a_figure_that_follows_from_a_doubtful_time_has_a_caution() -> None:
-    compute = {(32, 2): "20.00", (128, 2): "15.00", (512, 2): "14.00"}
-    study = published({**EPOCH_S, (128, 1): "33.00"}, {"speedup": SPEEDUP, "compute_s": compute})
+    compute = "32x2 20.00, 128x2 15.00, 512x2 14.00"
+    study = published(f"{EPOCH_S}, 128x1 33.00", {"speedup": SPEEDUP, "compute_s": compute})
     text = text_of(render(audit(study)))
     assert "Caution: what is computed here and follows from T(1,b) of 33.00 s, which other figures contradict" in text
     assert "Caution" not in text_of(render(audit(published(EPOCH_S, {"speedup": SPEEDUP}))))
@@ -121,6 +118,6 @@ def test_text_from_files_is_escaped() -> None:
 
 
 def test_the_second_speedup_is_corrected_as_the_first() -> None:
-    twice = {place: str(Decimal(number) * 2) for place, number in SPEEDUP.items()}
+    twice = "32x2 3.200, 128x2 3.334, 512x2 3.734"
     record = audit(published(EPOCH_S, {"speedup": SPEEDUP, "speedup_alternative": twice}))
     assert "1.600 1.60 3.200 wrong 1.60" in text_of(render(record))

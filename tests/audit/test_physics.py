@@ -28,11 +28,11 @@ from dpscale.vocabulary.chips import chip_named, chips, links
 from dpscale.vocabulary.networks import network_of, networks
 from published_factory import published
 
-EPOCH_S = {(128, 1): "17.20", (128, 2): "9.00"}
+EPOCH_S = "128x1 17.20, 128x2 9.00"
 
 
 def study(one_gpu_s: str = "17.20", **changes: Any) -> Published:
-    return published({**EPOCH_S, (128, 1): one_gpu_s}, {}, **{"gpu": "RTX 8000", **changes})
+    return published(f"{EPOCH_S}, 128x1 {one_gpu_s}", {}, **{"gpu": "RTX 8000", **changes})
 
 
 def severities(doubts: list[Doubt]) -> list[tuple[str, Place]]:
@@ -76,7 +76,7 @@ def test_the_peak_is_that_of_the_gpu_and_the_precision(changes: dict[str, Any], 
 
 
 def test_several_gpus_have_several_peaks() -> None:
-    fast = published({(128, 1): "17.20", (128, 2): "5.00", (128, 4): "2.60"}, {}, gpu="RTX 8000")
+    fast = published("128x1 17.20, 128x2 5.00, 128x4 2.60", {}, gpu="RTX 8000")
     assert severities(list(above_the_peak(fast))) == [(IMPOSSIBLE, Place(128, 2)), (LOOK, Place(128, 4))]
 
 

@@ -11,7 +11,7 @@ from dpscale.audit.search import search
 from dpscale.audit.sentences import remarks
 from published_factory import published
 
-EPOCH_S = {(32, 1): "40.00", (32, 2): "25.00", (128, 1): "30.00", (128, 2): "18.00"}
+EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00"
 FOUR_GPUS = {(batch, gpus): f"{batch / 8 + 100 / gpus:.2f}" for batch in (32, 128, 512) for gpus in (1, 2, 4)}
 
 
@@ -26,30 +26,30 @@ def named(study: Published, part: str) -> dict[AnyPlace, str]:
 
 def test_figures_that_agree_call_for_nothing() -> None:
     columns = {
-        "speedup": {(32, 2): "1.60", (128, 2): "1.667"},
-        "compute_s": {(32, 2): "20.00", (128, 2): "15.00"},
-        "communication_s": {(32, 2): "5.00", (128, 2): "3.00"},
-        "bandwidth": {(32, 2): "6.990", (128, 2): "2.920"},
+        "speedup": "32x2 1.60, 128x2 1.667",
+        "compute_s": "32x2 20.00, 128x2 15.00",
+        "communication_s": "32x2 5.00, 128x2 3.00",
+        "bandwidth": "32x2 6.990, 128x2 2.920",
     }
     assert checks(published(EPOCH_S, columns)) == {}
 
 
 def test_a_speedup_that_is_none() -> None:
-    study = published(EPOCH_S, {"speedup": {(32, 2): "1.60", (128, 2): "1.90"}})
+    study = published(EPOCH_S, {"speedup": "32x2 1.60, 128x2 1.90"})
     assert named(study, "speedup is not") == {Place(128, 2): "1.90 is 1.67"}
 
 
 def test_parts_that_are_not_the_whole() -> None:
     columns = {
-        "compute_s": {(32, 2): "20.00", (128, 2): "15.00"},
-        "communication_s": {(32, 2): "5.01", (128, 2): "4.00"},
+        "compute_s": "32x2 20.00, 128x2 15.00",
+        "communication_s": "32x2 5.01, 128x2 4.00",
     }
     assert named(published(EPOCH_S, columns), "compute plus communication") == {Place(128, 2): "18.0 against 19.0 s"}
 
 
 def test_a_global_batch_larger_than_the_dataset() -> None:
     study = published(
-        {(30_000, 1): "9.0", (30_000, 2): "8.0"}, {"speedup": {(30_000, 2): "1.1"}},
+        "30000x1 9.0, 30000x2 8.0", {"speedup": "30000x2 1.1"},
         strong_scaling_epoch_s={StrongPlace(60_000, 2): Decimal("1.0")}, batch_sweep_s={50_000: "1.0", 50_001: "1.0"},
     )  # fmt: skip
     assert set(named(study, "larger than the dataset")) == {Place(30_000, 2), StrongPlace(60_000, 2), Place(50_001, 1)}
@@ -105,13 +105,13 @@ def test_a_bandwidth_above_the_link_that_the_study_names(
 
 
 def test_what_no_link_of_the_gpu_carries_is_said_once() -> None:
-    study = published(EPOCH_S, {"bandwidth": {(32, 2): "60.0"}}, links=["NVLink"], gpu="A40")
+    study = published(EPOCH_S, {"bandwidth": "32x2 60.0"}, links=["NVLink"], gpu="A40")
     assert list(named(study, "above any link")) == [Place(32, 2)]
     assert named(study, "link named") == {}
 
 
 def test_a_link_that_is_not_known_is_said() -> None:
-    study = published(EPOCH_S, {"bandwidth": {(32, 2): "5.0"}}, links=["a link of our own", "PCIe 3.0 x16"])
+    study = published(EPOCH_S, {"bandwidth": "32x2 5.0"}, links=["a link of our own", "PCIe 3.0 x16"])
     said = [text for _, verdict, text in remarks(study, corrected.TABLE) if verdict == "not compared"]
     assert said == ["Bandwidths are not compared with the links that they name. Not in links.yaml: a link of our own."]
 
@@ -119,7 +119,7 @@ def test_a_link_that_is_not_known_is_said() -> None:
 def test_a_large_global_batch_has_a_strong_speedup() -> None:
     """One GPU at 30,000 images a step has full steps; two GPUs share those 30,000."""
     strong = {StrongPlace(30_000, 2): Decimal("5.0")}
-    study = published({(30_000, 1): "9.0"}, {"speedup": {(30_000, 1): "1.0"}}, strong_scaling_epoch_s=strong)
+    study = published("30000x1 9.0", {"speedup": "30000x1 1.0"}, strong_scaling_epoch_s=strong)
     (figure,) = [cell for cell in corrected.corrected(study, corrected.TABLE) if cell.quantity == "speedup_strong"]
     assert figure.place._asdict() == {"global_batch": 30_000, "gpus": 2}
     assert figure.value and figure.value.value == pytest.approx(9 / 5)
@@ -131,14 +131,14 @@ def test_links_only_get_faster() -> None:
 
 
 def test_a_communication_time_around_zero_gives_no_bandwidth() -> None:
-    study = published({(32, 1): "40.0", (32, 2): "20.0"}, {"speedup": {(32, 2): "2.0"}})
+    study = published("32x1 40.0, 32x2 20.0", {"speedup": "32x2 2.0"})
     (figure,) = [cell for cell in corrected.corrected(study, corrected.TABLE) if cell.quantity == "bandwidth"]
     assert figure.value is None
     assert figure.reason.startswith("not resolvable: a communication time of -0.075 to 0.075 s")
 
 
 def test_a_missing_one_gpu_time_leaves_no_speedup_and_borrows_no_other() -> None:
-    study = published({(32, 2): "25.00"}, {"speedup": {(32, 2): "1.60"}}, batch_sweep_s={32: "40.00"})
+    study = published("32x2 25.00", {"speedup": "32x2 1.60"}, batch_sweep_s={32: "40.00"})
     (figure,) = [cell for cell in corrected.corrected(study, corrected.TABLE) if cell.quantity == "speedup"]
     assert (figure.value, figure.reason) == (None, "T(1,b) was not printed")
 
@@ -170,5 +170,5 @@ def test_a_throughput_is_images_over_time(times_n: bool, is_wrong: bool) -> None
     ],
 )
 def test_an_efficiency_above_one_needs_a_cause(two_gpus_s: str, detail: str | None) -> None:
-    study = published({(32, 1): "40.00", (32, 2): two_gpus_s}, {"speedup": {(32, 2): "2.0"}})
+    study = published({(32, 1): "40.00", (32, 2): two_gpus_s}, {"speedup": "32x2 2.0"})
     assert named(study, "efficiency above 100 %") == ({Place(32, 2): detail} if detail else {})

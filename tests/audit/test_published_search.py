@@ -162,13 +162,13 @@ def test_no_two_conventions_of_the_space_are_the_same(quantity: str, totals: boo
 
 def test_equal_numbers_of_parameters_are_one_convention() -> None:
     """Three networks, each whole, by its weights alone and without its first layer; two are the same without that."""
-    study = published({(32, 1): "1.0"}, {}, parameters_quoted=11_173_962)
-    other = published({(32, 1): "1.0"}, {}, parameters_quoted=12_345_678)
+    study = published("32x1 1.0", {}, parameters_quoted=11_173_962)
+    other = published("32x1 1.0", {}, parameters_quoted=12_345_678)
     assert len(space("bandwidth", other).constants) == len(space("bandwidth", study).constants) * 9 / 8
 
 
 def test_a_fit_on_one_rough_cell_is_not_sold_as_found() -> None:
-    study = published({(32, 1): "25.86", (32, 2): "36.93"}, {"bandwidth": {(32, 2): "0.0018"}})
+    study = published("32x1 25.86, 32x2 36.93", {"bandwidth": "32x2 0.0018"})
     found = search(study, "bandwidth")
     assert found.verdict == "too few cells"
     assert found.rivals and found.chance > CHANCE_LIMIT
@@ -177,7 +177,7 @@ def test_a_fit_on_one_rough_cell_is_not_sold_as_found() -> None:
 
 def test_what_only_a_far_fetched_convention_gives_is_too_little_and_not_unexplained() -> None:
     """Half of the bytes, sent by all GPUs together, over the total time: more assumptions than one cell carries."""
-    study = published({(2048, 1): "230.51", (2048, 4): "75.206"}, {"bandwidth": {(2048, 4): "12"}})
+    study = published("2048x1 230.51, 2048x4 75.206", {"bandwidth": "2048x4 12"})
     found = search(study, "bandwidth")
     assert found.verdict == "too few cells"
     assert found.best and not found.exceptions
@@ -185,10 +185,10 @@ def test_what_only_a_far_fetched_convention_gives_is_too_little_and_not_unexplai
 
 def test_a_known_constant_that_gives_all_cells_comes_before_an_unknown_one() -> None:
     """Three cells of 11,172,234 * 2 bytes, in GB per minute: far-fetched, but no constant has to be made up."""
-    epoch_s = {(32, 1): "10.000", (512, 1): "37.000", (2048, 1): "18.000"}
+    epoch_s = "32x1 10.000, 512x1 37.000, 2048x1 18.000"
     columns = {
-        "speedup": {(32, 2): "1.0000", (512, 2): "1.0000", (2048, 4): "0.50000"},
-        "bandwidth": {(32, 2): "0.54", (512, 2): "0.14", (2048, 4): "0.05958"},
+        "speedup": "32x2 1.0000, 512x2 1.0000, 2048x4 0.50000",
+        "bandwidth": "32x2 0.54, 512x2 0.14, 2048x4 0.05958",
     }
     sweep = {32: "7.5000", 512: "27.750", 2048: "13.500"}
     found = search(published(epoch_s, columns, sweep), "bandwidth")
@@ -199,7 +199,7 @@ def test_a_known_constant_that_gives_all_cells_comes_before_an_unknown_one() -> 
 
 
 def test_agreement_with_what_is_roughly_known_is_no_evidence() -> None:
-    study = published({(32, 1): "25.86", (32, 2): "36.93"}, {"bandwidth": {(32, 2): "0.0018"}})
+    study = published("32x1 25.86, 32x2 36.93", {"bandwidth": "32x2 0.0018"})
     found = replace(search(study, "bandwidth"), chance=CHANCE_LIMIT / 2)
     assert "only because what it gives is known so roughly" in sentence(found, study.quantities["bandwidth"])
 
@@ -228,23 +228,21 @@ def test_a_constant_that_all_cells_share_is_known_no_better_than_they_are() -> N
 
 
 def test_a_form_without_a_constant_has_but_one() -> None:
-    study = published(
-        {(32, 1): "25.86", (32, 2): "36.93", (32, 4): "27.25"}, {"speedup": {(32, 2): "0.70", (32, 4): "0.95"}}
-    )
+    study = published("32x1 25.86, 32x2 36.93, 32x4 27.25", {"speedup": "32x2 0.70, 32x4 0.95"})
     found = search(study, "speedup")
     assert found.scale and found.scale.constants == 1
 
 
 def test_one_gpu_beside_itself_supports_nothing() -> None:
-    study = published({(32, 1): "25.86", (128, 1): "14.73"}, {"speedup": {(32, 1): "1.0", (128, 1): "1.0"}})
+    study = published("32x1 25.86, 128x1 14.73", {"speedup": "32x1 1.0, 128x1 1.0"})
     found = search(study, "speedup")
     assert found.verdict == "too few cells"
     assert found.best and found.best.supporting == 0
 
 
 def test_a_wrong_cell_of_one_gpu_is_named_too() -> None:
-    epoch_s = {(32, 1): "25.86", (32, 2): "36.93", (32, 4): "27.25"}
-    study = published(epoch_s, {"speedup": {(32, 1): "1.10", (32, 2): "0.700", (32, 4): "0.949"}})
+    epoch_s = "32x1 25.86, 32x2 36.93, 32x4 27.25"
+    study = published(epoch_s, {"speedup": "32x1 1.10, 32x2 0.700, 32x4 0.949"})
     found = search(study, "speedup")
     assert found.verdict == "reproduced except"
     assert found.exceptions == [Place(32, 1)]
@@ -252,8 +250,8 @@ def test_a_wrong_cell_of_one_gpu_is_named_too() -> None:
 
 def test_what_was_not_printed_would_tell_two_conventions_apart() -> None:
     """With 2 GPUs only, a ring's share and one copy are the same; times of 4 GPUs are there."""
-    epoch_s = {(32, 1): "25.8600", (32, 2): "36.9300", (32, 4): "27.2500", (128, 1): "14.7300", (128, 2): "17.5900"}
-    bandwidth = {(32, 2): "1.45634", (128, 2): "0.85676"}
+    epoch_s = "32x1 25.8600, 32x2 36.9300, 32x4 27.2500, 128x1 14.7300, 128x2 17.5900"
+    bandwidth = "32x2 1.45634, 128x2 0.85676"
     found = search(published(epoch_s, {"bandwidth": bandwidth}), "bandwidth")
     assert found.verdict == "reproduced"
     assert found.best and found.best.differences == []
@@ -263,14 +261,14 @@ def test_what_was_not_printed_would_tell_two_conventions_apart() -> None:
 
 def test_times_that_cancel_out_decide_nothing() -> None:
     """Communication of 0.0 s for certain to a tenth: any bandwidth would fit it."""
-    study = published({(32, 1): "10.0", (32, 2): "5.0"}, {"bandwidth": {(32, 2): "12.0"}})
+    study = published("32x1 10.0, 32x2 5.0", {"bandwidth": "32x2 12.0"})
     found = search(study, "bandwidth")
     assert all("T(N,b) - T(1,b)/N" not in rival.convention.formula for rival in found.rivals)
 
 
 def test_nothing_can_be_checked_without_times() -> None:
     printed = {Place(32, 1): Decimal("1.00"), Place(32, 2): Decimal("0.57")}
-    found = search(published({(32, 1): "15.89"}, {"speedup": printed}), "speedup")
+    found = search(published("32x1 15.89", {"speedup": printed}), "speedup")
     assert found.verdict == "not checkable"
     assert found.best is None and found.tried == 0
     assert sentence(found, printed).startswith("The speedup cannot be checked")

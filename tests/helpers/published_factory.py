@@ -18,8 +18,8 @@ MINIMAL = {
     "published": {"speedup": {32: {2: 0.57}}},
 }
 
-# Numbers by place; a plain pair of batch per GPU and GPUs will do.
-ByPlace = Mapping[tuple[int, int], Any] | Mapping[Place, Any]
+# Numbers by place, a plain pair of batch per GPU and GPUs will do; or as text: `32x1 40.00, 32x2 25.00`.
+ByPlace = Mapping[tuple[int, int], Any] | Mapping[Place, Any] | str
 
 
 def written(path: Path, **changes: Any) -> Path:
@@ -52,10 +52,13 @@ def published(
     return Published(
         **{**values, **changes},
         batch_sweep_s={batch: Decimal(time) for batch, time in (batch_sweep_s or {}).items()},
-        epoch_s=_decimals(epoch_s),
-        quantities={name: _decimals(table) for name, table in quantities.items()},
+        epoch_s=by_place(epoch_s),
+        quantities={name: by_place(table) for name, table in quantities.items()},
     )
 
 
-def _decimals(table: ByPlace) -> dict[Place, Decimal]:
+def by_place(table: ByPlace) -> dict[Place, Decimal]:
+    if isinstance(table, str):
+        cells = dict(cell.split() for cell in table.split(", "))
+        return {Place(*map(int, place.split("x"))): Decimal(number) for place, number in cells.items()}
     return {Place(*place): Decimal(number) for place, number in table.items()}
