@@ -11,7 +11,7 @@ from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.reading.published import UNSTATED, Place, Published
 from dpscale.audit.search import Found, search
 from dpscale.formulas.ring import ring_allreduce_bytes
-from published_factory import PARAMETERS, by_place, published
+from published_factory import PARAMETERS, ByPlace, by_place, published
 
 # Whole audits, again and again.
 pytestmark = pytest.mark.slow
@@ -23,11 +23,11 @@ EPOCH_S = (
 
 def clean(**changes: Any) -> Published:
     """A study under the definitions, with four significant digits."""
-    times = {tuple(place): float(time) for place, time in by_place(EPOCH_S).items()}
+    times = {(b, n): float(time) for (b, n), time in by_place(EPOCH_S).items()}
     several = [place for place in times if place[1] > 1]
     communication = {(b, n): times[b, n] - times[b, 1] / n for b, n in several}
     data = {(b, n): ring_allreduce_bytes(n, 4 * PARAMETERS) * -(-50_000 // (n * b)) for b, n in several}
-    columns = {
+    columns: dict[str, ByPlace] = {
         "speedup": {(b, n): f"{times[b, 1] / times[b, n]:.4g}" for b, n in several},
         "compute_s": {(b, n): f"{times[b, 1] / n:.2f}" for b, n in several},
         "communication_s": {place: f"{time:.2f}" for place, time in communication.items()},
