@@ -89,4 +89,4 @@ def hostile_page(text: str) -> str:
 def hostile_audit_page(text: str) -> str:
     """The page of other people's figures beside it."""
     values, data = hostile(text)
-    return render_studies(values, Tables.of(data), "page.html")
+    return render_studies(values, data, "page.html")

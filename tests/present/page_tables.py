@@ -1,21 +1,18 @@
 """Tables as `dpscale tables` writes them, with values near those measured on 4 x H200."""
 
-import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
+from dpscale.analyse.tables import complete
 from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit
 from dpscale.audit.reading.published import read_all
 from dpscale.plan.study import Study
 from dpscale.tables.tables import TABLES, Tables
 from dpscale.vocabulary.states import EXTRAPOLATED, HELD_OUT, SCENARIO, WHOLE_STEP
-from old_tables import COLUMNS, read_table, with_derived
 
 EPOCH_S = {
     ("single", 1): {32: 7.74, 128: 2.87, 512: 2.30, 2048: 2.16, 8192: 2.13},
@@ -34,26 +31,6 @@ GRADIENT_BYTES = 44_695_848
 def study(**changes: Any) -> Mapping[str, Any]:
     """A complete study, defaults filled in."""
     return Study({"study": "h200", **changes}).values
-
-
-def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """A table as it comes back from its CSV file, with what follows from it. Columns that a row lacks are missing."""
-    return tables(**{name: rows})[name] if name not in audits.AuditTables._fields else from_csv(name, rows)
-
-
-def from_csv(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """These rows and no others, as they come back from a CSV file.
-
-    Tests share many tables, most of them empty: each is read once. Pandas copies what is written to such a copy.
-    """
-    key = name, repr(rows)
-    if key not in _READ:
-        frame = pd.DataFrame(rows, columns=COLUMNS[name])
-        _READ[key] = read_table(io.StringIO(frame.to_csv(index=False)))
-    return _READ[key].copy(deep=False)
-
-
-_READ: dict[tuple[str, str], pd.DataFrame] = {}
 
 
 def around(name: str, value: float, spread: float = 0.01) -> dict[str, float]:
@@ -215,14 +192,7 @@ def empty() -> Tables:
 
 def tables(**rows: list[dict[str, Any]]) -> Tables:
     """Empty tables but for the given rows and what follows from them; `environments` has one row unless given."""
-    given: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-    derived = with_derived({**given, "environments": [environment_row()], **rows})
-    return _as_read({name: derived[name] for name in TABLES})
-
-
-def _as_read(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Tables:
-    found: dict[str, Any] = {name: [TABLES[name].read(row) for row in of_table] for name, of_table in rows.items()}
-    return Tables(**found)
+    return complete(Tables.of_rows({"environments": [environment_row()], **rows}))
 
 
 def audited(root: Path, data: Tables) -> Tables:
@@ -250,7 +220,7 @@ def h200() -> Tables:
 
 
 def h200_rows() -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     rows["environments"].append(environment_row())
     for scope in ("compute", "end_to_end"):
         for strategy, gpus in EPOCH_S:

@@ -30,8 +30,8 @@ def with_record(**changes: Any) -> Tables:
     return tables(**{**SOUND, "records": [record_row(**AT), {**record_row(2, **AT), **changes}]})
 
 
-def said(given: Any, **settings: Any) -> list[str]:
-    return cautions(Tables.of(given), Terms.of(study(**settings), given))
+def said(given: Tables, **settings: Any) -> list[str]:
+    return cautions(given, Terms.of(study(**settings), given))
 
 
 LOST = {"status": "no baseline", "reason": "of OOM"}

@@ -37,11 +37,11 @@ GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 Predicate = Callable[..., Finding | None]
 
 
-def said(finding: Predicate, given: Any, terms: Terms = GPU) -> Finding | None:
+def said(finding: Predicate, given: Tables, terms: Terms = GPU) -> Finding | None:
     """What a finding says of the tables that its parameters name."""
     names = [name for name in signature(finding).parameters if name != "terms"]
     spoken = {"terms": terms} if "terms" in signature(finding).parameters else {}
-    return finding(**{name: getattr(Tables.of(given), name) for name in names}, **spoken)
+    return finding(**{name: getattr(given, name) for name in names}, **spoken)
 
 
 def ddp_against_dp(strategy_pairs: Sequence[StrategyPairsRow], terms: Terms) -> Finding | None:
@@ -404,11 +404,11 @@ def test_every_finding_has_a_case() -> None:
 
 
 def test_empty_tables_support_no_finding() -> None:
-    assert findings(Tables.of(empty()), GPU) == []
+    assert findings(empty(), GPU) == []
 
 
 def test_reference_figures_support_most_findings() -> None:
-    assert len(findings(Tables.of(h200()), GPU)) >= 9
+    assert len(findings(h200(), GPU)) >= 9
 
 
 def test_strategies_of_different_environments_are_not_compared() -> None:
@@ -483,9 +483,9 @@ def test_idle_shares_of_a_changed_step_are_not_told(state: str) -> None:
 def test_what_the_profiler_leaves_out_is_counted() -> None:
     rows = [estimated(32), {**estimated(128), "profiler": "distorts"}]
     assert "Left out: 1 of 2 configurations." in communication.profiler_left_out(
-        Tables.of(tables(communication=rows)).communication
+        tables(communication=rows).communication
     )
-    assert communication.profiler_left_out(Tables.of(tables(communication=rows[:1])).communication) == ""
+    assert communication.profiler_left_out(tables(communication=rows[:1]).communication) == ""
 
 
 def test_the_slower_strategy_may_be_ddp() -> None:

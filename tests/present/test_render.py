@@ -34,10 +34,10 @@ from page_tables import (
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.study.page import render
+from dpscale.tables.communication import BandwidthRow
 from dpscale.tables.tables import Tables, with_names
 from dpscale.vocabulary.states import HELD_OUT
 from html_reader import assert_sound, read, visible
-from old_tables import COLUMNS
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -72,7 +72,7 @@ def test_a_forecast_is_said_to_be_scored_only_where_it_was() -> None:
     scored = render(study(), data)
     assert "It is scored first" in scored
     assert "It is not scored here" not in scored
-    unscored = render(study(), {**data, "forecast": data["forecast"][data["forecast"]["kind"] != HELD_OUT]})
+    unscored = render(study(), replace(data, forecast=[row for row in data.forecast if row.kind != HELD_OUT]))
     assert "It is not scored here" in unscored
     assert "It is scored first" not in unscored
 
@@ -213,7 +213,7 @@ def test_on_a_cpu_there_are_workers_and_no_gpus() -> None:
 
 def test_a_study_on_a_cpu_is_a_rehearsal_without_verdict_forecast_and_accuracy() -> None:
     training = {"arms": ARMS, "baseline": "small"}
-    data = {**h200(), "training_summary": tables(training_summary=[arm_row("small", 0.7)])["training_summary"]}
+    data = replace(h200(), training_summary=tables(training_summary=[arm_row("small", 0.7)]).training_summary)
     rehearsal, real = (render(study(device=device, training=training), data) for device in ("cpu", "cuda"))
     banner = "Rehearsal on a CPU: the pipeline works; these numbers say nothing about GPUs."
     assert banner in rehearsal and banner not in real
@@ -230,7 +230,7 @@ def test_a_study_on_a_cpu_is_a_rehearsal_without_verdict_forecast_and_accuracy()
 def test_csv_link_holds_the_table(page: str) -> None:
     (link,) = re.findall(r'href="data:application/zip;base64,([^"]*)" download="bandwidth.csv.zip"', page)
     lines = ZipFile(io.BytesIO(base64.b64decode(link))).read("bandwidth.csv").decode().splitlines()
-    assert lines[0].split(",") == COLUMNS["bandwidth"]
+    assert lines[0].split(",") == list(BandwidthRow.file_columns())
     assert len(lines) == 1 + len(h200()["bandwidth"])
     assert ",44695848," in lines[1]
 

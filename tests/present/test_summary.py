@@ -19,8 +19,8 @@ from dpscale.present.findings import summary as module
 from dpscale.tables.tables import Tables
 
 
-def summary(given: Any) -> str:
-    return module.summary(Tables.of(given))
+def summary(given: Tables) -> str:
+    return module.summary(given)
 
 
 def test_a_line_says_all_of_a_configuration() -> None:

@@ -21,7 +21,6 @@ from dpscale.audit.reading.published import Published
 from dpscale.compare.comparison import compare
 from dpscale.compare.page import render as render_comparison
 from dpscale.present.study.page import render
-from dpscale.tables.tables import Tables
 from requirements import without
 from two_studies import compared, side, slower
 
@@ -61,7 +60,7 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
         "compared": render_comparison(compared()),
         "audit": render_audit(audit(Published.read(root / "config/published/study-e.yaml"))),
         "studies": render_comparison(compare([side("a"), side("b", slower(2)), side("c", slower(3))], (), 0.05)),
-        "published": render_studies(study(), Tables.of(audited(root, empty())), "h200.html"),
+        "published": render_studies(study(), audited(root, empty()), "h200.html"),
         **{kind: hostile_page(text) for kind, text in HOSTILE.items()},
         "published-markup": hostile_audit_page(HOSTILE["markup"]),
     }

@@ -25,8 +25,8 @@ GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 WORKER = Terms(device="worker", several_environments=False, synthetic=True)
 
 
-def told(given: Any, terms: Terms = GPU) -> Verdict:
-    return verdict(Tables.of(given), terms)
+def told(given: Tables, terms: Terms = GPU) -> Verdict:
+    return verdict(given, terms)
 
 
 def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:

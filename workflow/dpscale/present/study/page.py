@@ -38,7 +38,7 @@ _DEFINITIONS = {
 
 
 def render(
-    study: Mapping[str, Any], given: Mapping[str, Any], audit_page: str = "", charts: Mapping[str, Chart] | None = None
+    study: Mapping[str, Any], tables: Tables, audit_page: str = "", charts: Mapping[str, Chart] | None = None
 ) -> str:
     """The page of a study as HTML.
 
@@ -46,7 +46,6 @@ def render(
     file name of the page of other people's figures, if there is one; `charts` are drawn unless given. Pure, but for
     reading its own template.
     """
-    tables = Tables.of(given)
     terms = Terms.of(study, tables)
     answer = verdict(tables, terms)
     found = findings(tables, terms)

@@ -83,12 +83,11 @@ class Terms:
     own_workload: bool = False
 
     @classmethod
-    def of(cls, study: Mapping[str, Any], tables: Mapping[str, Any]) -> "Terms":
-        whole = Tables.of(tables)
+    def of(cls, study: Mapping[str, Any], tables: Tables) -> "Terms":
         return cls(
             device="worker" if study["device"] == "cpu" else "GPU",
-            several_environments=len(whole.environments) > 1,
-            synthetic=study["dataset"]["source"] == "synthetic" or any(row.synthetic for row in whole.records),
+            several_environments=len(tables.environments) > 1,
+            synthetic=study["dataset"]["source"] == "synthetic" or any(row.synthetic for row in tables.records),
             own_workload=is_own_workload(study),
         )
 
@@ -148,37 +147,29 @@ class Terms:
         """`1 GPU`, `4 GPUs`."""
         return plural(int(number or 0), self.device)
 
-    def point(self, row: AtBatch | Mapping[str, Any]) -> str:
+    def point(self, row: AtBatch) -> str:
         """`ddp on 4 GPUs at batch 512 per GPU`, and its environment where there are several."""
         return f"{self.group(row)} {self.at_batch(row)}"
 
-    def at_batch(self, row: AtBatch | Mapping[str, Any]) -> str:
+    def at_batch(self, row: AtBatch) -> str:
         """`at batch 512 per GPU`, and its environment where there are several."""
-        return f"at batch {int(_entry(row, 'batch_per_gpu')):,} per {self.device}{self.environment(row)}"
+        return f"at batch {row.batch_per_gpu:,} per {self.device}{self.environment(row)}"
 
-    def group(self, row: OnDevices | Mapping[str, Any]) -> str:
+    def group(self, row: OnDevices) -> str:
         """`ddp on 4 GPUs`."""
-        return f"{_entry(row, 'strategy')} on {self.count(_entry(row, 'gpus'))}"
+        return f"{row.strategy} on {self.count(row.gpus)}"
 
-    def scope(self, row: _Scoped | Mapping[str, Any]) -> str:
+    def scope(self, row: _Scoped) -> str:
         """`compute scope`, and its environment where there are several."""
-        return f"{scope(_entry(row, 'scope'))}{self.environment(row)}"
+        return f"{scope(row.scope)}{self.environment(row)}"
 
     def environment(self, row: object) -> str:
         """` in environment B` where there are several and this row has one; else nothing."""
-        return self.in_environment(_entry(row, "environment"))
+        return self.in_environment(getattr(row, "environment", ""))
 
     def in_environment(self, letter: str) -> str:
         """The same of a letter."""
         return f" in environment {letter}" if self.several_environments and letter else ""
-
-
-def _entry(row: object, name: str) -> Any:
-    """An entry of a typed row; until all rows are, of a mapping too."""
-    if not isinstance(row, Mapping):
-        return getattr(row, name, "")
-    value = row.get(name)
-    return "" if value is None or type(value).__name__ == "NAType" or value != value else value
 
 
 def state(status: str) -> str:
