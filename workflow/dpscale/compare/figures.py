@@ -8,7 +8,6 @@ from itertools import takewhile
 from statistics import median
 from typing import Any
 
-from dpscale.analyse.training.results import FIGURES
 from dpscale.compare.rows import (
     ComparedBandwidthRow,
     ComparedCollectivesRow,
@@ -101,7 +100,10 @@ SUBJECTS: Mapping[str, Subject] = {
     "collectives": Subject(
         ComparedCollectivesRow, "collectives", ("bus_bandwidth_gb_s",), _second_over_first, "higher", "lower"
     ),
-    "training": Subject(ComparedTrainingRow, "training_summary", FIGURES, _over_seeds, "higher", "lower"),
+    "training": Subject(
+        ComparedTrainingRow, "training_summary", ("training_loss", "training_accuracy", "test_loss", "test_accuracy"),
+        _over_seeds, "higher", "lower",
+    ),
 }  # fmt: skip
 
 

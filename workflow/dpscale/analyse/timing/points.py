@@ -1,7 +1,7 @@
 """The points of a study: what its timing records say of every configuration, and what they can be compared with."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
@@ -130,7 +130,9 @@ def points_of(study: Study, collected: Collected, environments: Mapping[AnyCell,
                 point = _measured(configuration, scope, environment, measured, missing)
                 points[configuration, scope, environment] = point
             if not records[configuration]:
-                status, reason = not_run.get(configuration) or _unmeasured(missing)
+                status, reason = not_run.get(configuration) or weightiest(
+                    (status, reason) for _, status, reason in missing
+                )
                 points[configuration, scope, ""] = Point(configuration, scope, "", status, reason)
     return points
 
@@ -149,10 +151,10 @@ def _measured(
     return Point(configuration, scope, environment, "ok", "; ".join(reasons), records)
 
 
-def _unmeasured(missing: Sequence[CellState]) -> tuple[str, str]:
-    """Status and reason of a configuration without any record; a failure says more than a run never tried."""
-    _, status, reason = min(missing, key=lambda item: (STATES_BY_WEIGHT.index(item[1]), item[2] == NO_RECORD))
-    return status, reason
+def weightiest(states: Iterable[tuple[str, str]]) -> tuple[str, str]:
+    """Of the statuses and reasons of what has no record the one that says most: a failure, before what was never
+    tried."""
+    return min(states, key=lambda state: (STATES_BY_WEIGHT.index(state[0]), state[1] == NO_RECORD))
 
 
 def why_missing(cell: AnyCell, collected: Collected) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from dpscale.vocabulary.states import BEATEN, BEST, UNDECIDED
 def frontier_rows(results: Results) -> Iterator[FrontierRow]:
     """A row for every arm of which every seed came to its last epoch. Arms are held against those of their own
     environment."""
-    complete = [result for result in results if result.records and result.is_complete]
+    complete = [result for result in results if result.is_complete]
     for environment in sorted({result.environment for result in complete}):
         rows = [_row(result) for result in complete if result.environment == environment]
         by_time = _verdicts([Trade(row.training_s, row.test_accuracy) for row in rows])

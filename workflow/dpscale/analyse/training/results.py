@@ -12,9 +12,9 @@ from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
-from dpscale.schemas.settings import TrainingSettings, variant_settings
+from dpscale.schemas.settings import TrainingSettings, arm_schemas, variant_settings
+from dpscale.tables.row import PointFields
 
-FIGURES = ("training_loss", "training_accuracy", "test_loss", "test_accuracy")
 # Settings that change how fast an arm trains and, but for rounding, nothing that it learns.
 OF_SPEED = tuple(sorted(set(variant_settings()) & set(TrainingSettings.names())))
 # What an arm is, before any remedy.
@@ -23,13 +23,20 @@ PLACE = ("strategy", "gpus", "batch_per_gpu", "epochs", "validation_images", *OF
 SHARED_BY_SEED = ("gpus", "batch_per_gpu", "validation_images")
 
 
+class ArmFields(PointFields):
+    """What says of which arm a row is, and where."""
+
+    arm: str
+
+
 @dataclass(frozen=True)
 class ArmResults:
     """The records of an arm in one environment, seed by seed; `finished` are those that neither diverged nor ran out of
-    memory."""
+    memory. `given` is what the study file says of the arm."""
 
     arm: str
     settings: TrainingSettings
+    given: Mapping[str, Any]
     environment: str
     records: Sequence[Record]
 
@@ -40,7 +47,7 @@ class ArmResults:
     @property
     def is_complete(self) -> bool:
         """Whether every seed came to its last epoch: a mean over the others alone would be too good."""
-        return len(self.finished) == len(self.records)
+        return 0 < len(self.finished) == len(self.records)
 
     def last(self, figure: str, seeds: Sequence[int] | None = None) -> list[float]:
         """A figure after the last epoch, of every seed, or of some `seeds` in their order. Empty unless the arm is
@@ -77,33 +84,55 @@ class ArmResults:
         return welch_difference(self.last(figure), other.last(figure))
 
     @property
-    def place(self) -> dict[str, Any]:
+    def remedies(self) -> str:
+        """What it does for its accuracy that is not done by default."""
+        return self.changed([key for key in arm_schemas() if key not in PLACE])
+
+    def changed(self, keys: Sequence[str]) -> str:
+        """The keys that are not as they are by default, with their values: `warmup_epochs 1, optimiser lars`."""
+        known = arm_schemas()
+        return ", ".join(
+            f"{key} {_as_written(self.given[key])}"
+            for key in keys
+            if key in self.given and self.given[key] != known[key].get("default")
+        )
+
+    @property
+    def trials(self) -> int:
+        """Of the search that its recipe was found by; 0 where it was not searched."""
+        return int(self.given.get("tuned", {}).get("trials", 0))
+
+    @property
+    def place(self) -> ArmFields:
         """The columns that every row of an arm starts with."""
-        return {**place_of(self.arm, self.settings), "environment": self.environment}
+        return {
+            "arm": self.arm,
+            "strategy": self.settings.strategy,
+            "gpus": self.settings.gpus,
+            "batch_per_gpu": self.settings.batch_per_gpu,
+            "global_batch": self.settings.global_batch,
+            "environment": self.environment,
+        }
 
 
-def place_of(arm: str, settings: TrainingSettings) -> dict[str, Any]:
-    """The same of an arm that was not measured."""
-    return {
-        "arm": arm,
-        "strategy": settings.strategy,
-        "gpus": settings.gpus,
-        "batch_per_gpu": settings.batch_per_gpu,
-        "global_batch": settings.global_batch,
-    }
+def _as_written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 Results = Sequence[ArmResults]
 
 
 def results_of(study: Study, collected: Collected, letters: Mapping[AnyCell, str]) -> Results:
-    """What was measured of every arm, in every environment that it was measured in, in the order of the study file."""
+    """What was measured of every arm, in every environment that it was measured in, in the order of the study file. An
+    arm that was not measured stands in none, without records."""
     found: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for cell, record in collected.records.items():
         if isinstance(cell, TrainingCell):
             found[cell.arm, letters[cell]].append(record)
     return [
-        ArmResults(name, settings, letter, found[name, letter])
+        ArmResults(name, settings, study["training"]["arms"][name], letter, found[name, letter])
         for name, settings in study.arms.items()
-        for letter in sorted({letter for arm, letter in found if arm == name})
+        for letter in sorted({letter for arm, letter in found if arm == name}) or [""]
     ]

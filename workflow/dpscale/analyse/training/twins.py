@@ -18,7 +18,7 @@ MATHEMATICS = sorted(set(TrainingSettings.names()) - set(OF_SPEED))
 
 def twin_rows(study: Study, results: Results) -> Iterator[TwinsRow]:
     """A row for every arm that has a slow twin in its environment, where all seeds of both came to their last epoch."""
-    complete = [result for result in results if result.records and result.is_complete]
+    complete = [result for result in results if result.is_complete]
     for fast in complete:
         for slow in complete:
             if fast.environment == slow.environment and _are_twins(study, fast, slow):
