@@ -42,7 +42,7 @@ def paths(chart: ElementTree.Element, **attributes: str) -> list[str]:
     ]
 
 
-def test_every_group_has_its_text_a_pooled_mark_and_its_batches_and_says_so_in_words() -> None:
+def test_every_group_is_drawn_and_told_in_words() -> None:
     batches = {"32": Figure.of(4, 2, 6), "2,048": Figure.of(16, 15, 17)}
     chart, not_drawn = drawn(group("ddp on 4 GPUs", SURE, batches), group("dp on 2 GPUs", Figure(-5)))
     found = texts(chart)

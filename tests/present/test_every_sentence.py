@@ -40,12 +40,9 @@ NAMES = {
     "communication": {"ladders", "steps_beside_one", "steps", "_estimates_of", "bus_bandwidth"},
     "forecast": {"held_out", "forecast"},
     "commands": {"report"},
-    "compare.charts": {"speeds", "epoch_times", "_forests"},
+    "compare.charts": {"speeds", "_times", "_forests"},
     "compare.sentences": {"_place"},
-    "compare.views": {
-        "groups", "environments", "step_times", "communication", "collectives", "training", "bandwidth",
-        "only_in_one", "_effect",
-    },
+    "compare.views": {"groups", "environments", "only_in_one", "_effect"},
     "coverage": {"_job"},
     "environment_facts": {"environment_facts"},
     "scaling": {"_in_place_of_baseline"},
@@ -224,12 +221,12 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         for name, test in {
             "_settings_that_differ": "settings_that_may_differ_are_said_first_and_those_of_several_once",
             "_other_images": "other_images_are_a_warning",
-            "_of_records": "records_that_both_studies_have_are_a_warning",
+            "_of_study": "records_that_both_studies_have_are_a_warning",
         }.items()
     },
     "compare.forest": {
         "chart_of_forests": (
-            "../compare/test_comparison_forest.py::test_every_group_has_its_text_a_pooled_mark_and_its_batches_and_says_so_in_words",
+            "../compare/test_comparison_forest.py::test_every_group_is_drawn_and_told_in_words",
         ),
     },
     "coverage": {"_reason": ("test_render.py::test_a_result_can_have_a_reason_too",)},

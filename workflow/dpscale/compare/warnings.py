@@ -1,16 +1,12 @@
 """What a reader must know of studies before comparing them: what all of them share is said once."""
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dpscale.compare.comparison import Comparison
 from dpscale.compare.rows import ComparedRecordsRow
-from dpscale.compare.studies import as_written
-from dpscale.present.findings import cautions
+from dpscale.compare.studies import Side, as_written
+from dpscale.present.findings.cautions import Caution, of_records
 from dpscale.present.text.words import Terms, plural
-
-# Warnings that differ in numbers alone are one.
-_NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def terms_of(comparison: Comparison) -> Terms:
@@ -50,37 +46,32 @@ def _other_images(comparison: Comparison, terms: Terms) -> Iterator[str]:
 
 
 def _of_studies(comparison: Comparison) -> Iterator[str]:
-    """The warnings of all studies, each with whom it is about: `a: 3 of 5 records; b: 1 of 9 records. What that
-    means.`"""
-    alike: dict[str, list[tuple[str, str, str]]] = {}
-    for side, row in zip(comparison.sides, comparison.records, strict=True):
-        terms = Terms.of(side.study.values, side.tables)
-        for warning in (*_of_records(row), *cautions.of_records(side.tables, terms)):
-            what, _, meaning = warning.removesuffix(".").partition(". ")
-            alike.setdefault(_NUMBER.sub("", what), []).append((side.name, what, meaning))
-    for found in alike.values():
-        said = _by_study([(study, what) for study, what, _ in found], comparison)
-        meanings = {meaning for _, _, meaning in found if meaning}
-        if len(meanings) > 1:
-            meanings = {_by_study([(study, meaning) for study, _, meaning in found if meaning], comparison)}
-        yield f"{'. '.join([said, *meanings])}."
+    """The warnings of all studies, those of a kind together, each with whom it is about: `a: 3 of 5 records; b: 1 of 9
+    records. What that means.`"""
+    for of_kind in zip(*map(_of_study, comparison.sides, comparison.records), strict=True):
+        found = {side.name: caution for side, caution in zip(comparison.sides, of_kind, strict=True) if caution}
+        if found:
+            meanings = {name: caution.meaning for name, caution in found.items() if caution.meaning}
+            said = _by_study({name: caution.what for name, caution in found.items()}, comparison)
+            same = set(meanings.values())
+            yield str(Caution(said, same.pop() if len(same) == 1 else _by_study(meanings, comparison)))
 
 
-def _of_records(row: ComparedRecordsRow) -> Iterator[str]:
-    """What is said of records that were found and left out."""
-    if row.same_records:
-        yield (
-            f"{plural(row.same_records, 'record')} left out. Another study has the same files, and the same file in "
-            "both is no evidence of a difference."
-        )
-    if row.not_used:
-        yield f"Records found and not used: {row.not_used:,}. They are damaged, or of other settings."
+def _of_study(side: Side, row: ComparedRecordsRow) -> Sequence[Caution | None]:
+    """What is said of records that were found and left out, and of how the others were measured."""
+    same = Caution(
+        f"{plural(row.same_records or 0, 'record')} left out",
+        "Another study has the same files, and the same file in both is no evidence of a difference",
+    )
+    not_used = Caution(f"Records found and not used: {row.not_used:,}", "They are damaged, or of other settings")
+    cautions = of_records(side.tables, Terms.of(side.study.values, side.tables))
+    return [same if row.same_records else None, not_used if row.not_used else None, *cautions]
 
 
-def _by_study(sentences: Iterable[tuple[str, str]], comparison: Comparison) -> str:
+def _by_study(sentences: Mapping[str, str], comparison: Comparison) -> str:
     """`a and b: one sentence; c: another`"""
     said_of: dict[str, list[str]] = {}
-    for study, sentence in sentences:
+    for study, sentence in sentences.items():
         said_of.setdefault(sentence, []).append(study)
     every = len(comparison.sides)
     return "; ".join(

@@ -1,6 +1,7 @@
 """What a reader must know before trusting the numbers: sentences computed from the data, "" where there is nothing."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from dpscale.analyse.answer.claims import (
     CORES_STOLEN,
@@ -35,6 +36,17 @@ from dpscale.tables.tables import Tables
 from dpscale.tables.timing import BlocksRow, RunsRow, SpeedupRow, TimesRow
 from dpscale.tables.training import TrainingRow, TrainingSummaryRow
 
+
+class Caution(NamedTuple):
+    """What is so, and what that means, without their full stops; "" where nothing is said of that."""
+
+    what: str
+    meaning: str = ""
+
+    def __str__(self) -> str:
+        return "".join(f"{part}. " for part in self if part).rstrip()
+
+
 _HARDWARE = {"device_model": "device", "cpu_model": "CPU", "links": "links"}
 
 
@@ -63,10 +75,10 @@ def cautions(tables: Tables, terms: Terms) -> list[str]:
     )
 
 
-def of_records(tables: Tables, terms: Terms) -> list[str]:
-    """The cautions about how things were measured."""
+def of_records(tables: Tables, terms: Terms) -> Sequence[Caution | None]:
+    """The cautions about how things were measured, each kind at its place."""
     times, records, blocks = tables.times, tables.records, tables.blocks
-    return _said(
+    return (
         _single_run(times),
         _older_versions(tables.environments),
         _two_runs(times),
@@ -87,40 +99,39 @@ def of_records(tables: Tables, terms: Terms) -> list[str]:
     )
 
 
-def _said(*sentences: str) -> list[str]:
-    return [sentence for sentence in sentences if sentence]
+def _said(*found: Caution | str | None) -> list[str]:
+    return [str(caution) for caution in found if caution]
 
 
 def _synthetic(terms: Terms) -> str:
     return "The images are synthetic: noise of the same shape, no real photographs." if terms.synthetic else ""
 
 
-def _older_versions(environments: Sequence[EnvironmentsRow]) -> str:
+def _older_versions(environments: Sequence[EnvironmentsRow]) -> Caution | None:
     older = [f"{row.environment} ({row.older_measurements})" for row in environments if row.older_measurements]
     if not older:
-        return ""
-    return (
-        f"Older versions of the measurement made records of environment {listed(older)}. They are shown as what they "
-        "are, and never pooled with newer ones."
+        return None
+    return Caution(
+        f"Older versions of the measurement made records of environment {listed(older)}",
+        "They are shown as what they are, and never pooled with newer ones",
     )
 
 
-def _memorised(training: Sequence[TrainingRow], terms: Terms) -> str:
+def _memorised(training: Sequence[TrainingRow], terms: Terms) -> Caution | None:
     if not terms.synthetic or not training:
-        return ""
-    return (
+        return None
+    return Caution(
         "Arms were trained on noise, which holds nothing to learn: training accuracy says how much was memorised, test "
-        "accuracy can only be chance, and no comparison of arms says anything about real images."
+        "accuracy can only be chance, and no comparison of arms says anything about real images"
     )
 
 
-def _few_seeds(summary: Sequence[TrainingSummaryRow]) -> str:
+def _few_seeds(summary: Sequence[TrainingSummaryRow]) -> Caution | None:
     few = FEW_SEEDS.of(summary)
     if not few.holding:
-        return ""
-    return (
-        f"Arms trained with fewer than {SEEDS_WANTED} seeds: {counted(few)}. Their spread over seeds is hardly known."
-    )
+        return None
+    trained = f"Arms trained with fewer than {SEEDS_WANTED} seeds: {counted(few)}"
+    return Caution(trained, "Their spread over seeds is hardly known")
 
 
 def _no_records(records: Sequence[RecordsRow]) -> str:
@@ -160,34 +171,34 @@ def _differences(environments: Sequence[EnvironmentsRow], terms: Terms) -> str:
     return listed(list(differ)) or "nothing that is recorded here"
 
 
-def _single_run(times: Sequence[TimesRow]) -> str:
+def _single_run(times: Sequence[TimesRow]) -> Caution | None:
     single = SINGLE_RUN.of(times)
     if not single.holding:
-        return ""
-    return (
-        f"Configurations measured in a single run: {counted(single)}. "
-        "How much runs differ is not known there, and no figure of them has an interval."
+        return None
+    return Caution(
+        f"Configurations measured in a single run: {counted(single)}",
+        "How much runs differ is not known there, and no figure of them has an interval",
     )
 
 
-def _two_runs(times: Sequence[TimesRow]) -> str:
+def _two_runs(times: Sequence[TimesRow]) -> Caution | None:
     two = TWO_RUNS.of(times)
     if not two.holding:
-        return ""
-    return (
-        f"Configurations measured in two runs: {counted(two)}. Their range is shown, which is no 95 % interval, and no "
-        "comparison is claimed of them."
+        return None
+    return Caution(
+        f"Configurations measured in two runs: {counted(two)}",
+        "Their range is shown, which is no 95 % interval, and no comparison is claimed of them",
     )
 
 
-def _drifted(blocks: Sequence[BlocksRow]) -> str:
+def _drifted(blocks: Sequence[BlocksRow]) -> Caution | None:
     drifted = DRIFTED.of(blocks)
     if not drifted.holding:
-        return ""
+        return None
     most = largest(drifted.holding, lambda row: abs(row.drift))
-    return (
+    return Caution(
         f"One device alone did not take the same time before and after the parallel epochs, by more than "
-        f"{percent(DRIFT_TOLERANCE)}, in {among(drifted, 'block')}; at most by {percent(most.drift)}."
+        f"{percent(DRIFT_TOLERANCE)}, in {among(drifted, 'block')}; at most by {percent(most.drift)}"
     )
 
 
@@ -196,102 +207,105 @@ def _because(rows: Iterable[BlocksRow | SpeedupRow]) -> str:
     return f", as {listed(reasons, 3)}" if reasons else ""
 
 
-def _runs_without_baseline(blocks: Sequence[BlocksRow]) -> str:
+def _runs_without_baseline(blocks: Sequence[BlocksRow]) -> Caution | None:
     without = RUN_WITHOUT_BASELINE.of(blocks)
     if not without.holding:
-        return ""
-    return (
-        f"Blocks without a baseline: {counted(without)}{_because(without.holding)}. They are left out of speedup and "
-        "communication time; no other baseline is borrowed."
+        return None
+    return Caution(
+        f"Blocks without a baseline: {counted(without)}{_because(without.holding)}",
+        "They are left out of speedup and communication time; no other baseline is borrowed",
     )
 
 
-def _outliers(runs: Sequence[RunsRow]) -> str:
+def _outliers(runs: Sequence[RunsRow]) -> Caution | None:
     off = OFF.of(runs)
     if not off.holding:
-        return ""
-    return (
-        f"Runs more than {plain(OUTLIER_DEVIATIONS, 1)} robust deviations off the median of their "
-        f"configuration: {among(off, 'run')}. All of them stay in; the table of runs names them."
+        return None
+    return Caution(
+        f"Runs more than {plain(OUTLIER_DEVIATIONS, 1)} robust deviations off the median of their configuration: "
+        f"{among(off, 'run')}",
+        "All of them stay in; the table of runs names them",
     )
 
 
-def _wide_intervals(times: Sequence[TimesRow], terms: Terms) -> str:
+def _wide_intervals(times: Sequence[TimesRow], terms: Terms) -> Caution | None:
     wide = WIDE.of(times)
     if not wide.holding:
-        return ""
+        return None
     widest = largest(wide.holding, lambda row: row.interval_width)
-    return (
-        f"Epoch times whose 95 % interval is wider than {percent(WIDTH)} of them: {counted(wide)}. "
-        f"The widest is {estimate(widest.epoch_s, SECONDS, with_unit=True)} with {place(widest, terms)}."
+    return Caution(
+        f"Epoch times whose 95 % interval is wider than {percent(WIDTH)} of them: {counted(wide)}",
+        f"The widest is {estimate(widest.epoch_s, SECONDS, with_unit=True)} with {place(widest, terms)}",
     )
 
 
-def _no_baseline(speedup: Sequence[SpeedupRow]) -> str:
+def _no_baseline(speedup: Sequence[SpeedupRow]) -> Caution | None:
     without = NO_BASELINE.of(speedup)
     if not without.holding:
-        return ""
-    return f"Speedups without a baseline: {counted(without)}{_because(without.holding)}."
+        return None
+    return Caution(f"Speedups without a baseline: {counted(without)}{_because(without.holding)}")
 
 
-def _throttled(records: Sequence[RecordsRow]) -> str:
+def _throttled(records: Sequence[RecordsRow]) -> Caution | None:
     throttled = THROTTLED.of(records)
     if not throttled.holding:
-        return ""
+        return None
     named = listed(sorted({row.throttle_reasons for row in throttled.holding}))
-    return f"Clocks were held down in {among(throttled, 'record')} without a count of how long: {named}."
+    return Caution(f"Clocks were held down in {among(throttled, 'record')} without a count of how long: {named}")
 
 
-def _slowed(records: Sequence[RecordsRow]) -> str:
+def _slowed(records: Sequence[RecordsRow]) -> Caution | None:
     slowed = SLOWED.of(records)
     if not slowed.holding:
-        return ""
+        return None
     longest = largest(slowed.holding, lambda row: row.slowed_s)
     policies = listed(sorted({row.slowed_by for row in slowed.holding}))
-    return (
+    return Caution(
         f"Inside timed epochs, clocks were kept down in {among(slowed, 'record')}, by {policies}; for at "
-        f"most {measured(longest.slowed_s, SECONDS)}."
+        f"most {measured(longest.slowed_s, SECONDS)}"
     )
 
 
-def _stolen(records: Sequence[RecordsRow]) -> str:
+def _stolen(records: Sequence[RecordsRow]) -> Caution | None:
     stolen = CORES_STOLEN.of(records)
     if not stolen.holding:
-        return ""
+        return None
     most = largest(stolen.holding, lambda row: row.stolen_share)
-    return (
+    return Caution(
         f"Inside timed epochs, a hypervisor took away more than {percent(STOLEN)} of the cores given in "
-        f"{among(stolen, 'record')}; at most {percent(most.stolen_share)}."
+        f"{among(stolen, 'record')}; at most {percent(most.stolen_share)}"
     )
 
 
-def _other_processes(records: Sequence[RecordsRow], terms: Terms) -> str:
+def _other_processes(records: Sequence[RecordsRow], terms: Terms) -> Caution | None:
     disturbed = DISTURBED.of(records)
     if not disturbed.holding:
-        return ""
-    return f"Other processes were seen on the {terms.devices} in {among(disturbed, 'record')}."
+        return None
+    return Caution(f"Other processes were seen on the {terms.devices} in {among(disturbed, 'record')}")
 
 
-def _several_sets_of_gpus(counts: Sequence[CountsRow], terms: Terms) -> str:
+def _several_sets_of_gpus(counts: Sequence[CountsRow], terms: Terms) -> Caution | None:
     """A host's name does not tell machines apart that all have the same; their GPUs do."""
     used, most = next(((row.number or 0, row.of or 0) for row in counts if row.what == DEVICES_USED), (0, 0))
     if used <= most:
-        return ""
-    return (
+        return None
+    return Caution(
         f"The records come from {terms.count(used)}, of which no job had more than {most:,}: figures hold "
-        f"what these {terms.devices} and their hosts differ by."
+        f"what these {terms.devices} and their hosts differ by"
     )
 
 
-def _dirty(records: Sequence[RecordsRow]) -> str:
+def _dirty(records: Sequence[RecordsRow]) -> Caution | None:
     dirty = DIRTY.of(records)
     if not dirty.holding:
-        return ""
-    return f"Records from a dirty commit: {counted(dirty)}. The code that ran is not exactly the commit named."
+        return None
+    return Caution(
+        f"Records from a dirty commit: {counted(dirty)}", "The code that ran is not exactly the commit named"
+    )
 
 
-def _several_commits(records: Sequence[RecordsRow]) -> str:
+def _several_commits(records: Sequence[RecordsRow]) -> Caution | None:
     commits = sorted({row.git_commit[:12] for row in records if row.git_commit})
     if len(commits) < 2:
-        return ""
-    return f"The records come from {len(commits)} commits: {listed(commits)}."
+        return None
+    return Caution(f"The records come from {len(commits)} commits: {listed(commits)}")
