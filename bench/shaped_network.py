@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from dpscale.plan.cells import CollectivesCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect
 from dpscale.schemas.settings import CollectivesSettings
+from dpscale.tables.tables import Tables
 from shaped_network import ShapedNetwork, missing_requirement
 
 NODES = (1, 2, 4)
@@ -103,23 +104,27 @@ def time_collectives(nodes: int, rank: int, rendezvous: str, out: Path) -> None:
     measure("dpscale.measure.worker.collectives", cell, settings, job, nodes, nodes, run)
 
 
-def report(tables: Mapping[str, Any], network: ShapedNetwork) -> None:
+def report(tables: Tables, network: ShapedNetwork) -> None:
     carried_gb_s = network.carried_gb_s
     click.echo(f"{network.rate_mbit} Mbit/s carry {carried_gb_s * 1e3:.2f} MB/s of messages")
-    largest = tables["collectives"][tables["collectives"]["message_bytes"] == MESSAGES[-1][1]]
-    for row in largest.to_dict("records"):
-        bus_gb_s = row["bus_bandwidth_gb_s"]
-        share = bus_gb_s / carried_gb_s
-        click.echo(f"allreduce on {row['gpus']} nodes: bus bandwidth {bus_gb_s * 1e3:.2f} MB/s, {share:.1%}")
-    models = tables["allreduce_models"]
-    for row in models[models["status"] == "ok"].drop_duplicates("algorithm").to_dict("records"):
-        share = row["bandwidth_gb_s"] / carried_gb_s
-        click.echo(f"{row['algorithm']}: beta {row['bandwidth_gb_s'] * 1e3:.2f} MB/s, {share:.1%}")
-    forecast = tables["forecast"]
-    for row in forecast[forecast["kind"] == "held out"].to_dict("records"):
-        kept = ["gpus", "status", "reason", "algorithm", "step_s", "measured_step_s", "relative_error"]
-        kept += ["carried_over_relative_error"]
-        click.echo(json.dumps({name: row[name] for name in kept}, default=str))
+    for row in tables.collectives:
+        if row.message_bytes == MESSAGES[-1][1]:
+            bus_gb_s = row.bus_bandwidth_gb_s.value
+            share = bus_gb_s / carried_gb_s
+            click.echo(f"allreduce on {row.gpus} nodes: bus bandwidth {bus_gb_s * 1e3:.2f} MB/s, {share:.1%}")
+    models: dict[str, float] = {}
+    for model in tables.allreduce_models:
+        if model.status == "ok":
+            models.setdefault(model.algorithm, model.bandwidth_gb_s.value)
+    for algorithm, bandwidth_gb_s in models.items():
+        share = bandwidth_gb_s / carried_gb_s
+        click.echo(f"{algorithm}: beta {bandwidth_gb_s * 1e3:.2f} MB/s, {share:.1%}")
+    for scored in tables.forecast:
+        if scored.kind == "held out":
+            entries = scored.flat()
+            kept = ["gpus", "status", "reason", "algorithm", "step_s", "measured_step_s", "relative_error"]
+            kept += ["carried_over_relative_error"]
+            click.echo(json.dumps({name: entries[name] for name in kept}))
 
 
 def dpscale(*words: str) -> None:

@@ -8,7 +8,7 @@ from dpscale.analyse.answer import advice
 from dpscale.analyse.answer.advice import advice_rows
 from dpscale.analyse.answer.answer import answer_rows
 from dpscale.tables.answer import AdviceRow, AnswerRow
-from dpscale.tables.tables import Tables
+from rows import read_tables
 
 PLACE = {"gpus": 4, "global_batch": 2048, "environment": "A", "is_headline": True}
 
@@ -29,7 +29,7 @@ def gain(speedup: float, batch: int = 512, spread: float | None = 0.01, **more: 
 
 
 def advised(**rows: list[dict[str, Any]]) -> list[AdviceRow]:
-    return list(advice_rows(Tables.of_rows({"speedup": [gain(3.6)], **rows})))
+    return list(advice_rows(read_tables({"speedup": [gain(3.6)], **rows})))
 
 
 def pair(ddp_s: float, dp_s: float, spread: float | None = 0.01, **more: Any) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def test_without_a_speedup_there_is_no_series_to_advise() -> None:
 
 
 def answered(*gains: dict[str, Any], times: list[dict[str, Any]] | None = None) -> list[AnswerRow]:
-    tables = Tables.of_rows({"speedup": gains, "times": times or []})
+    tables = read_tables({"speedup": gains, "times": times or []})
     return list(answer_rows(tables.speedup, tables.times, tables.scopes))
 
 

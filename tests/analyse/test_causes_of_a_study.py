@@ -8,8 +8,8 @@ from dpscale.analyse.answer.causes_of_study import EVIDENCE, cause_of, causes_ro
 from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import MILLISECONDS
-from dpscale.tables.tables import Tables
 from dpscale.vocabulary.causes import CAUSES, PROBES, REMEDIES
+from rows import read_tables
 
 BATCH = 32
 Rows = list[dict[str, Any]]
@@ -60,7 +60,7 @@ def gain(efficiency: float = 0.95, spread: float | None = 0.01, scaling: str = "
 def causes(*times: dict[str, Any], gains: Rows | None = None, **rows: Rows) -> list[CausesRow]:
     """The rows of a study with these times; ddp on 4 GPUs at batch 32 has a speedup unless said otherwise."""
     given = {"times": list(times), "scopes": loading(list(times)), "speedup": gains or [gain()]}
-    return causes_rows(Tables.of_rows({**given, **rows}))
+    return causes_rows(read_tables({**given, **rows}))
 
 
 def first(*times: dict[str, Any], **rows: Any) -> CausesRow:

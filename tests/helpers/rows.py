@@ -1,9 +1,10 @@
-"""Rows of tables, picked by their fields."""
+"""Rows of tables: read from the entries of files, and picked by their fields."""
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from dpscale.tables.row import Row
+from dpscale.tables.tables import TABLES, Tables
 
 R = TypeVar("R", bound=Row)
 
@@ -17,3 +18,12 @@ def one(rows: Iterable[R], **where: object) -> R:
     """The only one."""
     (found,) = picked(rows, **where)
     return found
+
+
+def read_tables(entries: Mapping[str, Iterable[Any]]) -> Tables:
+    """Tables of rows, or of what files hold of them; those that are not given are empty."""
+    found: dict[str, Any] = {
+        name: [row if isinstance(row, Row) else TABLES[name].read(row) for row in rows]
+        for name, rows in entries.items()
+    }
+    return Tables(**found)

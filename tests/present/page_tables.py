@@ -13,6 +13,7 @@ from dpscale.audit.reading.published import read_all
 from dpscale.plan.study import Study
 from dpscale.tables.tables import TABLES, Tables
 from dpscale.vocabulary.states import EXTRAPOLATED, HELD_OUT, SCENARIO, WHOLE_STEP
+from rows import read_tables
 
 EPOCH_S = {
     ("single", 1): {32: 7.74, 128: 2.87, 512: 2.30, 2048: 2.16, 8192: 2.13},
@@ -192,7 +193,7 @@ def empty() -> Tables:
 
 def tables(**rows: list[dict[str, Any]]) -> Tables:
     """Empty tables but for the given rows and what follows from them; `environments` has one row unless given."""
-    return complete(Tables.of_rows({"environments": [environment_row()], **rows}))
+    return complete(read_tables({"environments": [environment_row()], **rows}))
 
 
 def audited(root: Path, data: Tables) -> Tables:

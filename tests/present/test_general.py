@@ -8,6 +8,7 @@ from page_tables import h200, speedup_row, tables, times_row
 from dpscale.present.study.general import General, general
 from dpscale.present.text.view import bar
 from dpscale.present.text.words import Terms
+from rows import one
 
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 DDP: dict[str, Any] = {"strategy": "ddp", "gpus": 4, "batch": 32}
@@ -36,10 +37,9 @@ def test_speed_stands_beside_price() -> None:
         for place in (("single", "1", "512"), ("ddp", "4", "512"))
     )
     assert (alone["Speedup, ×"], alone["Efficiency, %"]) == ("–", "–")
-    weak = data["speedup"].query("scaling == 'weak' & scope == 'compute'")
-    at = weak.query("strategy == 'ddp' & gpus == 4 & batch_per_gpu == 512").iloc[0]
-    assert four["Speedup, ×"] == f"{at['speedup']:.2f} [{at['speedup_low']:.2f}, {at['speedup_high']:.2f}]"
-    assert four["Efficiency, %"] == f"{100 * at['efficiency']:.1f}"
+    at = one(data.speedup, scaling="weak", scope="compute", strategy="ddp", gpus=4, batch_per_gpu=512)
+    assert four["Speedup, ×"] == f"{at.speedup.value:.2f} [{at.speedup.low:.2f}, {at.speedup.high:.2f}]"
+    assert four["Efficiency, %"] == f"{100 * at.efficiency.value:.1f}"
     assert made.bars[found.index(alone)] == "" and made.bars[found.index(four)] == "bar p95"
 
 

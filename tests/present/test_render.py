@@ -231,7 +231,7 @@ def test_csv_link_holds_the_table(page: str) -> None:
     (link,) = re.findall(r'href="data:application/zip;base64,([^"]*)" download="bandwidth.csv.zip"', page)
     lines = ZipFile(io.BytesIO(base64.b64decode(link))).read("bandwidth.csv").decode().splitlines()
     assert lines[0].split(",") == list(BandwidthRow.file_columns())
-    assert len(lines) == 1 + len(h200()["bandwidth"])
+    assert len(lines) == 1 + len(h200().bandwidth)
     assert ",44695848," in lines[1]
 
 

@@ -113,8 +113,8 @@ def test_the_vocabulary_in_the_words_of_a_study() -> None:
 @pytest.mark.parametrize(("more", "word"), [(OF_A_FILE, "samples"), ({}, "images")])
 def test_reasons_in_tables_say_it_too(more: Mapping[str, Any], word: str) -> None:
     under = h200_study.study(**more)
-    forecast = build_tables(under, h200_study.collected(under))["forecast"]
-    assert set(forecast["reason"].dropna()) == {f"a step takes more than the 50000 {word} of an epoch"}
+    forecast = build_tables(under, h200_study.collected(under)).forecast
+    assert {row.reason for row in forecast if row.reason} == {f"a step takes more than the 50000 {word} of an epoch"}
     capped = Configuration("ddp", 4, 32_768).obstacle(under.settings)
     assert capped == ("capped", f"global batch 131072 > 50000 {word}: no full step")
 

@@ -58,13 +58,13 @@ def test_an_older_measurement_is_shown_and_measured_again(tmp_path: Path) -> Non
     collected = collect(tmp_path, plan(STUDY).timing, STUDY.settings)
     assert set(collected.records) == set(plan(STUDY).timing)
     tables = build_tables(STUDY, collected)
-    assert list(tables["environments"]["measurement_versions"]) == ["timing 1"]
-    assert list(tables["environments"]["older_measurements"]) == ["timing 1"]
+    assert [row.measurement_versions for row in tables.environments] == ["timing 1"]
+    assert [row.older_measurements for row in tables.environments] == ["timing 1"]
     assert (
         "Older versions of the measurement made records of environment A (timing 1)."
         in cautions(tables, Terms.of(STUDY.values, tables))[0]
     )
-    assert set(tables["speedup"]["status"]) == {"ok"}
+    assert {row.status for row in tables.speedup} == {"ok"}
     outdated = find_outdated(STUDY, plan(STUDY), tmp_path)
     assert len(outdated.rejected_records) == len(plan(STUDY).timing)
     assert "measurement_version is 1, this dpscale measures 2" in outdated.reasons[0]
@@ -89,7 +89,7 @@ def test_versions_are_never_pooled(tmp_path: Path) -> None:
         anew = timing_record(cell, STUDY.settings, [1.0, 1.1])
         write(tmp_path, cell, anew if cell.run == 1 else older_timing_record(cell, STUDY.settings, [2.0, 2.2]))
     tables = build_tables(STUDY, collect(tmp_path, plan(STUDY).timing, STUDY.settings))
-    assert set(tables["environments"]["measurement_versions"]) == {"timing 1", "timing 2"}
-    times = tables["times"][tables["times"]["strategy"] == "ddp"]
-    assert list(times["runs"]) == [1, 1]
-    assert sorted(times["epoch_s"]) == pytest.approx([1.05, 2.1])
+    assert {row.measurement_versions for row in tables.environments} == {"timing 1", "timing 2"}
+    times = [row for row in tables.times if row.strategy == "ddp"]
+    assert [row.runs for row in times] == [1, 1]
+    assert sorted(row.epoch_s.value for row in times) == pytest.approx([1.05, 2.1])

@@ -76,28 +76,6 @@ class Row:
             if described.kind == "figure" and getattr(self, name).is_range
         )  # fmt: skip
 
-    # Only until every reader takes fields: rows as mappings of the file's columns.
-    def __getitem__(self, name: str) -> Any:
-        base, _, end = name.rpartition("_")
-        if name == _RANGES:
-            return self.ranges_of_figures() or None
-        if end in ("low", "high") and name not in self.columns():
-            return _written(getattr(getattr(self, base), end))
-        value = getattr(self, name)
-        return _written(value.value if isinstance(value, Figure) else value)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        try:
-            return self[name]
-        except AttributeError:
-            return default
-
-    def keys(self) -> Any:
-        return self.flat().keys()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.file_columns()
-
 
 def _written(value: Any) -> Any:
     return None if value == "" or (isinstance(value, float) and value != value) else value

@@ -3,9 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
@@ -70,7 +69,7 @@ _CONTROLS = re.compile(
 
 
 @dataclass(frozen=True, eq=False)
-class Tables(Mapping[str, Any]):
+class Tables:
     """The rows of every table."""
 
     times: Sequence[TimesRow] = ()
@@ -124,57 +123,6 @@ class Tables(Mapping[str, Any]):
         except OSError as error:
             raise DpscaleError(f"{folder}: no tables there ({error}). Make them with: dpscale tables") from error
         return cls(**rows)
-
-    # Only until every reader takes fields: tables as pandas has them.
-    @cached_property
-    def _frames(self) -> dict[str, "pd.DataFrame"]:
-        return {}
-
-    def __getitem__(self, name: str) -> "pd.DataFrame":
-        if name not in self._frames:
-            self._frames[name] = _as_read(TABLES[name], io.StringIO(written(TABLES[name], getattr(self, name))))
-        return self._frames[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(TABLES)
-
-    def __len__(self) -> int:
-        return len(TABLES)
-
-    @classmethod
-    def of_rows(cls, rows: Mapping[str, Iterable[Any]]) -> "Tables":
-        """From rows by table, with fields or as mappings of the file's columns."""
-        found: dict[str, Any] = {
-            name: [row if isinstance(row, TABLES[name]) else TABLES[name].read(row) for row in some]
-            for name, some in rows.items()
-        }
-        return cls(**found)
-
-    @classmethod
-    def of(cls, frames: Mapping[str, Any]) -> "Tables":
-        """From pandas' tables, for tests."""
-        if isinstance(frames, Tables):
-            return frames
-        found: dict[str, Any] = {
-            name: [TABLES[name].read(entries) for entries in _entries(table)] for name, table in frames.items()
-        }
-        return cls(**found)
-
-
-def _as_read(kind: type[Row], file: io.StringIO) -> "pd.DataFrame":
-    import pandas as pd
-
-    texts = [item.name for item in kind.columns().values() if item.kind in ("text", "flag")]
-    table = pd.read_csv(file, dtype=dict.fromkeys(texts, str), keep_default_na=False, na_values=[""])
-    for name in texts:
-        table[name] = table[name].map(with_names, na_action="ignore").astype(str)
-    return table
-
-
-def _entries(table: "pd.DataFrame") -> Iterator[dict[str, Any]]:
-    whole = table.astype(object)
-    for entries in whole.where(whole.notna(), None).to_dict("records"):
-        yield {str(name): value for name, value in entries.items()}
 
 
 # By name, in the order in which they are written.
