@@ -334,11 +334,14 @@ def at_least(wanted: int, chances: Iterable[float]) -> float:
 
 def grid(forms: Sequence[Part], published: Published, places: Sequence[Place]) -> Floats:
     """Value, low end and high end (first axis) of forms (second) in cells; NaN where a form gives nothing."""
-    nothing = Rounded(math.nan, math.nan, math.nan)
     known = [symbols(published, place) for place in places]
-    found = [[worked_out(form.worked_out_as, cell) or nothing for cell in known] for form in forms]
-    ends = [[[value.value, value.low, value.high] for value in row] for row in found]
-    return np.moveaxis(np.array(ends).reshape(len(forms), len(places), 3), 2, 0).copy()
+    return _ends([[worked_out(form.worked_out_as, cell) for cell in known] for form in forms], len(places))
+
+
+def _ends(rows: Sequence[Sequence[Rounded | None]], columns: int) -> Floats:
+    nothing = [math.nan] * 3
+    ends = [[[value.value, value.low, value.high] if value else nothing for value in row] for row in rows]
+    return np.moveaxis(np.array(ends).reshape(len(rows), columns, 3), 2, 0).copy()
 
 
 # A candidate: which printing, constant and form.
@@ -373,7 +376,9 @@ class _Search:
         gpus = sorted({place.gpus for place in several(self.places)})
         self.printings = [ROUNDED, CUT, *(exchanged(*pair) for pair in combinations(gpus, 2))]
         self.readings = [printing.reads(self.table) for printing in self.printings]
-        self.printed = [_ends(reading, self.places) for reading in self.readings]
+        self.printed = _ends([[*map(reading.get, self.places)] for reading in self.readings], len(self.places))[
+            1:
+        ].swapaxes(0, 1)
         self.costs = self._sums(lambda choice: choice.cost)
         self.blames = self._sums(lambda choice: _BLAME[choice.kind])
 
@@ -599,13 +604,6 @@ class _Search:
         factor = Rounded(sum(ends) / 2, *ends)
         fit = self.fit(0, 0, number)
         return Found(self.quantity, "up to a constant", fit, self.cells, self.tried, chance, factor=factor)
-
-
-def _ends(reading: Mapping[Place, Rounded], places: Sequence[Place]) -> Floats:
-    """Low and high end of what the printed numbers stand for; NaN where a cell is not there."""
-    nothing = Rounded(math.nan, math.nan, math.nan)
-    found = [reading.get(place, nothing) for place in places]
-    return np.array([[value.low for value in found], [value.high for value in found]])
 
 
 def _explained(low: Floats, high: Floats, printed: Floats) -> Floats:
