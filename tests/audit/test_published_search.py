@@ -13,7 +13,7 @@ from dpscale.audit.reading.published import QUANTITIES, UNSTATED, Place, Publish
 from dpscale.audit.search import CHANCE_LIMIT, at_least, grid, search
 from dpscale.audit.sentences import sentence
 from dpscale.formulas.rounded import Rounded
-from published_factory import published, significant
+from published_factory import by_place, published, significant
 
 BATCHES, GPUS = (32, 128, 512, 2048), (2, 4)
 PLACES = [Place(batch, gpus) for batch in BATCHES for gpus in GPUS]
@@ -264,6 +264,13 @@ def test_times_that_cancel_out_decide_nothing() -> None:
     study = published("32x1 10.0, 32x2 5.0", {"bandwidth": "32x2 12.0"})
     found = search(study, "bandwidth")
     assert all("T(N,b) - T(1,b)/N" not in rival.convention.formula for rival in found.rivals)
+
+
+def test_the_name_of_a_clock_is_not_run() -> None:
+    clocks = {"1/0; {0}": by_place("32x1 30.00, 32x2 20.00, 128x1 20.00, 128x2 16.00")}
+    epoch_s, speedup = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00", {"speedup": "32x2 1.500, 128x2 1.250"}
+    found = search(published(epoch_s, speedup, other_clocks=clocks), "speedup")
+    assert found.best and found.best.convention.formula == "T1/0; {0}(1,b) / T1/0; {0}(N,b)"
 
 
 def test_nothing_can_be_checked_without_times() -> None:

@@ -252,7 +252,10 @@ class Clock:
 
 
 def clocks(published: Published) -> list[Clock]:
-    """That of the table, and others of the same study. Which of its clocks a study follows is its own choice."""
+    """That of the table, and others of the same study. Which of its clocks a study follows is its own choice.
+
+    What is worked out has their numbers: names come from files, and only what stands in this folder is ever run.
+    """
     others = [
         Clock(
             name,
