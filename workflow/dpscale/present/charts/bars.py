@@ -49,7 +49,9 @@ class Share:
 
     @property
     def look(self) -> Entry:
-        return {"fill": self.colour or "none", "stroke": PAPER if self.colour else QUIET}
+        if self.colour is None:
+            return {"fill": "none", "stroke": QUIET, "colour": INK}
+        return {"fill": self.colour, "stroke": PAPER, "colour": PAPER}
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,11 @@ class Bars(Plot):
             .scale(range=[top, HEIGHT], paddingInner=0.25, paddingOuter=0.1)
             .axis(grid=False, ticks=False)
         )
+        parts = list(_parts(self.bars))
         totals = over([{"bar": bar.label, "label": bar.total} for bar in self.bars])
         layers = [
-            over(_segments(self.bars)).mark_bar(strokeWidth=1).encode(x, y, FILL, STROKE, x2=end),
-            over(_names(self.bars)).mark_text(align="center").encode(x, y, LABEL, COLOUR),
+            over(parts).mark_bar(strokeWidth=1).encode(x, y, FILL, STROKE, x2=end),
+            over(parts).mark_text(align="center").encode(alt.X("middle:Q"), y, LABEL, COLOUR),
             totals.mark_text().encode(y, LABEL, x=alt.XValue(LABEL_X)),
         ]
         for number, row in enumerate(legend):
@@ -106,32 +109,21 @@ class Bars(Plot):
         return svg_of(layers)
 
 
-def _placed(bars: Sequence[Bar]) -> Iterator[tuple[Bar, Share, float]]:
-    """Every share of every bar and where it starts; those of one look in a row, as that is the smaller SVG."""
+def _parts(bars: Sequence[Bar]) -> Iterator[Entry]:
+    """Every share of every bar; those of one look in a row, as that is the smaller SVG."""
     for place in range(len(bars[0].shares)):
         for bar in bars:
-            yield bar, bar.shares[place], sum(share.percent for share in bar.shares[:place])
+            share = bar.shares[place]
+            start = sum(before.percent for before in bar.shares[:place])
+            ends = {"x": start, "end": start + share.percent, "middle": start + share.percent / 2}
+            yield {"bar": bar.label, **ends, **share.look, "label": _name(share)}
 
 
-def _segments(bars: Sequence[Bar]) -> list[Entry]:
-    return [
-        {"bar": bar.label, "x": start, "end": start + share.percent, **share.look}
-        for bar, share, start in _placed(bars)
-    ]
-
-
-def _names(bars: Sequence[Bar]) -> list[Entry]:
-    """The name and number of every share that has room for it, or else the number alone, or nothing."""
-    names: list[Entry] = []
-    for bar, share, start in _placed(bars):
-        number = f"{plain(share.percent, 3)} %"
-        room = share.percent / _WHOLE * WIDTH - _AROUND_TEXT
-        fitting = [text for text in (f"{share.name} {number}", number) if len(text) * _LETTER_WIDTH <= room]
-        colour = PAPER if share.colour else INK
-        names += [
-            {"bar": bar.label, "x": start + share.percent / 2, "label": text, "colour": colour} for text in fitting[:1]
-        ]
-    return names
+def _name(share: Share) -> str:
+    """The name and number of a share that has room for it, or else the number alone, or nothing."""
+    number = f"{plain(share.percent, 3)} %"
+    room = share.percent / _WHOLE * WIDTH - _AROUND_TEXT
+    return next((text for text in (f"{share.name} {number}", number) if len(text) * _LETTER_WIDTH <= room), "")
 
 
 def _legend(shares: Sequence[Share]) -> list[list[Entry]]:

@@ -1,6 +1,6 @@
 """A panel of lines as Vega-Lite draws it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -42,20 +42,29 @@ def draw(panel: Panel, frame: Frame) -> str:
     joined = [entry for line, _, entry in found if line.joined]
     marked = [entry for _, marker, entry in found if marker.measured] + _lane_markers(panel, frame)
     labels = _labels(panel, frame)
+    bands, bars = _intervals(panel, frame)
+    ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q")}
+    shade = [{"y": frame.y.low, "end": panel.shaded_below}] if panel.shaded_below else []
+    dots = [{"x": across, "y": up, "colour": colour} for across, up, colour in panel.dots]
     layers = [
-        *_shade(panel, frame, y),
+        over(shade)
+        .mark_rect(color=QUIET, opacity=0.15)
+        .encode(y, y2=alt.Y2("end:Q"), x=alt.XValue(0), x2=alt.X2Value(WIDTH)),
         over(_guides(panel, frame)).mark_line(color=QUIET, strokeWidth=1).encode(x, y, detail=_LINE),
         over(labels)
         .mark_rule(color=QUIET, strokeWidth=0.6, strokeDash=[1, 2])
         .encode(x, y, x2=alt.X2Value(LABEL_X - 3), y2=alt.Y2("label_y:Q")),
-        *_spreads(panel, frame, x),
+        over(bands)
+        .mark_area(opacity=0.15, strokeWidth=0)
+        .encode(x, **ends, fill=alt.Fill("colour:N", scale=None), detail=_LINE),
+        over(bars).mark_rule(strokeWidth=1.5).encode(x, COLOUR, **ends),
         over(joined)
         .mark_line(strokeWidth=1.8)
         .encode(x, y, COLOUR, detail=_LINE, strokeDash=alt.StrokeDash("dash:N", scale=None)),
         over(marked)
         .mark_point(filled=True, size=42, opacity=1)
         .encode(x, y, COLOUR, shape=alt.Shape("shape:N", scale=None)),
-        *_dots(panel, x, y),
+        over(dots).mark_point(filled=False, size=14, strokeWidth=1, opacity=1).encode(x, y, COLOUR),
         # A name that is too long for its room ends in an ellipsis; the description has all of it.
         over(labels)
         .mark_text(limit=WIDTH + RIGHT - LABEL_X)
@@ -93,33 +102,18 @@ def _moved(x: float, line: Series, frame: Frame) -> float:
     return frame.x.value(frame.x.pixel(x) + line.aside) if line.aside else x
 
 
-def _shade(panel: Panel, frame: Frame, y: Any) -> Iterator[Any]:
-    if panel.shaded_below:
-        area = over([{"y": frame.y.low, "end": panel.shaded_below}]).mark_rect(color=QUIET, opacity=0.15)
-        yield area.encode(y, y2=alt.Y2("end:Q"), x=alt.XValue(0), x2=alt.X2Value(WIDTH))
-
-
-def _dots(panel: Panel, x: Any, y: Any) -> Iterator[Any]:
-    if panel.dots:
-        places = [{"x": across, "y": up, "colour": colour} for across, up, colour in panel.dots]
-        yield over(places).mark_point(filled=False, size=14, strokeWidth=1, opacity=1).encode(x, y, COLOUR)
-
-
-def _spreads(panel: Panel, frame: Frame, x: Any) -> Iterator[Any]:
-    """Intervals: a bar at every marker, or a band along the line."""
-    ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q")}
-    found = [
-        (panel.linear_y and (panel.linear_x or not marker.measured), line, marker)
-        for line in panel.series
-        for marker in line.markers
-        if marker.figure.has_interval
-    ]
-    if bands := [_interval(line, marker, frame) for is_band, line, marker in found if is_band]:
-        fill = alt.Fill("colour:N", scale=None)
-        yield over(bands).mark_area(opacity=0.15, strokeWidth=0).encode(x, **ends, fill=fill, detail=_LINE)
-    bars = [_interval(line, marker, frame) for is_band, line, marker in found if not is_band]
-    if seen := [bar for bar in bars if _is_seen(frame.y, bar)]:
-        yield over(seen).mark_rule(strokeWidth=1.5).encode(x, **ends, color=COLOUR)
+def _intervals(panel: Panel, frame: Frame) -> tuple[list[Entry], list[Entry]]:
+    """Parts of bands along the lines, and bars at markers that are longer than these."""
+    bands, bars = [], []
+    for line in panel.series:
+        for marker in line.markers:
+            if marker.figure.has_interval:
+                entry = _interval(line, marker, frame)
+                if panel.linear_y and (panel.linear_x or not marker.measured):
+                    bands.append(entry)
+                elif _is_seen(frame.y, entry):
+                    bars.append(entry)
+    return bands, bars
 
 
 def _interval(line: Series, marker: Marker, frame: Frame) -> Entry:
