@@ -121,7 +121,7 @@ def complete(tables: Tables) -> Tables:
         training_order=list(order_rows(tables.training_evidence)),
         costs=list(costs_rows(tables.records)),
         origins=list(origins_rows(tables.records)),
-        absences=list(absences_rows(tables.times)),
+        absences=absences_rows(tables.times),
     )
     answer = list(answer_rows(tables.speedup, tables.times, tables.scopes))
     tables = replace(tables, answer=answer)

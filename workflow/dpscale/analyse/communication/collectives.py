@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from dpscale.analyse.timing.blocks import run_name
-from dpscale.analyse.timing.records import grouped
 from dpscale.analyse.timing.runs import servers_used
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure
@@ -21,6 +20,7 @@ from dpscale.records.files import Record
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.strategy import Facts, Message
 from dpscale.tables.communication import CollectivesRow, PeerCopiesRow
+from dpscale.tables.row import grouped
 
 
 @dataclass(frozen=True)
@@ -167,11 +167,11 @@ def _uses(network: Facts | None) -> dict[Message, str]:
 def peer_copies_rows(collectives: Iterable[CollectivesRow]) -> Iterator[PeerCopiesRow]:
     """The copies from one device to another: their median, and their range over the directed pairs."""
     copies = (row for row in collectives if row.operation == "peer_copy" and row.bus_bandwidth_gb_s.is_known)
-    for group in grouped(copies, lambda row: (row.gpus, row.environment)):
+    for (gpus, environment), group in grouped(copies, lambda row: (row.gpus, row.environment)).items():
         rates = [row.bus_bandwidth_gb_s.value for row in group]
         yield PeerCopiesRow(
-            gpus=group[0].gpus,
-            environment=group[0].environment,
+            gpus=gpus,
+            environment=environment,
             directions=len(rates),
             message_bytes=max(row.message_bytes or 0 for row in group),
             bus_bandwidth_gb_s=Figure.of(median(rates), min(rates), max(rates)),

@@ -1,9 +1,9 @@
 """What was measured by which record, what is missing and why, and what measuring took."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import nan
-from typing import Any, TypeVar
+from typing import Any
 
 from dpscale.analyse.timing.environments import hosts, joined
 from dpscale.analyse.timing.points import why_missing
@@ -11,11 +11,9 @@ from dpscale.plan.cells import AnyCell
 from dpscale.records.collect import Collected
 from dpscale.records.cost import gpu_seconds
 from dpscale.records.files import Record
-from dpscale.tables.row import Row
+from dpscale.tables.row import Row, grouped
 from dpscale.tables.study import AbsencesRow, CostsRow, MissingRow, OriginsRow, RecordsRow
 from dpscale.tables.timing import TimesRow
-
-T = TypeVar("T")
 
 
 def missing_row(cell: AnyCell, collected: Collected) -> MissingRow:
@@ -101,50 +99,42 @@ def _stolen_share(record: Record, epochs: Iterable[Mapping[str, Any]]) -> float:
 
 def costs_rows(records: Iterable[RecordsRow]) -> Iterator[CostsRow]:
     """What measuring took. Collectives are measured for the sake of communication."""
-    gpu_s: dict[str, list[float]] = defaultdict(list)
-    for row in records:
-        gpu_s["communication" if row.kind == "collectives" else row.kind].append(row.gpu_s)
-    for measured, seconds in gpu_s.items():
-        yield CostsRow(measured=measured, records=len(seconds), gpu_s=sum(seconds))
+
+    def kind(row: RecordsRow) -> str:
+        return "communication" if row.kind == "collectives" else row.kind
+
+    for measured, group in grouped(records, kind).items():
+        yield CostsRow(measured=measured, records=len(group), gpu_s=sum(row.gpu_s for row in group))
 
 
 def origins_rows(records: Iterable[RecordsRow]) -> Iterator[OriginsRow]:
     """How many records there are of a kind, by what measured them."""
 
-    def origin(row: RecordsRow) -> Hashable:
+    def origin(row: RecordsRow) -> tuple[str, str, str, str, bool | None, str]:
         return row.kind, row.environment, row.host, row.git_commit, row.git_dirty, row.dataset_source
 
-    for group in grouped(records, origin):
-        first = group[0]
+    for (kind, environment, host, commit, dirty, source), group in grouped(records, origin).items():
         yield OriginsRow(
-            kind=first.kind,
-            environment=first.environment,
-            host=first.host,
-            git_commit=first.git_commit,
-            git_dirty=first.git_dirty,
-            dataset_source=first.dataset_source,
+            kind=kind,
+            environment=environment,
+            host=host,
+            git_commit=commit,
+            git_dirty=dirty,
+            dataset_source=source,
             records=len(group),
             first=min(row.started_at for row in group),
             last=max(row.finished_at for row in group),
-            jobs="; ".join(sorted({row.job_id for row in group if row.job_id})),
+            jobs=joined(row.job_id for row in group),
             throttled=sum(bool(row.throttle_reasons) for row in group),
             disturbed=sum(bool(row.other_processes) for row in group),
         )
 
 
-def absences_rows(times: Iterable[TimesRow]) -> Iterator[AbsencesRow]:
+def absences_rows(times: Iterable[TimesRow]) -> list[AbsencesRow]:
     """Every state but `ok` with its reason, and of how many configurations it is, the most frequent first."""
-    configurations: dict[tuple[str, str], set[tuple[object, ...]]] = defaultdict(set)
-    for row in times:
-        if row.status != "ok":
-            configurations[row.status, row.reason].add(tuple(row.point.values()))
-    for (status, reason), found in sorted(configurations.items(), key=lambda item: -len(item[1])):
-        yield AbsencesRow(status=status, reason=reason, configurations=len(found))
-
-
-def grouped(rows: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:
-    """The rows of equal keys, in the order of the first of each."""
-    found: dict[Hashable, list[T]] = {}
-    for row in rows:
-        found.setdefault(key(row), []).append(row)
-    yield from found.values()
+    gone = grouped((row for row in times if row.status != "ok"), lambda row: (row.status, row.reason))
+    found = [
+        AbsencesRow(status=status, reason=reason, configurations=len({tuple(row.point.values()) for row in rows}))
+        for (status, reason), rows in gone.items()
+    ]
+    return sorted(found, key=lambda row: -(row.configurations or 0))
