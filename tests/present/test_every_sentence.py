@@ -69,7 +69,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
     "advice": {
         # When there is a row of advice is held to data that make it none, in analyse.
         **{
-            name: (ADVISED, f"../analyse/test_advice.py::{of}")
+            name: (ADVISED, f"../analyse/answer/test_advice.py::{of}")
             for name, of in {
                 "_strategy": "test_a_strategy_that_is_not_surely_faster_is_no_advice",
                 "_batch": "test_a_larger_batch_is_told_beside_the_smallest",
@@ -88,8 +88,8 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "_sentence": (
             "test_what_to_do.py::test_the_step_of_the_answer_is_told_with_its_first_reason",
             "test_what_to_do.py::test_without_a_row_at_the_batch_of_the_answer_nothing_is_told",
-            "../analyse/test_causes_of_a_study.py::test_a_cost_that_may_be_nothing_is_no_reason",
-            "../analyse/test_causes_of_a_study.py::test_a_loss_without_a_cause_is_not_called_right",
+            "../analyse/answer/test_causes_of_a_study.py::test_a_cost_that_may_be_nothing_is_no_reason",
+            "../analyse/answer/test_causes_of_a_study.py::test_a_loss_without_a_cause_is_not_called_right",
         ),
         "_reason": (
             "test_what_to_do.py::test_a_reason_has_its_cost_what_to_change_what_that_saves_and_its_evidence",
@@ -97,7 +97,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "_cost": ("test_what_to_do.py::test_costs_without_an_interval_say_so",),
         "_not_seen": (
             "test_what_to_do.py::test_what_a_study_does_not_see_is_named",
-            "../analyse/test_causes_of_a_study.py::test_what_a_study_never_sees_is_said",
+            "../analyse/answer/test_causes_of_a_study.py::test_what_a_study_never_sees_is_said",
         ),
     },
     "assignment": {

@@ -263,12 +263,6 @@ def test_a_link_is_slow_beside_a_plain_copy_or_its_data_sheet(bus_gb_s: float, c
     assert ms(found.predicted_saving_s) == (pytest.approx(saved, abs=1e-3) if cause == "slow_link" else None)
 
 
-def test_what_the_allreduce_adds_beyond_its_own_time_is_waiting_and_no_cause() -> None:
-    found = causes(timed(10.0), ladder=ladder(6.0, 10.0), **link(allreduce_ms=0.5))
-    assert [row.cause for row in found] == ["nothing", "heavy_gradients"]
-    assert ms(found[1].cost_s) == 0.5
-
-
 def test_heavy_gradients_are_fewer_per_sample_in_a_larger_batch() -> None:
     times = timed(10.0), alone(6.0), timed(50.0, batch=256), alone(47.9, batch=256)
     found = first(*times, ladder=ladder(6.0, 10.0), **link(allreduce_ms=5.0))
