@@ -49,6 +49,7 @@ NAMES = {
     "general": {"general"},
     "numbers": {"bounds_of"},
     "summary": {"_epoch"},
+    "svg": {"_marks", "_way"},
     "training": {"_arm", "test_accuracy", "_panels", "_frontier"},
     "variants": {"steps", "speedups", "epochs", "kernels"},
     "views": {"bus_bandwidth", "collectives", "laws"},
