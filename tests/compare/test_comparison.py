@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dpscale.compare.comparison import Comparison, compare
+from dpscale.compare.comparison import ComparedStudies, compare
 from dpscale.compare.rows import COMPARED_TABLES
 from dpscale.compare.studies import Side
 from dpscale.plan.cells import AnyCell
@@ -34,11 +34,11 @@ def three() -> Sequence[Side]:
 
 
 @pytest.fixture(scope="module")
-def found(three: Sequence[Side]) -> Comparison:
+def found(three: Sequence[Side]) -> ComparedStudies:
     return compare(three, (), 0.05)
 
 
-def test_there_is_a_row_per_study_with_its_machine(found: Comparison) -> None:
+def test_there_is_a_row_per_study_with_its_machine(found: ComparedStudies) -> None:
     rows = found.studies
     assert [(row.study, row.device_model, row.gpus) for row in rows] == [
         ("first", "NVIDIA H200", 4), ("h100", "NVIDIA H100", 2), ("once", "NVIDIA H200", 4),
@@ -47,7 +47,7 @@ def test_there_is_a_row_per_study_with_its_machine(found: Comparison) -> None:
 
 
 def test_figures_are_each_study_s_own_at_the_largest_point_that_all_share(
-    found: Comparison, three: Sequence[Side]
+    found: ComparedStudies, three: Sequence[Side]
 ) -> None:
     rows = found.figures
     assert [(row.study, row.strategy, row.gpus, row.batch_per_gpu, row.scope) for row in rows] == [
@@ -61,7 +61,9 @@ def test_figures_are_each_study_s_own_at_the_largest_point_that_all_share(
         assert row.images_per_s.has_interval == (one.name != "once")
 
 
-def test_every_study_is_held_against_the_first_one_as_two_studies_are(found: Comparison, three: Sequence[Side]) -> None:
+def test_every_study_is_held_against_the_first_one_as_two_studies_are(
+    found: ComparedStudies, three: Sequence[Side]
+) -> None:
     for other, pair in zip(three[1:], found.pairs, strict=True):
         (alone,) = compare([three[0], other], (), 0.05).pairs
         for name in set(COMPARED_TABLES) - {"studies", "records", "figures"}:

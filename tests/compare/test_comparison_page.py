@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpscale.compare.comparison import Comparison, compare
+from dpscale.compare.comparison import ComparedStudies, compare
 from dpscale.compare.page import point, render, summary
 from dpscale.compare.sentences import answers, tallies
 from dpscale.compare.views import Views
@@ -21,12 +21,12 @@ from two_studies import Change, compared, out_of_memory, side, slower, small, st
 pytestmark = pytest.mark.slow
 
 
-def verdict_text(comparison: Comparison) -> str:
+def verdict_text(comparison: ComparedStudies) -> str:
     (pair,), terms = comparison.pairs, terms_of(comparison)
     return "\n".join([*answers(pair, terms), *tallies(pair, terms)])
 
 
-def warned(comparison: Comparison) -> list[str]:
+def warned(comparison: ComparedStudies) -> list[str]:
     return warnings(comparison, terms_of(comparison))
 
 
@@ -184,7 +184,7 @@ def on_an_h100(cell: AnyCell, record: dict[str, Any]) -> None:
     record["hardware"]["device_model"] = "NVIDIA H100"
 
 
-def three(change: Change | None = None, of: Study | None = None, tolerance: float = nan) -> Comparison:
+def three(change: Change | None = None, of: Study | None = None, tolerance: float = nan) -> ComparedStudies:
     sides = [side("first", None, small()), side("h100", on_an_h100, small()), side("last", change, of or small())]
     return compare(sides, (), tolerance)
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import h200_study
 from dpscale.analyse.tables import build_tables
-from dpscale.compare.comparison import Comparison, Pair, compare
+from dpscale.compare.comparison import ComparedStudies, Pair, compare
 from dpscale.compare.studies import Side
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell
 from dpscale.plan.plan import plan
@@ -67,7 +67,7 @@ def _unchanged_tables() -> Tables:
     return build_tables(study(), records(study()))
 
 
-def compared(change: Change | None = None, of: Study | None = None) -> Comparison:
+def compared(change: Change | None = None, of: Study | None = None) -> ComparedStudies:
     """The study against the same after `change`, which may be `of` another study."""
     return compare([side("before"), side("after", change, of)])
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from dpscale.compare.comparison import Comparison, Pair
+from dpscale.compare.comparison import ComparedStudies, Pair
 from dpscale.compare.forest import Forest, ForestGroup, chart_of_forests
 from dpscale.compare.rows import ComparedGroupsRow, ComparedTimesRow, group_of
 from dpscale.compare.sentences import groups_in_order, heading, short
@@ -18,7 +18,7 @@ from dpscale.tables.quantities import BATCH, EPOCH
 _LABEL_LENGTH = 14
 
 
-def changes(comparison: Comparison, terms: Terms) -> Chart:
+def changes(comparison: ComparedStudies, terms: Terms) -> Chart:
     """Change of the epoch time in % by strategy and GPUs, pooled over batches and at each batch: a plot per study and
     scope."""
     return chart_of_forests("changes", [forest for pair in comparison.pairs for forest in _forests(pair, terms)])
@@ -46,7 +46,7 @@ def _group(group: ComparedGroupsRow, pair: Pair, terms: Terms) -> ForestGroup:
     return ForestGroup(terms.group(group), short(group), colour(group.strategy), pooled, batches)
 
 
-def speeds(comparison: Comparison, terms: Terms) -> Chart:
+def speeds(comparison: ComparedStudies, terms: Terms) -> Chart:
     """Times as fast as the first study against batch per GPU: a panel for every study and scope."""
     panels = []
     for pair in comparison.pairs:
@@ -77,7 +77,7 @@ def speeds(comparison: Comparison, terms: Terms) -> Chart:
     return chart_of_lines("speeds", panels)
 
 
-def epoch_times(comparison: Comparison, terms: Terms) -> Chart:
+def epoch_times(comparison: ComparedStudies, terms: Terms) -> Chart:
     """Epoch time in s of both studies against batch per GPU: a panel for every study and strategy × GPUs, compute scope
     (or the first there is)."""
     return chart_of_lines(
@@ -85,7 +85,7 @@ def epoch_times(comparison: Comparison, terms: Terms) -> Chart:
     )
 
 
-def _times(pair: Pair, comparison: Comparison, terms: Terms) -> Iterator[Panel]:
+def _times(pair: Pair, comparison: ComparedStudies, terms: Terms) -> Iterator[Panel]:
     names = labels = (pair.first, pair.study)
     drawn = "one line for each study"
     if max(map(len, names)) > _LABEL_LENGTH:
@@ -111,7 +111,7 @@ def _times(pair: Pair, comparison: Comparison, terms: Terms) -> Iterator[Panel]:
             )
 
 
-def _place(place: str, pair: Pair, comparison: Comparison) -> str:
+def _place(place: str, pair: Pair, comparison: ComparedStudies) -> str:
     """With the study where there are several."""
     return f"{place}, {pair.study}" if len(comparison.pairs) > 1 else place
 

@@ -65,7 +65,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedStudies:
     """Studies, of which the first is what the others are held against: what measured each, its own figures at the point
     that all have, its records, and the pairs."""
 
@@ -91,7 +91,7 @@ class Comparison:
         return {f"compared_{name}.csv": written(kind, self.table(name)) for name, kind in COMPARED_TABLES.items()}
 
 
-def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: float = nan) -> Comparison:
+def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: float = nan) -> ComparedStudies:
     """Every study's figures, and those of all but the first against it; pure. `tolerance` is the share by which a group
     may be slower.
 
@@ -102,7 +102,9 @@ def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: 
     for side in sides:
         refuse_several_environments(side)
     pairs = [_pair(sides[0], side, found, tolerance) for side, found in zip(sides[1:], differing, strict=True)]
-    return Comparison(sides, list(map(study_row, sides)), list(_figures(sides)), list(map(records_row, sides)), pairs)
+    return ComparedStudies(
+        sides, list(map(study_row, sides)), list(_figures(sides)), list(map(records_row, sides)), pairs
+    )
 
 
 def _pair(first: Side, side: Side, differing: Sequence[Differing], tolerance: float) -> Pair:

@@ -4,7 +4,7 @@ Every sentence is computed from the tables; a change is claimed only where its 9
 """
 
 from dpscale.compare import charts
-from dpscale.compare.comparison import Comparison
+from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.compare.sentences import answers, guard, verdicts
 from dpscale.compare.studies import as_written
@@ -15,7 +15,7 @@ from dpscale.present.text.words import Terms, text
 from dpscale.tables.quantities import SOFTWARE
 
 
-def render(comparison: Comparison) -> str:
+def render(comparison: ComparedStudies) -> str:
     """The page as HTML. Pure, but for reading its own template."""
     terms = terms_of(comparison)
     kinds = {tuple(getattr(row, name) for name in ("device_model", *SOFTWARE)) for row in comparison.studies}
@@ -39,14 +39,14 @@ def render(comparison: Comparison) -> str:
     )
 
 
-def summary(comparison: Comparison) -> list[str]:
+def summary(comparison: ComparedStudies) -> list[str]:
     """The sentences for a terminal: the answers, and what is slower than is tolerated."""
     terms = terms_of(comparison)
     found = [answer for pair in comparison.pairs for answer in answers(pair, terms)]
     return [*found, *guard(comparison.pairs, terms)]
 
 
-def point(comparison: Comparison, terms: Terms) -> str:
+def point(comparison: ComparedStudies, terms: Terms) -> str:
     """Where the studies' own figures are from, or that there is no such point."""
     if not comparison.figures:
         return "No configuration was timed in all studies, so no figure of one can stand beside that of another."
@@ -65,7 +65,7 @@ def _described(study: ComparedStudiesRow) -> str:
     return f"{text(study.device_model)}, measured {' to '.join(days)}, {commit}{changed}"
 
 
-def _common_settings(comparison: Comparison) -> str:
+def _common_settings(comparison: ComparedStudies) -> str:
     """`network cifar_resnet18, width 64, ...`: what can change a number and is the same in all."""
     differing = {found.setting for pair in comparison.pairs for found in pair.differing if found.arm is None}
     settings = comparison.sides[0].study.settings

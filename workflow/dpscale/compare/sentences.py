@@ -6,7 +6,7 @@ A group is a strategy on so many devices: slower, faster, or no difference shown
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dpscale.compare.comparison import Comparison, Pair
+from dpscale.compare.comparison import ComparedStudies, Pair
 from dpscale.compare.figures import ALL_SCOPES, NO_INTERVAL, NOT_APART, SUBJECTS, Subject
 from dpscale.compare.groups import (
     BEYOND,
@@ -48,7 +48,7 @@ _HEADLINES = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Against:
     """What is said of a pair: an answer per scope; sentences with what rests behind it; how many claims chance alone
     would make, "" where none can."""
 
@@ -58,10 +58,10 @@ class Verdict:
     by_chance: str
 
 
-def verdicts(comparison: Comparison, terms: Terms) -> list[Verdict]:
+def verdicts(comparison: ComparedStudies, terms: Terms) -> list[Against]:
     """What the intervals say of every study but the first."""
     return [
-        Verdict(
+        Against(
             pair,
             answers(pair, terms),
             [*without_difference(pair, terms), *not_compared(pair, terms), *tallies(pair, terms)],

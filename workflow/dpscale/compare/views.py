@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpscale.compare.comparison import Comparison
+from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.figures import SUBJECTS, Subject
 from dpscale.compare.rows import (
     ComparedEnvironmentsRow,
@@ -34,7 +34,7 @@ _KEYS_NOT_SHOWN = ("global_batch", "source", "target")
 class Views:
     """The tables that the page shows."""
 
-    comparison: Comparison
+    comparison: ComparedStudies
     terms: Terms
 
     def studies(self) -> View:

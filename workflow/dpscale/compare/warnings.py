@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dpscale.compare.comparison import Comparison
+from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.rows import ComparedRecordsRow
 from dpscale.compare.studies import Side, as_written
 from dpscale.present.findings.cautions import Caution, of_records
 from dpscale.present.text.words import Terms, plural
 
 
-def terms_of(comparison: Comparison) -> Terms:
+def terms_of(comparison: ComparedStudies) -> Terms:
     """How the studies speak together."""
     found = [Terms.of(side.study.values, side.tables) for side in comparison.sides]
     return Terms(
@@ -20,12 +20,12 @@ def terms_of(comparison: Comparison) -> Terms:
     )
 
 
-def warnings(comparison: Comparison, terms: Terms) -> list[str]:
+def warnings(comparison: ComparedStudies, terms: Terms) -> list[str]:
     """Settings that differ because they may, and what a reader must know of how each study was measured."""
     return [*_settings_that_differ(comparison), *_other_images(comparison, terms), *_of_studies(comparison)]
 
 
-def _settings_that_differ(comparison: Comparison) -> Iterator[str]:
+def _settings_that_differ(comparison: ComparedStudies) -> Iterator[str]:
     """A sentence with every setting that studies do not share with the first one; none where they share all."""
     others: dict[tuple[str, str, str], list[str]] = {}
     for pair in comparison.pairs:
@@ -40,12 +40,12 @@ def _settings_that_differ(comparison: Comparison) -> Iterator[str]:
         yield f"Settings differ, as was asked for: {'; '.join(named)}."
 
 
-def _other_images(comparison: Comparison, terms: Terms) -> Iterator[str]:
+def _other_images(comparison: ComparedStudies, terms: Terms) -> Iterator[str]:
     if len({row.dataset_sha256 for row in comparison.studies}) > 1:
         yield f"The {terms.samples} have different checksums: arms were not trained on the very same ones."
 
 
-def _of_studies(comparison: Comparison) -> Iterator[str]:
+def _of_studies(comparison: ComparedStudies) -> Iterator[str]:
     """The warnings of all studies, those of a kind together, each with whom it is about: `a: 3 of 5 records; b: 1 of 9
     records. What that means.`"""
     for of_kind in zip(*map(_of_study, comparison.sides, comparison.records), strict=True):
@@ -68,7 +68,7 @@ def _of_study(side: Side, row: ComparedRecordsRow) -> Sequence[Caution | None]:
     return [same if row.same_records else None, not_used if row.not_used else None, *cautions]
 
 
-def _by_study(sentences: Mapping[str, str], comparison: Comparison) -> str:
+def _by_study(sentences: Mapping[str, str], comparison: ComparedStudies) -> str:
     """`a and b: one sentence; c: another`"""
     said_of: dict[str, list[str]] = {}
     for study, sentence in sentences.items():
@@ -80,7 +80,7 @@ def _by_study(sentences: Mapping[str, str], comparison: Comparison) -> str:
     )
 
 
-def both(comparison: Comparison) -> str:
+def both(comparison: ComparedStudies) -> str:
     return "Both" if len(comparison.pairs) == 1 else "All"
 
 
