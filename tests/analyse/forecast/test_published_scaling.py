@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
 from scipy.optimize import curve_fit
@@ -13,17 +12,21 @@ from scipy.optimize import curve_fit
 from dpscale.analyse.forecast.published import published_scaling_rows
 from dpscale.audit.audit import audit
 from dpscale.audit.reading.published import Published
+from dpscale.tables.forecast import PublishedScalingRow
 
+Rows = Mapping[tuple[int, str], PublishedScalingRow]
 FILE = "config/published/scaling-a.yaml"
 
 
-def table(audits: list[Any]) -> pd.DataFrame:
-    return pd.DataFrame([row.flat() for row in published_scaling_rows(audits)])
+def rows_of(root: Path, **changes: Any) -> Rows:
+    """By GPUs and law."""
+    record = {**audit(Published.read(root / FILE)), **changes}
+    return {(row.gpus, row.law): row for row in published_scaling_rows([record])}
 
 
 @pytest.fixture(scope="module")
-def found(root: Path) -> pd.DataFrame:
-    return table([audit(Published.read(root / FILE))])
+def found(root: Path) -> Rows:
+    return rows_of(root)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +54,7 @@ def usl(n: Any, contention: float, coherency: float) -> Any:
     return 1 + contention * (n - 1) + coherency * n * (n - 1)
 
 
-def test_errors_of_every_law_are_those_of_another_solver(found: pd.DataFrame, training_s: Mapping[int, float]) -> None:
+def test_errors_of_every_law_are_those_of_another_solver(found: Rows, training_s: Mapping[int, float]) -> None:
     """Each law in the form in which its parameters are linear, by SciPy's iterative least squares."""
     inside = np.array([2.0, 4.0])
     speedups = np.array([training_s[1] / training_s[int(n)] for n in inside])
@@ -65,43 +68,49 @@ def test_errors_of_every_law_are_those_of_another_solver(found: pd.DataFrame, tr
             "USL": training_s[1] * usl(gpus, contention, coherency) / gpus,
             "unchanged": training_s[4] * 4 / gpus,
         }
-        rows = found[found["gpus"] == gpus].set_index("law")
-        assert list(rows.index) == list(expected_s)
+        assert [law for n, law in found if n == gpus] == list(expected_s)
         for law, seconds in expected_s.items():
-            assert rows["predicted_training_s"][law] == pytest.approx(seconds, rel=1e-6)
-            assert rows["relative_error"][law] == pytest.approx(seconds / training_s[gpus] - 1, abs=1e-6)
-    assert found["relative_error"].round(3).tolist() == [0.014, -0.025, -0.076, -0.029, 0.045, -0.063, -0.458, -0.068]
+            row = found[gpus, law]
+            assert row.predicted_training_s == pytest.approx(seconds, rel=1e-6)
+            assert row.relative_error == pytest.approx(seconds / training_s[gpus] - 1, abs=1e-6)
+    assert [round(row.relative_error, 3) for row in found.values()] == [
+        0.014,
+        -0.025,
+        -0.076,
+        -0.029,
+        0.045,
+        -0.063,
+        -0.458,
+        -0.068,
+    ]
 
 
-def test_what_does_not_beat_unchanged_is_said_not_to(found: pd.DataFrame) -> None:
-    beats = found.dropna(subset=["beats_unchanged"]).groupby("law")["beats_unchanged"].agg(list)
-    assert beats.to_dict() == {"Amdahl": ["yes", "yes"], "Gustafson": ["yes", "yes"], "USL": ["no", "no"]}
+def test_what_does_not_beat_unchanged_is_said_not_to(found: Rows) -> None:
+    beats = {"Amdahl": "yes", "Gustafson": "yes", "USL": "no", "unchanged": ""}
+    assert all(row.beats_unchanged == beats[law] for (_, law), row in found.items())
 
 
-def test_no_time_beyond_a_node_enters_a_prediction(root: Path, found: pd.DataFrame) -> None:
-    record = audit(Published.read(root / FILE))
-    for time in record["training_times"]:
-        if time["gpus"] > 4:
-            time["printed"] = str(2 * float(time["printed"]))
-    changed = table([record])
-    assert changed["predicted_training_s"].tolist() == found["predicted_training_s"].tolist()
-    assert (changed["relative_error"] < found["relative_error"]).all()
+def test_no_time_beyond_a_node_enters_a_prediction(root: Path, found: Rows) -> None:
+    times = [
+        {**time, "printed": str((2 if time["gpus"] > 4 else 1) * float(time["printed"]))}
+        for time in audit(Published.read(root / FILE))["training_times"]
+    ]
+    for place, changed in rows_of(root, training_times=times).items():
+        assert changed.predicted_training_s == found[place].predicted_training_s
+        assert changed.relative_error < found[place].relative_error
 
 
 def test_a_node_of_two_gpus_does_not_identify_two_parameters(root: Path) -> None:
-    record = {**audit(Published.read(root / FILE)), "gpus_per_node": 2}
-    rows = table([record]).set_index(["gpus", "law"])
-    assert rows.loc[(4, "USL"), "status"] == "not available"
-    assert "2 parameters" in str(rows.loc[(4, "USL"), "reason"])
-    assert rows.loc[(4, "Amdahl"), "status"] == "ok"
-    assert rows.loc[(16, "unchanged"), "predicted_training_s"] == 65752 * 2 / 16
+    rows = rows_of(root, gpus_per_node=2)
+    assert (rows[4, "USL"].status, rows[4, "Amdahl"].status) == ("not available", "ok")
+    assert "2 parameters" in rows[4, "USL"].reason
+    assert rows[16, "unchanged"].predicted_training_s == 65752 * 2 / 16
 
 
 def test_a_node_of_one_gpu_leaves_nothing_to_fit(root: Path) -> None:
-    record = {**audit(Published.read(root / FILE)), "gpus_per_node": 1}
-    rows = table([record])
-    assert set(rows[rows["law"] != "unchanged"]["status"]) == {"not available"}
-    assert (rows[rows["law"] == "unchanged"]["predicted_training_s"] == 129686 / rows["gpus"].unique()).all()
+    for (gpus, law), row in rows_of(root, gpus_per_node=1).items():
+        assert row.status == ("ok" if law == "unchanged" else "not available")
+        assert law != "unchanged" or row.predicted_training_s == 129686 / gpus
 
 
 def test_an_audit_of_tables_alone_has_no_rows(root: Path) -> None:
