@@ -147,7 +147,7 @@ def _lines_of_epochs(part: Variants) -> list[Series]:
     for strategy in others or [BASELINE]:
         both = [row for row in part if row.strategy in (BASELINE, strategy)]
         label = f", {strategy}" if len(others) > 1 else ""
-        lines += _lines(both, lambda row: (row.gpus, row.epoch_s), EPOCH.unit, label, len(lines))
+        lines.extend(_lines(both, lambda row: (row.gpus, row.epoch_s), EPOCH.unit, label, len(lines)))
     return lines
 
 

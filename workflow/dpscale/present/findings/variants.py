@@ -116,7 +116,7 @@ def one_as_fast_as_more(rows: Sequence[OneGpuRow], terms: Terms) -> Finding | No
             lambda row: (row.gpus, row.strategy, row.scope, row.environment),
         ).values()
     ]
-    undecided = sum(row.as_fast == UNDECIDED for row in holds.asked)
+    undecided = len([row for row in holds.asked if row.as_fast == UNDECIDED])
     rest = f"; {plural(undecided, 'comparison')} undecided" if undecided else ""
     of_base = f" Against {BASE}: {'; '.join(named)}." if named else ""
     return finding(
