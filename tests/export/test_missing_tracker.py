@@ -56,7 +56,7 @@ def test_without_tables_there_is_nothing_to_export(measured: Measured, tmp_path:
 
 @pytest.mark.processes
 def test_no_other_command_loads_a_tracker(measured: Measured, tmp_path: Path) -> None:
-    """Nor does one tracker load another, or torch; to watch and to import need no pandas."""
+    """Nor does one tracker load another, or torch, or any of them pandas."""
     code = (
         "import json, sys; from click.testing import CliRunner; from dpscale.cli import main;"
         "done = CliRunner().invoke(main, json.loads(sys.argv[1]), catch_exceptions=False);"
@@ -75,7 +75,7 @@ def test_no_other_command_loads_a_tracker(measured: Measured, tmp_path: Path) ->
         words = [sys.executable, "-c", code, json.dumps(command)]
         done = subprocess.run(words, capture_output=True, text=True, cwd=measured.folder, check=True)
         loaded[command[0]] = json.loads(done.stdout.splitlines()[-1])
-    assert loaded == {"watch": [], "import": [], "export": ["tensorboard", "pandas"]}
+    assert loaded == {"watch": [], "import": [], "export": ["tensorboard"]}
 
 
 def test_the_choices_are_the_extras(root: Path) -> None:
