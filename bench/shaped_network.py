@@ -20,7 +20,7 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
 from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.measure.launch.job import Run, measure
-from dpscale.measure.launch.nodes import Place
+from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import CollectivesCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import collect
@@ -100,7 +100,7 @@ def time_collectives(nodes: int, rank: int, rendezvous: str, out: Path) -> None:
     cell = CollectivesCell(nodes, 1, nodes)
     settings = CollectivesSettings.of(Study(STUDY).values)
     job = {"gpus": nodes, "nodes": nodes, "messages": MESSAGES}
-    run = Run(600, False, out, Place.of(nodes, rank, rendezvous, {}))
+    run = Run(600, False, out, NodePlace.of(nodes, rank, rendezvous, {}))
     measure("dpscale.measure.worker.collectives", cell, settings, job, nodes, nodes, run)
 
 

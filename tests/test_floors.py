@@ -1,6 +1,7 @@
 """Data falls straight down: no module imports from a floor above its own, and no imports go round in a circle."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from graphlib import CycleError, TopologicalSorter
@@ -99,3 +100,19 @@ def test_no_imports_go_round_in_a_circle(arrows: dict[str, set[str]]) -> None:
         TopologicalSorter(arrows).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_a_room_has_at_most_twelve_modules(root: Path) -> None:
+    package = root / "workflow/dpscale"
+    rooms = Counter(path.parent for path in package.rglob("*.py") if path.name != "__init__.py")
+    assert {str(room.relative_to(package)): count for room, count in rooms.items() if count > 12} == {}
+
+
+def test_a_class_name_means_one_thing(root: Path) -> None:
+    classes = Counter(
+        node.name
+        for path in (root / "workflow/dpscale").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in classes.items() if count > 1] == []

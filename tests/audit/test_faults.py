@@ -8,7 +8,7 @@ import pytest
 
 from dpscale.audit.audit import audit, is_faulty
 from dpscale.audit.faults import doubtful_times, explain
-from dpscale.audit.reading.published import UNSTATED, Place, Published
+from dpscale.audit.reading.published import UNSTATED, Published, Spot
 from dpscale.audit.search import Found, search
 from dpscale.formulas.ring import ring_allreduce_bytes
 from published_factory import PARAMETERS, ByPlace, by_place, published
@@ -37,12 +37,12 @@ def clean(**changes: Any) -> Published:
 
 
 def with_cell(study: Published, quantity: str, place: tuple[int, int], number: str) -> Published:
-    table = {**study.quantities[quantity], Place(*place): Decimal(number)}
+    table = {**study.quantities[quantity], Spot(*place): Decimal(number)}
     return replace(study, quantities={**study.quantities, quantity: table})
 
 
 def with_time(study: Published, place: tuple[int, int], seconds: str) -> Published:
-    return replace(study, epoch_s={**study.epoch_s, Place(*place): Decimal(seconds)})
+    return replace(study, epoch_s={**study.epoch_s, Spot(*place): Decimal(seconds)})
 
 
 def found_in(study: Published) -> dict[str, Found]:
@@ -74,8 +74,8 @@ def test_a_clean_study_is_clean() -> None:
 def test_a_fault_is_named(quantity: str, place: tuple[int, int], printed: str, kind: str, clause: str | None) -> None:
     study = with_cell(clean(), quantity, place, printed)
     found = found_in(study)
-    assert Place(*place) in found[quantity].exceptions
-    fault = explain(study, quantity, found)[Place(*place)]
+    assert Spot(*place) in found[quantity].exceptions
+    fault = explain(study, quantity, found)[Spot(*place)]
     assert (fault.kind, fault.clause) == (kind, clause)
     record = audit(study)
     assert is_faulty(record) == (kind != "cut")
@@ -85,7 +85,7 @@ def test_a_negative_time_printed_as_zero() -> None:
     """50.00 / 2 = 25 s, but the epoch took 24 s."""
     study = with_time(with_time(clean(), (512, 1), "50.00"), (512, 2), "24.00")
     study = with_cell(with_cell(study, "communication_s", (512, 2), "0.00"), "communication_s", (512, 4), "6.57")
-    fault = explain(study, "communication_s", found_in(study))[Place(512, 2)]
+    fault = explain(study, "communication_s", found_in(study))[Spot(512, 2)]
     assert (fault.kind, fault.clause) == ("clipped", "a value below zero printed as zero")
 
 
@@ -93,8 +93,8 @@ def test_a_negative_time_printed_as_zero() -> None:
 def test_a_misprinted_time_is_found_by_what_follows_from_it(place: tuple[int, int], typo: str) -> None:
     study = with_time(clean(), place, typo)
     (time,) = doubtful_times(study, found_in(study))
-    assert (time.place, time.printed) == (Place(*place), Decimal(typo))
-    assert time.instead.value == pytest.approx(float(clean().epoch_s[Place(*place)]), rel=2e-3)
+    assert (time.place, time.printed) == (Spot(*place), Decimal(typo))
+    assert time.instead.value == pytest.approx(float(clean().epoch_s[Spot(*place)]), rel=2e-3)
     record = audit(study)
     (warning,) = [entry for entry in record["warnings"] if entry["check"] == "a time that its figures contradict"]
     assert warning["detail"].startswith(f"printed {typo} s; ")
@@ -122,7 +122,7 @@ def test_two_wrong_figures_are_no_misprinted_time() -> None:
 def test_columns_of_two_numbers_of_gpus_that_are_exchanged() -> None:
     study = clean()
     table = study.quantities["speedup"]
-    swapped = {Place(place.batch_per_gpu, 6 - place.gpus): number for place, number in table.items()}
+    swapped = {Spot(place.batch_per_gpu, 6 - place.gpus): number for place, number in table.items()}
     found = search(replace(study, quantities={**study.quantities, "speedup": swapped}), "speedup")
     assert found.verdict == "reproduced"
     assert found.best and found.best.mistakes == ["the columns of 2 and 4 GPUs exchanged"]
@@ -143,7 +143,7 @@ def test_compute_and_communication_in_each_others_column() -> None:
 def test_times_in_another_unit(unit: str, factor: float, words: str) -> None:
     study = clean()
     column = {
-        place: Decimal(f"{float(study.epoch_s[Place(place[0], 1)]) / place.gpus * factor:.5g}")
+        place: Decimal(f"{float(study.epoch_s[Spot(place[0], 1)]) / place.gpus * factor:.5g}")
         for place in study.quantities["compute_s"]
     }
     found = search(replace(study, quantities={**study.quantities, "compute_s": column}), "compute_s")
@@ -156,7 +156,7 @@ def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:
     study = clean(batch=UNSTATED)
     table = {}
     for place in study.quantities["bandwidth"]:
-        total, one_gpu = (float(study.epoch_s[Place(place[0], gpus)]) for gpus in (place.gpus, 1))
+        total, one_gpu = (float(study.epoch_s[Spot(place[0], gpus)]) for gpus in (place.gpus, 1))
         data = ring_allreduce_bytes(place.gpus, 4 * PARAMETERS) * -(-50_000 // place.batch_per_gpu)
         table[place] = Decimal(f"{data / (total - one_gpu / place.gpus) / 1e9:.4g}")
     record = audit(replace(study, quantities={**study.quantities, "bandwidth": table}))
@@ -169,7 +169,7 @@ def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:
         for figure in record["corrected"]
         if figure["quantity"] == "bandwidth"
     }
-    assert corrected[128, 4] == pytest.approx(float(table[Place(128, 4)]), rel=1e-3)
+    assert corrected[128, 4] == pytest.approx(float(table[Spot(128, 4)]), rel=1e-3)
 
 
 def test_a_factor_that_no_convention_has_is_named() -> None:

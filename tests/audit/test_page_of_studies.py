@@ -8,9 +8,9 @@ import pytest
 
 from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit
-from dpscale.audit.page import Study, render_studies, studies
+from dpscale.audit.page import AuditedStudy, render_studies, studies
 from dpscale.audit.reading.published import read_all
-from dpscale.plan.study import Study as StudyFile
+from dpscale.plan.study import Study
 from dpscale.present.text.view import View
 from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
 from dpscale.tables.tables import Tables
@@ -37,7 +37,7 @@ def tables(
     )
 
 
-def block(cells: list[dict[str, Any]], warnings: list[dict[str, Any]] | None = None) -> Study:
+def block(cells: list[dict[str, Any]], warnings: list[dict[str, Any]] | None = None) -> AuditedStudy:
     (only,) = studies(tables(cells, warnings))
     return only
 
@@ -48,7 +48,7 @@ def shown(view: View) -> list[dict[str, str]]:
 
 
 def rendered(data: Tables) -> str:
-    return render_studies(StudyFile({"study": "h200", "dataset": {"source": "synthetic"}}).values, data, "h200.html")
+    return render_studies(Study({"study": "h200", "dataset": {"source": "synthetic"}}).values, data, "h200.html")
 
 
 def test_published_and_corrected_stand_side_by_side() -> None:

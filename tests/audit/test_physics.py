@@ -22,7 +22,7 @@ from dpscale.audit.physics import (
     same_times,
     times_beside_others,
 )
-from dpscale.audit.reading.published import Place, Published
+from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import search
 from dpscale.vocabulary.chips import chip_named, chips, links
 from dpscale.vocabulary.networks import network_of, networks
@@ -35,8 +35,8 @@ def study(one_gpu_s: str = "17.20", **changes: Any) -> Published:
     return published(f"{EPOCH_S}, 128x1 {one_gpu_s}", {}, **{"gpu": "RTX 8000", **changes})
 
 
-def severities(doubts: list[Doubt]) -> list[tuple[str, Place]]:
-    return [(doubt.severity, Place(*doubt.place)) for doubt in doubts]
+def severities(doubts: list[Doubt]) -> list[tuple[str, Spot]]:
+    return [(doubt.severity, Spot(*doubt.place)) for doubt in doubts]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def severities(doubts: list[Doubt]) -> list[tuple[str, Place]]:
 )
 def test_a_time_against_the_peak(one_gpu_s: str, severity: str | None) -> None:
     doubts = [doubt for doubt in above_the_peak(study(one_gpu_s)) if doubt.place.gpus == 1]
-    assert severities(doubts) == ([(severity, Place(128, 1))] if severity else [])
+    assert severities(doubts) == ([(severity, Spot(128, 1))] if severity else [])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_peak_is_that_of_the_gpu_and_the_precision(changes: dict[str, Any], 
 
 def test_several_gpus_have_several_peaks() -> None:
     fast = published("128x1 17.20, 128x2 5.00, 128x4 2.60", {}, gpu="RTX 8000")
-    assert severities(list(above_the_peak(fast))) == [(IMPOSSIBLE, Place(128, 2)), (LOOK, Place(128, 4))]
+    assert severities(list(above_the_peak(fast))) == [(IMPOSSIBLE, Spot(128, 2)), (LOOK, Spot(128, 4))]
 
 
 def test_work_per_image_is_given_or_known() -> None:
@@ -163,13 +163,13 @@ def test_a_time_beside_the_recorded_ones(times_as_long: float, stands_out: bool)
     known = [time.seconds for time in recorded_references() if (time.work.gpu, time.work.batch) == ("H200", 128)]
     seconds = (min(known) if times_as_long < 1 else max(known)) * times_as_long
     doubts = list(times_beside_others(study(f"{seconds:.3f}", gpu="H200"), recorded_references()))
-    assert [doubt.place for doubt in doubts] == ([Place(128, 1)] if stands_out else [])
+    assert [doubt.place for doubt in doubts] == ([Spot(128, 1)] if stands_out else [])
     assert all("recorded, measured" in doubt.detail for doubt in doubts)
 
 
 def test_times_that_another_study_has() -> None:
     mine, other = study(id="mine"), study(id="other")
-    assert {doubt.place for doubt in same_times(mine, [mine, other])} == {Place(128, 1), Place(128, 2)}
+    assert {doubt.place for doubt in same_times(mine, [mine, other])} == {Spot(128, 1), Spot(128, 2)}
     assert not list(same_times(mine, [mine, study("17.21", id="other")]))
 
 

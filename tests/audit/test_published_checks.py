@@ -6,7 +6,7 @@ import pytest
 
 from dpscale.audit import corrected
 from dpscale.audit.checks import IMPOSSIBLE, LINKS_GB_S, doubts
-from dpscale.audit.reading.published import AnyPlace, Place, Published, StrongPlace
+from dpscale.audit.reading.published import AnyPlace, Published, Spot, StrongPlace
 from dpscale.audit.search import search
 from dpscale.audit.sentences import remarks
 from published_factory import published
@@ -36,7 +36,7 @@ def test_figures_that_agree_call_for_nothing() -> None:
 
 def test_a_speedup_that_is_none() -> None:
     study = published(EPOCH_S, {"speedup": "32x2 1.60, 128x2 1.90"})
-    assert named(study, "speedup is not") == {Place(128, 2): "1.90 is 1.67"}
+    assert named(study, "speedup is not") == {Spot(128, 2): "1.90 is 1.67"}
 
 
 def test_parts_that_are_not_the_whole() -> None:
@@ -44,7 +44,7 @@ def test_parts_that_are_not_the_whole() -> None:
         "compute_s": "32x2 20.00, 128x2 15.00",
         "communication_s": "32x2 5.01, 128x2 4.00",
     }
-    assert named(published(EPOCH_S, columns), "compute plus communication") == {Place(128, 2): "18.0 against 19.0 s"}
+    assert named(published(EPOCH_S, columns), "compute plus communication") == {Spot(128, 2): "18.0 against 19.0 s"}
 
 
 def test_a_global_batch_larger_than_the_dataset() -> None:
@@ -52,7 +52,11 @@ def test_a_global_batch_larger_than_the_dataset() -> None:
         "30000x1 9.0, 30000x2 8.0", {"speedup": "30000x2 1.1"},
         strong_scaling_epoch_s={StrongPlace(60_000, 2): Decimal("1.0")}, batch_sweep_s={50_000: "1.0", 50_001: "1.0"},
     )  # fmt: skip
-    assert set(named(study, "larger than the dataset")) == {Place(30_000, 2), StrongPlace(60_000, 2), Place(50_001, 1)}
+    assert set(named(study, "larger than the dataset")) == {
+        Spot(30_000, 2),
+        StrongPlace(60_000, 2),
+        Spot(50_001, 1),
+    }
     reasons = {figure.reason for figure in corrected.corrected(study, corrected.TABLE) if figure.value is None}
     assert "capped: N*b > 50000 images, no full step" in reasons
 
@@ -106,7 +110,7 @@ def test_a_bandwidth_above_the_link_that_the_study_names(
 
 def test_what_no_link_of_the_gpu_carries_is_said_once() -> None:
     study = published(EPOCH_S, {"bandwidth": "32x2 60.0"}, links=["NVLink"], gpu="A40")
-    assert list(named(study, "above any link")) == [Place(32, 2)]
+    assert list(named(study, "above any link")) == [Spot(32, 2)]
     assert named(study, "link named") == {}
 
 
@@ -153,7 +157,7 @@ def test_a_throughput_is_images_over_time(times_n: bool, is_wrong: bool) -> None
     outcome = search(study, "images_per_s")
     assert outcome.verdict == "reproduced"
     assert outcome.best and outcome.best.convention.formula == f"{'N * ' if times_n else ''}D / T(N,b)"
-    several = {Place(*place) for place in FOUR_GPUS if place[1] > 1}
+    several = {Spot(*place) for place in FOUR_GPUS if place[1] > 1}
     assert set(named(study, "throughput is not what it is called")) == (several if is_wrong else set())
     if is_wrong:
         assert set(named(study, "throughput").values()) == {"multiplied by the number of GPUs, which count twice then"}
@@ -171,4 +175,4 @@ def test_a_throughput_is_images_over_time(times_n: bool, is_wrong: bool) -> None
 )
 def test_an_efficiency_above_one_needs_a_cause(two_gpus_s: str, detail: str | None) -> None:
     study = published({(32, 1): "40.00", (32, 2): two_gpus_s}, {"speedup": "32x2 2.0"})
-    assert named(study, "efficiency above 100 %") == ({Place(32, 2): detail} if detail else {})
+    assert named(study, "efficiency above 100 %") == ({Spot(32, 2): detail} if detail else {})

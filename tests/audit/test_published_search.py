@@ -9,14 +9,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dpscale.audit.conventions import Convention, space
-from dpscale.audit.reading.published import QUANTITIES, UNSTATED, Place, Published
+from dpscale.audit.reading.published import QUANTITIES, UNSTATED, Published, Spot
 from dpscale.audit.search import CHANCE_LIMIT, at_least, grid, search
 from dpscale.audit.sentences import sentence
 from dpscale.formulas.rounded import Rounded
 from published_factory import by_place, published, significant
 
 BATCHES, GPUS = (32, 128, 512, 2048), (2, 4)
-PLACES = [Place(batch, gpus) for batch in BATCHES for gpus in GPUS]
+PLACES = [Spot(batch, gpus) for batch in BATCHES for gpus in GPUS]
 FOUND = ("reproduced", "too few cells")
 # A search for a bandwidth tries two thousand conventions.
 EXAMPLES = {"speedup": 100, "compute_s": 100, "communication_s": 100, "bandwidth": 12}
@@ -67,7 +67,7 @@ def rounded(value: float) -> st.SearchStrategy[Decimal]:
     return digits.map(lambda n: significant(value, n)) | digits.map(lambda n: Decimal(f"{value:.{n}f}"))
 
 
-def _worked_out(convention: Convention, study: Published) -> dict[Place, Rounded]:
+def _worked_out(convention: Convention, study: Published) -> dict[Spot, Rounded]:
     """What it gives in every cell that people would print: not where what it divides by may be zero."""
     found = {}
     for place in PLACES:
@@ -131,13 +131,13 @@ def test_an_altered_cell_is_named(quantity: str) -> None:
 @pytest.mark.parametrize("quantity", QUANTITIES)
 def test_no_two_conventions_of_the_space_are_the_same(quantity: str, totals: bool) -> None:
     """Equal formulas would be one convention counted twice: in the declared space there are none."""
-    places = [Place(batch, gpus) for batch in BATCHES for gpus in (2, 4, 8)]
+    places = [Spot(batch, gpus) for batch in BATCHES for gpus in (2, 4, 8)]
     one_gpu_s = {32: 271.984, 128: 229.739, 512: 211.854, 2048: 203.731}
     clocks = []
     for factor, overhead in ((1, 7), (1.31, 17.3)):
-        clock = {Place(batch, 1): f"{time * factor:.3f}" for batch, time in one_gpu_s.items()}
+        clock = {Spot(batch, 1): f"{time * factor:.3f}" for batch, time in one_gpu_s.items()}
         for batch, gpus in places if totals else []:
-            clock[Place(batch, gpus)] = f"{one_gpu_s[batch] / gpus + overhead + factor * gpus / 3:.3f}"
+            clock[Spot(batch, gpus)] = f"{one_gpu_s[batch] / gpus + overhead + factor * gpus / 3:.3f}"
         clocks.append({place: Decimal(time) for place, time in clock.items()})
     columns = {
         "speedup": {place: f"{0.71 * place.gpus + place.batch_per_gpu / 9e3:.4f}" for place in places},
@@ -206,7 +206,7 @@ def test_agreement_with_what_is_roughly_known_is_no_evidence() -> None:
 
 def test_a_constant_that_all_cells_share_is_known_no_better_than_they_are() -> None:
     """Six rough cells settle the form; that one of many constants fits them is said beside it."""
-    places = {Place(batch, gpus): 20.0 + batch / 64 + gpus for batch in (32, 128, 512) for gpus in GPUS}
+    places = {Spot(batch, gpus): 20.0 + batch / 64 + gpus for batch in (32, 128, 512) for gpus in GPUS}
     epoch_s = {(batch, 1): "30.000" for batch in (32, 128, 512)} | {
         place: f"{time:.3f}" for place, time in places.items()
     }
@@ -245,7 +245,7 @@ def test_a_wrong_cell_of_one_gpu_is_named_too() -> None:
     study = published(epoch_s, {"speedup": "32x1 1.10, 32x2 0.700, 32x4 0.949"})
     found = search(study, "speedup")
     assert found.verdict == "reproduced except"
-    assert found.exceptions == [Place(32, 1)]
+    assert found.exceptions == [Spot(32, 1)]
 
 
 def test_what_was_not_printed_would_tell_two_conventions_apart() -> None:
@@ -256,7 +256,7 @@ def test_what_was_not_printed_would_tell_two_conventions_apart() -> None:
     assert found.verdict == "reproduced"
     assert found.best and found.best.differences == []
     (once,) = [rival for rival in found.rivals if "once" in rival.convention.name]
-    assert Place(32, 4) in once.unprinted
+    assert Spot(32, 4) in once.unprinted
 
 
 def test_times_that_cancel_out_decide_nothing() -> None:
@@ -274,7 +274,7 @@ def test_the_name_of_a_clock_is_not_run() -> None:
 
 
 def test_nothing_can_be_checked_without_times() -> None:
-    printed = {Place(32, 1): Decimal("1.00"), Place(32, 2): Decimal("0.57")}
+    printed = {Spot(32, 1): Decimal("1.00"), Spot(32, 2): Decimal("0.57")}
     found = search(published("32x1 15.89", {"speedup": printed}), "speedup")
     assert found.verdict == "not checkable"
     assert found.best is None and found.tried == 0

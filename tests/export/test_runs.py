@@ -7,7 +7,7 @@ import pytest
 
 from dpscale.analyse.tables import expected_cells
 from dpscale.errors import ExportError
-from dpscale.export.runs import Run, runs_of
+from dpscale.export.runs import TrackedRun, runs_of
 from dpscale.formulas.figure import Figure
 from dpscale.records.collect import collect
 from dpscale.tables.tables import Tables
@@ -19,23 +19,23 @@ def tables(measured: Measured) -> Tables:
     return Tables.read(measured.results / "tables")
 
 
-def exported(measured: Measured, tables: Tables) -> dict[str, Run]:
+def exported(measured: Measured, tables: Tables) -> dict[str, TrackedRun]:
     collected = collect(measured.results, expected_cells(measured.study), measured.study.settings)
     found = runs_of(measured.study, collected, tables, [measured.page])
     return {run.key: run for run in found}
 
 
 @pytest.fixture(scope="module")
-def runs(measured: Measured, tables: Tables) -> dict[str, Run]:
+def runs(measured: Measured, tables: Tables) -> dict[str, TrackedRun]:
     return exported(measured, tables)
 
 
-def test_there_is_a_run_per_cell_and_one_of_the_study(measured: Measured, runs: dict[str, Run]) -> None:
+def test_there_is_a_run_per_cell_and_one_of_the_study(measured: Measured, runs: dict[str, TrackedRun]) -> None:
     assert set(runs) == measured.keys
     assert Counter(run.kind for run in runs.values()) == {"timing": 8, "variant": 1, "training": 3, "study": 1}
 
 
-def test_figures_are_all_the_numbers_of_the_csv_files(measured: Measured, runs: dict[str, Run]) -> None:
+def test_figures_are_all_the_numbers_of_the_csv_files(measured: Measured, runs: dict[str, TrackedRun]) -> None:
     for key in measured.keys - {"study"}:
         assert runs[key].figures == figures(measured, key), key
     of_two = runs["cells/ddp/gpus-2/batch-512/run-1"].figures
@@ -44,13 +44,15 @@ def test_figures_are_all_the_numbers_of_the_csv_files(measured: Measured, runs: 
     assert "variants/compute/faster" in runs["variants/half+graph/single/gpus-1/batch-512/run-1"].figures
 
 
-def test_figures_are_of_the_run_and_of_no_other(runs: dict[str, Run]) -> None:
+def test_figures_are_of_the_run_and_of_no_other(runs: dict[str, TrackedRun]) -> None:
     first, second = (runs[f"cells/ddp/gpus-2/batch-512/run-{run}"].figures for run in (1, 2))
     assert first["runs/compute/epoch_s"] != second["runs/compute/epoch_s"]
     assert first["times/compute/epoch_s"] == second["times/compute/epoch_s"]
 
 
-def test_figures_are_of_the_environment_of_the_run(measured: Measured, tables: Tables, runs: dict[str, Run]) -> None:
+def test_figures_are_of_the_environment_of_the_run(
+    measured: Measured, tables: Tables, runs: dict[str, TrackedRun]
+) -> None:
     elsewhere = [replace(row, environment="B", epoch_s=Figure(99.0)) for row in tables.times]
     assert exported(measured, replace(tables, times=[*tables.times, *elsewhere])) == runs
     of_b = [replace(row, environment="B") for row in tables.records]
@@ -67,14 +69,14 @@ def test_tables_of_other_records_are_refused(measured: Measured, tables: Tables)
             exported(measured, replace(tables, records=records))
 
 
-def test_ten_thousand_rows_are_no_hurdle(measured: Measured, tables: Tables, runs: dict[str, Run]) -> None:
+def test_ten_thousand_rows_are_no_hurdle(measured: Measured, tables: Tables, runs: dict[str, TrackedRun]) -> None:
     """Rows are looked up, not searched for every run."""
     others = [replace(row, run=run) for run in range(100, 1000) for row in tables.runs]
     assert len(others) > 10_000
     assert exported(measured, replace(tables, runs=[*tables.runs, *others])) == runs
 
 
-def test_a_timing_cell_has_its_epochs(measured: Measured, runs: dict[str, Run]) -> None:
+def test_a_timing_cell_has_its_epochs(measured: Measured, runs: dict[str, TrackedRun]) -> None:
     key = "cells/ddp/gpus-2/batch-512/run-1"
     curve = next(curve for curve in runs[key].curves if curve.name == "end_to_end/epoch_s")
     assert curve.axis == "epoch"
@@ -83,7 +85,7 @@ def test_a_timing_cell_has_its_epochs(measured: Measured, runs: dict[str, Run]) 
 
 
 def test_a_training_has_the_loss_of_every_step_and_the_figures_of_every_epoch(
-    measured: Measured, runs: dict[str, Run]
+    measured: Measured, runs: dict[str, TrackedRun]
 ) -> None:
     record = measured.record("training/short/seed-1")
     curves = {curve.name: curve for curve in runs["training/short/seed-1"].curves}
@@ -94,7 +96,7 @@ def test_a_training_has_the_loss_of_every_step_and_the_figures_of_every_epoch(
     assert (loss.axis, accuracy.axis) == ("step", "epoch")
 
 
-def test_the_clock_is_that_of_the_training(measured: Measured, runs: dict[str, Run]) -> None:
+def test_the_clock_is_that_of_the_training(measured: Measured, runs: dict[str, TrackedRun]) -> None:
     record, run = measured.record("training/short/seed-1"), runs["training/short/seed-1"]
     curves = {curve.name: curve for curve in run.curves}
     epoch_s, steps = record["epochs"][0]["epoch_s"], record["epochs"][0]["steps"]
@@ -107,20 +109,20 @@ def test_the_clock_is_that_of_the_training(measured: Measured, runs: dict[str, R
     assert loss[-1].clock_s == pytest.approx(curves["training/epoch_s"].points[-1].clock_s)
 
 
-def test_what_is_not_finite_has_no_point(runs: dict[str, Run]) -> None:
+def test_what_is_not_finite_has_no_point(runs: dict[str, TrackedRun]) -> None:
     curves = {curve.name: curve for curve in runs["training/wild/seed-1"].curves}
     assert len(curves["training/test_accuracy"].points) == 2
     assert len(curves["training/epoch_s"].points) == 3
     assert "training/validation_loss" not in curves
 
 
-def test_out_of_memory_is_a_run_without_epochs(runs: dict[str, Run]) -> None:
+def test_out_of_memory_is_a_run_without_epochs(runs: dict[str, TrackedRun]) -> None:
     run = runs["cells/single/gpus-1/batch-8192/run-1"]
     assert run.config["status"] == "oom"
     assert run.curves == ()
 
 
-def test_the_config_holds_settings_hardware_and_software_and_nothing_private(runs: dict[str, Run]) -> None:
+def test_the_config_holds_settings_hardware_and_software_and_nothing_private(runs: dict[str, TrackedRun]) -> None:
     config = runs["variants/half+graph/single/gpus-1/batch-512/run-1"].config
     assert (config["precision"], config["variant"], config["gpus"]) == ("bfloat16", "half+graph", 1)
     assert (config["device_model"], config["torch"]) == ("NVIDIA H200", "2.11.0")
@@ -129,13 +131,13 @@ def test_the_config_holds_settings_hardware_and_software_and_nothing_private(run
     assert "node1" not in config.values()
 
 
-def test_ids_tell_runs_apart_and_stay(measured: Measured, tables: Tables, runs: dict[str, Run]) -> None:
+def test_ids_tell_runs_apart_and_stay(measured: Measured, tables: Tables, runs: dict[str, TrackedRun]) -> None:
     ids = {key: run.id for key, run in runs.items()}
     assert len(set(ids.values())) == len(ids)
     assert {key: run.id for key, run in exported(measured, tables).items()} == ids
 
 
-def test_a_cell_that_was_measured_again_is_another_run(runs: dict[str, Run]) -> None:
+def test_a_cell_that_was_measured_again_is_another_run(runs: dict[str, TrackedRun]) -> None:
     run = runs["training/short/seed-1"]
     assert replace(run, started_s=run.started_s + 1).id != run.id
     assert replace(run, figures={}).id == run.id
@@ -143,6 +145,6 @@ def test_a_cell_that_was_measured_again_is_another_run(runs: dict[str, Run]) -> 
     assert replace(study, started_s=study.started_s + 1).id == study.id
 
 
-def test_the_study_has_the_files(measured: Measured, runs: dict[str, Run]) -> None:
+def test_the_study_has_the_files(measured: Measured, runs: dict[str, TrackedRun]) -> None:
     assert runs["study"].files == (measured.page,)
     assert not [key for key, run in runs.items() if run.files and key != "study"]

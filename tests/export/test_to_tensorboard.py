@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpscale.audit.reading.histories import epoch_times, named
-from dpscale.audit.reading.published import Place
+from dpscale.audit.reading.published import Spot
 from exported_study import Measured, figures
 
 SHORT = "training/short/seed-1"
@@ -76,7 +76,7 @@ def test_what_was_exported_can_be_imported_again(measured: Measured, place: Path
     key = "cells/ddp/gpus-2/batch-512/run-1"
     rows = [f"{event.wall_time},{event.step},{event.value}" for event in read(place / key).Scalars("compute/epoch_s")]
     (tmp_path / "chart.csv").write_text("\n".join(["Wall time,Step,Value", *rows]))
-    found = epoch_times(named(tmp_path / "chart.csv", "epoch"), Place(512, 2), 50_000, "epoch")
+    found = epoch_times(named(tmp_path / "chart.csv", "epoch"), Spot(512, 2), 50_000, "epoch")
     timed = measured.record(key)["scopes"]["compute"]["epoch_s"]
     assert found.epoch_s == pytest.approx(timed[1:], abs=1e-5)
 

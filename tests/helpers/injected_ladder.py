@@ -19,7 +19,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from dpscale.measure.worker import communication
 from dpscale.measure.worker.communication import CommunicationWorker
 from dpscale.strategies.ddp.in_torch import settled
-from dpscale.strategies.in_torch import Variant
+from dpscale.strategies.in_torch import StepVariant
 
 # Half of what a block takes otherwise: what is injected is far larger than what it has to be told from.
 BLOCK_S = 0.1
@@ -54,7 +54,7 @@ class InjectedWorker(CommunicationWorker):
         with nullcontext() if self.injected == "sleep" else self._busy():
             super().measure()
 
-    def rungs(self) -> dict[str, Variant]:
+    def rungs(self) -> dict[str, StepVariant]:
         rungs = super().rungs()
         return {**rungs, "training": _with_a_sleeping_hook(self)} if self.injected == "sleep" else rungs
 
@@ -73,7 +73,7 @@ class InjectedWorker(CommunicationWorker):
                 busy.kill()
 
 
-def _with_a_sleeping_hook(worker: CommunicationWorker) -> Variant:
+def _with_a_sleeping_hook(worker: CommunicationWorker) -> StepVariant:
     sleep_s = SLEEP_S[worker.device.type]
     cycles = _cycles_of(sleep_s) if worker.on_gpu else 0
 

@@ -19,12 +19,12 @@ from dpscale.audit.conventions import (
     symbols,
 )
 from dpscale.audit.faults import HARMLESS, doubtful_times, explain
-from dpscale.audit.reading.published import GLOBAL, PER_GPU, UNSTATED, Place, Published
+from dpscale.audit.reading.published import GLOBAL, PER_GPU, UNSTATED, Published, Spot
 from dpscale.audit.search import Found, rounding, search
 from dpscale.formulas.rounded import printed_to
 
 BATCHES, GPUS = (32, 128, 512), (2, 4)
-PLACES = [Place(batch, gpus) for batch in BATCHES for gpus in GPUS]
+PLACES = [Spot(batch, gpus) for batch in BATCHES for gpus in GPUS]
 FAULTS = (
     "none",
     "typo in a figure",
@@ -52,8 +52,8 @@ class MadeUp:
     exact: Published
     truth: Mapping[str, Convention]
     fault: str
-    cells: set[tuple[str, Place]] = field(default_factory=set)
-    time: Place | None = None
+    cells: set[tuple[str, Spot]] = field(default_factory=set)
+    time: Spot | None = None
 
 
 def decimals(value: float, places: int, rounding: str = ROUND_HALF_UP) -> Decimal:
@@ -73,8 +73,8 @@ def made_up(random: Random, fault: str) -> MadeUp:
     odd = random.choice(DERIVED)
     truth: dict[str, Convention] = {}
     clock = "loading" if fault == "two clocks" else None
-    quantities: dict[str, dict[Place, Decimal]] = {}
-    unrounded: dict[str, dict[Place, Decimal]] = {}
+    quantities: dict[str, dict[Spot, Decimal]] = {}
+    unrounded: dict[str, dict[Spot, Decimal]] = {}
     for quantity in DERIVED:
         study = replace(study, quantities=quantities)
         truth[quantity] = _convention(random, study, quantity, quantity == odd, clock)
@@ -93,7 +93,7 @@ def _times(random: Random, fault: str) -> Published:
     digits = random.choice((2, 3, 4))
     one_gpu = {batch: random.uniform(10, 300) for batch in BATCHES}
     total = {place: one_gpu[place.batch_per_gpu] * (1 / place.gpus + random.uniform(0.05, 0.9)) for place in PLACES}
-    epoch_s = {Place(batch, 1): decimals(time, digits) for batch, time in one_gpu.items()}
+    epoch_s = {Spot(batch, 1): decimals(time, digits) for batch, time in one_gpu.items()}
     epoch_s |= {place: decimals(time, digits) for place, time in total.items()}
     sweep = {batch: decimals(time * random.uniform(0.93, 0.99), digits) for batch, time in one_gpu.items()}
     loading = {place: decimals(float(time) * random.uniform(1.1, 1.6), digits) for place, time in epoch_s.items()}
@@ -157,7 +157,7 @@ def is_printable(convention: Convention, study: Published) -> bool:
     return found >= 3
 
 
-def _printed(random: Random, study: Published, convention: Convention, rounding: str) -> dict[Place, Decimal]:
+def _printed(random: Random, study: Published, convention: Convention, rounding: str) -> dict[Spot, Decimal]:
     digits = random.choice((3, 4, 5))
     values = {place: value for place in PLACES if (value := convention.at(study, place))}
     if random.random() < 0.5:
@@ -167,7 +167,7 @@ def _printed(random: Random, study: Published, convention: Convention, rounding:
     return {place: decimals(value.value, places, rounding) for place, value in values.items()}
 
 
-def _unrounded(study: Published, convention: Convention) -> dict[Place, Decimal]:
+def _unrounded(study: Published, convention: Convention) -> dict[Spot, Decimal]:
     return {place: Decimal(value.value) for place in PLACES if (value := convention.at(study, place))}
 
 
@@ -187,7 +187,7 @@ def _with_fault(random: Random, made: MadeUp, odd: str) -> MadeUp:
         near = [other for other in table if other != place and (other[0] == place[0] or other[1] == place[1])]
         table[place] = table[random.choice(near)]
     elif made.fault == "exchanged columns":
-        exchanged = {Place(place.batch_per_gpu, 6 - place.gpus): number for place, number in table.items()}
+        exchanged = {Spot(place.batch_per_gpu, 6 - place.gpus): number for place, number in table.items()}
         return replace(made, study=replace(study, quantities={**study.quantities, quantity: exchanged}))
     elif made.fault == "typo in a time":
         place = random.choice(sorted(study.epoch_s))
@@ -257,7 +257,7 @@ def is_methods(choice: Choice) -> bool:
     return choice.kind == METHOD
 
 
-def _doubted(made: MadeUp) -> list[Place]:
+def _doubted(made: MadeUp) -> list[Spot]:
     """Cells that a misprinted time spoils."""
     if made.time is None:
         return []

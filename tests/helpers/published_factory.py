@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from dpscale.audit.reading.published import Place, Published
+from dpscale.audit.reading.published import Published, Spot
 
 PARAMETERS = 11_173_962
 MINIMAL = {
@@ -19,7 +19,7 @@ MINIMAL = {
 }
 
 # Numbers by place, a plain pair of batch per GPU and GPUs will do; or as text: `32x1 40.00, 32x2 25.00`.
-ByPlace = Mapping[tuple[int, int], Any] | Mapping[Place, Any] | str
+ByPlace = Mapping[tuple[int, int], Any] | Mapping[Spot, Any] | str
 
 
 def written(path: Path, **changes: Any) -> Path:
@@ -57,8 +57,8 @@ def published(
     )
 
 
-def by_place(table: ByPlace) -> dict[Place, Decimal]:
+def by_place(table: ByPlace) -> dict[Spot, Decimal]:
     if isinstance(table, str):
         cells = dict(cell.split() for cell in table.split(", "))
-        return {Place(*map(int, place.split("x"))): Decimal(number) for place, number in cells.items()}
-    return {Place(*place): Decimal(number) for place, number in table.items()}
+        return {Spot(*map(int, place.split("x"))): Decimal(number) for place, number in cells.items()}
+    return {Spot(*place): Decimal(number) for place, number in table.items()}

@@ -12,7 +12,7 @@ import click
 
 from dpscale.errors import DpscaleError
 from dpscale.measure.launch.job import Images, Run, measure
-from dpscale.measure.launch.nodes import Place
+from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
@@ -34,7 +34,7 @@ def measure_stub(out: Path, behaviour: str = "finish", timeout_s: float = 60, en
         return measure("stub_worker", CELL, SETTINGS, job, 2, 2, Run(timeout_s, end_with_parent, out), images)
 
 
-def start_node(out: Path, behaviour: str, place: Place, batch_per_gpu: int = 16) -> subprocess.Popen[str]:
+def start_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int = 16) -> subprocess.Popen[str]:
     """The launcher of one of the nodes that share a cell of two workers per node, in a process of its own."""
     return subprocess.Popen(
         node_words(out, behaviour, place.nodes, place.rank, place.rendezvous, batch_per_gpu),
@@ -57,7 +57,7 @@ def node_words(out: Path, behaviour: str, nodes: int, rank: int, rendezvous: str
     ]
 
 
-def measure_on_node(out: Path, behaviour: str, place: Place, batch_per_gpu: int) -> Record:
+def measure_on_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int) -> Record:
     cell = TimingCell(Configuration("ddp", 2 * place.nodes, batch_per_gpu, place.nodes), 1)
     job: dict[str, Any] = {
         "configuration": list(cell.configuration.coordinates.values()),
@@ -106,7 +106,7 @@ def main(out: Path, behaviour: str, timeout_s: float, end_with_parent: bool, nod
     try:
         if node:
             nodes, rank, rendezvous, batch = node.split()
-            measure_on_node(out, behaviour, Place.of(int(nodes), int(rank), rendezvous, {}), int(batch))
+            measure_on_node(out, behaviour, NodePlace.of(int(nodes), int(rank), rendezvous, {}), int(batch))
             return
         measure_stub(out, behaviour, timeout_s, end_with_parent)
     except DpscaleError as error:

@@ -13,7 +13,7 @@ import torch
 
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import job as launcher
-from dpscale.measure.launch.nodes import Team
+from dpscale.measure.launch.nodes import NodeTeam
 from dpscale.measure.launch.workers import Workers
 from dpscale.measure.parent import OUTCOME
 
@@ -49,7 +49,7 @@ class WorkerHere:
 def single_workers_here() -> Iterator[None]:
     """Cells of one worker are measured here, those of more in processes as ever."""
 
-    def workers(module: str, job: Mapping[str, Any], count: int, gpus: int, team: Team) -> Workers | WorkerHere:
+    def workers(module: str, job: Mapping[str, Any], count: int, gpus: int, team: NodeTeam) -> Workers | WorkerHere:
         return WorkerHere(module, job) if count == 1 else Workers(module, job, count, gpus, team)
 
     with pytest.MonkeyPatch.context() as patch:

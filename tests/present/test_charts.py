@@ -13,7 +13,7 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.charts.axes import HEIGHT, Frame
 from dpscale.present.charts.chart import chart_of_lines
 from dpscale.present.charts.lines import draw, spread
-from dpscale.present.charts.panel import Marker, Panel, Series
+from dpscale.present.charts.panel import DrawnSeries, Marker, Panel
 from dpscale.present.charts.svg import LABEL_X
 from dpscale.present.charts.timing import efficiency, epoch_time
 from dpscale.present.handin import assignment
@@ -103,7 +103,7 @@ def test_where_there_are_several_nodes_charts_coverage_tables_and_sheets_say_so(
     assert all(column.startswith(f"{most} GPUs on 2 nodes") for column in columns)
 
 
-def panel(line: Series, linear_y: bool = False) -> Panel:
+def panel(line: DrawnSeries, linear_y: bool = False) -> Panel:
     return Panel(
         heading="heading", place="Here", quantity="quantity", x_title="x", y_title="y", unit="s", series=[line],
         linear_y=linear_y,
@@ -111,7 +111,7 @@ def panel(line: Series, linear_y: bool = False) -> Panel:
 
 
 def test_the_area_in_which_more_gpus_are_not_worth_it_is_grey_from_zero_to_half() -> None:
-    plain = panel(Series("ddp", "var(--ddp)", 0, [Marker(32, Figure(70)), Marker(128, Figure(90))]), linear_y=True)
+    plain = panel(DrawnSeries("ddp", "var(--ddp)", 0, [Marker(32, Figure(70)), Marker(128, Figure(90))]), linear_y=True)
     assert 'opacity="0.15"' not in draw(plain, Frame.around([plain]))
     shaded = replace(plain, shaded_below=50.0)
     frame = Frame.around([shaded])
@@ -184,7 +184,7 @@ def test_spread_moves_as_little_as_it_must(wanted: list[float], found: list[floa
 
 def bars(*figures: Figure) -> tuple[list[str], list[float]]:
     """What a logarithmic chart of one line says of its intervals, and how long their bars are, in pixels."""
-    line = Series("line", "var(--ddp)", 0, [Marker(2**power, figure) for power, figure in enumerate(figures)])
+    line = DrawnSeries("line", "var(--ddp)", 0, [Marker(2**power, figure) for power, figure in enumerate(figures)])
     chart = chart_of_lines("bars", [panel(line)])
     (way,) = paths(chart.pictures[0].svg, stroke="var(--ddp)", stroke_width="1.5")
     return list(chart.not_drawn), [abs(float(length)) for length in re.findall(r"l0,(-?[\d.]+)", way)]

@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 from dpscale.analyse.forecast.allreduce import (
     ALGORITHMS,
     Fit,
-    Link,
+    LinkModel,
     Measured,
     allreduce_s,
     exact_link,
@@ -33,7 +33,7 @@ algorithms = st.sampled_from(sorted(ALGORITHMS))
 
 
 def generated(
-    algorithm: str, link: Link, gpus: Iterable[int] = (2, 4), sizes: Iterable[int] = SIZES, noise: float = 0.0
+    algorithm: str, link: LinkModel, gpus: Iterable[int] = (2, 4), sizes: Iterable[int] = SIZES, noise: float = 0.0
 ) -> list[Measured]:
     """Measurements as `link` would make them, each off by some `noise`."""
     random = np.random.default_rng(1)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpscale.analyse.forecast.allreduce import (
-    Link,
+    LinkModel,
     Measured,
     allreduce_s,
     exact_link,
@@ -91,13 +91,13 @@ def around(value: float, relative_spread: float, seed: int) -> Figure:
     )
 
 
-def collectives(link: Link, gpus: list[int], algorithm: str = "ring", noise: float = 0.01) -> list[Measured]:
+def collectives(link: LinkModel, gpus: list[int], algorithm: str = "ring", noise: float = 0.01) -> list[Measured]:
     points = [(n, size, allreduce_s(algorithm, n, size, link).value) for n in gpus for size in SIZES]
     return [Measured(n, size, around(value, noise, seed)) for seed, (n, size, value) in enumerate(points)]
 
 
 def known_study(
-    link: Link, gpus: tuple[int, ...] = (2, 4, 8), algorithm: str = "ring"
+    link: LinkModel, gpus: tuple[int, ...] = (2, 4, 8), algorithm: str = "ring"
 ) -> dict[tuple[int, int], Figure]:
     """Step times as the model makes them, with an overhead of 1 ms: t(1,b) = 2 ms + b * 50 us."""
     step_s = {}
@@ -436,7 +436,7 @@ def test_where_communication_was_seen_to_hide() -> None:
     assert hidden_where_measured({32: (0.9, 1.0)}, NETWORK_BUCKETS) is None
 
 
-def between_nodes(inside: Link, network: Link, nodes: list[int], per_node: int) -> list[Measured]:
+def between_nodes(inside: LinkModel, network: LinkModel, nodes: list[int], per_node: int) -> list[Measured]:
     """Exact allreduces inside a node of so many GPUs, and over several of them."""
     sizes = [2**power for power in range(12, 27, 2)]
     found = [Measured(2, size, allreduce_s("ring", 2, size, inside)) for size in sizes] if per_node > 1 else []

@@ -7,12 +7,12 @@ import pytest
 
 from command_line import dpscale, must
 from dpscale.audit.reading.histories import Axis, epoch_times, named
-from dpscale.audit.reading.published import Place, Published
+from dpscale.audit.reading.published import Published, Spot
 from dpscale.errors import PublishedError
 
 # Epochs of 18.1, 18.3 and 18.2 s.
 ENDS_S = (1654943296.2150, 1654943314.3150, 1654943332.6150, 1654943350.8150)
-ONE_GPU = Place(128, 1)
+ONE_GPU = Spot(128, 1)
 
 
 def tensorboard(path: Path, ends_s: tuple[float, ...] = ENDS_S) -> Path:
@@ -53,7 +53,7 @@ def wandb_chart(path: Path) -> Path:
     return path
 
 
-def times(file: str, axis: Axis = "epoch", place: Place = ONE_GPU, images: int = 50_000) -> list[float]:
+def times(file: str, axis: Axis = "epoch", place: Spot = ONE_GPU, images: int = 50_000) -> list[float]:
     found = epoch_times(named(Path(file), axis), place, images, axis)
     return [round(seconds, 3) for seconds in found.epoch_s]
 
@@ -80,7 +80,7 @@ def test_the_history_of_a_wandb_run(tmp_path: Path) -> None:
     """By its epochs, or by its steps: then 50 of 1,000 images on two GPUs at batch 10 are an epoch."""
     file = str(wandb_history(tmp_path / "w.csv"))
     assert times(file) == [18.3, 18.2]
-    assert times(file, "step", Place(10, 2), 1000) == [18.3, 18.2]
+    assert times(file, "step", Spot(10, 2), 1000) == [18.3, 18.2]
 
 
 def test_steps_that_do_not_meet_the_end_of_an_epoch_are_interpolated(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_steps_that_do_not_meet_the_end_of_an_epoch_are_interpolated(tmp_path: P
     rows = [f"{1000 + 0.5 * step},{step},1" for step in range(0, 400, 7)]
     file = tmp_path / "t.csv"
     file.write_text("\n".join(["Wall time,Step,Value", *rows]))
-    assert times(str(file), "step", Place(10, 1), 1000) == [50.0, 50.0, 50.0]
+    assert times(str(file), "step", Spot(10, 1), 1000) == [50.0, 50.0, 50.0]
 
 
 def test_epochs_in_fractions(tmp_path: Path) -> None:

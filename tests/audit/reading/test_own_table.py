@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpscale.audit.reading.own_table import read_table
-from dpscale.audit.reading.published import GLOBAL, UNSTATED, Place, Published
+from dpscale.audit.reading.published import GLOBAL, UNSTATED, Published, Spot
 from dpscale.errors import PublishedError
 
 TABLES = Path(__file__).parent / "tables"
@@ -109,7 +109,7 @@ def test_what_is_not_given_is_assumed_and_said(tmp_path: Path) -> None:
 def test_minutes_are_known_no_better_in_seconds(tmp_path: Path) -> None:
     study = read_table(written(tmp_path, "batch,gpus,time (min)\n32,1,1.25\n32,2,0.75\n"))
     # Half of a hundredth of a minute is 0.3 s.
-    assert study.epoch_s == {Place(32, 1): Decimal("75"), Place(32, 2): Decimal("45")}
+    assert study.epoch_s == {Spot(32, 1): Decimal("75"), Spot(32, 2): Decimal("45")}
 
 
 REFUSED = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpscale.audit.reading.published import Place, Published, read_all
+from dpscale.audit.reading.published import Published, Spot, read_all
 from dpscale.errors import PublishedError
 from published_factory import MINIMAL, written
 
@@ -39,7 +39,7 @@ def original(root: Path, name: str) -> Path:
 
 def test_times_of_a_training_need_no_table(root: Path) -> None:
     study = Published.read(root / "config/published/scaling-a.yaml")
-    assert study.training_s[Place(256, 16)] == Decimal("8914")
+    assert study.training_s[Spot(256, 16)] == Decimal("8914")
     assert study.gpus_per_node == 4
     assert not study.epoch_s
     assert not study.quantities
@@ -47,7 +47,7 @@ def test_times_of_a_training_need_no_table(root: Path) -> None:
 
 def test_numbers_keep_the_digits_that_were_printed(root: Path) -> None:
     study = Published.read(root / "config/published/study-a.yaml")
-    assert str(study.quantities["speedup"][Place(32, 2)]) == "1.40"
+    assert str(study.quantities["speedup"][Spot(32, 2)]) == "1.40"
     assert study.batch_sweep_s[32768] == Decimal("9.00")
     assert study.bandwidth_unit == "GB/s"
     assert study.parameters_trained == 11_181_642
@@ -57,7 +57,7 @@ def test_whole_numbers_and_powers_of_ten_are_numbers(tmp_path: Path) -> None:
     path = written(tmp_path / "s.yaml", epoch_s=None)
     path.write_text(path.read_text() + "epoch_s: {32: {1: 38, 2: 6.70e+1}}\n")
     study = Published.read(path)
-    assert study.epoch_s == {Place(32, 1): Decimal("38"), Place(32, 2): Decimal("6.70E+1")}
+    assert study.epoch_s == {Spot(32, 1): Decimal("38"), Spot(32, 2): Decimal("6.70E+1")}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_cell_written_twice_is_refused(tmp_path: Path) -> None:
 
 def test_a_communication_time_may_be_negative(tmp_path: Path) -> None:
     path = written(tmp_path / "s.yaml", published={"communication_s": {32: {2: -0.5}}})
-    assert Published.read(path).quantities["communication_s"] == {Place(32, 2): Decimal("-0.5")}
+    assert Published.read(path).quantities["communication_s"] == {Spot(32, 2): Decimal("-0.5")}
 
 
 def test_two_files_of_one_study_are_refused(tmp_path: Path) -> None:
@@ -139,5 +139,5 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 def test_the_smallest_file_is_valid(tmp_path: Path) -> None:
     study = Published.read(written(tmp_path / "s.yaml"))
-    assert study.places == [Place(32, 1), Place(32, 2)]
+    assert study.places == [Spot(32, 1), Spot(32, 2)]
     assert study.title == MINIMAL["title"]

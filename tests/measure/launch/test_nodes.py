@@ -18,8 +18,8 @@ from dpscale.measure.launch.job import require_given
 from dpscale.measure.launch.nodes import (
     ONE_NODE,
     PORTS,
-    Place,
-    Team,
+    NodePlace,
+    NodeTeam,
     first_host,
     interface_of,
     node_differences,
@@ -48,15 +48,15 @@ def port() -> int:
 
 
 @pytest.fixture
-def places(port: int) -> list[Place]:
-    return [Place(2, rank, "localhost", port) for rank in range(2)]
+def places(port: int) -> list[NodePlace]:
+    return [NodePlace(2, rank, "localhost", port) for rank in range(2)]
 
 
 Started = tuple[subprocess.Popen[str], subprocess.Popen[str]]
 
 
 @pytest.fixture
-def started(tmp_path: Path, places: list[Place], request: pytest.FixtureRequest) -> Iterator[Started]:
+def started(tmp_path: Path, places: list[NodePlace], request: pytest.FixtureRequest) -> Iterator[Started]:
     """The launchers of both nodes, with the behaviour that the test asks for; no worker of them stays."""
     first, second = (start_node(tmp_path / "r.json", request.param, place) for place in places)
     yield first, second
@@ -117,7 +117,7 @@ def test_a_node_that_is_gone_ends_the_other(started: Started, gone: int, tmp_pat
 
 
 @pytest.mark.processes
-def test_launchers_of_different_cells_do_not_measure(tmp_path: Path, places: list[Place]) -> None:
+def test_launchers_of_different_cells_do_not_measure(tmp_path: Path, places: list[NodePlace]) -> None:
     started = [start_node(tmp_path / "r.json", "finish", place, 16 * (1 + place.rank)) for place in places]
     for process in started:
         assert "does not run the same cell: cell is" in (words := words_of(process))
@@ -127,22 +127,24 @@ def test_launchers_of_different_cells_do_not_measure(tmp_path: Path, places: lis
 
 @pytest.mark.processes
 def test_two_launchers_that_say_they_are_the_same_node_do_not_measure(tmp_path: Path, port: int) -> None:
-    places = [Place(3, rank, "localhost", port) for rank in (0, 1, 1)]
+    places = [NodePlace(3, rank, "localhost", port) for rank in (0, 1, 1)]
     started = [start_node(tmp_path / "r.json", "finish", place) for place in places]
     for process in started:
         assert "two launchers say that they are node 1" in words_of(process)
 
 
 def test_a_node_that_never_comes_is_said_and_not_done_without(
-    monkeypatch: pytest.MonkeyPatch, places: list[Place]
+    monkeypatch: pytest.MonkeyPatch, places: list[NodePlace]
 ) -> None:
     monkeypatch.setattr(module, "MEET_S", 0.5)
     for place, words in zip(places, (r"1 of 2 nodes have met at localhost:\d+", "did not reach node 0"), strict=True):
-        with pytest.raises(MeasurementError, match=words), Team(place, {}, {}):
+        with pytest.raises(MeasurementError, match=words), NodeTeam(place, {}, {}):
             pass
 
 
-def test_whoever_knocks_and_is_no_launcher_is_sent_away(monkeypatch: pytest.MonkeyPatch, places: list[Place]) -> None:
+def test_whoever_knocks_and_is_no_launcher_is_sent_away(
+    monkeypatch: pytest.MonkeyPatch, places: list[NodePlace]
+) -> None:
     """Such as a program that looks for open ports, as they do on clusters."""
     monkeypatch.setattr(module, "MEET_S", 1.0)
     answers = []
@@ -154,27 +156,27 @@ def test_whoever_knocks_and_is_no_launcher_is_sent_away(monkeypatch: pytest.Monk
 
     knocking = Timer(0.3, knock)
     knocking.start()
-    with pytest.raises(MeasurementError, match="1 of 2 nodes"), Team(places[0], {}, {}):
+    with pytest.raises(MeasurementError, match="1 of 2 nodes"), NodeTeam(places[0], {}, {}):
         pass
     knocking.join()
     assert answers == [b""]
 
 
-def test_a_port_that_is_in_use_is_one_line(places: list[Place]) -> None:
+def test_a_port_that_is_in_use_is_one_line(places: list[NodePlace]) -> None:
     with (
         socket.create_server(("", places[0].port)),
         pytest.raises(MeasurementError, match="cannot listen on port"),
-        Team(places[0], {}, {}),
+        NodeTeam(places[0], {}, {}),
     ):
         pass
 
 
 def test_the_place_is_that_of_the_command_line_or_of_slurms_step() -> None:
-    assert Place.of(1, None, None, {}) == ONE_NODE
-    assert Place.of(2, 1, "gn1:15000", SLURM) == Place(2, 1, "gn1", 15000)
-    assert Place.of(2, None, None, SLURM) == Place(2, 1, "localhost", port_of_job(47110815))
+    assert NodePlace.of(1, None, None, {}) == ONE_NODE
+    assert NodePlace.of(2, 1, "gn1:15000", SLURM) == NodePlace(2, 1, "gn1", 15000)
+    assert NodePlace.of(2, None, None, SLURM) == NodePlace(2, 1, "localhost", port_of_job(47110815))
     unknown = {**SLURM, "SLURM_STEP_NODELIST": "no-such-host[1-2]"}
-    assert Place.of(2, None, None, unknown).host == "10.0.0.8"
+    assert NodePlace.of(2, None, None, unknown).host == "10.0.0.8"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,7 @@ def test_a_place_that_is_not_whole_is_one_line(
     nodes: int, rank: int | None, rendezvous: str | None, environment: dict[str, str], message: str
 ) -> None:
     with pytest.raises(MeasurementError, match=message):
-        Place.of(nodes, rank, rendezvous, environment)
+        NodePlace.of(nodes, rank, rendezvous, environment)
 
 
 @pytest.mark.parametrize(

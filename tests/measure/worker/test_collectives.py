@@ -11,7 +11,7 @@ from dpscale.analyse.communication.collectives import links_of
 from dpscale.analyse.communication.estimators import isolated_step_s
 from dpscale.errors import MeasurementError
 from dpscale.measure.launch import cells
-from dpscale.measure.worker.collectives import HOLD_LIMIT_S, Collective, CollectivesWorker, Timed
+from dpscale.measure.worker.collectives import HOLD_LIMIT_S, Collective, CollectivesWorker, TimedCall
 from dpscale.records.files import read_record
 from warm_workers import outcome_of_two, warm_workers
 
@@ -173,9 +173,9 @@ def test_the_gpu_is_held_longer_until_all_calls_are_queued(
     worker = CollectivesWorker(job, 0)
     holds: list[float] = []
 
-    def time_calls(call: Any, calls: int, hold_s: float) -> Timed:
+    def time_calls(call: Any, calls: int, hold_s: float) -> TimedCall:
         holds.append(hold_s)
-        return Timed(1e-5, 1e-3, hold_s, held=hold_s >= enough_s)
+        return TimedCall(1e-5, 1e-3, hold_s, held=hold_s >= enough_s)
 
     monkeypatch.setattr(worker, "_time_calls", time_calls)
     timed = worker._time_held(lambda: None, 20, first_s)

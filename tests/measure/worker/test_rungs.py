@@ -14,7 +14,7 @@ from dpscale.measure.worker.communication import CommunicationWorker
 from dpscale.schemas.settings import StepSettings
 from dpscale.strategies.dp import STRATEGY, in_torch
 from dpscale.strategies.dp.in_torch import PersistentReplicas, rungs
-from dpscale.strategies.in_torch import Variant
+from dpscale.strategies.in_torch import StepVariant
 
 CPU = torch.device("cpu")
 BATCH = 4
@@ -76,7 +76,7 @@ def assert_equal(some: list[Tensor], others: list[Tensor]) -> None:
         torch.testing.assert_close(first, second)
 
 
-def replicas_of(variant: Variant) -> tuple[PersistentReplicas, nn.Module, nn.Module]:
+def replicas_of(variant: StepVariant) -> tuple[PersistentReplicas, nn.Module, nn.Module]:
     network = variant.network
     assert isinstance(network, PersistentReplicas)
     first, second = network._replicas

@@ -12,7 +12,7 @@ from dpscale.audit.corrected import UNITS, Corrected, basis, corrected
 from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.physics import Reference, above_the_peak, link_of_utilisation, same_times, times_beside_others
 from dpscale.audit.reading.published import GLOBAL, Published
-from dpscale.audit.search import Fit, Found, Rival, search
+from dpscale.audit.search import Found, Match, Rival, search
 from dpscale.audit.sentences import remarks, sentence
 from dpscale.formulas.rounded import Rounded
 
@@ -108,7 +108,7 @@ def _rival(rival: Rival) -> Record:
     }
 
 
-def _convention(fit: Fit, found: Found) -> Record:
+def _convention(fit: Match, found: Found) -> Record:
     return {
         **{name: getattr(fit.convention, name) for name in ("name", "formula", "sentence")},
         "differences": fit.differences,

@@ -23,7 +23,7 @@ from dpscale.audit.conventions import (
     is_rate,
 )
 from dpscale.audit.faults import HARMLESS, doubtful_times, explain
-from dpscale.audit.reading.published import AnyPlace, Place, Published
+from dpscale.audit.reading.published import AnyPlace, Published, Spot
 from dpscale.audit.search import Found
 from dpscale.audit.words import NAMES, gpus_words, listed, number, place_words, unlike
 from dpscale.formulas.rounded import Rounded
@@ -124,7 +124,7 @@ def loader_bound(published: Published, found: Outcomes) -> Iterator[Doubt]:
                 yield Doubt("bound by loading, not by GPUs", "epoch_s", many, detail, LOOK)
 
 
-def _neighbours(table: Mapping[Place, Decimal]) -> Iterator[tuple[Place, Place]]:
+def _neighbours(table: Mapping[Spot, Decimal]) -> Iterator[tuple[Spot, Spot]]:
     """Two neighbouring numbers of several GPUs of a batch."""
     for batch in dict.fromkeys(place.batch_per_gpu for place in table):
         yield from pairwise(sorted(place for place in table if place.batch_per_gpu == batch and place.gpus > 1))
@@ -182,7 +182,7 @@ def one_gpu_times_apart(published: Published, found: Outcomes) -> Iterator[Doubt
         f", with {workers['epoch_s']} and {workers['batch_sweep_s']} processes that load" if len(workers) > 1 else ""
     )
     for batch, swept in published.batch_sweep_s.items():
-        place = Place(batch, 1)
+        place = Spot(batch, 1)
         table = published.epoch_s.get(place, swept)
         times = max(table, swept) / min(table, swept)
         if times > _SAME_TIME:

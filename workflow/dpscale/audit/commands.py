@@ -102,10 +102,10 @@ def import_histories(
     several repeats: their epoch times are averaged. docs/exports.md says where each tracker has the download.
     """
     from dpscale.audit.reading.histories import epoch_times, named, published_file
-    from dpscale.audit.reading.published import Place, Published
+    from dpscale.audit.reading.published import Published, Spot
     from dpscale.records.files import write_text
 
-    found = [epoch_times(named(file, axis), Place(batch, gpus), images, axis) for batch, gpus, file in runs]
+    found = [epoch_times(named(file, axis), Spot(batch, gpus), images, axis) for batch, gpus, file in runs]
     write_text(out, published_file(out.stem, title, images, parameters, found))
     study = Published.read(out)
     for place, epoch_s in study.epoch_s.items():

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dpscale.audit.reading.published import GLOBAL, UNSTATED, Place, Printed, Published
+from dpscale.audit.reading.published import GLOBAL, UNSTATED, Printed, Published, Spot
 from dpscale.formulas.figure import Floats
 from dpscale.formulas.rounded import Rounded
 from dpscale.schemas.validation import SCHEMA_LOADER
@@ -59,7 +59,7 @@ class Choice:
         """Itself: a choice alone can be a form."""
         return (self,)
 
-    def at(self, published: Published, place: Place) -> Rounded | None:
+    def at(self, published: Published, place: Spot) -> Rounded | None:
         """Its value in a cell. None where a number that it needs was not printed, or where its divisor may be zero."""
         return worked_out(self.worked_out_as, symbols(published, place))
 
@@ -105,7 +105,7 @@ class Convention:
     form: Part
     constant: Constant
 
-    def at(self, published: Published, place: Place) -> Rounded | None:
+    def at(self, published: Published, place: Spot) -> Rounded | None:
         """Its value in a cell. None where a number that it needs was not printed, or where its divisor may be zero."""
         found = worked_out(self.form.worked_out_as, symbols(published, place))
         return found * self.constant.value if found else None
@@ -183,11 +183,11 @@ _FUNCTIONS: Symbols = {
 }
 
 
-def symbols(published: Published, place: Place) -> Symbols:
+def symbols(published: Published, place: Spot) -> Symbols:
     """What the symbols of a formula stand for in a cell."""
 
     def column(table: Printed) -> Callable[[int, int], Rounded]:
-        return cache(lambda gpus, batch: Rounded.of(table[Place(batch, gpus)]))
+        return cache(lambda gpus, batch: Rounded.of(table[Spot(batch, gpus)]))
 
     def rebuilt() -> Rounded:
         """Only where T(N,b) itself was not printed."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpscale.audit.conventions import COLUMN_TOTAL, DIVIDED, SWEEP_ONE, TABLE_ONE, TABLE_TOTAL, Choice, Clock, clocks
 from dpscale.audit.faults import DoubtfulTime
-from dpscale.audit.reading.published import AnyPlace, Place, Published, StrongPlace
+from dpscale.audit.reading.published import AnyPlace, Published, Spot, StrongPlace
 from dpscale.audit.search import Found
 from dpscale.audit.words import listed
 from dpscale.formulas import scaling
@@ -42,7 +42,7 @@ class Corrected:
 
 
 @dataclass(frozen=True)
-class Basis:
+class Grounds:
     """The totals and one-GPU times, in seconds, that figures follow from."""
 
     total: Choice
@@ -54,7 +54,7 @@ class Basis:
         return f"{self.total.formula} - {self.one_gpu.formula}/N"
 
 
-TABLE = Basis(TABLE_TOTAL, TABLE_ONE)
+TABLE = Grounds(TABLE_TOTAL, TABLE_ONE)
 
 
 def clock_of(published: Published, outcome: Found | None) -> Clock:
@@ -63,7 +63,7 @@ def clock_of(published: Published, outcome: Found | None) -> Clock:
     return next((clock for clock in others if outcome and clock.total in outcome.choices), of_table)
 
 
-def basis(published: Published, found: Mapping[str, Found], quantity: str = "communication_s") -> Basis:
+def basis(published: Published, found: Mapping[str, Found], quantity: str = "communication_s") -> Grounds:
     """The times of the clock that a quantity follows; or, where the authors subtracted from another set of totals, that
     set.
 
@@ -72,13 +72,16 @@ def basis(published: Published, found: Mapping[str, Found], quantity: str = "com
     """
     chosen = found[quantity].choices if quantity in found else ()
     if COLUMN_TOTAL in chosen and DIVIDED in chosen:
-        return Basis(COLUMN_TOTAL, SWEEP_ONE if SWEEP_ONE in chosen else TABLE_ONE)
+        return Grounds(COLUMN_TOTAL, SWEEP_ONE if SWEEP_ONE in chosen else TABLE_ONE)
     clock = clock_of(published, found.get(quantity))
-    return Basis(clock.total, clock.one_gpu)
+    return Grounds(clock.total, clock.one_gpu)
 
 
 def corrected(
-    published: Published, times: Basis, of_speedup: Basis = TABLE, doubtful: Sequence[DoubtfulTime] = ()
+    published: Published,
+    times: Grounds,
+    of_speedup: Grounds = TABLE,
+    doubtful: Sequence[DoubtfulTime] = (),
 ) -> Iterator[Corrected]:
     """Every figure of every cell with several GPUs, and strong speedup where its times were printed.
 
@@ -97,9 +100,9 @@ def corrected(
                 yield Corrected(quantity, place, None, str(missing), caution)
 
 
-def _corrected(quantity: str, published: Published, times: Basis, of_speedup: Basis, place: AnyPlace) -> Rounded:
+def _corrected(quantity: str, published: Published, times: Grounds, of_speedup: Grounds, place: AnyPlace) -> Rounded:
     if isinstance(place, StrongPlace):  # T(1,B) / T(N,B/N)
-        one_gpu_s = _seconds(TABLE_ONE, published, Place(place.global_batch, 1))
+        one_gpu_s = _seconds(TABLE_ONE, published, Spot(place.global_batch, 1))
         return scaling.speedup(one_gpu_s, Rounded.of(published.strong_scaling_epoch_s[place]))
     if quantity == "images_per_s":
         return published.dataset_images / _seconds(of_speedup.total, published, place)
@@ -124,18 +127,18 @@ def _caution(quantity: str, place: AnyPlace, doubtful: Sequence[DoubtfulTime]) -
     return f"follows from {listed(followed)}, which other figures contradict" if followed else ""
 
 
-def speedup(published: Published, place: Place, times: Basis = TABLE) -> Rounded:
+def speedup(published: Published, place: Spot, times: Grounds = TABLE) -> Rounded:
     """T(1,b) / T(N,b). Raises NotRecomputableError."""
     return scaling.speedup(_seconds(times.one_gpu, published, place), _seconds(times.total, published, place))
 
 
-def communication_s(published: Published, times: Basis, place: Place) -> Rounded:
+def communication_s(published: Published, times: Grounds, place: Spot) -> Rounded:
     """The total minus the one-GPU time over N. Raises NotRecomputableError."""
     one_gpu_s, total_s = _seconds(times.one_gpu, published, place), _seconds(times.total, published, place)
     return scaling.communication_s(one_gpu_s, total_s, place.gpus)
 
 
-def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Rounded:
+def bandwidth_gb_s(published: Published, times: Grounds, place: Spot) -> Rounded:
     """Bytes of all steps of an epoch over the communication time, in GB/s. Raises NotRecomputableError."""
     if published.parameters_trained is None:
         raise NotRecomputableError("the number of parameters trained is not given")
@@ -149,7 +152,7 @@ def bandwidth_gb_s(published: Published, times: Basis, place: Place) -> Rounded:
     return scaling.bandwidth_gb_s(volume, math.ceil(published.steps(place)), seconds)
 
 
-def _seconds(time: Choice, published: Published, place: Place) -> Rounded:
+def _seconds(time: Choice, published: Published, place: Spot) -> Rounded:
     if published.global_batch(place) > published.dataset_images:
         raise NotRecomputableError(f"capped: N*b > {published.dataset_images} images, no full step")
     seconds = time.at(published, place)

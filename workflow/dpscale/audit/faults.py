@@ -6,8 +6,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from itertools import pairwise
 
 from dpscale.audit.conventions import PRINTED_COLUMNS
-from dpscale.audit.reading.published import Place, Printed, Published
-from dpscale.audit.search import Fit, Found, cut
+from dpscale.audit.reading.published import Printed, Published, Spot
+from dpscale.audit.search import Found, Match, cut
 from dpscale.audit.words import NAMES, place_words
 from dpscale.formulas.rounded import Rounded, exponent_of, printed_to
 
@@ -30,13 +30,13 @@ class Fault:
     clause: str
 
 
-def explain(published: Published, quantity: str, found: Mapping[str, Found]) -> dict[Place, Fault]:
+def explain(published: Published, quantity: str, found: Mapping[str, Found]) -> dict[Spot, Fault]:
     """A likely reason for cells that the convention of their column does not give; others have none."""
     outcome = found[quantity]
     if not outcome.best or not outcome.is_found:
         return {}
     fit, table = outcome.best, published.quantities[quantity]
-    reasons: dict[Place, Fault | None] = {}
+    reasons: dict[Spot, Fault | None] = {}
     for place in outcome.exceptions:
         reasons[place] = _spoilt_source(fit, found, place)
         if not reasons[place] and place in fit.values:
@@ -50,7 +50,7 @@ def explain(published: Published, quantity: str, found: Mapping[str, Found]) -> 
     return {place: reason for place, reason in reasons.items() if reason}
 
 
-def _spoilt_source(fit: Fit, found: Mapping[str, Found], place: Place) -> Fault | None:
+def _spoilt_source(fit: Match, found: Mapping[str, Found], place: Spot) -> Fault | None:
     """A printed column that the convention goes through has in this cell not what its own convention gives."""
     for quantity, columns in PRINTED_COLUMNS.items():
         through = quantity in found and found[quantity].is_found and set(columns) & set(fit.convention.choices)
@@ -59,7 +59,7 @@ def _spoilt_source(fit: Fit, found: Mapping[str, Found], place: Place) -> Fault 
     return None
 
 
-def _rounded_before(found: Found, place: Place) -> Fault | None:
+def _rounded_before(found: Found, place: Spot) -> Fault | None:
     if not found.refined or place not in found.refined.agreeing:
         return None
     choices = found.refined.convention.choices
@@ -67,11 +67,11 @@ def _rounded_before(found: Found, place: Place) -> Fault | None:
     return Fault(ROUNDED_BEFORE, f"{words} give it")
 
 
-def _disputed(found: Found, place: Place) -> Fault | None:
+def _disputed(found: Found, place: Spot) -> Fault | None:
     return Fault(DISPUTED, "another convention that fits as well gives it") if place in found.disputed else None
 
 
-def _misprinted(number: Decimal, value: Rounded, table: Printed, place: Place) -> Fault | None:
+def _misprinted(number: Decimal, value: Rounded, table: Printed, place: Spot) -> Fault | None:
     """Cut, 1.87 for 1.878; clipped; or the same digits as a neighbour's in row or column."""
     if number and cut(number).meets(value):
         return Fault(CUT, "cut, not rounded")
@@ -84,12 +84,12 @@ def _misprinted(number: Decimal, value: Rounded, table: Printed, place: Place) -
     return Fault("copied", f"the same number as at {place_words(copied)}") if copied else None
 
 
-def _beside(place: Place, places: Sequence[Place] | Printed) -> list[Place]:
+def _beside(place: Spot, places: Sequence[Spot] | Printed) -> list[Spot]:
     """Other cells of the same row or column."""
     return [other for other in places if other != place and (other[0] == place[0] or other[1] == place[1])]
 
 
-def _with_times_of_another_cell(published: Published, fit: Fit, place: Place) -> Fault | None:
+def _with_times_of_another_cell(published: Published, fit: Match, place: Spot) -> Fault | None:
     """The convention with its times taken from another row or column."""
     others, printed = _beside(place, published.places), fit.printed[place]
     if len(others) * 4 * printed.half >= _BY_CHANCE * max(abs(printed.value), 1e-300):
@@ -101,7 +101,7 @@ def _with_times_of_another_cell(published: Published, fit: Fit, place: Place) ->
     return None
 
 
-def _with_times_of(published: Published, place: Place, other: Place) -> Published:
+def _with_times_of(published: Published, place: Spot, other: Spot) -> Published:
     """The study with the times of one cell in the place of another's; its printed columns of times, too."""
     ones = {place: other, place._replace(gpus=1): other._replace(gpus=1)}
 
@@ -143,10 +143,10 @@ class DoubtfulTime:
     `figures` are the quantity and the cell of each.
     """
 
-    place: Place
+    place: Spot
     printed: Decimal
     instead: Rounded
-    figures: tuple[tuple[str, Place], ...]
+    figures: tuple[tuple[str, Spot], ...]
 
 
 def doubtful_times(published: Published, found: Mapping[str, Found]) -> Iterator[DoubtfulTime]:
@@ -164,7 +164,7 @@ def doubtful_times(published: Published, found: Mapping[str, Found]) -> Iterator
             yield DoubtfulTime(place, printed, instead, figures)
 
 
-def _follows(published: Published, fit: Fit, cell: Place, time: Place) -> bool:
+def _follows(published: Published, fit: Match, cell: Spot, time: Spot) -> bool:
     """Whether a figure changes with a time."""
     if cell.batch_per_gpu != time.batch_per_gpu:
         return False
@@ -172,14 +172,14 @@ def _follows(published: Published, fit: Fit, cell: Place, time: Place) -> bool:
     return bool(before and after and abs(after.value - before.value) > 1e-12 * abs(before.value))
 
 
-def _with_time(published: Published, place: Place, factor: float) -> Published:
+def _with_time(published: Published, place: Spot, factor: float) -> Published:
     """The study with a time multiplied, and known a thousand times better than before."""
     time = published.epoch_s[place]
     changed = printed_to(float(time) * factor, exponent_of(time) - 3)
     return replace(published, epoch_s={**published.epoch_s, place: changed})
 
 
-def _suits_all(published: Published, place: Place, figures: Sequence[tuple[Fit, Place]]) -> Rounded | None:
+def _suits_all(published: Published, place: Spot, figures: Sequence[tuple[Match, Spot]]) -> Rounded | None:
     """The times with which all these figures come out as printed: where the bands of each overlap."""
     bands = list(filter(None, (_band(published, place, fit, cell) for fit, cell in figures)))
     if len(bands) < len(figures):
@@ -188,7 +188,7 @@ def _suits_all(published: Published, place: Place, figures: Sequence[tuple[Fit, 
     return Rounded((low + high) / 2 * time, low * time, high * time) if low <= high else None
 
 
-def _band(published: Published, place: Place, fit: Fit, cell: Place) -> tuple[float, float] | None:
+def _band(published: Published, place: Spot, fit: Match, cell: Spot) -> tuple[float, float] | None:
     """Factors on a time between which a figure comes out as printed. A figure rises or falls with a time throughout."""
     printed = fit.printed[cell]
 
@@ -218,7 +218,7 @@ def _zero(function: Callable[[float], float]) -> float | None:
     return None
 
 
-def _all_that_follow(published: Published, fits: Mapping[str, Fit], place: Place, instead: Rounded) -> bool:
+def _all_that_follow(published: Published, fits: Mapping[str, Match], place: Spot, instead: Rounded) -> bool:
     """Whether no figure that agrees with the printed time disagrees with the other one."""
     changed = _with_time(published, place, instead.value / float(published.epoch_s[place]))
     slack = max(instead.high - instead.low, 1e-9) / instead.value

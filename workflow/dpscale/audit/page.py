@@ -241,7 +241,7 @@ def _recomputed(unit: Unit) -> Callable[[AuditRow], str]:
 _TIMES = Heading("T(N,b), s", "epoch_s", _published)
 
 
-class Study(NamedTuple):
+class AuditedStudy(NamedTuple):
     """A published study among others: its verdicts with their sentences, its warnings, its table, and notes."""
 
     id: str
@@ -259,13 +259,13 @@ def render_studies(study: Mapping[str, Any], tables: Tables, page: str) -> str:
     return fill("published.html.j2", study=study, page=page, blocks=studies(tables), audit_link=link)
 
 
-def studies(tables: Tables) -> list[Study]:
+def studies(tables: Tables) -> list[AuditedStudy]:
     """Every published study that was audited."""
     found = []
     for study, findings in _grouped(tables.audit_findings, lambda row: row.study).items():
         audit = [row for row in tables.audit if row.study == study]
         found.append(
-            Study(
+            AuditedStudy(
                 study,
                 findings[0].title,
                 [(capitalised(row.verdict), row.sentence) for row in findings],

@@ -10,7 +10,7 @@ import yaml
 
 from dpscale.audit.checks import IMPOSSIBLE, LOOK, Doubt
 from dpscale.audit.conventions import UNITS
-from dpscale.audit.reading.published import Place, Published
+from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import Found
 from dpscale.audit.words import gpus_words, listed, number
 from dpscale.formulas.rounded import Rounded
@@ -41,7 +41,7 @@ def above_the_peak(published: Published) -> Iterator[Doubt]:
         return
     peak = chip.most(published.precision or "float32")
     for quantity, place, printed in published.times:
-        if not isinstance(place, Place):
+        if not isinstance(place, Spot):
             continue
         rate = published.dataset_images / Rounded.of(printed)
         tflop_s = rate * (flop / TERA)
@@ -112,13 +112,13 @@ def references_of(published: Published) -> Iterator[Reference]:
     return (time for name, place, time in _one_gpu_times(published) if (name, place) not in impossible)
 
 
-def _one_gpu_times(published: Published) -> Iterator[tuple[str, Place, Reference]]:
+def _one_gpu_times(published: Published) -> Iterator[tuple[str, Spot, Reference]]:
     """Every one-GPU time, with the name of its table and its cell."""
     if not published.chip or not published.parameters_trained:
         return
     network, images = published.parameters_trained, published.dataset_images
     for name, place, time in published.times:
-        if isinstance(place, Place) and place.gpus == 1:
+        if isinstance(place, Spot) and place.gpus == 1:
             precision = published.precision or "float32"
             work = Work(published.chip.name, network, images, precision, place.batch_per_gpu)
             yield name, place, Reference(published.id, work, float(time))

@@ -34,7 +34,7 @@ from dpscale.audit.conventions import (
     symbols,
     worked_out,
 )
-from dpscale.audit.reading.published import Place, Printed, Published
+from dpscale.audit.reading.published import Printed, Published, Spot
 from dpscale.formulas.figure import Floats
 from dpscale.formulas.rounded import Rounded, scaled
 
@@ -71,7 +71,7 @@ Counts = NDArray[np.int64]
 class Printing(Choice):
     """A way in which figures were printed. `reads` gives what the numbers in a table stand for."""
 
-    reads: Callable[[Printed], Mapping[Place, Rounded]] = field(kw_only=True, compare=False)
+    reads: Callable[[Printed], Mapping[Spot, Rounded]] = field(kw_only=True, compare=False)
 
 
 def cut(number: Decimal) -> Rounded:
@@ -95,7 +95,7 @@ def exchanged(first: int, second: int) -> Printing:
     """The columns of two numbers of GPUs stand in each other's place."""
     other = {first: second, second: first}
 
-    def reads(printed: Printed) -> dict[Place, Rounded]:
+    def reads(printed: Printed) -> dict[Spot, Rounded]:
         there = {place: place._replace(gpus=other.get(place.gpus, place.gpus)) for place in printed}
         return {place: Rounded.of(printed[at]) for place, at in there.items() if at in printed}
 
@@ -112,22 +112,22 @@ def rounding(digits: int, is_significant: bool, became: Sequence[float] = ()) ->
     return Choice(f"rounded to {name}", name, words, 2, OTHER, f"{digits}, {is_significant}")
 
 
-def several(places: Iterable[Place]) -> list[Place]:
+def several(places: Iterable[Spot]) -> list[Spot]:
     """Those with several GPUs: one GPU compared with itself proves nothing."""
     return [place for place in places if place.gpus > 1]
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Match:
     """A convention's values beside the printed ones. `values` lacks cells whose inputs are missing or cancel out."""
 
     convention: Convention
-    printed: Mapping[Place, Rounded]
-    values: Mapping[Place, Rounded]
+    printed: Mapping[Spot, Rounded]
+    values: Mapping[Spot, Rounded]
     printing: Printing = ROUNDED
 
     @cached_property
-    def agreeing(self) -> frozenset[Place]:
+    def agreeing(self) -> frozenset[Spot]:
         """The cells it reproduces within rounding."""
         return frozenset(place for place, value in self.values.items() if value.meets(self.printed[place]))
 
@@ -151,14 +151,14 @@ class Fit:
         """How many cells it reproduces in every digit from the inputs just as they were printed."""
         return sum(self.printed[place].contains(self.values[place].value) for place in self.agreeing)
 
-    def error(self, place: Place) -> float:
+    def error(self, place: Spot) -> float:
         """Difference over the larger of the two, from 0 to 2, in a cell; 2 where the convention gives nothing."""
         if place not in self.values:
             return 2.0
         return _difference(self.printed[place].value, self.values[place].value)
 
     @property
-    def worst(self) -> Place:
+    def worst(self) -> Spot:
         """The cell it misses by most."""
         return max(sorted(self.printed), key=self.error)
 
@@ -167,7 +167,7 @@ class Fit:
         chances = map(self._chance, several(self.values))
         return min(1.0, conventions * at_least(self.supporting, chances))
 
-    def _chance(self, place: Place) -> float:
+    def _chance(self, place: Spot) -> float:
         """That a number of the right decade agrees, whatever its digits: leading digits of unrelated numbers are taken
         as uniform on a logarithmic scale (Benford 1938)."""
         half, value = self.printed[place].half, self.values[place]
@@ -201,8 +201,8 @@ class Rival:
     """
 
     convention: Convention
-    unprinted: Sequence[Place]
-    place: Place
+    unprinted: Sequence[Spot]
+    place: Spot
     difference: float
     printing: Printing
 
@@ -242,8 +242,8 @@ class Found:
 
     quantity: str
     verdict: str
-    best: Fit | None = None
-    cells: Sequence[Place] = ()
+    best: Match | None = None
+    cells: Sequence[Spot] = ()
     tried: int = 0
     chance: float = 1.0
     rivals: Sequence[Rival] = ()
@@ -251,8 +251,8 @@ class Found:
     others: Sequence[Convention] = ()
     factor: Rounded | None = None
     fitting: int = 0
-    refined: Fit | None = None
-    disputed: frozenset[Place] = frozenset()
+    refined: Match | None = None
+    disputed: frozenset[Spot] = frozenset()
 
     @property
     def is_found(self) -> bool:
@@ -275,7 +275,7 @@ class Found:
         return len(several(self.cells))
 
     @property
-    def exceptions(self) -> list[Place]:
+    def exceptions(self) -> list[Spot]:
         """Checkable cells that the convention does not reproduce."""
         return [place for place in self.cells if place not in self.best.agreeing] if self.best else []
 
@@ -332,7 +332,7 @@ def at_least(wanted: int, chances: Iterable[float]) -> float:
     return math.fsum(exactly[wanted:])
 
 
-def grid(forms: Sequence[Part], published: Published, places: Sequence[Place]) -> Floats:
+def grid(forms: Sequence[Part], published: Published, places: Sequence[Spot]) -> Floats:
     """Value, low end and high end (first axis) of forms (second) in cells; NaN where a form gives nothing."""
     known = [symbols(published, place) for place in places]
     return _ends([[worked_out(form.worked_out_as, cell) for cell in known] for form in forms], len(places))
@@ -352,7 +352,7 @@ _NONE: Counts = np.zeros((0, 3), int)
 class _Best:
     """The best fit, its chance and score, and the other candidates that reproduce as many cells, one per row."""
 
-    fit: Fit
+    fit: Match
     chance: float
     score: float
     others: Counts = field(default_factory=_NONE.copy)
@@ -420,7 +420,7 @@ class _Search:
         every: Flags = self.workable & is_known & (self.agreement[2] == len(self.cells))
         return every
 
-    def is_most(self, fit: Fit) -> bool:
+    def is_most(self, fit: Match) -> bool:
         """Whether a fit gives all cells, or most of those with several GPUs, and what it gives for most of those is not
         zero within rounding, unless it is the method's: what may be zero agrees with much."""
         if fit.convention.cost > 0 and self.independent and 2 * fit.resolvable <= self.independent:
@@ -452,14 +452,14 @@ class _Search:
         chance = fit.by_chance(int(((self.costs <= self.costs[best]) & self.workable).sum()))
         return _Best(fit, chance, float(score[best]), others)
 
-    def fit(self, printing: int, constant: int, form: int) -> Fit:
+    def fit(self, printing: int, constant: int, form: int) -> Match:
         """A candidate, worked out."""
         return self._fit_of(Convention(self.forms[form], self.constants[constant]), printing)
 
-    def _fit_of(self, convention: Convention, printing: int) -> Fit:
+    def _fit_of(self, convention: Convention, printing: int) -> Match:
         reading = self.readings[printing]
         values = {place: value for place in reading if (value := convention.at(self.published, place))}
-        return Fit(convention, reading, values, self.printings[printing])
+        return Match(convention, reading, values, self.printings[printing])
 
     def with_rounded_bytes(self, top: _Best) -> _Best | None:
         """A bandwidth that explains more, whose bytes were rounded before use: 0.044 GiB over 48.45 s.
@@ -504,7 +504,7 @@ class _Search:
             agrees: Flags = (low > 0) & (amounts / high <= most + slack) & (least <= amounts / low + slack)
         return agrees
 
-    def found(self, top: _Best, refined: Fit | None) -> Found:
+    def found(self, top: _Best, refined: Match | None) -> Found:
         """The outcome where a convention gives all cells or most."""
         fit, others = top.fit, top.others.tolist()
         is_complete = len(fit.agreeing) == len(self.cells)
@@ -526,7 +526,7 @@ class _Search:
             disputed=frozenset() if is_complete else self._given_by(top.others) - fit.agreeing,
         )
 
-    def _given_by(self, candidates: Counts) -> frozenset[Place]:
+    def _given_by(self, candidates: Counts) -> frozenset[Spot]:
         """The cells that one candidate or more reproduces."""
         given = np.zeros(len(self.places), bool)
         for printing, constant in set(map(tuple, candidates[:, :2].tolist())):
@@ -534,7 +534,7 @@ class _Search:
             given |= self.agrees(printing, self.constants[constant].value)[forms].any(axis=0)
         return frozenset(self.places[number] for number in np.flatnonzero(given))
 
-    def _rival(self, best: Fit, other: Fit) -> Rival:
+    def _rival(self, best: Match, other: Match) -> Rival:
         unprinted = [place for place in self.published.places if place not in best.printed]
         both = {place: [fit.convention.at(self.published, place) for fit in (best, other)] for place in unprinted}
         apart = [place for place, (one, another) in both.items() if one and another and not one.meets(another)]
@@ -545,7 +545,7 @@ class _Search:
         place = max(differences, key=lambda place: differences[place])
         return Rival(other.convention, apart, place, differences[place], other.printing)
 
-    def _scale(self, best: Fit) -> Scale | None:
+    def _scale(self, best: Match) -> Scale | None:
         """Of the best convention: None where none of its cells with several GPUs is other than zero for certain."""
         pairs = [(best.printed[place], best.values[place]) for place in several(best.agreeing)]
         ratios = [printed / value for printed, value in pairs if printed.is_not_zero and value.is_not_zero]

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpscale.audit.corrected import TABLE, Basis, clock_of
+from dpscale.audit.corrected import TABLE, Grounds, clock_of
 from dpscale.audit.faults import Fault
-from dpscale.audit.reading.published import Place, Printed, Published
-from dpscale.audit.search import CHANCE_LIMIT, CUT, Fit, Found, Rival
+from dpscale.audit.reading.published import Printed, Published, Spot
+from dpscale.audit.search import CHANCE_LIMIT, CUT, Found, Match, Rival
 from dpscale.audit.words import NAMES, listed, number, place_words, unlike
 from dpscale.formulas.rounded import Rounded
 
@@ -25,7 +25,10 @@ _KNOWN_FACTORS = {
 
 
 def sentence(
-    found: Found, printed: Printed, published: Published | None = None, faults: Mapping[Place, Fault] | None = None
+    found: Found,
+    printed: Printed,
+    published: Published | None = None,
+    faults: Mapping[Spot, Fault] | None = None,
 ) -> str:
     """The outcome for a quantity: the convention, how much supports it, and what else would fit.
 
@@ -48,7 +51,7 @@ def sentence(
     )
 
 
-def remarks(published: Published, times: Basis) -> Iterator[tuple[str, str, str]]:
+def remarks(published: Published, times: Grounds) -> Iterator[tuple[str, str, str]]:
     """Quantity, verdict and sentence of what else there is to say."""
     if times != TABLE:
         text = (
@@ -68,7 +71,7 @@ def remarks(published: Published, times: Basis) -> Iterator[tuple[str, str, str]
         text = f"Bandwidths are not compared with the links that they name. Not in links.yaml: {listed(unknown)}."
         yield "bandwidth", "not compared", text
     for cell in published.unmeasured:
-        place = Place(cell["batch_per_gpu"], cell["gpus"])
+        place = Spot(cell["batch_per_gpu"], cell["gpus"])
         yield "epoch_s", "not measured", f"There is no time at {place_words(place)}: {cell['why']}."
     if published.training:
         text = "Loss and accuracy stand as published: nothing that was printed allows them to be recomputed."
@@ -94,7 +97,7 @@ def summary(record: Mapping[str, Any]) -> str:
     )
 
 
-def _support(found: Found, printed: Printed, faults: Mapping[Place, Fault]) -> str:
+def _support(found: Found, printed: Printed, faults: Mapping[Spot, Fault]) -> str:
     """How many cells the convention gives, whether others do too, and which it does not give."""
     assert found.best
     several, supporting = found.independent, found.best.supporting
@@ -112,7 +115,7 @@ def _support(found: Found, printed: Printed, faults: Mapping[Place, Fault]) -> s
     return f"it gives {cells}{but}, and so {others} of {found.tried:,} tried, {shown}"
 
 
-def _cut_cells(fit: Fit, printed: Printed) -> str:
+def _cut_cells(fit: Match, printed: Printed) -> str:
     """The cells that show that digits were cut: rounding would have printed others."""
     if fit.printing is not CUT:
         return ""
@@ -135,7 +138,7 @@ def _certainty(found: Found) -> str:
     return by_chance
 
 
-def _rival(rival: Rival, best: Fit) -> str:
+def _rival(rival: Rival, best: Match) -> str:
     """How another convention differs from the best one, and which cell would decide between them."""
     other = [choice.sentence for choice in rival.convention.choices if choice not in best.convention.choices]
     if rival.printing is not best.printing:
@@ -150,7 +153,7 @@ def _rival(rival: Rival, best: Fit) -> str:
     return f"with {', '.join(other) or 'fewer assumptions'} ({decided_by})"
 
 
-def _miss(fit: Fit, place: Place, printed: Printed, fault: Fault | None = None) -> str:
+def _miss(fit: Match, place: Spot, printed: Printed, fault: Fault | None = None) -> str:
     gives = "nothing there" if place not in fit.values else unlike(fit.values[place], fit.printed[place], 4)[0]
     because = f": {fault.clause}" if fault and place in fit.values else ""
     return f"{place_words(place)} (printed {printed[place]}, it gives {gives}{because})"

@@ -8,7 +8,7 @@ from dpscale.compare.forest import Forest, ForestGroup, chart_of_forests
 from dpscale.compare.rows import ComparedGroupsRow, ComparedTimesRow, group_of
 from dpscale.compare.sentences import groups_in_order, heading, short
 from dpscale.present.charts.chart import Chart, chart_of_lines
-from dpscale.present.charts.panel import Panel, Series, level, markers
+from dpscale.present.charts.panel import DrawnSeries, Panel, level, markers
 from dpscale.present.text.numbers import measured, whole
 from dpscale.present.text.words import Terms, capitalised, colour, in_order, listed, scope
 from dpscale.tables.column import PERCENT, TIMES
@@ -63,7 +63,7 @@ def speeds(comparison: ComparedStudies, terms: Terms) -> Chart:
                     y_title=f"Times as fast, {TIMES.shown}",
                     unit=TIMES.shown,
                     series=[
-                        Series(
+                        DrawnSeries(
                             f"{line[0].strategy} × {line[0].gpus}",
                             colour(line[0].strategy),
                             styles[line[0].gpus],
@@ -105,8 +105,8 @@ def _times(pair: Pair, comparison: ComparedStudies, terms: Terms) -> Iterator[Pa
                 y_title=EPOCH.heading,
                 unit=EPOCH.unit.shown,
                 series=[
-                    Series(labels[0], "var(--single)", 0, markers(firsts)),
-                    Series(labels[1], "var(--dp)", 1, markers(seconds)),
+                    DrawnSeries(labels[0], "var(--single)", 0, markers(firsts)),
+                    DrawnSeries(labels[1], "var(--dp)", 1, markers(seconds)),
                 ],
             )
 

@@ -10,7 +10,7 @@ from dpscale.errors import DpscaleError
 from dpscale.options import FILE, FOLDER, read_records, read_study, read_tables
 
 if TYPE_CHECKING:
-    from dpscale.export.runs import Run
+    from dpscale.export.runs import TrackedRun
 
 
 @click.command("export")
@@ -58,7 +58,7 @@ def export_study(study_file: Path, tracker: str, results: Path | None, out: Path
         click.echo(f"without the page: {study.page} is not there", err=True)
 
 
-def _exporter(tracker: str, uri: str | None) -> Callable[[Sequence["Run"], Path], str]:
+def _exporter(tracker: str, uri: str | None) -> Callable[[Sequence["TrackedRun"], Path], str]:
     """What writes runs to a tracker, and says how to look at them."""
     if tracker == "wandb":
         from dpscale.export import to_wandb
@@ -70,7 +70,7 @@ def _exporter(tracker: str, uri: str | None) -> Callable[[Sequence["Run"], Path]
         return to_tensorboard.export
     from dpscale.export import to_mlflow
 
-    def to_store(runs: Sequence["Run"], place: Path) -> str:
+    def to_store(runs: Sequence["TrackedRun"], place: Path) -> str:
         if uri is not None:
             return to_mlflow.export(runs, uri)
         return to_mlflow.export(runs, to_mlflow.local_store(place), place / "artefacts")

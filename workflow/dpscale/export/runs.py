@@ -37,7 +37,7 @@ _OF_TRAINED_EPOCHS = (
 )  # fmt: skip
 
 
-class Point(NamedTuple):
+class HistoryPoint(NamedTuple):
     """A value after a step or an epoch, by its number from 1, and the clock then, in seconds since 1970."""
 
     number: int
@@ -51,11 +51,11 @@ class Curve:
 
     name: str
     axis: str
-    points: tuple[Point, ...]
+    points: tuple[HistoryPoint, ...]
 
 
 @dataclass(frozen=True)
-class Run:
+class TrackedRun:
     """What a tracker holds of a cell, or of the whole study.
 
     `key` is the place of its record without the ending, or `study`. `config` has what it was measured under, `figures`
@@ -79,7 +79,7 @@ class Run:
         return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
-def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[Path]) -> Iterator[Run]:
+def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[Path]) -> Iterator[TrackedRun]:
     """A run per timing cell, per cell of a variant and per training that has a record; then one of the study, which
     has the `files`: its tables and its page.
 
@@ -92,7 +92,7 @@ def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[
     for cell in cells:
         record = collected.records[cell]
         labels = {**_labels(cell), "path": cell.path, "environment": environments.get(cell.path)}
-        yield Run(
+        yield TrackedRun(
             study.name,
             cell.path.removesuffix(".json"),
             "variant" if isinstance(cell, VariantCell) else cell.kind,
@@ -115,10 +115,10 @@ def _refuse_other_tables(collected: Collected, table: Iterable[RecordsRow]) -> N
             raise ExportError(f"{differs}. Make them again with: dpscale tables")
 
 
-def _of_study(study: Study, records: Sequence[Record], files: Sequence[Path]) -> Run:
+def _of_study(study: Study, records: Sequence[Record], files: Sequence[Path]) -> TrackedRun:
     started_s = min(_seconds(record["started_at"]) for record in records)
     finished_s = max(_seconds(record["finished_at"]) for record in records)
-    return Run(study.name, "study", "study", started_s, finished_s, _flat(study.values), files=tuple(files))
+    return TrackedRun(study.name, "study", "study", started_s, finished_s, _flat(study.values), files=tuple(files))
 
 
 def _labels(cell: AnyCell) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _training_curves(record: Record) -> Iterator[Curve]:
 def _curve(name: str, axis: str, clock_s: Iterable[float], values: Iterable[float | None]) -> Iterator[Curve]:
     """The curve, without values that are not finite; none where no value is left."""
     points = tuple(
-        Point(number, at_s, value)
+        HistoryPoint(number, at_s, value)
         for number, (at_s, value) in enumerate(zip(clock_s, values, strict=False), 1)
         if value is not None
     )

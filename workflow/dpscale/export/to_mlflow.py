@@ -18,7 +18,7 @@ from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
 from dpscale.errors import ExportError
-from dpscale.export.runs import Run
+from dpscale.export.runs import TrackedRun
 
 # What tells an exported run from others in its experiment, and whether it is still what would be exported.
 ID_TAG, CONTENT_TAG = "dpscale.id", "dpscale.content"
@@ -32,7 +32,7 @@ def local_store(place: Path) -> str:
     return f"sqlite:///{(place / 'mlflow.db').resolve()}"
 
 
-def export(runs: Sequence[Run], uri: str, artefacts: Path | None = None) -> str:
+def export(runs: Sequence[TrackedRun], uri: str, artefacts: Path | None = None) -> str:
     """Write the runs to the store or server at `uri`, and say how to look at them.
 
     Runs that are there already stay as they are; one that has changed since is replaced. `artefacts` is where a local
@@ -76,7 +76,7 @@ def _exported_before(client: MlflowClient, experiment: str) -> dict[str, Any]:
         page = client.search_runs([experiment], max_results=_RUNS, page_token=page.token)
 
 
-def _content(run: Run) -> str:
+def _content(run: TrackedRun) -> str:
     """A checksum of all that is exported of the run."""
     words = json.dumps({**asdict(run), "files": [file.name for file in run.files]}, sort_keys=True)
     checksum = hashlib.sha256(words.encode())
@@ -85,7 +85,7 @@ def _content(run: Run) -> str:
     return checksum.hexdigest()
 
 
-def _write(client: MlflowClient, experiment: str, run: Run, content: str) -> None:
+def _write(client: MlflowClient, experiment: str, run: TrackedRun, content: str) -> None:
     """The tag of its content comes last: a run that was interrupted is replaced by the next export."""
     tags = {ID_TAG: run.id, "dpscale.kind": run.kind}
     made = client.create_run(experiment, start_time=_milliseconds(run.started_s), tags=tags, run_name=run.key)
@@ -101,7 +101,7 @@ def _write(client: MlflowClient, experiment: str, run: Run, content: str) -> Non
     client.set_terminated(number, "FINISHED", _milliseconds(run.finished_s))
 
 
-def _metrics(run: Run) -> Iterator[Metric]:
+def _metrics(run: TrackedRun) -> Iterator[Metric]:
     for curve in run.curves:
         for number, clock_s, value in curve.points:
             yield Metric(_name(curve.name), value, _milliseconds(clock_s), number)

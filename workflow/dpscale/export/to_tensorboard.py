@@ -19,7 +19,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, Sessi
 from tensorboard.plugins.text.metadata import create_summary_metadata as text_metadata
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from dpscale.export.runs import Run, Scalar
+from dpscale.export.runs import Scalar, TrackedRun
 from dpscale.records.files import write_bytes
 
 # TensorBoard looks for `tfevents` in the name.
@@ -27,14 +27,14 @@ EVENT_FILE = "events.out.tfevents.dpscale"
 _FORMAT = "brain.Event:2"
 
 
-def export(runs: Sequence[Run], place: Path) -> str:
+def export(runs: Sequence[TrackedRun], place: Path) -> str:
     """Write the runs under the folder `place`, and say how to look at them."""
     for run in runs:
         write_bytes(place / run.key / EVENT_FILE, _file(run))
     return f"Look at them: tensorboard --logdir {place}"
 
 
-def _file(run: Run) -> bytes:
+def _file(run: TrackedRun) -> bytes:
     content = BytesIO()
     writer = RecordWriter(content)
     for event in _events(run):
@@ -42,7 +42,7 @@ def _file(run: Run) -> bytes:
     return content.getvalue()
 
 
-def _events(run: Run) -> Iterator[Event]:
+def _events(run: TrackedRun) -> Iterator[Event]:
     yield Event(wall_time=run.started_s, file_version=_FORMAT)
     yield _event(run.started_s, _text("settings", _as_markdown(run.config)))
     if run.kind != "study":  # its settings would be columns of every other run
@@ -59,7 +59,7 @@ def _event(clock_s: float, value: Summary.Value, step: int = 0) -> Event:
     return Event(wall_time=clock_s, step=step, summary=Summary(value=[value]))
 
 
-def _session_start(run: Run) -> Summary.Value:
+def _session_start(run: TrackedRun) -> Summary.Value:
     """The settings, for the table of TensorBoard's tab HParams."""
     start = SessionStartInfo(start_time_secs=run.started_s, group_name=run.key)
     for name, value in run.config.items():
@@ -72,7 +72,7 @@ def _session_start(run: Run) -> Summary.Value:
     return _hparams(hparams.SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=start))
 
 
-def _session_end(run: Run) -> Summary.Value:
+def _session_end(run: TrackedRun) -> Summary.Value:
     end = SessionEndInfo(status=STATUS_SUCCESS, end_time_secs=run.finished_s)
     return _hparams(hparams.SESSION_END_INFO_TAG, HParamsPluginData(session_end_info=end))
 

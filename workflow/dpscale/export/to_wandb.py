@@ -10,10 +10,10 @@ os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
 
 import wandb
 
-from dpscale.export.runs import Run
+from dpscale.export.runs import TrackedRun
 
 
-def export(runs: Sequence[Run], place: Path) -> str:
+def export(runs: Sequence[TrackedRun], place: Path) -> str:
     """Write the runs under the folder `place`, each in the place of an earlier export of it, and say how to send
     them."""
     place.mkdir(parents=True, exist_ok=True)
@@ -27,13 +27,13 @@ def export(runs: Sequence[Run], place: Path) -> str:
     return f"Send them: wandb sync {place}/wandb/offline-run-*"
 
 
-def _forget(run: Run, place: Path) -> None:
+def _forget(run: TrackedRun, place: Path) -> None:
     """Remove what an earlier export wrote of this run: it has the time of the export in its name."""
     for folder in (place / "wandb").glob(f"offline-run-*-{run.id}"):
         shutil.rmtree(folder)
 
 
-def _write(run: Run, place: Path) -> None:
+def _write(run: TrackedRun, place: Path) -> None:
     tracked = wandb.init(
         project=run.study,
         id=run.id,
@@ -55,7 +55,7 @@ def _write(run: Run, place: Path) -> None:
     tracked.finish()
 
 
-def _history(run: Run, tracked: wandb.Run) -> Iterator[dict[str, float]]:
+def _history(run: TrackedRun, tracked: wandb.Run) -> Iterator[dict[str, float]]:
     """A row for every step and every epoch, with all that is known of it. Charts have its number as their axis."""
     rows: dict[tuple[str, int], dict[str, float]] = {}
     for curve in run.curves:

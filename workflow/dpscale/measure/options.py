@@ -125,9 +125,9 @@ def job_options(command: Command) -> Command:
         **others: Any,
     ) -> None:
         from dpscale.measure.launch.job import Run
-        from dpscale.measure.launch.nodes import Place
+        from dpscale.measure.launch.nodes import NodePlace
 
-        place = Place.of(nodes, node_rank, rendezvous, os.environ)
+        place = NodePlace.of(nodes, node_rank, rendezvous, os.environ)
         command(job=Run(timeout_s, end_with_parent, out, place), **others)
 
     return _job_options(with_job)

@@ -40,7 +40,7 @@ class Exchange:
 
 
 @dataclass
-class Variant:
+class StepVariant:
     """One rung: a variant of the step on this rank. Without batches the rank has nothing to do, and waits."""
 
     network: nn.Module
@@ -65,24 +65,24 @@ class Steps(Protocol):
         """What is trained."""
 
     @property
-    def plain(self) -> Variant:
+    def plain(self) -> StepVariant:
         """The step of the plain network on this rank's first device, with its share of every batch."""
 
     @property
     def own_batches(self) -> Sequence[Batch]:
         """Of every batch what one GPU takes of it."""
 
-    def whole_step(self) -> Variant:
+    def whole_step(self) -> StepVariant:
         """The step as its strategy trains."""
 
     def build_network(self) -> nn.Module:
         """The plain network on this rank's first device."""
 
-    def variant(self, network: nn.Module, batches: Sequence[Batch]) -> Variant:
+    def variant(self, network: nn.Module, batches: Sequence[Batch]) -> StepVariant:
         """The training step of a network, whose weights are those of all rungs."""
 
 
-def alone(steps: Steps) -> Variant:
+def alone(steps: Steps) -> StepVariant:
     """The first GPU trains the plain network. All other GPUs wait, without load."""
     return replace(steps.plain, batches=steps.own_batches if steps.rank == 0 else ())
 
@@ -97,10 +97,10 @@ def parallelise(network: nn.Module, strategy: str, devices: Devices, exchange: E
     return parallel
 
 
-def rungs_of(strategy: str, steps: Steps) -> dict[str, Variant]:
+def rungs_of(strategy: str, steps: Steps) -> dict[str, StepVariant]:
     """The step as it is, and the step without parts of it, as far as `strategy` allows. Raises StrategyError where it
     is not known what a strategy can do without."""
-    rungs: dict[str, Variant] = _of(strategy, "rungs")(steps)
+    rungs: dict[str, StepVariant] = _of(strategy, "rungs")(steps)
     return rungs
 
 

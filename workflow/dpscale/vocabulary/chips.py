@@ -27,7 +27,7 @@ _UNIT_WORDS = {"tf32": "TF32"}
 
 
 @dataclass(frozen=True)
-class Link:
+class ChipLink:
     """A link and its bandwidth in one direction, in GB/s."""
 
     name: str
@@ -77,9 +77,9 @@ class Chip:
         return re.sub(r"(\d\w*).*", r"\1", self.name)
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[ChipLink]:
         """What it can be connected by, fastest first."""
-        nvlink = [Link("NVLink", self.nvlink_gb_s, self.source)] if self.nvlink_gb_s else []
+        nvlink = [ChipLink("NVLink", self.nvlink_gb_s, self.source)] if self.nvlink_gb_s else []
         return [*nvlink, *(link for link in links() if link.name == self.pcie)]
 
 
@@ -90,9 +90,9 @@ def chips() -> list[Chip]:
 
 
 @cache
-def links() -> list[Link]:
+def links() -> list[ChipLink]:
     """All links that are no part of a chip."""
-    return [Link(**entry) for entry in yaml.safe_load(LINKS_TABLE.read_text())]
+    return [ChipLink(**entry) for entry in yaml.safe_load(LINKS_TABLE.read_text())]
 
 
 def chip_named(name: str) -> Chip | None:
@@ -109,7 +109,7 @@ def chip_named(name: str) -> Chip | None:
     return max(exact or of_family, key=lambda chip: (chip.nvlink_gb_s or 0, chip.peak_tflop_s["float32"]), default=None)
 
 
-def link_named(name: str, chip: Chip | None = None) -> Link | None:
+def link_named(name: str, chip: Chip | None = None) -> ChipLink | None:
     """The link of a name as people write it: `PCI Express 3.0`, `PCIe Gen4 x16`, `NVLink` where the GPU is known.
 
     Where a name is that of several links (`PCIe`), that of the GPU, otherwise the fastest. None where the table has

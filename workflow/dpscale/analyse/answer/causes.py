@@ -7,7 +7,7 @@ finder here. A finder gives None where nobody timed what would tell its causes.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dpscale.analyse.answer.probes import Cost, Link, Probes, in_rounds, minus, plus
+from dpscale.analyse.answer.probes import Link, ProbeCost, Probes, in_rounds, minus, plus
 from dpscale.formulas.figure import Figure, multiplied
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import CAUSES, NOTHING, Cause
@@ -94,7 +94,7 @@ def _times(probes: Probes, *names: str) -> list[Evidence]:
 def _found(
     name: str,
     probes: Probes,
-    cost: Cost,
+    cost: ProbeCost,
     evidence: Sequence[Evidence],
     remedies: Sequence[Remedy] = (),
     notes: Sequence[str] = (),
@@ -113,7 +113,7 @@ def _started_twice(probes: Probes) -> Found:
         _count("same_command", launches.same_command),
         _count("processes_of_launcher", launches.of_launcher),
     ]
-    return _found("started_twice", probes, Cost(cost), evidence, [Remedy("one_launch", cost)]) if runs > 1 else []
+    return _found("started_twice", probes, ProbeCost(cost), evidence, [Remedy("one_launch", cost)]) if runs > 1 else []
 
 
 def _data_parallel(probes: Probes) -> Found:
@@ -155,7 +155,7 @@ def _too_few_cores(probes: Probes) -> Found:
     lacking = cores.usable < _processes(probes) and (cores.busy_share or 0) >= BUSY_SHARE
     cost = contention if lacking and contention else tried
     remedy = Remedy("all_cores", contention, tried)
-    return _found("too_few_cores", probes, Cost(cost), evidence, [remedy]) if cost else []
+    return _found("too_few_cores", probes, ProbeCost(cost), evidence, [remedy]) if cost else []
 
 
 def _too_many_workers(probes: Probes) -> Found:
@@ -189,7 +189,7 @@ def _loading(probes: Probes) -> Found:
     if probes.has("end_to_end_all_cores") and _is_reason(_too_few_cores(probes)):
         whole = in_rounds(min, whole, probes["end_to_end_all_cores"])
     if whole is not probes["end_to_end"]:
-        cost = Cost(minus(whole, probes[in_memory]))
+        cost = ProbeCost(minus(whole, probes[in_memory]))
     loader = "loader" if probes.has("loader") else "loader_at_best"
     evidence = _times(probes, "end_to_end", in_memory, loader, "end_to_end_fewer", "end_to_end_more")
     workers = probes.workers.get("end_to_end")
@@ -290,9 +290,9 @@ def _communication(probes: Probes) -> Found:
     if _is_slow(link, probes.on_gpu):
         possible_s = alone_s * (1 - link.bus.value / link.copy.value)
         saved = cost.map(lambda seconds: min(seconds, possible_s))
-        return _found("slow_link", probes, Cost(cost), evidence, [Remedy("full_link", saved), *half])
+        return _found("slow_link", probes, ProbeCost(cost), evidence, [Remedy("full_link", saved), *half])
     larger = _larger_batch(probes, "large") or _larger_batch(probes, "reference")
-    return _found("heavy_gradients", probes, Cost(cost), evidence, [*larger, *half])
+    return _found("heavy_gradients", probes, ProbeCost(cost), evidence, [*larger, *half])
 
 
 def _half_the_bytes(probes: Probes, cost: Figure, alone_s: float) -> Iterator[Remedy]:
@@ -323,7 +323,7 @@ def _slow_device(probes: Probes) -> Found:
     notes = [f"device {slow} is the slow one"]
     if others := probes.others_on.get(slow):
         notes.append(f"other processes on it: {', '.join(map(str, others))}")
-    return _found("slow_device", probes, Cost(minus(alone[slow], alone[fast])), evidence, [remedy], notes)
+    return _found("slow_device", probes, ProbeCost(minus(alone[slow], alone[fast])), evidence, [remedy], notes)
 
 
 def _hidden_synchronisation(probes: Probes) -> Found:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy, causes_of, is_efficient
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Series, series_of, support
-from dpscale.analyse.answer.study import Place, graph_words, places
+from dpscale.analyse.answer.study import StudyPlace, graph_words, places
 from dpscale.formulas.figure import Figure
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import AnswerRow, CausesRow
@@ -56,7 +56,7 @@ def _figure(entry: Figure | float | None) -> Figure:
     return entry if isinstance(entry, Figure) else Figure() if entry is None else Figure(entry)
 
 
-def _rows_of(place: Place) -> Iterator[CausesRow]:
+def _rows_of(place: StudyPlace) -> Iterator[CausesRow]:
     gain, probes = place.gain, place.probes
     found, not_seen = causes_of(probes)
     shared = CausesRow(

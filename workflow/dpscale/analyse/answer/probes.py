@@ -9,7 +9,7 @@ from dpscale.formulas.statistics import median_of_blocks
 
 
 @dataclass(frozen=True)
-class Cost:
+class ProbeCost:
     """Seconds of a step, the part of the whole step where that is known better than from them, and the times that they
     are the difference of, by probe."""
 
@@ -64,7 +64,7 @@ class Probes:
     batch: int
     on_gpu: bool = True
     keeps_global_batch: bool = False
-    costs: Mapping[tuple[str, str], Cost] = field(default_factory=dict)
+    costs: Mapping[tuple[str, str], ProbeCost] = field(default_factory=dict)
     """What one probe takes longer than another, where that is known better than from their times."""
     batches: Mapping[str, int] = field(default_factory=dict)
     """Samples per device in a step, of probes at another batch."""
@@ -89,14 +89,14 @@ class Probes:
     def has(self, *names: str) -> bool:
         return all(name in self.times for name in names)
 
-    def cost(self, longer: str, shorter: str) -> Cost | None:
+    def cost(self, longer: str, shorter: str) -> ProbeCost | None:
         """What one probe takes longer than another; None where nobody timed that."""
         if (longer, shorter) in self.costs:
             return self.costs[longer, shorter]
         times = {name: self[name] for name in (longer, shorter) if self.has(name)}
-        return Cost(minus(*times.values()), times=times) if len(times) > 1 else None
+        return ProbeCost(minus(*times.values()), times=times) if len(times) > 1 else None
 
-    def share(self, cost: Cost) -> Figure:
+    def share(self, cost: ProbeCost) -> Figure:
         """Of the whole step. Of other runs the ratio may seem to be more than all."""
         if cost.seconds.blocks:
             return in_rounds(truediv, cost.seconds, self[self.whole])

@@ -26,7 +26,7 @@ class _OfSeries(Protocol):
     def environment(self) -> str: ...
 
 
-class _Scoped(Protocol):
+class Scoped(Protocol):
     @property
     def scope(self) -> str: ...
 
@@ -43,7 +43,7 @@ def of_series(rows: Iterable[R], series: Series | None) -> list[R]:
     return [row for row in rows if series_of(row) == series]
 
 
-def first_scope(rows: Iterable[_Scoped]) -> str:
+def first_scope(rows: Iterable[Scoped]) -> str:
     """Compute, where there is one."""
     return min((row.scope for row in rows), default=COMPUTE)
 

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from dpscale.analyse.answer.causes import exact
-from dpscale.analyse.answer.probes import Cost, Link, Probes, minus
+from dpscale.analyse.answer.probes import Link, ProbeCost, Probes, minus
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.strategies.known import BASELINE, strategy
@@ -30,18 +30,18 @@ _Point = tuple[str, int, int, str]
 R = TypeVar("R", bound=Row)
 
 
-def places(tables: Tables) -> Iterator["Place"]:
+def places(tables: Tables) -> Iterator["StudyPlace"]:
     """Every configuration beside its baseline: at the batch per device, or at the global batch, of that."""
     speaking = [row for row in tables.times if row.status == "ok" and row.is_headline and row.images_per_s.is_known]
     times = {(_point(row), row.scope): row for row in reversed(speaking)}
     for gain in tables.speedup:
         speaks = gain.status == "ok" and gain.is_headline and gain.scope == COMPUTE and gain.strategy in IN_MEMORY
         if speaks and (_point(gain), COMPUTE) in times:
-            yield Place(gain, tables, times)
+            yield StudyPlace(gain, tables, times)
 
 
 @dataclass(frozen=True)
-class Place:
+class StudyPlace:
     """A configuration on several devices beside its baseline. Of `times` those that speak for their configuration."""
 
     gain: SpeedupRow
@@ -140,25 +140,25 @@ class Place:
             found[name] = _step_s(row, row.gpus * gain.batch_per_gpu)
         return {name: figure for name, figure in found.items() if figure is not None}
 
-    def costs(self) -> Iterator[tuple[tuple[str, str], Cost]]:
+    def costs(self) -> Iterator[tuple[tuple[str, str], ProbeCost]]:
         """What is known better than from two times: of the same blocks, or run by run."""
         if self.in_memory == "dp" and "training" in self.steps:
             step, other = self.steps["dp"], self.steps["training"]
             share = None if self.loading else ratio(other, step).map(lambda value: 1 - value)
-            yield ("dp", "training"), Cost(minus(step, other), share)
+            yield ("dp", "training"), ProbeCost(minus(step, other), share)
         if self.loading:
             row = self.times[_point(self.gain), COMPUTE]
             per_epoch = self.gain.global_batch / (row.images_per_s.value * row.epoch_s.value)
             share = self.loading.loading_ratio.sure.map(lambda value: 1 - 1 / value)
-            yield ("end_to_end", self.in_memory), Cost(multiplied(self.loading.loader_s.sure, per_epoch), share)
+            yield ("end_to_end", self.in_memory), ProbeCost(multiplied(self.loading.loader_s.sure, per_epoch), share)
         if self.in_memory == "training":
             rungs = {row.rung: row for row in self.of(self.tables.ladder)}
             ablation = (row for row in self.of(self.tables.communication) if row.ablation_step_s.is_known)
             if {WHOLE, "no_op_hook"} <= set(rungs):
                 times = {name: rungs[name].step_s.sure for name in (WHOLE, "no_op_hook")}
-                yield ("training", "no_op_hook"), Cost(rungs[WHOLE].difference_s.sure, times=times)
+                yield ("training", "no_op_hook"), ProbeCost(rungs[WHOLE].difference_s.sure, times=times)
             elif told := next(ablation, None):  # records without a ladder
-                yield ("training", "no_op_hook"), Cost(told.ablation_step_s.sure)
+                yield ("training", "no_op_hook"), ProbeCost(told.ablation_step_s.sure)
 
     def workers(self) -> Iterator[tuple[str, int]]:
         loads = self.loaded.loader_processes if self.loading and self.loaded else None

@@ -53,7 +53,7 @@ EXACT = Figure.of_draws(1.0, np.ones(RESAMPLES))
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkModel:
     """What one GPU's link does: base latency of an allreduce, latency of a round, and seconds per byte.
 
     `misfit` is measured over modelled time: 1, with what the model misses as its spread. Intervals are not known where
@@ -87,7 +87,7 @@ class Fit:
     """A model of `algorithm` fitted to allreduces on `gpus`, and its signed relative error at each of them."""
 
     algorithm: str
-    link: Link
+    link: LinkModel
     gpus: tuple[int, ...]
     relative_errors: tuple[float, ...]
     statement: str
@@ -108,19 +108,21 @@ class Fit:
         return allreduce_s(self.algorithm, gpus, message_bytes, self.link)
 
 
-def exact_link(alpha_s: float, beta_gb_s: float, base_s: float = 0.0) -> Link:
+def exact_link(alpha_s: float, beta_gb_s: float, base_s: float = 0.0) -> LinkModel:
     """A link that is configured, not measured: no spread of its own, so all draws are equal."""
-    return Link(
+    return LinkModel(
         *(Figure.of_draws(value, np.full(RESAMPLES, value)) for value in (base_s, alpha_s, 1 / (beta_gb_s * GB)))
     )
 
 
-def slowest_link(link: Link, other: Link) -> Link:
+def slowest_link(link: LinkModel, other: LinkModel) -> LinkModel:
     """The worst latencies, bandwidth and misfit of both."""
-    return Link(*(derive(np.maximum, *(getattr(one, part.name) for one in (link, other))) for part in fields(Link)))
+    return LinkModel(
+        *(derive(np.maximum, *(getattr(one, part.name) for one in (link, other))) for part in fields(LinkModel))
+    )
 
 
-def allreduce_s(algorithm: str, gpus: int, message_bytes: int, link: Link) -> Figure:
+def allreduce_s(algorithm: str, gpus: int, message_bytes: int, link: LinkModel) -> Figure:
     """Seconds of an allreduce of n bytes in which every GPU has one such link.
 
     ring: base + 2(N-1) alpha + 2(N-1)/N n/beta. tree: base + 2 ceil(log2 N) alpha + 2n/beta, or n/beta on two GPUs.
@@ -138,7 +140,7 @@ def allreduce_s(algorithm: str, gpus: int, message_bytes: int, link: Link) -> Fi
 
 
 def hierarchical_s(
-    across: str, gpus: int, gpus_per_node: int, message_bytes: int, inside: Link, network: Link
+    across: str, gpus: int, gpus_per_node: int, message_bytes: int, inside: LinkModel, network: LinkModel
 ) -> Figure:
     """Seconds of an allreduce over nodes of g GPUs, each with its own share of the node's network.
 
@@ -193,13 +195,15 @@ def fit(algorithm: str, measured: Sequence[Measured], noun: str = "GPUs") -> Fit
         resampled = modelled * centred[random.integers(0, len(missed), (RESAMPLES, len(missed)))]
         found = parameters(resampled * _relative_spread(measured), random.random(RESAMPLES))
         drawn = [*found, missed[random.integers(0, len(missed), RESAMPLES)]]
-    link = Link(*(Figure.of_draws(float(value), draws) for value, draws in zip((*values, 1.0), drawn, strict=True)))
+    link = LinkModel(
+        *(Figure.of_draws(float(value), draws) for value, draws in zip((*values, 1.0), drawn, strict=True))
+    )
     errors = tuple(float(error) for error in modelled / seconds - 1)
     gpus = tuple(timing.gpus for timing in measured)
     return Fit(algorithm, link, gpus, errors, _statement(algorithm, measured, rounds_differ, free, noun))
 
 
-def fits_between(measured: Sequence[Measured], inside: Link | None) -> dict[str, Fit]:
+def fits_between(measured: Sequence[Measured], inside: LinkModel | None) -> dict[str, Fit]:
     """Every algorithm fitted to what allreduces over several nodes take beyond their part `inside` the nodes, by name:
     the links between nodes. Its numbers of GPUs are numbers of nodes, its bytes those of one GPU of every node.
 

@@ -24,7 +24,7 @@ from dpscale.analyse.forecast.allreduce import (
     ALGORITHMS,
     Fit,
     Fitted,
-    Link,
+    LinkModel,
     Measured,
     allreduce_s,
     hierarchical_s,
@@ -135,7 +135,7 @@ def extrapolate(
     measured: Sequence[Measured],
     buckets: Buckets,
     gpus_per_node: int,
-    network: Link,
+    network: LinkModel,
     gpus: Sequence[int] = FORECAST_GPUS,
 ) -> Iterator[ForecastRow]:
     """Forecast DDP's step on N GPUs in nodes of `gpus_per_node`, each GPU with its own share of the network.
@@ -183,7 +183,7 @@ def _batches(step_s: StepTimes) -> list[int]:
     return sorted(single & {batch for gpus, batch in step_s if gpus > 1})
 
 
-def _models(gpus: int, fitted: Fitted, gpus_per_node: int | None, network: Link | None) -> Models:
+def _models(gpus: int, fitted: Fitted, gpus_per_node: int | None, network: LinkModel | None) -> Models:
     """Those for so many GPUs; `network` is the link between nodes where none was measured. Raises DpscaleError where
     there is none at all."""
     if gpus_per_node is None or gpus <= gpus_per_node:
@@ -210,7 +210,7 @@ def _measured_across(across: Fit, gpus_per_node: int, ring: Fit) -> Model:
     return Model(across.median_relative_error, seconds, seconds)
 
 
-def _beyond(gpus_per_node: int, ring: Fit, network: Link) -> Models:
+def _beyond(gpus_per_node: int, ring: Fit, network: LinkModel) -> Models:
     slowest = slowest_link(ring.link, network)
 
     def hierarchical(across: str) -> Allreduce:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dpscale.audit.reading.published import Place
+from dpscale.audit.reading.published import Spot
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import exponent_of
 
@@ -40,7 +40,7 @@ class Imported(NamedTuple):
     """A run of a history as somebody's measurement: its place in the table, its epoch times in seconds, and their
     decimals."""
 
-    place: Place
+    place: Spot
     epoch_s: tuple[float, ...]
     decimals: int
 
@@ -79,7 +79,7 @@ def _history(run: str, reached: Sequence[tuple[Decimal, Decimal]]) -> History:
     return History(run, clock_s, max(-exponent_of(stamp) for _, stamp in reached))
 
 
-def epoch_times(history: History, place: Place, images: int, axis: Axis) -> Imported:
+def epoch_times(history: History, place: Spot, images: int, axis: Axis) -> Imported:
     """The times from one epoch's end to the next; everything between them counts, evaluation and checkpoints too.
 
     Where the axis counts steps, an epoch has ceil(D / (N b)) of them. The clock at an epoch's end is interpolated

@@ -26,7 +26,7 @@ from dpscale.audit.reading.numbers_as_written import (
     style_of,
     unit_behind,
 )
-from dpscale.audit.reading.published import GLOBAL, PER_GPU, QUANTITIES, UNSTATED, Place, Published
+from dpscale.audit.reading.published import GLOBAL, PER_GPU, QUANTITIES, UNSTATED, Published, Spot
 from dpscale.errors import PublishedError
 from dpscale.formulas.rounded import scaled
 from dpscale.schemas.validation import SCHEMA_LOADER
@@ -141,7 +141,7 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.tables: defaultdict[str, dict[Place, Decimal]] = defaultdict(dict)
+        self.tables: defaultdict[str, dict[Spot, Decimal]] = defaultdict(dict)
         self.unmeasured: list[Mapping[str, Any]] = []
         self.assumed: dict[str, None] = {}
         self.unit: str | None = None
@@ -193,7 +193,7 @@ class _Reader:
                 self._refuse(f"row {number}: the batch is missing")
             gpus = self._count(cells[gpus_at], number, heads[gpus_at]) if gpus_at is not None else None
             for at in figures:
-                self._figure(heads[at], cells[at], number, Place(batch, heads[at].gpus or gpus or 1), style)
+                self._figure(heads[at], cells[at], number, Spot(batch, heads[at].gpus or gpus or 1), style)
 
     def study(self, given: Mapping[str, str], sha256: str) -> Published:
         """All that was read as a study."""
@@ -302,7 +302,7 @@ class _Reader:
             self.unit = name
         return unit
 
-    def _figure(self, head: Head, cell: str, row: int, place: Place, style: Style) -> None:
+    def _figure(self, head: Head, cell: str, row: int, place: Spot, style: Style) -> None:
         """One number, in the unit of its quantity."""
         if is_out_of_memory(cell) and head.quantity == "epoch_s":
             self.unmeasured.append({**place._asdict(), "why": OUT_OF_MEMORY})

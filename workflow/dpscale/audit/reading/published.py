@@ -12,7 +12,7 @@ import yaml
 from dpscale.errors import PublishedError, RecordError
 from dpscale.records.files import Record, read_record
 from dpscale.schemas.validation import read_yaml, violations
-from dpscale.vocabulary.chips import TABLE, Chip, Link, chip_named, link_named
+from dpscale.vocabulary.chips import TABLE, Chip, ChipLink, chip_named, link_named
 
 # What authors derive from their times, in the order in which one follows from the other.
 QUANTITIES = (
@@ -27,7 +27,7 @@ PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
 AUDIT_PATH = "audit/{id}.json"
 
 
-class Place(NamedTuple):
+class Spot(NamedTuple):
     """A cell of a published table."""
 
     batch_per_gpu: int
@@ -46,8 +46,8 @@ class StrongPlace(NamedTuple):
     gpus: int
 
 
-AnyPlace = Place | StrongPlace
-Printed = Mapping[Place, Decimal]
+AnyPlace = Spot | StrongPlace
+Printed = Mapping[Spot, Decimal]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Published:
         yield from (("epoch_s", *cell) for cell in self.epoch_s.items())
         for name, table in self.other_clocks.items():
             yield from ((f"epoch_s, {name}", *cell) for cell in table.items())
-        yield from (("batch_sweep_s", Place(batch, 1), time) for batch, time in self.batch_sweep_s.items())
+        yield from (("batch_sweep_s", Spot(batch, 1), time) for batch, time in self.batch_sweep_s.items())
         yield from (("strong_scaling_epoch_s", *cell) for cell in self.strong_scaling_epoch_s.items())
 
     def global_batch(self, place: AnyPlace) -> int:
@@ -126,7 +126,7 @@ class Published:
             return place.global_batch
         return place.batch_per_gpu
 
-    def steps(self, place: Place) -> float:
+    def steps(self, place: Spot) -> float:
         """Full steps in an epoch, with the fraction that a last partial one is."""
         return self.dataset_images / self.global_batch(place)
 
@@ -141,17 +141,17 @@ class Published:
         return [name for name in self.links if not link_named(name, self.chip)]
 
     @property
-    def named_links(self) -> list[Link]:
+    def named_links(self) -> list[ChipLink]:
         """The links that the authors name; none where one of them is not known, which may be the fastest."""
         found = [link_named(name, self.chip) for name in self.links]
         return [] if self.unknown_links else [link for link in found if link]
 
-    def several_gpus(self, quantity: str) -> list[tuple[Place, Decimal]]:
+    def several_gpus(self, quantity: str) -> list[tuple[Spot, Decimal]]:
         """The figures of a quantity on several GPUs."""
         return [(place, number) for place, number in self.quantities.get(quantity, {}).items() if place.gpus > 1]
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[Spot]:
         """Every cell with a time or with a figure derived from times, in order."""
         return sorted({*self.epoch_s, *(place for table in self.quantities.values() for place in table)})
 
@@ -224,7 +224,7 @@ def _with_text_keys(values: Any) -> Any:
 
 def _table(rows: Mapping[str, Any]) -> Printed:
     return {
-        Place(int(batch), int(gpus)): Decimal(number)
+        Spot(int(batch), int(gpus)): Decimal(number)
         for batch, row in rows.items()
         if batch != "unit"
         for gpus, number in row.items()

@@ -13,7 +13,7 @@ from typing import Any
 from dpscale import __version__
 from dpscale.errors import MeasurementError
 from dpscale.measure.data.arrays import read_manifest, verify_dataset
-from dpscale.measure.launch.nodes import ONE_NODE, Place, Team, node_differences
+from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_differences
 from dpscale.measure.launch.workers import Workers
 from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
 from dpscale.plan.diagnosis import Diagnosed
@@ -40,7 +40,7 @@ class Run:
     timeout_s: float
     end_with_parent: bool
     out: Path
-    place: Place = ONE_NODE
+    place: NodePlace = ONE_NODE
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def measure(
     }
     gpus_here = gpus // run.place.nodes if values["device"] == "cuda" else 0
     require_given(gpus_here, os.environ)
-    with Team(run.place, {**identity, "dpscale": __version__}, _steering_variables()) as team:
+    with NodeTeam(run.place, {**identity, "dpscale": __version__}, _steering_variables()) as team:
         with Workers(module, whole_job, processes, gpus_here, team) as workers:
             if samples is not None:
                 samples.verify()  # while the workers load torch
@@ -189,7 +189,7 @@ def require_given(gpus: int, environment: Mapping[str, str]) -> None:
         raise MeasurementError(f"asked for {gpus} GPUs on this node, given CUDA_VISIBLE_DEVICES={given or '(none)'}")
 
 
-def _nodes(outcome: Record, team: Team) -> Record:
+def _nodes(outcome: Record, team: NodeTeam) -> Record:
     """What a record says of several nodes: each of them, and what differs."""
     if team.place.nodes == 1:
         return {}

@@ -38,7 +38,7 @@ Message = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePlace:
     """Where this launcher stands: on node `rank`, from 0, of `nodes`; node 0 is met at `host` and `port`."""
 
     nodes: int = 1
@@ -51,7 +51,7 @@ class Place:
         return f"{self.host}:{self.port}"
 
     @classmethod
-    def of(cls, nodes: int, rank: int | None, rendezvous: str | None, environment: Mapping[str, str]) -> "Place":
+    def of(cls, nodes: int, rank: int | None, rendezvous: str | None, environment: Mapping[str, str]) -> "NodePlace":
         """As the command line says, otherwise as Slurm does. Raises MeasurementError where neither says it whole."""
         if rank is None and rendezvous is None:
             return cls._by_slurm(nodes, environment)
@@ -65,7 +65,7 @@ class Place:
         return cls(nodes, rank, host, int(port))
 
     @classmethod
-    def _by_slurm(cls, nodes: int, environment: Mapping[str, str]) -> "Place":
+    def _by_slurm(cls, nodes: int, environment: Mapping[str, str]) -> "NodePlace":
         """Every node of a step has one launcher."""
         in_step = "SLURM_STEP_NUM_TASKS" in environment
         if not in_step and nodes > 1:
@@ -84,7 +84,7 @@ class Place:
         return cls(nodes, int(environment["SLURM_NODEID"]), host, port_of_job(int(environment["SLURM_JOB_ID"])))
 
 
-ONE_NODE = Place()
+ONE_NODE = NodePlace()
 
 
 def first_host(nodes: str) -> str:
@@ -140,14 +140,14 @@ class Member:
         return message
 
 
-class Team:
+class NodeTeam:
     """The launchers of a cell. Used as a context: on leaving it, the others learn how this one ended.
 
     `identity` is all that must be alike on every node, and `environment` what may differ. With one node there is nobody
     to meet.
     """
 
-    def __init__(self, place: Place, identity: Mapping[str, Any], environment: Mapping[str, str]):
+    def __init__(self, place: NodePlace, identity: Mapping[str, Any], environment: Mapping[str, str]):
         self.place = place
         self.store = ""
         self.listening: socket.socket | None = None
@@ -368,7 +368,7 @@ class Team:
             raise MeasurementError(f"{self.name} cannot listen on port {port}: {error.strerror}") from error
 
 
-ALONE = Team(ONE_NODE, {}, {})
+ALONE = NodeTeam(ONE_NODE, {}, {})
 
 
 def node_differences(nodes: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -14,7 +14,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from dpscale.errors import MeasurementError
-from dpscale.measure.launch.nodes import ALONE, POLL_S, Team
+from dpscale.measure.launch.nodes import ALONE, POLL_S, NodeTeam
 from dpscale.measure.parent import OUTCOME, PARENT_PID
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
@@ -29,7 +29,7 @@ class Workers:
     whose parent has ended is killed too (`end_with_parent`), so that even SIGKILL leaves nothing on a GPU.
     """
 
-    def __init__(self, module: str, job: Mapping[str, Any], count: int, gpus: int, team: Team = ALONE):
+    def __init__(self, module: str, job: Mapping[str, Any], count: int, gpus: int, team: NodeTeam = ALONE):
         self._parent_pid = os.getppid()
         try:
             self._folder = tempfile.TemporaryDirectory(prefix="dpscale-")

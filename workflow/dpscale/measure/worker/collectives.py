@@ -88,7 +88,7 @@ class CollectivesWorker(Worker):
             "held": [repeat.held for repeat in timed] if self.on_gpu else None,
         }
 
-    def _time_held(self, call: Call, calls: int, hold_s: float) -> "Timed":
+    def _time_held(self, call: Call, calls: int, hold_s: float) -> "TimedCall":
         """The calls, all of them queued before the first one runs, as far as holding the GPU for long enough can do it.
         All ranks come to the same decisions."""
         hold_s = min(hold_s, HOLD_LIMIT_S)
@@ -98,7 +98,7 @@ class CollectivesWorker(Worker):
             timed = self._time_calls(call, calls, hold_s)
         return timed
 
-    def _time_calls(self, call: Call, calls: int, hold_s: float) -> "Timed":
+    def _time_calls(self, call: Call, calls: int, hold_s: float) -> "TimedCall":
         """Mean time of `calls` calls in a row, in seconds. On a GPU by the device's clock, and after a wait of `hold_s`
         in which the calls are queued: the time that Python takes to launch them is then not counted."""
         if not self.on_gpu:
@@ -125,9 +125,9 @@ class CollectivesWorker(Worker):
         end_event.synchronize()
         return self._of_slowest(start_event.elapsed_time(end_event) * 1e-3 / calls, queued_s, hold_s, held)
 
-    def _of_slowest(self, seconds: float, queued_s: float, hold_s: float, held: bool) -> "Timed":
+    def _of_slowest(self, seconds: float, queued_s: float, hold_s: float, held: bool) -> "TimedCall":
         slowest_s, longest_s, not_held = slowest([seconds, queued_s, float(not held)], self.workers)
-        return Timed(slowest_s, longest_s, hold_s, held=not not_held)
+        return TimedCall(slowest_s, longest_s, hold_s, held=not not_held)
 
     def _peer_copies(self) -> Iterator[dict[str, Any]]:
         """Copies from every GPU of the first node to every other there, one at a time. Rank 0 sees them all and makes
@@ -139,7 +139,7 @@ class CollectivesWorker(Worker):
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedCall:
     """Calls in a row: mean seconds of one, and seconds until all were queued, both of the slowest rank; and whether
     every rank was held until then, for which it waited `hold_s`."""
 

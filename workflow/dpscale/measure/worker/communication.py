@@ -24,7 +24,7 @@ from dpscale.measure.worker.step_worker import StepWorker
 from dpscale.measure.workload.batches import Batch, Step, first, length
 from dpscale.measure.workload.loading import Room
 from dpscale.strategies.ddp.in_torch import bucket_bytes
-from dpscale.strategies.in_torch import Variant, rungs_of
+from dpscale.strategies.in_torch import StepVariant, rungs_of
 
 # Differences of rungs are small differences of large times: the rungs take turns in a random order, so that drift and
 # what a rung leaves behind hit all of them alike.
@@ -80,16 +80,16 @@ class CommunicationWorker(StepWorker):
             self.phase = "profiling"
             self.profile = self._profile(timer, training, fitting(WITNESS_S, step_s, PROFILED_STEPS))
 
-    def rungs(self) -> dict[str, Variant]:
+    def rungs(self) -> dict[str, StepVariant]:
         """The step as it is, and the step without parts of it, as far as its strategy allows."""
         return rungs_of(self.configuration.strategy, self)
 
-    def whole_step(self) -> Variant:
+    def whole_step(self) -> StepVariant:
         """The step as its strategy trains."""
         return self.variant(self.parallelised(self.build_network()), self.full_batches)
 
     @cached_property
-    def plain(self) -> Variant:
+    def plain(self) -> StepVariant:
         """The step of the plain network on this rank's first device, with its share of every batch."""
         return self.variant(self.build_network(), self.own_batches)
 
@@ -99,11 +99,11 @@ class CommunicationWorker(StepWorker):
         own = self.configuration.batch_per_gpu
         return [first(batch, own) for batch in self.full_batches]
 
-    def variant(self, network: nn.Module, batches: Sequence[Batch]) -> Variant:
+    def variant(self, network: nn.Module, batches: Sequence[Batch]) -> StepVariant:
         """The training step of a network, whose weights and momenta are those of all rungs."""
         optimiser = self.optimiser_of(network)
         self._share_weights(network, optimiser)
-        return Variant(network, optimiser, self.step_of(network, optimiser), batches)
+        return StepVariant(network, optimiser, self.step_of(network, optimiser), batches)
 
     def _share_weights(self, network: nn.Module, optimiser: Optimizer) -> None:
         """Let all rungs have their weights and momenta in common. Copies of their own would take memory, which must
@@ -115,7 +115,7 @@ class CommunicationWorker(StepWorker):
             parameter.data = weights
             optimiser.state[parameter] = state
 
-    def _warm_up(self, timer: EpochTimer, rungs: dict[str, Variant]) -> float:
+    def _warm_up(self, timer: EpochTimer, rungs: dict[str, StepVariant]) -> float:
         """Returns the seconds of a whole step, the same on every rank."""
         for name in rungs:
             result = self._time_block(timer, rungs[name], WARM_UP_STEPS)
@@ -123,13 +123,13 @@ class CommunicationWorker(StepWorker):
         step_s: float = result["epoch_s"] / WARM_UP_STEPS
         return step_s
 
-    def _time_block(self, timer: EpochTimer, variant: Variant, steps: int) -> dict[str, Any]:
+    def _time_block(self, timer: EpochTimer, variant: StepVariant, steps: int) -> dict[str, Any]:
         steps = steps if variant.batches else 0
         result = timer.time(variant.step, steps_of(variant.batches, steps), steps)
         variant.optimiser.zero_grad()  # gives back the memory of its gradients
         return result
 
-    def _time_steps(self, timer: EpochTimer, rungs: dict[str, Variant], block: int) -> dict[str, Any]:
+    def _time_steps(self, timer: EpochTimer, rungs: dict[str, StepVariant], block: int) -> dict[str, Any]:
         """Median step of every block but its first, of every rank and the slowest rank's, and the block's own time over
         all of its steps: two clocks."""
         times: dict[str, dict[str, list[Any]]] = {
@@ -147,7 +147,7 @@ class CommunicationWorker(StepWorker):
             self.report(f"round {number} of {ROUNDS}: step {times['training']['block_step_s'][-1] * 1e3:.3f} ms")
         return {"block_steps": block, "seed": self.seed, "orders": orders, "variants": times}
 
-    def _log(self, training: Variant, steps: int) -> dict[str, Any]:
+    def _log(self, training: StepVariant, steps: int) -> dict[str, Any]:
         """DDP's own times of its backward passes, of the slowest rank in every step, and the bytes of its buckets."""
         network: Any = training.network
         network._set_ddp_runtime_logging_sample_rate(1)
@@ -166,7 +166,7 @@ class CommunicationWorker(StepWorker):
         exposed = [(row["backward_comm_time"] - row["backward_compute_comm_overlap_time"]) * 1e-9 for row in rows]
         return {**logged, "exposed_s": slowest(exposed, self.workers), "bucket_bytes": bucket_bytes(network)}
 
-    def _profile(self, timer: EpochTimer, training: Variant, steps: int) -> dict[str, Any]:
+    def _profile(self, timer: EpochTimer, training: StepVariant, steps: int) -> dict[str, Any]:
         """Blocks of profiled steps: where the time of every device went, for one step, in s."""
         marks = _PhaseMarks()
         followed = replace(training, step=marks.follow(training))
@@ -175,7 +175,7 @@ class CommunicationWorker(StepWorker):
         return {"steps": steps, "blocks": blocks[1:]}
 
     def _profile_block(
-        self, number: int, timer: EpochTimer, followed: Variant, marks: "_PhaseMarks", steps: int
+        self, number: int, timer: EpochTimer, followed: StepVariant, marks: "_PhaseMarks", steps: int
     ) -> dict[str, Any]:
         marks.clear()
         path = self.folder / f"trace-{self.rank}.json"
@@ -209,7 +209,7 @@ class _PhaseMarks:
     def mark(self, phase: str) -> None:
         self.marks.append(Mark(phase, time.time_ns()))
 
-    def follow(self, variant: Variant) -> Step:
+    def follow(self, variant: StepVariant) -> Step:
         """Let the variant's step leave marks from now on. Returns the step to run.
 
         DataParallel's phases are methods that it calls one after the other. Its gradients are added in the backward

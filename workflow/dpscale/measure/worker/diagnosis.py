@@ -37,7 +37,7 @@ from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.workload.batches import Batch, length, to_device
 from dpscale.measure.workload.loading import LoadedEpochs, host_memory
 from dpscale.strategies.ddp.in_torch import bucket_bytes, settled
-from dpscale.strategies.in_torch import Variant, parallelise
+from dpscale.strategies.in_torch import StepVariant, parallelise
 from dpscale.vocabulary.causes import PROBES
 from dpscale.vocabulary.chips import chip_named
 
@@ -69,7 +69,7 @@ class Probe:
     ranks run one after the other. A graph writes gradients where they were when it was captured: `keeps_gradients`.
     """
 
-    variant: Variant
+    variant: StepVariant
     batch: int
     epochs: LoadedEpochs | None = None
     loader_workers: int | None = None
@@ -84,7 +84,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Block:
+class ProbeBlock:
     """Seconds of a step of every rank, None where it waited, and of the start of a loader, the slowest rank's."""
 
     rank_step_s: Sequence[float | None]
@@ -297,7 +297,7 @@ class DiagnosisWorker(CommunicationWorker):
             network, optimiser = build()
         batch = to_device(batches[0], self.device, self.memory_format)
         step = CapturedStep(self.step_of(network, optimiser), batch, self.device, stream)
-        return Probe(Variant(network, optimiser, step, batches), length(batch), keeps_gradients=True)
+        return Probe(StepVariant(network, optimiser, step, batches), length(batch), keeps_gradients=True)
 
     def _in_bfloat16(self) -> Iterator[tuple[str, Probe]]:
         """The whole step as it was asked for that computes in bfloat16, and DDP's that sends gradients in it."""
@@ -402,7 +402,7 @@ class DiagnosisWorker(CommunicationWorker):
     ) -> tuple[dict[str, dict[str, Any]], list[list[str]]]:
         """The blocks of every probe, and in which orders they ran."""
         steps = {name: self._block_steps(probe, step_s[name]) for name, probe in probes.items()}
-        blocks: dict[str, list[Block]] = {name: [] for name in probes}
+        blocks: dict[str, list[ProbeBlock]] = {name: [] for name in probes}
         ran = list(random_orders(list(probes), self.seed, ROUNDS))
         for number, order in enumerate(ran, start=1):
             for name in order:
@@ -411,7 +411,7 @@ class DiagnosisWorker(CommunicationWorker):
             self.report(f"round {number} of {len(ran)}")
         return {name: self._recorded(probes[name], steps[name], blocks[name]) for name in probes}, ran
 
-    def _recorded(self, probe: Probe, steps: int, blocks: Sequence[Block]) -> dict[str, Any]:
+    def _recorded(self, probe: Probe, steps: int, blocks: Sequence[ProbeBlock]) -> dict[str, Any]:
         loading: dict[str, Any] = {}
         if probe.loader_workers is not None:
             loading = {"loader_workers": probe.loader_workers, "start_s": [block.start_s for block in blocks]}
@@ -423,7 +423,7 @@ class DiagnosisWorker(CommunicationWorker):
             **loading,
         }
 
-    def _time_probe(self, probe: Probe, steps: int, whole: bool = False) -> Block:
+    def _time_probe(self, probe: Probe, steps: int, whole: bool = False) -> ProbeBlock:
         """A block of steps. The first one is left out, or counts as part of the `whole`; with a loader it holds the
         start, which is spread over the steps of an epoch."""
         turns: Sequence[int | None] = range(self.workers) if probe.in_turn else [None]
@@ -431,7 +431,7 @@ class DiagnosisWorker(CommunicationWorker):
         own = next((times for times in found if times[0] == times[0]), (nan, nan))
         times = gather_lists(own, self.workers)
         starts = [start for _, start in times if start == start]
-        return Block([None if step != step else step for step, _ in times], max(starts, default=nan))
+        return ProbeBlock([None if step != step else step for step, _ in times], max(starts, default=nan))
 
     def _time_turn(self, probe: Probe, steps: int, runs: bool, whole: bool) -> tuple[float, float]:
         """A step's time and that of the loader's start on this rank; NaN where it waits."""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dpscale.present.charts.panel import FORECAST, Panel, Series
+from dpscale.present.charts.panel import FORECAST, DrawnSeries, Panel
 
 # Pixels. The space around the plot is fixed, so that all panels of a page have one size: that of a phone, where text is
 # not made smaller.
@@ -74,7 +74,7 @@ def between(low: float, high: float) -> float:
     return math.sqrt(low * high)
 
 
-def _x_axis(panels: Sequence[Panel], series: Sequence[Series]) -> Axis:
+def _x_axis(panels: Sequence[Panel], series: Sequence[DrawnSeries]) -> Axis:
     at = Counter(marker.x for line in series for marker in line.markers)
     xs = {*at, *(line.end[0] for line in series if line.end)}
     xs |= {guide.start[0] for panel in panels for guide in panel.guides}
@@ -90,7 +90,7 @@ def _x_axis(panels: Sequence[Panel], series: Sequence[Series]) -> Axis:
     return Axis(low, high, WIDTH, ticks)
 
 
-def _y_axis(panels: Sequence[Panel], series: Sequence[Series], lanes: int) -> Axis:
+def _y_axis(panels: Sequence[Panel], series: Sequence[DrawnSeries], lanes: int) -> Axis:
     """With room for the lanes above all that is drawn."""
     figures = [marker.figure for line in series for marker in line.markers]
     guides = [guide for panel in panels for guide in panel.guides]
@@ -117,7 +117,7 @@ def _at_least_doubling(values: Iterable[float]) -> tuple[float, float]:
     return low / widening, high * widening
 
 
-def _with_room_beside(low: float, high: float, series: Sequence[Series]) -> tuple[float, float]:
+def _with_room_beside(low: float, high: float, series: Sequence[DrawnSeries]) -> tuple[float, float]:
     """The ends of a logarithmic axis, moved out so far that dots which stand aside of their x are within."""
     beside = max((abs(line.aside) for line in series if not line.joined), default=0.0)
     room = (high / low) ** (beside / (WIDTH - 2 * beside))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dpscale.present.charts.axes import WIDTH, Frame
 from dpscale.present.charts.bars import Bars, Waterfall
 from dpscale.present.charts.lines import cut, draw
-from dpscale.present.charts.panel import Panel, Plot, Series
+from dpscale.present.charts.panel import DrawnSeries, Panel, Plot
 from dpscale.present.charts.svg import for_page
 from dpscale.present.text.words import listed
 
@@ -96,7 +96,7 @@ def joined(charts: Sequence[Chart]) -> Chart:
     )
 
 
-def beside(series: Sequence[Series], first_style: int) -> list[Series]:
+def beside(series: Sequence[DrawnSeries], first_style: int) -> list[DrawnSeries]:
     """Lines that stand at one x, side by side there, with styles of their own from `first_style` on."""
     middle = (_LINES_BESIDE - 1) / 2
     return [
@@ -105,7 +105,7 @@ def beside(series: Sequence[Series], first_style: int) -> list[Series]:
     ]
 
 
-def side_by_side(series: Sequence[Series]) -> list[Series]:
+def side_by_side(series: Sequence[DrawnSeries]) -> list[DrawnSeries]:
     """Lines of dots over the same x, each a little beside the other, the middle one at its place."""
     batches = {marker.x for line in series for marker in line.markers}
     gap = min(_GAP_BESIDE, WIDTH / max(1, len(batches) - 1) / (len(series) + 1))

@@ -14,7 +14,7 @@ from dpscale.present.charts.chart import (
     joined,
     side_by_side,
 )
-from dpscale.present.charts.panel import Panel, Series, level, markers
+from dpscale.present.charts.panel import DrawnSeries, Panel, level, markers
 from dpscale.present.charts.timing import at_batch
 from dpscale.present.findings.finding import largest
 from dpscale.present.text.numbers import brief, measured, plain, whole
@@ -195,7 +195,7 @@ def estimates(table: Sequence[CommunicationRow], terms: Terms) -> Chart:
 
 def _estimates_of(part: Sequence[CommunicationRow], terms: Terms) -> Panel:
     dots = [
-        Series(name, dot_colour, style, found, joined=False)
+        DrawnSeries(name, dot_colour, style, found, joined=False)
         for style, (name, dot_colour) in enumerate(_ESTIMATE_COLOURS.items())
         if (found := markers(((row.batch_per_gpu, _estimates(row)[name]) for row in part), E1.unit))
     ]
@@ -274,10 +274,10 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], bandwidth: Sequence[Ban
     return chart_of_lines("bus-bandwidth", panels, not_drawn)
 
 
-def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[Series]:
+def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
     by_operation = grouped(sorted(part, key=lambda row: row.operation), lambda row: row.operation)
     return [
-        Series(
+        DrawnSeries(
             operation.replace("_", "-"),
             _OPERATION_COLOURS[operation],
             style,
@@ -287,16 +287,16 @@ def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[Series]:
     ]
 
 
-def _inferred(steps: Sequence[BandwidthRow]) -> list[Series]:
+def _inferred(steps: Sequence[BandwidthRow]) -> list[DrawnSeries]:
     """Columns of points side by side at the size of the whole gradient, from the least to the most over all batches."""
-    series: list[Series] = []
+    series: list[DrawnSeries] = []
     for strategy in reversed(list(parallel_strategies())):
         known = [row for row in ok(steps) if row.strategy == strategy]
         inferred = [(KIB.of(row.gradient_bytes), row.bandwidth_gb_s) for row in known]
         profiled = [(KIB.of(row.gradient_bytes), row.profiler_bandwidth_gb_s) for row in known]
         for label, found in ((f"{strategy}, inferred", inferred), (f"{strategy}, profiler", profiled)):
             if column := sorted(markers(found), key=lambda marker: marker.y):
-                series.append(Series(label, colour(strategy), 0, column))
+                series.append(DrawnSeries(label, colour(strategy), 0, column))
     return beside(series, first_style=len(_OPERATION_COLOURS))
 
 

@@ -7,7 +7,7 @@ from dpscale.analyse.forecast.basis import FORECAST
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.axes import between
 from dpscale.present.charts.chart import Chart, chart_of_lines
-from dpscale.present.charts.panel import Guide, Marker, Panel, Series, markers
+from dpscale.present.charts.panel import DrawnSeries, Guide, Marker, Panel, markers
 from dpscale.present.findings.finding import largest
 from dpscale.present.text.numbers import estimate, percent
 from dpscale.present.text.words import Terms, colour, listed, ok, scope
@@ -31,9 +31,9 @@ def held_out(table: Sequence[ForecastRow], terms: Terms) -> Chart:
         first = part[0]
         predicted = markers(((row.batch_per_gpu, row.relative_error) for row in part), PERCENT)
         unchanged = markers(((row.batch_per_gpu, Figure(row.carried_over_relative_error)) for row in part), PERCENT)
-        series = [Series("predicted", colour(FORECAST), 0, predicted)]
+        series = [DrawnSeries("predicted", colour(FORECAST), 0, predicted)]
         if unchanged:
-            series.append(Series("unchanged", "var(--dp)", 2, unchanged))
+            series.append(DrawnSeries("unchanged", "var(--dp)", 2, unchanged))
         panels.append(
             Panel(
                 heading=_worst_error(part, terms),
@@ -100,7 +100,7 @@ def _is_before(row: SpeedupRow, environment: str, first_gpus: int) -> bool:
     return is_weak and row.strategy == FORECAST and row.environment == environment and row.gpus < first_gpus
 
 
-def _lines_ahead(before: Sequence[SpeedupRow], expected: Sequence[ForecastRow]) -> list[Series]:
+def _lines_ahead(before: Sequence[SpeedupRow], expected: Sequence[ForecastRow]) -> list[DrawnSeries]:
     """Lines through what was measured, on 1 GPU 100 % by definition, and on through what is forecast."""
     series = []
     # Solid lines would look measured: style 0 is left out.
@@ -108,7 +108,7 @@ def _lines_ahead(before: Sequence[SpeedupRow], expected: Sequence[ForecastRow]) 
         known = ((row.gpus, row.efficiency_from_steps) for row in before if row.batch_per_gpu == batch)
         ahead = ((row.gpus, row.efficiency) for row in expected if row.batch_per_gpu == batch)
         line = [_ALONE, *markers(known, PERCENT), *markers(ahead, PERCENT, measured=False)]
-        series.append(Series(f"b = {batch:,}", line_colour, style, line))
+        series.append(DrawnSeries(f"b = {batch:,}", line_colour, style, line))
     return series
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from dpscale.present.charts.axes import HEIGHT, WIDTH, Axis, Frame
-from dpscale.present.charts.panel import FORECAST, Marker, Panel, Series
+from dpscale.present.charts.panel import FORECAST, DrawnSeries, Marker, Panel
 from dpscale.present.charts.svg import COLOUR, INK, LABEL, LABEL_X, QUIET, RIGHT, over, svg_of
 from dpscale.present.text.words import listed
 
@@ -90,7 +90,7 @@ def _axis(channel: Any, title: str, axis: Axis, gap: float) -> Any:
     )  # fmt: skip
 
 
-def _entry(line: Series, x: float, y: float) -> Entry:
+def _entry(line: DrawnSeries, x: float, y: float) -> Entry:
     style = line.style % len(_SHAPES)
     return {
         "line": line.label, "x": x, "y": y,
@@ -98,7 +98,7 @@ def _entry(line: Series, x: float, y: float) -> Entry:
     }  # fmt: skip
 
 
-def _moved(x: float, line: Series, frame: Frame) -> float:
+def _moved(x: float, line: DrawnSeries, frame: Frame) -> float:
     return frame.x.value(frame.x.pixel(x) + line.aside) if line.aside else x
 
 
@@ -116,7 +116,7 @@ def _intervals(panel: Panel, frame: Frame) -> tuple[list[Entry], list[Entry]]:
     return bands, bars
 
 
-def _interval(line: Series, marker: Marker, frame: Frame) -> Entry:
+def _interval(line: DrawnSeries, marker: Marker, frame: Frame) -> Entry:
     """From the axis' edge to its edge at most."""
     low, high = max(marker.figure.low, frame.y.low), min(marker.figure.high, frame.y.high)
     entry = {"line": line.label, "x": _moved(marker.x, line, frame), "low": low, "high": high}
@@ -142,7 +142,7 @@ def _guides(panel: Panel, frame: Frame) -> list[Entry]:
 
 def _lane_markers(panel: Panel, frame: Frame) -> list[Entry]:
     """A line's own marker in the lane of what ended it, side by side where several end together."""
-    together: dict[tuple[float, str], list[Series]] = {}
+    together: dict[tuple[float, str], list[DrawnSeries]] = {}
     for line in panel.series:
         if line.end:
             together.setdefault(line.end, []).append(line)

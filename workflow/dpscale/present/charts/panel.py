@@ -68,7 +68,7 @@ def markers(found: Iterable[tuple[float, Figure]], unit: Unit = PLAIN, measured:
 
 
 @dataclass(frozen=True)
-class Series:
+class DrawnSeries:
     """A line of at least one marker. `style` numbers shape and dashes; `end` is (x, word) where it stops.
 
     `aside` moves it by so many pixels to the right, where several lines stand at one x. Markers that are not `joined`
@@ -122,7 +122,7 @@ class Panel(Plot):
 
     y_title: str
     unit: str
-    series: Sequence[Series]
+    series: Sequence[DrawnSeries]
     guides: Sequence[Guide] = ()
     linear_x: bool = False
     linear_y: bool = False

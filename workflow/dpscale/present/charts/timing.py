@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dpscale.analyse.timing.times import HEADLINE_STEPS, WORTH
 from dpscale.present.charts.chart import Chart, chart_of_lines
-from dpscale.present.charts.panel import Panel, Series, level, markers
+from dpscale.present.charts.panel import DrawnSeries, Panel, level, markers
 from dpscale.present.findings.finding import largest, smallest
 from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import (
@@ -53,7 +53,7 @@ def epoch_time(times: Sequence[TimesRow], terms: Terms) -> Chart:
     return chart_of_lines("epoch-time", panels)
 
 
-def _lines_of_times(part: Sequence[TimesRow]) -> list[Series]:
+def _lines_of_times(part: Sequence[TimesRow]) -> list[DrawnSeries]:
     styles = {gpus: style for style, gpus in enumerate(sorted({row.gpus for row in part}))}
     series = []
     for (strategy, gpus), line in grouped(part, lambda row: (row.strategy, row.gpus)).items():
@@ -62,7 +62,7 @@ def _lines_of_times(part: Sequence[TimesRow]) -> list[Series]:
         ends = [(float(row.batch_per_gpu), state(row.status)) for row in line if row.status in ("oom", "capped")]
         if known:
             label = f"{strategy} × {gpus}{on_nodes(row.nodes for row in line)}"
-            series.append(Series(label, colour(strategy), styles[gpus], known, next(iter(ends), None)))
+            series.append(DrawnSeries(label, colour(strategy), styles[gpus], known, next(iter(ends), None)))
     return series
 
 
@@ -112,10 +112,10 @@ def efficiency(speedup: Sequence[SpeedupRow], terms: Terms) -> Chart:
     return chart_of_lines("efficiency", panels[::-1])
 
 
-def _lines_of_efficiency(part: Sequence[SpeedupRow]) -> list[Series]:
+def _lines_of_efficiency(part: Sequence[SpeedupRow]) -> list[DrawnSeries]:
     """Solid lines without loading, dashes with it; colour says the strategy."""
     return [
-        Series(
+        DrawnSeries(
             strategy if scope == "compute" else f"{strategy}, loading",
             colour(strategy),
             0 if scope == "compute" else 1,

@@ -6,7 +6,7 @@ from itertools import cycle
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.chart import Chart, chart_of_lines, joined
-from dpscale.present.charts.panel import Guide, Panel, Series, level, markers
+from dpscale.present.charts.panel import DrawnSeries, Guide, Panel, level, markers
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms
 from dpscale.tables.column import Column
@@ -79,7 +79,7 @@ def _of(row: TrainingCurvesRow | FrontierRow, drawn: Column) -> Figure:
     return figure
 
 
-def _lines(part: Curves, baseline: str | None, drawn: Column) -> list[Series]:
+def _lines(part: Curves, baseline: str | None, drawn: Column) -> list[DrawnSeries]:
     series = []
     arms = grouped(part, lambda row: row.arm).items()
     for style, ((arm, rows), own_colour) in enumerate(zip(arms, cycle(_ARM_COLOURS), strict=False)):
@@ -89,7 +89,7 @@ def _lines(part: Curves, baseline: str | None, drawn: Column) -> list[Series]:
         means = markers(((row.epoch, _of(row, drawn)) for row in whole), drawn.unit)
         end = None if diverged is None else (float(diverged), "diverged")
         if means:
-            series.append(Series(arm, _BASELINE_COLOUR if arm == baseline else own_colour, style, means, end))
+            series.append(DrawnSeries(arm, _BASELINE_COLOUR if arm == baseline else own_colour, style, means, end))
     return series
 
 
@@ -159,12 +159,12 @@ def _best(part: Sequence[FrontierRow], drawn: Column) -> list[FrontierRow]:
     return sorted(best, key=lambda row: _of(row, drawn).value)
 
 
-def _arms(part: Sequence[FrontierRow], drawn: Column) -> list[Series]:
+def _arms(part: Sequence[FrontierRow], drawn: Column) -> list[DrawnSeries]:
     """A point for every Pareto-best arm with its name, and one for every other arm."""
 
-    def points(rows: Iterable[FrontierRow], label: str, colour: str, style: int) -> Series:
+    def points(rows: Iterable[FrontierRow], label: str, colour: str, style: int) -> DrawnSeries:
         found = markers(((_of(row, drawn).value, row.test_accuracy) for row in rows), TEST_ACCURACY.unit)
-        return Series(label, colour, style, found, joined=False)
+        return DrawnSeries(label, colour, style, found, joined=False)
 
     best = _best(part, drawn)
     others = [row for row in part if row not in best]

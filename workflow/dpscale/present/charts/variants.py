@@ -11,7 +11,7 @@ from dpscale.plan.study import BASE
 from dpscale.present.charts.bars import Bar, Bars, Share, Stage, Waterfall
 from dpscale.present.charts.chart import Chart, chart_of_bars, chart_of_lines, chart_of_waterfalls
 from dpscale.present.charts.communication import largest_shares
-from dpscale.present.charts.panel import Panel, Series, level, markers
+from dpscale.present.charts.panel import DrawnSeries, Panel, level, markers
 from dpscale.present.charts.timing import NO_HEADLINE
 from dpscale.present.findings.finding import largest, smallest
 from dpscale.present.text.numbers import brief, measured
@@ -140,10 +140,10 @@ def epochs(rows: Variants, terms: Terms) -> Chart:
     return chart_of_lines("variant-epochs", panels)
 
 
-def _lines_of_epochs(part: Variants) -> list[Series]:
+def _lines_of_epochs(part: Variants) -> list[DrawnSeries]:
     """A line from one device to the most for every variant, and for every parallel strategy where there are several."""
     others = list(dict.fromkeys(row.strategy for row in part if row.strategy != BASELINE))
-    lines: list[Series] = []
+    lines: list[DrawnSeries] = []
     for strategy in others or [BASELINE]:
         both = [row for row in part if row.strategy in (BASELINE, strategy)]
         label = f", {strategy}" if len(others) > 1 else ""
@@ -209,12 +209,12 @@ def _lines(
     unit: Unit,
     label: str = "",
     first_style: int = 0,
-) -> list[Series]:
+) -> list[DrawnSeries]:
     """A line for every variant, in the order of the study: that of base first."""
     groups = grouped(part, lambda row: row.variant)
     colours = dict(zip((variant for variant in groups if variant != BASE), cycle(_LINE_COLOURS), strict=False))
     return [
-        Series(f"{variant}{label}", colours.get(variant, _BASE_COLOUR), style, markers(map(place, rows), unit))
+        DrawnSeries(f"{variant}{label}", colours.get(variant, _BASE_COLOUR), style, markers(map(place, rows), unit))
         for style, (variant, rows) in enumerate(groups.items(), start=first_style)
     ]
 

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from dpscale.analyse.answer.series import Scoped
 from dpscale.present.text.numbers import ABSENT
 from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
 from dpscale.strategies.known import STRATEGIES
@@ -31,11 +32,6 @@ class AtBatch(OnDevices, Protocol):
 
     @property
     def batch_per_gpu(self) -> int | None: ...
-
-
-class _Scoped(Protocol):
-    @property
-    def scope(self) -> str: ...
 
 
 class _WithStatus(Protocol):
@@ -159,7 +155,7 @@ class Terms:
         """`ddp on 4 GPUs`."""
         return f"{row.strategy} on {self.count(row.gpus)}"
 
-    def scope(self, row: _Scoped) -> str:
+    def scope(self, row: Scoped) -> str:
         """`compute scope`, and its environment where there are several."""
         return f"{scope(row.scope)}{self.environment(row)}"
 

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dpscale.measure.workload.batches import Batch, Step, first
 from dpscale.strategies.ddp import ONE_NODE
-from dpscale.strategies.in_torch import Devices, Exchange, Steps, Variant, alone
+from dpscale.strategies.in_torch import Devices, Exchange, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
 
 # In its first ten steps DDP waits for the device, to read its own clocks, and it builds its buckets anew in the second
@@ -36,7 +36,7 @@ def wrap(network: nn.Module, devices: Devices, exchange: Exchange) -> nn.Module:
     return parallel
 
 
-def rungs(steps: Steps) -> dict[str, Variant]:
+def rungs(steps: Steps) -> dict[str, StepVariant]:
     """Each does what the one before it does, and one thing more; `allreduce_hook` stands beside them."""
     several_nodes_of_several = steps.nodes > 1 and steps.gpus_here > 1
     return {
@@ -54,12 +54,12 @@ def rungs(steps: Steps) -> dict[str, Variant]:
     }
 
 
-def together_on_one_node(steps: Steps) -> Variant:
+def together_on_one_node(steps: Steps) -> StepVariant:
     """Every GPU of the first node trains a plain network of its own. All other nodes wait."""
     return replace(steps.plain, batches=steps.own_batches if steps.rank < steps.gpus_here else ())
 
 
-def settled(steps: Steps, hook: Callable[..., Any] | None = None, synchronised: bool = True) -> Variant:
+def settled(steps: Steps, hook: Callable[..., Any] | None = None, synchronised: bool = True) -> StepVariant:
     """DDP after its first steps, with a communication hook, or with its steps within `no_sync`."""
     variant = steps.whole_step()
     if hook is not None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DataParallel
 
 from dpscale.measure.workload.batches import Batch, Step, shares, to_device
-from dpscale.strategies.in_torch import Devices, Exchange, Steps, Variant, alone
+from dpscale.strategies.in_torch import Devices, Exchange, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
 
 
@@ -19,7 +19,7 @@ def wrap(network: nn.Module, devices: Devices, exchange: Exchange) -> nn.Module:
     return DataParallel(network, device_ids=list(devices))
 
 
-def rungs(steps: Steps) -> dict[str, Variant]:
+def rungs(steps: Steps) -> dict[str, StepVariant]:
     """Each does what the one before it does, and one thing more."""
     first = alone(steps)
     replicas = PersistentReplicas(steps.build_network(), steps.devices)
@@ -32,7 +32,7 @@ def rungs(steps: Steps) -> dict[str, Variant]:
     }
 
 
-def threads(steps: Steps, replicas: "PersistentReplicas", persistent: Variant) -> Variant:
+def threads(steps: Steps, replicas: "PersistentReplicas", persistent: StepVariant) -> StepVariant:
     """A thread per GPU, each with a replica that stays where it is, and nothing is moved between GPUs.
 
     The first GPU does in every step what it does in `alone`: copy from the host, forward, backward, update. All others
@@ -52,7 +52,7 @@ def threads(steps: Steps, replicas: "PersistentReplicas", persistent: Variant) -
     return replace(persistent, step=until_all_devices_are_done(steps, step), batches=steps.own_batches)
 
 
-def scattered(steps: Steps, persistent: Variant) -> Variant:
+def scattered(steps: Steps, persistent: StepVariant) -> StepVariant:
     """The same, and images and outputs move as in DataParallel. Still without copies of the weights, and without the
     sum of gradients."""
     return replace(persistent, step=until_all_devices_are_done(steps, persistent.step))
