@@ -1,9 +1,7 @@
 """The studies that are on record, through the same tables as any study's."""
 
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.formulas.figure import Figure
@@ -24,12 +22,7 @@ def recorded_tables(root: Path, results: str, config: str = "") -> Tables:
     return build_tables(study, found)
 
 
-def with_interval(row: Mapping[str, Any], name: str, digits: int) -> str:
-    """`1,421 [1,010, 1,999]`, as documents have it."""
-    value, low, high = (f"{row[name + end]:,.{digits}f}" for end in ("", "_low", "_high"))
-    return f"{value} [{low}, {high}]"
-
-
 def in_documents(figure: Figure, digits: int) -> str:
-    """The same of a figure."""
-    return with_interval({"": figure.value, "_low": figure.low, "_high": figure.high}, "", digits)
+    """`1,421 [1,010, 1,999]`, as documents have it."""
+    value, low, high = (f"{number:,.{digits}f}" for number in (figure.value, figure.low, figure.high))
+    return f"{value} [{low}, {high}]"
