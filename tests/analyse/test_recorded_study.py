@@ -101,14 +101,6 @@ def test_communication_is_resolved_where_each_server_is_its_own_baseline(
     assert 0 < figure.low < figure.value < figure.high < 100
 
 
-def test_a_recorded_run_without_its_gpus_baseline_is_left_out_and_said(tables: Tables) -> None:
-    """Run 3 of ddp on 4 GPUs at batch 32 is of the third server, where one GPU was not timed at that batch."""
-    row = one(tables.speedup, scaling="weak", scope="compute", strategy="ddp", gpus=4, batch_per_gpu=32)
-    assert (row.blocks, row.runs_without_baseline, row.n) == (2, 1, 4)
-    assert "run 3 left out" in row.reason
-    assert row.speedup.is_range and row.efficiency.is_range and row.speedup_from_steps.is_range
-
-
 def test_what_servers_add_stands_in_a_table(tables: Tables) -> None:
     """At large batches runs on different servers differ by 0.7 %, epochs of a run by less than 0.1 %."""
     row = one(tables.variance_components, strategy="single", batch_per_gpu=2048, scope="compute")

@@ -23,14 +23,13 @@ START_S = 1.0
 
 
 def test_one_file_a_study_and_a_short_summary(root: Path, tmp_path: Path) -> None:
-    files = sorted((root / "config/published").glob("*.yaml"))
+    files = [root / f"config/published/{name}.yaml" for name in ("scaling-a", "study-a")]
     done = dpscale("audit", *files, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.stem for path in tmp_path.iterdir()} == {path.stem for path in files}
     assert all(read_record("audit", path)["id"] == path.stem for path in tmp_path.iterdir())
     assert "  speedup              reproduced         6 of 6 cells  N * T(1,b) / T(N,b)\n" in done.stdout
     assert "  warning: N*T(1,b)/T(N,b) reported as speedup (6)\n" in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 130
 
 
 def test_times_are_compared_with_the_recorded_ones(tmp_path: Path) -> None:
@@ -51,6 +50,7 @@ def test_a_study_takes_less_than_two_seconds(root: Path, tmp_path: Path, letter:
     done = dpscale("audit", root / f"config/published/study-{letter}.yaml", "--out", tmp_path)
     assert 0 < time.process_time() - before_s < 2 - START_S
     assert done.returncode == 0
+    assert max(map(len, done.stdout.splitlines())) <= 130
 
 
 @pytest.mark.processes

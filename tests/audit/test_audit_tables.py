@@ -17,8 +17,8 @@ BANDWIDTH = {"study": "study-a", "quantity": "bandwidth", "batch_per_gpu": 128, 
 
 
 @pytest.fixture(scope="module")
-def tables(root: Path) -> AuditTables:
-    return rows(audit(Published.read(root / f"config/published/study-{letter}.yaml")) for letter in "abcd")
+def tables(audits: dict[str, dict[str, Any]]) -> AuditTables:
+    return rows(audits.values())
 
 
 def cell(tables: AuditTables, **where: Any) -> AuditRow:

@@ -14,7 +14,7 @@ from made_up_studies import FAULTS, MadeUp, Outcome, made_up, outcome, random_ta
 # Whole searches, again and again.
 pytestmark = pytest.mark.slow
 
-STUDIES_OF_A_FAULT, TABLES = 6, 25
+STUDIES_OF_A_FAULT, TABLES = 4, 12
 
 
 def studies(fault: str) -> list[MadeUp]:

@@ -1,15 +1,12 @@
 """Other people's figures on their page: every sentence, number and warning comes from the tables."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dpscale.audit import tables as audits
-from dpscale.audit.audit import audit
 from dpscale.audit.page import AuditedStudy, render_studies, studies
-from dpscale.audit.reading.published import read_all
+from dpscale.audit.tables import rows
 from dpscale.plan.study import Study
 from dpscale.present.text.view import View
 from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
@@ -114,14 +111,9 @@ def test_without_published_studies_there_is_no_block() -> None:
     assert "<article" not in page and "No published study was audited." in page
 
 
-@pytest.fixture(scope="module")
-def page(root: Path) -> str:
-    published = read_all(sorted((root / "config/published").glob("study-*.yaml")))
-    return rendered(Tables(**audits.rows(map(audit, published.values()))._asdict()))
-
-
 @pytest.mark.slow
-def test_every_study_is_a_block_with_its_sentences(page: str) -> None:
+def test_every_study_is_a_block_with_its_sentences(audits: dict[str, dict[str, Any]]) -> None:
+    page = rendered(Tables(**rows(audits.values())._asdict()))
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert page.count("<article") == 10
     assert "Reproduced : The speedup is N * T(1,b) / T(N,b), not as defined here" in text

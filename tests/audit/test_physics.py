@@ -180,7 +180,7 @@ def test_chips_by_the_names_people_write() -> None:
     ):  # fmt: skip
         found = chip_named(name)
         assert found and found.name == chip
-    for name in ("Voodoo 3", "", "RTX", "NVIDIA H20", "NVIDIA L40"):
+    for name in ("Voodoo 3", "", "RTX", "NVIDIA H20", "NVIDIA H200 NVL", "NVIDIA L40"):
         assert chip_named(name) is None
 
 

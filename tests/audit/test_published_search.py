@@ -19,7 +19,7 @@ BATCHES, GPUS = (32, 128, 512, 2048), (2, 4)
 PLACES = [Spot(batch, gpus) for batch in BATCHES for gpus in GPUS]
 FOUND = ("reproduced", "too few cells")
 # A search for a bandwidth tries two thousand conventions.
-EXAMPLES = {"speedup": 100, "compute_s": 100, "communication_s": 100, "bandwidth": 12}
+EXAMPLES = {"speedup": 40, "compute_s": 40, "communication_s": 40, "bandwidth": 6}
 
 
 @st.composite

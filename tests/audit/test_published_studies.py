@@ -6,20 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from dpscale.audit.audit import audit
-from dpscale.audit.physics import references_of
-from dpscale.audit.reading.published import Published
 from dpscale.schemas.validation import violations
 
 STUDIES = tuple(f"study-{letter}" for letter in "abcdefghij")
 EXPECTED = Path(__file__).with_name("expected.yaml")
-
-
-@pytest.fixture(scope="module")
-def audits(root: Path) -> dict[str, Any]:
-    studies = [Published.read(root / f"config/published/{name}.yaml") for name in STUDIES]
-    references = [time for study in studies for time in references_of(study)]
-    return {study.id: audit(study, references, studies) for study in studies}
 
 
 def said(record: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +81,6 @@ def test_corrected_figures(
     assert figure["low"] < figure["value"] < figure["high"]
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_no_code_knows_a_study(root: Path, name: str) -> None:
+def test_no_code_knows_a_study(root: Path) -> None:
     for path in (root / "workflow").rglob("*.py"):
-        assert name not in path.read_text(), path
+        assert not [name for name in STUDIES if name in path.read_text()], path

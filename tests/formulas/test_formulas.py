@@ -1,10 +1,6 @@
-"""The formulas of docs/method.md: their properties, and the published studies wherever they apply."""
-
-from pathlib import Path
-from typing import Any
+"""The formulas of docs/method.md: their properties. tests/audit has what they give of the published studies."""
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,18 +12,6 @@ from dpscale.vocabulary.chips import chip_named
 seconds = st.floats(1e-3, 1e4)
 gpus = st.integers(2, 1024)
 K_BYTES = 44_695_848
-
-
-def published(root: Path, name: str) -> dict[str, Any]:
-    path = root.parent / "shared" / "published" / f"{name}.yaml"
-    if not path.exists():
-        pytest.skip(f"{name}.yaml is not beside this checkout")
-    study: dict[str, Any] = yaml.safe_load(path.read_text())
-    return study
-
-
-def grid(table: dict[int, dict[int, float]]) -> list[tuple[int, int]]:
-    return [(batch, gpus) for batch, row in table.items() if isinstance(row, dict) for gpus in row if gpus > 1]
 
 
 @given(seconds, gpus)
@@ -94,31 +78,6 @@ def test_a_bandwidth_is_told_only_where_the_communication_time_is_above_zero(
     assert estimate.is_above(0) is resolvable
 
 
-def test_study_a_printed_n_times_the_speedup(root: Path) -> None:
-    study = published(root, "study-a")
-    for batch, n in grid(study["published"]["speedup"]):
-        times = study["epoch_s"][batch]
-        printed = study["published"]["speedup"][batch][n]
-        assert n * scaling.speedup(times[1], times[n]) == pytest.approx(printed, abs=0.006)
-
-
-def test_study_b_printed_our_speedup(root: Path) -> None:
-    study = published(root, "study-b")
-    for batch, n in grid(study["published"]["speedup"]):
-        times = study["epoch_s"][batch]
-        assert scaling.speedup(times[1], times[n]) == pytest.approx(study["published"]["speedup"][batch][n], abs=1e-6)
-
-
-@pytest.mark.parametrize(("name", "rounding"), [("study-a", 0.011), ("study-b", 1e-9)])
-def test_studies_that_inferred_compute_and_communication_as_we_do(root: Path, name: str, rounding: float) -> None:
-    study = published(root, name)
-    for batch, n in grid(study["published"]["communication_s"]):
-        times = study["epoch_s"][batch]
-        printed = {quantity: study["published"][quantity][batch][n] for quantity in ("compute_s", "communication_s")}
-        assert scaling.compute_s(times[1], n) == pytest.approx(printed["compute_s"], abs=rounding)
-        assert scaling.communication_s(times[1], times[n], n) == pytest.approx(printed["communication_s"], abs=rounding)
-
-
 def test_mfu_of_an_epoch() -> None:
     """docs/method.md, Experiment: 3.3290 GFLOP per image; 50,000 images in 0.545 s on 4 H200 in TF32."""
     chip = chip_named("NVIDIA H200")
@@ -126,12 +85,3 @@ def test_mfu_of_an_epoch() -> None:
     assert peak
     assert scaling.mfu(3.3290e9, 50_000 / 0.545, 4, peak.flop_s) == pytest.approx(0.1544, abs=0.0001)
     assert scaling.mfu(1.0, peak.flop_s, 1, peak.flop_s) == 1
-
-
-@pytest.mark.parametrize(("n", "expected"), [(2, 1.46), (4, 1.26)])
-def test_study_a_under_our_definition_of_bandwidth(root: Path, n: int, expected: float) -> None:
-    study = published(root, "study-a")
-    volume = ring_allreduce_bytes(n, 4 * study["networks_mentioned"]["parameters_trained"])
-    seconds = scaling.communication_s(study["epoch_s"][32][1], study["epoch_s"][32][n], n)
-    steps = scaling.steps_per_epoch(study["dataset_images"], n, 32)
-    assert scaling.bandwidth_gb_s(volume, steps, seconds) == pytest.approx(expected, abs=0.005)

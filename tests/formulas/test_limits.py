@@ -21,16 +21,6 @@ def test_times_and_bytes_by_hand() -> None:
     assert limits.overlapped_limit_images_per_s(3e-6, 1e-6) == pytest.approx(1 / 3e-6)
 
 
-def test_the_limits_of_an_h200_in_bfloat16() -> None:
-    """At 775 TFLOP/s and 4 TB/s, of a large batch of the reference network, whose step has 8.69 million elements."""
-    batch = 2048
-    step_bytes = limits.traffic_bytes_per_step(8_691_230, batch, limits.ELEMENT_BYTES["bfloat16"], PARAMETERS)
-    times = limits.compute_s_per_image(FLOP, 775e12), limits.memory_s_per_image(step_bytes, batch, 4e12)
-    assert times == pytest.approx((4.296e-6, 4.389e-6), rel=1e-3)
-    assert limits.limit_images_per_s(*times) == pytest.approx(115_000, rel=0.01)
-    assert limits.overlapped_limit_images_per_s(*times) == pytest.approx(228_000, rel=0.01)
-
-
 @given(seconds, seconds)
 def test_both_at_a_time_is_at_most_twice_as_fast(compute_s: float, memory_s: float) -> None:
     after, together = (

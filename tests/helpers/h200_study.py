@@ -1,12 +1,15 @@
 """A study on 4 H200, with times measured there, every kind of record, and communication that is known exactly."""
 
 import math
+from functools import cache
 from typing import Any
 
+from dpscale.analyse.tables import build_tables
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
+from dpscale.tables.tables import Tables
 from record_factory import collectives_record, communication_record, network_facts, timing_record
 
 IMAGES = 50_000
@@ -74,3 +77,9 @@ def collected(wanted: Study, latency_s: float = 1e-5, gb_s: float = 250.0) -> Co
             epochs = [EPOCH_S[place] * factor * inside for inside in (0.998, 1.0, 1.002)]
             records[cell] = timing_record(cell, wanted.settings, epochs)
     return Collected(records, {}, {}, network_facts(wanted.settings))
+
+
+@cache
+def h200_tables() -> Tables:
+    """Built once in a process: nobody may change them."""
+    return build_tables(study(), collected(study()))

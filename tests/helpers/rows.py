@@ -20,6 +20,13 @@ def one(rows: Iterable[R], **where: object) -> R:
     return found
 
 
+def known(name: str, value: float, spread: float | None = 0.01) -> dict[str, Any]:
+    """A file's entries of a figure that is known to such a share, or without an interval."""
+    if spread is None:
+        return {name: value, f"{name}_low": None, f"{name}_high": None}
+    return {name: value, f"{name}_low": value * (1 - spread), f"{name}_high": value * (1 + spread)}
+
+
 def read_tables(entries: Mapping[str, Iterable[Any]]) -> Tables:
     """Tables of rows, or of what files hold of them; those that are not given are empty."""
     found: dict[str, Any] = {

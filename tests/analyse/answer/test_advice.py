@@ -8,15 +8,9 @@ from dpscale.analyse.answer import advice
 from dpscale.analyse.answer.advice import advice_rows
 from dpscale.analyse.answer.answer import answer_rows
 from dpscale.tables.answer import AdviceRow, AnswerRow
-from rows import read_tables
+from rows import known, read_tables
 
 PLACE = {"gpus": 4, "global_batch": 2048, "environment": "A", "is_headline": True}
-
-
-def known(name: str, value: float, spread: float | None = 0.01) -> dict[str, Any]:
-    if spread is None:
-        return {name: value, f"{name}_low": None, f"{name}_high": None}
-    return {name: value, f"{name}_low": value * (1 - spread), f"{name}_high": value * (1 + spread)}
 
 
 def row(batch: int = 512, scope: str = "compute", strategy: str = "ddp", **more: Any) -> dict[str, Any]:

@@ -9,16 +9,10 @@ from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import MILLISECONDS
 from dpscale.vocabulary.causes import CAUSES, PROBES, REMEDIES
-from rows import read_tables
+from rows import known, read_tables
 
 BATCH = 32
 Rows = list[dict[str, Any]]
-
-
-def known(name: str, value: float, spread: float | None = 0.01) -> dict[str, Any]:
-    if spread is None:
-        return {name: value, f"{name}_low": None, f"{name}_high": None}
-    return {name: value, f"{name}_low": value * (1 - spread), f"{name}_high": value * (1 + spread)}
 
 
 def place(strategy: str = "ddp", gpus: int = 4, batch: int = BATCH) -> dict[str, Any]:

@@ -27,7 +27,7 @@ DDP_4 = {"strategy": "ddp", "gpus": 4, "batch_per_gpu": 512}
 
 
 def test_bandwidth_three_ways() -> None:
-    found = one(build_tables(STUDY, collected(STUDY)).bandwidth, **DDP_4)
+    found = one(h200_study.h200_tables().bandwidth, **DDP_4)
     ring_bytes = 1.5 * GRADIENT_BYTES
     assert found.bus_bandwidth_gb_s.value == pytest.approx(ring_bytes / (6 * 1e-5 + ring_bytes / 250e9) / 1e9)
     profiled = found.profiler_bandwidth_gb_s.value

@@ -28,7 +28,7 @@ DP_4 = {**DDP_4, "strategy": "dp"}
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return build_tables(STUDY, collected(STUDY))
+    return h200_study.h200_tables()
 
 
 def without_facts(**changes: Any) -> Collected:

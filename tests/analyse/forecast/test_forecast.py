@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpscale.analyse.forecast.allreduce import (
@@ -186,16 +186,6 @@ def test_the_model_beats_unchanged_only_where_intervals_say_so(way: float, expec
     assert score(Figure(true_s)).beats_unchanged == "undecided", "without an interval"
 
 
-def test_a_step_that_does_something_unforeseen_is_off_and_this_is_said() -> None:
-    link = exact_link(5e-6, 250)
-    step_s = known_study(link)
-    step_s[8, 32] = derive(lambda step: 1.5 * step, step_s[8, 32])
-    off, *others = held_out(step_s, collectives(link, [2, 4, 8]), NETWORK_BUCKETS)
-    assert not off.within_tolerance
-    assert off.relative_error.value == pytest.approx(-1 / 3, abs=0.02)
-    assert all(score.within_tolerance for score in others)
-
-
 def test_no_number_of_the_held_out_gpus_enters_their_prediction() -> None:
     link = exact_link(5e-6, 10)
     step_s, measured = known_study(link), collectives(link, [2, 4, 8])
@@ -214,6 +204,10 @@ def test_no_number_of_the_held_out_gpus_enters_their_prediction() -> None:
         for other in (changed, missing):
             for part in ("algorithm", "step_s", "compute_s", "overhead_s", "exposed_s", "hidden_s"):
                 assert getattr(other, part) == getattr(score, part)
+        # Draw by draw: an error is that of the drawn prediction against the drawn measurement, 7 times as long.
+        assert missing.relative_error == score.relative_error
+        errors = [np.array([error.value, *error.interval]) for error in (score.relative_error, changed.relative_error)]
+        assert 7 * (1 + errors[1]) == pytest.approx(1 + errors[0])
 
 
 def test_the_band_holds_the_ring_and_the_tree_that_two_gpus_cannot_tell_apart() -> None:
@@ -309,6 +303,7 @@ def test_the_critical_batch_is_where_all_but_the_last_bucket_is_just_hidden() ->
     assert exposed(batch.value - 1) > bucket_s[-1]
 
 
+@settings(max_examples=25)
 @given(overlaps())
 def test_from_the_critical_backward_on_only_the_last_bucket_is_exposed(
     case: tuple[float, list[float], Buckets],

@@ -24,7 +24,7 @@ STUDY = h200_study.study()
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return build_tables(STUDY, collected(STUDY))
+    return h200_study.h200_tables()
 
 
 def scores(data: Collected) -> list[ForecastRow]:

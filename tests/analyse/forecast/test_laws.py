@@ -93,6 +93,7 @@ def test_two_parameters_fit_any_two_points_and_this_is_said(two: float, four: fl
 
 
 def test_one_point_identifies_one_parameter_and_not_two() -> None:
+    assert [fit.parameters for fit in fit_laws({})] == [{}, {}, {}]
     one_point = fits({2: around(1.8, 0.01)})
     assert one_point["Amdahl"].parameters["serial_fraction"].value == pytest.approx(2 / 1.8 - 1)
     assert "cannot be tested here" in one_point["Amdahl"].statement
@@ -104,10 +105,6 @@ def test_of_one_point_the_interval_is_that_of_the_speedup() -> None:
     speedup = Figure(1.9, 1.85, 1.95, "interval", drawn=np.random.default_rng(1).normal(1.9, 0.02, RESAMPLES))
     for name, expected in (("Amdahl", (2 / 1.95 - 1, 2 / 1.85 - 1)), ("Gustafson", (0.05, 0.15))):
         assert fits({2: speedup})[name].parameters["serial_fraction"].interval == pytest.approx(expected)
-
-
-def test_no_point_identifies_nothing() -> None:
-    assert [fit.parameters for fit in fit_laws({})] == [{}, {}, {}]
 
 
 def test_a_law_that_the_points_contradict_says_where() -> None:
@@ -143,10 +140,3 @@ def test_a_parameter_that_noise_puts_outside_its_range_is_said_to_be_so() -> Non
     fit = fits({2: around(2.001, 0.01), 4: around(4.001, 0.01, 2)})["Amdahl"]
     assert fit.parameters["serial_fraction"].value < 0
     assert "its interval reaches into the range" in fit.statement
-
-
-def test_weak_speedup_of_the_published_figures() -> None:
-    """DDP at batch 512, measured on H200: 2.30 s on one GPU, 1.18 and 0.591 s on 2 and 4: a serial share below 1 %."""
-    found = fits({2: around(2.30 / 1.18, 0.002), 4: around(2.30 / 0.591, 0.002, 2)})
-    assert 0 < found["Amdahl"].parameters["serial_fraction"].value < 0.03
-    assert found["Gustafson"].parameters["serial_fraction"].value == pytest.approx(0.038, abs=0.005)

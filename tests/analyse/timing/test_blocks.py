@@ -220,16 +220,6 @@ def test_records_of_two_versions_are_never_set_against_each_other() -> None:
     assert "was not measured in environment" in row.reason
 
 
-def test_records_of_two_environments_are_never_set_against_each_other() -> None:
-    records = measured()
-    for cell, record in records.items():
-        if cell.configuration.strategy == "single":
-            record["software"]["nccl"] = "2.30.0"
-    tables = tables_of(records)
-    assert len(tables.environments) == 2
-    assert speedup(tables).status == "no baseline"
-
-
 def test_an_outlier_is_named_and_stays_in() -> None:
     study = Study({**VALUES, "runs": 6})
     records = measured(study=study)

@@ -77,6 +77,7 @@ def test_every_epoch_of_every_seed_has_a_row(tables: Tables) -> None:
     diverged = [row for row in rows if row.status == "diverged"]
     assert {row.arm for row in diverged} == {"wild"}
     assert all(math.isnan(row.training_loss) for row in diverged)
+    assert {(row.kind, row.gpus) for row in tables.records if row.arm == "large"} == {("training", 4)}
 
 
 def test_means_and_spreads_are_over_seeds_after_the_last_epoch(tables: Tables) -> None:
@@ -270,14 +271,3 @@ def test_records_of_version_1_are_shown_and_never_compared_with_newer_ones(tmp_p
     assert not any(
         figure.is_known for figure in (warm.test_accuracy_difference, warm.test_accuracy_gain, warm.recovered)
     )
-
-
-def test_records_that_the_schema_allows_are_found_again(tmp_path: Path) -> None:
-    wanted = study()
-    found = records(wanted)
-    for cell, record in found.items():
-        write_record("training", tmp_path / cell.path, record)
-    collected = collect(tmp_path, plan(wanted).all_cells, wanted.settings)
-    assert collected.records == found
-    rows = build_tables(wanted, collected).records
-    assert {(row.kind, row.gpus) for row in rows if row.arm == "large"} == {("training", 4)}

@@ -82,11 +82,6 @@ def test_a_name_says_the_class(name: str, expected: str) -> None:
     assert kernel_class(name) == expected
 
 
-@given(st.text(max_size=60))
-def test_every_name_has_a_class(name: str) -> None:
-    assert kernel_class(name) in CLASSES
-
-
 def profile(step_s: float, busy_s: float, **seconds: float) -> dict[str, Any]:
     named = {kind: next(name for name, of in NAMES.items() if of == kind) for kind in CLASSES}
     kernels = [{"name": named[kind], "calls": 1, "total_s": spent} for kind, spent in seconds.items()]
@@ -106,14 +101,11 @@ def test_kernels_at_the_same_time_share_the_busy_time() -> None:
     assert (found["convolution"], found["copy"], found[IDLE]) == pytest.approx((0.25, 0.25, 0.5))
 
 
-def test_a_step_without_kernels_is_idle() -> None:
-    assert shares(profile(10e-3, 0.0))[IDLE] == 1
-
-
 @given(st.floats(1e-6, 1), st.floats(0, 2), st.lists(st.floats(0, 1), min_size=5, max_size=5))
 def test_shares_add_up_to_one(step_s: float, busy_s: float, spent: list[float]) -> None:
     found = shares(profile(step_s, busy_s, **dict(zip(CLASSES, spent, strict=True))))
     assert sum(found.values()) == pytest.approx(1)
+    assert any(spent) or found[IDLE] == 1
     assert all(share >= 0 for share in found.values())
 
 
@@ -124,7 +116,9 @@ def kernels(changed: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda r
 
 
 def test_the_table_has_a_row_per_variant_and_batch_on_one_gpu() -> None:
-    found = {(row.variant, row.batch_per_gpu): row for row in kernels()}
+    rows = kernels()
+    assert {(row.profiler_slows_by > 0.05, row.profiler) for row in rows} == {(True, "distorts"), (False, "ok")}
+    found = {(row.variant, row.batch_per_gpu): row for row in rows}
     assert len(found) == 5 * len(variant_study.BATCHES)
     assert {row.gpus for row in found.values()} == {1}
     for row in found.values():
@@ -133,11 +127,6 @@ def test_the_table_has_a_row_per_variant_and_batch_on_one_gpu() -> None:
     assert base.busy_s.value == pytest.approx(86.8e-3 * 0.998, rel=2e-3)
     assert base.copy_share.value == pytest.approx(0.18 * 0.998 / 1.01, rel=1e-3)
     assert found["cuda_graph", 32].idle_share.value == pytest.approx(1 - 0.998 / 1.002, abs=1e-3)
-
-
-def test_a_profile_that_makes_the_step_longer_says_so() -> None:
-    states = {(row.profiler_slows_by > 0.05, row.profiler) for row in kernels()}
-    assert states == {(True, "distorts"), (False, "ok")}
 
 
 def test_records_without_a_profile_have_no_row() -> None:

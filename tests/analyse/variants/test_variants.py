@@ -84,12 +84,16 @@ def one_gpu(found: Collected) -> dict[Place, OneGpuRow]:
     return {(row.other_variant, row.gpus, row.batch_per_gpu): row for row in build_tables(STUDY, found).one_gpu}
 
 
+@pytest.fixture(scope="module")
+def table() -> dict[Place, VariantsRow]:
+    return variants(measured())
+
+
 def is_near(figure: Figure, value: float, rel: float | None = None) -> bool:
     return figure.value == pytest.approx(value, rel=rel)
 
 
-def test_a_variant_is_compared_with_the_studys_own_settings_on_as_many_gpus() -> None:
-    table = variants(measured())
+def test_a_variant_is_compared_with_the_studys_own_settings_on_as_many_gpus(table: dict[Place, VariantsRow]) -> None:
     assert is_near(table["graph", 1, 32].faster, 4) and table["graph", 1, 32].faster.holds(4)
     assert is_near(table["graph", 2, 32].faster, 4 * 0.6 / 0.5)
     assert is_near(table["half", 1, 128].faster, 2)
@@ -99,9 +103,9 @@ def test_a_variant_is_compared_with_the_studys_own_settings_on_as_many_gpus() ->
     }  # fmt: skip
 
 
-def test_the_comparison_is_in_blocks_so_that_servers_drop_out() -> None:
+def test_the_comparison_is_in_blocks_so_that_servers_drop_out(table: dict[Place, VariantsRow]) -> None:
     """Servers differ by 20 %, the ratio of one server by 0.2 %."""
-    in_blocks, apart = (variants(measured(elsewhere=where))["graph", 1, 32] for where in (False, True))
+    in_blocks, apart = (rows["graph", 1, 32] for rows in (table, variants(measured(elsewhere=True))))
     assert (in_blocks.faster_blocks, apart.faster_blocks) == (3, 0)
     assert is_near(in_blocks.faster, apart.faster.value)
     width, wide = (row.faster.high - row.faster.low for row in (in_blocks, apart))
@@ -109,16 +113,14 @@ def test_the_comparison_is_in_blocks_so_that_servers_drop_out() -> None:
     assert wide > 20 * width
 
 
-def test_speedup_is_over_one_gpu_of_the_same_variant() -> None:
-    table = variants(measured())
+def test_speedup_is_over_one_gpu_of_the_same_variant(table: dict[Place, VariantsRow]) -> None:
     assert is_near(table["base", 2, 32].speedup, 1 / 0.6)
     graph = table["graph", 2, 32]
     assert is_near(graph.speedup, 2) and is_near(graph.base_speedup, 1 / 0.6) and is_near(graph.alone_faster, 4)
     assert not table["graph", 1, 32].speedup.is_known
 
 
-def test_what_is_prepared_pays_after_so_many_whole_epochs() -> None:
-    table = variants(measured())
+def test_what_is_prepared_pays_after_so_many_whole_epochs(table: dict[Place, VariantsRow]) -> None:
     graph, half = table["graph", 1, 32], table["half", 1, 32]
     assert is_near(graph.preparation_s, PREPARATION_S) and is_near(graph.saved_s, 6, 1e-3)
     assert (graph.pays, graph.pays_from_epochs.value) == ("yes", 5) and graph.pays_from_epochs.holds(5)
@@ -138,9 +140,10 @@ def test_epochs_are_rounded_up_and_a_whole_number_is_none_more(
     assert variants(measured())["graph", 1, 32].pays_from_epochs.value == epochs
 
 
-def test_what_runs_differ_by_is_set_against_base(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_runs_differ_by_is_set_against_base(
+    table: dict[Place, VariantsRow], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Servers are a tenth apart for both; a graph that takes the host out leaves what its cells add."""
-    table = variants(measured())
     deviation = stdev(math.log(OF_SERVER[run] * OF_CELL["base"][run - 1]) for run in OF_SERVER)
     assert table["base", 1, 32].run_deviation == pytest.approx(deviation)
     half = table["half", 1, 32].deviation_ratio
@@ -159,12 +162,6 @@ def test_runs_on_one_server_are_not_set_against_those_on_several() -> None:
             record["hardware"]["gpus"] = found.records[replace(cell, run=1)]["hardware"]["gpus"]
     table = variants(found)
     assert [table[name, 1, 32].deviation_ratio.is_known for name in ("graph", "half")] == [False, True]
-
-
-def test_what_two_runs_differ_by_is_compared_with_nothing() -> None:
-    one, two = (variants(measured(runs=runs))["graph", 1, 32] for runs in (1, 2))
-    assert two.run_deviation == pytest.approx(math.log(1.0 / 0.9) / math.sqrt(2), rel=0.05)
-    assert math.isnan(one.run_deviation) and not two.deviation_ratio.is_known
 
 
 @pytest.mark.parametrize(
@@ -186,14 +183,17 @@ def test_what_saves_nothing_never_pays_and_what_no_interval_tells_is_undecided(
 
 
 def test_one_run_has_no_interval_and_two_have_a_range() -> None:
-    one, two = (variants(measured(runs=runs))["graph", 2, 32] for runs in (1, 2))
+    tables = [variants(measured(runs=runs)) for runs in (1, 2)]
+    one, two = (table["graph", 2, 32] for table in tables)
     for name in ("step_s", "images_per_s", "epoch_s", "gpu_s", "energy_j", "speedup", "faster", "saved_s"):
         assert math.isnan(getattr(one, name).low), name
         assert getattr(two, name).is_range, name
+    one, two = (table["graph", 1, 32] for table in tables)
+    assert two.run_deviation == pytest.approx(math.log(1.0 / 0.9) / math.sqrt(2), rel=0.05)
+    assert math.isnan(one.run_deviation) and not two.deviation_ratio.is_known
 
 
-def test_gpu_seconds_and_joules_are_those_of_all_gpus() -> None:
-    table = variants(measured())
+def test_gpu_seconds_and_joules_are_those_of_all_gpus(table: dict[Place, VariantsRow]) -> None:
     for gpus in (1, 2):
         row = table["graph", gpus, 32]
         assert is_near(row.gpu_s, gpus * row.epoch_s.value)
@@ -209,8 +209,10 @@ def test_a_counter_that_did_not_rise_tells_no_energy(energy_j: float) -> None:
     assert not any(row.energy_j.is_known for row in variants(found).values())
 
 
-def test_rows_are_where_variants_are_measured_and_the_fastest_is_named_per_place() -> None:
-    assert {place: row.is_fastest for place, row in variants(measured()).items()} == {
+def test_rows_are_where_variants_are_measured_and_the_fastest_is_named_per_place(
+    table: dict[Place, VariantsRow],
+) -> None:
+    assert {place: row.is_fastest for place, row in table.items()} == {
         ("base", 1, 32): False, ("base", 2, 32): False, ("base", 1, 128): False, ("graph", 1, 32): True,
         ("graph", 2, 32): True, ("half", 1, 32): False, ("half", 1, 128): True,
     }  # fmt: skip

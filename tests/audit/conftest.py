@@ -1,0 +1,18 @@
+"""Audits of the published studies, which take seconds each, made once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpscale.audit.audit import audit
+from dpscale.audit.physics import references_of
+from dpscale.audit.reading.published import Published
+
+
+@pytest.fixture(scope="session")
+def audits(root: Path) -> dict[str, dict[str, Any]]:
+    """Records by study, each beside the others. Nobody may change them."""
+    studies = [Published.read(path) for path in sorted((root / "config/published").glob("study-*.yaml"))]
+    references = [time for study in studies for time in references_of(study)]
+    return {study.id: audit(study, references, studies) for study in studies}
