@@ -93,16 +93,10 @@ def test_every_file_of_the_package_is_in_the_wheel(root: Path, wheel: Path) -> N
 def test_torch_and_snakemake_are_extras(metadata: Message) -> None:
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     plain = {requirement.name for requirement in required if requirement.marker is None}
-    measuring = {
-        requirement.name
-        for requirement in required
-        if requirement.marker and requirement.marker.evaluate({"extra": "measure"})
-    }
-    running = {
-        requirement.name
-        for requirement in required
-        if requirement.marker and requirement.marker.evaluate({"extra": "workflow"})
-    }
+    measuring, running = (
+        {each.name for each in required if each.marker and each.marker.evaluate({"extra": extra})}
+        for extra in ("measure", "workflow")
+    )
     assert {"pandas", "click"} <= plain
     assert measuring >= {"torch", "torchvision"}
     assert running == {"snakemake", "snakemake-executor-plugin-slurm"}

@@ -10,7 +10,8 @@ from dpscale.compare.figures import NO_INTERVAL, NOT_APART, SUBJECTS
 from dpscale.compare.rows import ComparedRow
 from dpscale.formulas.statistics import welch_difference
 from dpscale.plan.cells import AnyCell
-from two_studies import ACCURACIES, of, out_of_memory, paired, slower, study
+from rows import picked
+from two_studies import ACCURACIES, out_of_memory, paired, slower, study
 
 # Whole studies, again and again.
 pytestmark = pytest.mark.slow
@@ -26,7 +27,7 @@ def test_nothing_is_told_of_a_study_and_itself() -> None:
         rows = pair.figures[name]
         assert {row.effect.value for row in rows} == {1.0 if subject.is_ratio else 0.0}
         assert outcomes(rows) == {NOT_APART}
-    (counted,) = of(pair.outcomes, quantity="epoch_s", scope="all")
+    (counted,) = picked(pair.outcomes, quantity="epoch_s", scope="all")
     assert (counted.number, counted.not_apart, counted.with_interval, counted.ratio_median) == (15, 15, 15, 1)
     assert counted.by_chance == pytest.approx(0.05 * 15)
 
@@ -47,10 +48,10 @@ def test_a_study_that_is_k_times_slower_is_one_over_k_times_as_fast(factor: floa
 def test_the_second_study_is_the_one_that_changed() -> None:
     pair = paired(slower(1.2, "ddp"))
     place: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 512}
-    (ddp,) = of(pair.epochs, **place)
+    (ddp,) = picked(pair.epochs, **place)
     assert (ddp.study, ddp.outcome) == ("after", "slower")
     assert (ddp.first.value, ddp.second.value) == pytest.approx((1.18, 1.2 * 1.18))
-    (speedup,) = of(pair.figures["speedup"], **place)
+    (speedup,) = picked(pair.figures["speedup"], **place)
     assert speedup.effect.value == pytest.approx(1 / 1.2)
     assert speedup.outcome == "lower"
     assert outcomes(row for row in pair.epochs if row.strategy != "ddp") == {NOT_APART}
@@ -58,12 +59,12 @@ def test_the_second_study_is_the_one_that_changed() -> None:
 
 def test_communication_is_compared_by_differences() -> None:
     rows = paired(slower(1.2, "ddp")).figures["communication"]
-    (e1,) = of(rows, strategy="ddp", gpus=4, batch_per_gpu=512, quantity="communication_step_s")
+    (e1,) = picked(rows, strategy="ddp", gpus=4, batch_per_gpu=512, quantity="communication_step_s")
     assert e1.effect.value == pytest.approx(0.2 * 0.591 * 4 * 512 / 50_000, rel=1e-6)
     assert e1.outcome == "longer"
-    ablations = of(rows, quantity="ablation_step_s")
-    assert of(ablations, strategy="ddp") == ablations, "dp has no hook to leave out"
-    assert outcomes(of(rows, quantity="isolated_step_s")) == {NOT_APART}
+    ablations = picked(rows, quantity="ablation_step_s")
+    assert picked(ablations, strategy="ddp") == ablations, "dp has no hook to leave out"
+    assert outcomes(picked(rows, quantity="isolated_step_s")) == {NOT_APART}
 
 
 def test_faster_links_have_more_bandwidth() -> None:
@@ -72,8 +73,8 @@ def test_faster_links_have_more_bandwidth() -> None:
             result["seconds"] = [seconds / 1.5 for seconds in result["seconds"]]
 
     rows = paired(change).figures["collectives"]
-    copies = of(rows, operation="peer_copy")
-    assert copies and not of(copies, source=None) and not of(copies, target=None)
+    copies = picked(rows, operation="peer_copy")
+    assert copies and not picked(copies, source=None) and not picked(copies, target=None)
     assert outcomes(copies) == {NOT_APART}
     assert {(round(row.effect.value, 9), row.outcome) for row in rows if row not in copies} == {(1.5, "higher")}
 
@@ -84,7 +85,7 @@ def test_arms_are_compared_over_seeds() -> None:
             for epoch in record["epochs"]:
                 epoch["test_accuracy"] += 0.15
 
-    large, small = of(paired(change).figures["training"], quantity="test_accuracy")
+    large, small = picked(paired(change).figures["training"], quantity="test_accuracy")
     welch = welch_difference([accuracy + 0.15 for accuracy in ACCURACIES["large"]], ACCURACIES["large"])
     assert (large.effect.value, *large.effect.interval) == pytest.approx((welch.value, *welch.interval))
     assert (large.outcome, small.outcome) == ("higher", NOT_APART)
@@ -95,7 +96,7 @@ def test_an_arm_whose_seeds_did_not_all_end_well_is_not_compared() -> None:
         if cell.coordinates.get("arm") == "large" and cell.coordinates["seed"] == 2:
             record["diverged"] = True
 
-    (row,) = of(paired(change).figures["training"], arm="large", quantity="test_accuracy")
+    (row,) = picked(paired(change).figures["training"], arm="large", quantity="test_accuracy")
     assert (row.second_status, row.effect.is_known, row.outcome) == ("diverged", False, "")
     assert "1 of 3 seeds diverged" in row.second_reason
 
@@ -103,10 +104,10 @@ def test_an_arm_whose_seeds_did_not_all_end_well_is_not_compared() -> None:
 def test_what_one_study_alone_has_is_listed_with_its_state() -> None:
     lacking = out_of_memory(lambda at: (at.strategy, at.batch_per_gpu) == ("dp", 32))
     pair = paired(lacking, study(batch_per_gpu=[32, 128]))
-    alone = of(pair.figures["times"], quantity="epoch_s", outcome="")
+    alone = picked(pair.figures["times"], quantity="epoch_s", outcome="")
     assert (len(alone), len(pair.epochs)) == (5 + 2, 8)
-    assert {row.second_status for row in of(alone, batch_per_gpu=512)} == {"not planned"}
-    assert {(row.second_status, row.second_reason) for row in of(alone, batch_per_gpu=32)} == {
+    assert {row.second_status for row in picked(alone, batch_per_gpu=512)} == {"not planned"}
+    assert {(row.second_status, row.second_reason) for row in picked(alone, batch_per_gpu=32)} == {
         ("oom", "out of memory in warm-up")
     }
 

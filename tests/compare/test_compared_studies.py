@@ -17,7 +17,8 @@ from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.schemas.settings import TimingSettings
-from two_studies import ARMS, Change, changed, of, paired, records, side, slower, small, study
+from rows import picked
+from two_studies import ARMS, Change, changed, paired, records, side, slower, small, study
 
 # Whole studies, again and again.
 pytestmark = pytest.mark.slow
@@ -168,7 +169,7 @@ def test_hardware_and_software_may_differ_and_are_named() -> None:
         record["software"]["nccl"] = "2.30.0"
         record["hardware"]["device_model"] = "NVIDIA H100"
 
-    found = of(paired(change).environments, differs=True)
+    found = picked(paired(change).environments, differs=True)
     assert [(row.property, row.first, row.second) for row in found] == [
         ("device_model", "NVIDIA H200", "NVIDIA H100"), ("nccl", "2.28.9", "2.30.0"),
     ]  # fmt: skip
@@ -225,4 +226,4 @@ def test_a_study_that_has_what_the_other_one_lacks_has_it_alone() -> None:
     for cell in [cell for cell in lacking.collected.records if cell.coordinates.get("strategy") == "dp"]:
         del lacking.collected.records[cell]
     groups = compare(sides([lacking, named("after", measured_again)])).pairs[0].groups
-    assert {group.status for group in of(groups, strategy="dp")} == {ONLY_SECOND}
+    assert {group.status for group in picked(groups, strategy="dp")} == {ONLY_SECOND}

@@ -12,7 +12,8 @@ from dpscale.compare.studies import Side
 from dpscale.plan.cells import AnyCell
 from dpscale.tables.tables import written
 from dpscale.vocabulary.states import NOT_PLANNED
-from two_studies import of, out_of_memory, side, slower, small
+from rows import picked
+from two_studies import out_of_memory, side, slower, small
 
 # Whole studies, again and again.
 pytestmark = pytest.mark.slow
@@ -54,8 +55,8 @@ def test_figures_are_each_study_s_own_at_the_largest_point_that_all_share(
         (name, *at, 128, "compute") for name in ("first", "h100", "once") for at in (("single", 1), ("ddp", 2))
     ]
     place: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 128}
-    for row, one in zip(of(rows, strategy="ddp"), three, strict=True):
-        (times,), (speedup,) = of(one.tables.times, **place), of(one.tables.speedup, scaling="weak", **place)
+    for row, one in zip(picked(rows, strategy="ddp"), three, strict=True):
+        (times,), (speedup,) = picked(one.tables.times, **place), picked(one.tables.speedup, scaling="weak", **place)
         assert (row.epoch_s, row.images_per_s) == (times.epoch_s, times.images_per_s)
         assert (row.speedup, row.efficiency) == (speedup.speedup, speedup.efficiency)
         assert row.images_per_s.has_interval == (one.name != "once")
@@ -83,7 +84,7 @@ def test_a_batch_with_steps_enough_speaks_before_a_larger_one() -> None:
 
 def test_a_study_that_lacks_one_gpu_at_that_batch_has_no_figure_of_it() -> None:
     changes = [None, slower(1.1), out_of_memory(lambda at: at.strategy == "single")]
-    rows = of(compare([side(str(n), change, small()) for n, change in enumerate(changes)]).figures, study="2")
+    rows = picked(compare([side(str(n), change, small()) for n, change in enumerate(changes)]).figures, study="2")
     assert [(row.strategy, row.status, row.speedup.is_known) for row in rows] == [
         ("single", "oom", False), ("ddp", "ok", False),
     ]  # fmt: skip
@@ -92,7 +93,7 @@ def test_a_study_that_lacks_one_gpu_at_that_batch_has_no_figure_of_it() -> None:
 def test_a_scope_that_one_study_alone_has_is_not_planned_in_others() -> None:
     both = small(scopes=["compute", "end_to_end"], gpus=[1, 2])
     sides = [side("a", None, both), *(side(name, slower(1.1), small(gpus=[1, 2])) for name in "bc")]
-    loading = of(compare(sides, ("scopes",)).figures, scope="end_to_end")
+    loading = picked(compare(sides, ("scopes",)).figures, scope="end_to_end")
     assert {(row.study, row.status) for row in loading} == {("a", "ok"), ("b", NOT_PLANNED), ("c", NOT_PLANNED)}
 
 

@@ -9,21 +9,27 @@ from typing import Any
 import pytest
 import torch
 
+from command_line import run_apart
+
 IMAGES = 4096
+LARGE = 50_000
 # What training takes of a GPU's memory per image, about: seen at large batches in float32.
 BYTES_PER_IMAGE = 4.9e6
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
-    folder = tmp_path_factory.mktemp("dataset")
-    done = dpscale("dataset", "--source", "synthetic", "--images", str(IMAGES), "--out", str(folder))
-    assert done.returncode == 0, done.stderr
+    return made(tmp_path_factory.mktemp("dataset"), IMAGES)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("large"), LARGE)
+
+
+def made(folder: Path, images: int) -> Path:
+    run_apart("dataset", "--source", "synthetic", "--images", images, "--out", folder)
     return folder
-
-
-def dpscale(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "dpscale", *arguments], capture_output=True, text=True)
 
 
 def time_cell(
@@ -31,7 +37,8 @@ def time_cell(
 ) -> subprocess.CompletedProcess[str]:
     cell = f"--strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --timed-epochs 2".split()
     source = f"--dataset-source synthetic --epoch-images {images}".split()
-    return dpscale("time", *cell, *source, *more, "--dataset", str(dataset), "--out", str(out))
+    words = ["time", *cell, *source, *more, "--dataset", str(dataset), "--out", str(out)]
+    return subprocess.run([sys.executable, "-m", "dpscale", *words], capture_output=True, text=True)
 
 
 @pytest.mark.gpu
@@ -89,31 +96,22 @@ def test_another_process_on_the_gpu_is_seen_during_the_clock(tmp_path: Path, dat
 
 
 @pytest.mark.gpu(2)
-def test_a_baseline_that_does_not_fit_at_the_global_batch_is_a_result(tmp_path: Path) -> None:
+def test_a_baseline_that_does_not_fit_at_the_global_batch_is_a_result(tmp_path: Path, large: Path) -> None:
     """At a batch of which one GPU holds one, and not two."""
-    gpus, images = 2, 50_000
-    folder = tmp_path / "dataset"
-    assert dpscale("dataset", "--source", "synthetic", "--images", str(images), "--out", str(folder)).returncode == 0
     batch = int(0.7 * torch.cuda.get_device_properties(0).total_memory / BYTES_PER_IMAGE)
     out = tmp_path / "record.json"
     more = ["--scopes", "compute", "--baseline-at-global-batch"]
-    done = time_cell(folder, out, "ddp", gpus, batch, *more, images=images)
+    done = time_cell(large, out, "ddp", 2, batch, *more, images=LARGE)
     assert done.returncode == 0, done.stderr
     record = json.loads(out.read_text())
     assert record["status"] == "ok", record["oom"]
-    assert [(item["batch_per_gpu"], item["status"]) for item in record["alone"]] == [
-        (batch, "ok"),
-        (gpus * batch, "oom"),
-    ]
+    assert [(item["batch_per_gpu"], item["status"]) for item in record["alone"]] == [(batch, "ok"), (2 * batch, "oom")]
 
 
 @pytest.mark.gpu
-def test_out_of_memory_is_a_result(tmp_path: Path) -> None:
-    images = 50_000
-    folder = tmp_path / "dataset"
-    assert dpscale("dataset", "--source", "synthetic", "--images", str(images), "--out", str(folder)).returncode == 0
+def test_out_of_memory_is_a_result(tmp_path: Path, large: Path) -> None:
     out = tmp_path / "record.json"
-    done = time_cell(folder, out, "single", 1, images, "--width", "128", images=images)
+    done = time_cell(large, out, "single", 1, LARGE, "--width", "128", images=LARGE)
     assert done.returncode == 0, done.stderr
     record = json.loads(out.read_text())
     assert record["status"] == "oom"

@@ -1,7 +1,5 @@
 """Training on GPUs: the same mathematics with SyncBatchNorm, what DataParallel keeps, and how fast an epoch is."""
 
-import subprocess
-import sys
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from command_line import run_apart
 from dpscale.records.files import read_record
 
 pytestmark = pytest.mark.gpu
@@ -24,18 +23,13 @@ SOURCE = f"--dataset-source synthetic --epoch-images {IMAGES}".split()
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
-    run("dataset", "--source", "synthetic", "--images", str(IMAGES), "--out", str(folder))
+    run_apart("dataset", "--source", "synthetic", "--images", IMAGES, "--out", folder)
     return folder
-
-
-def run(*arguments: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "dpscale", *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def train(dataset: Path, out: Path, strategy: str, gpus: int, batch: int, more: str = "") -> dict[str, Any]:
     arm = f"train --arm a --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} {more}".split()
-    run(*arm, *SOURCE, "--dataset", str(dataset), "--out", str(out))
+    run_apart(*arm, *SOURCE, "--dataset", dataset, "--out", out)
     return read_record("training", out)
 
 
@@ -113,7 +107,7 @@ def test_an_epoch_is_at_least_as_fast_as_with_the_loader_in_the_clock(
 ) -> None:
     trained = train(dataset, tmp_path / "trained.json", strategy, gpus, batch, "--epochs 4")
     cell = f"time --strategy {strategy} --gpus {gpus} --batch-per-gpu {batch} --scopes end_to_end --timed-epochs 3"
-    run(*cell.split(), *SOURCE, "--dataset", str(dataset), "--out", str(tmp_path / "timed.json"))
+    run_apart(*cell.split(), *SOURCE, "--dataset", dataset, "--out", tmp_path / "timed.json")
     timed_s = median(read_record("timing", tmp_path / "timed.json")["scopes"]["end_to_end"]["epoch_s"])
     trained_s = median(epoch["epoch_s"] for epoch in trained["epochs"][1:])
     print(f"{strategy} {gpus} GPUs batch {batch}: trained {trained_s:.3f} s, end_to_end {timed_s:.3f} s")

@@ -363,6 +363,20 @@ def training_record(
     }
 
 
+def any_record(cell: AnyCell, settings: TimingSettings, epoch_s: list[float] | None) -> dict[str, Any]:
+    """The record of a cell of any kind, where its figures do not matter; `epoch_s` are those of a timing cell."""
+    match cell:
+        case CollectivesCell():
+            return collectives_record(cell, settings)
+        case CommunicationCell():
+            return communication_record(cell, settings, 1.0, 0.2, 0.1, 0.1)
+        case TrainingCell():
+            return training_record(cell, [0.5] * cell.settings.epochs)
+        case TimingCell() | VariantCell():
+            return timing_record(cell, settings, epoch_s)
+    raise TypeError(cell)
+
+
 def write(results: Path, cell: AnyCell, record: dict[str, Any]) -> Path:
     path = results / cell.path
     write_record(cell.kind, path, record)

@@ -28,45 +28,31 @@ IMAGES = {"source": "synthetic", "synthetic": True, "images": 64, "sha256": "0" 
 
 def measure_stub(out: Path, behaviour: str = "finish", timeout_s: float = 60, end_with_parent: bool = False) -> Record:
     """The cell's record. Raises what `measure` raises."""
-    job: dict[str, Any] = {"configuration": ["ddp", 2, 32], "seed": 1, "behaviour": behaviour}
-    images = Images(out.parent, IMAGES, [])
     with signals_as_they_were(), helpers_for_workers():
-        return measure("stub_worker", CELL, SETTINGS, job, 2, 2, Run(timeout_s, end_with_parent, out), images)
+        return _measure(CELL, behaviour, Run(timeout_s, end_with_parent, out))
 
 
 def start_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int = 16) -> subprocess.Popen[str]:
     """The launcher of one of the nodes that share a cell of two workers per node, in a process of its own."""
-    return subprocess.Popen(
-        node_words(out, behaviour, place.nodes, place.rank, place.rendezvous, batch_per_gpu),
-        env={**os.environ, "PYTHONPATH": HELPERS},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return _started(node_words(out, behaviour, place.nodes, place.rank, place.rendezvous, batch_per_gpu))
 
 
 def node_words(out: Path, behaviour: str, nodes: int, rank: int, rendezvous: str, batch_per_gpu: int = 16) -> list[str]:
     """The command of such a launcher."""
-    return [
-        sys.executable,
-        __file__,
-        str(out),
-        behaviour,
-        "60",
-        "--node",
-        f"{nodes} {rank} {rendezvous} {batch_per_gpu}",
-    ]
+    node = f"{nodes} {rank} {rendezvous} {batch_per_gpu}"
+    return [sys.executable, __file__, str(out), behaviour, "60", "--node", node]
 
 
 def measure_on_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: int) -> Record:
     cell = TimingCell(Configuration("ddp", 2 * place.nodes, batch_per_gpu, place.nodes), 1)
-    job: dict[str, Any] = {
-        "configuration": list(cell.configuration.coordinates.values()),
-        "seed": 1,
-        "behaviour": behaviour,
-    }
-    images = Images(out.parent, IMAGES, [])
-    gpus = cell.gpus
-    return measure("stub_worker", cell, SETTINGS, job, gpus, gpus, Run(60, False, out, place), images)
+    return _measure(cell, behaviour, Run(60, False, out, place))
+
+
+def _measure(cell: TimingCell, behaviour: str, run: Run) -> Record:
+    configuration = list(cell.configuration.coordinates.values())
+    job: dict[str, Any] = {"configuration": configuration, "seed": 1, "behaviour": behaviour}
+    images = Images(run.out.parent, IMAGES, [])
+    return measure("stub_worker", cell, SETTINGS, job, cell.gpus, cell.gpus, run, images)
 
 
 def start_stub(
@@ -74,12 +60,11 @@ def start_stub(
 ) -> subprocess.Popen[str]:
     """The same in a process of its own, which prints errors as the command line does."""
     more = ["--end-with-parent"] if end_with_parent else []
-    return subprocess.Popen(
-        [sys.executable, __file__, str(out), behaviour, str(timeout_s), *more],
-        env={**os.environ, "PYTHONPATH": HELPERS},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return _started([sys.executable, __file__, str(out), behaviour, str(timeout_s), *more])
+
+
+def _started(words: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(words, env={**os.environ, "PYTHONPATH": HELPERS}, stderr=subprocess.PIPE, text=True)
 
 
 @contextmanager

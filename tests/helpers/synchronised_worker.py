@@ -20,9 +20,6 @@ class SharedStatistics(nn.BatchNorm2d):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             return super().forward(x)
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        assert self.momentum is not None
         count: Tensor = all_reduce(torch.tensor(float(x.numel() // x.shape[1])))
         mean: Tensor = all_reduce(x.sum(dim=(0, 2, 3))) / count
         variance: Tensor = all_reduce(((x - mean[:, None, None]) ** 2).sum(dim=(0, 2, 3))) / count

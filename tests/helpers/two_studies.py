@@ -1,9 +1,9 @@
 """Studies to compare, made of records of which it is known how they differ."""
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import h200_study
 from dpscale.analyse.tables import build_tables
@@ -17,7 +17,6 @@ from dpscale.tables.tables import Tables
 from record_factory import training_record
 
 Change = Callable[[AnyCell, dict[str, Any]], None]
-R = TypeVar("R")
 
 ARMS = {
     "small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128},
@@ -98,8 +97,3 @@ def out_of_memory(where: Callable[[Configuration], bool]) -> Change:
             record |= {"status": "oom", "scopes": {}, "oom": {"rank": 0, "phase": "warm-up", "message": "CUDA"}}
 
     return change
-
-
-def of(rows: Iterable[R], **where: Any) -> list[R]:
-    """The rows with these entries."""
-    return [row for row in rows if all(getattr(row, name) == value for name, value in where.items())]

@@ -150,10 +150,8 @@ def test_arms_that_cannot_be_trained_here_are_listed_with_the_reason() -> None:
             {"compile": "default", "batch_growth_epochs": [2]},
             "training.arms.a.compile: is for one batch: it does not go with batch_growth_epochs",
         ),
-        (
-            {"optimiser": "lamb", "momentum": 0, "fused_optimiser": True},
-            "arms.a.fused_optimiser: torch has no fused lamb",
-        ),
+        ({"optimiser": "lars", "fused_optimiser": True}, "training.arms.a.fused_optimiser: torch has no fused lars"),
+        ({"optimiser": "lamb", "fused_optimiser": True}, "training.arms.a.fused_optimiser: torch has no fused lamb"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_with_arm_and_key(arm: dict[str, Any], message: str) -> None:

@@ -152,13 +152,11 @@ def test_where_the_dataset_was_not_made_that_is_the_reason() -> None:
     assert failure
     assert (failure.state, failure.reason) == ("failed", "the dataset was not made: Error: data: no CIFAR-10 there")
     assert failure.log == f"{log}:\nError: data: no CIFAR-10 there"
-    write(RESULTS / "dataset/manifest.json", "{}")
+    manifest = write(RESULTS / "dataset/manifest.json", "{}")
     assert find_dataset_failure(RESULTS) is None
-
-
-def test_a_dataset_that_was_made_and_deleted_is_no_failure() -> None:
-    write(RESULTS / "logs/dataset.log", "dataset: results/s/dataset, 512 training and 0 test images from synthetic\n")
-    assert find_dataset_failure(RESULTS) is None
+    manifest.unlink()
+    write(log, "dataset: results/s/dataset, 512 training and 0 test images from synthetic\n")
+    assert find_dataset_failure(RESULTS) is None, "it was made and deleted"
 
 
 def test_the_newest_job_of_this_study_counts() -> None:

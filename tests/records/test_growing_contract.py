@@ -78,11 +78,6 @@ def test_an_older_measurement_may_have_had_other_settings() -> None:
     )
 
 
-def test_a_version_that_tables_cannot_read_is_not_used(tmp_path: Path) -> None:
-    write(tmp_path, CELL, {**record(), "measurement_version": 0})
-    assert "measurement_version is 0" in collect(tmp_path, [CELL], STUDY.settings).rejected[CELL]
-
-
 def test_versions_are_never_pooled(tmp_path: Path) -> None:
     for cell in plan(STUDY).timing:
         # Run 1 is measured anew, twice as fast.

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, TimingCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import DATASET_MANIFEST, MISSING_TABLE, NETWORK_FACTS, STUDY_FILE, Study
 from dpscale.records import collect
@@ -19,14 +18,7 @@ from dpscale.records.files import write_record
 from dpscale.records.outdated import find_outdated
 from dpscale.records.versions import VERSIONS, Version
 from project import STUDY
-from record_factory import (
-    collectives_record,
-    communication_record,
-    network_facts,
-    timing_record,
-    training_record,
-    write,
-)
+from record_factory import any_record, network_facts, write
 
 SMALL = {"strategy": "single", "gpus": 1, "batch_per_gpu": 64, "epochs": 1}
 LARGE = {**SMALL, "strategy": "ddp", "gpus": 2}
@@ -51,7 +43,7 @@ def results(tmp_path: Path) -> Path:
     (tmp_path / MISSING_TABLE).parent.mkdir()
     (tmp_path / MISSING_TABLE).write_text("state,reason\n")
     for cell in plan(study).all_cells:
-        write(tmp_path, cell, record_of(cell, study))
+        write(tmp_path, cell, any_record(cell, study.settings, [1.0]))
     return tmp_path
 
 
@@ -61,17 +53,6 @@ def manifest(**changes: Any) -> dict[str, Any]:
         "classes": [str(number) for number in range(10)], "sha256": "0" * 64, "files": {},
         **changes,
     }  # fmt: skip
-
-
-def record_of(cell: AnyCell, study: Study) -> dict[str, Any]:
-    if isinstance(cell, CollectivesCell):
-        return collectives_record(cell, study.settings)
-    if isinstance(cell, CommunicationCell):
-        return communication_record(cell, study.settings, 1.0, 0.2, 0.1, 0.1)
-    if isinstance(cell, TrainingCell):
-        return training_record(cell, [0.5])
-    assert isinstance(cell, TimingCell)
-    return timing_record(cell, study.settings, [1.0])
 
 
 def made_again(results: Path, **changes: Any) -> dict[str, int]:

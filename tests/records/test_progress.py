@@ -20,7 +20,7 @@ from dpscale.records.collect import CellState
 from dpscale.records.cost import SAME, UNKNOWN, Costs, gpu_seconds
 from dpscale.records.plan_lines import cell_lines, summary
 from dpscale.records.versions import VERSIONS, Version
-from record_factory import collectives_record, timing_record, training_record, write
+from record_factory import any_record, write
 
 VALUES: dict[str, Any] = {
     "study": "s", "device": "cuda", "strategies": ["single", "dp", "ddp"], "gpus": [1, 2, 4],
@@ -41,15 +41,9 @@ def timing(strategy: str, gpus: int, batch: int, run: int = 1) -> TimingCell:
 
 def record_of(cell: AnyCell, study: Study = STUDY, oom: bool = False, seconds: int = 60) -> dict[str, Any]:
     """From start to end it took so many seconds; none of them in the epochs of a timing cell."""
-    if isinstance(cell, TrainingCell):
-        record = training_record(cell, [0.5] * cell.settings.epochs)
-    elif isinstance(cell, CollectivesCell):
-        record = collectives_record(cell, study.settings)
-    else:
-        assert isinstance(cell, TimingCell)
-        record = {**timing_record(cell, study.settings, None if oom else [1.0, 1.0]), "epochs_total_s": 0.0}
     return {
-        **record,
+        **any_record(cell, study.settings, None if oom else [1.0, 1.0]),
+        **({"epochs_total_s": 0.0} if cell.kind == "timing" else {}),
         "started_at": "2026-01-01T00:00:00+00:00",
         "finished_at": f"2026-01-01T00:{seconds // 60:02}:00+00:00",
     }

@@ -25,12 +25,12 @@ COLLECTIVES = """
 import sys
 from pathlib import Path
 from dpscale.measure.launch.job import Run, measure
-from dpscale.measure.launch.nodes import Place
+from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import CollectivesCell
 from dpscale.schemas.settings import CollectivesSettings
 cell, settings = CollectivesCell(2, 1, nodes=2), CollectivesSettings.from_json({"device": "cpu"})
 job = {"gpus": 2, "nodes": 2, "messages": [("allreduce", 2 * 2**20), ("allreduce", 8 * 2**20)]}
-run = Run(120, False, Path(sys.argv[3]), Place.of(2, int(sys.argv[1]), sys.argv[2], {}))
+run = Run(120, False, Path(sys.argv[3]), NodePlace.of(2, int(sys.argv[1]), sys.argv[2], {}))
 measure("dpscale.measure.worker.collectives", cell, settings, job, 2, 2, run)
 """
 

@@ -55,7 +55,8 @@ def facts_of_file(folder: Path, more: str) -> dict[str, Any]:
 
 def test_facts_of_a_file_come_from_two_of_its_samples(tmp_path: Path) -> None:
     out = tmp_path / "network.json"
-    must("network", "--workload", written(tmp_path), "--out", out)
+    printed = must("network", "--workload", written(tmp_path), "--out", out)
+    assert "10 parameters, 32 FLOP per sample, forward and backward" in printed
     facts = read_record("network", out)
     assert (facts["parameters"], facts["buffer_bytes"], facts["ddp_broadcast_bytes"]) == (10, 0, [])
     # 4 x 2 products with their additions; backward those of the weights, for the samples need no gradient.
@@ -63,11 +64,6 @@ def test_facts_of_a_file_come_from_two_of_its_samples(tmp_path: Path) -> None:
     assert (facts["input_bytes_per_image"], facts["output_bytes_per_image"]) == (4 * 4, 2 * 4)
     assert facts["traffic_elements_per_image"] == 2 * (4 + 2)
     assert facts["ddp_buckets"] == [{"bytes": 40, "ready_share": 1.0}]
-
-
-def test_the_command_counts_work_per_sample_of_a_file(tmp_path: Path) -> None:
-    of_file = dpscale("network", "--workload", written(tmp_path), "--out", tmp_path / "network.json")
-    assert "10 parameters, 32 FLOP per sample, forward and backward" in of_file.stdout
 
 
 def test_work_that_is_not_seen_is_unknown(tmp_path: Path) -> None:

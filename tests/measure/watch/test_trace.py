@@ -171,9 +171,6 @@ def test_the_profilers_clock_is_the_hosts(tmp_path: Path) -> None:
 
 
 def test_totals_by_name_and_busy_time_where_kernels_overlap() -> None:
-    def event(category: str, name: str, ts: float, dur: float) -> dict[str, Any]:
-        return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur}
-
     long_name = "x" * 500
     trace = {
         "traceEvents": [

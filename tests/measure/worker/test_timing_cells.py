@@ -216,27 +216,11 @@ def test_out_of_memory_is_a_result(dataset: Path, tmp_path: Path) -> None:
     program = f"{limited}; from dpscale.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program, *wide], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert_out_of_memory(read_record("timing", out), done.stdout)
-
-
-def test_out_of_memory_is_a_result_where_there_is_one_worker(
-    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def too_large(worker: TimingWorker) -> None:
-        torch.empty(2**60)
-
-    monkeypatch.setattr(TimingWorker, "build", too_large)
-    out = tmp_path / "r.json"
-    with single_workers_here():
-        printed = must(*arguments(dataset, out, "single", 1))
-    assert_out_of_memory(read_record("timing", out), printed)
-
-
-def assert_out_of_memory(record: dict[str, Any], printed: str) -> None:
+    record = read_record("timing", out)
     assert record["status"] == "oom"
     assert "can't allocate memory" in record["oom"]["message"]
     assert record["scopes"] == {}
-    assert f"out of memory in {record['oom']['phase']}" in printed
+    assert f"out of memory in {record['oom']['phase']}" in done.stdout
     assert record["oom"]["phase"].endswith("setup")
 
 
