@@ -11,7 +11,7 @@ from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.reading.published import UNSTATED, Published, Spot
 from dpscale.audit.search import Found, search
 from dpscale.formulas.ring import ring_allreduce_bytes
-from published_factory import PARAMETERS, ByPlace, by_place, published
+from published_factory import PARAMETERS, ByPlace, by_place, published, with_table
 
 # Whole audits, again and again.
 pytestmark = pytest.mark.slow
@@ -37,8 +37,7 @@ def clean(**changes: Any) -> Published:
 
 
 def with_cell(study: Published, quantity: str, place: tuple[int, int], number: str) -> Published:
-    table = {**study.quantities[quantity], Spot(*place): Decimal(number)}
-    return replace(study, quantities={**study.quantities, quantity: table})
+    return with_table(study, quantity, {**study.quantities[quantity], Spot(*place): Decimal(number)})
 
 
 def with_time(study: Published, place: tuple[int, int], seconds: str) -> Published:
@@ -123,7 +122,7 @@ def test_columns_of_two_numbers_of_gpus_that_are_exchanged() -> None:
     study = clean()
     table = study.quantities["speedup"]
     swapped = {Spot(place.batch_per_gpu, 6 - place.gpus): number for place, number in table.items()}
-    found = search(replace(study, quantities={**study.quantities, "speedup": swapped}), "speedup")
+    found = search(with_table(study, "speedup", swapped), "speedup")
     assert found.verdict == "reproduced"
     assert found.best and found.best.mistakes == ["the columns of 2 and 4 GPUs exchanged"]
 
@@ -146,7 +145,7 @@ def test_times_in_another_unit(unit: str, factor: float, words: str) -> None:
         place: Decimal(f"{float(study.epoch_s[Spot(place[0], 1)]) / place.gpus * factor:.5g}")
         for place in study.quantities["compute_s"]
     }
-    found = search(replace(study, quantities={**study.quantities, "compute_s": column}), "compute_s")
+    found = search(with_table(study, "compute_s", column), "compute_s")
     assert found.best and found.best.convention.formula == f"T(1,b)/N in {unit}"
     assert words in found.best.mistakes
 
@@ -159,7 +158,7 @@ def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:
         total, one_gpu = (float(study.epoch_s[Spot(place[0], gpus)]) for gpus in (place.gpus, 1))
         data = ring_allreduce_bytes(place.gpus, 4 * PARAMETERS) * -(-50_000 // place.batch_per_gpu)
         table[place] = Decimal(f"{data / (total - one_gpu / place.gpus) / 1e9:.4g}")
-    record = audit(replace(study, quantities={**study.quantities, "bandwidth": table}))
+    record = audit(with_table(study, "bandwidth", table))
     (bandwidth,) = [entry for entry in record["quantities"] if entry["quantity"] == "bandwidth"]
     assert bandwidth["verdict"] == "reproduced" and not bandwidth["convention"]["differences"]
     assert record["batch"] == "global"
@@ -176,7 +175,7 @@ def test_a_factor_that_no_convention_has_is_named() -> None:
     """Every bandwidth times 0.7321: no constant of the space, but one for all cells."""
     study = clean()
     table = {place: Decimal(f"{float(number) * 0.7321:.5g}") for place, number in study.quantities["bandwidth"].items()}
-    found = search(replace(study, quantities={**study.quantities, "bandwidth": table}), "bandwidth")
+    found = search(with_table(study, "bandwidth", table), "bandwidth")
     assert found.verdict == "up to a constant"
     assert found.factor and found.factor.low < 0.7321 * 4 * PARAMETERS / 1e9 < found.factor.high
 

@@ -1,6 +1,7 @@
 """Published studies made up for a test: times in, figures derived by a convention of the tool's own space."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,11 @@ def published(
         epoch_s=by_place(epoch_s),
         quantities={name: by_place(table) for name, table in quantities.items()},
     )
+
+
+def with_table(study: Published, quantity: str, table: ByPlace) -> Published:
+    """The study with one quantity printed so."""
+    return replace(study, quantities={**study.quantities, quantity: by_place(table)})
 
 
 def by_place(table: ByPlace) -> dict[Spot, Decimal]:

@@ -26,6 +26,7 @@ from dpscale.formulas.scaling import GB
 from dpscale.formulas.statistics import RESAMPLES
 
 SIZES = [4 * 4**k * 1024 for k in range(10)]  # 4 KiB to 1 GiB
+INSIDE, NETWORK = exact_link(2e-6, 300), exact_link(10e-6, 50)
 K_BYTES = 44_695_848
 alphas = st.floats(1e-7, 1e-3)
 betas_gb_s = st.floats(0.1, 1000)
@@ -222,9 +223,8 @@ def test_a_fit_on_two_gpus_says_that_ring_and_tree_cannot_be_told_apart() -> Non
 
 
 def test_hierarchical_by_hand() -> None:
-    """16 GPUs in 2 nodes of 8: 14 rounds and 14/8 n inside, then 2 rounds and n/8 through the network."""
-    inside, network = exact_link(2e-6, 300), exact_link(10e-6, 50)
-    seconds = hierarchical_s("ring", 16, 8, 8_000_000, inside, network).value
+    """16 GPUs in 2 nodes of 8: 14 rounds and 14/8 n INSIDE, then 2 rounds and n/8 through the NETWORK."""
+    seconds = hierarchical_s("ring", 16, 8, 8_000_000, INSIDE, NETWORK).value
     assert seconds == pytest.approx(14 * 2e-6 + 1.75 * 8e6 / 300e9 + 2 * 10e-6 + 1e6 / 50e9)
 
 
@@ -232,11 +232,10 @@ def test_hierarchical_by_hand() -> None:
 def test_one_node_is_a_ring_inside_and_nodes_of_one_gpu_are_the_network_alone(
     across: str, gpus_per_node: int, nodes: int, size: int
 ) -> None:
-    inside, network = exact_link(2e-6, 300), exact_link(10e-6, 50)
-    one_node = hierarchical_s(across, gpus_per_node, gpus_per_node, size, inside, network).value
-    assert one_node == pytest.approx(allreduce_s("ring", gpus_per_node, size, inside).value)
-    alone = hierarchical_s(across, nodes, 1, size, inside, network).value
-    assert alone == pytest.approx(allreduce_s(across, nodes, size, network).value)
+    one_node = hierarchical_s(across, gpus_per_node, gpus_per_node, size, INSIDE, NETWORK).value
+    assert one_node == pytest.approx(allreduce_s("ring", gpus_per_node, size, INSIDE).value)
+    alone = hierarchical_s(across, nodes, 1, size, INSIDE, NETWORK).value
+    assert alone == pytest.approx(allreduce_s(across, nodes, size, NETWORK).value)
 
 
 def test_the_slowest_link_takes_the_worst_of_both() -> None:

@@ -39,7 +39,9 @@ from dpscale.formulas.statistics import RESAMPLES, derive
 from dpscale.tables.forecast import ForecastRow
 
 SIZES = [4 * 4**k * 1024 for k in range(10)]  # 4 KiB to 1 GiB
-NETWORK = exact_link(alpha_s=1e-5, beta_gb_s=50)
+LINK, SLOW_LINK = exact_link(alpha_s=5e-6, beta_gb_s=250), exact_link(5e-6, 10)
+INSIDE, BETWEEN = exact_link(5e-6, 200), exact_link(40e-6, 3)  # a node, nodes
+NETWORK = exact_link(1e-5, 50)
 
 
 # Of the reference network: its buckets, the shares of the backward FLOPs after which each is complete, and what
@@ -147,9 +149,8 @@ def test_a_step_without_an_interval_is_predicted_without_one() -> None:
 
 def test_a_held_out_step_of_a_known_study_is_met() -> None:
     """Slow links, so that communication decides: a ring made the steps, and a ring is among the models."""
-    link = exact_link(5e-6, 10)
-    step_s = known_study(link)
-    scores = held_out(step_s, collectives(link, [2, 4, 8]), NETWORK_BUCKETS)
+    step_s = known_study(SLOW_LINK)
+    scores = held_out(step_s, collectives(SLOW_LINK, [2, 4, 8]), NETWORK_BUCKETS)
     assert [(score.gpus, score.batch_per_gpu, score.calibrated_on_gpus) for score in scores] == [
         (8, 32, 4),
         (8, 128, 4),
@@ -187,8 +188,7 @@ def test_the_model_beats_unchanged_only_where_intervals_say_so(way: float, expec
 
 
 def test_no_number_of_the_held_out_gpus_enters_their_prediction() -> None:
-    link = exact_link(5e-6, 10)
-    step_s, measured = known_study(link), collectives(link, [2, 4, 8])
+    step_s, measured = known_study(SLOW_LINK), collectives(SLOW_LINK, [2, 4, 8])
     other_steps = {
         place: derive(lambda s: 7 * s, estimate) if place[0] == 8 else estimate for place, estimate in step_s.items()
     }
@@ -211,26 +211,23 @@ def test_no_number_of_the_held_out_gpus_enters_their_prediction() -> None:
 
 
 def test_the_band_holds_the_ring_and_the_tree_that_two_gpus_cannot_tell_apart() -> None:
-    link = exact_link(5e-6, 10)
     for algorithm in ("ring", "tree"):
-        step_s = known_study(link, gpus=(2, 4), algorithm=algorithm)
-        for score in held_out(step_s, collectives(link, [2, 4], algorithm), NETWORK_BUCKETS):
+        step_s = known_study(SLOW_LINK, gpus=(2, 4), algorithm=algorithm)
+        for score in held_out(step_s, collectives(SLOW_LINK, [2, 4], algorithm), NETWORK_BUCKETS):
             assert score.step_s.low <= score.measured_step_s.value <= score.step_s.high
 
 
 def test_batches_that_cannot_be_held_out_are_left_out_and_too_few_collectives_refused() -> None:
-    link = exact_link(5e-6, 250)
-    step_s = known_study(link)
+    step_s = known_study(LINK)
     step_s |= {(n, 2048): step_s[n, 512] for n in (1, 8)}  # no GPUs between to take the overhead from
     del step_s[1, 32], step_s[8, 128]
-    assert [score.batch_per_gpu for score in held_out(step_s, collectives(link, [2]), NETWORK_BUCKETS)] == [512]
+    assert [score.batch_per_gpu for score in held_out(step_s, collectives(LINK, [2]), NETWORK_BUCKETS)] == [512]
     with pytest.raises(DpscaleError, match="two sizes"):
-        held_out(step_s, collectives(link, [8]), NETWORK_BUCKETS)
+        held_out(step_s, collectives(LINK, [8]), NETWORK_BUCKETS)
 
 
 def test_extrapolation_inside_a_node_and_beyond() -> None:
-    link = exact_link(5e-6, 250)
-    forecasts = [*extrapolate(known_study(link, gpus=(2, 4)), collectives(link, [2, 4]), NETWORK_BUCKETS, 8, NETWORK)]
+    forecasts = [*extrapolate(known_study(LINK, gpus=(2, 4)), collectives(LINK, [2, 4]), NETWORK_BUCKETS, 8, NETWORK)]
     assert sorted({forecast.gpus for forecast in forecasts}) == [*FORECAST_GPUS]
     for forecast in forecasts:
         assert forecast.nodes == forecast.gpus / 8
@@ -251,9 +248,8 @@ def test_extrapolation_inside_a_node_and_beyond() -> None:
 
 def test_no_forecast_is_more_efficient_than_one_gpu() -> None:
     """A step on a few GPUs that is shorter than on one, within noise: carried over it would be 105 % efficient."""
-    link = exact_link(5e-6, 250)
     step_s = {(1, 512): around(20e-3, 0.05, 1), (2, 512): around(19e-3, 0.05, 2)}
-    for forecast in extrapolate(step_s, collectives(link, [2, 4]), NETWORK_BUCKETS, 8, NETWORK):
+    for forecast in extrapolate(step_s, collectives(LINK, [2, 4]), NETWORK_BUCKETS, 8, NETWORK):
         assert forecast.compute_s + forecast.overhead_s + forecast.exposed_s < 20e-3
         assert forecast.efficiency.low < forecast.efficiency.value == forecast.efficiency.high == 1
         assert forecast.speedup.value == forecast.speedup.high == forecast.gpus
@@ -262,15 +258,13 @@ def test_no_forecast_is_more_efficient_than_one_gpu() -> None:
 
 
 def test_what_was_measured_is_not_forecast() -> None:
-    link = exact_link(5e-6, 250)
-    forecasts = extrapolate(known_study(link), collectives(link, [2]), NETWORK_BUCKETS, 8, NETWORK, gpus=[4, 8, 16])
+    forecasts = extrapolate(known_study(LINK), collectives(LINK, [2]), NETWORK_BUCKETS, 8, NETWORK, gpus=[4, 8, 16])
     assert {(forecast.gpus, forecast.calibrated_on_gpus) for forecast in forecasts} == {(16, 8)}
 
 
 def test_a_forecast_without_any_interval_has_none() -> None:
-    link = exact_link(5e-6, 250)
-    step_s = {place: Figure(estimate.value) for place, estimate in known_study(link, gpus=(2,)).items()}
-    forecast = next(extrapolate(step_s, collectives(link, [2]), NETWORK_BUCKETS, 4, NETWORK, gpus=[16]))
+    step_s = {place: Figure(estimate.value) for place, estimate in known_study(LINK, gpus=(2,)).items()}
+    forecast = next(extrapolate(step_s, collectives(LINK, [2]), NETWORK_BUCKETS, 4, NETWORK, gpus=[16]))
     assert forecast.step_s.value > 0
     assert np.isnan([forecast.step_s.low, forecast.step_s.high, forecast.speedup.low]).all()
 
@@ -288,8 +282,7 @@ GRID = {b: b * PER_IMAGE_S for b in (32, 128, 512, 2048)}
 
 
 def test_the_critical_batch_is_where_all_but_the_last_bucket_is_just_hidden() -> None:
-    link = exact_link(5e-6, 10)
-    model = fits(collectives(link, [2, 4, 8], noise=0))["ring"].seconds
+    model = fits(collectives(SLOW_LINK, [2, 4, 8], noise=0))["ring"].seconds
     batch, statement = critical_batch(8, watched(GRID), model, NETWORK_BUCKETS)
     assert 32 < batch.value < 2048
     assert batch.interval == (batch.value, batch.value)
@@ -392,8 +385,7 @@ def between_nodes(inside: LinkModel, network: LinkModel, nodes: list[int], per_n
 
 @pytest.mark.parametrize("per_node", [1, 4])
 def test_the_link_between_nodes_is_found_beside_that_inside(per_node: int) -> None:
-    inside, network = exact_link(5e-6, 200), exact_link(40e-6, 3)
-    measured = between_nodes(inside, network, [2, 4], per_node)
+    measured = between_nodes(INSIDE, BETWEEN, [2, 4], per_node)
     ring = fits([timing for timing in measured if timing.nodes == 1])["ring"].link if per_node > 1 else None
     found = fits_between([timing for timing in measured if timing.nodes > 1], ring)["ring"]
     assert found.link.beta_gb_s.value == pytest.approx(3, rel=0.01)
@@ -403,31 +395,29 @@ def test_the_link_between_nodes_is_found_beside_that_inside(per_node: int) -> No
 
 
 def test_links_between_nodes_that_were_measured_make_a_forecast_of_a_scenario() -> None:
-    inside, network = exact_link(5e-6, 200), exact_link(40e-6, 3)
-    measured = between_nodes(inside, network, [2, 4], 4)
-    step_s = known_study(inside, gpus=(2, 4))
+    measured = between_nodes(INSIDE, BETWEEN, [2, 4], 4)
+    step_s = known_study(INSIDE, gpus=(2, 4))
     configured = exact_link(1e-3, 0.01)  # far off, and not asked
     inside_alone = [timing for timing in measured if timing.nodes == 1]
     forecast, *_ = extrapolate(step_s, measured, NETWORK_BUCKETS, 4, configured, [16])
-    scenario, *_ = extrapolate(step_s, inside_alone, NETWORK_BUCKETS, 4, network, [16])
+    scenario, *_ = extrapolate(step_s, inside_alone, NETWORK_BUCKETS, 4, BETWEEN, [16])
     assert (forecast.kind, scenario.kind) == ("extrapolated", "scenario")
     assert forecast.algorithm == "hierarchical, ring"
     assert forecast.step_s.value == pytest.approx(scenario.step_s.value, rel=0.02)
 
 
 def test_a_step_on_more_nodes_is_scored_only_where_links_between_fewer_were_measured() -> None:
-    inside, network = exact_link(5e-6, 200), exact_link(40e-6, 3)
-    with_two = between_nodes(inside, network, [2], 1)
+    with_two = between_nodes(INSIDE, BETWEEN, [2], 1)
 
     def step(gpus: int) -> Figure:
-        alone = known_study(inside)[1, 512]
+        alone = known_study(INSIDE)[1, 512]
         if gpus == 1:
             return alone
-        bucket_s = [hierarchical_s("ring", gpus, 1, size, inside, network) for size in NETWORK_BUCKETS.sizes_bytes]
+        bucket_s = [hierarchical_s("ring", gpus, 1, size, INSIDE, BETWEEN) for size in NETWORK_BUCKETS.sizes_bytes]
         return derive(lambda single, *each: single + exposed_s(single, each, NETWORK_BUCKETS), alone, *bucket_s)
 
     step_s = {(gpus, 512): step(gpus) for gpus in (1, 2, 4)}
     (score,) = held_out(step_s, with_two, NETWORK_BUCKETS, gpus_per_node=1)
     assert score.relative_error.value == pytest.approx(0, abs=0.01)
     with pytest.raises(DpscaleError, match="4 GPUs are on 2 nodes: no links between fewer were measured"):
-        held_out(step_s, between_nodes(inside, inside, [], 2), NETWORK_BUCKETS, gpus_per_node=2)
+        held_out(step_s, between_nodes(INSIDE, INSIDE, [], 2), NETWORK_BUCKETS, gpus_per_node=2)

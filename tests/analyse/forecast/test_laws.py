@@ -5,7 +5,7 @@ from math import isnan
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpscale.analyse.forecast.laws import LAWS, LawFit, fit_laws
@@ -42,6 +42,7 @@ def test_the_laws_are_those_of_their_papers() -> None:
     assert BY_NAME["USL"].speedup(4, 0.1, 0.01) == pytest.approx(4 / (1 + 0.1 * 3 + 0.01 * 4 * 3))
 
 
+@settings(max_examples=30)
 @given(series, shares)
 def test_one_serial_fraction_is_recovered(gpus: set[int], serial: float) -> None:
     for name in ("Amdahl", "Gustafson"):
@@ -51,6 +52,7 @@ def test_one_serial_fraction_is_recovered(gpus: set[int], serial: float) -> None
         assert fit.degrees_of_freedom == len(gpus) - 1
 
 
+@settings(max_examples=30)
 @given(series, shares, st.floats(0, 0.1))
 def test_contention_and_coherency_are_recovered(gpus: set[int], contention: float, coherency: float) -> None:
     fit = fits(generated("USL", gpus, contention, coherency))["USL"]

@@ -91,29 +91,23 @@ def test_what_cannot_change_a_number_does_not(change: Change) -> None:
     assert letters(timing(2, 1, NVLINK), timing(2, 2, NVLINK, change=change)) == ["A", "A"]
 
 
-def test_links_of_two_types_are_two_environments() -> None:
-    assert letters(timing(2, 1, NVLINK), timing(2, 2, PCIE)) == ["A", "B"]
-    assert letters(timing(2, 1, NVLINK), timing(2, 2, {**NVLINK, "nvlink_version": 5})) == ["A", "B"]
-
-
-def test_one_gpu_has_no_links_and_is_not_alone_for_that() -> None:
-    assert letters(timing(1, 1), timing(2, 1, NVLINK), timing(4, 1, NVLINK, NVLINK)) == ["A", "A", "A"]
-
-
-def test_one_gpu_is_of_the_environment_that_has_it() -> None:
-    """Two servers that differ in their links alone: each has its own baseline."""
-    servers = [timing(2, 1, NVLINK), timing(1, 1), timing(2, 2, PCIE), timing(1, 2)]
-    assert letters(*servers) == ["A", "A", "B", "B"]
-
-
-def test_links_that_nobody_could_read_separate_nothing() -> None:
-    assert letters(timing(2, 1, NVLINK), timing(2, 2, UNKNOWN)) == ["A", "A"]
-
-
-def test_four_gpus_may_have_links_that_two_of_them_lack() -> None:
-    """Pairs share NVLink, and reach the other pair through PCIe."""
-    assert letters(timing(2, 1, NVLINK), timing(4, 1, NVLINK, PCIE)) == ["A", "A"]
-    assert letters(timing(2, 1, NVLINK), timing(4, 2, PCIE)) == ["A", "B"]
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        # Links of two types are two environments, and links that nobody could read separate nothing.
+        ([timing(2, 1, NVLINK), timing(2, 2, PCIE)], "AB"),
+        ([timing(2, 1, NVLINK), timing(2, 2, {**NVLINK, "nvlink_version": 5})], "AB"),
+        ([timing(2, 1, NVLINK), timing(2, 2, UNKNOWN)], "AA"),
+        # One GPU has no links: it is of the environment that has it, also of servers that differ in links alone.
+        ([timing(1, 1), timing(2, 1, NVLINK), timing(4, 1, NVLINK, NVLINK)], "AAA"),
+        ([timing(2, 1, NVLINK), timing(1, 1), timing(2, 2, PCIE), timing(1, 2)], "AABB"),
+        # Pairs of four GPUs may share NVLink, and reach the other pair through PCIe.
+        ([timing(2, 1, NVLINK), timing(4, 1, NVLINK, PCIE)], "AA"),
+        ([timing(2, 1, NVLINK), timing(4, 2, PCIE)], "AB"),
+    ],
+)
+def test_links_tell_records_apart_where_they_were_read(records: list[tuple[AnyCell, Record]], expected: str) -> None:
+    assert letters(*records) == [*expected]
 
 
 def test_collectives_move_no_images_and_join_what_is_like_them_otherwise() -> None:

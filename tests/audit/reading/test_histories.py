@@ -1,5 +1,6 @@
 """`dpscale import`: histories as trackers download them, and the published study that they make."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from dpscale.audit.reading.histories import Axis, epoch_times, named
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.errors import PublishedError
 
-# Epochs of 18.1, 18.3 and 18.2 s.
+# Of epochs of so many seconds each.
 ENDS_S = (1654943296.2150, 1654943314.3150, 1654943332.6150, 1654943350.8150)
+EPOCHS_S = [18.1, 18.3, 18.2]
 ONE_GPU = Spot(128, 1)
 
 
@@ -58,50 +60,42 @@ def times(file: str, axis: Axis = "epoch", place: Spot = ONE_GPU, images: int = 
     return [round(seconds, 3) for seconds in found.epoch_s]
 
 
-def test_a_chart_of_tensorboard(tmp_path: Path) -> None:
-    assert times(str(tensorboard(tmp_path / "t.csv"))) == [18.1, 18.3, 18.2]
+@pytest.mark.parametrize(
+    ("make", "run", "expected"),
+    [
+        (tensorboard, "", EPOCHS_S),
+        (mlflow, "::id-one", EPOCHS_S),  # of two metrics at one step the later time stamp is the step's
+        (mlflow, "::id-two", [9.05, 9.15, 9.1]),
+        (wandb_history, "", EPOCHS_S[1:]),
+        (wandb_chart, "::one", EPOCHS_S),
+        (wandb_chart, "::two", [1.0, 1.0]),
+    ],
+)
+def test_a_file_of_a_tracker(tmp_path: Path, make: Callable[[Path], Path], run: str, expected: list[float]) -> None:
+    assert times(f"{make(tmp_path / 'x.csv')}{run}") == expected
 
 
-def test_a_chart_of_mlflow(tmp_path: Path) -> None:
-    """Of two metrics at one step the later time stamp is the step's."""
-    file = mlflow(tmp_path / "m.csv")
-    assert times(f"{file}::id-one") == [18.1, 18.3, 18.2]
-    assert times(f"{file}::id-two") == [9.05, 9.15, 9.1]
+def test_the_steps_of_a_wandb_run_tell_its_epochs_too(tmp_path: Path) -> None:
+    """50 of 1,000 images on two GPUs at batch 10 are an epoch."""
+    assert times(str(wandb_history(tmp_path / "w.csv")), "step", Spot(10, 2), 1000) == EPOCHS_S[1:]
 
 
-def test_metrics_of_mlflow_in_its_older_form(tmp_path: Path) -> None:
-    rows = [f"ab12,loss,0.5,{epoch},{1000 * end_s:.0f}" for epoch, end_s in enumerate(ENDS_S)]
-    file = tmp_path / "m.csv"
-    file.write_text("\n".join(["run_id,key,value,step,timestamp", *rows]))
-    assert times(str(file)) == [18.1, 18.3, 18.2]
-
-
-def test_the_history_of_a_wandb_run(tmp_path: Path) -> None:
-    """By its epochs, or by its steps: then 50 of 1,000 images on two GPUs at batch 10 are an epoch."""
-    file = str(wandb_history(tmp_path / "w.csv"))
-    assert times(file) == [18.3, 18.2]
-    assert times(file, "step", Spot(10, 2), 1000) == [18.3, 18.2]
-
-
-def test_steps_that_do_not_meet_the_end_of_an_epoch_are_interpolated(tmp_path: Path) -> None:
-    """Logged every 7 of 100 steps, at 0.5 s each."""
-    rows = [f"{1000 + 0.5 * step},{step},1" for step in range(0, 400, 7)]
-    file = tmp_path / "t.csv"
-    file.write_text("\n".join(["Wall time,Step,Value", *rows]))
-    assert times(str(file), "step", Spot(10, 1), 1000) == [50.0, 50.0, 50.0]
-
-
-def test_epochs_in_fractions(tmp_path: Path) -> None:
-    rows = [f"{step},{1000 + 0.5 * step},{step / 100}" for step in range(0, 301, 30)]
-    file = tmp_path / "w.csv"
-    file.write_text("\n".join(["_step,_timestamp,epoch", *rows]))
-    assert times(str(file)) == [50.0, 50.0, 50.0]
-
-
-def test_a_chart_of_wandb(tmp_path: Path) -> None:
-    file = wandb_chart(tmp_path / "w.csv")
-    assert times(f"{file}::one") == [18.1, 18.3, 18.2]
-    assert times(f"{file}::two") == [1.0, 1.0]
+@pytest.mark.parametrize(
+    ("lines", "axis", "expected"),
+    [
+        # MLflow's older form.
+        (["run_id,key,value,step,timestamp", *(f"ab12,loss,0.5,{n},{1000 * end_s:.0f}" for n, end_s in
+                                               enumerate(ENDS_S))], "epoch", EPOCHS_S),
+        # Logged every 7 of 100 steps, at 0.5 s each: an epoch's end is interpolated.
+        (["Wall time,Step,Value", *(f"{1000 + 0.5 * n},{n},1" for n in range(0, 400, 7))], "step", [50.0] * 3),
+        # Epochs in fractions.
+        (["_step,_timestamp,epoch", *(f"{n},{1000 + 0.5 * n},{n / 100}" for n in range(0, 301, 30))], "epoch",
+         [50.0] * 3),
+    ],
+)  # fmt: skip
+def test_other_forms(tmp_path: Path, lines: list[str], axis: Axis, expected: list[float]) -> None:
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    assert times(str(tmp_path / "x.csv"), axis, Spot(10, 1), 1000) == expected
 
 
 def test_a_run_of_several_must_be_named(tmp_path: Path) -> None:
@@ -119,23 +113,14 @@ def test_a_run_of_several_must_be_named(tmp_path: Path) -> None:
         ("epoch,loss\n1,2\n", "its columns are epoch, loss. A history is the CSV of a TensorBoard chart"),
         ("Wall time,Step,Value\nyesterday,1,2\n", "yesterday is no number"),
         ("Wall time,Step,Value\n,1,2\n", "has no time stamps"),
+        ("Wall time,Step,Value\n1,0,60\n", "no epoch has both its start and its end in the history, 0 to 0"),
+        ("Wall time,Step,Value\n100,1,0\n100,2,0\n101,3,0\n101,4,0\n", "too rough"),
     ],
 )
 def test_what_is_no_history_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(PublishedError, match=reason):
         times(str(tmp_path / "x.csv"))
-
-
-def test_an_epoch_needs_a_start_and_an_end(tmp_path: Path) -> None:
-    with pytest.raises(PublishedError, match="no epoch has both its start and its end in the history, 0 to 0"):
-        times(str(tensorboard(tmp_path / "t.csv", ENDS_S[:1])))
-
-
-def test_time_stamps_that_are_too_rough_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("Wall time,Step,Value\n100,1,0\n100,2,0\n101,3,0\n101,4,0\n")
-    with pytest.raises(PublishedError, match="too rough"):
-        times(str(tmp_path / "t.csv"))
 
 
 def test_histories_become_a_published_study_that_can_be_audited(tmp_path: Path) -> None:
