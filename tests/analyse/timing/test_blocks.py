@@ -9,7 +9,6 @@ import pytest
 from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.plan.cells import AnyCell, TimingCell
 from dpscale.plan.study import Study
-from dpscale.present.study.page import render
 from dpscale.records.collect import Collected
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow
@@ -199,13 +198,6 @@ def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
     assert reason in bandwidth.reason
     assert isnan(bandwidth.bandwidth_gb_s_at_least), "two values bound nothing, and one does not either"
     assert one(tables.counts, what="bandwidth is not resolvable").of == (kind == "interval")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("runs", "words"), [(1, "[no interval: one run]"), (2, "[range of two runs: ")])
-def test_the_page_says_what_stands_in_brackets(runs: int, words: str) -> None:
-    study = Study({**VALUES, "runs": runs})
-    assert words in render(study.values, tables_of(measured(in_jobs(), study), study))
 
 
 def test_records_of_two_versions_are_never_set_against_each_other() -> None:

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-import variant_study
 from dpscale.analyse.tables import build_tables
-from dpscale.formulas import limits
 from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import AnyCell, StepCell, VariantCell
 from dpscale.plan.plan import plan
@@ -251,31 +249,22 @@ def test_mfu_and_limits_are_by_the_rates_of_every_runs_own_gpu() -> None:
         records[cell] = on_chip(record, product * rate, 4e12 * rate)
     table = variants(Collected(records, {}, {}, FACTS))
     half = table["half", 1, 128]
-    images_per_s = half.images_per_s.value
-    compute_s = FACTS["flop_per_image"]["forward_backward"] / half.matrix_flop_per_s.value
-    memory_s = (7e6 * 128 * 2 + 8 * 4 * FACTS["parameters"]) / 128 / half.copy_bytes_per_s.value
-    for figure, value in (
-        (half.mfu_measured, images_per_s * compute_s),
-        (half.limit_images_per_s, 1 / (compute_s + memory_s)),
-        (half.overlapped_limit_images_per_s, 1 / max(compute_s, memory_s)),
-        (half.limit_share, images_per_s * (compute_s + memory_s)),
-    ):
-        assert is_near(figure, value, 1e-4)
+    for row, element_bytes in ((half, 2), (table["base", 1, 128], 4)):
+        images_per_s = row.images_per_s.value
+        compute_s = FACTS["flop_per_image"]["forward_backward"] / row.matrix_flop_per_s.value
+        memory_s = (7e6 * 128 * element_bytes + 8 * 4 * FACTS["parameters"]) / 128 / row.copy_bytes_per_s.value
+        for figure, value in (
+            (row.mfu_measured, images_per_s * compute_s),
+            (row.limit_images_per_s, 1 / (compute_s + memory_s)),
+            (row.overlapped_limit_images_per_s, 1 / max(compute_s, memory_s)),
+            (row.limit_share, images_per_s * (compute_s + memory_s)),
+        ):
+            assert is_near(figure, value, 1e-4)
     assert half.limit_share.high - half.limit_share.low < 1e-6
     assert half.limit_images_per_s.high > 1.2 * half.limit_images_per_s.low
     one, two = (table["graph", gpus, 32] for gpus in (1, 2))
     assert is_near(two.limit_images_per_s, 2 * one.limit_images_per_s.value)
     assert is_near(one.limit_share, 2 * 0.5 * two.limit_share.value, 1e-3)
-
-
-def test_elements_of_float32_are_twice_as_long() -> None:
-    assert limits.ELEMENT_BYTES["float32"] == 2 * limits.ELEMENT_BYTES["bfloat16"]
-    table = variants(variant_study.collected(), variant_study.study())
-    tf32, bf16 = (
-        1 / row.limit_images_per_s.value - 1 / row.overlapped_limit_images_per_s.value
-        for row in (table[name, 1, 2048] for name in ("base", "channels_last_bf16"))
-    )
-    assert tf32 == pytest.approx(2 * bf16, rel=0.02)
 
 
 def test_records_without_rates_have_neither_limits_nor_that_mfu() -> None:
