@@ -321,7 +321,6 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "profiling_distorts": (OF_VARIANTS,),
         "_faster_at": (OF_VARIANTS,),
-        "_weighs_more": (f"{OF_VARIANTS}[communication_weighs_more]",),
         "_one_beside": ("test_variant_findings.py::test_one_gpu_is_as_fast_as_more_only_where_it_is",),
     },
     "verdict": {

@@ -1,7 +1,6 @@
 """Every finding, with data that make it true and data that make it false."""
 
-from collections.abc import Callable, Sequence
-from inspect import signature
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -28,7 +27,6 @@ from dpscale.present.findings.findings import findings
 from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import StrategyPairsRow
 
 ARMS = {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
 GPU = Terms(device="GPU", several_environments=False, synthetic=False)
@@ -38,18 +36,15 @@ Predicate = Callable[..., Finding | None]
 
 
 def said(finding: Predicate, given: Tables, terms: Terms = GPU) -> Finding | None:
-    """What a finding says of the tables that its parameters name."""
-    names = [name for name in signature(finding).parameters if name != "terms"]
-    spoken = {"terms": terms} if "terms" in signature(finding).parameters else {}
-    return finding(**{name: getattr(given, name) for name in names}, **spoken)
+    return finding(given, terms)
 
 
-def ddp_against_dp(strategy_pairs: Sequence[StrategyPairsRow], terms: Terms) -> Finding | None:
-    return scaling.strategies_compared(strategy_pairs, "compute", terms)
+def ddp_against_dp(given: Tables, terms: Terms) -> Finding | None:
+    return scaling.strategies_compared(given, terms, "compute")
 
 
-def ddp_against_dp_with_loading(strategy_pairs: Sequence[StrategyPairsRow], terms: Terms) -> Finding | None:
-    return scaling.strategies_compared(strategy_pairs, "end_to_end", terms)
+def ddp_against_dp_with_loading(given: Tables, terms: Terms) -> Finding | None:
+    return scaling.strategies_compared(given, terms, "end_to_end")
 
 
 def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:

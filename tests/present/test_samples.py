@@ -97,7 +97,7 @@ def test_a_batch_that_does_not_fit() -> None:
     place: dict[str, Any] = {"strategy": "single", "gpus": 1}
     times = [times_row(2.13, **place, batch=8192), absent_row("oom", None, **place, batch=32_768)]
     for own, word in ((True, "samples"), (False, "images")):
-        found = memory_ends(tables(times=times).times, replace(GPU, own_workload=own))
+        found = memory_ends(tables(times=times), replace(GPU, own_workload=own))
         assert found and f"1 GPU holds a batch of 8,192 {word} (peak" in found.sentence
 
 

@@ -21,14 +21,13 @@ from dpscale.analyse.answer.claims import (
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.analyse.forecast.steps import HELD_OUT_TOLERANCE
 from dpscale.formulas.figure import Figure
-from dpscale.present.findings.finding import Finding, among, finding, largest
+from dpscale.present.findings.finding import Finding, all_of, among, finding, largest, says
 from dpscale.present.text.numbers import estimate, measured, percent, plain
 from dpscale.present.text.words import Terms, listed, ok, plural
 from dpscale.tables.column import MILLISECONDS, PERCENT
 from dpscale.tables.communication import CommunicationRow, StepsRow
-from dpscale.tables.forecast import CriticalBatchRow, ForecastRow, PublishedScalingRow
+from dpscale.tables.forecast import ForecastRow
 from dpscale.tables.row import grouped
-from dpscale.tables.study import CostsRow, RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import WHOLE_STEP
 
@@ -36,89 +35,55 @@ from dpscale.vocabulary.states import WHOLE_STEP
 MOSTLY = 0.5
 
 
-def communication_findings(tables: Tables, terms: Terms) -> list[Finding | None]:
-    communication, steps = tables.communication, tables.steps
-    return [
-        subtraction_is_not_communication(communication, terms),
-        estimates_agree(communication, terms),
-        communication_is_waiting(communication, terms),
-        host_leaves_devices_idle(steps, terms),
-        parts_make_the_step(steps, terms),
-        profiler_slows(communication, terms),
-        forecast_scored(tables.forecast, terms),
-        published_scaling_scored(tables.published_scaling),
-        critical_batch_checked(tables.critical_batch, terms),
-        measuring_communication_costs(tables.costs, tables.records, terms),
-    ]
-
-
-def estimates_agree(communication: Sequence[CommunicationRow], terms: Terms) -> Finding | None:
+def estimates_agree(tables: Tables, terms: Terms) -> Finding | None:
     """ddp at large batches: exposed communication by ablation (E2) against the profiler's (E3)."""
-    apart = APART.of(communication)
+    apart = APART.of(tables.communication)
     if not apart.asked:
         return None
     limit = f"within their intervals or {percent(AGREEMENT)}"
     from_batch = f"ddp from batch {AGREEMENT_BATCH} per {terms.device} on"
-    if not apart.holding:
-        return finding(
-            f"Exposed communication by ablation (E2) and by the profiler (E3) agree {limit} in all "
-            f"{plural(apart.of, 'configuration')} of {from_batch}.",
-            "estimates",
-            apart.asked,
-            terms,
-        )
     named = "; ".join(
         f"{_ms(row.ablation_step_s)} against {_ms(row.profiler_exposed_step_s)} per step, with {terms.point(row)}"
         for row in apart.holding
     )
-    return finding(
-        f"Exposed communication by ablation (E2) and by the profiler (E3) do not agree {limit} in "
-        f"{among(apart, 'configuration')} of {from_batch}: {named}.",
-        "estimates",
-        apart.holding,
-        terms,
+    they = "Exposed communication by ablation (E2) and by the profiler (E3)"
+    sentence = (
+        f"{they} do not agree {limit} in {among(apart, 'configuration')} of {from_batch}: {named}."
+        if apart.holding
+        else f"{they} agree {limit} in all {plural(apart.of, 'configuration')} of {from_batch}."
     )
+    return finding(sentence, "estimates", apart.holding or apart.asked, terms)
 
 
-def subtraction_is_not_communication(communication: Sequence[CommunicationRow], terms: Terms) -> Finding | None:
+@says(MORE_THAN_COMMUNICATION, "estimates")
+def subtraction_is_not_communication(less: Outcome[CommunicationRow], terms: Terms) -> str:
     """Where the profiler sees wholly less communication than subtraction says: the largest such share."""
-    less = MORE_THAN_COMMUNICATION.of(communication)
-    if not less.holding:
-        return None
     most = largest(less.holding, lambda row: row.beyond_profiler_s)
     step = measured(most.step_s, MILLISECONDS, digits=4)
-    return finding(
+    return (
         f"Subtraction (E1) counts more than communication in {among(less, 'configuration')}, most with "
         f"{terms.point(most)}: it says {_ms(most.communication_step_s)} of a step of {step}; NCCL's kernels "
-        f"and copies between {terms.devices} take {_ms(most.profiler_step_s)} (E3).",
-        "estimates",
-        less.holding,
-        terms,
+        f"and copies between {terms.devices} take {_ms(most.profiler_step_s)} (E3)."
     )
 
 
-def communication_is_waiting(communication: Sequence[CommunicationRow], terms: Terms) -> Finding | None:
+@says(WAITING, "estimates")
+def communication_is_waiting(longer: Outcome[CommunicationRow], terms: Terms) -> str:
     """ddp's configuration in which collectives last longest beyond those of the device that waited least."""
-    longer = WAITING.of(communication)
-    if not longer.holding:
-        return None
     most = largest(longer.holding, lambda row: row.waiting_step_s)
     alone = ""
     if most.isolated_step_s.is_known:
         alone = f"; the same messages with nothing else running take {_ms(most.isolated_step_s)} (E5)"
-    return finding(
+    return (
         f"In {among(longer, 'configuration')} of ddp, {terms.devices} wait for each other "
         f"inside their collectives, most with {terms.point(most)}: {_ms(most.profiler_step_s)} of a step on "
-        f"the mean {terms.device}, {_ms(most.profiler_least_step_s)} on the one that waited least{alone}.",
-        "estimates",
-        longer.holding,
-        terms,
+        f"the mean {terms.device}, {_ms(most.profiler_least_step_s)} on the one that waited least{alone}."
     )
 
 
-def host_leaves_devices_idle(steps: Sequence[StepsRow], terms: Terms) -> Finding | None:
+def host_leaves_devices_idle(tables: Tables, terms: Terms) -> Finding | None:
     """The profiled step with the largest share in which the first device has nothing to do."""
-    first = (row for row in steps if row.phase == WHOLE_STEP and row.device == 0 and row.profiler == "ok")
+    first = (row for row in tables.steps if row.phase == WHOLE_STEP and row.device == 0 and row.profiler == "ok")
     most = max((row for row in first if row.idle_share >= MOSTLY), key=lambda row: row.idle_share, default=None)
     if most is None:
         return None
@@ -132,42 +97,29 @@ def host_leaves_devices_idle(steps: Sequence[StepsRow], terms: Terms) -> Finding
     )
 
 
-def parts_make_the_step(steps: Sequence[StepsRow], terms: Terms) -> Finding | None:
+@says(PARTS_OFF, of_all=True)
+def parts_make_the_step(off: Outcome[StepsRow], terms: Terms) -> str:
     """Whether the profiled parts of every step add up to the step by the host's clock."""
-    off = PARTS_OFF.of(steps)
-    if not off.asked:
-        return None
     most = largest(off.asked, lambda row: abs(row.difference))
     where = f"at most {percent(most.difference)} off, with {terms.point(most)}, {terms.device} {most.device}"
     if off.holding:
-        return finding(
+        return (
             f"In {among(off, 'profiled step')} the parts do not add up to the step by the "
-            f"host's clock within {percent(SUM_OF_PARTS)}: {where}.",
-            "steps",
-            off.asked,
-            terms,
+            f"host's clock within {percent(SUM_OF_PARTS)}: {where}."
         )
-    return finding(
+    return (
         f"The parts of all {plural(off.of, 'profiled step')} add up to the step by the host's clock within "
-        f"{percent(SUM_OF_PARTS)}: {where}.",
-        "steps",
-        off.asked,
-        terms,
+        f"{percent(SUM_OF_PARTS)}: {where}."
     )
 
 
-def profiler_slows(communication: Sequence[CommunicationRow], terms: Terms) -> Finding | None:
+@says(PROFILING_SLOWS, "estimates")
+def profiler_slows(slowed: Outcome[CommunicationRow], terms: Terms) -> str:
     """How much longer a step takes while it is profiled, where that is more than its parts may be off."""
-    slowed = PROFILING_SLOWS.of(communication)
-    if not slowed.holding:
-        return None
     most = largest(slowed.holding, lambda row: row.profiler_slows_by)
-    return finding(
+    return (
         f"Profiling itself slows {among(slowed, 'configuration')} by more than "
-        f"{percent(SUM_OF_PARTS)}, by {percent(most.profiler_slows_by)} at most, with {terms.point(most)}.",
-        "estimates",
-        slowed.holding,
-        terms,
+        f"{percent(SUM_OF_PARTS)}, by {percent(most.profiler_slows_by)} at most, with {terms.point(most)}."
     )
 
 
@@ -183,16 +135,14 @@ def profiler_left_out(communication: Sequence[CommunicationRow]) -> str:
     )
 
 
-def forecast_scored(forecast: Sequence[ForecastRow], terms: Terms) -> Finding | None:
+@says(FORECAST_OFF, "held_out", of_all=True)
+def forecast_scored(off: Outcome[ForecastRow], terms: Terms) -> str:
     """How well steps on the most devices are predicted from fewer, and what no model at all would have given."""
-    off = FORECAST_OFF.of(forecast)
-    if not off.asked:
-        return None
     most = largest(off.asked, lambda row: abs(row.relative_error.value))
     unchanged = largest(off.asked, lambda row: abs(row.carried_over_relative_error))
     worst = f"{percent(most.relative_error.value)} at batch {most.batch_per_gpu:,}{terms.environment(most)}"
     tolerance = percent(HELD_OUT_TOLERANCE, digits=2)
-    surely = FORECAST_HOLDS.of(forecast)
+    surely = FORECAST_HOLDS.of(off.asked)
     known = among(surely, "batch that has one", "batches that have one")
     whole = f" The whole interval of the error lies within {tolerance} at {known}." if surely.asked else ""
     verdict = (
@@ -200,14 +150,11 @@ def forecast_scored(forecast: Sequence[ForecastRow], terms: Terms) -> Finding | 
         if off.holding
         else f"is within {tolerance} of the measured one at every batch from {FORECAST_BATCH} on"
     )
-    return finding(
+    return (
         f"ddp's step on {terms.count(most.gpus)}, predicted from fewer {terms.devices} alone, {verdict}; the "
         f"largest error is {worst}.{whole} "
         f"The step of {terms.count(most.calibrated_on_gpus)} unchanged is off by up "
-        f"to {percent(unchanged.carried_over_relative_error)}. {_against_no_model(FORECAST_BEATS.of(forecast))}",
-        "held_out",
-        off.asked,
-        terms,
+        f"to {percent(unchanged.carried_over_relative_error)}. {_against_no_model(FORECAST_BEATS.of(off.asked))}"
     )
 
 
@@ -223,9 +170,9 @@ def _against_no_model(better: Outcome[ForecastRow]) -> str:
     )
 
 
-def published_scaling_scored(published_scaling: Sequence[PublishedScalingRow]) -> Finding | None:
+def published_scaling_scored(tables: Tables, terms: Terms) -> Finding | None:
     """How far the laws of scaling, fitted within a node, are off on the most GPUs that others published times of."""
-    scored = ok(published_scaling)
+    scored = ok(tables.published_scaling)
     sentences = []
     for (study, title), part in grouped(scored, lambda row: (row.study, row.title)).items():
         gpus = max(row.gpus for row in part)
@@ -243,9 +190,9 @@ def published_scaling_scored(published_scaling: Sequence[PublishedScalingRow]) -
     return Finding("Figures of others, " + " ".join(sentences), "published_scaling", len(scored), cells)
 
 
-def critical_batch_checked(critical_batch: Sequence[CriticalBatchRow], terms: Terms) -> Finding | None:
+def critical_batch_checked(tables: Tables, terms: Terms) -> Finding | None:
     """From which batch on communication hides behind backward, by the model and by the profiler."""
-    most = max((row for row in ok(critical_batch) if row.profiled), key=lambda row: row.gpus, default=None)
+    most = max((row for row in ok(tables.critical_batch) if row.profiled), key=lambda row: row.gpus, default=None)
     if most is None:
         return None
     seen = most.measured_batch_per_gpu
@@ -257,19 +204,24 @@ def critical_batch_checked(critical_batch: Sequence[CriticalBatchRow], terms: Te
     return Finding(sentence, "critical_batch", 1, [f"ddp on {terms.count(most.gpus)}"])
 
 
-def measuring_communication_costs(
-    costs: Sequence[CostsRow], records: Sequence[RecordsRow], terms: Terms
-) -> Finding | None:
+def measuring_communication_costs(tables: Tables, terms: Terms) -> Finding | None:
     """What the measurements of communication cost, beside the timing cells."""
-    took = {row.measured: row.gpu_s for row in costs}
+    took = {row.measured: row.gpu_s for row in tables.costs}
     if not {"timing", "communication"} <= set(took):
         return None
     more, timing = (plain(took[name], 3) for name in ("communication", "timing"))
     sentence = f"Measuring communication took {more} {terms.device}-seconds, the timing cells {timing}."
-    found = [row.kind for row in records if row.kind in ("timing", "collectives", "communication")]
+    found = [row.kind for row in tables.records if row.kind in ("timing", "collectives", "communication")]
     kinds = ["timing", *(kind for kind in ("collectives", "communication") if kind in found)]
     return Finding(sentence, "records", len(found), [f"{kind} cells" for kind in kinds])
 
 
 def _ms(figure: Figure) -> str:
     return estimate(figure, MILLISECONDS, with_unit=True)
+
+
+communication_findings = all_of(
+    subtraction_is_not_communication, estimates_agree, communication_is_waiting, host_leaves_devices_idle,
+    parts_make_the_step, profiler_slows, forecast_scored, published_scaling_scored, critical_batch_checked,
+    measuring_communication_costs,
+)  # fmt: skip

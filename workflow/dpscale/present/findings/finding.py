@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from math import isfinite
 from typing import Any, Protocol, TypeVar
 
@@ -11,6 +12,7 @@ from dpscale.present.text.numbers import estimate
 from dpscale.present.text.words import AtBatch, Terms, listed, plural, scope
 from dpscale.tables.column import MULTIPLES
 from dpscale.tables.row import Row
+from dpscale.tables.tables import Tables
 
 _CELLS_NAMED = 6
 R = TypeVar("R")
@@ -44,12 +46,31 @@ def finding(sentence: str, view: str, rows: Sequence[Any], terms: Terms) -> Find
     return Finding(sentence, view, len(rows), _places(rows, terms))
 
 
-def told(
-    claim: Claim[T], rows: Sequence[T], sentence: Callable[[Outcome[T], Terms], str], terms: Terms
-) -> Finding | None:
-    """What a claim of configurations says of a table; nothing where it holds for none of them."""
-    outcome = claim.of(rows)
-    return finding(sentence(outcome, terms), claim.table, outcome.holding, terms) if outcome.holding else None
+Finder = Callable[[Tables, Terms], Finding | None]
+Sentence = Callable[[Outcome[T], Terms], str]
+
+
+def says(claim: Claim[T], view: str = "", of_all: bool = False) -> Callable[[Sentence[T]], Finder]:
+    """Makes a finding of the sentence on a claim of configurations, which rests on those for which the claim holds.
+
+    Nothing is said where there is none; `of_all`: it rests on all that the claim asks, whether it holds or not.
+    """
+
+    def finder(sentence: Sentence[T]) -> Finder:
+        @wraps(sentence)
+        def found(tables: Tables, terms: Terms) -> Finding | None:
+            outcome = claim.of(getattr(tables, claim.table))
+            rows = outcome.asked if of_all else outcome.holding
+            return finding(sentence(outcome, terms), view or claim.table, rows, terms) if rows else None
+
+        return found
+
+    return finder
+
+
+def all_of(*finders: Finder) -> Callable[[Tables, Terms], list[Finding | None]]:
+    """What each of them finds."""
+    return lambda tables, terms: [find(tables, terms) for find in finders]
 
 
 def among(outcome: Outcome[Any], noun: str, several: str = "") -> str:

@@ -6,6 +6,7 @@ configuration without an interval supports no finding that compares.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from dpscale.analyse.answer.claims import (
     ABOVE_IDEAL,
@@ -16,41 +17,23 @@ from dpscale.analyse.answer.claims import (
     NOT_TOLD_FROM_ZERO,
     SLOWER,
     STRATEGIES,
+    Outcome,
 )
 from dpscale.analyse.timing.times import HEADLINE_STEPS
-from dpscale.present.findings.finding import Finding, among, finding, largest, multiple, place, smallest
+from dpscale.present.findings.finding import Finding, all_of, among, finding, largest, multiple, place, says, smallest
 from dpscale.present.text.numbers import estimate, measured, percent, plain, whole
 from dpscale.present.text.words import Terms, batches, headline, ok, scope
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB, GB_PER_S, MULTIPLES, PERCENT
-from dpscale.tables.communication import BandwidthRow, CommunicationRow
+from dpscale.tables.communication import BandwidthRow
 from dpscale.tables.row import Place, grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 
 
-def scaling_findings(tables: Tables, terms: Terms) -> list[Finding | None]:
-    speedup, times = tables.speedup, tables.times
-    return [
-        largest_speedup(speedup, terms),
-        more_devices_slower(speedup, terms),
-        batches_that_are_faster(speedup, terms),
-        strategies_compared(tables.strategy_pairs, "compute", terms),
-        strategies_compared(tables.strategy_pairs, "end_to_end", terms),
-        loader_hides_speedup(tables.scopes, terms),
-        strong_scaling(speedup, terms),
-        largest_communication_share(tables.communication, terms),
-        inferred_bandwidth(tables.bandwidth, terms),
-        bandwidth_not_resolvable(tables.bandwidth, terms),
-        two_ways_disagree(speedup, terms),
-        faster_than_ideal(speedup, terms),
-        memory_ends(times, terms),
-    ]
-
-
-def largest_speedup(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
+def largest_speedup(tables: Tables, terms: Terms) -> Finding | None:
     """Weak scaling: the best configuration whose interval lies above 1."""
-    gains = FASTER.of(speedup).holding
+    gains = FASTER.of(tables.speedup).holding
     if not gains:
         return None
     best = largest(gains, lambda row: row.speedup.value)
@@ -64,25 +47,20 @@ def largest_speedup(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | No
     )
 
 
-def more_devices_slower(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
+@says(SLOWER)
+def more_devices_slower(slower: Outcome[SpeedupRow], terms: Terms) -> str:
     """Weak scaling: configurations whose speedup lies wholly below 1."""
-    slower = SLOWER.of(speedup)
-    if not slower.holding:
-        return None
     worst = smallest(slower.holding, lambda row: row.speedup.value)
-    return finding(
+    return (
         f"More {terms.devices} are slower than 1 in {among(slower, 'comparison')} with an interval. "
         f"The worst of these is {place(worst, terms)}: {_in_place_of_baseline(worst)}, "
-        f"a speedup of {multiple(worst.speedup)}.",
-        "speedup",
-        slower.holding,
-        terms,
+        f"a speedup of {multiple(worst.speedup)}."
     )
 
 
-def batches_that_are_faster(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
+def batches_that_are_faster(tables: Tables, terms: Terms) -> Finding | None:
     """On the most devices: the batches whose speedup lies above 1, where it does not at others."""
-    weak = [row for row in headline(ok(speedup)) if row.scaling == "weak" and row.scope == "compute"]
+    weak = [row for row in headline(ok(tables.speedup)) if row.scaling == "weak" and row.scope == "compute"]
     parts: list[str] = []
     rows: list[SpeedupRow] = []
     for _, series in sorted(grouped(weak, lambda row: (row.environment, row.strategy)).items()):
@@ -112,10 +90,10 @@ def _batches(rows: Sequence[SpeedupRow], among: Sequence[SpeedupRow]) -> str:
 _WAY = {"faster": "up", "slower": "down"}
 
 
-def strategies_compared(strategy_pairs: Sequence[StrategyPairsRow], in_scope: str, terms: Terms) -> Finding | None:
+def strategies_compared(tables: Tables, terms: Terms, in_scope: str) -> Finding | None:
     """Both outcomes, interval against interval: where the later strategy of the table is faster, and where it is
     slower. With the DataLoader in the clock they share it among different numbers of processes."""
-    outcomes = {outcome: claim.of(strategy_pairs) for outcome, claim in STRATEGIES[in_scope].items()}
+    outcomes = {outcome: claim.of(tables.strategy_pairs) for outcome, claim in STRATEGIES[in_scope].items()}
     several = len({(row.strategy, row.other_strategy) for row in outcomes["faster"].asked}) > 1
     parts, compared = [], list[StrategyPairsRow]()
     for outcome, found in outcomes.items():
@@ -141,9 +119,9 @@ def _loaders(row: StrategyPairsRow) -> str:
     return f" (DataLoader processes in total: {row.strategy} {mine}, {row.other_strategy} {others})"
 
 
-def loader_hides_speedup(scopes: Sequence[ScopesRow], terms: Terms) -> Finding | None:
+def loader_hides_speedup(tables: Tables, terms: Terms) -> Finding | None:
     """Where the speedup with the DataLoader in the clock lies wholly below the one without."""
-    hidden = LOADER_HIDES.of(scopes)
+    hidden = LOADER_HIDES.of(tables.scopes)
     if not hidden.holding:
         return None
     most = largest(hidden.holding, lambda row: row.speedup_ratio)
@@ -162,9 +140,9 @@ def _in_scope(row: ScopesRow, name: str) -> Place:
     return Place(**point, scope=name)
 
 
-def largest_communication_share(communication: Sequence[CommunicationRow], terms: Terms) -> Finding | None:
+def largest_communication_share(tables: Tables, terms: Terms) -> Finding | None:
     """The configuration that loses most of its epoch to what is not compute, where that is resolved."""
-    resolved = COMMUNICATION.of(communication).holding
+    resolved = COMMUNICATION.of(tables.communication).holding
     if not resolved:
         return None
     most = largest(resolved, lambda row: row.communication_share)
@@ -178,9 +156,9 @@ def largest_communication_share(communication: Sequence[CommunicationRow], terms
     )
 
 
-def inferred_bandwidth(bandwidth: Sequence[BandwidthRow], terms: Terms) -> Finding | None:
+def inferred_bandwidth(tables: Tables, terms: Terms) -> Finding | None:
     """The range of the inferred bandwidth where it is resolvable."""
-    resolved = headline(ok(bandwidth))
+    resolved = headline(ok(tables.bandwidth))
     if len(resolved) < 2:
         return None
     ends = [choose(resolved, lambda row: row.bandwidth_gb_s.value) for choose in (smallest, largest)]
@@ -188,54 +166,39 @@ def inferred_bandwidth(bandwidth: Sequence[BandwidthRow], terms: Terms) -> Findi
     return finding(f"The inferred bandwidth lies between {low} and {high}.", "bandwidth", ends, terms)
 
 
-def bandwidth_not_resolvable(bandwidth: Sequence[BandwidthRow], terms: Terms) -> Finding | None:
+@says(NOT_TOLD_FROM_ZERO)
+def bandwidth_not_resolvable(unresolved: Outcome[BandwidthRow], terms: Terms) -> str:
     """How often the communication time cannot be told from zero."""
-    unresolved = NOT_TOLD_FROM_ZERO.of(bandwidth)
-    if not unresolved.holding:
-        return None
-    return finding(
+    return (
         f"Bandwidth is not resolvable in {among(unresolved, 'comparison')} with an interval: that of the "
-        "communication time is not wholly above zero.",
-        "bandwidth",
-        unresolved.holding,
-        terms,
+        "communication time is not wholly above zero."
     )
 
 
-def two_ways_disagree(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
+@says(DISAGREE)
+def two_ways_disagree(apart: Outcome[SpeedupRow], terms: Terms) -> str:
     """Where speedup from epoch times and from step times, which should be equal, have disjoint intervals."""
-    apart = DISAGREE.of(speedup)
-    if not apart.holding:
-        return None
     most = largest(apart.holding, lambda row: row.steps_disagree_by)
-    return finding(
+    return (
         f"Speedups from epoch times and from step times disagree in {among(apart, 'comparison')}, by "
         f"{percent(most.steps_disagree_by)} at most: {multiple(most.speedup)} and "
-        f"{multiple(most.speedup_from_steps)} with {place(most, terms)}.",
-        "speedup",
-        apart.holding,
-        terms,
+        f"{multiple(most.speedup_from_steps)} with {place(most, terms)}."
     )
 
 
-def faster_than_ideal(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
+@says(ABOVE_IDEAL)
+def faster_than_ideal(above: Outcome[SpeedupRow], terms: Terms) -> str:
     """Efficiency wholly above 100 %: rarely true, more often a sign that the baseline is too slow."""
-    above = ABOVE_IDEAL.of(speedup)
-    if not above.holding:
-        return None
     most = largest(above.holding, lambda row: row.efficiency.value)
-    return finding(
+    return (
         f"Efficiency lies above 100 % in {among(above, 'comparison')}, which asks for an explanation: "
-        f"{estimate(most.efficiency, PERCENT, with_unit=True)} with {place(most, terms)}, {most.scaling} scaling.",
-        "speedup",
-        above.holding,
-        terms,
+        f"{estimate(most.efficiency, PERCENT, with_unit=True)} with {place(most, terms)}, {most.scaling} scaling."
     )
 
 
-def strong_scaling(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | None:
+def strong_scaling(tables: Tables, terms: Terms) -> Finding | None:
     """Strong scaling: the best configuration, whether it gains or not."""
-    strong = (row for row in headline(ok(speedup)) if row.scaling == "strong")
+    strong = (row for row in headline(ok(tables.speedup)) if row.scaling == "strong")
     compared = [row for row in strong if row.speedup.has_interval]
     if not compared:
         return None
@@ -249,11 +212,11 @@ def strong_scaling(speedup: Sequence[SpeedupRow], terms: Terms) -> Finding | Non
     )
 
 
-def memory_ends(times: Sequence[TimesRow], terms: Terms) -> Finding | None:
+def memory_ends(tables: Tables, terms: Terms) -> Finding | None:
     """The largest batch that one device holds, where a larger one ran out of memory."""
     parts: list[str] = []
     rows: list[TimesRow] = []
-    alone = [row for row in times if row.strategy == BASELINE and row.environment]
+    alone = [row for row in tables.times if row.strategy == BASELINE and row.environment]
     for _, here in sorted(grouped(alone, lambda row: row.environment).items()):
         # A batch at which some runs ran out of memory is not held.
         fits = [row for row in ok(here) if "out of memory" not in row.reason]
@@ -274,3 +237,11 @@ def memory_ends(times: Sequence[TimesRow], terms: Terms) -> Finding | None:
 
 def _in_place_of_baseline(row: SpeedupRow) -> str:
     return f"{plain(row.epoch_s)} s per epoch in place of {plain(row.baseline_epoch_s)} s"
+
+
+scaling_findings = all_of(
+    largest_speedup, more_devices_slower, batches_that_are_faster,
+    partial(strategies_compared, in_scope="compute"), partial(strategies_compared, in_scope="end_to_end"),
+    loader_hides_speedup, strong_scaling, largest_communication_share, inferred_bandwidth, bandwidth_not_resolvable,
+    two_ways_disagree, faster_than_ideal, memory_ends,
+)  # fmt: skip

@@ -21,7 +21,7 @@ from dpscale.analyse.answer.claims import (
     Outcome,
 )
 from dpscale.plan.study import BASE
-from dpscale.present.findings.finding import Finding, among, finding, largest, multiple, place, smallest, told
+from dpscale.present.findings.finding import Finding, all_of, among, finding, largest, multiple, place, says, smallest
 from dpscale.present.text.numbers import estimate, measured, percent, whole
 from dpscale.present.text.words import Terms, headline, listed, ok, plural, scope
 from dpscale.strategies.known import BASELINE
@@ -36,29 +36,14 @@ R = TypeVar("R", VariantsRow, OneGpuRow)
 Variants = Sequence[VariantsRow]
 
 
-def variant_findings(tables: Tables, terms: Terms) -> list[Finding | None]:
-    rows = tables.variants
-    return [
-        fastest_on_one(rows, terms),
-        one_as_fast_as_more(tables.one_gpu, terms),
-        told(VARIANT_SLOWER, rows, slower_variants, terms),
-        told(DIFFERS_LESS, rows, runs_differ_less, terms),
-        communication_weighs_more(rows, terms),
-        told(PREPARATION_PAYS, rows, preparation_pays, terms),
-        told(PREPARATION_NEVER_PAYS, rows, preparation_never_pays, terms),
-        nearest_to_the_limit(rows, terms),
-        told(VARIANT_DISTORTED, tables.kernels, profiling_distorts, terms),
-    ]
-
-
 def _alone(rows: Variants) -> list[VariantsRow]:
     """Those of one device without loading that may be spoken of."""
     return [row for row in headline(ok(rows)) if row.strategy == BASELINE and row.scope == "compute"]
 
 
-def fastest_on_one(rows: Variants, terms: Terms) -> Finding | None:
+def fastest_on_one(tables: Tables, terms: Terms) -> Finding | None:
     """The variants that are fastest on one device, in the compute scope, where that is faster than base."""
-    fastest = [row for row in _alone(rows) if VARIANT_FASTER.surely(row) and row.is_fastest]
+    fastest = [row for row in _alone(tables.variants) if VARIANT_FASTER.surely(row) and row.is_fastest]
     if not fastest:
         return None
     parts = []
@@ -93,6 +78,7 @@ def beside_the_public_best(rows: Variants, terms: Terms) -> str:
     )
 
 
+@says(VARIANT_SLOWER)
 def slower_variants(slower: Outcome[VariantsRow], terms: Terms) -> str:
     """Variants whose epoch is longer than that of base on as many devices."""
     worst = smallest(slower.holding, lambda row: row.faster.value)
@@ -102,11 +88,10 @@ def slower_variants(slower: Outcome[VariantsRow], terms: Terms) -> str:
     )
 
 
-def one_as_fast_as_more(rows: Sequence[OneGpuRow], terms: Terms) -> Finding | None:
+@says(ONE_AS_FAST, of_all=True)
+def one_as_fast_as_more(holds: Outcome[OneGpuRow], terms: Terms) -> str:
     """Whether one device with its fastest variant trains an epoch as fast as several, at the same batch per device."""
-    holds, fails = ONE_AS_FAST.of(rows), ONE_NOT_AS_FAST.of(rows)
-    if not holds.asked:
-        return None
+    fails = ONE_NOT_AS_FAST.of(holds.asked).number
     against_base = [row for row in holds.asked if row.other_variant == BASE]
     named = [
         _one_beside(found, terms)
@@ -119,12 +104,9 @@ def one_as_fast_as_more(rows: Sequence[OneGpuRow], terms: Terms) -> Finding | No
     undecided = len([row for row in holds.asked if row.as_fast == UNDECIDED])
     rest = f"; {plural(undecided, 'comparison')} undecided" if undecided else ""
     of_base = f" Against {BASE}: {'; '.join(named)}." if named else ""
-    return finding(
+    return (
         f"1 {terms.device} with its fastest variant trains an epoch as fast as several {terms.devices} at the same "
-        f"batch per {terms.device} in {among(holds, 'comparison')} and does not in {fails.number:,}{rest}.{of_base}",
-        "one_gpu",
-        holds.asked,
-        terms,
+        f"batch per {terms.device} in {among(holds, 'comparison')} and does not in {fails:,}{rest}.{of_base}"
     )
 
 
@@ -146,6 +128,7 @@ def _one_beside(rows: Sequence[OneGpuRow], terms: Terms) -> str:
     )
 
 
+@says(DIFFERS_LESS)
 def runs_differ_less(steadier: Outcome[VariantsRow], terms: Terms) -> str:
     """Variants whose runs differ less than those of base on as many devices: a graph takes the host out of the step."""
     best, others = smallest(steadier.holding, lambda row: row.run_deviation), DIFFERS_MORE.of(steadier.asked).number
@@ -158,12 +141,9 @@ def runs_differ_less(steadier: Outcome[VariantsRow], terms: Terms) -> str:
     )
 
 
-def communication_weighs_more(rows: Variants, terms: Terms) -> Finding | None:
+@says(WEIGHS_MORE)
+def communication_weighs_more(less: Outcome[VariantsRow], terms: Terms) -> str:
     """Variants that are faster on one device, and whose speedup on several lies below that of base."""
-    return told(WEIGHS_MORE, rows, _weighs_more, terms)
-
-
-def _weighs_more(less: Outcome[VariantsRow], terms: Terms) -> str:
     worst, more = smallest(less.holding, lambda row: row.speedup.value), WEIGHS_LESS.of(less.asked).number
     others = f" In {more:,} the speedup lies above it." if more else ""
     return (
@@ -174,6 +154,7 @@ def _weighs_more(less: Outcome[VariantsRow], terms: Terms) -> str:
     )
 
 
+@says(PREPARATION_PAYS)
 def preparation_pays(paid: Outcome[VariantsRow], terms: Terms) -> str:
     """From how many epochs on compiling and capturing have paid."""
     ends = "; ".join(
@@ -184,6 +165,7 @@ def preparation_pays(paid: Outcome[VariantsRow], terms: Terms) -> str:
     return f"Preparation before training pays in {among(paid, 'comparison')}: {ends}."
 
 
+@says(PREPARATION_NEVER_PAYS)
 def preparation_never_pays(unpaid: Outcome[VariantsRow], terms: Terms) -> str:
     """Variants that take time to prepare and save none."""
     worst = smallest(unpaid.holding, lambda row: row.faster.value)
@@ -194,9 +176,9 @@ def preparation_never_pays(unpaid: Outcome[VariantsRow], terms: Terms) -> str:
     )
 
 
-def nearest_to_the_limit(rows: Variants, terms: Terms) -> Finding | None:
+def nearest_to_the_limit(tables: Tables, terms: Terms) -> Finding | None:
     """The configuration of one device that reaches the largest share of its limit."""
-    known = [row for row in _alone(rows) if row.limit_share.has_interval]
+    known = [row for row in _alone(tables.variants) if row.limit_share.has_interval]
     if not known:
         return None
     best = largest(known, lambda row: row.limit_share.value)
@@ -215,6 +197,7 @@ def nearest_to_the_limit(rows: Variants, terms: Terms) -> Finding | None:
     )
 
 
+@says(VARIANT_DISTORTED)
 def profiling_distorts(distorted: Outcome[KernelsRow], terms: Terms) -> str:
     """Profiled steps that are longer than the same step without the profiler: their idle share is too large."""
     worst = largest(distorted.holding, lambda row: row.profiler_slows_by)
@@ -235,3 +218,9 @@ def _batches(rows: Sequence[VariantsRow] | Sequence[OneGpuRow]) -> str:
     """`batches 32, 128`."""
     named = [f"{batch:,}" for batch in sorted({row.batch_per_gpu for row in rows})]
     return f"{'batch' if len(named) == 1 else 'batches'} {listed(named)}"
+
+
+variant_findings = all_of(
+    fastest_on_one, one_as_fast_as_more, slower_variants, runs_differ_less, communication_weighs_more,
+    preparation_pays, preparation_never_pays, nearest_to_the_limit, profiling_distorts,
+)  # fmt: skip

@@ -81,7 +81,7 @@ def render(
         profiler_left_out=profiler_left_out(tables.communication),
         scored=any(row.relative_error.is_known for row in tables.forecast),
         public_best=beside_the_public_best(tables.variants, terms),
-        weighs_more=communication_weighs_more(tables.variants, terms),
+        weighs_more=communication_weighs_more(tables, terms),
         views=views(tables, terms),
         audit_page=audit_page,
         sheets=assignment.sheets(tables, terms),
