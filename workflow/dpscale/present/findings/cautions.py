@@ -1,6 +1,6 @@
 """What a reader must know before trusting the numbers: sentences computed from the data, "" where there is nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from dpscale.analyse.answer.claims import (
@@ -12,6 +12,7 @@ from dpscale.analyse.answer.claims import (
     FEW_SEEDS,
     NO_BASELINE,
     OFF,
+    REJECTED,
     RUN_WITHOUT_BASELINE,
     SEEDS_WANTED,
     SINGLE_RUN,
@@ -21,20 +22,20 @@ from dpscale.analyse.answer.claims import (
     TWO_RUNS,
     WIDE,
     WIDTH,
+    Outcome,
 )
 from dpscale.analyse.answer.counts import DEVICES_USED
 from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
 from dpscale.formulas.statistics import OUTLIER_DEVIATIONS
-from dpscale.present.findings.finding import among, counted, largest, place
+from dpscale.present.findings.finding import among, counted, largest, place, where
 from dpscale.present.text.numbers import estimate, measured, percent, plain
 from dpscale.present.text.words import Terms, listed
-from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import SECONDS
 from dpscale.tables.quantities import SOFTWARE
-from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow, RejectedRow
+from dpscale.tables.study import EnvironmentsRow, RecordsRow, RejectedRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import BlocksRow, RunsRow, SpeedupRow, TimesRow
-from dpscale.tables.training import TrainingRow, TrainingSummaryRow
+from dpscale.tables.training import TrainingSummaryRow
 
 
 class Caution(NamedTuple):
@@ -50,65 +51,13 @@ class Caution(NamedTuple):
 _HARDWARE = {"device_model": "device", "cpu_model": "CPU", "links": "links"}
 
 
-def first_cautions(tables: Tables, terms: Terms) -> list[str]:
-    """Those of the cautions that change what a number means, to be read before all others."""
-    return _said(
-        _synthetic(terms),
-        _no_records(tables.records),
-        _missing(tables.missing),
-        _several_environments(tables.environments, terms),
-        _single_run(tables.times),
-        _two_runs(tables.times),
-        _memorised(tables.training, terms),
-    )
+def _synthetic(_: Tables, terms: Terms) -> Caution | None:
+    said = "The images are synthetic: noise of the same shape, no real photographs"
+    return Caution(said) if terms.synthetic else None
 
 
-def cautions(tables: Tables, terms: Terms) -> list[str]:
-    """The cautions that hold for these tables."""
-    return _said(
-        _synthetic(terms),
-        _no_records(tables.records),
-        _missing(tables.missing),
-        _rejected(tables.rejected),
-        _several_environments(tables.environments, terms),
-        *of_records(tables, terms),
-    )
-
-
-def of_records(tables: Tables, terms: Terms) -> Sequence[Caution | None]:
-    """The cautions about how things were measured, each kind at its place."""
-    times, records, blocks = tables.times, tables.records, tables.blocks
-    return (
-        _single_run(times),
-        _older_versions(tables.environments),
-        _two_runs(times),
-        _wide_intervals(times, terms),
-        _no_baseline(tables.speedup),
-        _runs_without_baseline(blocks),
-        _drifted(blocks),
-        _outliers(tables.runs),
-        _throttled(records),
-        _slowed(records),
-        _stolen(records),
-        _other_processes(records, terms),
-        _several_sets_of_gpus(tables.counts, terms),
-        _dirty(records),
-        _several_commits(records),
-        _memorised(tables.training, terms),
-        _few_seeds(tables.training_summary),
-    )
-
-
-def _said(*found: Caution | str | None) -> list[str]:
-    return [str(caution) for caution in found if caution]
-
-
-def _synthetic(terms: Terms) -> str:
-    return "The images are synthetic: noise of the same shape, no real photographs." if terms.synthetic else ""
-
-
-def _older_versions(environments: Sequence[EnvironmentsRow]) -> Caution | None:
-    older = [f"{row.environment} ({row.older_measurements})" for row in environments if row.older_measurements]
+def _older_versions(tables: Tables, terms: Terms) -> Caution | None:
+    older = [f"{row.environment} ({row.older_measurements})" for row in tables.environments if row.older_measurements]
     if not older:
         return None
     return Caution(
@@ -117,8 +66,8 @@ def _older_versions(environments: Sequence[EnvironmentsRow]) -> Caution | None:
     )
 
 
-def _memorised(training: Sequence[TrainingRow], terms: Terms) -> Caution | None:
-    if not terms.synthetic or not training:
+def _memorised(tables: Tables, terms: Terms) -> Caution | None:
+    if not terms.synthetic or not tables.training:
         return None
     return Caution(
         "Arms were trained on noise, which holds nothing to learn: training accuracy says how much was memorised, test "
@@ -126,41 +75,41 @@ def _memorised(training: Sequence[TrainingRow], terms: Terms) -> Caution | None:
     )
 
 
-def _few_seeds(summary: Sequence[TrainingSummaryRow]) -> Caution | None:
-    few = FEW_SEEDS.of(summary)
-    if not few.holding:
-        return None
+@where(FEW_SEEDS)
+def _few_seeds(few: Outcome[TrainingSummaryRow], terms: Terms) -> Caution:
     trained = f"Arms trained with fewer than {SEEDS_WANTED} seeds: {counted(few)}"
     return Caution(trained, "Their spread over seeds is hardly known")
 
 
-def _no_records(records: Sequence[RecordsRow]) -> str:
-    return "" if records else "Nothing has been measured yet: there is no record."
+def _no_records(tables: Tables, terms: Terms) -> Caution | None:
+    return None if tables.records else Caution("Nothing has been measured yet: there is no record")
 
 
-def _missing(missing: Sequence[MissingRow]) -> str:
+def _missing(tables: Tables, terms: Terms) -> Caution | None:
     """The page is partial: say so, and how much of it is missing."""
-    failed = FAILED.of(missing)
+    failed = FAILED.of(tables.missing)
     if not failed.asked:
-        return ""
-    return (
-        f"This page is partial. Cells without a record: {failed.of:,}, of which failed: {failed.number:,}. "
-        "Which, and what their logs say, is under Not run."
+        return None
+    return Caution(
+        f"This page is partial. Cells without a record: {failed.of:,}, of which failed: {failed.number:,}",
+        "Which, and what their logs say, is under Not run",
     )
 
 
-def _rejected(rejected: Sequence[RejectedRow]) -> str:
-    return f"Records found and not used: {len(rejected):,}. The reasons are under Provenance." if rejected else ""
+@where(REJECTED)
+def _rejected(rejected: Outcome[RejectedRow], terms: Terms) -> Caution:
+    return Caution(f"Records found and not used: {rejected.number:,}", "The reasons are under Provenance")
 
 
-def _several_environments(environments: Sequence[EnvironmentsRow], terms: Terms) -> str:
+def _several_environments(tables: Tables, terms: Terms) -> Caution | None:
     if not terms.several_environments:
-        return ""
+        return None
+    environments = tables.environments
     letters = listed([row.environment for row in environments])
-    return (
+    return Caution(
         f"The records come from {len(environments)} environments ({letters}), combinations of "
-        f"hardware, software and {terms.samples}, that differ in: {_differences(environments, terms)}. Their "
-        "numbers are never pooled, and no baseline is taken from another one."
+        f"hardware, software and {terms.samples}, that differ in: {_differences(environments, terms)}",
+        "Their numbers are never pooled, and no baseline is taken from another one",
     )
 
 
@@ -171,30 +120,24 @@ def _differences(environments: Sequence[EnvironmentsRow], terms: Terms) -> str:
     return listed(list(differ)) or "nothing that is recorded here"
 
 
-def _single_run(times: Sequence[TimesRow]) -> Caution | None:
-    single = SINGLE_RUN.of(times)
-    if not single.holding:
-        return None
+@where(SINGLE_RUN)
+def _single_run(single: Outcome[TimesRow], terms: Terms) -> Caution:
     return Caution(
         f"Configurations measured in a single run: {counted(single)}",
         "How much runs differ is not known there, and no figure of them has an interval",
     )
 
 
-def _two_runs(times: Sequence[TimesRow]) -> Caution | None:
-    two = TWO_RUNS.of(times)
-    if not two.holding:
-        return None
+@where(TWO_RUNS)
+def _two_runs(two: Outcome[TimesRow], terms: Terms) -> Caution:
     return Caution(
         f"Configurations measured in two runs: {counted(two)}",
         "Their range is shown, which is no 95 % interval, and no comparison is claimed of them",
     )
 
 
-def _drifted(blocks: Sequence[BlocksRow]) -> Caution | None:
-    drifted = DRIFTED.of(blocks)
-    if not drifted.holding:
-        return None
+@where(DRIFTED)
+def _drifted(drifted: Outcome[BlocksRow], terms: Terms) -> Caution:
     most = largest(drifted.holding, lambda row: abs(row.drift))
     return Caution(
         f"One device alone did not take the same time before and after the parallel epochs, by more than "
@@ -207,20 +150,16 @@ def _because(rows: Iterable[BlocksRow | SpeedupRow]) -> str:
     return f", as {listed(reasons, 3)}" if reasons else ""
 
 
-def _runs_without_baseline(blocks: Sequence[BlocksRow]) -> Caution | None:
-    without = RUN_WITHOUT_BASELINE.of(blocks)
-    if not without.holding:
-        return None
+@where(RUN_WITHOUT_BASELINE)
+def _runs_without_baseline(without: Outcome[BlocksRow], terms: Terms) -> Caution:
     return Caution(
         f"Blocks without a baseline: {counted(without)}{_because(without.holding)}",
         "They are left out of speedup and communication time; no other baseline is borrowed",
     )
 
 
-def _outliers(runs: Sequence[RunsRow]) -> Caution | None:
-    off = OFF.of(runs)
-    if not off.holding:
-        return None
+@where(OFF)
+def _outliers(off: Outcome[RunsRow], terms: Terms) -> Caution:
     return Caution(
         f"Runs more than {plain(OUTLIER_DEVIATIONS, 1)} robust deviations off the median of their configuration: "
         f"{among(off, 'run')}",
@@ -228,10 +167,8 @@ def _outliers(runs: Sequence[RunsRow]) -> Caution | None:
     )
 
 
-def _wide_intervals(times: Sequence[TimesRow], terms: Terms) -> Caution | None:
-    wide = WIDE.of(times)
-    if not wide.holding:
-        return None
+@where(WIDE)
+def _wide_intervals(wide: Outcome[TimesRow], terms: Terms) -> Caution:
     widest = largest(wide.holding, lambda row: row.interval_width)
     return Caution(
         f"Epoch times whose 95 % interval is wider than {percent(WIDTH)} of them: {counted(wide)}",
@@ -239,25 +176,19 @@ def _wide_intervals(times: Sequence[TimesRow], terms: Terms) -> Caution | None:
     )
 
 
-def _no_baseline(speedup: Sequence[SpeedupRow]) -> Caution | None:
-    without = NO_BASELINE.of(speedup)
-    if not without.holding:
-        return None
+@where(NO_BASELINE)
+def _no_baseline(without: Outcome[SpeedupRow], terms: Terms) -> Caution:
     return Caution(f"Speedups without a baseline: {counted(without)}{_because(without.holding)}")
 
 
-def _throttled(records: Sequence[RecordsRow]) -> Caution | None:
-    throttled = THROTTLED.of(records)
-    if not throttled.holding:
-        return None
+@where(THROTTLED)
+def _throttled(throttled: Outcome[RecordsRow], terms: Terms) -> Caution:
     named = listed(sorted({row.throttle_reasons for row in throttled.holding}))
     return Caution(f"Clocks were held down in {among(throttled, 'record')} without a count of how long: {named}")
 
 
-def _slowed(records: Sequence[RecordsRow]) -> Caution | None:
-    slowed = SLOWED.of(records)
-    if not slowed.holding:
-        return None
+@where(SLOWED)
+def _slowed(slowed: Outcome[RecordsRow], terms: Terms) -> Caution:
     longest = largest(slowed.holding, lambda row: row.slowed_s)
     policies = listed(sorted({row.slowed_by for row in slowed.holding}))
     return Caution(
@@ -266,10 +197,8 @@ def _slowed(records: Sequence[RecordsRow]) -> Caution | None:
     )
 
 
-def _stolen(records: Sequence[RecordsRow]) -> Caution | None:
-    stolen = CORES_STOLEN.of(records)
-    if not stolen.holding:
-        return None
+@where(CORES_STOLEN)
+def _stolen(stolen: Outcome[RecordsRow], terms: Terms) -> Caution:
     most = largest(stolen.holding, lambda row: row.stolen_share)
     return Caution(
         f"Inside timed epochs, a hypervisor took away more than {percent(STOLEN)} of the cores given in "
@@ -277,16 +206,14 @@ def _stolen(records: Sequence[RecordsRow]) -> Caution | None:
     )
 
 
-def _other_processes(records: Sequence[RecordsRow], terms: Terms) -> Caution | None:
-    disturbed = DISTURBED.of(records)
-    if not disturbed.holding:
-        return None
+@where(DISTURBED)
+def _other_processes(disturbed: Outcome[RecordsRow], terms: Terms) -> Caution:
     return Caution(f"Other processes were seen on the {terms.devices} in {among(disturbed, 'record')}")
 
 
-def _several_sets_of_gpus(counts: Sequence[CountsRow], terms: Terms) -> Caution | None:
+def _several_sets_of_gpus(tables: Tables, terms: Terms) -> Caution | None:
     """A host's name does not tell machines apart that all have the same; their GPUs do."""
-    used, most = next(((row.number or 0, row.of or 0) for row in counts if row.what == DEVICES_USED), (0, 0))
+    used, most = next(((row.number or 0, row.of or 0) for row in tables.counts if row.what == DEVICES_USED), (0, 0))
     if used <= most:
         return None
     return Caution(
@@ -295,17 +222,43 @@ def _several_sets_of_gpus(counts: Sequence[CountsRow], terms: Terms) -> Caution 
     )
 
 
-def _dirty(records: Sequence[RecordsRow]) -> Caution | None:
-    dirty = DIRTY.of(records)
-    if not dirty.holding:
-        return None
+@where(DIRTY)
+def _dirty(dirty: Outcome[RecordsRow], terms: Terms) -> Caution:
     return Caution(
         f"Records from a dirty commit: {counted(dirty)}", "The code that ran is not exactly the commit named"
     )
 
 
-def _several_commits(records: Sequence[RecordsRow]) -> Caution | None:
-    commits = sorted({row.git_commit[:12] for row in records if row.git_commit})
+def _several_commits(tables: Tables, terms: Terms) -> Caution | None:
+    commits = sorted({row.git_commit[:12] for row in tables.records if row.git_commit})
     if len(commits) < 2:
         return None
     return Caution(f"The records come from {len(commits)} commits: {listed(commits)}")
+
+
+# In the order of the page.
+_OF_WHAT_IS_THERE = (_synthetic, _no_records, _missing)
+_OF_RECORDS = (
+    _single_run, _older_versions, _two_runs, _wide_intervals, _no_baseline, _runs_without_baseline, _drifted, _outliers,
+    _throttled, _slowed, _stolen, _other_processes, _several_sets_of_gpus, _dirty, _several_commits, _memorised,
+    _few_seeds,
+)  # fmt: skip
+
+
+def first_cautions(tables: Tables, terms: Terms) -> list[str]:
+    """Those of the cautions that change what a number means, to be read before all others."""
+    return _said((*_OF_WHAT_IS_THERE, _several_environments, _single_run, _two_runs, _memorised), tables, terms)
+
+
+def cautions(tables: Tables, terms: Terms) -> list[str]:
+    """The cautions that hold for these tables."""
+    return _said((*_OF_WHAT_IS_THERE, _rejected, _several_environments, *_OF_RECORDS), tables, terms)
+
+
+def of_records(tables: Tables, terms: Terms) -> list[Caution | None]:
+    """The cautions about how things were measured, each kind at its place."""
+    return [caution(tables, terms) for caution in _OF_RECORDS]
+
+
+def _said(kinds: Iterable[Callable[[Tables, Terms], Caution | None]], tables: Tables, terms: Terms) -> list[str]:
+    return [str(caution) for find in kinds if (caution := find(tables, terms))]

@@ -47,21 +47,32 @@ def finding(sentence: str, view: str, rows: Sequence[Any], terms: Terms) -> Find
 
 
 Finder = Callable[[Tables, Terms], Finding | None]
-Sentence = Callable[[Outcome[T], Terms], str]
+Said = Callable[[Outcome[T], Terms], R]
 
 
-def says(claim: Claim[T], view: str = "", of_all: bool = False) -> Callable[[Sentence[T]], Finder]:
-    """Makes a finding of the sentence on a claim of configurations, which rests on those for which the claim holds.
+def where(claim: Claim[T], of_all: bool = False) -> Callable[[Said[T, R]], Callable[[Tables, Terms], R | None]]:
+    """What is said of a claim is said where it holds for some row; `of_all`: where it asks one."""
 
-    Nothing is said where there is none; `of_all`: it rests on all that the claim asks, whether it holds or not.
-    """
-
-    def finder(sentence: Sentence[T]) -> Finder:
-        @wraps(sentence)
-        def found(tables: Tables, terms: Terms) -> Finding | None:
+    def speaker(say: Said[T, R]) -> Callable[[Tables, Terms], R | None]:
+        @wraps(say)
+        def said(tables: Tables, terms: Terms) -> R | None:
             outcome = claim.of(getattr(tables, claim.table))
+            return say(outcome, terms) if (outcome.asked if of_all else outcome.holding) else None
+
+        return said
+
+    return speaker
+
+
+def says(claim: Claim[T], view: str = "", of_all: bool = False) -> Callable[[Said[T, str]], Finder]:
+    """Makes a finding of a sentence on configurations: it rests on those for which the claim holds, or `of_all`."""
+
+    def finder(sentence: Said[T, str]) -> Finder:
+        @where(claim, of_all)
+        @wraps(sentence)
+        def found(outcome: Outcome[T], terms: Terms) -> Finding:
             rows = outcome.asked if of_all else outcome.holding
-            return finding(sentence(outcome, terms), view or claim.table, rows, terms) if rows else None
+            return finding(sentence(outcome, terms), view or claim.table, rows, terms)
 
         return found
 
