@@ -7,7 +7,7 @@ is none. Every predicate that rests on an interval is here, and is counted.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from dpscale.analyse.forecast.steps import HELD_OUT_TOLERANCE
 from dpscale.formulas.figure import Figure
@@ -68,7 +68,7 @@ class Outcome(Generic[R]):
 class Claim(Generic[R]):
     """Of the rows of a table that are `among` those it speaks of, the ones for which it `holds`. It is counted.
 
-    `intervals` are the figures that decide: a row where one of them has no 95 % interval is not asked. Rows that are
+    `figures` are the columns that decide: a row where one of them has no 95 % interval is not asked. Rows that are
     equal in `once_per` are asked once.
     """
 
@@ -76,15 +76,20 @@ class Claim(Generic[R]):
     kind: type[R]
     holds: Callable[[R], bool]
     among: Callable[[R], bool] = lambda row: True
-    intervals: Callable[[R], Sequence[Figure]] = lambda row: ()
+    figures: Sequence[str] = ()
     once_per: Callable[[R], object] = id
 
     def __post_init__(self) -> None:
         CLAIMS[self.what] = self
+        for name in self.figures:
+            self.kind.column(name)  # there is one
 
     @property
     def table(self) -> str:
         return _NAMES[self.kind]
+
+    def intervals(self, row: R) -> list[Figure]:
+        return [getattr(row, name) for name in self.figures]
 
     def asks(self, row: R) -> bool:
         return self.among(row) and all(figure.has_interval for figure in self.intervals(row))
@@ -106,36 +111,34 @@ CLAIMS: dict[str, Claim[Any]] = {}
 
 
 def _sides(
-    kind: type[R],
-    figure: Callable[[R], Figure],
-    limit: float,
-    above: str,
-    below: str,
-    among: Callable[[R], bool] = lambda row: True,
+    kind: type[R], figure: str, limit: float, above: str, below: str, among: Callable[[R], bool] = lambda row: True
 ) -> tuple[Claim[R], Claim[R]]:
     """That a figure lies wholly above a limit, and that it lies wholly below."""
     return (
-        Claim(above, kind, lambda row: figure(row).is_above(limit), among, lambda row: (figure(row),)),
-        Claim(below, kind, lambda row: figure(row).is_below(limit), among, lambda row: (figure(row),)),
+        Claim(above, kind, lambda row: getattr(row, figure).is_above(limit), among, [figure]),
+        Claim(below, kind, lambda row: getattr(row, figure).is_below(limit), among, [figure]),
     )
 
 
-def _is_headline(row: SpeedupRow | ScopesRow | StrategyPairsRow | BandwidthRow | CommunicationRow) -> bool:
+class _WithSteps(Protocol):
+    @property
+    def is_headline(self) -> bool | None: ...
+
+
+def _is_headline(row: _WithSteps) -> bool:
     """Whether its epochs have steps enough to speak of."""
     return bool(row.is_headline)
 
 
 def _weak(row: SpeedupRow) -> bool:
-    return bool(row.is_headline) and row.scaling == "weak"
+    return _is_headline(row) and row.scaling == "weak"
 
 
 # The efficiency has the interval of the speedup, over N.
 WORTH_MORE_DEVICES = Claim(
-    "more devices are worth it", SpeedupRow, lambda row: row.worth == WORTH_IT, _weak, lambda row: (row.speedup,)
+    "more devices are worth it", SpeedupRow, lambda row: row.worth == WORTH_IT, _weak, ["speedup"]
 )
-FASTER, SLOWER = _sides(
-    SpeedupRow, lambda row: row.speedup, 1, "more devices are faster", "more devices are slower", _weak
-)
+FASTER, SLOWER = _sides(SpeedupRow, "speedup", 1, "more devices are faster", "more devices are slower", _weak)
 
 
 def _compared(outcome: str, scope: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[StrategyPairsRow]:
@@ -144,7 +147,7 @@ def _compared(outcome: str, scope: str, holds: Callable[[StrategyPairsRow], bool
         StrategyPairsRow,
         holds,
         lambda row: _is_headline(row) and row.scope == scope,
-        lambda row: (row.epoch_s, row.other_epoch_s),
+        ["epoch_s", "other_epoch_s"],
     )
 
 
@@ -161,34 +164,34 @@ LOADER_TAKES = Claim(
     ScopesRow,
     lambda row: row.speedup.exceeds(row.end_to_end_speedup),
     _is_headline,
-    lambda row: (row.speedup, row.end_to_end_speedup),
+    ["speedup", "end_to_end_speedup"],
 )
 LOADER_HIDES = Claim(
     "the DataLoader hides speedup",
     ScopesRow,
     lambda row: row.speedup.is_above(1) and LOADER_TAKES.holds(row),
     _is_headline,
-    lambda row: (row.speedup, row.end_to_end_speedup),
+    ["speedup", "end_to_end_speedup"],
 )
 NOT_TOLD_FROM_ZERO = Claim(
     "bandwidth is not resolvable",
     BandwidthRow,
     lambda row: row.status == NOT_RESOLVABLE,
     _is_headline,
-    lambda row: (row.communication_s,),
+    ["communication_s"],
 )
-# Its intervals are those of the bandwidths, and counted there.
+
+
+def _is_resolved(row: CommunicationRow) -> bool:
+    """Its intervals are those of the bandwidths, and counted there."""
+    return _is_headline(row) and row.status == "ok" and row.communication_s.has_interval
+
+
 COMMUNICATION = Claim(
-    "communication takes time",
-    CommunicationRow,
-    lambda row: row.communication_s.is_above(0),
-    lambda row: _is_headline(row) and row.status == "ok" and row.communication_s.has_interval,
+    "communication takes time", CommunicationRow, lambda row: row.communication_s.is_above(0), _is_resolved
 )
 MAY_BE_NOTHING = Claim(
-    "communication may take no time",
-    CommunicationRow,
-    lambda row: row.communication_s.holds(0),
-    lambda row: _is_headline(row) and row.status == "ok" and row.communication_s.has_interval,
+    "communication may take no time", CommunicationRow, lambda row: row.communication_s.holds(0), _is_resolved
 )
 BELOW_THE_LINKS = Claim(
     "bandwidth is below that of the links",
@@ -201,24 +204,20 @@ LONGER_THAN_MESSAGES = Claim(
     CommunicationRow,
     lambda row: row.communication_step_s.is_above(row.isolated_step_s.value),
     lambda row: _is_headline(row) and row.isolated_step_s.is_known,
-    lambda row: (row.communication_step_s,),
+    ["communication_step_s"],
 )
 DISAGREE = Claim(
     "epochs and steps disagree",
     SpeedupRow,
     lambda row: row.speedup.is_apart(row.speedup_from_steps),
     _weak,
-    lambda row: (row.speedup, row.speedup_from_steps),
+    ["speedup", "speedup_from_steps"],
 )
 ABOVE_IDEAL = Claim(
-    "efficiency is above 100 %",
-    SpeedupRow,
-    lambda row: row.efficiency.is_above(1),
-    _is_headline,
-    lambda row: (row.speedup,),
+    "efficiency is above 100 %", SpeedupRow, lambda row: row.efficiency.is_above(1), _is_headline, ["speedup"]
 )
 RUNG_TAKES_TIME = Claim(
-    "a rung takes time", LadderRow, lambda row: row.difference_s.is_above(0), intervals=lambda row: (row.difference_s,)
+    "a rung takes time", LadderRow, lambda row: row.difference_s.is_above(0), figures=["difference_s"]
 )
 
 
@@ -239,21 +238,21 @@ APART = Claim(
     CommunicationRow,
     _exposed_apart,
     lambda row: row.batch_per_gpu >= AGREEMENT_BATCH and _profiler_tells(row),
-    lambda row: (row.ablation_step_s, row.profiler_exposed_step_s),
+    ["ablation_step_s", "profiler_exposed_step_s"],
 )
 MORE_THAN_COMMUNICATION = Claim(
     "subtraction counts more than communication",
     CommunicationRow,
     lambda row: row.communication_step_s.exceeds(row.profiler_step_s),
     lambda row: _is_headline(row) and _profiler_tells(row),
-    lambda row: (row.communication_step_s, row.profiler_step_s),
+    ["communication_step_s", "profiler_step_s"],
 )
 WAITING = Claim(
     "devices wait for each other",
     CommunicationRow,
     lambda row: row.profiler_step_s.exceeds(row.profiler_least_step_s),
     _profiler_tells,
-    lambda row: (row.profiler_step_s, row.profiler_least_step_s),
+    ["profiler_step_s", "profiler_least_step_s"],
 )
 PROFILER_LEFT_OUT = Claim(
     "the profiler is left out", CommunicationRow, lambda row: not _profiler_tells(row), lambda row: bool(row.profiler)
@@ -282,101 +281,72 @@ FORECAST_HOLDS = Claim(
     ForecastRow,
     lambda row: -HELD_OUT_TOLERANCE <= row.relative_error.low <= row.relative_error.high <= HELD_OUT_TOLERANCE,
     _is_scored,
-    lambda row: (row.relative_error,),
+    ["relative_error"],
 )
 FORECAST_BEATS = Claim("the forecast beats no model", ForecastRow, lambda row: row.beats_unchanged == "yes", _is_scored)
 
 
-def _is_headline_variant(row: VariantsRow | OneGpuRow) -> bool:
-    return bool(row.is_headline)
-
-
 VARIANT_FASTER, VARIANT_SLOWER = _sides(
-    VariantsRow, lambda row: row.faster, 1, "a variant is faster", "a variant is slower", _is_headline_variant
+    VariantsRow, "faster", 1, "a variant is faster", "a variant is slower", _is_headline
 )
 DIFFERS_MORE, DIFFERS_LESS = _sides(
-    VariantsRow,
-    lambda row: row.deviation_ratio,
-    1,
-    "runs of a variant differ more",
-    "runs of a variant differ less",
-    _is_headline_variant,
+    VariantsRow, "deviation_ratio", 1, "runs of a variant differ more", "runs of a variant differ less", _is_headline
 )
 
 
 def _is_faster_alone(row: VariantsRow) -> bool:
-    return _is_headline_variant(row) and row.alone_faster.is_above(1)
+    return _is_headline(row) and row.alone_faster.is_above(1)
 
 
-def _scaling_beside_base(row: VariantsRow) -> Sequence[Figure]:
-    return row.speedup, row.base_speedup, row.alone_faster
-
-
+_SCALING = ("speedup", "base_speedup", "alone_faster")
 WEIGHS_MORE = Claim(
     "communication weighs more in a variant",
     VariantsRow,
     lambda row: row.base_speedup.exceeds(row.speedup),
     _is_faster_alone,
-    _scaling_beside_base,
+    _SCALING,
 )
 WEIGHS_LESS = Claim(
     "communication weighs less in a variant",
     VariantsRow,
     lambda row: row.speedup.exceeds(row.base_speedup),
     _is_faster_alone,
-    _scaling_beside_base,
+    _SCALING,
 )
 
 
 def _is_prepared(row: VariantsRow) -> bool:
-    return _is_headline_variant(row) and bool(row.pays)
+    return _is_headline(row) and bool(row.pays)
 
 
-PREPARATION_PAYS = Claim(
-    "preparation pays", VariantsRow, lambda row: row.pays == PAYS, _is_prepared, lambda row: (row.saved_s,)
-)
+PREPARATION_PAYS = Claim("preparation pays", VariantsRow, lambda row: row.pays == PAYS, _is_prepared, ["saved_s"])
 PREPARATION_NEVER_PAYS = Claim(
-    "preparation never pays", VariantsRow, lambda row: row.pays == NEVER, _is_prepared, lambda row: (row.saved_s,)
+    "preparation never pays", VariantsRow, lambda row: row.pays == NEVER, _is_prepared, ["saved_s"]
 )
-ONE_AS_FAST = Claim(
-    "one GPU is as fast as more",
-    OneGpuRow,
-    lambda row: row.as_fast == HOLDS,
-    _is_headline_variant,
-    lambda row: (row.ratio,),
-)
+ONE_AS_FAST = Claim("one GPU is as fast as more", OneGpuRow, lambda row: row.as_fast == HOLDS, _is_headline, ["ratio"])
 ONE_NOT_AS_FAST = Claim(
-    "one GPU is not as fast as more",
-    OneGpuRow,
-    lambda row: row.as_fast == DOES_NOT,
-    _is_headline_variant,
-    lambda row: (row.ratio,),
+    "one GPU is not as fast as more", OneGpuRow, lambda row: row.as_fast == DOES_NOT, _is_headline, ["ratio"]
 )
 VARIANT_DISTORTED = Claim(
-    "profiling a variant distorts",
-    KernelsRow,
-    lambda row: row.profiler == DISTORTED,
-    lambda row: bool(row.profiler),
+    "profiling a variant distorts", KernelsRow, lambda row: row.profiler == DISTORTED, lambda row: bool(row.profiler)
 )
-REMEDY_HELPS, REMEDY_HARMS = _sides(
-    TrainingSummaryRow, lambda row: row.test_accuracy_gain, 0, "a remedy helps", "a remedy harms"
-)
+REMEDY_HELPS, REMEDY_HARMS = _sides(TrainingSummaryRow, "test_accuracy_gain", 0, "a remedy helps", "a remedy harms")
 REMEDY_LEVEL = Claim(
     "a remedy shows no difference",
     TrainingSummaryRow,
     lambda row: row.test_accuracy_gain.holds(0),
-    intervals=lambda row: (row.test_accuracy_gain,),
+    figures=["test_accuracy_gain"],
 )
 ABOVE_BASELINE, BELOW_BASELINE = _sides(
     TrainingSummaryRow,
-    lambda row: row.test_accuracy_difference,
+    "test_accuracy_difference",
     0,
     "an arm is more accurate than the baseline",
     "an arm is less accurate than the baseline",
 )
 TRAINED_ABOVE, TRAINED_BELOW = _sides(
     TrainingSummaryRow,
-    lambda row: row.training_accuracy_difference,
+    "training_accuracy_difference",
     0,
     "an arm is trained to a higher accuracy",
     "an arm is trained to a lower accuracy",
@@ -385,14 +355,10 @@ LOSS_LEVEL = Claim(
     "a remedy changes no loss",
     TrainingSummaryRow,
     lambda row: row.training_loss_change.holds(0),
-    intervals=lambda row: (row.training_loss_change,),
+    figures=["training_loss_change"],
 )
 TWIN_ABOVE, TWIN_BELOW = _sides(
-    TwinsRow,
-    lambda row: row.twin_accuracy_difference,
-    0,
-    "a faster step ends more accurate",
-    "a faster step ends less accurate",
+    TwinsRow, "twin_accuracy_difference", 0, "a faster step ends more accurate", "a faster step ends less accurate"
 )
 DIVERGED = Claim("an arm diverged", TrainingSummaryRow, lambda row: row.status == "diverged")
 FEW_SEEDS = Claim(
@@ -431,22 +397,13 @@ OFF = Claim("a run is off", RunsRow, lambda row: bool(row.is_outlier), lambda ro
 NO_BASELINE = Claim("no baseline", SpeedupRow, lambda row: row.status == "no baseline")
 # Where nothing counted for how long: that is told with the seconds.
 THROTTLED = Claim(
-    "clocks were held down",
-    RecordsRow,
-    lambda row: bool(row.throttle_reasons),
-    lambda row: not isfinite(row.slowed_s),
+    "clocks were held down", RecordsRow, lambda row: bool(row.throttle_reasons), lambda row: not isfinite(row.slowed_s)
 )
 DISTURBED = Claim("other processes", RecordsRow, lambda row: bool(row.other_processes))
 SLOWED = Claim(
-    "clocks were kept down in the clock",
-    RecordsRow,
-    lambda row: row.slowed_s > 0,
-    lambda row: isfinite(row.slowed_s),
+    "clocks were kept down in the clock", RecordsRow, lambda row: row.slowed_s > 0, lambda row: isfinite(row.slowed_s)
 )
 CORES_STOLEN = Claim(
-    "cores were stolen",
-    RecordsRow,
-    lambda row: row.stolen_share > STOLEN,
-    lambda row: isfinite(row.stolen_share),
+    "cores were stolen", RecordsRow, lambda row: row.stolen_share > STOLEN, lambda row: isfinite(row.stolen_share)
 )
 DIRTY = Claim("dirty code", RecordsRow, lambda row: bool(row.git_dirty))
