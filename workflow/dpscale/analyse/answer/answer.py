@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from dpscale.analyse.answer.series import COMPUTE, best_of, weak_series
+from dpscale.analyse.answer.series import COMPUTE, best_of, configuration_of, weak_series
 from dpscale.formulas.figure import UNKNOWN, ratio
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.answer import AnswerRow
@@ -13,25 +13,17 @@ def answer_rows(
     speedup: Sequence[SpeedupRow], times: Sequence[TimesRow], scopes: Sequence[ScopesRow]
 ) -> Iterator[AnswerRow]:
     """A row for every series."""
-    loaded = {(row.strategy, row.gpus, row.batch_per_gpu, row.environment): row for row in scopes}
-    timed = {
-        (row.strategy, row.gpus, row.batch_per_gpu, row.environment, row.scope): row
-        for row in times
-        if row.status == "ok"
-    }
+    loaded = {configuration_of(row): row for row in scopes}
+    timed = {(configuration_of(row), row.scope): row for row in times if row.status == "ok"}
     for gains in weak_series(speedup).values():
         best = best_of(gains)
-        batch, environment, scope = best.batch_per_gpu, best.environment, best.scope
-        beside = loaded.get((best.strategy, best.gpus, batch, environment)) if scope == COMPUTE else None
-        here = timed.get((best.strategy, best.gpus, batch, environment, scope))
-        one = timed.get((BASELINE, 1, batch, environment, scope))
+        scope, place = best.scope, configuration_of(best)
+        beside = loaded.get(place) if scope == COMPUTE else None
+        here = timed.get((place, scope))
+        one = timed.get(((BASELINE, 1, best.batch_per_gpu, best.environment), scope))
         yield AnswerRow(
-            strategy=best.strategy,
-            gpus=best.gpus,
-            batch_per_gpu=batch,
-            global_batch=best.global_batch,
+            **best.point,
             scope=scope,
-            environment=environment,
             speedup=best.speedup,
             end_to_end_speedup=beside.end_to_end_speedup if beside else UNKNOWN,
             efficiency=best.efficiency,

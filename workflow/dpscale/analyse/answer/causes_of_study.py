@@ -61,11 +61,7 @@ def _rows_of(place: StudyPlace) -> Iterator[CausesRow]:
     found, not_seen = causes_of(probes)
     shared = CausesRow(
         scaling=gain.scaling,
-        strategy=gain.strategy,
-        gpus=gain.gpus,
-        batch_per_gpu=gain.batch_per_gpu,
-        global_batch=gain.global_batch,
-        environment=gain.environment,
+        **gain.point,
         scope=END_TO_END if place.loading else COMPUTE,
         whole_s=probes[probes.whole],
         efficiency=place.efficiency,

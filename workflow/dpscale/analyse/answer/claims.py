@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Generic, Protocol, TypeVar
 
+from dpscale.analyse.answer.series import configuration_of
 from dpscale.analyse.forecast.steps import HELD_OUT_TOLERANCE
 from dpscale.formulas.figure import Figure
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow, StepsRow
@@ -376,7 +377,7 @@ def _of_runs(what: str, holds: Callable[[int], bool]) -> Claim[TimesRow]:
         TimesRow,
         lambda row: holds(row.runs or 0),
         lambda row: row.status == "ok",
-        once_per=lambda row: (row.strategy, row.gpus, row.batch_per_gpu, row.environment),
+        once_per=configuration_of,
     )
 
 

@@ -26,16 +26,27 @@ class _OfSeries(Protocol):
     def environment(self) -> str: ...
 
 
+class OfConfiguration(_OfSeries, Protocol):
+    @property
+    def batch_per_gpu(self) -> int: ...
+
+
 class Scoped(Protocol):
     @property
     def scope(self) -> str: ...
 
 
 R = TypeVar("R", bound=_OfSeries)
+Configuration = tuple[str, int, int, str]
 
 
 def series_of(row: _OfSeries) -> Series:
     return Series(row.strategy, row.gpus, row.environment)
+
+
+def configuration_of(row: OfConfiguration) -> Configuration:
+    """A batch per device of a series."""
+    return row.strategy, row.gpus, row.batch_per_gpu, row.environment
 
 
 def of_series(rows: Iterable[R], series: Series | None) -> list[R]:

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dpscale.analyse.answer.causes import exact
 from dpscale.analyse.answer.probes import Link, ProbeCost, Probes, minus
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, Configuration, OfConfiguration, configuration_of
 from dpscale.formulas.figure import Figure, multiplied, ratio
 from dpscale.strategies.known import BASELINE, strategy
 from dpscale.strategies.strategy import WHOLE
 from dpscale.tables.communication import CollectivesRow
-from dpscale.tables.row import Row
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
 from dpscale.tables.variants import VariantsRow
@@ -26,17 +25,16 @@ from dpscale.vocabulary.chips import chip_named
 # The whole step with its batches in memory, by strategy: what a diagnosis calls it. Others are not told.
 IN_MEMORY = {"dp": "dp", "ddp": "training"}
 _GRAPH = "cuda_graph=True"
-_Point = tuple[str, int, int, str]
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=OfConfiguration)
 
 
 def places(tables: Tables) -> Iterator["StudyPlace"]:
     """Every configuration beside its baseline: at the batch per device, or at the global batch, of that."""
     speaking = [row for row in tables.times if row.status == "ok" and row.is_headline and row.images_per_s.is_known]
-    times = {(_point(row), row.scope): row for row in reversed(speaking)}
+    times = {(configuration_of(row), row.scope): row for row in reversed(speaking)}
     for gain in tables.speedup:
         speaks = gain.status == "ok" and gain.is_headline and gain.scope == COMPUTE and gain.strategy in IN_MEMORY
-        if speaks and (_point(gain), COMPUTE) in times:
+        if speaks and (configuration_of(gain), COMPUTE) in times:
             yield StudyPlace(gain, tables, times)
 
 
@@ -46,7 +44,7 @@ class StudyPlace:
 
     gain: SpeedupRow
     tables: Tables
-    times: Mapping[tuple[_Point, str], TimesRow]
+    times: Mapping[tuple[Configuration, str], TimesRow]
 
     @cached_property
     def probes(self) -> Probes:
@@ -87,14 +85,14 @@ class StudyPlace:
 
     @property
     def loaded(self) -> TimesRow | None:
-        return self.times.get((_point(self.gain), END_TO_END))
+        return self.times.get((configuration_of(self.gain), END_TO_END))
 
     def of(self, rows: Iterable[R], name: str = "", devices: int = 0) -> list[R]:
         """The rows of this configuration, or of another strategy on another number of devices at its batch."""
         here = self.at(name or self.gain.strategy, devices or self.gain.gpus)
-        return [row for row in rows if _point(row) == here]
+        return [row for row in rows if configuration_of(row) == here]
 
-    def at(self, name: str, devices: int, batch: int = 0) -> _Point:
+    def at(self, name: str, devices: int, batch: int = 0) -> Configuration:
         return name, devices, batch or self.gain.batch_per_gpu, self.gain.environment
 
     def step_s(self, name: str, devices: int, batch: int = 0, scope: str = COMPUTE) -> Figure | None:
@@ -107,7 +105,7 @@ class StudyPlace:
         return {
             row.batch_per_gpu
             for (_, scope), row in self.times.items()
-            if scope == COMPUTE and _point(row) == self.at(name, devices, row.batch_per_gpu)
+            if scope == COMPUTE and configuration_of(row) == self.at(name, devices, row.batch_per_gpu)
         }
 
     @cached_property
@@ -147,7 +145,7 @@ class StudyPlace:
             share = None if self.loading else ratio(other, step).map(lambda value: 1 - value)
             yield ("dp", "training"), ProbeCost(minus(step, other), share)
         if self.loading:
-            row = self.times[_point(self.gain), COMPUTE]
+            row = self.times[configuration_of(self.gain), COMPUTE]
             per_epoch = self.gain.global_batch / (row.images_per_s.value * row.epoch_s.value)
             share = self.loading.loading_ratio.sure.map(lambda value: 1 - 1 / value)
             yield ("end_to_end", self.in_memory), ProbeCost(multiplied(self.loading.loader_s.sure, per_epoch), share)
@@ -238,10 +236,6 @@ class StudyPlace:
 def graph_words(captured: str, graph: str, name: str, gpus: int) -> dict[str, str | int]:
     """What fills the text of a graph's remedy."""
     return {"captured_variant": captured, "graph_variant": graph, "strategy": name, "gpus": gpus}
-
-
-def _point(row: Any) -> _Point:
-    return row.strategy, row.gpus, row.batch_per_gpu, row.environment
 
 
 def _step_s(row: TimesRow | VariantsRow, images: int) -> Figure:

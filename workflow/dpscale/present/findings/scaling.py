@@ -28,7 +28,7 @@ from dpscale.tables.column import GB, GB_PER_S, MULTIPLES, PERCENT
 from dpscale.tables.communication import BandwidthRow
 from dpscale.tables.row import Place, grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
+from dpscale.tables.timing import SpeedupRow, StrategyPairsRow, TimesRow
 
 
 def largest_speedup(tables: Tables, terms: Terms) -> Finding | None:
@@ -130,14 +130,9 @@ def loader_hides_speedup(tables: Tables, terms: Terms) -> Finding | None:
         f"{terms.point(most)} has {multiple(most.speedup)} without it in the clock and "
         f"{measured(most.end_to_end_speedup.value, MULTIPLES)} with it.",
         "speedup",
-        [_in_scope(row, name) for name in ("compute", "end_to_end") for row in hidden.holding],
+        [Place(**row.point, scope=name) for name in ("compute", "end_to_end") for row in hidden.holding],
         terms,
     )
-
-
-def _in_scope(row: ScopesRow, name: str) -> Place:
-    point = {column: getattr(row, column) for column in Place.columns() if column != "scope"}
-    return Place(**point, scope=name)
 
 
 def largest_communication_share(tables: Tables, terms: Terms) -> Finding | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dpscale.analyse.answer.series import first_scope
+from dpscale.analyse.answer.series import configuration_of, first_scope
 from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.present.text.numbers import ABSENT, MINUS, ends_of, plain, value_of, whole
 from dpscale.present.text.words import in_order, left_out, scope, state
@@ -66,22 +66,18 @@ def _in_lines(notes: Sequence[str]) -> list[str]:
 def _lines(tables: Tables) -> list[_Line]:
     """The times of the scope with speedup, communication and bandwidth beside them."""
     told = first_scope(tables.times)
-    weak = {_place(row): row for row in tables.speedup if row.scaling == "weak" and row.scope == told}
-    communication = {_place(row): row for row in tables.communication if row.scope == told}
-    bandwidth = {_place(row): row for row in tables.bandwidth if row.scope == told}
+    weak = {configuration_of(row): row for row in tables.speedup if row.scaling == "weak" and row.scope == told}
+    communication = {configuration_of(row): row for row in tables.communication if row.scope == told}
+    bandwidth = {configuration_of(row): row for row in tables.bandwidth if row.scope == told}
     return [
         _Line(
             row,
-            weak.get(_place(row), SpeedupRow()),
-            communication.get(_place(row), CommunicationRow()),
-            bandwidth.get(_place(row), BandwidthRow()),
+            weak.get(configuration_of(row), SpeedupRow()),
+            communication.get(configuration_of(row), CommunicationRow()),
+            bandwidth.get(configuration_of(row), BandwidthRow()),
         )
         for row in in_order(row for row in tables.times if row.scope == told)
     ]
-
-
-def _place(row: TimesRow | SpeedupRow | CommunicationRow | BandwidthRow) -> tuple[str, int, int, str]:
-    return row.strategy, row.gpus, row.batch_per_gpu, row.environment
 
 
 # Columns of text by their heading of two lines.
