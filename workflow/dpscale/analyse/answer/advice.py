@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from dpscale.analyse.answer.claims import ABOVE_BASELINE, REMEDY_HELPS
-from dpscale.analyse.answer.series import COMPUTE, Series, of_series, series_of, support, weak_series
+from dpscale.analyse.answer.series import COMPUTE, Series, configuration_of, of_series, series_of, support, weak_series
 from dpscale.formulas.figure import Figure, ratio
 from dpscale.plan.study import BASE
 from dpscale.strategies.known import BASELINE
@@ -97,9 +97,7 @@ def _batches(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
 
 def _variants(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
     """Every variant beside the study's own settings: on the devices of the series, otherwise on one."""
-    base = {
-        (series_of(row), row.batch_per_gpu, row.scope): row.epoch_s for row in tables.variants if row.variant == BASE
-    }
+    base = {(configuration_of(row), row.scope): row.epoch_s for row in tables.variants if row.variant == BASE}
     for place in (series_of(here), Series(BASELINE, 1, here.environment)):
         measured = [
             row
@@ -116,7 +114,7 @@ def _variants(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
                 used=BASE,
                 better=row.variant,
                 on_gpus=row.gpus,
-                used_s=base.get((place, row.batch_per_gpu, row.scope), Figure()),
+                used_s=base.get((configuration_of(row), row.scope), Figure()),
                 better_s=row.epoch_s,
                 saving=row.faster.sure.map(lambda faster: 1 - 1 / faster),
             )

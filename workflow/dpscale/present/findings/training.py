@@ -20,9 +20,10 @@ from dpscale.analyse.answer.claims import (
     TWIN_ABOVE,
     TWIN_BELOW,
     Claim,
+    Outcome,
 )
 from dpscale.formulas.figure import Figure
-from dpscale.present.findings.finding import Finding, among, largest
+from dpscale.present.findings.finding import Finding, among, largest, where
 from dpscale.present.text.numbers import estimate, measured, percent, plain
 from dpscale.present.text.words import Terms, listed, plural
 from dpscale.tables.column import PERCENT, POINTS, SECONDS
@@ -60,7 +61,7 @@ def training_findings(tables: Tables, terms: Terms) -> list[Finding | None]:
         remedies(REMEDY_LEVEL, "no different from those without, with these seeds", arms, terms),
         remedies(REMEDY_HARMS, f"less accurate than without, {BEYOND}", arms, terms),
         comparisons_at_once(arms),
-        divergence(tables.training_summary, terms),
+        divergence(tables, terms),
         order_without_set_epoch(tables.training_order, evidence, tables.training_summary, terms),
         statistics_of_workers(evidence, terms),
     ]
@@ -236,13 +237,11 @@ def comparisons_at_once(arms: Arms) -> Finding | None:
     )
 
 
-def divergence(arms: Arms, terms: Terms) -> Finding | None:
+@where(DIVERGED)
+def divergence(diverged: Outcome[TrainingSummaryRow], terms: Terms) -> Finding:
     """Arms whose loss did not stay finite."""
-    diverged = DIVERGED.of(arms).holding
-    if not diverged:
-        return None
-    named = "; ".join(f"{_arm(row, terms)}: {row.reason}" for row in diverged)
-    return _of_arms(f"The loss did not stay finite for {plural(len(diverged), 'arm')}: {named}.", diverged)
+    named = "; ".join(f"{_arm(row, terms)}: {row.reason}" for row in diverged.holding)
+    return _of_arms(f"The loss did not stay finite for {plural(diverged.number, 'arm')}: {named}.", diverged.holding)
 
 
 def order_without_set_epoch(

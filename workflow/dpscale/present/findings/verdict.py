@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpscale.analyse.answer.claims import LOADER_TAKES, RUNG_TAKES_TIME
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, BatchesOfSeries, Series, answering, series_of
+from dpscale.analyse.answer.series import (
+    COMPUTE,
+    END_TO_END,
+    BatchesOfSeries,
+    Series,
+    answering,
+    configuration_of,
+    series_of,
+)
 from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.present.findings.finding import largest, multiple
 from dpscale.present.text.numbers import estimate, measured, percent
@@ -204,9 +212,7 @@ def _at(row: SpeedupRow, ladder: Iterable[LadderRow]) -> list[LadderRow]:
     return [
         rung
         for rung in ladder
-        if series_of(rung) == series_of(row)
-        and rung.batch_per_gpu == row.batch_per_gpu
-        and rung.part_of_headline_s == rung.part_of_headline_s
+        if configuration_of(rung) == configuration_of(row) and rung.part_of_headline_s == rung.part_of_headline_s
     ]
 
 

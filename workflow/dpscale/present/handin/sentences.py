@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES, MAY_BE_NOTHING
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END
 from dpscale.analyse.answer.trend import Direction, beyond, direction
 from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
@@ -16,7 +17,6 @@ from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 P = TypeVar("P", SpeedupRow, CommunicationRow, BandwidthRow)
 
-_COMPUTE, _END_TO_END = "compute", "end_to_end"
 _UNTOLD = "with too few runs to tell whether it changes"
 _CHANGES = {"rises": "rises", "falls": "falls", "level": "shows no difference,"}
 _BEYOND: dict[Direction, str] = {"rises": "highest", "falls": "lowest"}
@@ -143,7 +143,7 @@ def _paid_per_step(
     """Why a larger batch scales better, where it does: fewer steps, each of which costs about as much more."""
     shares = _series(headline(ok(communication)), row)
     gained = [other.speedup for other in _series(gains, row)]  # its own among them
-    if len(shares) < 2 or row.scope != _COMPUTE or direction(gained[0], gained[-1]) != "rises":
+    if len(shares) < 2 or row.scope != COMPUTE or direction(gained[0], gained[-1]) != "rises":
         return
     first, last = shares[0], shares[-1]
     most, fewest = _steps(times, first), _steps(times, last)
@@ -169,10 +169,10 @@ def _share(row: CommunicationRow) -> str:
 
 def _loading(speedup: Iterable[SpeedupRow], row: SpeedupRow, scope: str) -> Iterator[str]:
     """What the DataLoader makes of the example's speedup."""
-    if scope != _COMPUTE:
+    if scope != COMPUTE:
         yield "Mind: the DataLoader is in these times."
         return
-    loaded = _series((other for other in speedup if other.scope == _END_TO_END), row)
+    loaded = _series((other for other in speedup if other.scope == END_TO_END), row)
     same = [other for other in loaded if other.batch_per_gpu == row.batch_per_gpu]
     if same:
         yield (
