@@ -1,6 +1,5 @@
 """`dpscale audit` as it is called: its files, its summary, its errors and its time."""
 
-import html
 import json
 import resource
 import subprocess
@@ -85,8 +84,8 @@ def test_a_record_does_not_depend_on_when_it_was_made(tmp_path: Path) -> None:
     assert records[0] == records[1]
 
 
-def test_pages_are_written_and_say_which_times_cannot_be(root: Path, tmp_path: Path) -> None:
-    """They are what `render` makes of the records: tests/present/test_validity.py has such pages checked."""
+def test_pages_are_written(root: Path, tmp_path: Path) -> None:
+    """They are what `render` makes of the records."""
     studies = [root / f"config/published/study-{letter}.yaml" for letter in "de"]
     done = dpscale("audit", *studies, "--page", tmp_path / "pages", "--out", tmp_path / "records")
     assert done.returncode == 0, done.stderr
@@ -94,17 +93,6 @@ def test_pages_are_written_and_say_which_times_cannot_be(root: Path, tmp_path: P
     records = {path.stem: read_record("audit", path) for path in (tmp_path / "records").iterdir()}
     assert pages == {f"{name}.html": render(record) for name, record in records.items()}
     assert f"page: {tmp_path / 'pages/study-e.html'}\n" in done.stdout
-    assert not any("<script" in page or "javascript:" in page for page in pages.values())
-    text = html.unescape(pages["study-e.html"])
-    assert "12 figures are impossible" in text
-    assert "impossible</span> time that the GPU cannot reach" in text
-    # 50,000 images * 3.3290 GFLOP in 1.5882 s.
-    assert (
-        "batch 512 on 1 GPU: 1.5882 s is 31,482 images/s and 105 TFLOP/s; the float32 peak of 1 GPU (RTX 8000) is 16.3"
-    ) in text
-    assert "The clock was stopped before the GPU was done." in text
-    assert 'class="impossible"' in text
-    assert 'class="impossible"' not in pages["study-d.html"]
 
 
 @pytest.mark.parametrize("option", ["--page", "--out"])

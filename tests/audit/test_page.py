@@ -85,15 +85,19 @@ def test_every_check_of_a_published_study_has_its_help(audits: dict[str, dict[st
 
 
 def test_the_worst_stands_first(audits: dict[str, dict[str, Any]]) -> None:
-    states = re.findall(r'<span class="state (\w+)">', render(audits["study-e"]))
+    page = render(audits["study-e"])
+    states = re.findall(r'<span class="state (\w+)">', page)
     assert states == sorted(states, key=SEVERITIES.index)
     assert set(states) == set(SEVERITIES)
+    assert "impossible</span> time that the GPU cannot reach" in page
+    assert "The clock was stopped before the GPU was done." in page
+    assert ['class="impossible"' in shown for shown in (page, render(audits["study-d"]))] == [True, False]
 
 
 def test_a_page_needs_no_other_file_and_no_script(audits: dict[str, dict[str, Any]]) -> None:
     for record in audits.values():
         page = render(record)
-        assert "<script" not in page
+        assert "<script" not in page and "javascript:" not in page
         assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
         assert len(page) < 60_000
 
