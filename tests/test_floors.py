@@ -37,19 +37,22 @@ APART = (
 )
 
 
-def modules(package: Path) -> Mapping[str, Path]:
+@pytest.fixture(scope="module")
+def modules(root: Path) -> Mapping[str, ast.Module]:
     """Every module of the package by its dotted name, without the package's own."""
+    package = root / "workflow/dpscale"
     found = {".".join(path.relative_to(package).with_suffix("").parts): path for path in package.rglob("*.py")}
-    return {name.removesuffix(".__init__"): path for name, path in found.items() if name != "__init__"}
+    read = {name: ast.parse(path.read_text()) for name, path in found.items() if name != "__init__"}
+    return {name.removesuffix(".__init__"): module for name, module in read.items()}
 
 
-def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+def imports(module: ast.Module, known: Mapping[str, ast.Module]) -> Iterator[str]:
     """The modules of the package that a module imports, also within functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(module):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dpscale."):
-            module = node.module.removeprefix("dpscale.")
+            name = node.module.removeprefix("dpscale.")
             for alias in node.names:
-                yield f"{module}.{alias.name}" if f"{module}.{alias.name}" in known else module
+                yield f"{name}.{alias.name}" if f"{name}.{alias.name}" in known else name
 
 
 def floor_of(module: str) -> int:
@@ -64,9 +67,8 @@ def floor_of(module: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def arrows(root: Path) -> dict[str, set[str]]:
-    known = modules(root / "workflow/dpscale")
-    return {name: set(imports(path, known)) for name, path in known.items()}
+def arrows(modules: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    return {name: set(imports(module, modules)) for name, module in modules.items()}
 
 
 def test_every_module_stands_on_a_floor_and_no_arrow_goes_up(arrows: dict[str, set[str]]) -> None:
@@ -104,11 +106,7 @@ def test_a_room_has_at_most_twelve_modules(root: Path) -> None:
     assert {str(room.relative_to(package)): count for room, count in rooms.items() if count > 12} == {}
 
 
-def test_a_class_name_means_one_thing(root: Path) -> None:
-    classes = Counter(
-        node.name
-        for path in (root / "workflow/dpscale").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    )
+def test_a_class_name_means_one_thing(modules: Mapping[str, ast.Module]) -> None:
+    nodes = (node for module in modules.values() for node in ast.walk(module))
+    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
     assert [name for name, count in classes.items() if count > 1] == []

@@ -64,7 +64,7 @@ def by_paper(update: Update, rates: list[float]) -> Arrays:
 
 
 def lars(decay: float, momentum: float, coefficient: float, spared: bool = False) -> Update:
-    def update(w: np.ndarray, g: np.ndarray, _step: int, lr: float, state: dict[str, np.ndarray]) -> np.ndarray:
+    def update(w: np.ndarray, g: np.ndarray, _step: int, lr: float, state: Arrays) -> np.ndarray:
         d = 0.0 if spared and w.ndim == 1 else decay
         norm = np.sqrt((w**2).sum())
         scaled = w.ndim > 1 and norm > 0
@@ -76,7 +76,7 @@ def lars(decay: float, momentum: float, coefficient: float, spared: bool = False
 
 
 def lamb(decay: float, spared: bool = False) -> Update:
-    def update(w: np.ndarray, g: np.ndarray, step: int, lr: float, state: dict[str, np.ndarray]) -> np.ndarray:
+    def update(w: np.ndarray, g: np.ndarray, step: int, lr: float, state: Arrays) -> np.ndarray:
         d = 0.0 if spared and w.ndim == 1 else decay
         state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
         state["v"] = 0.999 * state.get("v", 0) + 0.001 * g**2
@@ -112,7 +112,7 @@ def test_the_formulas_are_the_papers(
 def test_nesterov_looks_ahead() -> None:
     """v = m*v + g; w = w - rate * (g + m*v), as torch has it."""
 
-    def update(w: np.ndarray, g: np.ndarray, _step: int, lr: float, state: dict[str, np.ndarray]) -> np.ndarray:
+    def update(w: np.ndarray, g: np.ndarray, _step: int, lr: float, state: Arrays) -> np.ndarray:
         state["v"] = 0.9 * state["v"] + g if state else g
         return lr * (g + 0.9 * state["v"])
 

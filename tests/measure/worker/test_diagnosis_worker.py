@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from command_line import dpscale
+from command_line import dpscale, must
 from dpscale.measure.watch.cores import on_all_cores
 from dpscale.measure.watch.launches import launches, same_command
 from dpscale.measure.watch.sensors import busy_cores
@@ -153,16 +153,18 @@ def test_a_socket_has_a_rate() -> None:
     assert 0.01 < min(rates) < 1000
 
 
+def diagnosed(file: Path, folder: Path, *options: object) -> str:
+    """What the command prints of one worker; its record is d.json."""
+    cell = ("--workload", file, "--gpus", 1, "--loader-workers", 0, "--device", "cpu")
+    return must("diagnose", *cell, *options, "--out", folder / "d.json", folder=folder)
+
+
 @pytest.mark.processes
 @pytest.mark.slow
 def test_the_command_writes_a_record_an_answer_and_a_page(root: Path, tmp_path: Path) -> None:
     file = root / "bench/injected/waiting.py"
     with warm_workers():
-        done = dpscale(
-            "diagnose", "--workload", file, "--gpus", 1, "--batch-per-gpu", 64, "--loader-workers", 0,
-            "--device", "cpu", "--out", tmp_path / "d.json", "--page", tmp_path / "d.html", folder=tmp_path,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+        printed = diagnosed(file, tmp_path, "--batch-per-gpu", 64, "--page", "d.html")
     record = json.loads((tmp_path / "d.json").read_text())
     assert violations("diagnosis", record) == []
     assert record["settings"]["epoch_images"] == 8192
@@ -171,8 +173,8 @@ def test_the_command_writes_a_record_an_answer_and_a_page(root: Path, tmp_path: 
     assert wait["code"].endswith(".item()")
     assert wait["calls"] == 2
     assert {"bfloat16", "alone_unsynchronised"} <= set(record["probes"])
-    assert "computing in bfloat16: measured" in done.stdout
-    assert "A step takes" in done.stdout
+    assert "computing in bfloat16: measured" in printed
+    assert "A step takes" in printed
     assert "Where the time of a step goes" in (tmp_path / "d.html").read_text()
 
 
@@ -203,11 +205,7 @@ def loss(network, batch):
 def test_what_a_step_cannot_do_is_left_out_of_its_diagnosis(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.py"
     file.write_text(ONLY_FLOAT32)
-    done = dpscale(
-        "diagnose", "--workload", file, "--gpus", 1, "--batch-per-gpu", 8, "--loader-workers", 0,
-        "--device", "cpu", "--out", tmp_path / "d.json", folder=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    diagnosed(file, tmp_path, "--batch-per-gpu", 8)
     assert "bfloat16" not in json.loads((tmp_path / "d.json").read_text())["probes"]
     told = "left out: the whole step in bfloat16, batches in memory: ValueError: only in float32\n"
     assert told in capfd.readouterr().err
