@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from offline import Scheme
+from offline import Scheme, opened
 
 # Not what passes: that is ten times as long.
 ONLY_VIOLATIONS = {"resultTypes": ["violations"], "selectors": False}
@@ -52,7 +52,6 @@ MARK_LOOKS = """looks => {
   });
   return [marked.size, texts];
 }"""
-OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 # What must be reached with the Tab key, marked so that it can be told.
 MARK_STOPS = """() => {
   const stops = [...document.querySelectorAll('a[href], summary, button, [tabindex="0"]')]
@@ -83,17 +82,10 @@ BY_DEFINITION = ": 100 % at 1,"
 NUMBER = re.compile(r"^−?[\d,]+(?:\.\d+)?")
 
 
-def opened(browser: Browser, file: Path, width: int, scheme: Scheme) -> Page:
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.goto(file.as_uri())
-    page.evaluate(OPEN_ALL)
-    return page
-
-
 @pytest.fixture(scope="module", params=["recorded_file", "published_file", "compared_file", "compared_studies_file"])
 def resized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page that is opened once, and then shown at every width in every scheme."""
-    page = opened(browser, request.getfixturevalue(request.param), 1200, "light")
+    page = opened(browser, request.getfixturevalue(request.param))
     yield page
     page.close()
 
@@ -118,7 +110,7 @@ def test_no_colour_is_too_faint(resized: Page, scheme: Scheme) -> None:
 
 def test_no_colour_of_any_element_is_too_faint(browser: Browser, compared_file: Path) -> None:
     """Element by element on one page, of which one of each look was looked at above."""
-    page = opened(browser, compared_file, 1200, "light")
+    page = opened(browser, compared_file)
     assert violations(page, CONTRAST) == []
     page.close()
 
@@ -169,7 +161,7 @@ def test_axe_would_find_something(browser: Browser) -> None:
 
 @pytest.fixture
 def page(browser: Browser, recorded_file: Path) -> Iterator[Page]:
-    page = opened(browser, recorded_file, 390, "light")
+    page = opened(browser, recorded_file, 390)
     yield page
     page.close()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from offline import IN_PAIRS, LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
+from offline import IN_PAIRS, LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, opened, wider_than
 
 
 @pytest.mark.parametrize(("width", "scheme", "scripts"), IN_PAIRS)
@@ -26,9 +26,7 @@ def test_ids_are_unique_links_lead_somewhere_and_text_stays_in_its_chart(
     compared_file: Path,
     width: int,
 ) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark")
-    page.goto(compared_file.as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    page = opened(browser, compared_file, width, "dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(element => element.id)")
     assert len(ids) == len(set(ids))

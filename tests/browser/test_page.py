@@ -13,7 +13,16 @@ from playwright.sync_api import Browser, Page
 
 from dpscale.present.study.page import render
 from dpscale.tables.study import RejectedRow
-from offline import IN_PAIRS, LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, loaded_offline, wider_than
+from offline import (
+    IN_PAIRS,
+    LABELS_THAT_OVERLAP,
+    OPEN_ALL,
+    TEXT_OUTSIDE_ITS_CHART,
+    Scheme,
+    loaded_offline,
+    opened,
+    wider_than,
+)
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +72,13 @@ def test_what_is_too_wide_is_found(browser: Browser) -> None:
 @pytest.fixture(scope="module")
 def page(browser: Browser, page_file: Path, width: int) -> Iterator[Page]:
     """No test changes it."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark")
-    page.goto(page_file.as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    page = opened(browser, page_file, width, "dark")
     yield page
     page.close()
 
 
-def test_body_does_not_scroll_sideways(page: Page, width: int) -> None:
+def test_it_does_not_scroll_sideways_and_ids_are_unique_and_references_resolve(page: Page, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_ids_are_unique_and_references_resolve(page: Page) -> None:
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(element => element.id)")
     assert len(ids) == len(set(ids))
     links = page.evaluate("[...document.querySelectorAll('a[href^=\"#\"]')].map(link => link.hash.slice(1))")
@@ -87,9 +91,7 @@ def test_ids_are_unique_and_references_resolve(page: Page) -> None:
 @pytest.fixture(scope="module", params=["page_file", "recorded_file"])
 def resized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page that is opened once, and then shown at every width."""
-    page = browser.new_page()
-    page.goto(request.getfixturevalue(request.param).as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    page = opened(browser, request.getfixturevalue(request.param))
     yield page
     page.close()
 
@@ -150,7 +152,7 @@ def test_the_recorded_study_is_printed_on_14_pages_at_most(
     page.pdf(path=tmp_path / "short.pdf", prefer_css_page_size=True)
     assert 5 < pages(tmp_path / "short.pdf") <= 14
     # What a reader opens is printed, but for the appendices.
-    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    page.evaluate(OPEN_ALL)
     page.pdf(path=tmp_path / "long.pdf", prefer_css_page_size=True)
     assert pages(tmp_path / "long.pdf") > pages(tmp_path / "short.pdf")
     page.close()
@@ -193,11 +195,8 @@ def test_dark_mode_is_dark(page: Page) -> None:
     assert "rgb(255, 158, 74)" in colours
 
 
-def test_charts_are_images_with_a_name(page: Page) -> None:
+def test_charts_are_images_with_a_name_and_tables_can_be_downloaded(page: Page) -> None:
     assert page.get_by_role("img", name="Compute scope. Epoch time in s against batch").count() == 1
-
-
-def test_csv_can_be_downloaded(page: Page) -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="Download bandwidth.csv").click()
     assert download.value.suggested_filename == "bandwidth.csv.zip"

@@ -7,6 +7,8 @@ import pytest
 from hostile_tables import BENIGN, HOSTILE, hostile_page
 from playwright.sync_api import Browser, Page
 
+from offline import OPEN_ALL
+
 ELEMENTS = """() => {
   const count = {};
   for (const element of document.querySelectorAll('*')) count[element.tagName] = (count[element.tagName] || 0) + 1;
@@ -44,7 +46,7 @@ def opened(page: Page, html: str, folder: Path) -> list[str]:
     page.on("requestfailed", lambda request: messages.append(f"{request.failure}: {request.url}"))
     page.on("requestfinished", lambda request: messages.append(request.url) if request.url.startswith("http") else None)
     page.goto(file.as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    page.evaluate(OPEN_ALL)
     return messages
 
 

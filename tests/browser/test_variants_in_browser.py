@@ -10,7 +10,7 @@ from variant_tables import with_variants
 
 import variant_study
 from dpscale.present.study.page import render
-from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme
+from offline import LABELS_THAT_OVERLAP, TEXT_OUTSIDE_ITS_CHART, Scheme, opened
 
 # Not what passes: that is ten times as long. A scheme changes colours and nothing else, and the width none of them.
 ONLY_VIOLATIONS = {"resultTypes": ["violations"], "selectors": False}
@@ -19,7 +19,6 @@ OPTIONS: dict[tuple[Scheme, int], dict[str, Any]] = {
     ("dark", 1200): {**ONLY_VIOLATIONS, "runOnly": ["color-contrast"]},
     ("light", 390): {**ONLY_VIOLATIONS, "rules": {"color-contrast": {"enabled": False}}},
 }
-OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +30,8 @@ def variants_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_section_can_be_read(browser: Browser, variants_file: Path, width: int, scheme: Scheme) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.goto(variants_file.as_uri())
+    page = opened(browser, variants_file, width, scheme)
     assert page.locator("#variants svg[role=img]").count() == 4 + 2 + 1 + 4
-    page.evaluate(OPEN_ALL)
     assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
     assert page.evaluate(LABELS_THAT_OVERLAP) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -42,9 +42,7 @@ def test_figures_are_all_the_numbers_of_the_csv_files(measured: Measured, runs: 
     assert {"runs/compute/epoch_s", "speedup/end_to_end/weak/efficiency", "records/gpu_s"} <= set(of_two)
     assert "training_summary/test_accuracy" in runs["training/short/seed-1"].figures
     assert "variants/compute/faster" in runs["variants/half+graph/single/gpus-1/batch-512/run-1"].figures
-
-
-def test_figures_are_of_the_run_and_of_no_other(runs: dict[str, TrackedRun]) -> None:
+    # Of the run and of no other.
     first, second = (runs[f"cells/ddp/gpus-2/batch-512/run-{run}"].figures for run in (1, 2))
     assert first["runs/compute/epoch_s"] != second["runs/compute/epoch_s"]
     assert first["times/compute/epoch_s"] == second["times/compute/epoch_s"]
@@ -84,42 +82,30 @@ def test_a_timing_cell_has_its_epochs(measured: Measured, runs: dict[str, Tracke
     assert [point.value for point in curve.points] == measured.record(key)["scopes"]["end_to_end"]["epoch_s"]
 
 
-def test_a_training_has_the_loss_of_every_step_and_the_figures_of_every_epoch(
+def test_a_training_has_the_loss_of_every_step_and_the_figures_of_every_epoch_by_its_own_clock(
     measured: Measured, runs: dict[str, TrackedRun]
 ) -> None:
-    record = measured.record("training/short/seed-1")
-    curves = {curve.name: curve for curve in runs["training/short/seed-1"].curves}
+    record, run = measured.record("training/short/seed-1"), runs["training/short/seed-1"]
+    curves = {curve.name: curve for curve in run.curves}
     loss, accuracy = curves["training/step_loss"], curves["training/test_accuracy"]
     assert [point.value for point in loss.points] == record["step_loss"]
     assert [point.number for point in loss.points] == list(range(1, len(record["step_loss"]) + 1))
     assert [point.value for point in accuracy.points] == [0.4, 0.6]
     assert (loss.axis, accuracy.axis) == ("step", "epoch")
-
-
-def test_the_clock_is_that_of_the_training(measured: Measured, runs: dict[str, TrackedRun]) -> None:
-    record, run = measured.record("training/short/seed-1"), runs["training/short/seed-1"]
-    curves = {curve.name: curve for curve in run.curves}
     epoch_s, steps = record["epochs"][0]["epoch_s"], record["epochs"][0]["steps"]
-    assert [point.clock_s - run.started_s for point in curves["training/epoch_s"].points] == pytest.approx(
-        [epoch_s, 2 * epoch_s]
-    )
-    loss = curves["training/step_loss"].points
-    assert loss[0].clock_s - run.started_s == pytest.approx(epoch_s / steps, abs=1e-6)
-    assert loss[steps - 1].clock_s == pytest.approx(curves["training/epoch_s"].points[0].clock_s)
-    assert loss[-1].clock_s == pytest.approx(curves["training/epoch_s"].points[-1].clock_s)
+    ends = [point.clock_s for point in curves["training/epoch_s"].points]
+    assert [end - run.started_s for end in ends] == pytest.approx([epoch_s, 2 * epoch_s])
+    assert loss.points[0].clock_s - run.started_s == pytest.approx(epoch_s / steps, abs=1e-6)
+    assert [loss.points[at].clock_s for at in (steps - 1, -1)] == pytest.approx(ends)
 
 
-def test_what_is_not_finite_has_no_point(runs: dict[str, TrackedRun]) -> None:
+def test_what_is_not_finite_has_no_point_and_out_of_memory_no_epochs(runs: dict[str, TrackedRun]) -> None:
     curves = {curve.name: curve for curve in runs["training/wild/seed-1"].curves}
     assert len(curves["training/test_accuracy"].points) == 2
     assert len(curves["training/epoch_s"].points) == 3
     assert "training/validation_loss" not in curves
-
-
-def test_out_of_memory_is_a_run_without_epochs(runs: dict[str, TrackedRun]) -> None:
     run = runs["cells/single/gpus-1/batch-8192/run-1"]
-    assert run.config["status"] == "oom"
-    assert run.curves == ()
+    assert (run.config["status"], run.curves) == ("oom", ())
 
 
 def test_the_config_holds_settings_hardware_and_software_and_nothing_private(runs: dict[str, TrackedRun]) -> None:
@@ -131,17 +117,14 @@ def test_the_config_holds_settings_hardware_and_software_and_nothing_private(run
     assert "node1" not in config.values()
 
 
-def test_ids_tell_runs_apart_and_stay(measured: Measured, tables: Tables, runs: dict[str, TrackedRun]) -> None:
+def test_ids_tell_runs_apart_and_stay_unless_a_cell_was_measured_again(
+    measured: Measured, tables: Tables, runs: dict[str, TrackedRun]
+) -> None:
     ids = {key: run.id for key, run in runs.items()}
     assert len(set(ids.values())) == len(ids)
     assert {key: run.id for key, run in exported(measured, tables).items()} == ids
-
-
-def test_a_cell_that_was_measured_again_is_another_run(runs: dict[str, TrackedRun]) -> None:
-    run = runs["training/short/seed-1"]
-    assert replace(run, started_s=run.started_s + 1).id != run.id
-    assert replace(run, figures={}).id == run.id
-    study = runs["study"]
+    run, study = runs["training/short/seed-1"], runs["study"]
+    assert replace(run, started_s=run.started_s + 1).id != run.id == replace(run, figures={}).id
     assert replace(study, started_s=study.started_s + 1).id == study.id
 
 

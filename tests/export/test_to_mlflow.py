@@ -113,26 +113,20 @@ def check_numbers(measured: Measured, uri: str) -> None:
     assert {"tables/speedup.csv", "tables/times.csv"} <= {file.path for file in tables}
 
 
-def test_numbers_in_a_local_store_are_those_of_the_csv_files(measured: Measured, store: str) -> None:
+def test_a_local_store_has_the_numbers_settings_and_times_and_a_second_export_leaves_its_runs(
+    measured: Measured, store: str
+) -> None:
     check_numbers(measured, store)
-
-
-def test_settings_are_parameters(store: str) -> None:
-    params = read(store)["variants/half+graph/single/gpus-1/batch-512/run-1"].data.params
+    before = read(store)
+    params = before["variants/half+graph/single/gpus-1/batch-512/run-1"].data.params
     assert (params["precision"], params["gpus"], params["variant"]) == ("bfloat16", "1", "half+graph")
-    assert read(store)["study"].data.params["variants.half 43 graph.precision"] == "bfloat16"
-
-
-def test_a_run_has_the_times_of_its_record(measured: Measured, store: str) -> None:
-    info = read(store)[SHORT].info
-    assert (info.end_time - info.start_time) == 60_000
-    assert info.status == "FINISHED"
-
-
-def test_a_second_export_leaves_the_runs_as_they_are(measured: Measured, store: str) -> None:
-    before = {name: run.info.run_id for name, run in read(store).items()}
+    assert before["study"].data.params["variants.half 43 graph.precision"] == "bfloat16"
+    info = before[SHORT].info
+    assert (info.end_time - info.start_time, info.status) == (60_000, "FINISHED")
     measured.export("--to", "mlflow", "--uri", store)
-    assert {name: run.info.run_id for name, run in read(store).items()} == before
+    assert {name: run.info.run_id for name, run in read(store).items()} == {
+        name: run.info.run_id for name, run in before.items()
+    }
 
 
 def test_what_has_changed_since_is_replaced(measured: Measured, store: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ Scheme = Literal["light", "dark"]
 IN_PAIRS: tuple[tuple[int, Scheme, bool], ...] = (
     (1200, "light", True), (1200, "dark", False), (390, "light", False), (390, "dark", True),
 )  # fmt: skip
+OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 TEXT_OUTSIDE_ITS_CHART = """
 () => [...document.querySelectorAll('svg')].flatMap(svg => {
   const frame = svg.getBoundingClientRect();
@@ -52,6 +53,14 @@ def listen(page: Page) -> tuple[list[str], list[str]]:
     return requests, complaints
 
 
+def opened(browser: Browser, file: Path, width: int = 1200, scheme: Scheme = "light") -> Page:
+    """The page with everything folded out. Who opens it closes it."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(file.as_uri())
+    page.evaluate(OPEN_ALL)
+    return page
+
+
 @contextmanager
 def loaded_offline(browser: Browser, file: Path, width: int, scheme: Scheme, scripts: bool) -> Iterator[Page]:
     """The page, which asked for nothing but itself and complained of nothing."""
@@ -61,7 +70,7 @@ def loaded_offline(browser: Browser, file: Path, width: int, scheme: Scheme, scr
     page = context.new_page()
     requests, complaints = listen(page)
     page.goto(file.as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    page.evaluate(OPEN_ALL)
     assert [url for url in requests if not url.startswith("data:")] == [file.as_uri()]
     assert complaints == []
     yield page

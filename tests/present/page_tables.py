@@ -11,6 +11,8 @@ from dpscale.audit import tables as audits
 from dpscale.audit.audit import audit
 from dpscale.audit.reading.published import read_all
 from dpscale.plan.study import Study
+from dpscale.present.study.page import render
+from dpscale.present.text.words import Terms
 from dpscale.tables.tables import TABLES, Tables
 from dpscale.vocabulary.states import EXTRAPOLATED, HELD_OUT, SCENARIO, WHOLE_STEP
 from rows import read_tables
@@ -27,6 +29,10 @@ STRONG_S = {("dp", 2): {64: 10.1, 1024: 1.17}, ("ddp", 2): {64: 2.77, 1024: 1.13
 LOADER_S = 3.1
 IMAGES = 50_000
 GRADIENT_BYTES = 44_695_848
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
+WORKER = replace(GPU, device="worker")
+SEVERAL = replace(GPU, several_environments=True)
+ARMS = {"small": {"strategy": "single", "gpus": 1, "batch_per_gpu": 128}}
 
 
 def study(**changes: Any) -> Mapping[str, Any]:
@@ -196,6 +202,23 @@ def tables(**rows: list[dict[str, Any]]) -> Tables:
     return complete(read_tables({"environments": [environment_row()], **rows}))
 
 
+@cache
+def bare_page() -> str:
+    """The page of a study of which nothing but its environment is known. Many tests look at it."""
+    return render(study(), tables())
+
+
+@cache
+def plain_page() -> str:
+    """The page of the study on 4 H200."""
+    return render(study(), h200())
+
+
+def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
+    """Where a row is of, as the factories of rows take it."""
+    return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
+
+
 def audited(root: Path, data: Tables) -> Tables:
     """The same tables with the audits of the published studies."""
     found = _audits(root)
@@ -215,6 +238,7 @@ def seconds(strategy: str, gpus: int, batch: int, scope: str) -> float:
     return alone if scope == "compute" else max(alone, LOADER_S) + 0.02 * alone
 
 
+@cache
 def h200() -> Tables:
     """The study on 4 H200: both scopes, the ends at batch 32,768, strong scaling at 128 and 2,048."""
     return tables(**h200_rows())
@@ -321,6 +345,7 @@ def extrapolated_row(gpus: int, batch: int, efficiency: float, spread: float = 0
     }  # fmt: skip
 
 
+@cache
 def h200_with_steps() -> Tables:
     """The study on 4 H200 with what is measured beside times: steps, estimates, collectives, forecast."""
     rows = h200_rows()

@@ -8,14 +8,25 @@ from urllib.parse import unquote
 
 import pytest
 from markdown_it import MarkdownIt
-from page_tables import absent_row, arm_row, around, empty, environment_row, h200, key, study, tables, times_row
+from page_tables import (
+    GPU,
+    SEVERAL,
+    absent_row,
+    arm_row,
+    around,
+    empty,
+    environment_row,
+    h200,
+    key,
+    plain_page,
+    tables,
+    times_row,
+)
 
 from dpscale.present.handin.assignment import sheets
 from dpscale.present.handin.sheet import RowGroup, Sheet
-from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
 
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 EVIL = Sheet(
     "evil",
     r"100 % of $x_1$ & {y} # ~ ^ \input",
@@ -142,14 +153,13 @@ def test_large_batches_stand_below_the_baseline_and_without_those_with_remedies(
 
 
 def test_environments_have_tables_of_their_own() -> None:
-    several = Terms(device="GPU", several_environments=True, synthetic=False)
     times = [
         times_row(2.0, strategy=strategy, gpus=gpus, batch=32, environment=letter)
         for letter in "AB"
         for strategy, gpus in (("single", 1), ("ddp", 2))
     ]
     data = tables(times=times, environments=[environment_row("A"), environment_row("B")])
-    found = sheets(data, several)
+    found = sheets(data, SEVERAL)
     assert [sheet.id for sheet in found] == ["table-1-a", "table-1-b"]
     assert found[1].title == "Table 1: time and speedup in environment B"
 
@@ -174,23 +184,16 @@ def test_long_tables_are_cut_with_a_count() -> None:
 
 
 @pytest.mark.parametrize("sheet", [EVIL, *sheets(h200(), GPU)], ids=lambda sheet: sheet.id)
-def test_markdown_is_rendered_with_the_same_cells(sheet: Sheet) -> None:
+def test_copies_hold_the_same_cells(sheet: Sheet) -> None:
+    cells = [sheet.headings, *map(list, sheet.rows)]
     rendered = MarkdownIt("commonmark").enable("table").render(sheet.markdown)
-    assert Cells(rendered).rows == [sheet.headings, *map(list, sheet.rows)]
+    assert Cells(rendered).rows == cells
     assert rendered.startswith("<p>") and rendered.count("<table>") == 1, "the caption, then the table"
     assert re.findall(r"<(?!/?(?:p|table|thead|tbody|tr|th|td)\b)[^>]*>", rendered) == []
-
-
-@pytest.mark.parametrize("sheet", [EVIL, *sheets(h200(), GPU)], ids=lambda sheet: sheet.id)
-def test_csv_holds_the_same_cells_below_its_caption(sheet: Sheet) -> None:
     caption, *lines = sheet.csv.splitlines()
     assert caption == f"# {sheet.whole_caption}"
-    assert list(csv.reader(lines)) == [sheet.headings, *map(list, sheet.rows)]
+    assert list(csv.reader(lines)) == cells
     assert unquote(sheet.csv_link.partition(",")[2]) == sheet.csv
-
-
-@pytest.mark.parametrize("sheet", [EVIL, *sheets(h200(), GPU)], ids=lambda sheet: sheet.id)
-def test_columns_of_latex_match(sheet: Sheet) -> None:
     (declared,) = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", sheet.latex)
     rows = rows_of_latex(sheet.latex)
     assert len(rows) >= 1 + len(sheet.rows)
@@ -207,7 +210,7 @@ def test_latex_is_escaped() -> None:
 
 @pytest.mark.slow
 def test_copies_are_text_in_the_page() -> None:
-    page = render(study(), h200())
+    page = plain_page()
     for form in ("Markdown", "LaTeX", "CSV"):
         assert page.count(f'<summary>{form}<span class="unseen"> of Table ') == 3
     assert r"\begin{tabular}{lrrrrr}" in page

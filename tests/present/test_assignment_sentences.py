@@ -6,16 +6,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
-from page_tables import h200, tables
+from page_tables import GPU, h200, tables
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin.sentences import of_bandwidth, of_communication, of_speedup
-from dpscale.present.text.words import Terms
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow
 
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 DATA = h200()
 DDP: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
 WEAK = {**DDP, "scaling": "weak", "scope": "compute"}

@@ -91,19 +91,30 @@ def test_text_of_others_is_text_in_a_file_too(tmp_path: Path) -> None:
     assert heading_of(tmp_path / "evil-1.svg") == "<script>&amp;"
 
 
-def test_what_vega_lite_is_given_is_valid_by_its_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_vega_is_given_is_valid_by_its_schema_and_all_that_it_says_of_a_mark_is_understood(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Lines with their intervals, bars, and a waterfall: a page does not check what it draws."""
     as_dict = alt.LayerChart.to_dict
     checked: list[set[str]] = []
+    said: set[str] = set()
 
     def check(chart: alt.LayerChart, **_: Any) -> dict[str, Any]:
         spec = as_dict(chart, validate=True)
         checked.append({layer["mark"]["type"] for layer in spec["layer"]})
         return spec
 
+    def listen(specification: Any) -> str:
+        svg = str(vegalite_to_svg(specification))
+        marks = [mark for mark in ElementTree.fromstring(svg).iter() if not mark.tag.endswith("svg")]
+        said.update(name for mark in marks for name in mark.attrib if not name.startswith("aria-"))
+        return svg
+
     monkeypatch.setattr(alt.LayerChart, "to_dict", check)
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", listen)
     data, of = h200_with_steps(), study(strong_scaling_global_batch=[128, 2_048])
     charts = charts_of(of, data, Terms.of(of, data))
+    assert said and said <= UNDERSTOOD
     assert len(checked) == sum(len(chart.pictures) for chart in charts.values()) > 12
     assert set.union(*checked) == {"area", "bar", "line", "point", "rect", "rule", "text"}
     stages = [Stage("more", 0, 2, "red"), Stage("less", 2, 1, "red")]
@@ -121,20 +132,6 @@ UNDERSTOOD = {
     "x2", "y2", "class", "role", "pointer-events", "font-family", "font-size", "font-weight", "stroke-miterlimit",
     "display",
 }  # fmt: skip
-
-
-def test_all_that_vega_says_of_a_mark_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: set[str] = set()
-
-    def listen(specification: Any) -> str:
-        svg = str(vegalite_to_svg(specification))
-        marks = [mark for mark in ElementTree.fromstring(svg).iter() if not mark.tag.endswith("svg")]
-        said.update(name for mark in marks for name in mark.attrib if not name.startswith("aria-"))
-        return svg
-
-    monkeypatch.setattr(vl_convert, "vegalite_to_svg", listen)
-    charts_of(study(), h200_with_steps(), Terms.of(study(), h200()))
-    assert said and said <= UNDERSTOOD
 
 
 @pytest.mark.processes

@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from page_tables import absent_row, environment_row, h200, speedup_row, tables, times_row
+from page_tables import GPU, SEVERAL, WORKER, absent_row, environment_row, h200, place, speedup_row, tables, times_row
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.axes import HEIGHT, Frame
@@ -19,19 +19,11 @@ from dpscale.present.charts.timing import efficiency, epoch_time
 from dpscale.present.handin import assignment
 from dpscale.present.study.coverage import coverage
 from dpscale.present.text.view import point
-from dpscale.present.text.words import Terms
 from dpscale.tables.timing import SpeedupRow, TimesRow
 from pictures import SVG, description, headings, paths, places, texts
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
-
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
-WORKER = Terms(device="worker", several_environments=False, synthetic=False)
-
-
-def place(strategy: str, gpus: int, batch: int, **more: Any) -> dict[str, Any]:
-    return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
 
 
 def times(*rows: dict[str, Any]) -> list[TimesRow]:
@@ -49,6 +41,23 @@ def test_epoch_time_has_a_panel_a_scope_and_a_label_a_line() -> None:
     assert {"single × 1", "dp × 2", "dp × 4", "ddp × 2", "ddp × 4", "OOM", "capped"} <= set(texts(first.svg))
     assert "Epoch time in s" in first.subtitle
     assert "single × 1: 7.74 s at 32, 2.13 s at 8,192, OOM at 32,768." in description(first.svg)
+    for picture in chart.pictures:
+        heights = sorted(float(y) for y in re.findall(rf'<text[^>]* x="{LABEL_X}" y="([\d.]+)"', picture.svg))
+        assert len(heights) == 7
+        assert min(after - before for before, after in pairwise(heights)) > 13.8, "labels do not touch"
+
+
+def test_svg_is_a_named_image_in_the_colours_of_the_page() -> None:
+    svg = epoch_time(h200().times, GPU).pictures[0].svg
+    root = ElementTree.fromstring(svg)
+    by_id = {element.get("id"): element.tag for element in root.iter() if element.get("id")}
+    assert root.get("role") == "img"
+    assert by_id[root.get("aria-labelledby")] == f"{SVG}title"
+    assert by_id[root.get("aria-describedby")] == f"{SVG}desc"
+    assert "style=" not in svg
+    assert set(re.findall(r'(?:fill|stroke)="([^"]+)"', svg)) <= {
+        "none", "currentColor", "var(--quiet)", "var(--grid)", "var(--single)", "var(--dp)", "var(--ddp)",
+    }  # fmt: skip
 
 
 def test_shortest_epoch_stands_beside_that_of_one_device() -> None:
@@ -119,44 +128,20 @@ def test_the_area_in_which_more_gpus_are_not_worth_it_is_grey_from_zero_to_half(
     assert draw(shaded, frame).count('opacity="0.15"') == 1
 
 
-def test_svg_is_a_named_image_in_the_colours_of_the_page() -> None:
-    svg = epoch_time(h200().times, GPU).pictures[0].svg
-    root = ElementTree.fromstring(svg)
-    by_id = {element.get("id"): element.tag for element in root.iter() if element.get("id")}
-    assert root.get("role") == "img"
-    assert by_id[root.get("aria-labelledby")] == f"{SVG}title"
-    assert by_id[root.get("aria-describedby")] == f"{SVG}desc"
-    assert "style=" not in svg
-    assert set(re.findall(r'(?:fill|stroke)="([^"]+)"', svg)) <= {
-        "none", "currentColor", "var(--quiet)", "var(--grid)", "var(--single)", "var(--dp)", "var(--ddp)",
-    }  # fmt: skip
-
-
-def test_labels_of_a_panel_do_not_touch() -> None:
-    for picture in epoch_time(h200().times, GPU).pictures:
-        heights = sorted(float(y) for y in re.findall(rf'<text[^>]* x="{LABEL_X}" y="([\d.]+)"', picture.svg))
-        assert len(heights) == 7
-        assert min(after - before for before, after in pairwise(heights)) > 13.8
-
-
 def test_environments_have_their_own_panels() -> None:
     timed = [times_row(2.13, **place("single", 1, 32, environment=letter)) for letter in "AB"]
     timed.append(absent_row("capped", "no full step", **place("ddp", 4, 65_536, environment=None)))
     data = tables(times=timed, environments=[environment_row("A"), environment_row("B")])
-    several = Terms(device="GPU", several_environments=True, synthetic=False)
-    chart = epoch_time(data.times, several)
+    chart = epoch_time(data.times, SEVERAL)
     assert places(chart) == ["Compute scope in environment A", "Compute scope in environment B"]
 
 
-def test_one_point_without_interval_can_be_drawn() -> None:
+def test_nothing_measured_is_nothing_drawn_and_one_point_without_interval_is() -> None:
+    assert epoch_time(times(absent_row("missing", None, **place("single", 1, 32))), GPU).pictures == []
+    assert efficiency([], GPU).pictures == []
     row = {**times_row(2.13, **place("single", 1, 32)), "epoch_s_low": None, "epoch_s_high": None}
     (picture,) = epoch_time(times(row), GPU).pictures
     assert "NaN" not in picture.svg
-
-
-def test_nothing_measured_is_nothing_drawn() -> None:
-    assert epoch_time(times(absent_row("missing", None, **place("single", 1, 32))), GPU).pictures == []
-    assert efficiency([], GPU).pictures == []
 
 
 def test_too_many_lines_are_thinned_and_said_to_be() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from page_tables import (
+    GPU,
     around,
     bandwidth_row,
     collective_row,
@@ -21,14 +22,12 @@ from dpscale.present.charts.axes import WIDTH
 from dpscale.present.charts.chart import Chart
 from dpscale.present.charts.communication import bus_bandwidth, estimates, ladders, steps, steps_beside_one
 from dpscale.present.study import views
-from dpscale.present.text.words import Terms
 from dpscale.tables.communication import StepsRow
 from pictures import description, headings, paths, places, starts, texts
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
 
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 AT: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
 
 

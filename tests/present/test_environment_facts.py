@@ -5,14 +5,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import absent_row, around, bandwidth_row, empty, environment_row, study, tables, times_row
+from page_tables import (
+    GPU,
+    SEVERAL,
+    absent_row,
+    around,
+    bandwidth_row,
+    empty,
+    environment_row,
+    study,
+    tables,
+    times_row,
+)
 
 from dpscale.present.study.environment_facts import EnvironmentFacts, Fact, environment_facts, setup
 from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
-
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 
 
 def collective(operation: str, gpus: int, message_bytes: int, rate: float, **more: Any) -> dict[str, Any]:
@@ -50,12 +59,11 @@ def test_what_was_not_measured_is_left_out() -> None:
 
 
 def test_measurements_of_another_environment_are_not_taken() -> None:
-    several = Terms(device="GPU", several_environments=True, synthetic=False)
     data = tables(
         environments=[environment_row("A"), environment_row("B")],
         collectives=[collective("allreduce", 4, 4096, 0.5, environment="B")],
     )
-    first, second = ({fact.name for fact in found.facts} for found in facts_of(data, several))
+    first, second = ({fact.name for fact in found.facts} for found in facts_of(data, SEVERAL))
     assert "Allreduce, largest message" in second - first
 
 

@@ -3,17 +3,14 @@
 from typing import Any
 
 import pytest
-from page_tables import extrapolated_row, held_out_row, speedup_row, tables
+from page_tables import GPU, extrapolated_row, held_out_row, speedup_row, tables
 
 from dpscale.present.charts.chart import Chart, Picture
 from dpscale.present.charts.forecast import forecast, held_out
-from dpscale.present.text.words import Terms
 from pictures import description, headings, paths, texts
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
-
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 
 
 def scored(*rows: dict[str, Any]) -> Chart:

@@ -3,14 +3,12 @@
 from typing import Any
 
 import pytest
-from page_tables import h200, speedup_row, tables, times_row
+from page_tables import GPU, h200, speedup_row, tables, times_row
 
 from dpscale.present.study.general import General, general
 from dpscale.present.text.view import bar
-from dpscale.present.text.words import Terms
 from rows import one
 
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 DDP: dict[str, Any] = {"strategy": "ddp", "gpus": 4, "batch": 32}
 
 
@@ -24,7 +22,7 @@ def of(**data: Any) -> General:
     return general(made.times, made.speedup, GPU)
 
 
-def test_speed_stands_beside_price() -> None:
+def test_speed_stands_beside_price_in_rows_of_enough_steps_alone() -> None:
     data = h200()
     made = general(data.times, data.speedup, GPU)
     assert [column.heading for column in made.view.columns] == [
@@ -41,13 +39,9 @@ def test_speed_stands_beside_price() -> None:
     assert four["Speedup, ×"] == f"{at.speedup.value:.2f} [{at.speedup.low:.2f}, {at.speedup.high:.2f}]"
     assert four["Efficiency, %"] == f"{100 * at.efficiency.value:.1f}"
     assert made.bars[found.index(alone)] == "" and made.bars[found.index(four)] == "bar p95"
-
-
-def test_epochs_of_few_steps_and_other_scopes_have_no_row() -> None:
-    data = h200()
-    shown = rows(general(data.times, data.speedup, GPU))
-    assert {row["Batch per GPU, images"] for row in shown if row["GPUs"] == "4"} == {"32", "128", "512"}
-    assert len(shown) == len({tuple(row.values())[:3] for row in shown})
+    # Epochs of few steps and other scopes have no row.
+    assert {row["Batch per GPU, images"] for row in found if row["GPUs"] == "4"} == {"32", "128", "512"}
+    assert len(found) == len({tuple(row.values())[:3] for row in found})
 
 
 def test_each_table_says_of_its_own_figures_that_they_are_ranges() -> None:

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from page_tables import h200, tables, times_row
-from test_assignment import EVIL, GPU
+from page_tables import GPU, h200, tables, times_row
+from test_assignment import EVIL
 
 from dpscale.present.handin.assignment import sheets
 from dpscale.present.handin.sheet import RowGroup, Sheet

@@ -216,38 +216,35 @@ def shown(recorded: tuple[Study, Tables]) -> Written:
     return Written(OF_THE_PAGE.sub(" ", text), found)
 
 
-def test_every_number_stands_in_a_table(recorded: tuple[Study, Tables], shown: Written) -> None:
+@pytest.fixture(scope="module")
+def known(recorded: tuple[Study, Tables]) -> set[float]:
+    """What stands in the cells of its tables, and what others published."""
+    return {*cells(recorded[1]), *PUBLISHED}
+
+
+def test_every_number_stands_in_a_table(recorded: tuple[Study, Tables], shown: Written, known: set[float]) -> None:
     of_definitions = (
         value(number)[0] for template in TEMPLATES for number in numbers("".join(Text(template.read_text()).found))
     )
     assert len(set(numbers(shown.text))) > 500
     of_settings = (value(number)[0] for number in numbers(re.sub(r"[^\d.]", " ", json.dumps(recorded[0].values))))
-    assert not_found(shown.text, [*cells(recorded[1]), *of_definitions, *of_settings, *PUBLISHED]) == []
-
-
-def test_every_number_is_a_cell_to_its_last_digit(recorded: tuple[Study, Tables], shown: Written) -> None:
-    """Before it is rounded: chance alone would find many a number of three digits in thousands of cells."""
-    known = {*cells(recorded[1]), *LIMITS, *PUBLISHED, PERCENT.of(recorded[0]["training"]["target_accuracy"])}
-    assert len(shown.numbers) > 1000
-    assert sorted(number for number in set(shown.numbers) if number not in known) == []
-
-
-def test_nothing_is_written_where_there_is_no_number(shown: Written) -> None:
+    assert not_found(shown.text, [*known, *of_definitions, *of_settings]) == []
+    assert not_found("takes 1,048,576 bytes and 0.123456 s", known) == ["0.123456"], "what no cell has is found out"
     assert re.findall(r"\b(?:nan|NaN|None|NaT)\b", shown.text) == []
 
 
-def test_a_number_that_no_cell_has_is_found_out(recorded: tuple[Study, Tables]) -> None:
-    known = list(cells(recorded[1]))
-    assert not_found("takes 1,048,576 bytes and 0.123456 s", known) == ["0.123456"]
+def test_every_number_is_a_cell_to_its_last_digit(
+    recorded: tuple[Study, Tables], shown: Written, known: set[float]
+) -> None:
+    """Before it is rounded: chance alone would find many a number of three digits in thousands of cells."""
+    with_limits = {*known, *LIMITS, PERCENT.of(recorded[0]["training"]["target_accuracy"])}
+    assert len(shown.numbers) > 1000
+    assert sorted(set(shown.numbers) - with_limits) == []
 
 
-def test_the_ladder_is_on_the_page_of_records_that_have_one(recorded: tuple[Study, Tables], shown: Written) -> None:
-    assert (" longer than on 1 GPU alone, by the ladder scaled to that step. " in shown.text) == bool(
-        len(recorded[1].ladder)
-    )
-
-
-def test_the_section_on_variants_is_on_the_page_of_a_study_that_has_them(
+def test_ladders_and_variants_are_on_the_page_of_records_that_have_them(
     recorded: tuple[Study, Tables], shown: Written
 ) -> None:
-    assert ("One GPU, used well" in shown.text) == bool(len(recorded[1].variants))
+    ladder = " longer than on 1 GPU alone, by the ladder scaled to that step. "
+    assert (ladder in shown.text) == bool(recorded[1].ladder)
+    assert ("One GPU, used well" in shown.text) == bool(recorded[1].variants)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from page_tables import absent_row, environment_row, h200_with_steps, study, tables, times_row
+from page_tables import GPU, absent_row, environment_row, h200_with_steps, study, tables, times_row
 from variant_tables import with_variants
 
 import h200_study
@@ -20,7 +20,6 @@ from dpscale.plan.cells import AnyCell, Configuration
 from dpscale.plan.study import Study
 from dpscale.present.findings.scaling import memory_ends
 from dpscale.present.study.page import render
-from dpscale.present.text.words import Terms
 from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
 from dpscale.tables.tables import Tables
 from html_reader import visible
@@ -28,7 +27,6 @@ from html_reader import visible
 # Whole pages.
 pytestmark = pytest.mark.slow
 
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 OF_A_FILE: dict[str, Any] = {"workload": "train/gpt.py", "workload_sha256": "c" * 64, "dataset": {"images": 50_000}}
 ATTRIBUTES = re.compile(r'\s(?:aria-label|title|alt|data-[a-z]+)="([^"]*)"')
 

@@ -31,17 +31,13 @@ def test_a_line_says_all_of_a_configuration() -> None:
     assert any("OOM" in line for line in lines) and any("capped" in line for line in lines)
 
 
-def test_it_fits_a_terminal_and_is_ascii() -> None:
+def test_it_fits_a_terminal_and_is_ascii_with_numbers_aligned() -> None:
     text = summary(h200())
-    assert max(map(len, text.splitlines())) <= 100
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 100
     assert text.isascii()
     assert "nan" not in text.lower()
-
-
-def test_numbers_are_aligned() -> None:
-    lines = summary(h200()).splitlines()
-    header = next(line for line in lines if line.startswith("strategy"))
-    end = header.index("gpus") + len("gpus")
+    end = next(line for line in lines if line.startswith("strategy")).index("gpus") + len("gpus")
     assert {line[end] for line in lines[2:]} == {" "}
 
 

@@ -5,17 +5,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from page_tables import arm_row, epoch_row, tables
+from page_tables import GPU, arm_row, epoch_row, tables
 
 from dpscale.present.charts import training as training_charts
 from dpscale.present.charts.chart import Chart, Picture
-from dpscale.present.text.words import Terms
-from pictures import SVG, texts
+from pictures import SVG, headings, texts
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
-
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 
 
 def curves(*more: dict[str, Any]) -> list[dict[str, Any]]:
@@ -82,12 +79,8 @@ def test_a_panel_has_what_its_arms_are_compared_with() -> None:
 
 def test_bands_hold_all_seeds() -> None:
     chart = loss(curves())
-    fills = [
-        e
-        for e in ElementTree.fromstring(chart.svg).iter(f"{SVG}path")
-        if e.get("fill-opacity", "1") != "1" or e.get("opacity", "1") != "1"
-    ]
-    assert len(fills) == 2
+    looks = [path.attrib for path in ElementTree.fromstring(chart.svg).iter(f"{SVG}path")]
+    assert sum(look.get("fill-opacity", "1") != "1" or look.get("opacity", "1") != "1" for look in looks) == 2
     assert "NaN" not in chart.svg
 
 
@@ -124,8 +117,7 @@ WILD = [epoch_row("wild", 1, 1, 0.9), epoch_row("wild", 1, 2, None), epoch_row("
 )
 def test_the_heading_names_the_best_arm_and_the_baseline(rows: list[dict[str, Any]], heading: str) -> None:
     """Arms of which a seed diverged end nowhere."""
-    (chart,) = accuracy(rows, "base").pictures
-    assert chart.heading.replace("\u00a0", " ") == f"Test accuracy: {heading}"
+    assert headings(accuracy(rows, "base")) == [f"Test accuracy: {heading}"]
     if rows == [*GOOD, *BAD]:
         assert loss(rows, None).heading == "Training loss: good ends best, at 1.40"
 
@@ -134,7 +126,6 @@ def test_the_heading_names_the_baseline_of_the_best_arm() -> None:
     """A tuned arm's is the tuned baseline, which does not end best itself."""
     ends = {"base": 0.7, "base-tuned": 0.8, "plain": 0.4, "tuned": 0.6}
     found = [epoch_row(name, 1, 1, end) for name, end in ends.items()]
-    (chart,) = accuracy(found, "base", plain="base", tuned="base-tuned").pictures
-    assert chart.heading.replace("\u00a0", " ").endswith(
-        ": tuned ends best, at 60.0 %; the baseline base-tuned at 80.0 %"
-    )
+    assert headings(accuracy(found, "base", plain="base", tuned="base-tuned")) == [
+        "Test accuracy: tuned ends best, at 60.0 %; the baseline base-tuned at 80.0 %"
+    ]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import arm_row, around, environment_row, evidence_row, study, tables
+from page_tables import GPU, arm_row, around, environment_row, evidence_row, study, tables
 from variant_tables import frontier_row
 
 from dpscale.present.findings.training import training_findings
@@ -12,7 +12,6 @@ from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 NOISE = replace(GPU, synthetic=True)
 
 BASELINE = arm_row("small", 0.71, strategy="single", gpus=1, batch_per_gpu=128, global_batch=128, is_baseline=True)

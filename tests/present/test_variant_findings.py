@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import study, tables
+from page_tables import GPU, study, tables
 from variant_tables import (
     BASE,
     FAST,
@@ -31,7 +31,6 @@ from dpscale.vocabulary.chips import chip_named
 from dpscale.vocabulary.networks import network_of
 from dpscale.vocabulary.public_best import public_best
 
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 LATER = {**FAST, "batch_per_gpu": 512, "faster": 2.0, "faster_low": 1.98, "faster_high": 2.02}
 # The beginnings of sentences, by function.
 STARTS = {

@@ -5,7 +5,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from page_tables import around, study, tables
+from page_tables import GPU, WORKER, around, bare_page, study, tables
 from variant_tables import (
     BASE,
     FAST,
@@ -27,30 +27,15 @@ from dpscale.present.charts.axes import WIDTH
 from dpscale.present.charts.svg import RIGHT
 from dpscale.present.study.page import render
 from dpscale.present.study.views import SHOWN
-from dpscale.present.text.words import Terms
+from pictures import SVG, description, headings, texts
 
 # Whole pages and their charts.
 pytestmark = pytest.mark.slow
 
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
-WORKER = Terms(device="worker", several_environments=False, synthetic=False)
-SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ["base", *variant_study.VARIANTS]
 SHARES = {"convolution", "batch-norm", "element-wise", "copies", "other", "idle"}
 HEADING = ">One GPU, used well</h2>"
 WEIGHS_MORE = "Faster compute makes communication weigh more"
-
-
-def texts(svg: str) -> list[str]:
-    return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
-
-
-def description(svg: str) -> str:
-    return next(ElementTree.fromstring(svg).iter(f"{SVG}desc")).text or ""
-
-
-def page(**rows: Any) -> str:
-    return render(study(), tables(**rows))
 
 
 def test_the_ladder_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
@@ -82,13 +67,8 @@ def test_colours_of_the_ladder_tell_base_and_the_fastest() -> None:
     ],
 )
 def test_the_ladders_heading_names_base_and_the_fastest(rows: list[dict[str, Any]], heading: str) -> None:
-    (chart,) = variant_charts.steps(of_variants(*rows).variants, GPU).pictures
-    assert chart.heading.replace("\u00a0", " ") == heading
-
-
-def test_more_gpus_are_no_part_of_the_ladder() -> None:
-    more = variant_row("graph", 1.0, strategy="ddp", gpus=2)
-    assert variant_charts.steps(of_variants(more).variants, GPU).pictures == []
+    more_gpus = variant_row("graph", 1.0, strategy="ddp", gpus=2)
+    assert headings(variant_charts.steps(of_variants(*rows, more_gpus).variants, GPU)) == [heading]
 
 
 def test_speedups_are_drawn_against_the_batch_with_a_line_a_variant() -> None:
@@ -99,21 +79,16 @@ def test_speedups_are_drawn_against_the_batch_with_a_line_a_variant() -> None:
     assert chart.heading.startswith("ddp on 2 GPUs: from 0.8")
     assert chart.heading.endswith("to 1.96×, base at batch 2,048")
     assert {"ideal", "1×"} <= set(texts(chart.svg))
+    assert "channels_last_bf16" not in texts(chart.svg), "a name without room ends in an ellipsis"
+    assert any(text.startswith("channels_") and text.endswith("…") for text in texts(chart.svg))
+    assert "channels_last_bf16: " in described
 
 
 def test_a_single_speedup_has_no_range_and_few_steps_no_heading() -> None:
     only = variant_row("graph", 1.0, strategy="ddp", gpus=2, speedup=1.5)
-    (chart,) = variant_charts.speedups(of_variants(only).variants, GPU).pictures
-    assert chart.heading == "ddp on 2 GPUs: 1.50×, graph at batch 128"
-    (chart,) = variant_charts.speedups(of_variants({**only, "full_steps_per_epoch": 9}).variants, GPU).pictures
-    assert chart.heading == "No epoch has 10 full steps"
-
-
-def test_a_name_without_room_ends_in_an_ellipsis_and_is_whole_in_the_description() -> None:
-    (chart,) = variant_charts.speedups(with_variants().variants, GPU).pictures
-    assert "channels_last_bf16" not in texts(chart.svg)
-    assert any(text.startswith("channels_") and text.endswith("…") for text in texts(chart.svg))
-    assert "channels_last_bf16: " in description(chart.svg)
+    few_steps = {**only, "full_steps_per_epoch": 9}
+    for row, heading in ((only, "ddp on 2 GPUs: 1.50×, graph at batch 128"), (few_steps, "No epoch has 10 full steps")):
+        assert headings(variant_charts.speedups(of_variants(row).variants, GPU)) == [heading]
 
 
 def test_epochs_are_drawn_against_the_number_of_gpus() -> None:
@@ -135,10 +110,9 @@ def test_two_parallel_strategies_have_lines_of_their_own() -> None:
     ]
     (chart,) = variant_charts.epochs(of_variants(*rows).variants, GPU).pictures
     assert description(chart.svg) == "base, dp: 3.00 s at 1, 4.00 s at 2. base, ddp: 3.00 s at 1, 2.00 s at 2."
-    (chart,) = variant_charts.epochs(of_variants(BASE).variants, GPU).pictures
-    assert chart.heading.replace("\u00a0", " ") == "Batch 128. 1 GPU: 3.00 s with base"
-    (chart,) = variant_charts.epochs(of_variants({**BASE, "full_steps_per_epoch": 9}).variants, GPU).pictures
-    assert chart.heading == "No epoch has 10 full steps"
+    few_steps = {**BASE, "full_steps_per_epoch": 9}
+    for row, heading in ((BASE, "Batch 128. 1 GPU: 3.00 s with base"), (few_steps, "No epoch has 10 full steps")):
+        assert headings(variant_charts.epochs(of_variants(row).variants, GPU)) == [heading]
 
 
 def test_kernels_are_shares_of_the_profiled_step() -> None:
@@ -190,20 +164,15 @@ def test_a_variant_without_a_record_has_its_state_in_the_table() -> None:
     assert len(SHOWN["variant_costs"].view(of_variants(BASE, {**missing, "status": "failed"}).variants, GPU).cells) == 1
 
 
-def test_a_study_without_variants_has_no_section() -> None:
-    assert HEADING not in page()
-    assert 'href="#variants"' not in page()
-    assert "define-variants" not in page()
-    shown = page(variants=[BASE, FAST])
-    assert HEADING in shown
-    assert 'href="#variants"' in shown
-    assert 'id="define-limit-of-a-gpu"' in shown
-
-
-def test_parts_of_the_section_are_where_there_is_something_to_show() -> None:
+def test_the_section_and_its_parts_are_where_there_is_something_to_show() -> None:
+    for text in (HEADING, 'href="#variants"', "define-variants"):
+        assert text not in bare_page()
+    few = render(study(), of_variants(BASE, FAST))
+    for text in (HEADING, 'href="#variants"', 'id="define-limit-of-a-gpu"'):
+        assert text in few
     parts = (">What fills a step<", "of the same variant, at the same batch", 'id="table-one_gpu"')
-    bare, full = page(variants=[BASE, FAST]), render(variant_study.study().values, with_variants())
-    assert [part for part in parts if part in bare] == []
+    full = render(variant_study.study().values, with_variants())
+    assert [part for part in parts if part in few] == []
     assert [part for part in parts if part not in full] == []
     for name in ("variants", "variant_limits", "variant_costs", "one_gpu", "kernels"):
         assert f'<table id="table-{name}"' in full
@@ -211,18 +180,12 @@ def test_parts_of_the_section_are_where_there_is_something_to_show() -> None:
 
 def test_communication_is_said_to_weigh_more_only_where_it_does() -> None:
     known: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "faster": 2.0, "base_speedup": 1.8}
-    weighs: dict[str, Any] = {"alone_faster": 3.0, "speedup": 1.25}
-    for row, says in (
-        (weighs, True),
-        ({**weighs, "speedup": 1.8}, False),
-        ({**weighs, "speedup": 1.95}, False),
-        ({**weighs, "alone_faster": 1.0}, False),
-        ({**weighs, "alone_faster": 0.7}, False),
-    ):
-        shown = page(variants=[BASE, variant_row("graph", 0.8, **known, **row)])
-        # Among all findings, beside the speedups, and where it is the first finding of all on variants.
-        assert (shown.count(WEIGHS_MORE) == 3) == says, row
-        assert (WEIGHS_MORE in shown) == says, row
+    weighs: dict[str, Any] = {**known, "alone_faster": 3.0, "speedup": 1.25}
+    others = ({"speedup": 1.8}, {"speedup": 1.95}, {"alone_faster": 1.0}, {"alone_faster": 0.7})
+    light = [variant_row("graph", 0.8, **{**weighs, **other}, batch=128 + at) for at, other in enumerate(others)]
+    assert WEIGHS_MORE not in render(study(), of_variants(BASE, *light))
+    # Among all findings, beside the speedups, and where it is the first finding of all on variants.
+    assert render(study(), of_variants(BASE, variant_row("graph", 0.8, **weighs))).count(WEIGHS_MORE) == 3
 
 
 def test_workers_are_no_gpus() -> None:
@@ -248,7 +211,7 @@ def arms() -> list[dict[str, Any]]:
 
 def test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best() -> None:
     figure = training_charts.frontier(tables(frontier=arms()).frontier, 0.65, GPU)
-    assert [chart.heading.replace("\u00a0", " ") for chart in figure.pictures] == [
+    assert headings(figure) == [
         "Pareto-best: from quick, 60.0 % for 2.00 s, to good, 71.0 % for 8.00 s",
         "Pareto-best: from quick, 60.0 % for 8.00 GPU-seconds, to good, 71.0 % for 32.0 GPU-seconds",
         "Pareto-best: from quick, 60.0 % for 4,000 J, to good, 71.0 % for 16,000 J",
@@ -256,6 +219,7 @@ def test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best() -> None:
     first = figure.pictures[0].svg
     assert {"quick", "good", "other arms", "target"} <= set(texts(first))
     assert "poor" not in texts(first)
+    assert 'stroke-width="1.8"' not in first, "points that belong to no line are not joined"
     assert description(first) == "other arms: 50.0 % at 3.00. quick: 60.0 % at 2.00. good: 71.0 % at 8.00."
 
 
@@ -267,17 +231,8 @@ def test_a_cost_by_which_nothing_was_judged_is_not_drawn() -> None:
 
 def test_one_best_arm_is_no_range() -> None:
     rows = [frontier_row("good", 0.71, 2.0, "best"), frontier_row("poor", 0.5, 3.0, "beaten")]
-    assert (
-        training_charts.frontier(tables(frontier=rows).frontier, 0.65, GPU)
-        .pictures[0]
-        .heading.startswith("Pareto-best: good, 71.0")
-    )
-
-
-def test_points_that_belong_to_no_line_are_not_joined() -> None:
-    """Only the axes, leaders and intervals are lines then."""
-    chart = training_charts.frontier(tables(frontier=arms()).frontier, 0.65, GPU).pictures[0]
-    assert 'stroke-width="1.8"' not in chart.svg
+    figure = training_charts.frontier(tables(frontier=rows).frontier, 0.65, GPU)
+    assert headings(figure)[0].startswith("Pareto-best: good, 71.0")
 
 
 def test_the_frontier_is_on_the_page_of_a_study_that_trained() -> None:

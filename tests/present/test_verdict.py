@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 from page_tables import (
+    GPU,
+    SEVERAL,
     absent_row,
     empty,
     environment_row,
     h200,
     key,
+    place,
     record_row,
     speedup_row,
     study,
@@ -21,16 +24,11 @@ from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
 
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 WORKER = Terms(device="worker", several_environments=False, synthetic=True)
 
 
 def told(given: Tables, terms: Terms = GPU) -> Verdict:
     return verdict(given, terms)
-
-
-def place(strategy: str = "ddp", gpus: int = 4, batch: int = 32, **more: Any) -> dict[str, Any]:
-    return {"strategy": strategy, "gpus": gpus, "batch": batch, **more}
 
 
 def speedups(*values: float, strategy: str = "ddp", gpus: int = 4, **more: Any) -> list[dict[str, Any]]:
@@ -272,9 +270,8 @@ def test_synthetic_images_are_named_beside_the_told() -> None:
 
 
 def test_environments_are_not_mixed() -> None:
-    several = Terms(device="GPU", several_environments=True, synthetic=False)
     rows = [*speedups(3.2, environment="A"), *speedups(0.5, strategy="dp", environment="B")]
-    found = told(tables(speedup=rows, environments=[environment_row("A"), environment_row("B")]), several)
+    found = told(tables(speedup=rows, environments=[environment_row("A"), environment_row("B")]), SEVERAL)
     assert "in environment A" in found.sentence
     assert "dp" not in found.sentence.split()
 

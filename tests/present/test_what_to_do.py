@@ -3,17 +3,14 @@
 from typing import Any
 
 import pytest
-from page_tables import around, h200, key, study, tables
+from page_tables import GPU, around, bare_page, key, plain_page
 
 from dpscale.analyse.answer import advice as problems
 from dpscale.analyse.answer.series import Series, of_series
 from dpscale.present.findings.advice import Reason, Why, advices, tiles, why
-from dpscale.present.study.page import render
-from dpscale.present.text.words import Terms
 from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
 from dpscale.vocabulary.causes import CAUSES
 
-GPU = Terms(device="GPU", several_environments=False, synthetic=False)
 CAUSES_NOT_SEEN = {"started_twice", "too_many_workers", "too_few_cores", "slow_device", "hidden_synchronisation"}
 SERIES = Series("ddp", 4, "A")
 PLACE = key("ddp", 4, 512)
@@ -241,14 +238,14 @@ def test_tiles_leave_out_what_is_not_known() -> None:
 
 @pytest.mark.slow
 def test_the_page_has_what_to_do_linked_to_its_evidence() -> None:
-    page = render(study(), h200())
+    page = plain_page()
     (listed,) = [part.split("</ol>")[0] for part in page.split('<ol class="advice">')[1:]]
     assert "Use ddp in place of dp" in listed and 'href="#speedup"' in listed
     assert "<strong>Slow loader at batch" in listed and CAUSES["slow_loader"].change in listed
     assert "Use a batch of" not in listed, "what a larger batch saves stands with its cause"
     assert "First reason: slow loader." in page and 'id="table-causes"' in page
     assert page.count('<dl class="tiles"') == 1
-    nothing = render(study(), tables())
+    nothing = bare_page()
     assert "Nothing that was measured shows what to do otherwise." in nothing
     assert "Not seen by this study" not in nothing and 'id="table-causes"' not in nothing
     assert '<dl class="tiles"' not in nothing

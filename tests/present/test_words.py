@@ -4,12 +4,12 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
-from page_tables import h200, tables
+from page_tables import GPU, h200, tables
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.study.views import SHOWN
 from dpscale.present.text.numbers import brief, estimate, measured, plain
-from dpscale.present.text.words import Terms, batches, in_order, listed
+from dpscale.present.text.words import batches, in_order, listed
 from dpscale.tables.column import MILLISECONDS, MULTIPLES
 from dpscale.tables.communication import BandwidthRow
 
@@ -76,7 +76,7 @@ def test_numbers_with_their_units() -> None:
 def test_a_bandwidth_that_is_not_resolvable_has_a_bound(least: float | None, shown: str) -> None:
     (row,) = tables(bandwidth=[{"strategy": "ddp", "gpus": 2, "batch_per_gpu": 32, "global_batch": 64,
                                 "scope": "compute", "bandwidth_gb_s_at_least": least}]).bandwidth  # fmt: skip
-    view = SHOWN["bandwidth"].view([row], Terms(device="GPU", several_environments=False, synthetic=False))
+    view = SHOWN["bandwidth"].view([row], GPU)
     headings = [column.heading for column in view.columns]
     assert view.cells[0][headings.index(BandwidthRow.column("bandwidth_gb_s").heading)] == shown
 
