@@ -257,8 +257,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "loader_hides_speedup": (f"{SPEAKS}[loader_hides_speedup]",),
         "memory_ends": (
             f"{SPEAKS}[memory_ends]",
-            "test_findings.py::test_a_smaller_batch_that_ran_out_of_memory_does_not_end_the_series",
-            "test_findings.py::test_a_batch_at_which_some_runs_ran_out_of_memory_is_not_held",
+            "test_findings.py::test_memory_ends_only_where_every_larger_batch_of_the_environment_ran_out",
         ),
     },
     "page": {

@@ -374,19 +374,15 @@ def test_every_finding_rests_on_a_table_of_the_page() -> None:
     assert [one for one in found if one and f'<table id="table-{one.view}"' not in page] == []
 
 
-def test_cells_that_a_finding_rests_on() -> None:
+def test_rows_that_a_finding_rests_on_are_named_and_of_too_many_some() -> None:
     rows = [speedup_row(0.5, 7.74, **place(batch=batch, gpus=gpus)) for gpus in (2, 4) for batch in (32, 128)]
     found = said(scaling.more_devices_slower, speedups(*rows, FAST))
-    assert found is not None
-    assert (found.view, found.rows) == ("speedup", 4)
+    assert found and (found.view, found.rows) == ("speedup", 4)
     assert found.rests_on == "ddp × 2 at 32, 128 (compute scope); ddp × 4 at 32, 128 (compute scope)"
-
-
-def test_too_many_cells_are_counted() -> None:
-    rows = [speedup_row(0.5, 7.74, **place(gpus=gpus)) for gpus in range(2, 22)]
-    found = said(scaling.more_devices_slower, speedups(*rows))
-    assert found is not None
-    assert found.rows == 20
+    found = said(
+        scaling.more_devices_slower, speedups(*(speedup_row(0.5, 7.74, **place(gpus=n)) for n in range(2, 22)))
+    )
+    assert found and found.rows == 20
     assert found.rests_on.endswith("ddp × 7 at 32 (compute scope) and 14 more")
 
 
@@ -397,11 +393,8 @@ def test_every_finding_has_a_case() -> None:
     assert made - {"strategies_compared"} < {case[0].__name__ for case in CASES}
 
 
-def test_empty_tables_support_no_finding() -> None:
+def test_empty_tables_support_no_finding_and_reference_figures_most() -> None:
     assert findings(empty(), GPU) == []
-
-
-def test_reference_figures_support_most_findings() -> None:
     assert len(findings(h200(), GPU)) >= 9
 
 
@@ -410,9 +403,18 @@ def test_strategies_of_different_environments_are_not_compared() -> None:
     assert said(ddp_against_dp, tables(times=apart)) is None
 
 
-def test_memory_is_not_compared_across_environments() -> None:
-    small_gpu = absent_row("oom", "CUDA out of memory", **place("single", 1, 2_048, environment="B"))
-    assert said(scaling.memory_ends, tables(times=[FITS, small_gpu])) is None
+@pytest.mark.parametrize(
+    "rows",
+    [
+        # Of another environment, of a smaller batch, and of some runs alone.
+        [FITS, absent_row("oom", "CUDA out of memory", **place("single", 1, 2_048, environment="B"))],
+        [FITS, absent_row("oom", "CUDA out of memory", **place("single", 1, 2_048))],
+        [{**FITS, "reason": "out of memory in 1 of 3 runs"}, OOM],
+    ],
+    ids=["another environment", "a smaller batch", "some runs"],
+)
+def test_memory_ends_only_where_every_larger_batch_of_the_environment_ran_out(rows: list[dict[str, Any]]) -> None:
+    assert said(scaling.memory_ends, tables(times=rows)) is None
 
 
 def test_sentences_name_workers_and_environments() -> None:
@@ -468,10 +470,10 @@ def test_a_profiler_that_changes_the_step_is_no_witness(
     assert said(predicate, tables(communication=[{**row, "profiler": state}])) is None
 
 
-@pytest.mark.parametrize("state", ["distorts", "artefact"])
-def test_idle_shares_of_a_changed_step_are_not_told(state: str) -> None:
-    changed = tables(steps=[{**whole_step(7.7), "profiler": state}])
-    assert said(communication.host_leaves_devices_idle, changed) is None
+def test_idle_shares_of_a_changed_step_are_not_told() -> None:
+    for state in ("distorts", "artefact"):
+        changed = tables(steps=[{**whole_step(7.7), "profiler": state}])
+        assert said(communication.host_leaves_devices_idle, changed) is None
 
 
 def test_what_the_profiler_leaves_out_is_counted() -> None:
@@ -486,16 +488,6 @@ def test_the_slower_strategy_may_be_ddp() -> None:
     data = tables(times=[times_row(2.0, **place(gpus=2)), times_row(1.0, **place("dp", 2))])
     sentence = sentence_of(said(ddp_against_dp, data))
     assert "ddp is slower than dp in 1 of 1 comparison, down to 0.50× as fast" in sentence
-
-
-def test_a_smaller_batch_that_ran_out_of_memory_does_not_end_the_series() -> None:
-    earlier = absent_row("oom", "CUDA out of memory", **place("single", 1, 2_048))
-    assert said(scaling.memory_ends, tables(times=[FITS, earlier])) is None
-
-
-def test_a_batch_at_which_some_runs_ran_out_of_memory_is_not_held() -> None:
-    in_part = {**FITS, "reason": "out of memory in 1 of 3 runs"}
-    assert said(scaling.memory_ends, tables(times=[in_part, OOM])) is None
 
 
 def test_intervals_are_counted_once_and_said_on_the_page() -> None:
