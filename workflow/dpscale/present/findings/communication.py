@@ -21,7 +21,7 @@ from dpscale.analyse.answer.claims import (
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.analyse.forecast.steps import HELD_OUT_TOLERANCE
 from dpscale.formulas.figure import Figure
-from dpscale.present.findings.finding import Finding, all_of, among, finding, largest, says
+from dpscale.present.findings.finding import Finding, all_of, among, finding, largest, says, where
 from dpscale.present.text.numbers import estimate, measured, percent, plain
 from dpscale.present.text.words import Terms, listed, ok, plural
 from dpscale.tables.column import MILLISECONDS, PERCENT
@@ -35,11 +35,9 @@ from dpscale.vocabulary.states import WHOLE_STEP
 MOSTLY = 0.5
 
 
-def estimates_agree(tables: Tables, terms: Terms) -> Finding | None:
+@where(APART, of_all=True)
+def estimates_agree(apart: Outcome[CommunicationRow], terms: Terms) -> Finding:
     """ddp at large batches: exposed communication by ablation (E2) against the profiler's (E3)."""
-    apart = APART.of(tables.communication)
-    if not apart.asked:
-        return None
     limit = f"within their intervals or {percent(AGREEMENT)}"
     from_batch = f"ddp from batch {AGREEMENT_BATCH} per {terms.device} on"
     named = "; ".join(

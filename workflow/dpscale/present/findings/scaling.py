@@ -20,23 +20,32 @@ from dpscale.analyse.answer.claims import (
     Outcome,
 )
 from dpscale.analyse.timing.times import HEADLINE_STEPS
-from dpscale.present.findings.finding import Finding, all_of, among, finding, largest, multiple, place, says, smallest
+from dpscale.present.findings.finding import (
+    Finding,
+    all_of,
+    among,
+    finding,
+    largest,
+    multiple,
+    place,
+    says,
+    smallest,
+    where,
+)
 from dpscale.present.text.numbers import estimate, measured, percent, plain, whole
 from dpscale.present.text.words import Terms, batches, headline, ok, scope
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB, GB_PER_S, MULTIPLES, PERCENT
-from dpscale.tables.communication import BandwidthRow
+from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.row import Place, grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import SpeedupRow, StrategyPairsRow, TimesRow
+from dpscale.tables.timing import ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 
 
-def largest_speedup(tables: Tables, terms: Terms) -> Finding | None:
+@where(FASTER)
+def largest_speedup(gains: Outcome[SpeedupRow], terms: Terms) -> Finding:
     """Weak scaling: the best configuration whose interval lies above 1."""
-    gains = FASTER.of(tables.speedup).holding
-    if not gains:
-        return None
-    best = largest(gains, lambda row: row.speedup.value)
+    best = largest(gains.holding, lambda row: row.speedup.value)
     return finding(
         f"Of epochs with {HEADLINE_STEPS} full steps, the largest weak speedup with an interval is "
         f"{multiple(best.speedup)} with {place(best, terms)}: "
@@ -119,11 +128,9 @@ def _loaders(row: StrategyPairsRow) -> str:
     return f" (DataLoader processes in total: {row.strategy} {mine}, {row.other_strategy} {others})"
 
 
-def loader_hides_speedup(tables: Tables, terms: Terms) -> Finding | None:
+@where(LOADER_HIDES)
+def loader_hides_speedup(hidden: Outcome[ScopesRow], terms: Terms) -> Finding:
     """Where the speedup with the DataLoader in the clock lies wholly below the one without."""
-    hidden = LOADER_HIDES.of(tables.scopes)
-    if not hidden.holding:
-        return None
     most = largest(hidden.holding, lambda row: row.speedup_ratio)
     return finding(
         f"The DataLoader hides speedup in {among(hidden, 'comparison')}: "
@@ -135,12 +142,10 @@ def loader_hides_speedup(tables: Tables, terms: Terms) -> Finding | None:
     )
 
 
-def largest_communication_share(tables: Tables, terms: Terms) -> Finding | None:
+@where(COMMUNICATION)
+def largest_communication_share(resolved: Outcome[CommunicationRow], terms: Terms) -> Finding:
     """The configuration that loses most of its epoch to what is not compute, where that is resolved."""
-    resolved = COMMUNICATION.of(tables.communication).holding
-    if not resolved:
-        return None
-    most = largest(resolved, lambda row: row.communication_share)
+    most = largest(resolved.holding, lambda row: row.communication_share)
     return finding(
         f"Communication and overhead, inferred by subtraction, take up to "
         f"{percent(most.communication_share)} of the epoch: {plain(most.communication_s.value)} s "
