@@ -27,7 +27,7 @@ from dpscale.formulas.statistics import (
 
 seconds = st.floats(0.01, 1000, allow_nan=False)
 blocks = st.dictionaries(st.text("abcdef", min_size=1, max_size=3), seconds, min_size=1, max_size=6)
-BLOCKS = (3, 10)
+BLOCKS = (3, 4, 6, 10)
 COVERED, FALSELY_RESOLVABLE = 0.93, 0.035
 # Of 2,000 studies the share that is covered has a standard error of 0.49 % where the truth is 95 %, and of 0.67 % where
 # it is 90 %: an interval of 90 % lies 4.5 of these below `COVERED`. What such an interval resolves falsely, 5 %, lies 3
