@@ -5,7 +5,7 @@ Both show the rows of `audit.tables`: what was found, what does not agree, and e
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -27,6 +27,7 @@ from dpscale.tables.quantities import (
     SPEEDUP,
     THROUGHPUT,
 )
+from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 
 # What studies differ in most stands first: the table is wider than a phone.
@@ -54,7 +55,6 @@ NOT_RECOMPUTABLE = "not recomputable"
 # Batch and GPUs.
 _Place = tuple[int, int]
 _Cells = Mapping[tuple[str, _Place], AuditRow]
-R = TypeVar("R")
 
 
 class Check(NamedTuple):
@@ -140,21 +140,13 @@ def answer(record: Record) -> str:
 def checks(warnings: Iterable[AuditWarningsRow]) -> list[Check]:
     """What does not agree, worst first; a detail that many cells share is said once."""
     found = []
-    for (severity, name), group in _grouped(warnings, lambda row: (row.severity, row.check)).items():
+    for (severity, name), group in grouped(warnings, lambda row: (row.severity, row.check)).items():
         cells = [
             f"{_place_words(same[0])}: {detail}" if len(same) == 1 else f"{detail} ({len(same)} cells)"
-            for detail, same in _grouped(group, lambda row: row.detail).items()
+            for detail, same in grouped(group, lambda row: row.detail).items()
         ]
         found.append(Check(severity, name, cells))
     return sorted(found, key=lambda check: _ORDER.index(check.severity))
-
-
-def _grouped(items: Iterable[R], key: Callable[[R], Any]) -> dict[Any, list[R]]:
-    """In the order in which they come."""
-    groups: dict[Any, list[R]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
 
 
 def _place_words(row: AuditWarningsRow) -> str:
@@ -168,7 +160,7 @@ def _batch(row: AuditRow | AuditWarningsRow) -> int:
 
 def _worst(warnings: Iterable[AuditWarningsRow]) -> Mapping[tuple[str, _Place], str]:
     """The worst severity by quantity, batch and GPUs."""
-    by_cell = _grouped(warnings, lambda row: (row.quantity, (_batch(row), row.gpus)))
+    by_cell = grouped(warnings, lambda row: (row.quantity, (_batch(row), row.gpus)))
     return {cell: min((row.severity for row in group), key=_ORDER.index) for cell, group in by_cell.items()}
 
 
@@ -182,7 +174,7 @@ def _places(audit: Iterable[AuditRow]) -> list[_Place]:
 
 def _headings(record: Record, audit: Iterable[AuditRow]) -> list[Heading]:
     """Times, then every printed quantity with what it is here beside it, then what was computed here alone."""
-    of_quantities = _grouped(audit, lambda row: row.quantity)
+    of_quantities = grouped(audit, lambda row: row.quantity)
     printed = [quantity["quantity"] for quantity in record["quantities"]]
     found = [_TIMES]
     for name in (*printed, *(name for name in _ALWAYS_COMPUTED if name not in printed)):
@@ -262,7 +254,7 @@ def render_studies(study: Mapping[str, Any], tables: Tables, page: str) -> str:
 def studies(tables: Tables) -> list[AuditedStudy]:
     """Every published study that was audited."""
     found = []
-    for study, findings in _grouped(tables.audit_findings, lambda row: row.study).items():
+    for study, findings in grouped(tables.audit_findings, lambda row: row.study).items():
         audit = [row for row in tables.audit if row.study == study]
         found.append(
             AuditedStudy(
@@ -279,7 +271,7 @@ def studies(tables: Tables) -> list[AuditedStudy]:
 
 def _view(study: str, audit: Sequence[AuditRow]) -> View:
     """One row a cell with several GPUs, published and corrected side by side."""
-    of_quantities = _grouped(audit, lambda row: row.quantity)
+    of_quantities = grouped(audit, lambda row: row.quantity)
     headings = [_TIMES]
     for name, shown in _QUANTITIES.items():
         rows_of_it = of_quantities.get(name, [])
@@ -307,14 +299,14 @@ def _strong_speedups(audit: Iterable[AuditRow]) -> list[str]:
         f"Strong speedup at global batch {batch:,}: "
         + "; ".join(f"{estimate(row.corrected)}× on {plural(row.gpus, 'GPU')}" for row in group)
         + "."
-        for batch, group in sorted(_grouped(known, _batch).items())
+        for batch, group in sorted(grouped(known, _batch).items())
     ]
 
 
 def _shared(audit: Iterable[AuditRow], text: Callable[[AuditRow], str]) -> Iterator[tuple[str, str, int]]:
     """A text that cells have, with their quantities in words, and how many cells they are."""
     shown = (row for row in audit if text(row) and row.quantity in _QUANTITIES)
-    for said, group in _grouped(shown, text).items():
+    for said, group in grouped(shown, text).items():
         labels = dict.fromkeys(_QUANTITIES[row.quantity].label.lower() for row in group)
         yield said, listed([*labels]), len({(row.batch_per_gpu, row.gpus) for row in group})
 

@@ -130,13 +130,16 @@ class PlaceFields(PointFields):
     scope: str
 
 
-class Place(Row):
-    """Where in a study: a configuration, in a scope and an environment."""
-
+class _OfConfiguration(Row):
     strategy: str = STRATEGY
     gpus: int = GPUS
     batch_per_gpu: int = BATCH
     global_batch: int = GLOBAL_BATCH
+
+
+class Place(_OfConfiguration):
+    """Where in a study: a configuration, in a scope and an environment."""
+
     scope: str = SCOPE
     environment: str = ENVIRONMENT
 
@@ -145,13 +148,9 @@ class Place(Row):
         return _point_of(self)
 
 
-class EnvironmentPoint(Row):
+class EnvironmentPoint(_OfConfiguration):
     """The same, of what has no scope."""
 
-    strategy: str = STRATEGY
-    gpus: int = GPUS
-    batch_per_gpu: int = BATCH
-    global_batch: int = GLOBAL_BATCH
     environment: str = ENVIRONMENT
 
     @property
