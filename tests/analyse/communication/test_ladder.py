@@ -1,6 +1,6 @@
 """The ladder of a step: differences that add up, records that have none, and E2 to E5 as they follow from rungs."""
 
-from math import isnan, nan
+from statistics import median
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from dpscale.analyse.communication.collectives import links_of
 from dpscale.analyse.communication.estimators import from_steps, has_artefacts, is_distorted, isolated_step_s
 from dpscale.analyse.communication.ladder import ladder_rows, rungs_of
+from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.plan.cells import CollectivesCell, CommunicationCell, Configuration
 from dpscale.schemas.settings import TimingSettings
 from dpscale.tables.communication import LadderRow
@@ -38,39 +39,45 @@ def version_1(strategy: str = "ddp") -> dict[str, Any]:
     return {**found, "measurement_version": 1}
 
 
-def ladder(*records: dict[str, Any], headline_step_s: float = nan) -> list[LadderRow]:
+def ladder(*records: dict[str, Any], alone_s: Figure = UNKNOWN) -> list[LadderRow]:
     configuration = Configuration(records[0]["cell"]["strategy"], 2, 64)
-    return list(ladder_rows(configuration, "A", records, headline_step_s))
+    return list(ladder_rows(configuration, "A", records, alone_s))
 
 
+@pytest.mark.parametrize("alone_s", [UNKNOWN, Figure(0.3)], ids=["its own scale", "that of the timing cells"])
 @pytest.mark.parametrize("strategy", RUNGS)
-def test_differences_add_up_to_the_whole_step_less_the_one_alone(strategy: str) -> None:
+def test_differences_add_up_to_the_whole_step_less_the_one_alone(strategy: str, alone_s: Figure) -> None:
     records = [record(strategy, run, factor) for run, factor in ((1, 1.0), (2, 1.13), (3, 0.97))]
-    for run_record in records:  # medians of rungs come from different rounds
+    for run_record in records:  # rounds drift, and rungs differ from round to round
         for number, blocks in enumerate(run_record["steps"]["variants"].values()):
-            blocks["step_s"] = [seconds * (1 + 0.01 * ((number + place) % 3)) for place, seconds in
+            blocks["step_s"] = [seconds * (1 + place) * (1 + 0.01 * ((number + place) % 3)) for place, seconds in
                                 enumerate(blocks["step_s"])]  # fmt: skip
-    rows = ladder(*records, headline_step_s=0.2)
+    rows = ladder(*records, alone_s=alone_s)
     assert [row.rung for row in rows] == RUNGS[strategy]
     assert [row.order for row in rows] == list(range(len(rows)))
     first, last = rows[0], rows[-1]
     assert not first.difference_s.is_known
-    total_s = sum(row.difference_s.value for row in rows[1:])
-    assert total_s == pytest.approx(last.step_s.value - first.step_s.value, rel=1e-12)
-    assert sum(row.share for row in rows) == pytest.approx(1, rel=1e-12)
-    assert sum(row.part_of_headline_s for row in rows) == pytest.approx(0.2, rel=1e-12)
-    assert last.reached_of_headline_s == pytest.approx(0.2, rel=1e-12)
-    assert last.beyond_alone_s == pytest.approx(0.2 - first.part_of_headline_s, rel=1e-12)
+    assert first.step_s.value == alone_s.value or not alone_s.is_known
+    reached_s = first.step_s.value
     for row in rows[1:]:
+        reached_s += row.difference_s.value
+        assert row.step_s.value == pytest.approx(reached_s, rel=1e-12)
+        assert row.beyond_alone_s.value == pytest.approx(reached_s - first.step_s.value, rel=1e-12)
+        assert row.share == pytest.approx(row.difference_s.value / last.step_s.value, rel=1e-12)
         assert row.difference_s.low <= row.difference_s.value <= row.difference_s.high
+    assert sum(row.share for row in rows) == pytest.approx(1, rel=1e-12)
 
 
-def test_a_difference_is_taken_in_a_record_so_that_what_its_records_differ_by_drops_out() -> None:
-    rows = ladder(*(record(run=run, factor=factor) for run, factor in ((1, 1.0), (2, 1.2), (3, 0.8))))
-    contention = rows[1]
-    assert contention.difference_s.value == pytest.approx(0.2 * EXPOSED_S)
-    assert contention.step_s.high - contention.step_s.low > 0.05
-    assert contention.difference_s.high - contention.difference_s.low < 0.002
+def test_a_difference_is_taken_in_a_round_so_that_what_servers_and_minutes_differ_by_drops_out() -> None:
+    records = [record(run=run, factor=factor) for run, factor in ((1, 1.0), (2, 1.2), (3, 0.8))]
+    for run_record in records:
+        for blocks in run_record["steps"]["variants"].values():
+            blocks["step_s"] = [seconds * (1 + place) for place, seconds in enumerate(blocks["step_s"])]
+    alone, contention, *_ = ladder(*records, alone_s=Figure.of(0.09, 0.07, 0.11))
+    alone_s = median(record()["steps"]["variants"]["alone"]["step_s"])
+    assert contention.difference_s.value == pytest.approx(0.2 * EXPOSED_S * 0.09 / alone_s)
+    assert contention.difference_s.high - contention.difference_s.low < 1e-9
+    assert alone.step_s.high - alone.step_s.low == pytest.approx(0.04), "the scale has an interval of its own"
 
 
 def test_a_rung_may_take_less_than_the_one_before_it() -> None:
@@ -81,19 +88,11 @@ def test_a_rung_may_take_less_than_the_one_before_it() -> None:
     assert sum(row.share for row in rows) == pytest.approx(1)
 
 
-def test_one_record_repeats_itself_and_has_no_interval_two_have_their_range() -> None:
+def test_one_record_repeats_itself_and_has_no_interval() -> None:
     rows = ladder(record())
     assert rows[0].repeatability == pytest.approx(0.01)
     assert all(row.step_s.kind == "one run" for row in rows)
-    assert rows[-1].records == 1
-    assert rows[-1].rounds == 3
-    two = ladder(record(run=1, factor=1.0), record(run=2, factor=1.1))
-    assert two[-1].step_s.is_range
-    assert two[-1].step_s.interval == pytest.approx((STEP_S, 1.1 * STEP_S))
-
-
-def test_without_a_headline_step_there_are_no_parts_of_it() -> None:
-    assert all(isnan(row.part_of_headline_s) for row in ladder(record()))
+    assert rows[-1].runs == 1
 
 
 def test_records_without_a_whole_ladder_have_none() -> None:

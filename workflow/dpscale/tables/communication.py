@@ -36,13 +36,11 @@ from dpscale.tables.quantities import (
     FULL_STEPS,
     GPUS,
     IS_HEADLINE,
-    LADDER_DIFFERENCE,
     MESSAGE,
     NODES,
     PROFILER,
     RANGES,
     REASON,
-    RECORDS,
     REPEATABILITY,
     RUNS,
     SERVERS,
@@ -148,16 +146,20 @@ class BandwidthRow(Place):
 
 class LadderRow(EnvironmentPoint):
     """What every rung from one GPU alone to the whole step adds to the one before it, in seconds, by intervention:
-    unprofiled steps in turns.
+    unprofiled steps in turns. Steps are t(1,b) of the timing cells, times the rung's ratio to one GPU alone.
     """
 
     rung: str = column("Rung", PLAIN, "What runs, by its name in the records.", "Communication").on("ladder")
     order: int = column("Order", PLAIN, "Place on the ladder; 0 is one GPU alone.", "Communication")
-    step_s: Figure = column("Step", MILLISECONDS, "Median step of the rung.", "Communication").on("ladder")
+    step_s: Figure = column(
+        "Step", MILLISECONDS, "t(1,b), times the rung's ratio to one GPU alone in its own rounds.", "Communication"
+    ).on("ladder")
     adds: str = column("What it adds", PLAIN, "What the rung does beyond the one before it.", "Communication").on(
         "ladder"
     )
-    difference_s: Figure = LADDER_DIFFERENCE.on("ladder")
+    difference_s: Figure = column(
+        "Difference", MILLISECONDS, "The rung's step less that of the rung before.", "Communication"
+    ).on("ladder")
     share: float = column(
         "Share of the step",
         PERCENT,
@@ -165,24 +167,14 @@ class LadderRow(EnvironmentPoint):
         "Communication",
         digits=3,
     ).on("ladder")
+    beyond_alone_s: Figure = column(
+        "More than alone", MILLISECONDS, "The rung's step less that of the first rung.", "Communication"
+    )
     repeatability: float = REPEATABILITY.but(
         definition="Standard deviation of the rung's step within a process, over its mean. It is no interval."
     ).on("ladder")
-    records: int | None = RECORDS
-    rounds: int | None = column("Rounds", PLAIN, "Blocks of the rung in all records.", "Statistics")
+    runs: int | None = RUNS
     ranges: str = RANGES
-    headline_step_s: float = column(
-        "Step, headline", MILLISECONDS, "Time of a full step, t(N,b): mean over runs.", "Time"
-    )
-    part_of_headline_s: float = column(
-        "Part of the headline step", MILLISECONDS, "The share, of the timing cell's step.", "Communication"
-    )
-    reached_of_headline_s: float = column(
-        "Reached of the headline step", MILLISECONDS, "The parts up to this rung together.", "Communication"
-    )
-    beyond_alone_s: float = column(
-        "More than alone", MILLISECONDS, "These, less that of the first rung.", "Communication"
-    )
 
 
 class StepsRow(EnvironmentPoint):

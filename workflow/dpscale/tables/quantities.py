@@ -211,7 +211,6 @@ PROFILER = column(
     " out; `artefact`: it shows more exposed communication than there is room for, and is bounded.",
     "Communication",
 )
-LADDER_DIFFERENCE = column("Difference", MILLISECONDS, "The rung's step less that of the rung before.", "Communication")
 DATASET_SHA256 = column("Images, SHA-256", PLAIN, "Checksum of the decoded images.")
 ALTERNATIVE_SPEEDUP = column(
     "Alternative speedup",

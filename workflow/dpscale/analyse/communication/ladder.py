@@ -1,22 +1,27 @@
 """Where the time of a step goes, by intervention: what every rung of the ladder adds to the one before it.
 
-Figures of a communication record are medians over its rounds, and differences are differences of these: in every
-record they add up to the whole step less the step of one GPU alone. Means over records then add up too.
+A ladder has one scale, the step of one GPU alone, and per rung a ratio to it: in every record the median over its
+rounds, since what drifts from round to round hits both sides. Ratios are averaged over servers as they are, not as
+logarithms, so differences of rungs are differences of their means: they add up to the loss exactly, and each has the
+interval of its own differences. A rung's time is the scale times its ratio. The scale is t(1,b) of the timing cells
+where that was measured, so that a ladder stands on the times of its study; otherwise it is the ladder's own first rung.
+Intervals hold at this scale, whose own interval is that of the first rung.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import nan
-from statistics import fmean, median
+from operator import truediv
+from statistics import median
 
 from dpscale.analyse.communication.measured import Measurements
 from dpscale.analyse.timing.blocks import run_name
 from dpscale.analyse.timing.points import Points, point_fields
-from dpscale.formulas.statistics import estimate_of_blocks, repeatability
+from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
+from dpscale.formulas.statistics import estimate_of_blocks, estimate_of_runs, repeatability
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
-from dpscale.strategies.known import strategy
+from dpscale.strategies.known import BASELINE, strategy
 from dpscale.strategies.strategy import ALONE, WHOLE
 from dpscale.tables.communication import LadderRow
 
@@ -31,53 +36,57 @@ def rungs_of(record: Record) -> tuple[str, ...]:
 
 
 def ladders(measured: Measurements, points: Points) -> Iterator[LadderRow]:
-    """The ladder of every configuration, and its parts of the timing cell's step."""
+    """The ladder of every configuration, at the step of one GPU that the timing cells have."""
     for (configuration, environment), records in sorted(measured.steps.items()):
-        point = points.get((configuration, "compute", environment))
-        yield from ladder_rows(configuration, environment, records, point.step.value if point else nan)
+        single = Configuration(BASELINE, 1, configuration.batch_per_gpu)
+        point = points.get((single, "compute", environment))
+        yield from ladder_rows(configuration, environment, records, point.step if point else UNKNOWN)
 
 
 def ladder_rows(
-    configuration: Configuration, environment: str, records: Sequence[Record], headline_step_s: float
+    configuration: Configuration, environment: str, records: Sequence[Record], alone_s: Figure = UNKNOWN
 ) -> Iterator[LadderRow]:
-    """A row for every rung. Records without a ladder do not count.
-
-    `headline_step_s` is the step of the timing cell, NaN where there is none: parts of it are in proportion.
-    """
+    """A row for every rung. Records without a ladder do not count. `alone_s` is the scale: t(1,b), if it is known."""
     # Where records differ in their rungs, as older ones may, those with the most are one ladder.
     rungs = max(map(rungs_of, records), key=len, default=())
     complete = [record for record in records if rungs and rungs_of(record) == rungs]
     if not complete:
         return
+    timings = {rung: {run_name(one): one["steps"]["variants"][rung]["step_s"] for one in complete} for rung in rungs}
     label = f"{configuration} {environment}"
-    timings = {rung: [record["steps"]["variants"][rung]["step_s"] for record in complete] for rung in rungs}
-    runs = [run_name(record) for record in complete]
-    steps = {rung: dict(zip(runs, map(median, timings[rung]), strict=True)) for rung in rungs}
-    alone_s, whole_s = (fmean(steps[rung].values()) for rung in (ALONE, WHOLE))
+    alone = alone_s if alone_s.is_known else estimate_of_runs(timings[ALONE], f"{ALONE} {label}")
+    ratios = {rung: _ratios(timings[rung], timings[ALONE]) for rung in rungs}
+
+    def mean(name: str, values: Mapping[str, float]) -> Figure:
+        return multiplied(estimate_of_blocks(values, f"{name} {label}", "linear"), alone.value)
+
+    steps = {rung: alone if rung == ALONE else mean(rung, ratios[rung]) for rung in rungs}
     for order, (before, rung) in enumerate(pairwise(("", *rungs))):
-        step = estimate_of_blocks(steps[rung], f"{rung} {label}", "linear")
         row = LadderRow(
             **point_fields(configuration, environment),
             rung=rung,
             order=order,
-            repeatability=repeatability(timings[rung]),
-            records=len(complete),
-            rounds=sum(map(len, timings[rung])),
-            step_s=step,
-            share=step.value / whole_s,
-            headline_step_s=headline_step_s,
-            part_of_headline_s=step.value / whole_s * headline_step_s,
-            reached_of_headline_s=step.value / whole_s * headline_step_s,
-            beyond_alone_s=(step.value - alone_s) / whole_s * headline_step_s,
+            repeatability=repeatability(list(timings[rung].values())),
+            runs=len(complete),
+            step_s=steps[rung],
+            share=steps[rung].value / steps[WHOLE].value,
         )
         if before:
-            added_s = {run: steps[rung][run] - steps[before][run] for run in runs}
-            difference = estimate_of_blocks(added_s, f"{rung} after {before} {label}", "linear")
+            difference = mean(f"{rung} after {before}", _less(ratios[rung], ratios[before]))
             row = replace(
                 row,
                 difference_s=difference,
                 adds=strategy(configuration.strategy).added(before, rung),
-                share=difference.value / whole_s,
-                part_of_headline_s=difference.value / whole_s * headline_step_s,
+                share=difference.value / steps[WHOLE].value,
+                beyond_alone_s=mean(f"{rung} after {ALONE}", _less(ratios[rung], ratios[ALONE])),
             )
         yield row
+
+
+def _ratios(steps_s: Mapping[str, Sequence[float]], alone_s: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """A rung over one GPU alone in every record: the median over its rounds."""
+    return {run: median(map(truediv, steps_s[run], alone_s[run])) for run in steps_s}
+
+
+def _less(ratios: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+    return {run: ratio - others[run] for run, ratio in ratios.items()}

@@ -46,21 +46,19 @@ _OPERATION_COLOURS = {
 
 
 def ladders(table: Sequence[LadderRow], terms: Terms) -> Chart:
-    """From the step of one device alone to the whole step, in ms of the timing cell's step: a panel a configuration.
-
-    Without a timing cell there is no headline step, and no panel.
-    """
-    known = in_order(row for row in table if isfinite(row.part_of_headline_s))
+    """From the step of one device alone to the whole step, in ms: a panel a configuration."""
     panels = []
-    for part in grouped(known, lambda row: (row.strategy, row.gpus, row.batch_per_gpu, row.environment)).values():
+    for part in grouped(
+        in_order(table), lambda row: (row.strategy, row.gpus, row.batch_per_gpu, row.environment)
+    ).values():
         rungs = sorted(part, key=lambda row: row.order)
         panels.append(
             Waterfall(
                 heading=_ladder(rungs, terms),
                 place=f"{_place(rungs[0], terms)}, batch {rungs[0].batch_per_gpu:,}",
                 quantity=(
-                    "What each change adds to a step, in ms of the headline step and in % of it; steps without a "
-                    "profiler, in turns in one job. An outline takes time away"
+                    "What each change adds to a step, in ms and in % of the whole step; steps without a profiler, in "
+                    "turns in one job. An outline takes time away"
                 ),
                 x_title="Step, ms",
                 stages=_stages(rungs, terms),
@@ -72,10 +70,9 @@ def ladders(table: Sequence[LadderRow], terms: Terms) -> Chart:
 def _stages(rungs: Sequence[LadderRow], terms: Terms) -> list[Stage]:
     stages: list[Stage] = []
     for row in rungs:
-        part, share = measured(row.part_of_headline_s, MILLISECONDS), measured(row.share, PERCENT)
-        start = stages[-1].end if stages else 0.0
-        end = MILLISECONDS.of(row.reached_of_headline_s)
-        text = f"{row.adds or f'1 {terms.device} alone'}: {part}, {share}"
+        part = measured((row.difference_s if stages else row.step_s).value, MILLISECONDS)
+        text = f"{row.adds or f'1 {terms.device} alone'}: {part}, {measured(row.share, PERCENT)}"
+        start, end = stages[-1].end if stages else 0.0, MILLISECONDS.of(row.step_s.value)
         stages.append(Stage(text, start, end, colour(row.strategy if stages else BASELINE)))
     return stages
 
@@ -83,13 +80,13 @@ def _stages(rungs: Sequence[LadderRow], terms: Terms) -> list[Stage]:
 def _ladder(rungs: Sequence[LadderRow], terms: Terms) -> str:
     """`dp on 2 GPUs at batch 32: 33.7 ms more than 1 GPU alone; the most is 26.3 ms, threads, contention`."""
     first, *others = rungs
-    more_s = others[-1].beyond_alone_s
+    more_s = others[-1].beyond_alone_s.value
     more = f"{measured(abs(more_s), MILLISECONDS)} {'more' if more_s > 0 else 'less'}"
     heading = f"{at_batch(first, terms)}: {more} than 1 {terms.device} alone"
-    most = largest(others, lambda row: row.part_of_headline_s)
-    if most.part_of_headline_s <= 0:
+    most = largest(others, lambda row: row.difference_s.value)
+    if most.difference_s.value <= 0:
         return heading
-    return f"{heading}; the most is {measured(most.part_of_headline_s, MILLISECONDS)}, {most.adds}"
+    return f"{heading}; the most is {measured(most.difference_s.value, MILLISECONDS)}, {most.adds}"
 
 
 def steps_beside_one(times: Sequence[TimesRow], communication: Sequence[CommunicationRow], terms: Terms) -> Chart:

@@ -195,36 +195,29 @@ def _where_the_time_goes(ladder: Sequence[LadderRow], series: BatchesOfSeries, t
         return "Where the time goes was not measured by intervention."
     least = "least" if row is losing[0] else "least of the batches with a ladder"
     where = f"Where {row.strategy} gains {least}, {terms.at_batch(row)} on {terms.count(row.gpus)}"
-    most = largest(rungs[1:], lambda rung: rung.part_of_headline_s)
-    lost_s = rungs[-1].beyond_alone_s
-    if lost_s <= 0 or most.part_of_headline_s <= 0:
+    most = largest(rungs[1:], lambda rung: rung.difference_s.value)
+    part_s, lost_s = most.difference_s.value, rungs[-1].beyond_alone_s.value
+    if lost_s <= 0 or part_s <= 0:
         return f"{where}, the ladder of one change at a time shows no loss against 1 {terms.device} alone."
-    part, lost = (measured(seconds, MILLISECONDS) for seconds in (most.part_of_headline_s, lost_s))
-    longer = f"{where}, a step takes {lost} longer than on 1 {terms.device} alone, by the ladder scaled to that step."
-    what = f"{'are' if ',' in most.adds else 'is'} {most.adds}: {_certainty(most)}"
-    if most.part_of_headline_s > lost_s:
-        return f"{longer} What adds most, {part}, {what}; other changes take time away."
-    return f"{longer} Of that {part} {what}."
+    longer = f"{where}, a step takes {measured(lost_s, MILLISECONDS)} longer than on 1 {terms.device} alone."
+    what = f"{'are' if ',' in most.adds else 'is'} {most.adds}{_certainty(most)}."
+    has_interval = RUNG_TAKES_TIME.asks(most)
+    part = estimate(most.difference_s, MILLISECONDS, True) if has_interval else measured(part_s, MILLISECONDS)
+    if part_s > lost_s:
+        return f"{longer} What adds most, {part}, {what} Other changes take time away."
+    return f"{longer} Of that {part} {what}"
 
 
 def _at(row: SpeedupRow, ladder: Iterable[LadderRow]) -> list[LadderRow]:
-    """The rungs of a configuration that are scaled to its headline step."""
-    return [
-        rung
-        for rung in ladder
-        if configuration_of(rung) == configuration_of(row) and rung.part_of_headline_s == rung.part_of_headline_s
-    ]
+    """The rungs of a configuration."""
+    return [rung for rung in ladder if configuration_of(rung) == configuration_of(row)]
 
 
 def _certainty(rung: LadderRow) -> str:
-    """How sure a rung's difference is, in the ladder's own time."""
-    difference = f"{estimate(rung.difference_s, MILLISECONDS, with_unit=True)} as the ladder timed it"
+    """How sure a rung's difference is, where it is not above zero with its interval."""
     if RUNG_TAKES_TIME.asks(rung):
-        is_sure = RUNG_TAKES_TIME.holds(rung)
-        return f"{difference}, {'above zero beyond its interval' if is_sure else 'not told from zero'}"
-    if rung.difference_s.is_range:
-        return f"{difference}, without an interval"
-    return f"{difference}, of one process, whose steps repeat to {measured(rung.repeatability, PERCENT, 2)}"
+        return "" if RUNG_TAKES_TIME.holds(rung) else ", not told from zero"
+    return f", of one process, whose steps repeat to {measured(rung.repeatability, PERCENT, 2)}"
 
 
 def _loader(scopes: Sequence[ScopesRow], series: BatchesOfSeries) -> str:
