@@ -49,7 +49,7 @@ report: $(READY)  ## Measure the study that fits this machine, and render its pa
 	  if [ "$$gpus" -gt 0 ]; then config=config/config.yaml; else config=config/laptop.yaml; fi; \
 	fi && \
 	echo "$$gpus CUDA GPUs here; the study is $$config" && \
-	$(BIN)/snakemake --cores all --keep-going --rerun-incomplete --show-failed-logs --quiet host reason \
+	$(BIN)/snakemake --cores all --keep-going --rerun-incomplete --logger dpscale \
 	  --configfile $$config --config gpus_available=$$gpus && \
 	$(BIN)/dpscale summary --study $$config
 

@@ -11,7 +11,7 @@ import pytest
 
 # From the ground up. A module may import from its own floor and from those below. `*.commands` are those of any room.
 FLOORS = (
-    ("errors",),
+    ("errors", "terminal"),
     ("vocabulary",),
     ("formulas",),
     ("strategies",),

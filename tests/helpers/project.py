@@ -110,6 +110,10 @@ class Project:
         jobs: dict[str, int] = json.loads((self.folder / "first-run.json").read_text())
         return jobs
 
+    def full_log(self) -> str:
+        """All that Snakemake said in the newest run that was no dry run."""
+        return max(self.folder.glob(".snakemake/log/*.log"), default=self.folder / "study.yaml").read_text()
+
     def logs(self) -> str:
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("results/*/logs/**/*.log")))
 

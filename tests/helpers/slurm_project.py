@@ -45,8 +45,11 @@ class SlurmProject(Project):
         return [*snakemake, *hurry, *arguments, "--configfile", "study.yaml"]
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Its jobs are started with words of this command line."""
-        return self.command_line(*arguments)
+        """Its jobs are started with words of this command line. The profile has the terminal say less than the log."""
+        done = self.command_line(*arguments)
+        if not {"-n", "--unlock"} & set(arguments):
+            done.stdout += self.full_log()
+        return done
 
     @property
     def environment(self) -> dict[str, str]:
@@ -80,7 +83,7 @@ class SlurmProject(Project):
 
     @property
     def output(self) -> str:
-        return self.log.read_text()
+        return self.log.read_text() + self.full_log()
 
     def configure_cluster(self, **values: Any) -> None:
         (self.folder / "config/cluster.yaml").write_text(yaml.safe_dump(values))

@@ -18,8 +18,10 @@ from dpscale.plan.plan import runnable_plan
 from dpscale.plan.study import DATASET_MANIFEST, NETWORK_FACTS, STUDY_FILE, Study
 from dpscale.present.charts.files import heading_of
 from dpscale.records.outdated import Outdated, find_outdated
+from dpscale.records.progress import Progress
 from dpscale.records.versions import VERSIONS
 from dpscale.scheduler import cluster
+from dpscale.scheduler.logger import follow
 from dpscale.scheduler.snakemake import (
     decide_by_results,
     jobs_to_run,
@@ -31,6 +33,7 @@ from dpscale.scheduler.snakemake import (
 from dpscale.schemas.settings import BUILT_IN, CollectivesSettings, NetworkSettings, StepSettings
 from dpscale.strategies.known import STRATEGIES
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 # Ten thousand jobs are millions of objects that are all needed until the end. With its default thresholds the garbage
 # collector would visit them again and again.
@@ -114,13 +117,14 @@ onstart:
     measured = {str(path) for job in jobs for path in job.output}
     for aside in OUTDATED.set_aside(measured if not workflow.touch else set()):
         print(f"set aside: {aside}", file=sys.stderr)
+    begun = [cell for cell in PLAN.all_cells if str(RESULTS / cell.path) in measured]
+    follow(workflow, Progress(STUDY, RESULTS, sorted(Path("results").glob("recorded*")), begun))
 
 
 onerror:
-    print(
-        f"\nWhat was measured is kept. Tables and page from it, with the log of every cell that failed:\n"
-        f"  {partial_command(sys.argv[1:])}\nThe same command as before measures only what is missing.",
-        file=sys.stderr,
+    logger.error(
+        f"What was measured is kept. Tables and page from it, with the log of every cell that failed:\n"
+        f"  {partial_command(sys.argv[1:])}\nThe same command as before measures only what is missing."
     )
 
 

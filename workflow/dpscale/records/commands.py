@@ -56,28 +56,30 @@ def plan_study(study_file: Path, results: Path | None, list_cells: bool) -> None
     help="Seconds between two looks at the records.",
 )
 def watch(study_file: Path, results: Path | None, once: bool, every: float) -> None:
-    """Follow a run of a STUDY from another terminal: a line per cell as it ends, with its epoch time.
+    """Follow a run of a STUDY from another terminal: a line per cell as it ends, as the run itself prints.
 
     \b
         dpscale watch config/mine.yaml
         dpscale watch config/mine.yaml --once
 
-    The first line says how many cells are done, running, failed and waiting, the GPU-hours spent, and about how long
-    the rest will take with as many cells at once as run now. It ends when no cell runs or waits. It reads records and
-    logs alone, so it follows a run on a cluster too, from any machine that sees the folder. Needs no GPU and no torch.
+    The first line says how many cells are done, running, failed and queued, the GPU-hours spent, and about how long
+    the rest will take with as many cells at once as run now. It ends when no cell runs or is queued. It reads records
+    and logs alone, so it follows a run on a cluster too, from any machine that sees the folder. Needs no GPU and no
+    torch.
 
     A cell counts as running from the start of its log until the log ends or is older than cell_timeout_s.
     """
     from time import sleep
 
-    from dpscale.records.watch import Watch
+    from dpscale.records.progress import Progress
+    from dpscale.terminal import say
 
     study = read_study(study_file)
-    watched = Watch(study, results or study.results, sorted(Path("results").glob("recorded*")))
-    click.echo(watched.standing())
-    for line in watched.under_way():
-        click.echo(line)
-    while not once and not watched.is_over:
+    progress = Progress(study, results or study.results, sorted(Path("results").glob("recorded*")))
+    say(progress.standing())
+    for line in progress.under_way():
+        say(line)
+    while not once and not progress.is_over:
         sleep(every)
-        for line in watched.look():
-            click.echo(line)
+        for line in progress.look():
+            say(line)

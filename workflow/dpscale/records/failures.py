@@ -32,6 +32,8 @@ _ENDED_BY_SLURM = re.compile(r"error: (\*\*\* (?:JOB|STEP) .*\*\*\*|.*oom.kill.*
 _CANCELLED = re.compile(r"CANCELLED AT \S+ (DUE TO (TASK FAILURE|SIGNAL \w+) )?\*\*\*$", re.IGNORECASE)
 # What a cell says of an end that came from outside.
 _STOPPED = re.compile(r"SIGTERM|SIGHUP|was stopped")
+# The last line of a traceback.
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): .")
 # Lines of Slurm itself in a log that is otherwise Snakemake's.
 _SLURMS_OWN = re.compile(r"(slurm|srun|sbatch)[\w.-]*: ")
 
@@ -53,11 +55,11 @@ def find_failure(results: Path, cell: AnyCell) -> Failure | None:
     """How the last attempt at `cell` ended. None where there was no attempt, or where it succeeded."""
     log = (results / "logs" / cell.path).with_suffix(".log")
     slurm_log = _slurm_log(results, cell, since=log)
-    own_lines, of_step = _apart(_last_lines(log))
+    own_lines, of_step = _apart(last_lines(log))
     if own_lines and own_lines[-1].startswith(RECORD_WRITTEN):
         own_lines = []  # of an earlier attempt, whose record is gone
     # Where the cell wrote no line, all of Slurm's log is of interest. Otherwise only Slurm's own lines are.
-    slurm_lines = [*of_step, *(_last_lines(slurm_log, _SLURMS_OWN if own_lines else None) if slurm_log else [])]
+    slurm_lines = [*of_step, *(last_lines(slurm_log, _SLURMS_OWN if own_lines else None) if slurm_log else [])]
     if not own_lines and not slurm_lines:
         return None
     parts = [_part(path, lines) for path, lines in ((log, own_lines), (slurm_log, slurm_lines)) if path and lines]
@@ -67,7 +69,7 @@ def find_failure(results: Path, cell: AnyCell) -> Failure | None:
 def find_dataset_failure(results: Path) -> Failure | None:
     """Why no cell could start, where the reason is that the dataset could not be made."""
     log = results / "logs/dataset.log"
-    lines = _last_lines(log)
+    lines = last_lines(log)
     if (results / DATASET_MANIFEST).exists() or not lines or lines[-1].startswith(DATASET_MADE):
         return None
     return Failure("failed", f"the dataset was not made: {lines[-1]}", _part(log, lines))
@@ -95,7 +97,9 @@ def _state_and_reason(own_lines: list[str], slurm_lines: list[str]) -> tuple[str
     if not own_lines:
         return "failed", slurm_lines[-1]
     if errors:
-        return "failed", (causes or errors)[-1]
+        raised = [line for line in own_lines if _RAISED.match(line)]
+        reason = (causes or errors)[-1]
+        return "failed", reason.replace("; see its traceback above", f": {raised[-1]}") if raised else reason
     return "unfinished", f"killed, or still running: its log ends with: {own_lines[-1]}"
 
 
@@ -119,7 +123,7 @@ def _newest_first(folder: Path) -> Iterator[Path]:
     yield from sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
 
 
-def _last_lines(log: Path, only: re.Pattern[str] | None = None) -> list[str]:
+def last_lines(log: Path, only: re.Pattern[str] | None = None) -> list[str]:
     """The last lines of a log that are not blank (and match `only`), without what is private, each cut to a readable
     length. What is private is removed before the cut: a token cut in two would not be recognised."""
     try:

@@ -1,4 +1,4 @@
-"""What `dpscale watch` prints while a study is measured."""
+"""What a run and `dpscale watch` print while a study is measured."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from command_line import dpscale, must
 from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.records.watch import Watch, outcome
+from dpscale.records.progress import Progress, outcome
 from record_factory import any_record, training_record, write
 
 VALUES: dict[str, Any] = {
@@ -24,6 +24,7 @@ VALUES: dict[str, Any] = {
 STUDY = Study(VALUES)
 CELLS = plan(STUDY).all_cells
 ONE, TRAINED = CELLS[0], CELLS[-1]
+ONE_SAID = "ddp, 2 GPUs, batch 32, run 1"
 
 
 def record_of(cell: AnyCell, oom: bool = False) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def start(results: Path, cell: AnyCell, says: str = "", ago_s: float = 0.0) -> P
 
 
 def standing(results: Path) -> str:
-    return Watch(STUDY, results, []).standing()
+    return Progress(STUDY, results, []).standing()
 
 
 @pytest.mark.parametrize(
@@ -52,18 +53,19 @@ def standing(results: Path) -> str:
 def test_a_cell_runs_from_the_start_of_its_log_for_as_long_as_its_time_allows(
     tmp_path: Path, says: str, ago_s: float, running: int
 ) -> None:
-    assert standing(tmp_path) == "s: 0 done, 0 running, 0 failed, 5 waiting; 0 GPU-hours spent, time left unknown"
+    assert standing(tmp_path) == "s: 0 done, 0 running, 0 failed, 5 queued"
     start(tmp_path, ONE, says, ago_s)
-    assert f"0 done, {running} running, 0 failed, {5 - running} waiting" in standing(tmp_path)
-    lines = list(Watch(STUDY, tmp_path, []).under_way())
-    assert [line[8:] for line in lines] == [f"  running  {ONE.path.removesuffix('.json')}"] * running
+    assert f"0 done, {running} running, 0 failed, {5 - running} queued" in standing(tmp_path)
+    lines = list(Progress(STUDY, tmp_path, []).under_way())
+    assert [line[24:] for line in lines] == [ONE_SAID] * running
 
 
 def test_a_cell_that_failed_is_counted_and_named(tmp_path: Path) -> None:
     start(tmp_path, ONE, says="Error: no such GPU\n")
-    watched = Watch(STUDY, tmp_path, [])
-    assert "0 done, 0 running, 1 failed, 4 waiting" in watched.standing()
-    assert list(watched.under_way()) == [f"{'':8}  failed   {ONE.path.removesuffix('.json')}  Error: no such GPU"]
+    watched = Progress(STUDY, tmp_path, [])
+    assert "0 done, 0 running, 1 failed, 4 queued" in watched.standing()
+    log = (tmp_path / "logs" / ONE.path).with_suffix(".log")
+    assert list(watched.under_way()) == [f"{ONE_SAID}: failed: no such GPU; log: {log}"]
 
 
 def test_what_was_spent_and_what_is_left_follow_from_the_records(tmp_path: Path) -> None:
@@ -71,66 +73,62 @@ def test_what_was_spent_and_what_is_left_follow_from_the_records(tmp_path: Path)
     assert ONE.gpus == 2
     write(tmp_path, ONE, record_of(ONE))
     said = standing(tmp_path)
-    assert said == "s: 1 done, 0 running, 0 failed, 4 waiting; 0.0333 GPU-hours spent, at least 3 min left"
+    assert said == "s: 1 done, 0 running, 0 failed, 4 queued; 0.0333 GPU-hours spent; at least 3 min left"
     write(tmp_path, TRAINED, record_of(TRAINED))
-    assert standing(tmp_path).endswith("; 0.0667 GPU-hours spent, about 3 min left")
+    assert standing(tmp_path).endswith("; 0.0667 GPU-hours spent; about 3 min left")
     start(tmp_path, CELLS[1])
     start(tmp_path, CELLS[2])
     assert standing(tmp_path).endswith("about 2 min left"), "two at once"
 
 
 def test_a_line_per_cell_as_it_ends(tmp_path: Path) -> None:
-    watched = Watch(STUDY, tmp_path, [])
-    assert list(watched.look()) == []
+    """Those who look at records, and a run that knows which job has ended, say the same."""
+    watched, run = Progress(STUDY, tmp_path, []), Progress(STUDY, tmp_path, [], CELLS)
     start(tmp_path, ONE)
     assert list(watched.look()) == [], "it runs"
     write(tmp_path, ONE, record_of(ONE))
-    line, after = watched.look()
-    path = ONE.path.removesuffix(".json")
-    assert line.endswith(f"  done     {path}  compute 1.234 s per epoch, end_to_end 1.234 s per epoch")
-    assert after.startswith("s: 1 done, 0 running, 0 failed, 4 waiting;")
+    said = f"[1/5] {ONE_SAID}: 1.23 s per epoch, 1.23 s with loading, at least 3 min left"
+    assert list(watched.look()) == [said] == [run.end(str(tmp_path / ONE.path))]
     assert list(watched.look()) == [], "once"
+    assert run.end("report/s.html") == ""
 
 
 def test_a_failed_cell_that_is_tried_again_and_ends_has_a_line(tmp_path: Path) -> None:
-    start(tmp_path, ONE, says="Error: no such GPU\n")
-    watched = Watch(STUDY, tmp_path, [])
+    start(tmp_path, ONE, says="Error: no such GPU\n", ago_s=10)
+    watched, run = Progress(STUDY, tmp_path, []), Progress(STUDY, tmp_path, [], CELLS)
+    assert run.standing() == "s: 0 done, 0 running, 0 failed, 5 queued"
     write(tmp_path, ONE, record_of(ONE))
-    assert "  done     " in next(iter(watched.look()))
+    for line in (next(iter(watched.look())), run.end(str(tmp_path / ONE.path))):
+        assert line.startswith(f"[1/5] {ONE_SAID}: 1.23 s")
 
 
 def test_it_is_over_when_no_cell_runs_or_waits(tmp_path: Path) -> None:
     for cell in CELLS[1:]:
         write(tmp_path, cell, record_of(cell))
-    watched = Watch(STUDY, tmp_path, [])
+    watched = Progress(STUDY, tmp_path, [])
     assert not watched.is_over
     start(tmp_path, ONE, says="Error: no such GPU\n")
-    line, after = watched.look()
-    assert line.endswith("  Error: no such GPU")
-    assert "1 failed" in after
+    (line,) = watched.look()
+    assert line.startswith(f"[5/5] {ONE_SAID}: failed: no such GPU; log: ")
+    assert "1 failed" in watched.standing()
     assert watched.is_over
     assert "left" not in watched.standing()
 
 
 def test_a_record_of_an_older_version_waits(tmp_path: Path) -> None:
     write(tmp_path, ONE, {**record_of(ONE), "measurement_version": 1})
-    assert "0 done, 0 running, 0 failed, 5 waiting" in standing(tmp_path)
+    assert "0 done, 0 running, 0 failed, 5 queued" in standing(tmp_path)
 
 
 def test_what_cells_gave() -> None:
-    from dpscale.records.collect import CellState
-
-    def of(cell: AnyCell, record: dict[str, Any]) -> str:
-        return outcome(CellState(cell, "done", "", record))
-
     both = Study({**VALUES, "communication": {"runs": 1}})
     cells = {cell.kind: cell for cell in plan(both).all_cells}
-    assert of(ONE, record_of(ONE, oom=True)) == "out of memory"
+    assert outcome(record_of(ONE, oom=True)) == "out of memory"
     assert isinstance(TRAINED, TrainingCell)
-    assert of(TRAINED, training_record(TRAINED, [0.5, 0.71])) == "2 s per epoch, test accuracy 0.7100"
-    assert of(TRAINED, training_record(TRAINED, [0.5], diverged=True)) == "2 s per epoch, diverged"
+    assert outcome(training_record(TRAINED, [0.5, 0.71])) == "2 s per epoch, test accuracy 0.7100"
+    assert outcome(training_record(TRAINED, [0.5], diverged=True)) == "2 s per epoch, diverged"
     for kind in ("collectives", "communication"):
-        assert of(cells[kind], any_record(cells[kind], both.settings, None)) == "took 60 s"
+        assert outcome(any_record(cells[kind], both.settings, None)) == "took 60 s"
 
 
 @pytest.fixture
@@ -152,16 +150,14 @@ def test_the_command_follows_a_run_to_its_end(project: Path) -> None:
     run.start()
     lines = must("watch", "study.json", "--every", "0.02", folder=project).splitlines()
     run.join()
-    ended = [line.split()[2] for line in lines if "  done     " in line]
-    assert sorted(ended) == sorted(cell.path.removesuffix(".json") for cell in CELLS)
-    assert lines[-1] == "s: 5 done, 0 running, 0 failed, 0 waiting; 0.133 GPU-hours spent"
+    assert [line[:6] for line in lines if " s per epoch" in line] == [f"[{number}/5] " for number in range(1, 6)]
 
 
 def test_once_prints_how_far_it_is_and_ends(project: Path) -> None:
     start(project / "results/s", ONE)
     first, running = must("watch", "study.json", "--once", folder=project).splitlines()
-    assert first.startswith("s: 0 done, 1 running, 0 failed, 4 waiting;")
-    assert "  running  cells/ddp/gpus-2/batch-32/run-1" in running
+    assert first == "s: 0 done, 1 running, 0 failed, 4 queued"
+    assert running.startswith("running since ") and running.endswith(ONE_SAID)
 
 
 def test_results_can_stand_elsewhere(project: Path) -> None:

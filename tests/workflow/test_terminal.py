@@ -1,0 +1,62 @@
+"""What a run prints in a terminal: a line per cell and stage, what failed and why, and where everything else stands."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from dpscale.terminal import say
+from project import Project
+
+FULL_LOG = re.compile(r"^full log: (\.snakemake/log/.*\.log)$", re.MULTILINE)
+
+
+def test_a_failed_cell_has_its_reason_and_its_log(project: Project) -> None:
+    project.record().unlink()
+    worker = project.folder / "workflow/dpscale/measure/worker/timing.py"
+    worker.write_text("raise RuntimeError('no such GPU')\n")
+    done = project.command_line("--logger", "dpscale", "--keep-going")
+    assert done.returncode == 1
+    first, log, failed, where, *how_to_go_on = done.stdout.splitlines()
+    assert first.startswith("tiny: 3 done, 0 running, 0 failed, 1 queued"), done.stdout
+    assert failed.startswith("[4/4] ddp, 2 workers, batch 64, run 1: failed: worker ")
+    assert "RuntimeError: no such GPU" in failed + where
+    assert (project.folder / f"{failed}{where}".split("log: ")[1].strip()).exists()
+    assert len(how_to_go_on) == 3 and "partial" in how_to_go_on[1], how_to_go_on
+    full = FULL_LOG.fullmatch(log)
+    assert full and "Job stats:" in (project.folder / full[1]).read_text()
+    assert max(map(len, done.stdout.splitlines())) <= 120
+    assert "\033" not in done.stdout, "this is no terminal"
+
+
+def test_a_dry_run_is_told_by_snakemake_itself(project: Project) -> None:
+    project.record().unlink()
+    assert project.planned("--logger", "dpscale") == {"time": 1, "tables": 1, "report": 1, "all": 1}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("variables", "stream", "coloured"),
+    [
+        ({}, Terminal(), True),
+        ({"NO_COLOR": "1"}, Terminal(), False),
+        ({"TERM": "dumb"}, Terminal(), False),
+        ({}, io.StringIO(), False),
+    ],
+)
+def test_colours_are_for_terminals_whose_users_want_them(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], stream: io.StringIO, coloured: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in {"COLUMNS": "80", **variables}.items():
+        monkeypatch.setenv(name, value)
+    say(f"[1/2] ddp, 2 GPUs, batch 128, run 1: 1.64 s per epoch; {Path('a' * 30)} {'b' * 30}", stream)
+    assert ("\033[2m[1/2]\033[0m" in stream.getvalue()) == coloured
+    lines = re.sub("\033\\[[0-9]*m", "", stream.getvalue()).splitlines()
+    assert len(lines) == 2 and all(len(line) <= 80 for line in lines)

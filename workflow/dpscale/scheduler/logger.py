@@ -1,0 +1,130 @@
+"""What a run of Snakemake prints with `--logger dpscale`: a line per cell and per stage as it ends, and what failed.
+
+Snakemake finds it through the package snakemake_logger_plugin_dpscale. Everything else that Snakemake says is in its
+own log, which is named at the start.
+"""
+
+import os.path
+import sys
+from collections.abc import Iterator
+from logging import INFO, LogRecord
+from pathlib import Path
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from dpscale.records.failures import last_lines
+from dpscale.records.progress import Progress
+from dpscale.terminal import RED, say
+
+if TYPE_CHECKING:
+    from snakemake.workflow import Workflow
+
+# How often a cluster's queue is looked at, and how often its state is told at most, in seconds.
+LOOK_S, TELL_S = 10.0, 60.0
+# What Snakemake says again of a job that failed, with its whole command.
+_SAID_ALREADY = (
+    "RuleException:\nCalledProcessError",
+    "Exiting because a job execution failed",
+    "WorkflowError:\nAt least",
+)
+_NOTHING_TO_DO = "Nothing to be done"
+
+
+def follow(workflow: "Workflow", progress: Progress) -> None:
+    """Tell the handler of this run, where it has ours, what is measured; at its start, when the jobs are known."""
+    for handler in workflow.logger_manager.get_log_handlers():
+        if isinstance(handler, LogHandler):
+            handler.follow(progress, workflow.logger_manager.get_logfile(), workflow.executor_plugin.name == "slurm")
+
+
+class LogHandler(LogHandlerBase):
+    """Says nothing of a dry run, which Snakemake describes itself."""
+
+    has_filter = has_formatter = True
+    writes_to_file = needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        self._progress: Progress | None = None
+        self._jobs: dict[int, tuple[LogRecord, float]] = {}
+        self._lock = Lock()
+        self._over = Event()
+
+    @property
+    def writes_to_stream(self) -> bool:
+        return not self.common_settings.dryrun
+
+    def follow(self, progress: Progress, logs: list[str], queues: bool) -> None:
+        with self._lock:
+            self._progress = progress
+            say(progress.standing(), sys.stderr)
+            for log in logs:
+                say(f"full log: {os.path.relpath(log)}", sys.stderr)
+        if queues:
+            Thread(target=self._watch_the_queue, daemon=True).start()
+
+    def emit(self, record: LogRecord) -> None:
+        if self.common_settings.dryrun:
+            return
+        try:
+            with self._lock:
+                for line in self._lines(record):
+                    say(line, sys.stderr, RED if record.levelno > INFO else "")
+        except Exception:
+            self.handleError(record)
+
+    def close(self) -> None:
+        self._over.set()
+        super().close()
+
+    def _lines(self, record: LogRecord) -> Iterator[str]:
+        """What a message of Snakemake is worth to a reader."""
+        said = vars(record)
+        event = said.get("event")
+        if event == LogEvent.JOB_INFO:
+            self._jobs[said["jobid"]] = (record, monotonic())
+            if self._progress and said["output"]:
+                self._progress.begin(said["output"][0])
+        elif event == LogEvent.JOB_FINISHED:
+            yield from self._ended(*self._jobs.pop(said["job_id"]))
+        elif event == LogEvent.JOB_ERROR:
+            self._jobs.pop(said["jobid"], None)
+            yield self._cell_at(said["output"]) or _failed(said["rule_name"], said["log"])
+        elif _is_worth_saying(record):
+            yield record.getMessage()
+
+    def _ended(self, job: LogRecord, started: float) -> Iterator[str]:
+        """The line of the cell; that of a stage, which is any other job that makes something."""
+        rule, made = vars(job)["rule_name"], vars(job)["output"]
+        if line := self._cell_at(made):
+            yield line
+        elif made and (took_s := monotonic() - started) >= 1:
+            yield f"{rule}: {os.path.commonpath(made) or made[0]}, took {took_s:.0f} s"
+
+    def _cell_at(self, made: list[str]) -> str:
+        return self._progress.end(made[0]) if self._progress and made else ""
+
+    def _watch_the_queue(self) -> None:
+        """Say how many jobs are queued and run, when that has changed."""
+        said, said_at = "", 0.0
+        while not self._over.wait(LOOK_S):
+            with self._lock:
+                assert self._progress
+                counts = self._progress.standing().split(";")[0]
+                if counts != said and monotonic() - said_at >= TELL_S:
+                    said, said_at = counts, monotonic()
+                    say(self._progress.standing(), sys.stderr)
+
+
+def _failed(rule: str, logs: list[str]) -> str:
+    """The line of a stage that failed, with the last line of its log."""
+    last = [line for log in logs for line in last_lines(Path(log))[-1:]]
+    return "; ".join([f"{rule}: failed", *(line.removeprefix("Error: ") for line in last), f"log: {', '.join(logs)}"])
+
+
+def _is_worth_saying(record: LogRecord) -> bool:
+    said = record.getMessage()
+    return said.startswith(_NOTHING_TO_DO) or (record.levelno > INFO and not said.startswith(_SAID_ALREADY))
