@@ -132,12 +132,10 @@ def test_a_table_scrolls_under_its_first_column_on_a_phone(browser: Browser, pag
     page.close()
 
 
-def test_the_first_screen_has_answer_tiles_and_the_first_three_things_to_do(
-    browser: Browser, recorded_file: Path
-) -> None:
+def test_the_first_screen_has_the_answer_and_its_table(browser: Browser, recorded_file: Path) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.goto(recorded_file.as_uri())
-    for part in (".answer", ".tiles > div:nth-child(4)", ".advice li:nth-child(3)"):
+    for part in (".answer", "#table-answer"):
         box = page.locator(part).first.bounding_box()
         assert box and box["y"] > 0 and box["y"] + box["height"] <= 800, part
     page.close()

@@ -34,7 +34,8 @@ NAMES = {
     "assignment": {"_times_and_speedup", "_computation_and_communication", "_large_batches"},
     "sentences": {"_listed"},
     "advice": {"_at"},
-    "timing": {"epoch_time", "efficiency"},
+    "answer": {"_table"},
+    "timing": {"epoch_time", "efficiency", "speedup"},
     "communication": {"ladders", "steps_beside_one", "steps", "_estimates_of", "bus_bandwidth"},
     "forecast": {"held_out", "forecast"},
     "commands": {"report"},
@@ -45,7 +46,6 @@ NAMES = {
     "environment_facts": {"environment_facts"},
     "scaling": {"_in_place_of_baseline"},
     "general": {"general"},
-    "summary": {"_epoch"},
     "svg": {"_marks", "_way"},
     "training": {"_arm", "test_accuracy", "_panels", "_frontier"},
     "variants": {"steps", "speedups", "epochs", "kernels"},
@@ -60,7 +60,7 @@ WITNESS = "test_findings.py::test_a_profiler_that_changes_the_step_is_no_witness
 OF_VARIANTS = "test_variant_findings.py::test_a_finding_speaks_only_where_it_is_true"
 OF_TRAINING = "test_training_findings.py::test_a_finding_speaks_only_where_it_is_true"
 ADVISED = "test_what_to_do.py::test_every_problem_has_its_words"
-VERDICT = "test_verdict.py::test_verdict"
+ANSWER = "test_answer.py::test_what_the_first_screen_says"
 
 # By module and function, the tests with data that make it false.
 FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
@@ -76,28 +76,16 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
                 "_recipe": "test_a_recipe_counts_where_it_gains_and_ends_no_lower_than_the_baseline",
             }.items()
         },
-        **dict.fromkeys(
-            ("_speedup", "_price", "_mfu", "_efficiency"),
-            ("test_what_to_do.py::test_tiles_leave_out_what_is_not_known",),
-        ),
         "_saving": ("test_what_to_do.py::test_a_saving_without_an_interval_says_so",),
         "_times": (ADVISED,),
-        # When there is a cause is held to data that make it none, in analyse.
-        "_sentence": (
-            "test_what_to_do.py::test_the_step_of_the_answer_is_told_with_its_first_reason",
-            "test_what_to_do.py::test_without_a_row_at_the_batch_of_the_answer_nothing_is_told",
-            "../analyse/answer/test_causes_of_a_study.py::test_a_cost_that_may_be_nothing_is_no_reason",
-            "../analyse/answer/test_causes_of_a_study.py::test_a_loss_without_a_cause_is_not_called_right",
-        ),
-        "_reason": (
-            "test_what_to_do.py::test_a_reason_has_its_cost_what_to_change_what_that_saves_and_its_evidence",
-        ),
-        "_cost": ("test_what_to_do.py::test_costs_without_an_interval_say_so",),
-        "_not_seen": (
-            "test_what_to_do.py::test_what_a_study_does_not_see_is_named",
-            "../analyse/answer/test_causes_of_a_study.py::test_what_a_study_never_sees_is_said",
-        ),
     },
+    "answer": dict.fromkeys(
+        (
+            "sentences", "_why_unknown", "_gains", "_how_sure", "_verdict", "notes", "_loading", "_batches", "_drift",
+            "reason", "text", "_worth",
+        ),
+        (ANSWER,),
+    ),
     "assignment": {
         "_by_batch": (
             "test_assignment.py::test_long_tables_are_cut_with_a_count",
@@ -271,12 +259,6 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         },
         "_by_chance": ("test_findings.py::test_intervals_are_counted_once_and_said_on_the_page",),
     },
-    "summary": {
-        "summary": (
-            "test_summary.py::test_a_range_is_explained_where_there_is_one",
-            "test_summary.py::test_the_states_are_those_of_the_verdict",
-        ),
-    },
     "training": {
         "_best_end": ("test_training_charts.py::test_the_heading_names_the_best_arm_and_the_baseline",),
         "_best_ends": ("test_variant_page.py::test_one_best_arm_is_no_range",),
@@ -320,39 +302,6 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "profiling_distorts": (OF_VARIANTS,),
         "_faster_at": (OF_VARIANTS,),
         "_one_beside": ("test_variant_findings.py::test_one_gpu_is_as_fast_as_more_only_where_it_is",),
-    },
-    "verdict": {
-        "verdict": ("test_verdict.py::test_workers_are_no_gpus", f"{VERDICT}[at every batch]"),
-        "_why_unknown": (f"{VERDICT}[nothing measured]", f"{VERDICT}[no baseline]"),
-        "_whole_answer": (
-            "test_verdict.py::test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads",
-            "test_verdict.py::test_both_scopes_are_told_together_where_their_states_are_the_same",
-        ),
-        "_answer": (
-            f"{VERDICT}[undecided at one]",
-            f"{VERDICT}[faster, yet not worth it]",
-            f"{VERDICT}[an interval that holds half]",
-            f"{VERDICT}[not shown at all]",
-        ),
-        "_also": (f"{VERDICT}[at every batch]", f"{VERDICT}[no baseline between]"),
-        "_gain": (f"{VERDICT}[not shown at all]", f"{VERDICT}[faster, yet not worth it]"),
-        "_loading": (
-            "test_verdict.py::test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads",
-            "test_verdict.py::test_strategies_that_are_compared_with_loading_alone_are_named_with_their_loader_processes",
-            "test_verdict.py::test_loading_of_another_strategy_is_no_answer",
-        ),
-        "_loader_processes": (
-            "test_verdict.py::test_the_answer_with_loading_has_states_of_its_own_and_names_who_loads",
-            "test_verdict.py::test_loading_of_another_strategy_is_no_answer",
-        ),
-        "_where_the_time_goes": (
-            "test_verdict.py::test_the_largest_rung_says_where_the_time_goes_where_least_is_gained",
-            "test_verdict.py::test_a_ladder_of_another_batch_is_called_that",
-            "test_verdict.py::test_without_a_ladder_the_profiler_is_not_asked",
-            "test_verdict.py::test_where_nothing_is_lost_nothing_is_explained",
-        ),
-        "_certainty": ("test_verdict.py::test_a_rung_is_called_as_sure_as_it_is",),
-        "_loader": ("test_verdict.py::test_a_loader_that_takes_the_gain_is_named",),
     },
     "words": {
         "dates": ("test_render.py::test_header_says_what_where_when_and_by_which_code",),

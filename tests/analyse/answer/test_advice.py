@@ -6,8 +6,7 @@ import pytest
 
 from dpscale.analyse.answer import advice
 from dpscale.analyse.answer.advice import advice_rows
-from dpscale.analyse.answer.answer import answer_rows
-from dpscale.tables.answer import AdviceRow, AnswerRow
+from dpscale.tables.answer import AdviceRow
 from rows import known, read_tables
 
 PLACE = {"gpus": 4, "global_batch": 2048, "environment": "A", "is_headline": True}
@@ -170,29 +169,3 @@ def test_without_a_speedup_there_is_no_series_to_advise() -> None:
     assert advised(speedup=[], strategy_pairs=[pair(1.0, 4.0)]) == []
     assert advised(speedup=[gain(3.6, is_headline=False)], strategy_pairs=[pair(1.0, 4.0)]) == []
     assert advised(speedup=[{**gain(3.6), "scaling": "strong"}], strategy_pairs=[pair(1.0, 4.0)]) == []
-
-
-def answered(*gains: dict[str, Any], times: list[dict[str, Any]] | None = None) -> list[AnswerRow]:
-    tables = read_tables({"speedup": gains, "times": times or []})
-    return list(answer_rows(tables.speedup, tables.times, tables.scopes))
-
-
-def test_the_answer_is_told_at_the_batch_that_is_best_supported() -> None:
-    (found,) = answered(gain(3.2, 32), gain(3.8, 512, ranges="speedup; efficiency"), gain(3.5, 128, spread=0.2))
-    assert [found.batch_per_gpu, found.speedup.value, found.efficiency.value] == pytest.approx([32, 3.2, 0.8])
-    (found,) = answered(gain(3.8, 512, ranges="speedup; efficiency"))
-    assert found.speedup.is_range and found.efficiency.is_range and found.gpu_s_over_one.is_range
-
-
-def test_an_epochs_price_is_one_over_the_efficiency_and_joules_over_joules() -> None:
-    alone = row(512, strategy="single", **known("energy_j", 100.0, 0.02), gpus=1)
-    (found,) = answered(gain(3.2), times=[row(512, **known("energy_j", 150.0, 0.0), **known("mfu", 0.1)), alone])
-    assert found.gpu_s_over_one.value == pytest.approx(1.25)
-    assert found.gpu_s_over_one.low == pytest.approx(1.25 / 1.01)
-    assert [found.energy_over_one.value, found.mfu.value] == pytest.approx([1.5, 0.1])
-    assert not found.ranges_of_figures()
-    assert found.energy_over_one.low == pytest.approx(1.5 / 1.02)
-    (found,) = answered(gain(3.2), times=[row(512, **known("mfu", 0.1), ranges="step_s; mfu")])
-    assert found.mfu.is_range and not found.speedup.is_range
-    (found,) = answered(gain(3.2))
-    assert not found.energy_over_one.is_known

@@ -39,7 +39,7 @@ from dpscale.analyse.variants.one_gpu import one_gpu_rows
 from dpscale.analyse.variants.variants import variant_rows
 from dpscale.audit import tables as published_audits
 from dpscale.plan.cells import AnyCell
-from dpscale.plan.plan import batches_per_gpu, plan
+from dpscale.plan.plan import answer_batch, batches_per_gpu, plan
 from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
@@ -97,11 +97,12 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         missing=[missing_row(cell, collected) for cell in missing],
         **published_audits.rows(audits)._asdict(),
     )
-    return complete(tables)
+    return complete(tables, answer_batch(study))
 
 
-def complete(tables: Tables) -> Tables:
-    """With what follows from these rows and from nothing else: more columns of them, and tables made of others."""
+def complete(tables: Tables, batch: int = 128) -> Tables:
+    """With what follows from these rows and from nothing else: more columns of them, and tables made of others. `batch`
+    is that of the answer."""
     tables = replace(
         tables,
         times=[completed_times(row) for row in tables.times],
@@ -123,8 +124,7 @@ def complete(tables: Tables) -> Tables:
         origins=list(origins_rows(tables.records)),
         absences=absences_rows(tables.times),
     )
-    answer = list(answer_rows(tables.speedup, tables.times, tables.scopes))
-    tables = replace(tables, answer=answer)
+    tables = replace(tables, answer=list(answer_rows(tables, batch)))
     tables = replace(tables, causes=causes_rows(tables))
     tables = replace(tables, advice=list(advice_rows(tables)))
     return replace(tables, counts=list(counts_rows(tables)))

@@ -122,6 +122,12 @@ def runnable_plan(study: Study) -> Plan:
     return planned
 
 
+def answer_batch(study: Study) -> int:
+    """The batch per GPU that the answer is about, known before anything is measured."""
+    smallest = batches_per_gpu(study["batch_per_gpu"], study.epoch_images)[:2]
+    return int(study["answer"]["batch_per_gpu"] or smallest[-1])
+
+
 def batches_per_gpu(batches: Sequence[int] | Mapping[str, Any], epoch_images: int) -> list[int]:
     """The batches of a list or of a geometric series, ascending.
 

@@ -4,17 +4,30 @@ from dpscale.formulas.figure import Figure
 from dpscale.tables.column import GB_PER_S, IMAGES, MB, MILLISECONDS, MULTIPLES, PERCENT, PLAIN, SECONDS, column
 from dpscale.tables.quantities import (
     BATCH,
+    BLOCKS,
+    DRIFT,
+    DRIFTED,
     EFFICIENCY,
     ENVIRONMENT,
+    EPOCH,
     GLOBAL_BATCH,
     GPUS,
-    MFU,
+    IS_HEADLINE,
     RANGES,
+    RUNS,
     SCOPE,
     SPEEDUP,
     STRATEGY,
 )
 from dpscale.tables.row import Place, Row
+
+WORTH = column(
+    "Worth it",
+    PLAIN,
+    "By the interval of the speedup: `worth it` above N / 2, `not` below, `undecided` where it holds N / 2; "
+    "`not confirmed` where there is none.",
+    "The answer",
+)
 
 
 class CausesRow(Row):
@@ -124,25 +137,41 @@ class AdviceRow(Row):
 
 
 class AnswerRow(Place):
-    """What every strategy gains on every number of devices, at the batch that is best supported: speedup with and
-    without loading, efficiency, price of an epoch and MFU.
+    """The answer: what one device and every number of devices of the study give at the batch that was fixed before the
+    data, and at which batch the most is gained.
     """
 
+    asked_batch_per_gpu: int | None = column("Batch of the answer", IMAGES, "As the study fixes it.", "The answer")
+    runs: int | None = RUNS
+    blocks: int | None = BLOCKS
+    drift: float = DRIFT
+    drifted: int | None = DRIFTED
+    is_headline: bool | None = IS_HEADLINE
     ranges: str = RANGES
+    epoch_s: Figure = EPOCH
     speedup: Figure = SPEEDUP
-    end_to_end_speedup: Figure = column(
-        "Speedup, end-to-end", MULTIPLES, "With the DataLoader in the clock.", "Speedup"
-    )
     efficiency: Figure = EFFICIENCY
     gpu_s_over_one: Figure = column(
         "{device}-seconds of an epoch over those on 1 {device}",
         MULTIPLES,
         "N·T(N,b) / T(1,b), which is one over the efficiency.",
-        "Speedup",
+        "The answer",
+        over="blocks",
     )
-    mfu: Figure = MFU
-    energy_over_one: Figure = column(
-        "Energy of an epoch over that on 1 {device}", MULTIPLES, "By the GPUs' own counters, of other runs.", "Time"
+    limit: float = column("Limit", MULTIPLES, "More devices are worth it above this speedup: N / 2.", "The answer")
+    worth: str = WORTH
+    end_to_end_speedup: Figure = column(
+        "Speedup, end-to-end", MULTIPLES, "With the DataLoader in the clock.", "Speedup", over="blocks"
+    )
+    end_to_end_worth: str = WORTH.but(definition="The same with the DataLoader in the clock.")
+    faster_strategy: str = column("Faster strategy", PLAIN, "One whose speedup is surely above this.", "The answer")
+    faster_speedup: Figure = column("Its speedup", MULTIPLES, "At the same batch.", "Speedup", over="blocks")
+    best_batch_per_gpu: int | None = column(
+        "Best batch", IMAGES, "Of this strategy, the one with the largest speedup.", "Choosing"
+    )
+    chosen_from: int | None = column("Chosen from", PLAIN, "So many batches.", "Choosing")
+    best_speedup: Figure = column(
+        "Speedup at the best batch", MULTIPLES, "Its interval holds for all of them at once.", "Choosing"
     )
 
 

@@ -112,12 +112,13 @@ _CAUSES = (
     ),
 )
 CAUSES: Mapping[str, Cause] = MappingProxyType({cause.name: cause for cause in _CAUSES})
-# What is found where no cause takes its least share.
-NOTHING = Cause("nothing", "nothing wrong", "No cause takes a large part of the step.", "Nothing.")
-# And where several devices lose more than that all the same.
+# What is found where no cause takes its least share: nothing is lost, surely; it is not sure that anything is; or it is
+# not known where the loss is from.
+NOTHING = Cause("nothing", "nothing wrong", "Nothing is wrong.", "Nothing.")
+NO_CERTAIN_LOSS = Cause("no_certain_loss", "no certain loss", "It is not sure that anything is lost.", "Nothing.")
 UNKNOWN = Cause("unknown", "no cause stands out", "What several devices lose has no cause that was found.", "Nothing.")
 
-_ANSWERS = {**CAUSES, NOTHING.name: NOTHING, UNKNOWN.name: UNKNOWN}
+_ANSWERS = {**CAUSES, **{one.name: one for one in (NOTHING, NO_CERTAIN_LOSS, UNKNOWN)}}
 
 
 def cause(name: str) -> Cause:

@@ -16,5 +16,5 @@ HOLDS, DOES_NOT = "holds", "does not"
 BEST, BEATEN = "best", "beaten"
 # In place of a status: what a study has not asked for.
 NOT_PLANNED = "not planned"
-# Whether more devices are worth it.
-WORTH_IT, NOT_WORTH_IT, UNDECIDED = "worth it", "not", "undecided"
+# Whether more devices are worth it: undecided where the interval holds the limit, not confirmed where there is none.
+WORTH_IT, NOT_WORTH_IT, UNDECIDED, NOT_CONFIRMED = "worth it", "not", "undecided", "not confirmed"

@@ -1,34 +1,219 @@
-"""The answer's own figures: what every series gains, at the batch that is best supported."""
+"""The one answer of a study: are more devices worth it? Page, terminal, comparison, export and answer.json say what is
+decided here (docs/method.md, "The answer").
+"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, log, nan
+from typing import Any
 
-from dpscale.analyse.answer.series import COMPUTE, best_of, configuration_of, weak_series
-from dpscale.formulas.figure import UNKNOWN, ratio
-from dpscale.strategies.known import BASELINE
-from dpscale.tables.answer import AnswerRow
-from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, first_scope, series_of
+from dpscale.analyse.timing.times import WORTH
+from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.statistics import best_of
+from dpscale.strategies.known import BASELINE, STRATEGIES
+from dpscale.tables.answer import AdviceRow, AnswerRow, CausesRow
+from dpscale.tables.row import grouped
+from dpscale.tables.tables import Tables
+from dpscale.tables.timing import SpeedupRow
+from dpscale.vocabulary.states import NOT_CONFIRMED, NOT_WORTH_IT, UNDECIDED, WORTH_IT
+
+_ALONE = Figure(1.0)
+_TO_DO = 3
 
 
-def answer_rows(
-    speedup: Sequence[SpeedupRow], times: Sequence[TimesRow], scopes: Sequence[ScopesRow]
-) -> Iterator[AnswerRow]:
-    """A row for every series."""
-    loaded = {configuration_of(row): row for row in scopes}
-    timed = {(configuration_of(row), row.scope): row for row in times if row.status == "ok"}
-    for gains in weak_series(speedup).values():
-        best = best_of(gains)
-        scope, place = best.scope, configuration_of(best)
-        beside = loaded.get(place) if scope == COMPUTE else None
-        here = timed.get((place, scope))
-        one = timed.get(((BASELINE, 1, best.batch_per_gpu, best.environment), scope))
-        yield AnswerRow(
-            **best.point,
-            scope=scope,
-            speedup=best.speedup,
-            end_to_end_speedup=beside.end_to_end_speedup if beside else UNKNOWN,
-            efficiency=best.efficiency,
-            gpu_s_over_one=best.efficiency.map(lambda efficiency: 1 / efficiency),
-            mfu=here.mfu if here else UNKNOWN,
-            # Of separate runs: a job on several GPUs does not record what one of them takes alone.
-            energy_over_one=ratio(here.energy_j.sure, one.energy_j.sure) if here and one else UNKNOWN,
-        )
+@dataclass(frozen=True)
+class Answer:
+    """What one device and every number of devices of the study give; why the most of them give no more, if that is
+    known; what to do, the most important first; and how many records were rejected."""
+
+    rows: Sequence[AnswerRow]
+    reason: CausesRow | None
+    to_do: Sequence[AdviceRow]
+    rejected: int
+
+    @property
+    def several(self) -> list[AnswerRow]:
+        """The numbers of devices that have a speedup."""
+        return [row for row in self.rows if row.gpus > 1 and row.speedup.is_known]
+
+    @property
+    def unknown(self) -> list[AnswerRow]:
+        """Those that have none."""
+        return [row for row in self.rows if row.gpus > 1 and not row.speedup.is_known]
+
+    @property
+    def is_nothing_faster(self) -> bool:
+        """Whether no number of devices was faster than one."""
+        return bool(self.several) and all(row.speedup.value <= 1 for row in self.several)
+
+    @property
+    def drifted(self) -> tuple[int, int, float]:
+        """In how many blocks of how many one device alone drifted, and by what share at most."""
+        rows = self.several
+        most = max((abs(row.drift) for row in rows if isfinite(row.drift)), default=nan)
+        return sum(row.drifted or 0 for row in rows), sum(row.blocks or 0 for row in rows), most
+
+    @property
+    def above_ideal(self) -> list[AnswerRow]:
+        """Those that gave more than all that they could, as far as their intervals tell."""
+        return [row for row in self.several if row.efficiency.value > 1 and not row.efficiency.holds(1)]
+
+
+def answer_of(tables: Tables) -> Answer:
+    """The answer that these tables hold."""
+    most = max((row for row in tables.answer if row.speedup.is_known), key=lambda row: row.gpus, default=None)
+    causes = (row for row in tables.causes if row.scaling == "weak" and row.order == 0)
+    reason = next((row for row in causes if most and configuration_of(row) == configuration_of(most)), None)
+    to_do = [row for row in tables.advice if most and series_of(row) == series_of(most)]
+    return Answer(tables.answer, reason, to_do[:_TO_DO], len(tables.rejected))
+
+
+def answer_rows(tables: Tables, batch: int) -> Iterator[AnswerRow]:
+    """One device, then every number of devices of the study, at the batch per device of the answer or near it."""
+    weak = [row for row in tables.speedup if row.scaling == "weak" and row.status == "ok"]
+    scope = first_scope(weak)
+    here = _of_one_environment(row for row in weak if row.scope == scope)
+    common = _nearest(here, batch)
+    if common is not None:
+        yield _alone(common, tables, batch)
+    for gpus in sorted({row.gpus for row in tables.times if row.gpus > 1}):
+        gain = _nearest((row for row in here if row.gpus == gpus), common.batch_per_gpu if common else batch)
+        yield _row(gain, tables, batch) if gain else AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=batch)
+
+
+def _of_one_environment(rows: Iterable[SpeedupRow]) -> Sequence[SpeedupRow]:
+    """Of the environment that has the most numbers of devices, of several the first."""
+    found = grouped(rows, lambda row: row.environment)
+    return max((found[name] for name in sorted(found)), key=lambda some: len({row.gpus for row in some}), default=[])
+
+
+def _nearest(rows: Iterable[SpeedupRow], batch: int) -> SpeedupRow | None:
+    """At the batch that is nearest by its ratio, of two the smaller; there of the last strategy that people read of:
+    both are chosen without looking at a time."""
+    order = list(STRATEGIES)
+
+    def distance(row: SpeedupRow) -> tuple[float, int, int]:
+        return round(abs(log(row.batch_per_gpu / batch)), 6), row.batch_per_gpu, -order.index(row.strategy)
+
+    return min(rows, key=distance, default=None)
+
+
+def _alone(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
+    """One device alone, with the time that speedups are over."""
+    place = (BASELINE, 1, gain.batch_per_gpu, gain.environment)
+    timed = (row for row in tables.times if (configuration_of(row), row.scope) == (place, gain.scope))
+    row = next(timed, None)
+    return AnswerRow(
+        strategy=BASELINE,
+        gpus=1,
+        batch_per_gpu=gain.batch_per_gpu,
+        global_batch=gain.batch_per_gpu,
+        scope=gain.scope,
+        environment=gain.environment,
+        asked_batch_per_gpu=batch,
+        runs=row.runs if row else None,
+        epoch_s=row.epoch_s if row else _figure(gain.baseline_epoch_s),
+        speedup=_ALONE,
+        efficiency=_ALONE,
+        gpu_s_over_one=_ALONE,
+    )
+
+
+def _figure(entry: Figure | float) -> Figure:
+    return entry if isinstance(entry, Figure) else Figure(entry)
+
+
+def _row(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
+    here = [row for row in tables.speedup if row.scaling == "weak" and row.environment == gain.environment]
+    here = [row for row in here if row.gpus == gain.gpus and row.speedup.is_known]
+    timed = [row for row in tables.times if configuration_of(row) == configuration_of(gain) and row.scope == gain.scope]
+    loaded = [row for row in here if configuration_of(row) == configuration_of(gain) and row.scope == END_TO_END]
+    with_loading = loaded[0].speedup if loaded and gain.scope == COMPUTE else UNKNOWN
+    here = [row for row in here if row.scope == gain.scope]
+    row = AnswerRow(
+        **gain.point,
+        scope=gain.scope,
+        asked_batch_per_gpu=batch,
+        runs=timed[0].runs if timed else None,
+        blocks=gain.blocks,
+        drift=gain.drift,
+        drifted=gain.drifted,
+        is_headline=gain.is_headline,
+        epoch_s=timed[0].epoch_s if timed else _figure(gain.epoch_s),
+        speedup=gain.speedup,
+        efficiency=gain.efficiency,
+        gpu_s_over_one=gain.efficiency.map(lambda efficiency: 1 / efficiency),
+        limit=WORTH * gain.gpus,
+        worth=worth(gain.speedup, gain.gpus),
+        end_to_end_speedup=with_loading,
+        end_to_end_worth=worth(with_loading, gain.gpus),
+    )
+    return _with_best(_with_faster(row, here), here)
+
+
+def worth(speedup: Figure, gpus: int) -> str:
+    """On which side of half the number of devices its interval lies; nothing where there is no speedup."""
+    if not speedup.is_known:
+        return ""
+    if not speedup.has_interval:
+        return NOT_CONFIRMED
+    limit = WORTH * gpus
+    return WORTH_IT if speedup.is_above(limit) else NOT_WORTH_IT if speedup.is_below(limit) else UNDECIDED
+
+
+def _with_faster(row: AnswerRow, here: Sequence[SpeedupRow]) -> AnswerRow:
+    """With the other strategy that is surely faster at this batch, if there is one."""
+    beside = (other for other in here if other.batch_per_gpu == row.batch_per_gpu and other.strategy != row.strategy)
+    found = next((other for other in beside if other.speedup.exceeds(row.speedup)), None)
+    return replace(row, faster_strategy=found.strategy, faster_speedup=found.speedup) if found else row
+
+
+def _with_best(row: AnswerRow, here: Sequence[SpeedupRow]) -> AnswerRow:
+    """With the batch that gains most, and the interval that holds for whichever was chosen."""
+    among = [other for other in here if other.strategy == row.strategy and other.is_headline]
+    if not among:
+        return row
+    best = max(among, key=lambda other: other.speedup.value)
+    return replace(
+        row,
+        best_batch_per_gpu=best.batch_per_gpu,
+        chosen_from=len(among),
+        best_speedup=best_of(best.speedup, len(among), best.blocks or 0),
+    )
+
+
+def price_of_epoch(row: AnswerRow, per_gpu_hour: float) -> Figure:
+    """Money per epoch, of all devices, where an hour of one costs so much."""
+    return row.epoch_s.map(lambda epoch_s: epoch_s * row.gpus / 3600 * per_gpu_hour)
+
+
+def as_json(answer: Answer, sentences: Sequence[str]) -> dict[str, Any]:
+    """The answer for machines: figures with their ends, kind and unit; what is not known is null."""
+    return {
+        "question": "Are more devices worth it?",
+        "sentences": list(sentences),
+        "devices": list(map(_row_as_json, answer.rows)),
+        "reason": _row_as_json(answer.reason) if answer.reason else None,
+        "to_do": list(map(_row_as_json, answer.to_do)),
+        "rejected_records": answer.rejected,
+    }
+
+
+def _row_as_json(row: AnswerRow | CausesRow | AdviceRow) -> dict[str, Any]:
+    return {
+        name: _as_json(getattr(row, name), described.unit.stored) if described.kind == "figure" else _finite(value)
+        for name, described in row.columns().items()
+        for value in [getattr(row, name)]
+    }
+
+
+def _as_json(figure: Figure, unit: str) -> dict[str, Any] | None:
+    if not figure.is_known:
+        return None
+    ends = {"low": _finite(figure.low), "high": _finite(figure.high)}
+    return {"value": figure.value, **ends, "kind": figure.kind, "unit": unit}
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not isfinite(value) else value

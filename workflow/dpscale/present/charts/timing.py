@@ -8,8 +8,9 @@ names figures and where they were measured. Whether a difference is more than no
 from collections.abc import Sequence
 
 from dpscale.analyse.timing.times import HEADLINE_STEPS, WORTH
+from dpscale.formulas.figure import Figure
 from dpscale.present.charts.chart import Chart, chart_of_lines
-from dpscale.present.charts.panel import DrawnSeries, Panel, level, markers
+from dpscale.present.charts.panel import DrawnSeries, Guide, Panel, level, markers
 from dpscale.present.findings.finding import largest, smallest
 from dpscale.present.text.numbers import measured, percent
 from dpscale.present.text.words import (
@@ -23,7 +24,8 @@ from dpscale.present.text.words import (
     on_nodes,
     state,
 )
-from dpscale.tables.quantities import BATCH, EFFICIENCY, EPOCH
+from dpscale.tables.answer import AnswerRow
+from dpscale.tables.quantities import BATCH, EFFICIENCY, EPOCH, SPEEDUP
 from dpscale.tables.row import grouped
 from dpscale.tables.timing import SpeedupRow, TimesRow
 
@@ -110,6 +112,44 @@ def efficiency(speedup: Sequence[SpeedupRow], terms: Terms) -> Chart:
         for (gpus, _), part in by_gpus.items()
     ]
     return chart_of_lines("efficiency", panels[::-1])
+
+
+def speedup(answer: Sequence[AnswerRow], gains: Sequence[SpeedupRow], terms: Terms) -> Chart:
+    """Speedup against number of devices of the answer's strategy, in its scope and environment: a line per batch."""
+    of = [row for row in answer if row.speedup.is_known and row.gpus > 1]
+    if not of:
+        return chart_of_lines("speedup", [])
+    here = (of[-1].strategy, of[-1].scope, of[-1].environment)
+    part = [
+        row
+        for row in headline(ok(gains))
+        if row.scaling == "weak" and (row.strategy, row.scope, row.environment) == here
+    ]
+    most = max((row.gpus for row in of), default=1)
+    panel = Panel(
+        heading=f"Speedup of {of[-1].strategy} on 1 to {terms.count(most)}",
+        place=capitalised(terms.scope(of[-1])),
+        quantity=f"{SPEEDUP.label} in {SPEEDUP.unit.shown} against {terms.devices}; one line for each {terms.batch}",
+        x_title=terms.heading,
+        y_title=SPEEDUP.heading,
+        unit=SPEEDUP.unit.shown,
+        series=_lines_of_speedup(part, of[-1].batch_per_gpu),
+        guides=[Guide("ideal", (1, 1), (most, most))],
+    )
+    return chart_of_lines("speedup", [panel])
+
+
+def _lines_of_speedup(part: Sequence[SpeedupRow], batch: int) -> list[DrawnSeries]:
+    """That at the batch of the answer is the strategy's colour, the others are quiet."""
+    return [
+        DrawnSeries(
+            f"batch {of:,}",
+            colour(line[0].strategy) if of == batch else "var(--quiet)",
+            style,
+            markers([(1.0, Figure(1.0)), *((row.gpus, row.speedup) for row in line)], SPEEDUP.unit),
+        )
+        for style, (of, line) in enumerate(grouped(in_order(part), lambda row: row.batch_per_gpu).items())
+    ]
 
 
 def _lines_of_efficiency(part: Sequence[SpeedupRow]) -> list[DrawnSeries]:

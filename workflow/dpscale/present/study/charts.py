@@ -17,6 +17,7 @@ def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[st
         return {"epoch_time": epoch_time}
     return {
         "epoch_time": epoch_time,
+        "gains": timing.speedup(tables.answer, tables.speedup, terms),
         "efficiency": timing.efficiency(tables.speedup, terms),
         "ladders": communication.ladders(tables.ladder, terms),
         "steps_beside_one": (

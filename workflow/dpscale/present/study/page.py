@@ -3,16 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dpscale.analyse.answer.answer import answer_of
 from dpscale.analyse.answer.counts import INTERVALS_USED, MISSED_OF_100
-from dpscale.analyse.answer.series import of_series
 from dpscale.analyse.timing.times import WORTH
 from dpscale.present.charts.chart import Chart
-from dpscale.present.findings import advice
+from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import cautions, first_cautions
 from dpscale.present.findings.communication import profiler_left_out
 from dpscale.present.findings.findings import findings, key_findings
 from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
-from dpscale.present.findings.verdict import verdict
 from dpscale.present.handin import assignment
 from dpscale.present.study import coverage, environment_facts
 from dpscale.present.study.charts import charts_of
@@ -38,16 +37,20 @@ _DEFINITIONS = {
 
 
 def render(
-    study: Mapping[str, Any], tables: Tables, audit_page: str = "", charts: Mapping[str, Chart] | None = None
+    study: Mapping[str, Any],
+    tables: Tables,
+    audit_page: str = "",
+    charts: Mapping[str, Chart] | None = None,
+    per_gpu_hour: float | None = None,
 ) -> str:
     """The page of a study as HTML.
 
     `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files; `audit_page` is the
-    file name of the page of other people's figures, if there is one; `charts` are drawn unless given. Pure, but for
+    file name of the page of other people's figures, if there is one; `charts` are drawn unless given;
+    an hour of a device costs `per_gpu_hour`, if that is known. Pure, but for
     reading its own template.
     """
     terms = Terms.of(study, tables)
-    answer = verdict(tables, terms)
     found = findings(tables, terms)
     return fill(
         "page.html.j2",
@@ -60,10 +63,7 @@ def render(
         setup=environment_facts.setup(study, tables.times, tables.bandwidth, terms),
         measured=dates(tables.records),
         commit=environment_facts.commit(tables.records),
-        verdict=answer,
-        tiles=advice.tiles(of_series(tables.answer, answer.series), terms),
-        why=advice.why(of_series(tables.causes, answer.series), of_series(tables.answer, answer.series), terms),
-        advices=advice.advices(of_series(tables.advice, answer.series), terms),
+        answer=first_screen(answer_of(tables), terms, per_gpu_hour),
         worth=measured(WORTH, PERCENT, digits=2),
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
         cautions=cautions(tables, terms),

@@ -1,6 +1,6 @@
 """How a study speaks: of GPUs or workers, images or samples; its lists, plurals and states, and the order of rows."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -210,6 +210,17 @@ def listed(items: Sequence[str], limit: int = 12, separator: str = ", ") -> str:
     return separator.join(items[:limit]) + more
 
 
+def in_parts(items: Sequence[R], most: int) -> Iterator[Sequence[R]]:
+    """So many of the items at a time."""
+    return (items[first : first + most] for first in range(0, len(items), most))
+
+
+def joined(items: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def batches(chosen: Sequence[int], among: Sequence[int]) -> str:
     """`32`, `32 and 128`, `128 to 2,048`: three or more in a row, of those `among` which they were chosen, as a range.
 
@@ -225,8 +236,7 @@ def batches(chosen: Sequence[int], among: Sequence[int]) -> str:
     named: list[str] = []
     for row in rows:
         named += [f"{row[0]:,} to {row[-1]:,}"] if len(row) > _NAMED_EACH else [f"{batch:,}" for batch in row]
-    *first, last = named
-    return f"{', '.join(first)} and {last}" if first else last
+    return joined(named)
 
 
 def on_nodes(nodes: Iterable[int | None]) -> str:

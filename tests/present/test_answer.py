@@ -1,0 +1,167 @@
+"""What the first screen says of studies that differ in one thing, through their records and the real tables."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answered_study import answered_tables, screen_of
+from dpscale.plan.plan import answer_batch
+from dpscale.plan.study import Study
+
+TWO, FOUR = [1.8, 1.82, 1.78], [3.5, 3.55, 3.45]
+FAST = {2: TWO, 4: FOUR}
+WITH = "With ddp at batch 128 per GPU,"
+SAID_OF_TWO, SAID_OF_FOUR = "2 GPUs are 1.80 times as fast as 1 [1.75, 1.85]", "4 GPUs 3.50 times [3.38, 3.63]"
+OF_BOTH = f"{WITH} {SAID_OF_TWO} and {SAID_OF_FOUR}."
+BOTH = "Both are worth it: more than half of what the GPUs could give."
+THAT = "That is worth it: more than half of what the GPUs could give."
+ONE = "2 GPUs are worth it: more than half of what the GPUs could give."
+# What a study is, the sentences of the answer, and what belongs to it.
+CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
+    "worth it": ({"gains": FAST}, [OF_BOTH, BOTH], []),
+    "nothing faster": (
+        {"gains": {2: [0.5, 0.51, 0.49], 4: [0.8, 0.82, 0.78]}},
+        [
+            f"{WITH} 2 GPUs are 0.50 times as fast as 1 [0.48, 0.53] and 4 GPUs 0.80 times [0.75, 0.85].",
+            "No number of GPUs was faster than 1: use 1 GPU.",
+        ],
+        [],
+    ),
+    "faster, and not worth it": (
+        {"gains": {2: [0.8, 0.82, 0.78], 4: [1.5, 1.55, 1.45]}},
+        [
+            f"{WITH} 2 GPUs are 0.80 times as fast as 1 [0.75, 0.85] and 4 GPUs 1.50 times [1.38, 1.63].",
+            "Neither is worth it: less than half of what the GPUs could give.",
+        ],
+        [],
+    ),
+    "one outlier run": (
+        {"gains": {2: [1.8, 1.82, 0.6], 4: FOUR}},
+        [
+            f"{WITH} 2 GPUs are 1.25 times as fast as 1 [0.26, 6.10] and {SAID_OF_FOUR}.",
+            "Undecided for 2 GPUs: the interval holds the limit, 1.00 times (half of what 2 GPUs could give).",
+            "4 GPUs are worth it: more than half of what the GPUs could give.",
+        ],
+        [],
+    ),
+    "one run": (
+        {"gains": {2: [1.9], 4: [3.87]}},
+        [
+            f"{WITH} 2 GPUs are 1.90 times as fast as 1 (one run) and 4 GPUs 3.87 times (one run).",
+            "2 and 4 GPUs gave more than half of what they could, but that is not confirmed (one run).",
+        ],
+        [],
+    ),
+    "huge variance": (
+        {"gains": {2: [0.4, 1.9, 1.2], 4: [1.0, 3.9, 8.0]}},
+        [
+            f"{WITH} 2 GPUs are 0.97 times as fast as 1 [0.13, 7.09] and 4 GPUs 3.15 times [0.23, 43.40].",
+            "Undecided for 2 and 4 GPUs: the intervals hold the limits, 1.00 and 2.00 times "
+            "(half of what the GPUs could give).",
+        ],
+        [],
+    ),
+    "zero variance": (
+        {"gains": {2: [1.9] * 3, 4: [3.8] * 3}},
+        [f"{WITH} 2 GPUs are 1.90 times as fast as 1 [1.90, 1.90] and 4 GPUs 3.80 times [3.80, 3.80].", BOTH],
+        [],
+    ),
+    "above 100 %": (
+        {"gains": {2: [2.4, 2.42, 2.38], 4: FOUR}},
+        [f"{WITH} 2 GPUs are 2.40 times as fast as 1 [2.35, 2.45] and {SAID_OF_FOUR}.", BOTH],
+        ["2 GPUs gave more than 2 times the speed, which is seldom true: look at the time of 1 GPU."],
+    ),
+    "two scopes that disagree": (
+        {"gains": FAST, "loaded": {2: [0.9, 0.91, 0.89], 4: [1.1, 1.12, 1.09]}},
+        [OF_BOTH, BOTH],
+        [
+            "With data loading, 2 GPUs are 0.90 times as fast as 1 [0.88, 0.93] and 4 GPUs 1.10 times [1.07, 1.14].",
+            "Neither is worth it: less than half of what the GPUs could give.",
+        ],
+    ),
+    "two scopes that agree": (
+        {"gains": FAST, "loaded": FAST},
+        [OF_BOTH, BOTH],
+        [f"With data loading, {SAID_OF_TWO} and {SAID_OF_FOUR}."],
+    ),
+    "4 GPUs with fewer runs than 2": (
+        {"gains": {2: TWO, 4: [3.9]}},
+        [
+            f"{WITH} {SAID_OF_TWO} and 4 GPUs 3.90 times (one run).",
+            ONE,
+            "4 GPUs gave more than half of what they could, but that is not confirmed (one run).",
+        ],
+        [],
+    ),
+    "4 GPUs without a run": (
+        {"gains": {2: TWO}},
+        [
+            f"{WITH} {SAID_OF_TWO}.",
+            THAT,
+            "There is no measured speedup of 4 GPUs.",
+        ],
+        [],
+    ),
+    "drift everywhere": (
+        {"gains": FAST, "drift": 0.1}, [OF_BOTH, BOTH], ["One GPU alone drifted by up to 10 % in 6 of 6 runs."],
+    ),
+    "one batch": (
+        {"gains": FAST, "batch_per_gpu": [64]}, [OF_BOTH.replace("128", "64"), BOTH], [],
+    ),
+    "4 GPUs at another batch": (
+        {"gains": {("ddp", 2, 128): TWO, ("ddp", 4, 512): FOUR}, "batch_per_gpu": [32, 128, 512]},
+        [
+            f"{WITH} {SAID_OF_TWO}.",
+            "With ddp at batch 512 per GPU, 4 GPUs are 3.50 times as fast as 1 [3.38, 3.63].",
+            BOTH,
+        ],
+        ["Batch 128, which this answer is about, was not measured on 4 GPUs: the nearest one stands for it."],
+    ),
+    "a batch that was not measured": (
+        {"gains": FAST, "answer": {"batch_per_gpu": 100}, "batch_per_gpu": [32, 128]},
+        [OF_BOTH, BOTH],
+        ["Batch 100, which this answer is about, was not measured on 2 and 4 GPUs: the nearest one stands for it."],
+    ),
+    "dp alone": (
+        {"gains": {2: TWO}, "strategies": ["single", "dp"], "gpus": [1, 2]},
+        [f"{WITH.replace('ddp', 'dp')} {SAID_OF_TWO}.", THAT],
+        [],
+    ),
+    "dp faster than ddp": (
+        {
+            "gains": {("ddp", 2, 128): [1.4, 1.42, 1.38], ("dp", 2, 128): TWO},
+            "strategies": ["single", "dp", "ddp"], "gpus": [1, 2],
+        },
+        [
+            f"{WITH} 2 GPUs are 1.40 times as fast as 1 [1.35, 1.45].",
+            THAT,
+        ],
+        ["dp is faster on 2 GPUs: 1.80 times [1.75, 1.85]."],
+    ),
+    "nothing measured": (
+        {"gains": {}}, ["It is not known what more GPUs give: none was measured beside 1 GPU."], [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_the_first_screen_says(tmp_path: Path, case: str) -> None:
+    given, sentences, notes = CASES[case]
+    screen = screen_of(answered_tables(tmp_path, **given))
+    assert (list(screen.sentences), list(screen.notes)) == (sentences, notes)
+
+
+@pytest.mark.parametrize(
+    ("batches", "fixed", "batch"),
+    [
+        ([8, 32, 128], None, 32),
+        ([64], None, 64),
+        ({"start": 32, "factor": 4, "until": "oom"}, None, 128),
+        ([8], 16, 16),
+    ],
+)
+def test_the_batch_of_the_answer_is_fixed_before_the_data(batches: Any, fixed: int | None, batch: int) -> None:
+    study = Study({"study": "s", "batch_per_gpu": batches, "answer": {"batch_per_gpu": fixed}})
+    assert answer_batch(study) == batch

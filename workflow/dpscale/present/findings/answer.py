@@ -1,0 +1,253 @@
+"""The answer in words: the first screen of the page, and what a terminal shows. Numbers and decisions are those of
+`analyse.answer`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dpscale.analyse.answer.answer import Answer, price_of_epoch
+from dpscale.analyse.answer.series import COMPUTE
+from dpscale.formulas.figure import Figure
+from dpscale.present.findings.advice import Advice, advices
+from dpscale.present.text.numbers import brief, ends_of, estimate, measured, percent, plain, value_of
+from dpscale.present.text.words import Terms, capitalised, in_parts, joined, plural
+from dpscale.tables.answer import AnswerRow, CausesRow
+from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS
+from dpscale.tables.row import grouped
+from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN, cause
+from dpscale.vocabulary.states import NOT_CONFIRMED, NOT_WORTH_IT, UNDECIDED, WORTH_IT
+
+# Numbers of devices that one sentence names.
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class FirstScreen:
+    """The answer as people read it. `kind` is `worth`, `not-worth` or `unknown`; `sentences` are the answer, `notes`
+    what belongs to it; `section` is that of the page which has the reason's evidence, if any."""
+
+    kind: str
+    sentences: Sequence[str]
+    notes: Sequence[str]
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    reason: str
+    section: str
+    to_do: Sequence[Advice]
+
+    @property
+    def sentence(self) -> str:
+        return " ".join(self.sentences)
+
+
+def first_screen(answer: Answer, terms: Terms, per_gpu_hour: float | None = None) -> FirstScreen:
+    """The answer in words, with the price of an epoch where an hour of a device has one."""
+    return FirstScreen(
+        _kind(answer),
+        list(sentences(answer, terms)),
+        list(notes(answer, terms)),
+        *_table(answer.rows, terms, per_gpu_hour),
+        reason(answer.reason, terms) if answer.reason else "",
+        cause(answer.reason.cause).section if answer.reason else "",
+        advices(answer.to_do, terms),
+    )
+
+
+def _kind(answer: Answer) -> str:
+    states = {row.worth for row in answer.several}
+    if WORTH_IT in states:
+        return "worth"
+    return "not-worth" if states == {NOT_WORTH_IT} or answer.is_nothing_faster else "unknown"
+
+
+@dataclass(frozen=True)
+class _Gain:
+    """What a number of devices gains, in one of the scopes."""
+
+    gpus: int
+    speedup: Figure
+    worth: str
+    limit: float
+
+
+def sentences(answer: Answer, terms: Terms) -> Iterator[str]:
+    """What every number of devices gives, and whether that is worth it."""
+    if not answer.several:
+        yield _why_unknown(answer, terms)
+        return
+    loading = "" if answer.several[0].scope == COMPUTE else ", data loading counted"
+    for (name, batch), rows in grouped(answer.several, lambda row: (row.strategy, row.batch_per_gpu)).items():
+        for some in in_parts(rows, _NAMED):
+            yield f"With {name} at batch {batch:,} per {terms.device}{loading}, {_gains(_in_memory(some), terms)}."
+    yield from _verdict(_in_memory(answer.several), answer.is_nothing_faster, terms)
+    if answer.unknown:
+        yield f"There is no measured speedup of {_who(answer.unknown, terms)}."
+
+
+def _in_memory(rows: Sequence[AnswerRow]) -> list[_Gain]:
+    return [_Gain(row.gpus, row.speedup, row.worth, row.limit) for row in rows]
+
+
+def _why_unknown(answer: Answer, terms: Terms) -> str:
+    if not answer.rows:
+        return f"Nothing has been measured, so it is not known what more {terms.devices} give."
+    return f"It is not known what more {terms.devices} give: none was measured beside 1 {terms.device}."
+
+
+def _gains(gains: Sequence[_Gain], terms: Terms) -> str:
+    """`2 GPUs are 1.38 times as fast as 1 [1.31, 1.45] and 4 GPUs 3.65 times [3.49, 3.82]`."""
+    first, *others = gains
+    told = [f"{terms.count(first.gpus)} are {_times(first)} as fast as 1{_how_sure(first)}"]
+    return joined([*told, *(f"{terms.count(gain.gpus)} {_times(gain)}{_how_sure(gain)}" for gain in others)])
+
+
+def _times(gain: _Gain) -> str:
+    return f"{value_of(gain.speedup, MULTIPLES)} times"
+
+
+def _how_sure(gain: _Gain) -> str:
+    ends = ends_of(gain.speedup, MULTIPLES)
+    if ends:
+        return f" [{ends}]"
+    return " (one run)" if gain.speedup.kind == "one run" else " (no interval)"
+
+
+def _verdict(gains: Sequence[_Gain], is_nothing_faster: bool, terms: Terms) -> Iterator[str]:
+    """Whether it is worth it, by state; the limit stands where an interval holds it."""
+    if is_nothing_faster:
+        yield f"No number of {terms.devices} was faster than 1: use 1 {terms.device}."
+        return
+    for state, some in grouped(gains, lambda gain: gain.worth).items():
+        if state == UNDECIDED:
+            holds = "the interval holds the limit" if len(some) == 1 else "the intervals hold the limits"
+            limits = joined([value_of(Figure(gain.limit), MULTIPLES) for gain in some])
+            could = f"half of what {_who(some, terms) if len(some) == 1 else f'the {terms.devices}'} could give"
+            yield f"Undecided for {_who(some, terms)}: {holds}, {limits} times ({could})."
+        elif state == NOT_CONFIRMED:
+            more, why = {gain.speedup.value > gain.limit for gain in some}, {_how_sure(gain) for gain in some}
+            side = "more" if more == {True} else "less" if more == {False} else "more or less"
+            yield f"{_who(some, terms)} gave {side} than half of what they could, but that is not confirmed{why.pop()}."
+        else:
+            side = "more" if state == WORTH_IT else "less"
+            yield f"{_worth(some, gains, terms)}: {side} than half of what the {terms.devices} could give."
+
+
+def _worth(some: Sequence[_Gain], gains: Sequence[_Gain], terms: Terms) -> str:
+    """`Both are worth it`, `Neither is worth it`, `4 GPUs are not worth it`."""
+    is_worth = some[0].worth == WORTH_IT
+    if len(some) < len(gains):
+        return f"{_who(some, terms)} are {'' if is_worth else 'not '}worth it"
+    if len(some) == 1:
+        return f"That is {'' if is_worth else 'not '}worth it"
+    both = ("Both are", "Neither is") if len(some) == 2 else ("All are", "None is")
+    return f"{both[not is_worth]} worth it"
+
+
+def _who(some: Sequence[_Gain | AnswerRow], terms: Terms) -> str:
+    """`2 and 4 GPUs`."""
+    return f"{joined([f'{one.gpus:,}' for one in some])} {terms.devices}"
+
+
+def notes(answer: Answer, terms: Terms) -> Iterator[str]:
+    """What must be known beside the answer, a sentence each."""
+    rows = answer.several
+    yield from _loading(rows, terms)
+    yield from _batches(rows, terms)
+    for row in rows:
+        if row.faster_strategy:
+            faster = f"{value_of(row.faster_speedup, MULTIPLES)} times [{ends_of(row.faster_speedup, MULTIPLES)}]"
+            yield f"{row.faster_strategy} is faster on {terms.count(row.gpus)}: {faster}."
+    for row in answer.above_ideal:
+        gave = f"{terms.count(row.gpus)} gave more than {row.gpus:,} times the speed"
+        yield f"{gave}, which is seldom true: look at the time of 1 {terms.device}."
+    yield from _drift(answer, terms)
+    few = [row for row in rows if not row.is_headline]
+    if few:
+        yield f"An epoch on {_who(few, terms)} has fewer than ten full steps, so these times say little."
+    if answer.rejected:
+        yield f"{plural(answer.rejected, 'record')} could not be used: Provenance says why."
+    if terms.device == "worker":
+        yield "Workers share the cores of one machine, so this is no measure of GPUs."
+
+
+def _loading(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
+    """The speedups with loading; and the verdict, where that is another one."""
+    known = [row for row in rows if row.end_to_end_speedup.is_known]
+    if not known:
+        return
+    gains = [_Gain(row.gpus, row.end_to_end_speedup, row.end_to_end_worth, row.limit) for row in known]
+    yield f"With data loading, {_gains(gains, terms)}."
+    if [row.worth for row in known] != [row.end_to_end_worth for row in known]:
+        nothing = all(gain.speedup.value <= 1 for gain in gains)
+        yield from _verdict(gains, nothing, terms)
+
+
+def _batches(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
+    """That another batch stands for the one that was asked for."""
+    other = [row for row in rows if row.batch_per_gpu != row.asked_batch_per_gpu]
+    if other:
+        asked = f"Batch {other[0].asked_batch_per_gpu:,}, which this answer is about,"
+        yield f"{asked} was not measured on {_who(other, terms)}: the nearest one stands for it."
+
+
+def _drift(answer: Answer, terms: Terms) -> Iterator[str]:
+    """How far one device alone drifted in the runs that speedups are of."""
+    drifted, blocks, most = answer.drifted
+    if drifted:
+        yield f"One {terms.device} alone drifted by up to {percent(most, 2)} in {drifted:,} of {plural(blocks, 'run')}."
+
+
+def _table(rows: Sequence[AnswerRow], terms: Terms, per_gpu_hour: float | None) -> tuple[list[str], list[list[str]]]:
+    """A row per number of devices."""
+    headings = [terms.heading, "Epoch, s", "Speedup, ×", "Efficiency, %", f"{terms.device}-seconds, ×", "Worth it"]
+    cells = [
+        [
+            f"{row.gpus:,}",
+            brief(row.epoch_s, SECONDS),
+            brief(row.speedup, MULTIPLES),
+            brief(row.efficiency, PERCENT),
+            brief(row.gpu_s_over_one, MULTIPLES),
+            row.worth or "–",
+        ]
+        for row in rows
+    ]
+    if per_gpu_hour is not None:
+        headings.append("Price of an epoch")
+        for row, line in zip(rows, cells, strict=True):
+            line.append(plain(price_of_epoch(row, per_gpu_hour).value, 3))
+    return headings, cells
+
+
+def reason(row: CausesRow, terms: Terms) -> str:
+    """Why the most devices give no more, with what that costs of a step."""
+    found, where = cause(row.cause), f"on {terms.count(row.gpus)}"
+    loading = "" if row.scope == COMPUTE else " with data loading"
+    step = f"a step{loading} takes {_ms(row.whole_s)}"
+    if found in (NOTHING, NO_CERTAIN_LOSS):
+        return (
+            f"{found.sentence} The efficiency {where}{loading} is {estimate(row.efficiency, PERCENT, with_unit=True)}."
+        )
+    if found is UNKNOWN:
+        return (
+            f"{capitalised(where)}, {step}. 1 {terms.device} alone takes {percent(row.efficiency.value, 2)} of that. "
+            "We could not find out what takes the rest."
+        )
+    return f"{capitalised(found.label)}. {found.sentence} {capitalised(where)}, {step}; this costs {_ms(row.cost_s)}."
+
+
+def _ms(figure: Figure) -> str:
+    return (
+        estimate(figure, MILLISECONDS, with_unit=True) if figure.has_interval else measured(figure.value, MILLISECONDS)
+    )
+
+
+def text(screen: FirstScreen) -> str:
+    """The answer as a terminal shows it."""
+    lines = [screen.sentence, *screen.notes, "", *_aligned([screen.headings, *screen.rows]), ""]
+    lines += [f"Why not more: {screen.reason}"] if screen.reason else []
+    lines += [f"To do: {advice.what}. It saves {advice.saving}. {advice.evidence}" for advice in screen.to_do]
+    return "\n".join(lines).rstrip()
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
