@@ -112,19 +112,8 @@ def report(tables: Tables, network: ShapedNetwork) -> None:
             bus_gb_s = row.bus_bandwidth_gb_s.value
             share = bus_gb_s / carried_gb_s
             click.echo(f"allreduce on {row.gpus} nodes: bus bandwidth {bus_gb_s * 1e3:.2f} MB/s, {share:.1%}")
-    models: dict[str, float] = {}
-    for model in tables.allreduce_models:
-        if model.status == "ok":
-            models.setdefault(model.algorithm, model.bandwidth_gb_s.value)
-    for algorithm, bandwidth_gb_s in models.items():
-        share = bandwidth_gb_s / carried_gb_s
-        click.echo(f"{algorithm}: beta {bandwidth_gb_s * 1e3:.2f} MB/s, {share:.1%}")
-    for scored in tables.forecast:
-        if scored.kind == "held out":
-            entries = scored.flat()
-            kept = ["gpus", "status", "reason", "algorithm", "step_s", "measured_step_s", "relative_error"]
-            kept += ["carried_over_relative_error"]
-            click.echo(json.dumps({name: entries[name] for name in kept}))
+    for scored in tables.held_out:
+        click.echo(json.dumps(scored.flat()))
 
 
 def dpscale(*words: str) -> None:

@@ -22,7 +22,7 @@ START_S = 1.0
 
 
 def test_one_file_a_study_and_a_short_summary(root: Path, tmp_path: Path) -> None:
-    files = [root / f"config/published/{name}.yaml" for name in ("scaling-a", "study-a")]
+    files = [root / f"config/published/{name}.yaml" for name in ("study-b", "study-a")]
     done = dpscale("audit", *files, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.stem for path in tmp_path.iterdir()} == {path.stem for path in files}

@@ -37,7 +37,6 @@ NAMES = {
     "answer": {"_table"},
     "timing": {"epoch_time", "efficiency", "speedup"},
     "communication": {"ladders", "steps_beside_one", "steps", "_estimates_of", "bus_bandwidth"},
-    "forecast": {"held_out", "forecast"},
     "commands": {"report"},
     "compare.charts": {"speeds", "_times", "_forests"},
     "compare.sentences": {"_place"},
@@ -49,7 +48,7 @@ NAMES = {
     "svg": {"_marks", "_way"},
     "training": {"_arm", "test_accuracy", "_panels", "_frontier"},
     "variants": {"steps", "speedups", "epochs", "kernels"},
-    "views": {"bus_bandwidth", "collectives", "laws"},
+    "views": {"bus_bandwidth", "collectives"},
     "words": {"batch", "at_batch"},
 }  # fmt: skip
 
@@ -152,19 +151,13 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "parts_make_the_step": (
             f"{SPEAKS}[parts_make_the_step]",
-            "test_findings.py::test_parts_and_forecasts_that_hold_are_said_to",
+            "test_findings.py::test_parts_that_make_the_step_are_said_to",
         ),
         "profiler_left_out": ("test_findings.py::test_what_the_profiler_leaves_out_is_counted",),
-        "forecast_scored": (
-            f"{SPEAKS}[forecast_scored]",
-            "test_findings.py::test_parts_and_forecasts_that_hold_are_said_to",
-            "test_findings.py::test_an_error_within_the_tolerance_may_not_be_so_for_certain",
-        ),
-        "_against_no_model": ("test_findings.py::test_a_model_that_does_not_beat_unchanged_is_said_not_to",),
         **{
             name: (f"{SPEAKS}[{name}]",)
             for name in (
-                "profiler_slows", "published_scaling_scored", "critical_batch_checked", "measuring_communication_costs",
+                "profiler_slows", "measuring_communication_costs",
             )
         },
         "_step_beside_one": ("test_communication_charts.py::test_without_one_device_no_step_stands_beside_it",),
@@ -176,14 +169,10 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "_best_bandwidth": ("test_communication_charts.py::test_bandwidth_sets_the_best_step_beside_the_links",),
     },
-    "forecast": {
-        "_worst_error": ("test_forecast_charts.py::test_prediction_is_as_good_as_its_worst",),
-        "_furthest": ("test_forecast_charts.py::test_forecast_names_its_band_at_both_ends",),
-        "_from_where_a_scenario": ("test_forecast_charts.py::test_forecast_says_from_where_on_it_is_a_scenario",),
-        "_beyond_an_epoch": (
-            "test_forecast_charts.py::test_forecast_says_where_a_step_takes_more_images_than_there_are",
-        ),
-    },
+    "forecast": dict.fromkeys(
+        ("forecast_said", "_test", "_outcome"),
+        ("test_findings.py::test_a_forecast_follows_its_test_or_is_not_made",),
+    ),
     "compare.page": {
         "_described": ("../compare/test_comparison_page.py::test_page_names_both_what_differs_and_what_one_alone_has",),
         "point": ("../compare/test_comparison_page.py::test_studies_of_different_batches_have_nothing_in_common",),

@@ -17,6 +17,7 @@ from page_tables import (
     empty,
     environment_row,
     h200,
+    held_out_row,
     key,
     place,
     record_row,
@@ -29,6 +30,7 @@ from page_tables import (
 from dpscale.present.findings import communication, scaling
 from dpscale.present.findings.finding import Finding
 from dpscale.present.findings.findings import findings
+from dpscale.present.findings.forecast import forecast_said
 from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import TABLES, Tables
@@ -97,26 +99,15 @@ def whole_step(idle_ms: float, difference: float = 0.001, device: int = 0) -> di
     }  # fmt: skip
 
 
-def scored(batch: int, error: float, beats: str = "yes") -> dict[str, Any]:
+def ahead(batch: int, efficiency: float, reason: str = "") -> dict[str, Any]:
     return {
-        "kind": "held out", "environment": "A", "status": "ok", "gpus": 4, "batch_per_gpu": batch,
-        "calibrated_on_gpus": 2, "relative_error": error, "within_tolerance": abs(error) <= 0.1,
-        "carried_over_relative_error": -0.013, "beats_unchanged": beats,
+        "environment": "A", "status": "ok", "reason": reason, "gpus": 8, "batch_per_gpu": batch,
+        "efficiency": efficiency,
     }  # fmt: skip
 
 
-def others(law: str, error: float, beats: str | None = None) -> dict[str, Any]:
-    return {
-        "study": "scaling-x", "title": "A training", "status": "ok", "batch_per_gpu": 256, "law": law, "gpus": 16,
-        "nodes": 4, "fitted_on_gpus": "1, 2, 4", "relative_error": error, "beats_unchanged": beats,
-    }  # fmt: skip
-
-
-def hides(seen: int) -> dict[str, Any]:
-    return {
-        "environment": "A", "status": "ok", "reason": "On 4 GPUs backward hides from 32 on.", "gpus": 4, "profiled": 5,
-        "measured_batch_per_gpu": seen,
-    }  # fmt: skip
+def no_forecast(reason: str) -> dict[str, Any]:
+    return {"environment": "A", "status": "not available", "reason": reason}
 
 
 def cost(kind: str, gpu_s: float) -> dict[str, Any]:
@@ -268,29 +259,6 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
         tables(communication=[estimated(32, training_step_s=6.6, profiled_step_s=6.7)]),
     ),
     (
-        communication.forecast_scored,
-        tables(forecast=[scored(128, 0.02), scored(512, -0.2)]),
-        ["off by more than 10 % at 1 of 2 batches", "20.0 % at batch 512", "The step of 2 GPUs unchanged", "1.30 %"],
-        tables(forecast=[scored(32, 0.02)]),
-    ),
-    (
-        communication.published_scaling_scored,
-        tables(
-            published_scaling=[others("Amdahl", 0.045, "yes"), others("USL", -0.458, "no"), others("unchanged", -0.068)]
-        ),
-        [
-            "scaling-x (A training): fitted on 1, 2, 4 GPUs, the laws of scaling are off on 16 GPUs by Amdahl 4.50 %, "
-            "USL −45.8 %, unchanged −6.80 % (efficiency as on a node). USL does not beat unchanged."
-        ],
-        tables(published_scaling=[{**others("USL", 0.0, "no"), "status": "not available"}]),
-    ),
-    (
-        communication.critical_batch_checked,
-        tables(critical_batch=[hides(512)]),
-        ["hides from 32 on. So says the model", "first at batch 512, of the 5 whose steps it does not change."],
-        tables(critical_batch=[{**hides(512), "profiled": 0}]),
-    ),
-    (
         communication.measuring_communication_costs,
         tables(records=[cost("timing", 90.0), cost("timing", 10.0), cost("collectives", 20.0)]),
         ["took 20.0 GPU-seconds, the timing cells 100"],
@@ -309,49 +277,44 @@ def test_estimates_that_agree_are_said_to() -> None:
     assert "agree within their intervals or 15.0 % in all 1 configuration" in sentence
 
 
-@pytest.mark.parametrize(
-    ("states", "expected"),
-    [
-        (["yes", "yes"], "The model beats that at every batch."),
-        (["yes", "undecided"], "The model beats that at 1 of 2 batches. At the others this score says nothing"),
-        (["no", "undecided"], "The model does not beat that at any batch: this score says nothing"),
-    ],
-)
-def test_a_model_that_does_not_beat_unchanged_is_said_not_to(states: list[str], expected: str) -> None:
-    rows = [scored(128, 0.02, states[0]), scored(512, -0.004, states[1])]
-    sentence = sentence_of(said(communication.forecast_scored, tables(forecast=rows)))
-    assert f"The step of 2 GPUs unchanged is off by up to 1.30 %. {expected}" in sentence
-
-
-def test_parts_and_forecasts_that_hold_are_said_to() -> None:
+def test_parts_that_make_the_step_are_said_to() -> None:
     whole = sentence_of(said(communication.parts_make_the_step, tables(steps=[whole_step(1.0)])))
     assert "add up to the step by the host's clock within 3.00 %" in whole
-    forecast = sentence_of(
-        said(communication.forecast_scored, tables(forecast=[scored(128, 0.02), scored(512, -0.004)]))
-    )
-    assert "is within 10 % of the measured one at every batch from 128 on" in forecast
-    assert "2.00 % at batch 128" in forecast
 
 
 @pytest.mark.parametrize(
-    ("ends", "surely"),
+    ("errors", "outcome", "expected"),
     [
-        ([(-0.05, 0.09), (-0.1, 0.1)], "2 of 2 batches that have one"),
-        ([(-0.17, 0.26), (-0.02, 0.03)], "1 of 2 batches that have one"),
-        ([(None, None), (0.02, 0.11)], "0 of 1 batch that has one"),
-        ([(None, None), (None, None)], None),
+        (
+            {32: (-0.083, -0.087), 512: (0.04, 0.03)},
+            [no_forecast("this test does not show that the model helps")],
+            "Our forecast of the step on 4 GPUs is at most 8.30 % off. Reusing the step on 2 GPUs is at most 8.70 % "
+            "off. There is no forecast for more GPUs: this test does not show that the model helps.",
+        ),
+        ({}, [no_forecast("its test needs X")], "There is no forecast for more GPUs: its test needs X."),
+        ({}, [], "There is no forecast: ddp was not measured on several GPUs."),
+        (
+            {32: (0.01, -0.1), 512: (-0.02, 0.03)},
+            [ahead(batch, 0.9 - 2 / batch, "a scenario on more than one node") for batch in (32, 128, 512)],
+            "Our forecast of the step on 4 GPUs is at most 2.00 % off. Reusing the step on 2 GPUs is at most 10.0 % "
+            "off. Forecast for 8 GPUs: efficiency 83.8 % at batch 32, 89.6 % at batch 512. A scenario on more than "
+            "one node.",
+        ),
     ],
 )
-def test_an_error_within_the_tolerance_may_not_be_so_for_certain(
-    ends: list[tuple[float | None, float | None]], surely: str | None
+def test_a_forecast_follows_its_test_or_is_not_made(
+    errors: dict[int, tuple[float, float]], outcome: list[dict[str, Any]], expected: str
 ) -> None:
-    rows = [
-        {**scored(batch, 0.02), "relative_error_low": low, "relative_error_high": high}
-        for batch, (low, high) in zip((128, 512), ends, strict=True)
-    ]
-    sentence = sentence_of(said(communication.forecast_scored, tables(forecast=rows)))
-    assert ("The whole interval" in sentence) == (surely is not None)
-    assert surely is None or f"The whole interval of the error lies within 10 % at {surely}." in sentence
+    rows = [held_out_row(batch, *both) for batch, both in errors.items()]
+    assert forecast_said(tables(held_out=rows, forecast=outcome), GPU) == expected
+
+
+def test_every_environment_has_a_forecast_of_its_own() -> None:
+    rows = [held_out_row(32, 0.1, 0.2), held_out_row(32, 0.3, 0.4, environment="B")]
+    outcome = [{**no_forecast(f"of {letter}"), "environment": letter} for letter in "AB"]
+    said = forecast_said(tables(held_out=rows, forecast=outcome), replace(GPU, several_environments=True))
+    assert said.index("environment A is at most 10.0 % off") < said.index("environment A: of A.")
+    assert said.index("environment A: of A.") < said.index("environment B is at most 30.0 % off")
 
 
 @pytest.mark.parametrize(("predicate", "true", "parts", "false"), CASES, ids=[case[0].__name__ for case in CASES])

@@ -21,7 +21,6 @@ from variant_tables import with_variants
 from dpscale.analyse.answer import claims
 from dpscale.analyse.answer.claims import CLAIMS
 from dpscale.analyse.communication import estimators
-from dpscale.analyse.forecast import steps as forecast
 from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.analyse.timing import blocks
 from dpscale.analyse.timing.times import WORTH
@@ -60,7 +59,7 @@ OF_THE_PAGE = re.compile(
 LIMITS = [
     PERCENT.of(limit)
     for limit in (
-        *(claims.AGREEMENT, claims.SUM_OF_PARTS, claims.WIDTH, claims.STOLEN, forecast.HELD_OUT_TOLERANCE),
+        *(claims.AGREEMENT, claims.SUM_OF_PARTS, claims.WIDTH, claims.STOLEN),
         *(WORTH, estimators.DISTORTED_BEYOND, blocks.DRIFT_TOLERANCE),
     )
 ]

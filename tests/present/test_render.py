@@ -25,7 +25,6 @@ from page_tables import (
     epoch_row,
     evidence_row,
     h200,
-    h200_with_steps,
     missing_row,
     plain_page,
     record_row,
@@ -39,7 +38,6 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.study.page import render
 from dpscale.tables.communication import BandwidthRow
 from dpscale.tables.tables import Tables, with_names
-from dpscale.vocabulary.states import HELD_OUT
 from html_reader import assert_sound, read, visible
 
 # Whole pages, again and again.
@@ -71,16 +69,6 @@ def test_missing_cells_show_their_state_and_the_end_of_their_log() -> None:
     assert "training of arm warm, seed 3: missing" in text
     assert "This page is partial" in text
     assert "Cells without a record" not in visible(bare_page()) and "partial" not in visible(bare_page())
-
-
-def test_a_forecast_is_said_to_be_scored_only_where_it_was() -> None:
-    data = h200_with_steps()
-    scored = render(study(), data)
-    assert "It is scored first" in scored
-    assert "It is not scored here" not in scored
-    unscored = render(study(), replace(data, forecast=[row for row in data.forecast if row.kind != HELD_OUT]))
-    assert "It is not scored here" in unscored
-    assert "It is scored first" not in unscored
 
 
 def test_page_is_sound_and_small(page: str) -> None:

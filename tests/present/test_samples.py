@@ -13,7 +13,6 @@ from variant_tables import with_variants
 import h200_study
 import two_studies
 import variant_study
-from dpscale.analyse.tables import build_tables
 from dpscale.compare.comparison import compare
 from dpscale.compare.page import render as render_comparison
 from dpscale.plan.cells import AnyCell, Configuration
@@ -77,7 +76,6 @@ def test_the_page_of_a_file_has_no_images(name: str) -> None:
     [
         ("everything", "Throughput, {}s/s"),
         ("everything", "Batch per GPU, {}s"),
-        ("everything", "The 50,000 {}s of an epoch make a step on at most"),
         ("everything", "hardware, software and {}s, that differ in: {}s"),
         ("everything", "50,000 {}s per epoch"),
         ("everything", "{}s on the host"),
@@ -111,8 +109,6 @@ def test_the_vocabulary_in_the_words_of_a_study() -> None:
 @pytest.mark.parametrize(("more", "word"), [(OF_A_FILE, "samples"), ({}, "images")])
 def test_reasons_in_tables_say_it_too(more: Mapping[str, Any], word: str) -> None:
     under = h200_study.study(**more)
-    forecast = build_tables(under, h200_study.collected(under)).forecast
-    assert {row.reason for row in forecast if row.reason} == {f"a step takes more than the 50000 {word} of an epoch"}
     capped = Configuration("ddp", 4, 32_768).obstacle(under.settings)
     assert capped == ("capped", f"global batch 131072 > 50000 {word}: no full step")
 

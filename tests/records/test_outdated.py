@@ -86,7 +86,6 @@ def test_a_finished_study_is_finished(results: Path) -> None:
         # Nothing of this can change a number that was measured.
         ({"cell_timeout_s": 1234}, STUDY_ALONE),
         ({"communication": {"runs": 1, "keep_traces": True}}, STUDY_ALONE),
-        ({"forecast": {"gpus_per_node": 4}}, STUDY_ALONE),
         # Settings, and the kinds of measurement that depend on them.
         ({"epochs": {"timed": 2}}, {**STUDY_ALONE, "time": 4}),
         ({"optimiser": {"learning_rate": 0.2}}, {**STUDY_ALONE, "time": 4, "communication": 1, "train": 2}),

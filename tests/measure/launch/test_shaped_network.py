@@ -11,8 +11,7 @@ from statistics import median
 
 import pytest
 
-from dpscale.analyse.forecast.allreduce import Measured, fits_between
-from dpscale.formulas.figure import Figure
+from dpscale.analyse.forecast.allreduce import fit
 from dpscale.measure.launch.nodes import PROBE_AFTER_S, PROBE_EVERY_S, PROBES
 from processes import workers_of
 from project import wait_for
@@ -54,8 +53,7 @@ def test_allreduce_between_nodes_gives_back_the_rate_of_their_link(network: Shap
     timed = {item["bytes"]: median(item["seconds"]) for item in json.loads(out.read_text())["collectives"]}
     largest = max(timed)
     assert largest / timed[largest] / 1e9 == pytest.approx(network.carried_gb_s, rel=0.1)
-    measured = [Measured(2, size, Figure(seconds), nodes=2) for size, seconds in timed.items()]
-    assert fits_between(measured, None)["ring"].link.beta_gb_s.value == pytest.approx(network.carried_gb_s, rel=0.1)
+    assert 1e-9 / fit(2, timed).seconds_per_byte == pytest.approx(network.carried_gb_s, rel=0.1)
 
 
 def test_a_node_that_loses_the_network_without_a_word_ends_all(network: ShapedNetwork, tmp_path: Path) -> None:

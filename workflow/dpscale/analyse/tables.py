@@ -12,9 +12,7 @@ from dpscale.analyse.communication.collectives import collectives_rows, peer_cop
 from dpscale.analyse.communication.ladder import ladders
 from dpscale.analyse.communication.measured import Measurements, communication_row, completed_communication
 from dpscale.analyse.communication.steps import completed_steps, steps_rows
-from dpscale.analyse.forecast.basis import bases
-from dpscale.analyse.forecast.published import published_scaling_rows
-from dpscale.analyse.forecast.rows import critical_batch_rows, forecast_rows, laws_rows, model_rows
+from dpscale.analyse.forecast.forecast import forecasts
 from dpscale.analyse.timing.environments import environment_letters, environment_rows
 from dpscale.analyse.timing.points import compare, points_of
 from dpscale.analyse.timing.records import absences_rows, costs_rows, missing_row, origins_rows, record_row
@@ -61,7 +59,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         if point.scope == "compute" and point.configuration.gpus > 1
     ]
     communication = [communication_row(compared, measured) for compared in inferred]
-    grounds = list(bases(points, measured))
     trained = results_of(study, collected, letters)
     variants = variants_of(study, collected, letters, points)
     missing = [cell for cell in plan(study).all_cells if cell not in collected.records]
@@ -75,11 +72,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         ladder=list(ladders(measured, points)),
         steps=list(steps_rows(measured)),
         collectives=list(collectives_rows(measured.links.values(), measured.network, servers)),
-        laws=list(laws_rows(compared for compared in weak if compared.blocks)),
-        published_scaling=list(published_scaling_rows(audits)),
-        allreduce_models=[row for basis in grounds for row in model_rows(basis)],
-        forecast=[row for basis in grounds for row in forecast_rows(study, basis)],
-        critical_batch=[row for basis in grounds for row in critical_batch_rows(basis, communication)],
         training=list(training_rows(trained)),
         training_summary=list(summary_rows(study, collected, trained)),
         training_evidence=list(evidence_rows(trained)),
@@ -97,7 +89,8 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         missing=[missing_row(cell, collected) for cell in missing],
         **published_audits.rows(audits)._asdict(),
     )
-    return complete(tables, answer_batch(study))
+    held_out, forecast = forecasts(study, collected.network, tables.times, tables.collectives)
+    return complete(replace(tables, held_out=held_out, forecast=forecast), answer_batch(study))
 
 
 def complete(tables: Tables, batch: int = 128) -> Tables:

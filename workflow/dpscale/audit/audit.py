@@ -46,8 +46,6 @@ def audit(published: Published, references: Iterable[Reference] = (), studies: S
         "times": [
             {"quantity": quantity, **place._asdict(), "printed": str(time)} for quantity, place, time in published.times
         ],
-        "gpus_per_node": published.gpus_per_node,
-        "training_times": [{**place._asdict(), "printed": str(time)} for place, time in published.training_s.items()],
         "quantities": [_quantity(outcome, found, published) for outcome in found.values()],
         "corrected": [_corrected(figure) for figure in figures],
         "warnings": [_warning(doubt) for doubt in warnings],

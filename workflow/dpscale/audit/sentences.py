@@ -87,9 +87,6 @@ def summary(record: Mapping[str, Any]) -> str:
         formula = f"closest: {formula}" if quantity["verdict"] == "not reproduced" else formula
         cells = f"{quantity['supporting_cells']} of {quantity['independent_cells']} cells"
         lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:17} {cells:>13}  {formula}")
-    if times := record.get("training_times"):
-        gpus = ", ".join(str(time["gpus"]) for time in times)
-        lines.append(f"  times of a whole training on {gpus} GPUs: laws of scaling are scored on them")
     counts = Counter((warning["severity"], warning["check"]) for warning in record["warnings"])
     names = {"impossible": "impossible", "wrong": "warning", "look": "look at"}
     return "\n".join(

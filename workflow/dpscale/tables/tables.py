@@ -19,13 +19,7 @@ from dpscale.tables.communication import (
     PeerCopiesRow,
     StepsRow,
 )
-from dpscale.tables.forecast import (
-    AllreduceModelsRow,
-    CriticalBatchRow,
-    ForecastRow,
-    LawsRow,
-    PublishedScalingRow,
-)
+from dpscale.tables.forecast import ForecastRow, HeldOutRow
 from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
 from dpscale.tables.row import Row
 from dpscale.tables.study import (
@@ -79,11 +73,8 @@ class Tables:
     ladder: Sequence[LadderRow] = ()
     steps: Sequence[StepsRow] = ()
     collectives: Sequence[CollectivesRow] = ()
-    laws: Sequence[LawsRow] = ()
-    published_scaling: Sequence[PublishedScalingRow] = ()
-    allreduce_models: Sequence[AllreduceModelsRow] = ()
+    held_out: Sequence[HeldOutRow] = ()
     forecast: Sequence[ForecastRow] = ()
-    critical_batch: Sequence[CriticalBatchRow] = ()
     training: Sequence[TrainingRow] = ()
     training_summary: Sequence[TrainingSummaryRow] = ()
     frontier: Sequence[FrontierRow] = ()

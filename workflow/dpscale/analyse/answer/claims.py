@@ -10,10 +10,8 @@ from math import isfinite
 from typing import Any, Generic, Protocol, TypeVar
 
 from dpscale.analyse.answer.series import configuration_of
-from dpscale.analyse.forecast.steps import HELD_OUT_TOLERANCE
 from dpscale.formulas.figure import Figure
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow, StepsRow
-from dpscale.tables.forecast import ForecastRow
 from dpscale.tables.row import Row
 from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow, RejectedRow
 from dpscale.tables.tables import TABLES
@@ -23,7 +21,6 @@ from dpscale.tables.variants import KernelsRow, OneGpuRow, VariantsRow
 from dpscale.vocabulary.states import (
     DISTORTED,
     DOES_NOT,
-    HELD_OUT,
     HOLDS,
     NEVER,
     NOT_RESOLVABLE,
@@ -39,8 +36,6 @@ AGREEMENT_BATCH = 512
 AGREEMENT = 0.15
 # What the parts of a profiled step may be off the step by.
 SUM_OF_PARTS = 0.03
-# From which batch on predicted steps are scored.
-FORECAST_BATCH = 128
 # An arm is trained with at least so many seeds.
 SEEDS_WANTED = 3
 # An epoch time is well known where its interval, from end to end, is within this part of it.
@@ -270,21 +265,6 @@ PROFILING_SLOWS = Claim(
     lambda row: row.profiler_slows_by > SUM_OF_PARTS,
     lambda row: isfinite(row.profiler_slows_by),
 )
-
-
-def _is_scored(row: ForecastRow) -> bool:
-    return row.kind == HELD_OUT and row.status == "ok" and row.batch_per_gpu >= FORECAST_BATCH
-
-
-FORECAST_OFF = Claim("the forecast is off", ForecastRow, lambda row: not row.within_tolerance, _is_scored)
-FORECAST_HOLDS = Claim(
-    "the forecast holds",
-    ForecastRow,
-    lambda row: -HELD_OUT_TOLERANCE <= row.relative_error.low <= row.relative_error.high <= HELD_OUT_TOLERANCE,
-    _is_scored,
-    ["relative_error"],
-)
-FORECAST_BEATS = Claim("the forecast beats no model", ForecastRow, lambda row: row.beats_unchanged == "yes", _is_scored)
 
 
 VARIANT_FASTER, VARIANT_SLOWER = _sides(

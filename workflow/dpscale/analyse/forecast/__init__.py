@@ -1,1 +1,1 @@
-"""What models say of more GPUs: laws of scaling, models of allreduce, and forecasts of the step."""
+"""The forecast of ddp's step on more GPUs than were measured, and the test that it has to pass first."""

@@ -73,8 +73,6 @@ class Published:
     bandwidth_unit: str | None = None
     unmeasured: Sequence[Mapping[str, Any]] = ()
     training: Sequence[Mapping[str, Any]] = ()
-    training_s: Printed = field(default_factory=dict)
-    gpus_per_node: int | None = None
     batch: str = UNSTATED
     clock: str | None = None
     other_clocks: Mapping[str, Printed] = field(default_factory=dict)
@@ -101,7 +99,6 @@ class Published:
             "batch_sweep_s": {int(batch): Decimal(time) for batch, time in values.get("batch_sweep_s", {}).items()},
             "epoch_s": _table(values.get("epoch_s", {})),
             "strong_scaling_epoch_s": {StrongPlace(*cell): time for cell, time in strong.items()},
-            "training_s": _table(values.get("training_s", {})),
             "other_clocks": {name: _table(table) for name, table in values.get("other_clocks", {}).items()},
             "flop_per_image": float(values["flop_per_image"]) if "flop_per_image" in values else None,
             "quantities": {name: _table(printed[name]) for name in QUANTITIES if name in printed},

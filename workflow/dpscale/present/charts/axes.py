@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dpscale.present.charts.panel import FORECAST, DrawnSeries, Panel
+from dpscale.present.charts.panel import DrawnSeries, Panel
 
 # Pixels. The space around the plot is fixed, so that all panels of a page have one size: that of a phone, where text is
 # not made smaller.
@@ -61,17 +61,11 @@ class Frame:
         one kind."""
         series = [line for panel in panels for line in panel.series]
         lanes = sorted({line.end[1] for line in series if line.end})
-        lanes += [FORECAST] if any(panel.forecast_from for panel in panels) else []
         return cls(_x_axis(panels, series), _y_axis(panels, series, len(lanes)), lanes)
 
     def lane_y(self, word: str) -> float:
         """The y of a lane's middle."""
         return self.y.value(HEIGHT - _LANE_HEIGHT * (self.lanes.index(word) + 0.5))
-
-
-def between(low: float, high: float) -> float:
-    """The middle of two places on a logarithmic axis."""
-    return math.sqrt(low * high)
 
 
 def _x_axis(panels: Sequence[Panel], series: Sequence[DrawnSeries]) -> Axis:

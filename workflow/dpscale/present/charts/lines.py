@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from dpscale.present.charts.axes import HEIGHT, WIDTH, Axis, Frame
-from dpscale.present.charts.panel import FORECAST, DrawnSeries, Marker, Panel
+from dpscale.present.charts.panel import DrawnSeries, Marker, Panel
 from dpscale.present.charts.svg import COLOUR, INK, LABEL, LABEL_X, QUIET, RIGHT, over, svg_of
 from dpscale.present.text.words import listed
 
@@ -34,13 +34,8 @@ def draw(panel: Panel, frame: Frame) -> str:
     """The panel as the SVG that vl-convert makes of it."""
     x = _axis(alt.X("x:Q"), panel.x_title, frame.x, _X_TICK_GAP)
     y = _axis(alt.Y("y:Q"), panel.y_title, frame.y, _Y_TICK_GAP)
-    found = [
-        (line, marker, _entry(line, _moved(marker.x, line, frame), marker.y))
-        for line in panel.series
-        for marker in line.markers
-    ]
-    joined = [entry for line, _, entry in found if line.joined]
-    marked = [entry for _, marker, entry in found if marker.measured] + _lane_markers(panel, frame)
+    joined = [entry for line in panel.series if line.joined for entry in _entries(line, frame)]
+    marked = [entry for line in panel.series for entry in _entries(line, frame)] + _lane_markers(panel, frame)
     labels = _labels(panel, frame)
     bands, bars = _intervals(panel, frame)
     ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q")}
@@ -50,7 +45,7 @@ def draw(panel: Panel, frame: Frame) -> str:
         over(shade)
         .mark_rect(color=QUIET, opacity=0.15)
         .encode(y, y2=alt.Y2("end:Q"), x=alt.XValue(0), x2=alt.X2Value(WIDTH)),
-        over(_guides(panel, frame)).mark_line(color=QUIET, strokeWidth=1).encode(x, y, detail=_LINE),
+        over(_guides(panel)).mark_line(color=QUIET, strokeWidth=1).encode(x, y, detail=_LINE),
         over(labels)
         .mark_rule(color=QUIET, strokeWidth=0.6, strokeDash=[1, 2])
         .encode(x, y, x2=alt.X2Value(LABEL_X - 3), y2=alt.Y2("label_y:Q")),
@@ -98,6 +93,10 @@ def _entry(line: DrawnSeries, x: float, y: float) -> Entry:
     }  # fmt: skip
 
 
+def _entries(line: DrawnSeries, frame: Frame) -> list[Entry]:
+    return [_entry(line, _moved(marker.x, line, frame), marker.y) for marker in line.markers]
+
+
 def _moved(x: float, line: DrawnSeries, frame: Frame) -> float:
     return frame.x.value(frame.x.pixel(x) + line.aside) if line.aside else x
 
@@ -109,7 +108,7 @@ def _intervals(panel: Panel, frame: Frame) -> tuple[list[Entry], list[Entry]]:
         for marker in line.markers:
             if marker.figure.has_interval:
                 entry = _interval(line, marker, frame)
-                if panel.linear_y and (panel.linear_x or not marker.measured):
+                if panel.linear_y and panel.linear_x:
                     bands.append(entry)
                 elif _is_seen(frame.y, entry):
                     bars.append(entry)
@@ -131,13 +130,8 @@ def _is_seen(axis: Axis, bar: Entry) -> bool:
     return max(at - low, high - at) > _MARKER_REACH
 
 
-def _guides(panel: Panel, frame: Frame) -> list[Entry]:
-    """Lines to compare with, and the edge from which on all is forecast, up to its lane and along it."""
-    ways = [(guide.label, [guide.start, guide.end]) for guide in panel.guides]
-    if panel.forecast_from:
-        y = frame.lane_y(FORECAST)
-        ways.append((FORECAST, [(panel.forecast_from, frame.y.low), (panel.forecast_from, y), (frame.x.high, y)]))
-    return [{"line": label, "x": x, "y": y} for label, way in ways for x, y in way]
+def _guides(panel: Panel) -> list[Entry]:
+    return [{"line": guide.label, "x": x, "y": y} for guide in panel.guides for x, y in (guide.start, guide.end)]
 
 
 def _lane_markers(panel: Panel, frame: Frame) -> list[Entry]:

@@ -11,7 +11,6 @@ from dpscale.tables.column import PLAIN, Unit
 
 Item = TypeVar("Item")
 
-FORECAST = "forecast"
 _SERIES_DRAWN = 10
 _MARKERS_DRAWN = 40
 
@@ -49,22 +48,20 @@ def evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
 
 @dataclass(frozen=True)
 class Marker:
-    """A figure at an x, in the unit that people read; it has a bar where it has an interval. Nothing marks one that is
-    not `measured`."""
+    """A figure at an x, in the unit that people read; it has a bar where it has an interval."""
 
     x: float
     figure: Figure
-    measured: bool = True
 
     @property
     def y(self) -> float:
         return self.figure.value
 
 
-def markers(found: Iterable[tuple[float, Figure]], unit: Unit = PLAIN, measured: bool = True) -> list[Marker]:
+def markers(found: Iterable[tuple[float, Figure]], unit: Unit = PLAIN) -> list[Marker]:
     """Those of the figures by x that are known, as `unit` shows them."""
     known = [(x, figure) for x, figure in found if figure.is_known]
-    return [Marker(x, figure.map(unit.of), measured) for x, figure in sorted(known, key=lambda at: at[0])]
+    return [Marker(x, figure.map(unit.of)) for x, figure in sorted(known, key=lambda at: at[0])]
 
 
 @dataclass(frozen=True)
@@ -115,9 +112,9 @@ def level(label: str, y: float, along: Iterable[float]) -> Guide:
 class Panel(Plot):
     """Lines over axes that are logarithmic unless said to be linear; `unit` is that of y.
 
-    Intervals are bars, and bands where both axes are linear or nothing is measured, as from the x `forecast_from` on.
-    Ticks of x are at the markers, unless these lie `anywhere`. From zero up to `shaded_below` the plot is grey. `dots`
-    are small, at x and y in a colour, without a label.
+    Intervals are bars, and bands where both axes are linear. Ticks of x are at the markers, unless these lie
+    `anywhere`. From zero up to `shaded_below` the plot is grey. `dots` are small, at x and y in a colour, without a
+    label.
     """
 
     y_title: str
@@ -126,7 +123,6 @@ class Panel(Plot):
     guides: Sequence[Guide] = ()
     linear_x: bool = False
     linear_y: bool = False
-    forecast_from: float | None = None
     anywhere: bool = False
     shaded_below: float | None = None
     dots: Sequence[tuple[float, float, str]] = ()

@@ -1,4 +1,4 @@
-"""What the data say of communication: how its estimates agree, and how good the forecast is. As in `scaling`."""
+"""What the data say of communication: how its estimates agree. As in `scaling`."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,6 @@ from dpscale.analyse.answer.claims import (
     AGREEMENT,
     AGREEMENT_BATCH,
     APART,
-    FORECAST_BATCH,
-    FORECAST_BEATS,
-    FORECAST_HOLDS,
-    FORECAST_OFF,
     MORE_THAN_COMMUNICATION,
     PARTS_OFF,
     PROFILER_LEFT_OUT,
@@ -19,15 +15,12 @@ from dpscale.analyse.answer.claims import (
     Outcome,
 )
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
-from dpscale.analyse.forecast.steps import HELD_OUT_TOLERANCE
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.finding import Finding, all_of, among, finding, largest, says, where
 from dpscale.present.text.numbers import estimate, measured, percent, plain
-from dpscale.present.text.words import Terms, listed, ok, plural
-from dpscale.tables.column import MILLISECONDS, PERCENT
+from dpscale.present.text.words import Terms, plural
+from dpscale.tables.column import MILLISECONDS
 from dpscale.tables.communication import CommunicationRow, StepsRow
-from dpscale.tables.forecast import ForecastRow
-from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import WHOLE_STEP
 
@@ -133,75 +126,6 @@ def profiler_left_out(communication: Sequence[CommunicationRow]) -> str:
     )
 
 
-@says(FORECAST_OFF, "held_out", of_all=True)
-def forecast_scored(off: Outcome[ForecastRow], terms: Terms) -> str:
-    """How well steps on the most devices are predicted from fewer, and what no model at all would have given."""
-    most = largest(off.asked, lambda row: abs(row.relative_error.value))
-    unchanged = largest(off.asked, lambda row: abs(row.carried_over_relative_error))
-    worst = f"{percent(most.relative_error.value)} at batch {most.batch_per_gpu:,}{terms.environment(most)}"
-    tolerance = percent(HELD_OUT_TOLERANCE, digits=2)
-    surely = FORECAST_HOLDS.of(off.asked)
-    known = among(surely, "batch that has one", "batches that have one")
-    whole = f" The whole interval of the error lies within {tolerance} at {known}." if surely.asked else ""
-    verdict = (
-        f"is off by more than {tolerance} at {among(off, 'batch', 'batches')}"
-        if off.holding
-        else f"is within {tolerance} of the measured one at every batch from {FORECAST_BATCH} on"
-    )
-    return (
-        f"ddp's step on {terms.count(most.gpus)}, predicted from fewer {terms.devices} alone, {verdict}; the "
-        f"largest error is {worst}.{whole} "
-        f"The step of {terms.count(most.calibrated_on_gpus)} unchanged is off by up "
-        f"to {percent(unchanged.carried_over_relative_error)}. {_against_no_model(FORECAST_BEATS.of(off.asked))}"
-    )
-
-
-def _against_no_model(better: Outcome[ForecastRow]) -> str:
-    """Whether the model beats the step on fewer devices unchanged: only as far as it does is it tested."""
-    if better.number == better.of:
-        return "The model beats that at every batch."
-    if not better.number:
-        return "The model does not beat that at any batch: this score says nothing of the model of communication."
-    return (
-        f"The model beats that at {among(better, 'batch', 'batches')}. At the others this score says nothing of the "
-        "model of communication."
-    )
-
-
-def published_scaling_scored(tables: Tables, terms: Terms) -> Finding | None:
-    """How far the laws of scaling, fitted within a node, are off on the most GPUs that others published times of."""
-    scored = ok(tables.published_scaling)
-    sentences = []
-    for (study, title), part in grouped(scored, lambda row: (row.study, row.title)).items():
-        gpus = max(row.gpus for row in part)
-        most = [row for row in part if row.gpus == gpus]
-        errors = [f"{row.law} {measured(row.relative_error, PERCENT)}" for row in most]
-        worse = [row.law for row in most if row.beats_unchanged == "no"]
-        verdict = f" {listed(worse)} {'does' if len(worse) == 1 else 'do'} not beat unchanged." if worse else ""
-        sentences.append(
-            f"{study} ({title}): fitted on {most[0].fitted_on_gpus} GPUs, the laws of scaling are off on "
-            f"{gpus} GPUs by {', '.join(errors)} (efficiency as on a node).{verdict}"
-        )
-    if not sentences:
-        return None
-    cells = [f"{row.study} × {row.gpus}, {row.law}" for row in scored]
-    return Finding("Figures of others, " + " ".join(sentences), "published_scaling", len(scored), cells)
-
-
-def critical_batch_checked(tables: Tables, terms: Terms) -> Finding | None:
-    """From which batch on communication hides behind backward, by the model and by the profiler."""
-    most = max((row for row in ok(tables.critical_batch) if row.profiled), key=lambda row: row.gpus, default=None)
-    if most is None:
-        return None
-    seen = most.measured_batch_per_gpu
-    by_profiler = "at no batch" if seen is None else f"first at batch {seen:,}"
-    sentence = (
-        f"{most.reason} So says the model of the overlap; the profiler, on the {terms.device} that waited least, "
-        f"sees it {by_profiler}, of the {most.profiled} whose steps it does not change."
-    )
-    return Finding(sentence, "critical_batch", 1, [f"ddp on {terms.count(most.gpus)}"])
-
-
 def measuring_communication_costs(tables: Tables, terms: Terms) -> Finding | None:
     """What the measurements of communication cost, beside the timing cells."""
     took = {row.measured: row.gpu_s for row in tables.costs}
@@ -220,6 +144,5 @@ def _ms(figure: Figure) -> str:
 
 communication_findings = all_of(
     subtraction_is_not_communication, estimates_agree, communication_is_waiting, host_leaves_devices_idle,
-    parts_make_the_step, profiler_slows, forecast_scored, published_scaling_scored, critical_batch_checked,
-    measuring_communication_costs,
+    parts_make_the_step, profiler_slows, measuring_communication_costs,
 )  # fmt: skip

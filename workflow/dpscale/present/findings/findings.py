@@ -14,7 +14,6 @@ from dpscale.tables.tables import Tables
 _SECTIONS = {
     "speedup": "speedup", "times": "times", "communication": "communication", "ladder": "communication",
     "estimates": "estimates", "bandwidth": "bandwidth", "variants": "variants", "training_summary": "training",
-    "held_out": "forecast",
 }  # fmt: skip
 
 

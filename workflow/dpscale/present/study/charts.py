@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpscale.present.charts import communication, forecast, timing, training, variants
+from dpscale.present.charts import communication, timing, training, variants
 from dpscale.present.charts.chart import Chart
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import Tables
@@ -27,8 +27,6 @@ def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[st
         "step_parts": communication.steps(tables.steps, terms),
         "estimators": communication.estimates(tables.communication, terms),
         "bus_bandwidth": communication.bus_bandwidth(tables.collectives, tables.bandwidth, terms),
-        "expected": forecast.forecast(tables.forecast, tables.speedup, study["dataset"]["images"], terms),
-        "predicted": forecast.held_out(tables.forecast, terms),
         **_of_variants(tables.variants, tables.kernels, terms),
         **_of_training(study["training"], tables, terms),
     }

@@ -11,6 +11,7 @@ from dpscale.present.findings.answer import first_screen
 from dpscale.present.findings.cautions import cautions, first_cautions
 from dpscale.present.findings.communication import profiler_left_out
 from dpscale.present.findings.findings import findings, key_findings
+from dpscale.present.findings.forecast import forecast_said
 from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
 from dpscale.present.handin import assignment
 from dpscale.present.study import coverage, environment_facts
@@ -79,7 +80,7 @@ def render(
         missing_cells=coverage.missing_cells(tables.missing, terms),
         general=general(tables.times, tables.speedup, terms),
         profiler_left_out=profiler_left_out(tables.communication),
-        scored=any(row.relative_error.is_known for row in tables.forecast),
+        forecast=forecast_said(tables, terms),
         public_best=beside_the_public_best(tables.variants, terms),
         weighs_more=communication_weighs_more(tables, terms),
         views=views(tables, terms),

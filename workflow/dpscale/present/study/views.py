@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import ABSENT, estimate, plain, whole
-from dpscale.present.text.view import Shown, ShownColumn, View, columns_on, point, shown, view_of, written
-from dpscale.present.text.words import Terms, capitalised, listed, ok, on_or_off, scope, span, text
+from dpscale.present.text.view import Shown, ShownColumn, View, shown, view_of, written
+from dpscale.present.text.words import Terms, capitalised, listed, ok, on_or_off, span, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import GB_PER_S, PERCENT, Column
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
-from dpscale.tables.forecast import AllreduceModelsRow, CriticalBatchRow, ForecastRow, LawsRow, PublishedScalingRow
+from dpscale.tables.forecast import ForecastRow, HeldOutRow
 from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.study import EnvironmentsRow, OriginsRow, RejectedRow
 from dpscale.tables.tables import Tables
@@ -28,7 +28,7 @@ from dpscale.tables.training import (
 )
 from dpscale.tables.variants import KernelsRow, OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import cause
-from dpscale.vocabulary.states import HELD_OUT, NEVER, NOT_MEASURED, NOT_RESOLVABLE, UNDECIDED, WHOLE_STEP
+from dpscale.vocabulary.states import NEVER, NOT_RESOLVABLE, UNDECIDED, WHOLE_STEP
 
 
 class _Utilised(Protocol):
@@ -71,17 +71,6 @@ def _phases(rows: Sequence[StepsRow]) -> list[StepsRow]:
     seen = _seen(rows)
     most = max((row.gpus for row in seen), default=0)
     return [row for row in seen if row.phase != WHOLE_STEP and row.device == 0 and row.gpus == most]
-
-
-def _hides_from(row: CriticalBatchRow) -> str:
-    """The predicted batch, a whole number; a dash where it is not known."""
-    return estimate(row.batch_per_gpu) if row.batch_per_gpu.has_interval else whole(row.batch_per_gpu.value)
-
-
-def _hidden_from(row: CriticalBatchRow) -> str:
-    if not row.profiled:
-        return "not known"
-    return "none" if row.measured_batch_per_gpu is None else whole(row.measured_batch_per_gpu)
 
 
 def _recovered(row: TrainingSummaryRow) -> str:
@@ -172,43 +161,18 @@ _TABLES: Sequence[Shown[Any]] = (
         links=False,
     ),
     Shown(
-        PublishedScalingRow,
-        "published_scaling",
-        "Laws of scaling on trainings that others published: fitted within a node, asked for more nodes",
-        (),
-        last=("outcome",),
-    ),
-    Shown(
-        AllreduceModelsRow,
-        "allreduce_models",
-        "Latency and bandwidth by the model of allreduce, with its errors at the measured sizes; brackets hold what it "
-        "misses",
-        ("where",),
-        last=("outcome",),
-    ),
-    Shown(
-        ForecastRow,
+        HeldOutRow,
         "held_out",
-        "ddp's step on the most {devices}, predicted without any measurement on as many",
-        ("where", "gpus", "batch_per_gpu", "outcome"),
-        rows=lambda rows: [row for row in rows if row.kind == HELD_OUT],
+        "The test of the forecast: ddp's step, predicted without any measurement on as many {devices}",
+        ("where",),
         links=False,
     ),
     Shown(
         ForecastRow,
         "forecast",
-        "Forecast, not measured: ddp's step on more {devices}; brackets hold all algorithms, all intervals, and what "
-        "the model of allreduce misses. A scenario needs links that were not measured",
-        ("where", "gpus", "batch_per_gpu", "outcome", "kind", "nodes", "algorithm", "step_s"),
-        rows=lambda rows: [row for row in rows if row.kind in NOT_MEASURED],
-    ),
-    Shown(
-        CriticalBatchRow,
-        "critical_batch",
-        "Batch per {device} from which on communication hides behind backward",
-        ("where", "gpus"),
-        {"measured_batch_per_gpu": _hidden_from, "batch_per_gpu": _hides_from},
-        last=("outcome",),
+        "Forecast, not measured: ddp's step on more {devices}",
+        ("where",),
+        rows=ok,
     ),
     Shown(
         TrainingSummaryRow,
@@ -335,7 +299,6 @@ def views(tables: Tables, terms: Terms) -> dict[str, View]:
         "ladder": replace(SHOWN["ladder"], cells=alone).of(tables, terms),
         "bus_bandwidth": bus_bandwidth(tables.collectives, terms),
         "collectives": collectives(tables.collectives, terms),
-        "laws": laws(tables.laws, terms),
     }
 
 
@@ -404,30 +367,3 @@ def _runs_on_servers(timed: Sequence[CollectivesRow]) -> str:
         return ""
     counts = {"run": span(row.runs for row in timed), "server": span(row.servers for row in timed)}
     return ": " + " on ".join(f"{count} {noun}{'' if count == '1' else 's'}" for noun, count in counts.items())
-
-
-def laws(rows: Sequence[LawsRow], terms: Terms) -> View:
-    """One row a law, compute scope where there is one; a law's parameters stand side by side."""
-    first = min((row.scope for row in rows), default="")
-    fitted: dict[tuple[Any, ...], list[LawsRow]] = {}
-    for row in rows:
-        if row.scope == first:
-            fitted.setdefault(_law(row), []).append(row)
-    shown_rows = [parameters[0] for parameters in fitted.values()]
-    parameters = ShownColumn[LawsRow](
-        "Parameters", lambda row: "; ".join(map(_parameter, fitted[_law(row)])), is_number=False
-    )
-    where = f", {scope(first)}" if rows else ""
-    others = (shown(column, terms) for column in columns_on(LawsRow, "laws"))
-    columns = [*point(LawsRow, shown_rows, terms), parameters, *others]
-    caption = f"Scaling laws fitted to the weak speedups{where}"
-    return view_of("laws", caption, shown_rows, columns, all_rows=rows)
-
-
-def _law(row: LawsRow) -> tuple[Any, ...]:
-    return row.strategy, row.environment, row.batch_per_gpu, row.law, row.statement
-
-
-def _parameter(row: LawsRow) -> str:
-    """A law that too few points identify has none."""
-    return f"{row.parameter} {estimate(row.value)}" if row.parameter else ABSENT
