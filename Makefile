@@ -15,7 +15,7 @@ CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help env report unlock example check test test-times test-slurm lint format bench clean
+.PHONY: help env report assignment unlock example check test test-times test-slurm lint format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,15 @@ report: $(READY)  ## Measure the study that fits this machine, and render its pa
 	$(BIN)/snakemake --cores all --keep-going --rerun-incomplete --logger dpscale \
 	  --configfile $$config --config gpus_available=$$gpus && \
 	$(BIN)/dpscale summary --study $$config
+
+assignment: $(READY)  ## Measure the assignment's own grid, and write handin/report.tex and report.md to edit and hand in
+	@gpus=$$($(BIN)/python -m dpscale.measure.watch.hardware) && \
+	config="$(CONFIG)" && \
+	if [ -z "$$config" ]; then \
+	  if [ "$$gpus" -gt 0 ]; then config=config/assignment.yaml; else config=config/laptop.yaml; fi; \
+	fi && \
+	$(MAKE) --no-print-directory report CONFIG=$$config && \
+	$(BIN)/dpscale handin --study $$config --out handin
 
 unlock: $(READY)  ## Free the folder after a run was killed (no other run may be going on here)
 	$(BIN)/snakemake --unlock --cores 1 --configfile $(or $(CONFIG),config/laptop.yaml)

@@ -1,13 +1,8 @@
-"""The assignment's tables: what stands where, and that their copies hold the same cells."""
+"""The assignment's tables as a page shows them: what stands where."""
 
-import csv
-import re
-from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
-from markdown_it import MarkdownIt
 from page_tables import (
     GPU,
     SEVERAL,
@@ -18,22 +13,12 @@ from page_tables import (
     environment_row,
     h200,
     key,
-    plain_page,
     tables,
     times_row,
 )
 
 from dpscale.present.handin.assignment import sheets
-from dpscale.present.handin.sheet import RowGroup, Sheet
-from dpscale.present.text.words import Terms
-
-EVIL = Sheet(
-    "evil",
-    r"100 % of $x_1$ & {y} # ~ ^ \input",
-    "a | b\nc *d* `e` <b>",
-    ["[x] | y", "a_b"],
-    [RowGroup("g & h", [["*3 & 4 \\", "−1.5 – × 10⁹"]]), RowGroup("*i*", [["[0.1, 0.2]", '<script>, "quoted"']])],
-)
+from dpscale.present.handin.sheet import Sheet
 
 
 def by_id(**data: Any) -> dict[str, Sheet]:
@@ -44,36 +29,6 @@ def rows_of(sheet: Sheet, group: str) -> dict[str, list[str]]:
     """The rows of a group by what stands in their first cell."""
     (found,) = (each for each in sheet.groups if each.name == group)
     return {row[0]: list(row[1:]) for row in found.rows}
-
-
-class Cells(HTMLParser):
-    """The rows of a table in HTML."""
-
-    def __init__(self, html: str):
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.inside = False
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th"):
-            self.inside = True
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.inside = self.inside and tag not in ("td", "th")
-
-    def handle_data(self, data: str) -> None:
-        if self.inside:
-            self.rows[-1][-1] += data
-
-
-def rows_of_latex(text: str) -> list[list[str]]:
-    body = text[text.index(r"\hline") : text.rindex(r"\hline")]
-    lines = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
-    return [re.split(r"(?<!\\)&", line) for line in lines]
 
 
 def test_all_strategies_stand_in_one_table() -> None:
@@ -92,7 +47,7 @@ def test_time_and_speedup_stand_side_by_side() -> None:
     assert list(rows) == ["32", "128", "512", "2,048", "8,192", "32,768"]
     assert rows["32"][0].startswith("7.74") and rows["32"][4].startswith("3.07")
     assert rows_of(sheet, "dp")["32"][4].startswith("0.58")
-    assert rows["32,768"] == ["OOM", "capped", "capped", "capped", "capped"]
+    assert rows["32,768"] == ["OOM", *["larger than the dataset"] * 4]
     assert "T(1,b) / T(N,b), ×, compute scope" in sheet.caption
 
 
@@ -101,39 +56,28 @@ def test_communication_and_bandwidth_have_a_word_where_there_is_no_number() -> N
     assert rows_of(found["table-2"], "ddp")["128"][0] == "1.435"
     rows = rows_of(found["table-3"], "ddp")
     assert "not resolvable" in {cell for row in rows.values() for cell in row}
-    assert {cell for row in rows.values() for cell in row[1::2]} >= {"not measured", "not resolvable"}
+    assert {cell for row in rows.values() for cell in row[1::2]} >= {"no bus bandwidth", "not resolvable"}
     assert rows["32,768"] == ["not planned"] * 4
 
 
-def test_ranges_of_two_runs_stand_in_parentheses_and_bounds_have_their_sign() -> None:
+def test_bounds_have_their_sign_and_figures_without_an_interval_stand_alone() -> None:
     times = [
-        {**times_row(2.0, strategy="single", gpus=1, batch=32), "ranges": "epoch_s"},
+        times_row(2.0, strategy="single", gpus=1, batch=32),
         {**times_row(1.1, strategy="ddp", gpus=2, batch=32), "epoch_s_low": None, "epoch_s_high": None},
     ]
-    bound = {**key(strategy="ddp", gpus=2, batch=32), "status": "not resolvable", "bandwidth_gb_s_at_least": 23.456}
-    found = by_id(times=times, bandwidth=[bound])
-    assert rows_of(found["table-1"], "ddp")["32"][:2] == ["2.000 (1.980 to 2.020)", "1.100"]
-    assert "in parentheses ranges of two runs" in found["table-1"].caption
-    assert rows_of(found["table-3"], "ddp")["32"][0] == "≥ 23.5"
-    assert r"$\geq$ 23.5" in found["table-3"].latex
-    assert "parentheses" not in found["table-3"].caption
+    bounded = {**key(strategy="ddp", gpus=2, batch=32), "status": "not resolvable", "bandwidth_gb_s_at_least": 23.456}
+    found = by_id(times=times, bandwidth=[bounded])
+    assert rows_of(found["table-1"], "ddp")["32"][:2] == ["2.000 [1.980, 2.020]", "1.100"]
+    assert rows_of(found["table-3"], "ddp")["32"] == ["≥ 23.5", "not resolvable"]
+    assert [note.partition(":")[0] for note in found["table-3"].notes] == ["at least", "not resolvable"]
 
 
-def test_a_copy_says_what_measured_and_when() -> None:
-    found = by_id()
-    for sheet in found.values():
-        for form, text in sheet.copies:
-            assert "Measured 2025-11-19 to 2025-11-20 on NVIDIA H200." in text, form
-            assert "Synthetic" not in text
-            assert ("DataParallel runs no allreduce" in text) == (sheet.id == "table-3"), form
-    (synthetic, *_) = sheets(h200(), Terms(device="GPU", several_environments=False, synthetic=True))
-    assert all("Synthetic images. Measured" in text for _, text in synthetic.copies)
-
-
-def test_without_data_parallel_nothing_is_said_of_it() -> None:
-    times = [times_row(2.0, strategy="single", gpus=1, batch=32), times_row(1.1, strategy="ddp", gpus=2, batch=32)]
-    row = {**key(strategy="ddp", gpus=2, batch=32), "status": "not resolvable", "bandwidth_gb_s": None}
-    assert "DataParallel" not in by_id(times=times, bandwidth=[row])["table-3"].markdown
+@pytest.mark.parametrize("strategy", ["dp", "ddp"])
+def test_only_of_data_parallel_it_is_said_that_it_runs_no_allreduce(strategy: str) -> None:
+    times = [times_row(2.0, strategy="single", gpus=1, batch=32), times_row(1.1, strategy=strategy, gpus=2, batch=32)]
+    row = {**key(strategy=strategy, gpus=2, batch=32), "status": "not resolvable", "bandwidth_gb_s": None}
+    caption = by_id(times=times, bandwidth=[row])["table-3"].caption
+    assert ("DataParallel" in caption) == (strategy == "dp")
 
 
 def test_large_batches_stand_below_the_baseline_and_without_those_with_remedies() -> None:
@@ -183,46 +127,12 @@ def test_long_tables_are_cut_with_a_count() -> None:
     assert "The first of" not in by_id()["table-1"].caption
 
 
-@pytest.mark.parametrize("sheet", [EVIL, *sheets(h200(), GPU)], ids=lambda sheet: sheet.id)
-def test_copies_hold_the_same_cells(sheet: Sheet) -> None:
-    cells = [sheet.headings, *map(list, sheet.rows)]
-    rendered = MarkdownIt("commonmark").enable("table").render(sheet.markdown)
-    assert Cells(rendered).rows == cells
-    assert rendered.startswith("<p>") and rendered.count("<table>") == 1, "the caption, then the table"
-    assert re.findall(r"<(?!/?(?:p|table|thead|tbody|tr|th|td)\b)[^>]*>", rendered) == []
-    caption, *lines = sheet.csv.splitlines()
-    assert caption == f"# {sheet.whole_caption}"
-    assert list(csv.reader(lines)) == cells
-    assert unquote(sheet.csv_link.partition(",")[2]) == sheet.csv
-    (declared,) = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", sheet.latex)
-    rows = rows_of_latex(sheet.latex)
-    assert len(rows) >= 1 + len(sheet.rows)
-    assert {len(row) for row in rows} == {len(declared)} == {len(sheet.columns)}
-
-
-def test_latex_is_escaped() -> None:
-    text = EVIL.latex
-    assert r"100 \% of \$x\_1\$ \& \{y\} \# \textasciitilde{} \textasciicircum{} \textbackslash{}input" in text
-    assert "\n{}*3 \\& 4 \\textbackslash{} & $-$1.5 -- $\\times$ 10$^9$ \\\\\n" in text
-    assert '\n{}[0.1, 0.2] & \\textless{}script\\textgreater{}, "quoted" \\\\\n' in text
-    assert r"\textit{g \& h}" in text
-
-
-@pytest.mark.slow
-def test_copies_are_text_in_the_page() -> None:
-    page = plain_page()
-    for form in ("Markdown", "LaTeX", "CSV"):
-        assert page.count(f'<summary>{form}<span class="unseen"> of Table ') == 3
-    assert r"\begin{tabular}{lrrrrr}" in page
-    assert page.count('download="table-1.csv"') == 1
-
-
 def test_utilisation_is_in_percent() -> None:
     place = key(strategy="ddp", gpus=2, batch=32)
     row = {**place, "status": "ok", **around("bandwidth_gb_s", 120.0), **around("utilisation", 0.5)}
     times = [times_row(2.0, strategy="single", gpus=1, batch=32), times_row(1.1, strategy="ddp", gpus=2, batch=32)]
     found = by_id(times=times, bandwidth=[row])
-    assert found["table-3"].rows == [["ddp", "32", "120.0 [118.8, 121.2]", "50.0 [49.5, 50.5]"]]
+    assert found["table-3"].rows == [["ddp", "32", "120.0 [118.8, 121.2]", "50.00 [49.50, 50.50]"]]
 
 
 def test_a_table_stands_where_no_bandwidth_can_be_told() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from dpscale.errors import DpscaleError
 from dpscale.options import FILE, FOLDER, read_study, read_tables, study_option
 from dpscale.plan.study import Study
 
@@ -56,3 +57,26 @@ def summary(study_file: Path, price_per_gpu_hour: float | None) -> None:
     terms = Terms.of(study.values, tables)
     click.echo(text(first_screen(answer_of(tables), terms, price_per_gpu_hour)))
     click.echo(f"\nThe page: {study.page.resolve()}")
+
+
+@click.command()
+@study_option
+@click.option(
+    "--tables", "tables_folder", type=FOLDER, help="Folder that `dpscale tables` wrote; by default that of the study."
+)
+@click.option("--out", type=FOLDER, default=Path("handin"), help="Folder for report.tex, report.md and tables.csv.")
+def handin(study_file: Path, tables_folder: Path | None, out: Path) -> None:
+    """Write a report to edit and hand in: the assignment's tables, and what they say, in LaTeX, Markdown and CSV."""
+    from dpscale.present.handin.files import write
+    from dpscale.present.handin.report import report as report_of
+    from dpscale.present.text.words import Terms
+
+    study = Study.read(study_file)
+    tables = read_tables(tables_folder or study.results / "tables")
+    made = report_of(study.values, tables, Terms.of(study.values, tables))
+    if not made.sheets:
+        raise DpscaleError(f"{study_file}: nothing was measured on several devices, so there is no table to hand in")
+    write(made, out)
+    for sentence in made.lacking:
+        click.echo(sentence)
+    click.echo(f"to edit and hand in: {out}/report.tex, {out}/report.md; the numbers: {out}/tables.csv")

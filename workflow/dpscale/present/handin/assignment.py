@@ -1,34 +1,30 @@
-"""The assignment's tables in their familiar form, all strategies in one table: to read, to copy and to hand in.
+"""The assignment's tables, all strategies in one table.
 
 Table 1: time and speedup. Table 2: computation and communication time. Table 3: bandwidth and its utilisation. And what
-large batches end at. Every table has one row per strategy and batch; a word stands where there is no number.
+large batches end at. A word stands where there is no number.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import isfinite
 from typing import Protocol, TypeVar
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin import sentences
-from dpscale.present.handin.sheet import AT_LEAST, RowGroup, Sheet
-from dpscale.present.text.numbers import brief, plain, whole
-from dpscale.present.text.words import Terms, capitalised, dates, in_order, listed, ok, on_nodes, scope, state
-from dpscale.strategies.known import BASELINE
-from dpscale.tables.column import Column
-from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
-from dpscale.tables.study import EnvironmentsRow, RecordsRow
+from dpscale.present.handin.cells import Cell, bound, cell
+from dpscale.present.handin.grid import Grid, Quantity, Spot
+from dpscale.present.handin.sheet import RowGroup, Sheet
+from dpscale.present.text.numbers import brief, whole
+from dpscale.present.text.words import Terms, ok, rank, scope, state
+from dpscale.tables.column import PLAIN, Unit
+from dpscale.tables.communication import BandwidthRow, CommunicationRow
+from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
 from dpscale.tables.training import TrainingSummaryRow
-from dpscale.vocabulary.states import NOT_PLANNED, NOT_RESOLVABLE
 
-_BATCHES_SHOWN = 24
-_NUMBERS_SHOWN = 6
-_NOT_MEASURED = "not measured"
 # Of the strategies, this one has no allreduce, and the tables of an assignment give it the bandwidth of one.
 _WITHOUT_ALLREDUCE = "dp"
-
-Timed = TimesRow | SpeedupRow | CommunicationRow | BandwidthRow
 
 
 class _InEnvironment(Protocol):
@@ -37,230 +33,139 @@ class _InEnvironment(Protocol):
 
 
 E = TypeVar("E", bound=_InEnvironment)
-T = TypeVar("T", TimesRow, SpeedupRow, CommunicationRow, BandwidthRow)
+Timed = TimesRow | SpeedupRow | CommunicationRow | BandwidthRow
 
 
 def sheets(tables: Tables, terms: Terms) -> list[Sheet]:
-    """The tables of every environment that has results on several devices."""
+    """The tables of every environment that has results on several devices, as a page shows them."""
     found = []
-    for environment, strategies in _places(tables.times, tables.training_summary).items():
-        times, communication = _in(environment, tables.times), _in(environment, tables.communication)
-        made = (
-            _times_and_speedup(times, _in(environment, tables.speedup), communication, strategies, terms),
-            _computation_and_communication(times, communication, _in(environment, tables.ladder), strategies, terms),
-            _bandwidth(times, _in(environment, tables.bandwidth), strategies, terms),
-            _large_batches(_in(environment, tables.training_summary), strategies, terms),
-        )
+    for environment in _environments(tables):
+        here = of_environment(tables, environment)
+        made = [grid.by_batch(terms) for grid in grids(here, terms)] + _large_batches(here, terms)
         where = terms.in_environment(environment)
         suffix = f"-{environment}".lower() if where else ""
-        note = _note(_in(environment, tables.environments), _in(environment, tables.records), terms)
-        found += [
-            replace(sheet, id=f"{sheet.id}{suffix}", title=f"{sheet.title}{where}", note=note)
-            for sheet in made
-            if sheet
-        ]
+        found += [replace(sheet, id=f"{sheet.id}{suffix}", title=f"{sheet.title}{where}") for sheet in made]
     return found
 
 
-def _places(times: Iterable[TimesRow], trained: Iterable[TrainingSummaryRow]) -> dict[str, list[str]]:
-    """By environment, the strategies with results on several devices there."""
-    places: dict[str, dict[str, None]] = {}
-    rows: list[TimesRow | TrainingSummaryRow] = [*ok(in_order(times)), *ok(trained)]
-    for row in rows:
-        if row.gpus > 1:
-            places.setdefault(row.environment, {})[row.strategy] = None
-    return {environment: list(strategies) for environment, strategies in places.items()}
+def _environments(tables: Tables) -> list[str]:
+    rows: list[TimesRow | TrainingSummaryRow] = [*ok(tables.times), *ok(tables.training_summary)]
+    return list(dict.fromkeys(row.environment for row in rows if row.gpus > 1))
 
 
-def _in(environment: str, rows: Iterable[E]) -> list[E]:
+def of_environment(tables: Tables, environment: str) -> Tables:
     """The rows of an environment, and those without a record, which have none and belong to each."""
-    return [row for row in rows if row.environment in ("", environment)]
+
+    def here(rows: Iterable[E]) -> list[E]:
+        return [row for row in rows if row.environment in ("", environment)]
+
+    return replace(
+        tables,
+        times=here(tables.times),
+        speedup=here(tables.speedup),
+        communication=here(tables.communication),
+        bandwidth=here(tables.bandwidth),
+        ladder=here(tables.ladder),
+        training_summary=here(tables.training_summary),
+    )
 
 
-def _note(environments: Iterable[EnvironmentsRow], records: Sequence[RecordsRow], terms: Terms) -> str:
-    """What measured, and when: a copy is read without its page."""
-    models = sorted({row.device_model for row in environments if row.device_model})
-    synthetic = "Synthetic images. " if terms.synthetic else ""
-    on = f" on {listed(models)}" if models else ""
-    return f"{synthetic}{capitalised(dates(records))}{on}."
+def grids(tables: Tables, terms: Terms) -> list[Grid]:
+    """Tables 1 to 3 of an environment, where they have results."""
+    made = [_times_and_speedup(tables, terms), _communication(tables, terms), _bandwidth(tables, terms)]
+    return [grid for grid in made if grid.has_results]
 
 
-def _times_and_speedup(
-    times: Sequence[TimesRow],
-    speedup: Sequence[SpeedupRow],
-    communication: Sequence[CommunicationRow],
-    strategies: Sequence[str],
-    terms: Terms,
-) -> Sheet | None:
+def _times_and_speedup(tables: Tables, terms: Terms) -> Grid:
     """Of the compute scope, or of the first there is."""
-    first = min((row.scope for row in times), default="compute")
-    weak = [row for row in speedup if row.scope == first and row.scaling == "weak"]
-    timed = [row for row in times if row.scope == first]
-    drawn = {
-        strategy: [
-            _drawn("time", TimesRow.column("epoch_s"), timed, BASELINE, strategy),
-            _drawn("speedup", SpeedupRow.column("speedup"), weak, strategy),
-        ]
-        for strategy in strategies
-    }
-    sheet = Sheet(
+    first = min((row.scope for row in tables.times), default="compute")
+    timed = [row for row in tables.times if row.scope == first]
+    weak = [row for row in tables.speedup if row.scope == first and row.scaling == "weak"]
+    return Grid(
         "table-1",
         "Table 1: time and speedup",
         f"Epoch time T(N,b), s, and speedup T(1,b) / T(N,b), ×, {scope(first)}",
-        explanations=sentences.of_speedup(speedup, communication, times, first, terms),
+        [_quantity("time", "epoch_s", timed), _quantity("speedup", "speedup", weak)],
+        sentences.of_speedup(tables, first, terms),
+        tables.times,
     )
-    return _by_batch(sheet, times, drawn, terms)
 
 
-def _computation_and_communication(
-    times: Sequence[TimesRow],
-    communication: Sequence[CommunicationRow],
-    ladder: Sequence[LadderRow],
-    strategies: Sequence[str],
-    terms: Terms,
-) -> Sheet | None:
-    drawn = {
-        strategy: [
-            _drawn("computation", CommunicationRow.column("compute_s"), communication, strategy),
-            _drawn("communication", CommunicationRow.column("communication_s"), communication, strategy),
-        ]
-        for strategy in strategies
-    }
-    sheet = Sheet(
+def _communication(tables: Tables, terms: Terms) -> Grid:
+    return Grid(
         "table-2",
         "Table 2: computation and communication time",
         "Of an epoch, inferred: computation T(1,b)/N, s, and communication T(N,b) − T(1,b)/N, s, compute scope",
-        explanations=sentences.of_communication(communication, ladder, terms),
+        [
+            _quantity("computation", "compute_s", tables.communication),
+            _quantity("communication", "communication_s", tables.communication),
+        ],
+        sentences.of_communication(tables, terms),
+        tables.times,
     )
-    return _by_batch(sheet, times, drawn, terms)
 
 
-def _bandwidth(
-    times: Sequence[TimesRow], bandwidth: Sequence[BandwidthRow], strategies: Sequence[str], terms: Terms
-) -> Sheet | None:
-    drawn = {
-        strategy: [
-            _drawn("bandwidth", BandwidthRow.column("bandwidth_gb_s"), bandwidth, strategy),
-            _drawn("utilisation", BandwidthRow.column("utilisation"), bandwidth, strategy),
-        ]
-        for strategy in strategies
-    }
-    sheet = Sheet(
+def _bandwidth(tables: Tables, terms: Terms) -> Grid:
+    has_none = any(row.strategy == _WITHOUT_ALLREDUCE for row in tables.bandwidth)
+    remark = ". DataParallel (dp) runs no allreduce: its figure is for comparison only" if has_none else ""
+    return Grid(
         "table-3",
         "Table 3: bandwidth utilisation",
         "Bytes of a ring allreduce over the communication time, GB/s (1 GB is 10⁹ bytes), and that over the measured "
-        "bus bandwidth, %, compute scope",
-        explanations=sentences.of_bandwidth(bandwidth, terms),
-    )
-    remark = " DataParallel runs no allreduce: its figure is for comparison only."
-    return _by_batch(sheet, times, drawn, terms, remark if _WITHOUT_ALLREDUCE in strategies else "")
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """A quantity of a strategy that has a column for every number of devices: what stands in these columns, and what
-    the assignment calls it."""
-
-    name: str
-    heading: str
-    cells: Mapping[tuple[int, int], str]
-    """By devices and batch."""
-    is_decided: bool
-    """Whether any cell was measured; that it tells no bandwidth is a result too."""
-    has_range: bool
-
-
-def _drawn(name: str, column: Column, rows: Iterable[T], *strategies: str) -> _Drawn:
-    mine = [row for row in rows if row.strategy in strategies]
-    return _Drawn(
-        name,
-        f"{name}, {column.unit.shown}",
-        {(row.gpus, row.batch_per_gpu): _cell(row, column) for row in mine},
-        any(row.status in ("ok", NOT_RESOLVABLE) for row in mine),
-        any(_figure(row, column).is_range for row in mine),
+        f"bus bandwidth, %, compute scope{remark}",
+        [
+            _quantity("bandwidth", "bandwidth_gb_s", tables.bandwidth),
+            _quantity("utilisation", "utilisation", tables.bandwidth),
+        ],
+        sentences.of_bandwidth(tables, terms),
+        tables.times,
     )
 
 
-def _by_batch(
-    sheet: Sheet, times: Sequence[TimesRow], drawn: Mapping[str, Sequence[_Drawn]], terms: Terms, remark: str = ""
-) -> Sheet | None:
-    """One row for every strategy and batch that one device was to be timed with, as the others are compared with it."""
-    batches = sorted({row.batch_per_gpu for row in times if row.strategy == BASELINE})
-    decided = {strategy: ways for strategy, ways in drawn.items() if any(way.is_decided for way in ways)}
-    if not batches or not decided:
-        return None
-    measured = [way for ways in decided.values() for way in ways]
-    numbers = sorted({gpus for way in measured for gpus, _ in way.cells})
-    headings = {way.name: way.heading for way in measured}
-    columns = {
-        (gpus, name): f"{terms.count(gpus)}{_nodes(times, gpus)}: {heading}"
-        for gpus in numbers[:_NUMBERS_SHOWN]
-        for name, heading in headings.items()
-        if any(gpus == other for way in measured if way.name == name for other, _ in way.cells)
-    }
-    groups = []
-    for strategy, ways in decided.items():
-        cells = {(gpus, way.name, batch): cell for way in ways for (gpus, batch), cell in way.cells.items()}
-        rows = [
-            [f"{batch:,}", *(cells.get((*column, batch), NOT_PLANNED) for column in columns)]
-            for batch in batches[:_BATCHES_SHOWN]
-        ]
-        groups.append(RowGroup(strategy, rows))
-    ranges = ", in parentheses ranges of two runs" if any(way.has_range for way in measured) else ""
-    left_out = ""
-    if len(batches) > _BATCHES_SHOWN or len(numbers) > _NUMBERS_SHOWN:
-        left_out = f". The first of {len(batches):,} batches and {len(numbers):,} numbers of {terms.devices}"
-    return replace(
-        sheet,
-        caption=f"{sheet.caption}; in brackets 95 % intervals{ranges}{left_out}.{remark}",
-        columns=[f"Batch per {terms.device}", *columns.values()],
-        groups=groups,
-    )
+def _quantity(name: str, column: str, rows: Sequence[Timed]) -> Quantity:
+    unit = type(rows[0]).column(column).unit if rows else PLAIN
+    cells = {Spot(row.strategy, row.gpus, row.batch_per_gpu): _cell(row, column, unit) for row in rows}
+    return Quantity(name, unit, cells)
 
 
-def _nodes(times: Iterable[TimesRow], gpus: int) -> str:
-    return on_nodes(row.nodes for row in times if row.gpus == gpus)
+def _cell(row: Timed, column: str, unit: Unit) -> Cell:
+    figure, states = _figure(row, column), _states(row)
+    if isinstance(row, BandwidthRow) and not figure.is_known:
+        if column == "utilisation" and row.bandwidth_gb_s.is_known:
+            return Cell(states=(*states, "no bus bandwidth"))
+        if column == "bandwidth_gb_s" and isfinite(row.bandwidth_gb_s_at_least):
+            return bound(row.bandwidth_gb_s_at_least, *states)
+    return cell(figure, unit, *states)
 
 
-def _figure(row: Timed | TrainingSummaryRow, column: Column) -> Figure:
-    found = getattr(row, column.name)
+def _states(row: Timed) -> list[str]:
+    drifted = isinstance(row, SpeedupRow | CommunicationRow) and bool(row.drifted)
+    return [*([] if row.status == "ok" else [row.status]), *(["drift"] if drifted else [])]
+
+
+def _figure(row: Timed | TrainingSummaryRow, column: str) -> Figure:
+    found = getattr(row, column)
     return found if isinstance(found, Figure) else Figure(found)
 
 
-def _cell(row: Timed | TrainingSummaryRow, column: Column) -> str:
-    """The number, with its interval where the table has one; otherwise the state that is the reason for none."""
-    figure = _figure(row, column)
-    if figure.is_known:
-        return brief(figure, column.unit)
-    at_least = Figure(row.bandwidth_gb_s_at_least) if isinstance(row, BandwidthRow) else Figure()
-    if column.name == "bandwidth_gb_s" and at_least.is_known:
-        return f"{AT_LEAST} {plain(at_least.value, 3)}"
-    return _NOT_MEASURED if row.status == "ok" else state(row.status)
-
-
-def _large_batches(summary: Sequence[TrainingSummaryRow], strategies: Sequence[str], terms: Terms) -> Sheet | None:
+def _large_batches(tables: Tables, terms: Terms) -> list[Sheet]:
     """The strategies' arms without remedies below the baseline."""
-    plain_arms = [row for row in summary if not row.is_baseline and not row.remedies and row.strategy in strategies]
-    baselines = [row for row in summary if row.is_baseline]
-    if not ok(plain_arms):
-        return None
-    by_size = sorted(plain_arms, key=lambda row: row.global_batch)
-    groups = [
-        RowGroup(f"{of}{strategy}", [_arm(row) for row in rows if row.strategy == strategy])
-        for of, rows, named in (
-            ("baseline: ", baselines, sorted({row.strategy for row in baselines})),
-            ("", by_size, strategies),
+    plain_arms = [row for row in tables.training_summary if not row.is_baseline and not row.remedies]
+    if not ok(row for row in plain_arms if row.gpus > 1):
+        return []
+    baselines = [row for row in tables.training_summary if row.is_baseline]
+    rows = [*baselines, *sorted(plain_arms, key=lambda row: (rank(row.strategy), row.global_batch))]
+    arms = grouped(rows, lambda row: f"{'baseline: ' if row.is_baseline else ''}{row.strategy}")
+    return [
+        Sheet(
+            "large-batches",
+            "Large batches",
+            "Mean cross-entropy of training, accuracy of training and on the test images, %, after the epoch named; "
+            "the baseline first; 95 % t intervals over seeds in brackets.",
+            ["Arm", "Global batch", terms.heading, "Epoch", "Seeds", *(column.heading for column in _ENDS)],
+            [RowGroup(name, list(map(_arm, of))) for name, of in arms.items()],
         )
-        for strategy in named
     ]
-    return Sheet(
-        "large-batches",
-        "Large batches",
-        "Mean cross-entropy of training, accuracy of training and on the test images, %, after the epoch named; the "
-        "baseline first; 95 % t intervals over seeds in brackets.",
-        ["Arm", "Global batch", terms.heading, "Epoch", "Seeds", *(end.heading for end in _ENDS)],
-        [group for group in groups if group.rows],
-    )
 
 
 _ENDS = [TrainingSummaryRow.column(name) for name in ("training_loss", "training_accuracy", "test_accuracy")]
@@ -268,4 +173,12 @@ _ENDS = [TrainingSummaryRow.column(name) for name in ("training_loss", "training
 
 def _arm(row: TrainingSummaryRow) -> list[str]:
     counts = (row.global_batch, row.gpus, row.epochs, row.seeds)
-    return [row.arm, *map(whole, counts), *(_cell(row, end) for end in _ENDS)]
+    ends = [_figure(row, column.name) for column in _ENDS]
+    return [
+        row.arm,
+        *map(whole, counts),
+        *(
+            brief(end, column.unit) if end.is_known else state(row.status)
+            for end, column in zip(ends, _ENDS, strict=True)
+        ),
+    ]

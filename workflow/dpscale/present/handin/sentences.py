@@ -1,4 +1,4 @@
-"""What explains the tables to hand in: the formula with the table's numbers, the trend, the cause, and what to mind."""
+"""What the assignment's tables say: a formula with the printed numbers, the trend, the cause, and what to mind."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -8,83 +8,101 @@ from dpscale.analyse.answer.series import COMPUTE, END_TO_END
 from dpscale.analyse.answer.trend import Direction, beyond, direction
 from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
-from dpscale.present.text.numbers import estimate, measured, whole
-from dpscale.present.text.words import AtBatch, OnDevices, Terms, headline, in_order, listed, ok, rank
+from dpscale.present.handin.cells import cell
+from dpscale.present.text.numbers import measured, whole
+from dpscale.present.text.words import AtBatch, OnDevices, Terms, capitalised, headline, in_order, listed, ok, rank
+from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
+from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
 from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 P = TypeVar("P", SpeedupRow, CommunicationRow, BandwidthRow)
 
-_UNTOLD = "with too few runs to tell whether it changes"
-_CHANGES = {"rises": "rises", "falls": "falls", "level": "shows no difference,"}
+_CHANGES = {"rises": "rises", "falls": "falls"}
+_UNSURE = {
+    "level": "The intervals of the two overlap: no change is shown.",
+    "untold": "There are too few runs to confirm a change.",
+}
 _BEYOND: dict[Direction, str] = {"rises": "highest", "falls": "lowest"}
 
 
-def of_speedup(
-    speedup: Iterable[SpeedupRow],
-    communication: Sequence[CommunicationRow],
-    times: Sequence[TimesRow],
-    scope: str,
-    terms: Terms,
-) -> list[str]:
-    """Below Table 1. All tables are of one environment."""
-    weak = ok(row for row in speedup if row.scaling == "weak")
+def of_speedup(tables: Tables, scope: str, terms: Terms) -> list[str]:
+    """Beside Table 1. All tables are of one environment."""
+    weak = ok(row for row in tables.speedup if row.scaling == "weak")
     here = [row for row in weak if row.scope == scope]
     known = in_order(headline(here))
     if not known:
         return []
     row = _example(known)
+    timed = [time for time in ok(tables.times) if time.scope == scope]
     return [
-        f"Formula, with {terms.point(row)}, both times of the same blocks: speedup = T(1,b) / T(N,b) = "
-        f"{measured(row.baseline_epoch_s, SECONDS, 4)} / {measured(row.epoch_s, SECONDS, 4)} = "
-        f"{measured(row.speedup.value, MULTIPLES)}; over {terms.count(row.gpus)} that is an efficiency of "
-        f"{measured(row.efficiency.value, PERCENT)}.",
+        f"Speedup is T(1,b) / T(N,b): the epoch time of one {terms.device} over that of N {terms.devices}, with b "
+        f"{terms.samples} per {terms.device} and step in both.",
+        f"For {terms.point(row)} it is {_time(timed, row, alone=True)} / {_time(timed, row)} = "
+        f"{_value(row.speedup, MULTIPLES)}, an efficiency of {measured(row.efficiency.value, PERCENT)}.",
         *_trend("the speedup", known, lambda row: row.speedup, MULTIPLES, terms),
-        *_paid_per_step(communication, times, known, row, terms),
-        *_loading(weak, row, scope),
+        *_paid_per_step(tables, known, row, terms),
+        *_loading(weak, row, scope, terms),
         *_few_steps(here, row, terms),
     ]
 
 
-def of_communication(communication: Iterable[CommunicationRow], ladder: Iterable[LadderRow], terms: Terms) -> list[str]:
-    """Below Table 2."""
-    known = in_order(headline(ok(communication)))
+def of_communication(tables: Tables, terms: Terms) -> list[str]:
+    """Beside Table 2."""
+    known = in_order(headline(ok(tables.communication)))
     if not known:
         return []
     row = _example(known)
+    timed = [time for time in ok(tables.times) if time.scope == COMPUTE]
     return [
-        f"Formula, with {terms.point(row)}: communication = T(N,b) − T(1,b)/N = "
-        f"{measured(row.epoch_s, SECONDS, 4)} − {measured(row.compute_s, SECONDS, 4)} = "
-        f"{measured(row.communication_s.value, SECONDS, 4)}, {_share(row)} of the epoch.",
+        f"Communication is T(N,b) − T(1,b)/N: what is left of an epoch when computation that N {terms.devices} share "
+        "equally is taken away.",
+        f"For {terms.point(row)} it is {_time(timed, row)} − {_time(timed, row, alone=True)} / {row.gpus} = "
+        f"{_value(row.communication_s, SECONDS)}, {_share(row)} of the epoch.",
         *_trend("the communication time", known, lambda row: row.communication_s, SECONDS, terms),
-        *_of_messages(known, ladder, row, terms),
-        _with_zero(known, terms),
+        *_of_messages(known, tables.ladder, row, terms),
+        "It is inferred by subtraction, so it holds every overhead of the host too.",
+        *_with_zero(known, terms),
     ]
 
 
-def of_bandwidth(bandwidth: Iterable[BandwidthRow], terms: Terms) -> list[str]:
-    """Below Table 3."""
-    shown = in_order(headline(bandwidth))
+def of_bandwidth(tables: Tables, terms: Terms) -> list[str]:
+    """Beside Table 3."""
+    shown = in_order(headline(tables.bandwidth))
     known = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
-    unresolved = [row for row in shown if row.status == NOT_RESOLVABLE]
-    sentences: list[str] = []
-    if known:
-        row = _example(known)
-        sentences = [
-            f"Formula, with {terms.point(row)}: bandwidth = bytes per step × steps / communication time = "
-            f"{measured(row.allreduce_bytes_per_step, MB, 4)} × {whole(row.steps_per_epoch)} / "
-            f"{measured(row.communication_s.value, SECONDS, 4)} = {measured(row.bandwidth_gb_s.value, GB_PER_S, 4)}.",
-            *_trend("the bandwidth", known, lambda row: row.bandwidth_gb_s, GB_PER_S, terms),
-            *_below_the_links(row, terms),
-        ]
-    if unresolved:
-        sentences.append(
-            f"Not resolvable: {_listed(unresolved, terms)}. There the interval of the communication time holds zero, "
-            "or there is no interval."
-        )
-    return sentences
+    return [
+        *(_of_known_bandwidth(known, terms) if known else ()),
+        *_unresolved([row for row in shown if row.status == NOT_RESOLVABLE], terms),
+    ]
+
+
+def _of_known_bandwidth(known: Sequence[BandwidthRow], terms: Terms) -> Iterator[str]:
+    row = _example(known)
+    yield (
+        f"Bandwidth is the bytes that a ring allreduce sends per {terms.device} and step, times steps per epoch, over "
+        "the communication time of the epoch."
+    )
+    yield (
+        f"For {terms.point(row)} it is {measured(row.allreduce_bytes_per_step, MB, 4)} × "
+        f"{whole(row.steps_per_epoch)} / {_value(row.communication_s, SECONDS)} = "
+        f"{_value(row.bandwidth_gb_s, GB_PER_S)}."
+    )
+    yield from _trend("the bandwidth", known, lambda row: row.bandwidth_gb_s, GB_PER_S, terms)
+    yield from _below_the_links(row, terms)
+
+
+def _value(figure: Figure, unit: Unit) -> str:
+    """`0.5898 s`, as the table prints it."""
+    return " ".join(filter(None, (cell(figure, unit).value, "" if unit is MULTIPLES else unit.shown)))
+
+
+def _time(timed: Iterable[TimesRow], row: AtBatch, alone: bool = False) -> str:
+    """The epoch time of a row's configuration, or of one device alone at its batch, as the table prints it."""
+    wanted = (BASELINE, 1) if alone else (row.strategy, row.gpus)
+    found = (time for time in timed if (time.strategy, time.gpus, time.batch_per_gpu) == (*wanted, row.batch_per_gpu))
+    return next((_value(time.epoch_s, SECONDS) for time in found), f"T({'1' if alone else row.gpus},b)")
 
 
 def _example(rows: Sequence[P]) -> P:
@@ -105,56 +123,44 @@ def _series(rows: Iterable[P], like: OnDevices) -> list[P]:
 def _trend(what: str, rows: Sequence[P], figure: Callable[[P], Figure], unit: Unit, terms: Terms) -> Iterator[str]:
     """From the smallest to the largest batch on the most devices, for every strategy, with what lies beyond both."""
     most = max(row.gpus for row in rows)
-    on_most = {row.strategy: row for row in rows if row.gpus == most}
-    parts = [
-        f"with {strategy} {_change(series, list(map(figure, series)), unit)}"
-        for strategy, row in on_most.items()
-        if len(series := _series(rows, row)) > 1
-    ]
-    if parts:
-        yield f"Trend of {what} on {terms.count(most)}: {'; '.join(parts)}."
+    for row in {row.strategy: row for row in rows if row.gpus == most}.values():
+        series = _series(rows, row)
+        if len(series) > 1:
+            yield from _change(f"{what} with {terms.group(row)}", series, list(map(figure, series)), unit)
 
 
-def _change(series: Sequence[AtBatch], figures: Sequence[Figure], unit: Unit) -> str:
-    """`it rises from 1.9× at batch 32 to 3.8× at 512, and is highest at 128, with 3.9×`."""
+def _change(what: str, series: Sequence[AtBatch], figures: Sequence[Figure], unit: Unit) -> Iterator[str]:
+    """`The speedup with ddp on 4 GPUs rises from 1.90 at batch 32 to 3.80 at batch 512.`"""
 
-    def at(place: int) -> tuple[str, str]:
-        return estimate(figures[place], unit, with_unit=True), whole(series[place].batch_per_gpu)
+    def at(place: int) -> str:
+        return f"{_value(figures[place], unit)} at batch {whole(series[place].batch_per_gpu)}"
 
-    (first, small), (last, large) = at(0), at(-1)
-    ends = f"from {first} at batch {small} to {last} at {large}"
     way = direction(figures[0], figures[-1])
-    told = f"{ends}, {_UNTOLD}" if way == "untold" else f"it {_CHANGES[way]} {ends}"
+    if way in _CHANGES:
+        yield f"{capitalised(what)} {_CHANGES[way]} from {at(0)} to {at(-1)}."
+    else:
+        yield f"{capitalised(what)} is {at(0)} and {at(-1)}."
+        yield _UNSURE[way]
     for outwards, called in _BEYOND.items():
         place = beyond(figures, outwards)
         if place is not None:
-            value, batch = at(place)
-            return f"{told}, and is {called} at {batch}, with {value}"
-    return told
+            yield f"It is {called} between them: {at(place)}."
 
 
-def _paid_per_step(
-    communication: Iterable[CommunicationRow],
-    times: Sequence[TimesRow],
-    gains: Sequence[SpeedupRow],
-    row: SpeedupRow,
-    terms: Terms,
-) -> Iterator[str]:
+def _paid_per_step(tables: Tables, gains: Sequence[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
     """Why a larger batch scales better, where it does: fewer steps, each of which costs about as much more."""
-    shares = _series(headline(ok(communication)), row)
+    shares = _series(headline(ok(tables.communication)), row)
     gained = [other.speedup for other in _series(gains, row)]  # its own among them
     if len(shares) < 2 or row.scope != COMPUTE or direction(gained[0], gained[-1]) != "rises":
         return
     first, last = shares[0], shares[-1]
-    most, fewest = _steps(times, first), _steps(times, last)
+    most, fewest = _steps(tables.times, first), _steps(tables.times, last)
     if not (0 < last.communication_share < first.communication_share and most and fewest):
         return
-    yield (
-        f"Cause: a larger batch needs fewer steps, {most} at batch {whole(first.batch_per_gpu)} and {fewest} "
-        f"at {whole(last.batch_per_gpu)}, and every step takes longer than on 1 {terms.device}. What steps "
-        f"take longer with {terms.group(row)} is {_share(first)} of the epoch at the "
-        f"smaller of these batches, {_share(last)} at the larger."
+    yield f"The cause: an epoch has {most} steps at batch {whole(first.batch_per_gpu)} and {fewest} at " + (
+        f"{whole(last.batch_per_gpu)}, and with {terms.group(row)} every step takes longer than on 1 {terms.device}."
     )
+    yield f"What is longer takes {_share(first)} of the epoch at the smaller batch, {_share(last)} at the larger."
 
 
 def _steps(times: Iterable[TimesRow], at: CommunicationRow) -> str:
@@ -167,20 +173,17 @@ def _share(row: CommunicationRow) -> str:
     return measured(row.communication_share, PERCENT)
 
 
-def _loading(speedup: Iterable[SpeedupRow], row: SpeedupRow, scope: str) -> Iterator[str]:
+def _loading(speedup: Iterable[SpeedupRow], row: SpeedupRow, scope: str, terms: Terms) -> Iterator[str]:
     """What the DataLoader makes of the example's speedup."""
     if scope != COMPUTE:
-        yield "Mind: the DataLoader is in these times."
+        yield "The DataLoader is in these times."
         return
+    yield "Loading is not in these times."
     loaded = _series((other for other in speedup if other.scope == END_TO_END), row)
     same = [other for other in loaded if other.batch_per_gpu == row.batch_per_gpu]
     if same:
-        yield (
-            "Mind: loading is not in these times. With the DataLoader in the clock, the same configuration has a "
-            f"speedup of {estimate(same[0].speedup, MULTIPLES, with_unit=True)}."
-        )
-    else:
-        yield "Mind: loading is not in these times, and for this configuration it was not measured."
+        speedup_with = cell(same[0].speedup, MULTIPLES).text
+        yield f"With the DataLoader in the clock, the speedup of {terms.point(row)} is {speedup_with}."
 
 
 def _few_steps(speedup: Iterable[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
@@ -205,41 +208,47 @@ def _of_messages(
     if rungs:
         largest = max((rung for rung in rungs if rung.difference_s.is_known), key=lambda rung: rung.difference_s.value)
         yield (
-            f"Cause, with {terms.point(first)}: of all that makes a step longer than on 1 {terms.device} alone, most "
-            f"is {largest.adds} by the ladder, which has "
-            f"{estimate(largest.difference_s, MILLISECONDS, with_unit=True)} of it."
+            f"The cause, with {terms.point(first)}: most of what makes a step longer than on 1 {terms.device} is "
+            f"{largest.adds}, {_value(largest.difference_s, MILLISECONDS)} per step."
         )
     elif first.isolated_step_s.is_known and first.communication_step_s.is_known:
-        rest = (
-            f" The rest is overhead of the host, {terms.devices} that wait, or transfers that take longer beside "
-            "compute."
-        )
         yield (
-            f"Cause, with {terms.point(first)}: a step takes "
-            f"{estimate(first.communication_step_s, MILLISECONDS, with_unit=True)} longer than on "
-            f"1 {terms.device}; its messages with nothing else running take "
-            f"{measured(first.isolated_step_s.value, MILLISECONDS)} (E5)."
-            f"{rest if LONGER_THAN_MESSAGES.surely(first) else ''}"
+            f"The cause, with {terms.point(first)}: a step takes {_value(first.communication_step_s, MILLISECONDS)} "
+            f"longer than on 1 {terms.device}, and its messages alone take "
+            f"{measured(first.isolated_step_s.value, MILLISECONDS)}."
         )
+        if LONGER_THAN_MESSAGES.surely(first):
+            yield (
+                f"The rest is overhead of the host, {terms.devices} that wait, or transfers that take longer beside "
+                "compute."
+            )
 
 
-def _with_zero(rows: Iterable[CommunicationRow], terms: Terms) -> str:
-    """Which communication times may be none, and what all of them hold."""
-    holds = "Mind: inferred by subtraction, this holds every overhead of the host too."
+def _with_zero(rows: Iterable[CommunicationRow], terms: Terms) -> Iterator[str]:
+    """Which communication times may be none."""
     zero = list(filter(MAY_BE_NOTHING.surely, rows))
-    return f"{holds} Its interval holds zero: {_listed(zero, terms)}." if zero else holds
+    if zero:
+        yield f"The interval holds zero, so there may be none: {_listed(zero, terms)}."
 
 
 def _below_the_links(row: BandwidthRow, terms: Terms) -> Iterator[str]:
     """What the links carry, beside what the communication time makes of them."""
     if not row.bus_bandwidth_gb_s.is_known:
         return
-    cause = ". The communication time holds more than transfers, so the quotient is lower than what the links carry"
     yield (
-        f"Cause: with nothing else running, an allreduce of the same size on {terms.count(row.gpus)} reaches a bus "
-        f"bandwidth of {measured(row.bus_bandwidth_gb_s.value, GB_PER_S)}"
-        f"{cause if BELOW_THE_LINKS.surely(row) else ''}."
+        f"With nothing else running, an allreduce of the same size on {terms.count(row.gpus)} reaches a bus bandwidth "
+        f"of {measured(row.bus_bandwidth_gb_s.value, GB_PER_S)}."
     )
+    if BELOW_THE_LINKS.surely(row):
+        yield "The cause: the communication time holds more than transfers, so the quotient is lower than that."
+
+
+def _unresolved(rows: Sequence[BandwidthRow], terms: Terms) -> Iterator[str]:
+    if rows:
+        yield (
+            f"No bandwidth follows for {_listed(rows, terms)}: there the communication time may be zero, or has no "
+            "interval."
+        )
 
 
 def _listed(rows: Iterable[AtBatch], terms: Terms) -> str:

@@ -14,10 +14,13 @@ from dpscale.present.findings.findings import findings, key_findings
 from dpscale.present.findings.forecast import forecast_said
 from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
 from dpscale.present.handin import assignment
+from dpscale.present.handin.files import files
+from dpscale.present.handin.report import report
 from dpscale.present.study import coverage, environment_facts
 from dpscale.present.study.charts import charts_of
 from dpscale.present.study.general import general
 from dpscale.present.study.views import views
+from dpscale.present.text.downloads import zip_link
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, dates, plural
@@ -86,6 +89,7 @@ def render(
         views=views(tables, terms),
         audit_page=audit_page,
         sheets=assignment.sheets(tables, terms),
+        handin_link=_handin_link(study, tables, terms),
         **(charts or charts_of(study, tables, terms)),
     )
 
@@ -99,3 +103,9 @@ def _by_chance(counts: Iterable[CountsRow]) -> str:
         f"Findings and verdict are chosen from {plural(looked_at, 'interval')} of 95 %: of 100 such intervals, "
         f"{MISSED_OF_100} would miss the true value by chance alone."
     )
+
+
+def _handin_link(study: Mapping[str, Any], tables: Tables, terms: Terms) -> str:
+    """The files to hand in, as a link that holds them; "" where there is no table."""
+    made = report(study, tables, terms)
+    return zip_link(files(made)) if made.sheets else ""

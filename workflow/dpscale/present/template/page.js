@@ -1,17 +1,4 @@
-// What a page is without scripts, it is with them. They add a button to copy a table, and buttons to sort one.
-for (const text of document.querySelectorAll(".copies pre")) {
-  const form = text.parentElement.querySelector("summary").firstChild.data;
-  const button = document.createElement("button");
-  button.textContent = `Copy ${form}`;
-  button.onclick = () => {
-    document.addEventListener("copy", event => {
-      event.clipboardData.setData("text/plain", text.textContent);
-      event.preventDefault();
-    }, { once: true });
-    button.textContent = document.execCommand("copy") ? `Copied ${form}` : `${form} cannot be copied here`;
-  };
-  text.closest(".copies").append(button);
-}
+// What a page is without scripts, it is with them. They add buttons to sort a table.
 
 // The number that a cell starts with; words stand after all numbers.
 const number = text => {

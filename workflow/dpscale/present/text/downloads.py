@@ -3,7 +3,7 @@
 import base64
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dpscale.tables.row import Row
 from dpscale.tables.tables import TABLES, written
@@ -20,9 +20,14 @@ def csv_link(name: str, rows: Sequence[Row]) -> str | None:
     if len(rows) > _ROWS_IN_LINK:
         return None
     kind = TABLES[name] if name in TABLES else type(rows[0])
+    link = zip_link({f"{name}.csv": written(kind, rows, float_format="%.5g")})
+    return link if len(link) <= _LINK_CHARACTERS else None
+
+
+def zip_link(files: Mapping[str, str]) -> str:
+    """Texts by the names of their files, as a data URL of a ZIP file that holds them."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        csv = written(kind, rows, float_format="%.5g")
-        archive.writestr(zipfile.ZipInfo(f"{name}.csv"), csv, zipfile.ZIP_DEFLATED, 9)
-    link = f"data:application/zip;base64,{base64.b64encode(packed.getvalue()).decode()}"
-    return link if len(link) <= _LINK_CHARACTERS else None
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED, 9)
+    return f"data:application/zip;base64,{base64.b64encode(packed.getvalue()).decode()}"

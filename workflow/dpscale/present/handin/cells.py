@@ -1,0 +1,96 @@
+"""A figure of the assignment's tables as it is printed, and the word that says what it is or why there is none."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+from dpscale.formulas.figure import Figure
+from dpscale.present.text.numbers import ABSENT, MINUS, decimals_at, decimals_of, fixed, in_unit, plain
+from dpscale.present.text.words import Terms
+from dpscale.tables.column import Unit
+
+# Of a figure of which no more is known.
+AT_LEAST = "≥"
+_DIGITS = 4
+
+# By status or kind of a figure: the word in a table, and what it means.
+_WORDS: Mapping[str, tuple[str, str]] = {
+    "oom": ("OOM", "the memory of one {device} is too small for this batch"),
+    "capped": ("larger than the dataset", "one step would take more {samples} than an epoch has"),
+    "not resolvable": (
+        "not resolvable",
+        "the communication time may be zero, or has no interval, so no bandwidth follows from it",
+    ),
+    "no baseline": ("no baseline", "one {device} was not timed at this batch, so there is nothing to compare with"),
+    "not available": ("not available", "the strategy does not run on this machine"),
+    "not run": ("not run", "this machine has fewer {devices} than that"),
+    "missing": ("missing", "not measured yet"),
+    "failed": ("failed", "the measurement ended with an error"),
+    "not planned": ("not planned", "the study does not ask for it"),
+    "one run": ("one run", "measured once, so there is no interval: not confirmed"),
+    "one machine": ("one machine", "all runs are of one machine: the interval does not hold how machines differ"),
+    "range": ("two runs", "the brackets hold the range of two runs, which is no interval"),
+    "drift": ("drift", "the time of one {device} changed by more than 2 % during a run"),
+    "at least": ("at least", f"{AT_LEAST} 13.2 means that the bandwidth is at least 13.2 GB/s"),
+    "no bus bandwidth": ("no bus bandwidth", "the links were not timed alone, so there is nothing to compare with"),
+    "diverged": ("diverged", "the loss was no finite number any more"),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Value, and ends of its interval, as they are printed; "" where there is none. A lower bound has `low` alone.
+
+    `states` are statuses and kinds.
+    """
+
+    value: str = ""
+    low: str = ""
+    high: str = ""
+    states: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """`3.86 [3.71, 4.02]`, `≥ 13.2`, or a dash."""
+        if not self.value:
+            return f"{AT_LEAST} {self.low}" if self.low else ABSENT
+        return f"{self.value} [{self.low}, {self.high}]" if self.low else self.value
+
+    @property
+    def plain(self) -> list[str]:
+        """Value, low, high and state for a program to read."""
+        numbers = [number.replace(",", "").replace(MINUS, "-") for number in (self.value, self.low, self.high)]
+        return [*numbers, words(self.states)]
+
+
+def cell(figure: Figure, unit: Unit, *states: str) -> Cell:
+    """With as many digits as divisions and differences need that are done again with what is printed."""
+    if not figure.is_known:
+        return Cell(states=states)
+    known = tuple(dict.fromkeys([*states, *([figure.kind] if figure.kind in _WORDS else [])]))
+    if not (isfinite(figure.low) and isfinite(figure.high)):
+        return Cell(in_unit(figure.value, unit, _DIGITS), states=known)
+    of_unit = unit.decimals is not None
+    decimals = decimals_of(figure, unit) if of_unit else decimals_at(unit.of(figure.value), _DIGITS)
+    value, low, high = (fixed(unit.of(number), decimals) for number in (figure.value, figure.low, figure.high))
+    return Cell(value, low, high, known)
+
+
+def bound(at_least: float, *states: str) -> Cell:
+    """Of a figure that is at least so large."""
+    return Cell(low=plain(at_least, 3), states=("at least", *states))
+
+
+def words(states: Iterable[str]) -> str:
+    """The words of these statuses and kinds: `one machine, drift`."""
+    return ", ".join(dict.fromkeys(_WORDS.get(state, (state, ""))[0] for state in states))
+
+
+def notes(states: Iterable[str], terms: Terms) -> list[str]:
+    """What each of their words means."""
+    known = [_WORDS.get(state, (state, "see the page of the study")) for state in dict.fromkeys(states)]
+    said = {
+        word: meaning.format(device=terms.device, devices=terms.devices, samples=terms.samples)
+        for word, meaning in known
+    }
+    return [f"{word}: {meaning}." for word, meaning in said.items()]

@@ -1,0 +1,91 @@
+"""The files that are handed in: a report in LaTeX and in Markdown, and all numbers of its tables as CSV."""
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from dpscale.present.handin.cells import AT_LEAST
+from dpscale.present.handin.grid import Quantity
+from dpscale.present.handin.report import Report
+from dpscale.present.text.numbers import ABSENT, MINUS
+from dpscale.present.text.words import capitalised
+from dpscale.records.files import write_text
+
+_MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", ABSENT: "--", MINUS: "$-$", "×": r"$\times$",
+    "·": r"$\cdot$", AT_LEAST: r"$\geq$", "⁹": "$^9$", "'": "'",
+}  # fmt: skip
+
+
+def files(report: Report) -> Mapping[str, str]:
+    """Texts by the names of their files."""
+    return {
+        "report.tex": _filled("report.tex.j2", report, latex),
+        "report.md": _filled("report.md.j2", report, markdown),
+        "tables.csv": table(report),
+    }
+
+
+def write(report: Report, folder: Path) -> None:
+    for name, text in files(report).items():
+        write_text(folder / name, text)
+
+
+def _filled(template: str, report: Report, escape: Any) -> str:
+    """Every text that the template shows is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parents[1] / "template"),
+        undefined=StrictUndefined,
+        finalize=escape,
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        block_start_string="<%",
+        block_end_string="%>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(report=report, capitalised=capitalised)
+
+
+def table(report: Report) -> str:
+    """One row per configuration: every figure with its low and high end and its state in columns of their own."""
+    quantities = [quantity for grid in report.grids for quantity in grid.quantities]
+    spots = dict.fromkeys(spot for grid in report.grids for spot in grid.spots)
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    terms = report.terms
+    writer.writerow(["Strategy", terms.heading, f"Batch per {terms.device}", *chain(*map(_headings, quantities))])
+    for spot in spots:
+        cells = [quantity.cells[spot].plain if spot in quantity.cells else [""] * 4 for quantity in quantities]
+        writer.writerow([*spot, *chain(*cells)])
+    facts = "".join(f"# {name}: {value}\n" for name, value in report.facts.items())
+    return f"{facts}{written.getvalue()}"
+
+
+def _headings(quantity: Quantity) -> list[str]:
+    name, unit = capitalised(quantity.name), quantity.unit.shown
+    return [f"{name} ({unit})", f"{name} low ({unit})", f"{name} high ({unit})", f"{name} state"]
+
+
+def markdown(text: object) -> str:
+    return _MARKDOWN_SPECIAL.sub(r"\\\1", _one_line(text))
+
+
+def latex(text: object) -> str:
+    """Characters that LaTeX has no letter for without a package become a question mark."""
+    return "".join(_LATEX.get(character, character if character.isascii() else "?") for character in _one_line(text))
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -1,0 +1,120 @@
+"""The assignment's Tables 1 to 3 as figures of configurations, and their two forms: rows by batch beside columns for
+every number of devices, as a page shows them, and one configuration per row, as they are handed in."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from dpscale.present.handin.cells import Cell, notes, words
+from dpscale.present.handin.sheet import RowGroup, Sheet
+from dpscale.present.text.words import Terms, capitalised, on_nodes, rank
+from dpscale.strategies.known import BASELINE
+from dpscale.tables.column import Unit
+from dpscale.tables.timing import TimesRow
+from dpscale.vocabulary.states import NOT_PLANNED
+
+_BATCHES_SHOWN = 24
+_NUMBERS_SHOWN = 6
+
+
+class Spot(NamedTuple):
+    """A configuration."""
+
+    strategy: str
+    gpus: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What stands in a column, such as `speedup`."""
+
+    name: str
+    unit: Unit
+    cells: Mapping[Spot, Cell]
+
+    @property
+    def heading(self) -> str:
+        """`time, s`."""
+        return f"{self.name}, {self.unit.shown}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of the assignment. `times` are those of its environment: they say which configurations there are."""
+
+    id: str
+    title: str
+    caption: str
+    quantities: Sequence[Quantity]
+    explanations: Sequence[str]
+    times: Sequence[TimesRow]
+
+    @property
+    def spots(self) -> list[Spot]:
+        """In the order in which people read them."""
+        found = {spot for quantity in self.quantities for spot in quantity.cells}
+        return sorted(found, key=lambda spot: (rank(spot.strategy), spot.gpus, spot.batch))
+
+    @property
+    def has_results(self) -> bool:
+        """Whether anything was measured on several devices; that it tells no bandwidth is a result too."""
+        cells = [cell for quantity in self.quantities for spot, cell in quantity.cells.items() if spot.gpus > 1]
+        return any(cell.value or "not resolvable" in cell.states for cell in cells)
+
+    def row(self, spot: Spot) -> list[Cell]:
+        return [quantity.cells.get(spot, Cell()) for quantity in self.quantities]
+
+    def by_configuration(self, terms: Terms) -> Sheet:
+        """One row per configuration, with its state in words."""
+        groups: dict[str, list[list[str]]] = {}
+        for spot in self.spots:
+            cells = self.row(spot)
+            state = words(state for cell in cells for state in cell.states)
+            row = [str(spot.gpus), f"{spot.batch:,}", *(cell.text for cell in cells), state]
+            groups.setdefault(spot.strategy, []).append(row)
+        headings = [capitalised(quantity.heading) for quantity in self.quantities]
+        return self._sheet([terms.heading, "Batch", *headings, "State"], groups, self.spots, terms)
+
+    def by_batch(self, terms: Terms) -> Sheet:
+        """One row per strategy and batch, with columns for every number of devices."""
+        batches = sorted({row.batch_per_gpu for row in self.times if row.strategy == BASELINE})
+        numbers = sorted({spot.gpus for spot in self.spots})
+        columns = [
+            (gpus, quantity)
+            for gpus in numbers[:_NUMBERS_SHOWN]
+            for quantity in self.quantities
+            if any(spot.gpus == gpus for spot in quantity.cells)
+        ]
+        groups = {
+            strategy: [
+                [f"{batch:,}", *(_shown(quantity, strategy, gpus, batch) for gpus, quantity in columns)]
+                for batch in batches[:_BATCHES_SHOWN]
+            ]
+            for strategy in dict.fromkeys(spot.strategy for spot in self.spots if spot.gpus > 1)
+        }
+        headings = [f"{terms.count(gpus)}{self._nodes(gpus)}: {quantity.heading}" for gpus, quantity in columns]
+        shown = [spot for spot in self.spots if spot.batch in batches]
+        sheet = self._sheet([f"Batch per {terms.device}", *headings], groups, shown, terms)
+        if len(batches) <= _BATCHES_SHOWN and len(numbers) <= _NUMBERS_SHOWN:
+            return sheet
+        left_out = f" The first of {len(batches):,} batches and {len(numbers):,} numbers of {terms.devices}."
+        return replace(sheet, caption=f"{sheet.caption}{left_out}")
+
+    def _sheet(
+        self, columns: Sequence[str], groups: Mapping[str, list[list[str]]], spots: Iterable[Spot], terms: Terms
+    ) -> Sheet:
+        rows = [RowGroup(strategy, rows) for strategy, rows in groups.items()]
+        states = [state for spot in spots for cell in self.row(spot) for state in cell.states]
+        caption = f"{self.caption}; in brackets 95 % intervals."
+        return Sheet(self.id, self.title, caption, columns, rows, notes(states, terms), self.explanations)
+
+    def _nodes(self, gpus: int) -> str:
+        return on_nodes(row.nodes for row in self.times if row.gpus == gpus)
+
+
+def _shown(quantity: Quantity, strategy: str, gpus: int, batch: int) -> str:
+    """The number, or the word for its absence."""
+    spot = Spot(strategy if gpus > 1 else BASELINE, gpus, batch)
+    cell = quantity.cells.get(spot, Cell(states=(NOT_PLANNED,)))
+    return cell.text if cell.value or cell.low else words(cell.states)

@@ -1,0 +1,129 @@
+"""What is handed in: the assignment's configurations of a study, their tables, what these say, and what they cannot."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from dpscale.present.handin.assignment import grids, of_environment
+from dpscale.present.handin.grid import Grid
+from dpscale.present.handin.sheet import Sheet
+from dpscale.present.study.environment_facts import network
+from dpscale.present.text.words import Terms, batches, dates, ok, plural
+from dpscale.tables.study import EnvironmentsRow
+from dpscale.tables.tables import Tables
+
+BATCHES = (32, 128, 512)
+GPUS = (1, 2, 4)
+
+
+class _AtPoint(Protocol):
+    @property
+    def gpus(self) -> int: ...
+    @property
+    def batch_per_gpu(self) -> int: ...
+
+
+P = TypeVar("P", bound=_AtPoint)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Facts of the machine by name, tables, and sentences: what is lacking, and what the writer has to add."""
+
+    title: str
+    facts: Mapping[str, str]
+    lacking: Sequence[str]
+    grids: Sequence[Grid]
+    sheets: Sequence[Sheet]
+    to_say: Sequence[str]
+    terms: Terms
+
+
+def report(study: Mapping[str, Any], tables: Tables, terms: Terms) -> Report:
+    """Of the environment with the most records. It has no sheet where nothing was measured on several devices."""
+    place = max(tables.environments, key=lambda row: row.records or 0, default=EnvironmentsRow())
+    here = _assigned(of_environment(tables, place.environment))
+    found = grids(here, terms)
+    return Report(
+        title=f"What more {terms.devices} buy: {network(study)}, study {study['study']}",
+        facts=_facts(study, here, place, terms),
+        lacking=list(_lacking(here, terms)),
+        grids=found,
+        sheets=[grid.by_configuration(terms) for grid in found],
+        to_say=list(_to_say(here, place, terms)),
+        terms=terms,
+    )
+
+
+def _assigned(tables: Tables) -> Tables:
+    """The assignment's batches and numbers of devices; of a study with other batches its own first ones."""
+    own = sorted({row.batch_per_gpu for row in tables.times})
+    known = [batch for batch in BATCHES if batch in own]
+    chosen = known if len(known) > 1 else own[: len(BATCHES)]
+
+    def here(rows: Iterable[P]) -> list[P]:
+        return [row for row in rows if row.gpus in GPUS and row.batch_per_gpu in chosen]
+
+    return replace(
+        tables,
+        times=here(tables.times),
+        speedup=here(tables.speedup),
+        communication=here(tables.communication),
+        bandwidth=here(tables.bandwidth),
+        ladder=here(tables.ladder),
+    )
+
+
+def _facts(study: Mapping[str, Any], tables: Tables, place: EnvironmentsRow, terms: Terms) -> dict[str, str]:
+    """What measured what. `dpscale audit` reads some of the names."""
+    parameters = next((row.parameters for row in tables.bandwidth if row.parameters), None)
+    most = max((row.gpus for row in ok(tables.times)), default=0)
+    facts = {
+        "GPU": place.device_model,
+        "Used": f"up to {terms.count(most)}",
+        "Links": place.links,
+        "CPU": place.cpu_model,
+        "Cores": place.cpu_cores,
+        "Torch": place.torch,
+        "CUDA": place.cuda,
+        "NCCL": place.nccl,
+        "Network": network(study),
+        "Parameters": f"{parameters:,}" if parameters else "",
+        "Images": f"{study['dataset']['images']:,}",
+        "Precision": study["precision"],
+        "Batch": f"per {terms.device}",
+        "Measured": dates(tables.records).removeprefix("measured "),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _lacking(tables: Tables, terms: Terms) -> Iterator[str]:
+    """What of the assignment the tables do not hold."""
+    if terms.synthetic:
+        yield f"The {terms.samples} are synthetic: times are real, accuracy means nothing."
+    if terms.device != "GPU":
+        yield "This machine has no GPU that was used: workers are processes on the CPU, so times are no GPU's."
+    known = ok(tables.times)
+    absent = {row.strategy for row in tables.times} - {row.strategy for row in known}
+    for strategy in sorted(absent):
+        reason = next(row.reason for row in tables.times if row.strategy == strategy)
+        yield f"There is no result with {strategy}: {reason}."
+    for number in GPUS:
+        if number not in {row.gpus for row in known}:
+            yield f"Nothing was measured on {terms.count(number)}."
+    own = {row.batch_per_gpu for row in known}
+    if lacking := [batch for batch in BATCHES if batch not in own]:
+        yield f"Not measured of the assignment's batches: {batches(lacking, BATCHES)}."
+
+
+def _to_say(tables: Tables, place: EnvironmentsRow, terms: Terms) -> Iterator[str]:
+    """What no table can say."""
+    strategies = sorted({row.strategy for row in ok(tables.times) if row.gpus > 1})
+    yield f"Your conclusion: on how many {terms.devices} would you train, with which strategy, and at which batch?"
+    if len(strategies) > 1:
+        yield f"Say in your own words why {' and '.join(strategies)} differ."
+    if place.links:
+        yield f"Say what your machine has that others may lack: here {terms.devices} are joined by {place.links}."
+    once = [row for row in tables.speedup if row.speedup.kind == "one run" and row.scope == "compute"]
+    if once:
+        yield f"Measure again, or say why you trust it: {plural(len(once), 'speedup')} rest on one run."
