@@ -28,5 +28,5 @@ def test_the_readme_has_what_is_on_record(root: Path, example: str) -> None:
     assert [one_gpu, two_gpus] == [in_documents(row.images_per_s, 0) for row in (alone, together)]
     assert speedup == in_documents(one(found.speedup, scope="compute").speedup, 2)
     assert together.runs == 3
-    told = {row.cause.replace("_", " ") for row in found.causes if row.is_told}
+    told = {row.cause.replace("_", " ") for row in found.causes if row.is_reason}
     assert set(re.split(", then ", reason)) == (told or {"none stands out"})

@@ -36,7 +36,6 @@ NAMES = {
     "grid": {"by_batch", "_sheet"},
     "report": {"report", "_facts"},
     "sentences": {"_listed"},
-    "advice": {"_at"},
     "answer": {"_table"},
     "timing": {"epoch_time", "efficiency", "speedup"},
     "communication": {"ladders", "steps_beside_one", "steps", "_estimates_of", "bus_bandwidth"},
@@ -66,21 +65,9 @@ ANSWER = "test_answer.py::test_what_the_first_screen_says"
 
 # By module and function, the tests with data that make it false.
 FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
-    "advice": {
-        # When there is a row of advice is held to data that make it none, in analyse.
-        **{
-            name: (ADVISED, f"../analyse/answer/test_advice.py::{of}")
-            for name, of in {
-                "_strategy": "test_a_strategy_that_is_not_surely_faster_is_no_advice",
-                "_batch": "test_a_larger_batch_is_told_beside_the_smallest",
-                "_variant": "test_a_variant_is_told_on_as_many_gpus_or_else_on_one",
-                "_one_device": "test_one_device_saves_device_seconds_where_it_is_as_fast",
-                "_recipe": "test_a_recipe_counts_where_it_gains_and_ends_no_lower_than_the_baseline",
-            }.items()
-        },
-        "_saving": ("test_what_to_do.py::test_a_saving_without_an_interval_says_so",),
-        "_times": (ADVISED,),
-    },
+    "advice": dict.fromkeys(
+        ("advices", "_saving", "_fewer", "_strategy", "_batch", "_variant", "_one_device"), (ADVISED,)
+    ),
     "answer": dict.fromkeys(
         (
             "sentences", "_why_unknown", "_gains", "_how_sure", "_verdict", "notes", "_loading", "_batches", "_drift",

@@ -119,7 +119,7 @@ def complete(tables: Tables, batch: int = 128) -> Tables:
     )
     tables = replace(tables, answer=list(answer_rows(tables, batch)))
     tables = replace(tables, causes=causes_rows(tables))
-    tables = replace(tables, advice=list(advice_rows(tables)))
+    tables = replace(tables, advice=advice_rows(tables, tables.answer))
     return replace(tables, counts=list(counts_rows(tables)))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isfinite, log, nan
 from typing import Any
 
-from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, first_scope, series_of
+from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, first_scope
 from dpscale.analyse.timing.times import WORTH
 from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.statistics import best_of
@@ -65,8 +65,7 @@ def answer_of(tables: Tables) -> Answer:
     most = max((row for row in tables.answer if row.speedup.is_known), key=lambda row: row.gpus, default=None)
     causes = (row for row in tables.causes if row.scaling == "weak" and row.order == 0)
     reason = next((row for row in causes if most and configuration_of(row) == configuration_of(most)), None)
-    to_do = [row for row in tables.advice if most and series_of(row) == series_of(most)]
-    return Answer(tables.answer, reason, to_do[:_TO_DO], len(tables.rejected))
+    return Answer(tables.answer, reason, tables.advice[:_TO_DO], len(tables.rejected))
 
 
 def answer_rows(tables: Tables, batch: int) -> Iterator[AnswerRow]:

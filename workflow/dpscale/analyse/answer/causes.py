@@ -62,19 +62,22 @@ Found = list[FoundCause] | None
 
 
 def is_efficient(efficiency: Figure) -> bool:
-    """Whether no more is lost than what is not named as a reason."""
+    """Whether surely no more is lost than what is not named as a reason."""
+    return efficiency.is_above(1 - NOTHING.least_share)
+
+
+def may_lose_nothing(efficiency: Figure) -> bool:
+    """Whether it is not sure that anything is lost; without an interval, whether that is little."""
+    if efficiency.has_interval:
+        return not efficiency.is_below(1)
     return efficiency.value >= 1 - NOTHING.least_share
 
 
-def causes_of(probes: Probes) -> tuple[list[FoundCause], list[str]]:
-    """The causes that cost something, reasons first, each in the order of costs; and the names of those that nobody
-    looked for."""
-    outcomes = {names: find(probes) for names, find in _FINDERS.items()}
-    found = [one for some in outcomes.values() for one in some or () if one.cost_s.value > 0]
+def causes_of(probes: Probes) -> list[FoundCause]:
+    """The causes that cost something, reasons first, each in the order of costs."""
+    found = [one for find in _FINDERS for one in find(probes) or () if one.cost_s.value > 0]
     # That it was started more than once is no matter of measurement: all else was measured beside the other runs.
-    found.sort(key=lambda one: (not one.is_reason, one.cause.name != "started_twice", -one.cost_s.value))
-    not_seen = {name for names, some in outcomes.items() if some is None for name in names}
-    return found, [name for name in CAUSES if name in not_seen]
+    return sorted(found, key=lambda one: (not one.is_reason, one.cause.name != "started_twice", -one.cost_s.value))
 
 
 def exact(value: float) -> Figure:
@@ -222,9 +225,9 @@ def _small_batch(probes: Probes) -> Found:
     cost = probes.cost("first", "alone_graph" if probes.has("alone_graph") else "alone_large")
     if cost is None:
         return None
-    evidence = [Evidence("alone", probes["first"]), *_times(probes, "alone_graph", "alone_large", "not_captured")]
+    evidence = [Evidence("alone", probes["first"]), *_times(probes, "alone_graph", "alone_large")]
     evidence.append(_count("batch_per_gpu", probes.batch))
-    remedies = [*_larger_batch(probes, "large"), *_cuda_graph(probes), *_variant_in_graph(probes)]
+    remedies = [*_larger_batch(probes, "large"), *_cuda_graph(probes)]
     return _found("small_batch", probes, cost, evidence, remedies)
 
 
@@ -252,12 +255,6 @@ def _cuda_graph(probes: Probes) -> Iterator[Remedy]:
         yield Remedy("cuda_graph", predicted, minus(probes["training"], probes["training_graph"]))
     elif probes.has("alone_graph") and probes.devices == 1:
         yield Remedy("cuda_graph", None, minus(probes["first"], probes["alone_graph"]))
-
-
-def _variant_in_graph(probes: Probes) -> Iterator[Remedy]:
-    if probes.has("not_captured", "in_graph"):
-        saved = minus(probes["not_captured"], probes["in_graph"])
-        yield Remedy("variant_in_graph", None, saved, probes.graph_words)
 
 
 def _batch_not_scaled(probes: Probes) -> Found:
@@ -337,16 +334,7 @@ def _hidden_synchronisation(probes: Probes) -> Found:
     return _found("hidden_synchronisation", probes, cost, evidence, [remedy], probes.waits_at)
 
 
-# By the causes that a finder tells.
-_FINDERS: Mapping[tuple[str, ...], Callable[[Probes], Found]] = {
-    ("started_twice",): _started_twice,
-    ("data_parallel",): _data_parallel,
-    ("too_few_cores",): _too_few_cores,
-    ("too_many_workers",): _too_many_workers,
-    ("slow_loader", "loading_disturbs"): _loading,
-    ("small_batch",): _small_batch,
-    ("batch_not_scaled",): _batch_not_scaled,
-    ("slow_link", "heavy_gradients"): _communication,
-    ("slow_device",): _slow_device,
-    ("hidden_synchronisation",): _hidden_synchronisation,
-}
+_FINDERS: Sequence[Callable[[Probes], Found]] = (
+    _started_twice, _data_parallel, _too_few_cores, _too_many_workers, _loading, _small_batch, _batch_not_scaled,
+    _communication, _slow_device, _hidden_synchronisation,
+)  # fmt: skip

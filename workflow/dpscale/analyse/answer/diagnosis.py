@@ -54,7 +54,7 @@ class Diagnosis:
 def diagnose(record: Record) -> Diagnosis:
     """The answer that the record of a diagnosis gives."""
     probes = probes_of(record)
-    found, _ = causes_of(probes)
+    found = causes_of(probes)
     whole = probes[probes.whole]
     # Without any cost of using several devices: alone, at the batch that one device had before there were more.
     ideal = probes["alone_reference" if probes.has("alone_reference") else "fastest"]

@@ -74,8 +74,6 @@ class Probes:
     link: Link | None = None
     cores: Cores | None = None
     launches: Launches | None = None
-    graph_words: Mapping[str, str | int] = field(default_factory=dict)
-    """Of the variants whose step is `not_captured`, and `in_graph`."""
     alone_by_device: Sequence[Figure] = ()
     together_by_device: Sequence[Figure] = ()
     others_on: Mapping[int, Sequence[int]] = field(default_factory=dict)

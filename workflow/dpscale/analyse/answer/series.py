@@ -1,10 +1,7 @@
-"""Series: a strategy on a number of devices in an environment. Which rows are of one, and where it is best."""
+"""Series: a strategy on a number of devices in an environment. Which rows are of one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol, TypeVar
-
-from dpscale.formulas.figure import Figure
-from dpscale.tables.timing import SpeedupRow
 
 COMPUTE, END_TO_END = "compute", "end_to_end"
 
@@ -47,27 +44,11 @@ def configuration_of(row: OfConfiguration) -> Configuration:
     return row.strategy, row.gpus, row.batch_per_gpu, row.environment
 
 
-def of_series(rows: Iterable[R], series: Series | None) -> list[R]:
-    """The rows of a series; of none there are none."""
+def of_series(rows: Iterable[R], series: Series) -> list[R]:
+    """The rows of a series."""
     return [row for row in rows if series_of(row) == series]
 
 
 def first_scope(rows: Iterable[Scoped]) -> str:
     """Compute, where there is one."""
     return min((row.scope for row in rows), default=COMPUTE)
-
-
-def support(figure: Figure) -> tuple[bool, float]:
-    """How well a figure is supported: by an interval or not, and its low end."""
-    return figure.has_interval, figure.low if figure.has_interval else figure.value
-
-
-def weak_series(speedup: Sequence[SpeedupRow]) -> dict[Series, list[SpeedupRow]]:
-    """The weak speedups that speak for their configuration, of one scope."""
-    weak = [row for row in speedup if row.scaling == "weak" and row.status == "ok"]
-    scope = first_scope(weak)
-    found: dict[Series, list[SpeedupRow]] = {}
-    for row in weak:
-        if row.scope == scope and row.is_headline:
-            found.setdefault(series_of(row), []).append(row)
-    return found

@@ -19,12 +19,10 @@ from dpscale.strategies.strategy import WHOLE
 from dpscale.tables.communication import CollectivesRow
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
-from dpscale.tables.variants import VariantsRow
 from dpscale.vocabulary.chips import chip_named
 
 # The whole step with its batches in memory, by strategy: what a diagnosis calls it. Others are not told.
 IN_MEMORY = {"dp": "dp", "ddp": "training"}
-_GRAPH = "cuda_graph=True"
 R = TypeVar("R", bound=OfConfiguration)
 
 
@@ -48,10 +46,7 @@ class StudyPlace:
 
     @cached_property
     def probes(self) -> Probes:
-        gain, words = self.gain, dict[str, str | int]()
-        if self.graph:
-            before, after = self.graph
-            words = graph_words(before.variant, after.variant, after.strategy, after.gpus)
+        gain = self.gain
         return Probes(
             times=self.steps,
             whole="end_to_end" if self.loading else self.in_memory,
@@ -63,15 +58,14 @@ class StudyPlace:
             batches=self.batches,
             workers=dict(self.workers()),
             link=self.link,
-            graph_words=words,
         )
 
     @property
     def efficiency(self) -> Figure:
-        """One device alone, with its batches in memory, over the whole step. Without loading inside blocks; with it
-        without an interval, since both parts hold the same epochs."""
+        """One device alone, with its batches in memory, over the whole step. With loading as if its two parts were
+        independent: they hold the same epochs, so the interval is rather too wide."""
         efficiency = self.gain.efficiency.sure
-        return Figure(efficiency.value / self.loading.loading_ratio.value) if self.loading else efficiency
+        return ratio(efficiency, self.loading.loading_ratio.sure) if self.loading else efficiency
 
     @property
     def in_memory(self) -> str:
@@ -133,9 +127,6 @@ class StudyPlace:
         }
         for name, batch in self.batches.items():
             found[name] = self.step_s(BASELINE, 1, batch) if alone else None
-            found[name.replace("alone", self.in_memory)] = self.step_s(gain.strategy, gain.gpus, batch)
-        for name, row in zip(("not_captured", "in_graph"), self.graph or (), strict=False):
-            found[name] = _step_s(row, row.gpus * gain.batch_per_gpu)
         return {name: figure for name, figure in found.items() if figure is not None}
 
     def costs(self) -> Iterator[tuple[tuple[str, str], ProbeCost]]:
@@ -179,23 +170,6 @@ class StudyPlace:
         is_faster = fastest.images_per_s.value > loaded.images_per_s.value
         return _step_s(fastest, self.gain.global_batch) if is_faster else None
 
-    @cached_property
-    def graph(self) -> tuple[VariantsRow, VariantsRow] | None:
-        """A variant with a CUDA graph, after another, or the study's own settings, that differs in it alone; on as many
-        devices, otherwise on one."""
-        timed = [row for row in self.tables.variants if row.scope == COMPUTE and row.status == "ok"]
-        for name, devices in ((self.gain.strategy, self.gain.gpus), (BASELINE, 1)):
-            here = {
-                frozenset(row.changes.split("; ")) - {""}: row
-                for row in self.of(timed, name, devices)
-                if row.images_per_s.is_known
-            }
-            for changes, row in here.items():
-                before = here.get(changes - {_GRAPH})
-                if _GRAPH in changes and before is not None:
-                    return before, row
-        return None
-
     @property
     def gradient_bytes(self) -> int | None:
         """Of the study's network, the same everywhere."""
@@ -233,11 +207,6 @@ class StudyPlace:
         return None
 
 
-def graph_words(captured: str, graph: str, name: str, gpus: int) -> dict[str, str | int]:
-    """What fills the text of a graph's remedy."""
-    return {"captured_variant": captured, "graph_variant": graph, "strategy": name, "gpus": gpus}
-
-
-def _step_s(row: TimesRow | VariantsRow, images: int) -> Figure:
+def _step_s(row: TimesRow, images: int) -> Figure:
     """What so many images take at the images per second of an epoch."""
     return row.images_per_s.sure.map(lambda rate: images / rate)

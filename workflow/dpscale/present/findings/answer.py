@@ -244,7 +244,7 @@ def text(screen: FirstScreen) -> str:
     """The answer as a terminal shows it."""
     lines = [screen.sentence, *screen.notes, "", *_aligned([screen.headings, *screen.rows]), ""]
     lines += [f"Why not more: {screen.reason}"] if screen.reason else []
-    lines += [f"To do: {advice.what}. It saves {advice.saving}. {advice.evidence}" for advice in screen.to_do]
+    lines += [f"To do: {advice.what}: {advice.saving}." for advice in screen.to_do]
     return "\n".join(lines).rstrip()
 
 
