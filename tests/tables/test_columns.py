@@ -18,7 +18,7 @@ from dpscale.tables.timing import TimesRow
 
 SECTIONS = {
     "Symbols", "Time", "Speedup", "Communication", "Bandwidth", "Utilisation and MFU", "Training", "Forecast",
-    "Statistics", "Variants", "Limit of a GPU", "Frontier", "Advice", "Causes", "Audit",
+    "Statistics", "Variants", "Limit of a GPU", "Frontier", "Advice", "Causes", "Audit", "The answer", "Choosing",
 }  # fmt: skip
 
 
