@@ -14,7 +14,6 @@ from dpscale.plan.study import Study
 from dpscale.present.study.page import render
 from dpscale.present.text.words import Terms
 from dpscale.tables.tables import TABLES, Tables
-from dpscale.vocabulary.states import WHOLE_STEP
 from rows import read_tables
 
 EPOCH_S = {
@@ -296,14 +295,13 @@ def _ended(rows: dict[str, list[dict[str, Any]]], **where: Any) -> None:
 def step_row(
     compute_ms: float, communication_ms: float, copy_ms: float, idle_ms: float, **where: Any
 ) -> dict[str, Any]:
-    """A row of steps.csv: a whole step of the first device unless said otherwise."""
-    place = {"device": 0, "phase": WHOLE_STEP, **where}
-    more = {name: place.pop(name) for name in ("device", "phase")}
+    """A row of steps.csv: of the first device unless said otherwise."""
+    device = where.pop("device", 0)
     parts = {"compute_s": compute_ms, "communication_s": communication_ms, "copy_s": copy_ms, "idle_s": idle_ms}
     return {
-        **{name: value for name, value in key(**place).items() if name != "scope"}, **more, "n": 5,
+        **{name: value for name, value in key(**where).items() if name != "scope"}, "device": device, "n": 5,
         **{name: value / 1e3 for name, value in parts.items()}, "parts_s": sum(parts.values()) / 1e3,
-        "hidden_communication_s": 1e-4, **around("step_s", sum(parts.values()) / 1e3), "difference": 0.0,
+        "hidden_communication_s": 1e-4, "step_s": sum(parts.values()) / 1e3, "difference": 0.0,
         "profiler": "ok",
     }  # fmt: skip
 

@@ -94,8 +94,8 @@ def estimated(batch: int, **ms: float) -> dict[str, Any]:
 def whole_step(idle_ms: float, difference: float = 0.001, device: int = 0) -> dict[str, Any]:
     """A row of steps.csv that holds all of a device's step of 10 ms."""
     return {
-        **key(**place()), "device": device, "phase": "all", "idle_s": idle_ms * 1e-3, "communication_s": 0.5e-3,
-        "parts_s": 10e-3, "difference": difference, "profiler": "ok",
+        **key(**place()), "device": device, "idle_s": idle_ms * 1e-3, "communication_s": 0.5e-3,
+        "parts_s": 10e-3, "step_s": 10e-3 / (1 + difference), "profiler": "ok",
     }  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def kernels_row(slows_by: float, batch: int = 128, variant: str = "base", **shar
     place = {name: value for name, value in key("single", 1, batch).items() if name != "scope"}
     known = {"convolution": 0.0, "batch_norm": 0.0, "element_wise": 0.0, "copy": 0.0, "other": 0.0, **shares}
     row = {
-        "variant": variant, **place, "runs": 3, **around("step_s", 10e-3), **around("busy_s", 5e-3),
+        "variant": variant, **place, "runs": 3, **around("step_s", 10e-3),
         "profiler_slows_by": slows_by, "profiler": "distorts" if slows_by > 0.05 else "ok",
     }  # fmt: skip
     for name, share in {**known, "idle": 1 - sum(known.values())}.items():

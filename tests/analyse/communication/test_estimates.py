@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
 import pytest
@@ -48,13 +48,11 @@ def test_each_estimate_finds_what_it_is_defined_to_contain(
     }
     of_ddp = {
         "profiler_least_step_s": 0.9 * COMMUNICATION_S["ddp"],
-        "profiler_least_exposed_step_s": EXPOSED_S["ddp"],
         "ablation_step_s": EXPOSED_S["ddp"],
         "no_sync_step_s": 1.2 * EXPOSED_S["ddp"],
-        "logger_step_s": COMMUNICATION_S["ddp"],
         "logger_exposed_step_s": EXPOSED_S["ddp"],
     }
-    expected |= of_ddp if strategy == "ddp" else dict.fromkeys(of_ddp, float("nan"))
+    expected |= of_ddp if strategy == "ddp" else dict.fromkeys(of_ddp, nan)
     assert {name: getattr(found, name).value for name in expected} == pytest.approx(expected, nan_ok=True)
     for figure in (found.profiler_step_s, found.isolated_step_s):
         assert figure.low <= figure.value <= figure.high
@@ -84,9 +82,7 @@ def test_dataparallel_moves_images_parameters_and_gradients_through_its_first_gp
 def test_bus_bandwidth_has_nccl_tests_factors(tables: Tables) -> None:
     for operation, factor in (("allreduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("broadcast", 1)):
         found = one(tables.collectives, operation=operation, gpus=4, message_bytes=2**30)
-        assert found.bus_bandwidth_gb_s.value == pytest.approx(factor * found.algorithm_bandwidth_gb_s)
-        assert found.algorithm_bandwidth_gb_s == pytest.approx(2**30 / found.time_s.value / 1e9)
-        assert found.time_s_min < found.time_s.value < found.time_s_p95
+        assert found.bus_bandwidth_gb_s.value == pytest.approx(factor * 2**30 / found.time_s.value / 1e9)
 
 
 def test_sizes_say_what_the_network_needs_them_for(tables: Tables) -> None:
@@ -106,32 +102,20 @@ def test_copies_are_told_by_their_median_and_range() -> None:
 
 
 def test_the_parts_of_a_step_sum_up_to_it(tables: Tables) -> None:
-    whole = picked(tables.steps, phase="all")
-    assert len(whole) == 3 * 2 * (2 + 4), "every device of every parallel configuration"
-    for found in whole:
+    assert len(tables.steps) == 3 * 2 * (2 + 4), "every device of every parallel configuration"
+    for found in tables.steps:
         assert found.parts_s == pytest.approx(step_s(found.strategy, found.gpus, found.batch_per_gpu))
         assert found.difference == pytest.approx(1 / 1.001 - 1, rel=1e-3), "by the host's clock it is 0.1 % longer"
-        phases = [row for row in picked(tables.steps, device=found.device, **found.point) if row.phase != "all"]
-        for part in ("compute_s", "communication_s", "copy_s", "idle_s"):
-            figure: Figure = getattr(found, part)
-            assert sum(getattr(row, part).value for row in phases) == pytest.approx(figure.value)
-            assert figure.low <= figure.value <= figure.high
+        parts = (found.compute_s, found.communication_s, found.copy_s, found.idle_s)
+        assert sum(parts) == pytest.approx(found.parts_s) and min(parts) >= 0
 
 
 @pytest.mark.parametrize(
-    ("phase", "profiler", "shares"),
-    [
-        ("all", "ok", [0.5, 0.3, 0.0, 0.2]),
-        ("forward", "ok", [float("nan")] * 4),
-        ("all", "distorts", [float("nan")] * 4),
-        ("all", "artefact", [float("nan")] * 4),
-    ],
+    ("profiler", "shares"), [("ok", [0.5, 0.3, 0.0, 0.2]), ("distorts", [nan] * 4), ("artefact", [nan] * 4)]
 )
-def test_shares_are_of_a_whole_step_that_the_profiler_does_not_change(
-    phase: str, profiler: str, shares: list[float]
-) -> None:
-    parts = {"compute_s": 5.0, "communication_s": 3.0, "copy_s": 0.0, "idle_s": 2.0, "parts_s": 10.0}
-    (row,) = complete(Tables(steps=[StepsRow.read({"phase": phase, "profiler": profiler, **parts})])).steps
+def test_shares_are_of_a_step_that_the_profiler_does_not_change(profiler: str, shares: list[float]) -> None:
+    parts = {"compute_s": 5.0, "communication_s": 3.0, "copy_s": 0.0, "idle_s": 2.0, "parts_s": 10.0, "step_s": 10.0}
+    (row,) = complete(Tables(steps=[StepsRow.read({"profiler": profiler, **parts})])).steps
     found = [row.compute_share, row.communication_share, row.copy_share, row.idle_share]
     assert found == pytest.approx(shares, nan_ok=True)
 

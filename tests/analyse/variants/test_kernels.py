@@ -124,7 +124,6 @@ def test_the_table_has_a_row_per_variant_and_batch_on_one_gpu() -> None:
     for row in found.values():
         assert sum(getattr(row, f"{kind}_share").value for kind in (*CLASSES, IDLE)) == pytest.approx(1)
     base = found["base", 2048]
-    assert base.busy_s.value == pytest.approx(86.8e-3 * 0.998, rel=2e-3)
     assert base.copy_share.value == pytest.approx(0.18 * 0.998 / 1.01, rel=1e-3)
     assert found["cuda_graph", 32].idle_share.value == pytest.approx(1 - 0.998 / 1.002, abs=1e-3)
 

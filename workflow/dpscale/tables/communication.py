@@ -27,8 +27,6 @@ from dpscale.tables.quantities import (
     E3,
     E3_EXPOSED,
     E3_LEAST,
-    E3_LEAST_EXPOSED,
-    E4,
     E4_EXPOSED,
     E5,
     ENVIRONMENT,
@@ -82,8 +80,6 @@ class CommunicationRow(Place):
     profiler_step_s: Figure = E3.on("estimates")
     profiler_exposed_step_s: Figure = E3_EXPOSED.on("estimates")
     profiler_least_step_s: Figure = E3_LEAST.on("estimates")
-    profiler_least_exposed_step_s: Figure = E3_LEAST_EXPOSED
-    logger_step_s: Figure = E4.on("estimates")
     logger_exposed_step_s: Figure = E4_EXPOSED.on("estimates")
     isolated_step_s: Figure = E5.on("estimates")
     training_step_s: Figure = column(
@@ -178,37 +174,24 @@ class LadderRow(EnvironmentPoint):
 
 
 class StepsRow(EnvironmentPoint):
-    """Where a profiled step goes, for every GPU and phase: compute, exposed communication, copies and idle time, in
-    seconds.
-    """
+    """Where a profiled step goes, for every GPU: compute, exposed communication, copies and idle time, in seconds."""
 
     device: int = column("{device}", PLAIN, "Number of the device.").on("steps")
-    phase: str = column("Phase", PLAIN, "What the host asked for; `all` is the whole step.", "Communication").on(
-        "phases"
-    )
     profiler: str = PROFILER.on("steps")
     n: int | None = N
-    compute_s: Figure = column("Compute", MILLISECONDS, "Kernels that compute.", "Communication", short="compute").on(
-        "steps", "phases"
-    )
-    communication_s: Figure = column(
-        "Communication, exposed",
-        MILLISECONDS,
-        "Communication while nothing computes.",
-        "Communication",
-        short="communication",
-    ).on("steps", "phases")
-    copy_s: Figure = column(
-        "Copies from and to the host", MILLISECONDS, "Copies while nothing else runs.", "Communication", short="copies"
-    ).on("steps", "phases")
-    idle_s: Figure = column("Idle", MILLISECONDS, "Nothing runs on the device.", "Communication", short="idle").on(
-        "steps", "phases"
-    )
+    compute_s: float = column("Compute", MILLISECONDS, "Kernels that compute.", "Communication").on("steps")
+    communication_s: float = column(
+        "Communication, exposed", MILLISECONDS, "Communication while nothing computes.", "Communication"
+    ).on("steps")
+    copy_s: float = column(
+        "Copies from and to the host", MILLISECONDS, "Copies while nothing else runs.", "Communication"
+    ).on("steps")
+    idle_s: float = column("Idle", MILLISECONDS, "Nothing runs on the device.", "Communication").on("steps")
+    parts_s: float = column("Step, profiled", MILLISECONDS, "The sum of these parts.", "Communication").on("steps")
     hidden_communication_s: float = column(
         "Communication, hidden", MILLISECONDS, "Communication while something computes.", "Communication"
     ).on("steps")
-    parts_s: float = column("Sum of the parts", MILLISECONDS, "Of the median block.", "Communication")
-    step_s: Figure = STEP.but(label="Step, by the host's clock").on("steps")
+    step_s: float = STEP.but(label="Step, by the host's clock", definition="Of the same profiled block.")
     difference: float = column(
         "Parts against the step", PERCENT, "Sum of the parts over the step, less 1.", "Communication"
     )
@@ -235,9 +218,6 @@ class CollectivesRow(Row):
     ranges: str = RANGES
     time_s: Figure = column("Time", MICROSECONDS, "Time of one call: mean over runs.", "Bandwidth").on("collectives")
     repeatability: float = REPEATABILITY
-    time_s_min: float = column("Shortest time", MICROSECONDS, "Of all timings.", "Bandwidth")
-    time_s_p95: float = column("Time, 95th percentile", MICROSECONDS, "Of all timings.", "Bandwidth")
-    algorithm_bandwidth_gb_s: float = column("Algorithm bandwidth", GB_PER_S, "Bytes over time.", "Bandwidth")
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.on("collectives")
     use: str = column("For", PLAIN, "The messages of a training that have this size.", "Bandwidth").on("collectives")
     source: int | None = column("From", PLAIN, "Device that sends.")

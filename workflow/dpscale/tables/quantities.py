@@ -179,19 +179,10 @@ E3_LEAST = column(
     "Communication",
     short="E3 least wait",
 )
-E3_LEAST_EXPOSED = column(
-    "E3 profiler, exposed, least waiting",
-    MILLISECONDS,
-    "The exposed part on the device that communicated least.",
-    "Communication",
-)
-E4 = column(
-    "E4 DDP's logger, all", MILLISECONDS, "From the first bucket's start to the last one's end.", "Communication"
-)
 E4_EXPOSED = column(
     "E4 DDP's logger, exposed",
     MILLISECONDS,
-    "What of that lies after the backward pass.",
+    "What of DDP's own times of its buckets lies after the backward pass.",
     "Communication",
     short="E4 logger",
 )
@@ -222,7 +213,7 @@ KERNELS = ("convolution", "batch_norm", "element_wise", "copy", "other", "idle")
 # The estimates of a step's communication, in the order in which people read them.
 ESTIMATES_OF_STEP = (
     "communication_step_s", "ablation_step_s", "no_sync_step_s", "profiler_exposed_step_s", "profiler_step_s",
-    "profiler_least_step_s", "logger_exposed_step_s", "logger_step_s", "isolated_step_s",
+    "profiler_least_step_s", "logger_exposed_step_s", "isolated_step_s",
 )  # fmt: skip
 # The software whose versions tell environments apart.
 SOFTWARE = ("driver", "cuda", "cudnn", "nccl", "torch", "torchvision", "python")

@@ -6,7 +6,6 @@ from dpscale.tables.column import (
     GB,
     IMAGES_PER_S,
     JOULES_PER_EPOCH,
-    MILLISECONDS,
     MULTIPLES,
     PERCENT,
     PLAIN,
@@ -195,9 +194,6 @@ class KernelsRow(Row):
     runs: int | None = RUNS
     ranges: str = RANGES
     step_s: Figure = STEP.but(label="Step, profiled", definition="The step while it was profiled.").on("kernels")
-    busy_s: Figure = column(
-        "Busy", MILLISECONDS, "Of that step, the time in which the device did anything.", "Variants"
-    ).on("kernels")
     profiler_slows_by: float = column(
         "Profiling adds",
         PERCENT,

@@ -1,9 +1,7 @@
 """Words that stand in tables, and that other tables and the page look for."""
 
-# Words in tables that the page looks for: the phase of steps.csv that is a device's whole step; the status of a
-# bandwidth that the communication time does not tell; what is said of a profiler that made the step longer, or that
-# shows more exposed communication than there is room for in the step.
-WHOLE_STEP = "all"
+# Words in tables that the page looks for: the status of a bandwidth that the communication time does not tell; what is
+# said of a profiler that made the step longer, or that shows more exposed communication than there is room for.
 NOT_RESOLVABLE = "not resolvable"
 DISTORTED, ARTEFACT = "distorts", "artefact"
 # Whether what is prepared before the clock pays; whether one device is as fast as several; whether a trade of time

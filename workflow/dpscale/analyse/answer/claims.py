@@ -25,7 +25,6 @@ from dpscale.vocabulary.states import (
     NEVER,
     NOT_RESOLVABLE,
     PAYS,
-    WHOLE_STEP,
     WORTH_IT,
 )
 
@@ -257,7 +256,7 @@ PARTS_OFF = Claim(
     "parts do not make the step",
     StepsRow,
     lambda row: abs(row.difference) > SUM_OF_PARTS,
-    lambda row: row.phase == WHOLE_STEP and isfinite(row.difference) and _profiler_tells(row),
+    lambda row: isfinite(row.difference) and _profiler_tells(row),
 )
 PROFILING_SLOWS = Claim(
     "profiling slows",

@@ -9,8 +9,6 @@ from itertools import compress
 from statistics import median
 from typing import Any
 
-import numpy as np
-
 from dpscale.analyse.timing.blocks import run_name
 from dpscale.analyse.timing.runs import servers_used
 from dpscale.formulas import scaling
@@ -121,7 +119,6 @@ def collectives_rows(
     for links in found:
         for timed in links.timed:
             seconds, size, bus = timed.seconds, timed.message_bytes, _bus_bandwidth(timed, links.gpus)
-            timings = [timing for run in timed.runs for timing in run]
             yield CollectivesRow(
                 operation=timed.operation,
                 gpus=links.gpus,
@@ -129,12 +126,9 @@ def collectives_rows(
                 environment=links.environment,
                 runs=len(timed.runs),
                 servers=len(servers_used(links.records, servers)),
-                n=len(timings),
+                n=sum(map(len, timed.runs)),
                 time_s=seconds,
                 repeatability=repeatability(timed.runs),
-                time_s_min=min(timings),
-                time_s_p95=float(np.quantile(timings, 0.95)),
-                algorithm_bandwidth_gb_s=scaling.algorithm_bandwidth_gb_s(size, seconds.value),
                 bus_bandwidth_gb_s=bus,
                 use=uses.get((timed.operation, size), ""),
                 source=timed.source,

@@ -76,30 +76,23 @@ def kernel_rows(variants: Iterable[Variant]) -> Iterator[KernelsRow]:
 
 
 def _row(variant: Variant, point: Point, records: Sequence[Record]) -> KernelsRow:
-    label = f"{variant.name} {point.configuration}"
-    by_run = {run_name(record): record["profile"] for record in records}
-    of_step = {run: shares(profile) for run, profile in by_run.items()}
-    slows_by = [slows for record in records if (slows := _slows_by(record)) is not None]
+    def mean(name: str, values: Iterable[float]) -> Figure:
+        found = dict(zip(map(run_name, records), values, strict=True))
+        return estimate_of_blocks(found, f"{name} {variant.name} {point.configuration}", "linear")
 
-    def seconds(name: str) -> Figure:
-        return estimate_of_blocks({run: profile[name] for run, profile in by_run.items()}, f"{name} {label}", "linear")
-
-    def share(kind: str) -> Figure:
-        return estimate_of_blocks({run: parts[kind] for run, parts in of_step.items()}, f"{kind} {label}", "linear")
-
+    profiles = [record["profile"] for record in records]
+    of_step = list(map(shares, profiles))
     row = KernelsRow(
         variant=variant.name,
         **point_fields(point.configuration, point.environment),
         runs=len(records),
-        step_s=seconds("step_s"),
-        busy_s=seconds("busy_s"),
-        convolution_share=share(CONVOLUTION),
-        batch_norm_share=share(BATCH_NORM),
-        element_wise_share=share(ELEMENT_WISE),
-        copy_share=share(COPY),
-        other_share=share(OTHER),
-        idle_share=share(IDLE),
+        step_s=mean("step_s", (profile["step_s"] for profile in profiles)),
     )
+    columns: dict[str, Any] = {
+        f"{kind}_share": mean(kind, (parts[kind] for parts in of_step)) for kind in (*CLASSES, IDLE)
+    }
+    row = replace(row, **columns)
+    slows_by = [slows for record in records if (slows := _slows_by(record)) is not None]
     if not slows_by:
         return row
     slows = median(slows_by)

@@ -25,7 +25,7 @@ from dpscale.tables.communication import BandwidthRow, CollectivesRow, Communica
 from dpscale.tables.quantities import BANDWIDTH, BATCH, E1, E2, E3, E3_EXPOSED, E3_LEAST, E4_EXPOSED, E5
 from dpscale.tables.row import grouped
 from dpscale.tables.timing import TimesRow
-from dpscale.vocabulary.states import DISTORTED, NOT_RESOLVABLE, WHOLE_STEP
+from dpscale.vocabulary.states import DISTORTED, NOT_RESOLVABLE
 
 # One of each of the five ways: what of the communication is exposed, where a way tells that. In the table there are
 # more; the heading names those that are furthest apart.
@@ -134,7 +134,7 @@ def _step_beside_one(part: Sequence[TimesRow], terms: Terms) -> str:
 
 def steps(table: Sequence[StepsRow], terms: Terms) -> Chart:
     """Parts of a step of the first device, in % of it, by batch: a panel for every strategy, GPUs and environment."""
-    whole_steps = [row for row in table if row.phase == WHOLE_STEP and row.device == 0 and isfinite(row.idle_share)]
+    whole_steps = [row for row in table if row.device == 0 and isfinite(row.idle_share)]
     panels = [
         Bars(
             heading=_largest_parts(part, terms),

@@ -22,7 +22,6 @@ from dpscale.present.text.words import Terms, plural
 from dpscale.tables.column import MILLISECONDS
 from dpscale.tables.communication import CommunicationRow, StepsRow
 from dpscale.tables.tables import Tables
-from dpscale.vocabulary.states import WHOLE_STEP
 
 # How much of a step is most of it.
 MOSTLY = 0.5
@@ -74,7 +73,7 @@ def communication_is_waiting(longer: Outcome[CommunicationRow], terms: Terms) ->
 
 def host_leaves_devices_idle(tables: Tables, terms: Terms) -> Finding | None:
     """The profiled step with the largest share in which the first device has nothing to do."""
-    first = (row for row in tables.steps if row.phase == WHOLE_STEP and row.device == 0 and row.profiler == "ok")
+    first = (row for row in tables.steps if row.device == 0 and row.profiler == "ok")
     most = max((row for row in first if row.idle_share >= MOSTLY), key=lambda row: row.idle_share, default=None)
     if most is None:
         return None

@@ -28,7 +28,7 @@ from dpscale.tables.training import (
 )
 from dpscale.tables.variants import KernelsRow, OneGpuRow, VariantsRow
 from dpscale.vocabulary.causes import cause
-from dpscale.vocabulary.states import NEVER, NOT_RESOLVABLE, UNDECIDED, WHOLE_STEP
+from dpscale.vocabulary.states import NEVER, NOT_RESOLVABLE, UNDECIDED
 
 
 class _Utilised(Protocol):
@@ -50,7 +50,7 @@ def _plain(columns: Iterable[Column], digits: int) -> dict[str, Callable[[Any], 
 
 def _is_estimated(row: CommunicationRow) -> bool:
     others = (
-        row.ablation_step_s, row.profiler_step_s, row.logger_step_s, row.isolated_step_s, row.training_step_s,
+        row.ablation_step_s, row.profiler_step_s, row.logger_exposed_step_s, row.isolated_step_s, row.training_step_s,
     )  # fmt: skip
     return any(other.is_known for other in others)
 
@@ -59,18 +59,6 @@ def _bandwidth(row: BandwidthRow) -> str:
     """The inferred bandwidth with its interval, or what follows where it is not resolvable: `at least 47.1`."""
     least = plain(row.bandwidth_gb_s_at_least, 3)
     return estimate(row.bandwidth_gb_s, GB_PER_S) if least == ABSENT else f"at least {least}"
-
-
-def _seen(rows: Iterable[StepsRow]) -> list[StepsRow]:
-    """The steps that profiling left as they are. Those of records that do not say so are none."""
-    return [row for row in rows if row.profiler == "ok"]
-
-
-def _phases(rows: Sequence[StepsRow]) -> list[StepsRow]:
-    """What the first of the most devices did, by phase; the others are in the table on disk."""
-    seen = _seen(rows)
-    most = max((row.gpus for row in seen), default=0)
-    return [row for row in seen if row.phase != WHOLE_STEP and row.device == 0 and row.gpus == most]
 
 
 def _recovered(row: TrainingSummaryRow) -> str:
@@ -94,7 +82,6 @@ def _pays(row: VariantsRow) -> str:
     return f"{whole(epochs.value)} [{whole(epochs.low)}, {whole(epochs.high)}]" if epochs.is_known else ABSENT
 
 
-_PARTS = [StepsRow.column(name) for name in ("compute_s", "communication_s", "copy_s", "idle_s")]
 _SEEDS = "brackets are 95 % t intervals over seeds"
 _TABLES: Sequence[Shown[Any]] = (
     Shown(TimesRow, "times", "Times of every configuration", ("point", "state"), {"mfu": mfu}),
@@ -146,19 +133,9 @@ _TABLES: Sequence[Shown[Any]] = (
     Shown(
         StepsRow,
         "steps",
-        "Where a step goes, for every {device}, in ms; brackets hold the least and the most of all blocks",
-        ("point", "device", *(part.name for part in _PARTS), "step_s"),
-        rows=lambda rows: [row for row in _seen(rows) if row.phase == WHOLE_STEP],
+        "Where a step goes, for every {device}, in ms: of several profiled blocks the one with the median step",
+        rows=lambda rows: [row for row in rows if row.profiler == "ok"],
         units=False,
-    ),
-    Shown(
-        StepsRow,
-        "phases",
-        "Where a step of {device} 0 goes by phase, on the most {devices}, in ms, by the phase that asked",
-        cells=_plain(_PARTS, digits=3),
-        rows=_phases,
-        units=False,
-        links=False,
     ),
     Shown(
         HeldOutRow,
