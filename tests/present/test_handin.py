@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from page_tables import GPU, WORKER, absent_row, h200, study, tables, times_row
 
 from dpscale.formulas.figure import Figure
+from dpscale.present.handin.assignment import kept
 from dpscale.present.handin.files import files, latex, markdown
 from dpscale.present.handin.report import Report, report
 from dpscale.present.text.words import Terms
@@ -97,17 +98,25 @@ def test_every_word_in_the_tables_has_its_note() -> None:
     assert words >= {"OOM", "one run", "drift", "no bus bandwidth"}
     noted = {note.partition(":")[0] for sheet in found.sheets for note in sheet.notes}
     assert noted == words
-    assert "rest on one run" in " ".join(found.to_say) and "rest on one run" not in " ".join(made().to_say)
+
+
+def test_what_only_the_writer_can_say_is_asked() -> None:
+    data = h200()
+    once = [replace(row, speedup=replace(row.speedup, kind="one run")) for row in data.speedup]
+    said, of_few = " ".join(made().to_say), " ".join(made(replace(data, speedup=once)).to_say)
+    assert "measured once" not in said and "measured once: 12 speedups." in of_few
+    assert "ddp and dp differ" in said
+    only_ddp = kept(data, lambda row: row.strategy != "dp")
+    assert "differ" not in " ".join(made(only_ddp).to_say)
+    assert "the cause of the numbers in Table 2, Table 3" in said and "Table 1, Table 2, Table 3" in of_few
+    assert "accuracy" not in said
 
 
 def test_texts_are_escaped() -> None:
     evil = "100 % of $x_1$ & {y} # ~ ^ \\input\n−1.5 – × 10⁹ <b>|"
     assert latex(evil) == (
-        r"100 \% of \$x\_1\$ \& \{y\} \# \textasciitilde{} \textasciicircum{} \textbackslash{}input "
+        r"100~\% of \$x\_1\$ \& \{y\} \# \textasciitilde{} \textasciicircum{} \textbackslash{}input "
         r"$-$1.5 -- $\times$ 10$^9$ \textless{}b\textgreater{}\textbar{}"
     )
     assert Cells(f"<tr><td>{MarkdownIt().renderInline(markdown(evil))}</td></tr>").rows == [[" ".join(evil.split())]]
-    assert (
-        r"\title{What more GPUs buy: ResNet-18 for 32$\times$32 images, study a\_b}"
-        in files(made(study="a_b"))["report.tex"]
-    )
+    assert r"\item Study: a\_b" in files(made(study="a_b"))["report.tex"]

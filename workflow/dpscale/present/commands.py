@@ -72,7 +72,10 @@ def handin(study_file: Path, tables_folder: Path | None, out: Path) -> None:
     from dpscale.present.text.words import Terms
 
     study = Study.read(study_file)
-    tables = read_tables(tables_folder or study.results / "tables")
+    folder = tables_folder or study.results / "tables"
+    if not (folder / "times.csv").exists():
+        raise DpscaleError(f"{folder}: no tables there. Make them with: make assignment CONFIG={study_file}")
+    tables = read_tables(folder)
     made = report_of(study.values, tables, Terms.of(study.values, tables))
     if not made.sheets:
         raise DpscaleError(f"{study_file}: nothing was measured on several devices, so there is no table to hand in")

@@ -4,10 +4,10 @@ Table 1: time and speedup. Table 2: computation and communication time. Table 3:
 large batches end at. A word stands where there is no number.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Protocol, TypeVar
+from typing import Any
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin import sentences
@@ -25,14 +25,9 @@ from dpscale.tables.training import TrainingSummaryRow
 
 # Of the strategies, this one has no allreduce, and the tables of an assignment give it the bandwidth of one.
 _WITHOUT_ALLREDUCE = "dp"
+_TABLES = ("times", "speedup", "communication", "bandwidth", "ladder", "training_summary")
 
 
-class _InEnvironment(Protocol):
-    @property
-    def environment(self) -> str: ...
-
-
-E = TypeVar("E", bound=_InEnvironment)
 Timed = TimesRow | SpeedupRow | CommunicationRow | BandwidthRow
 
 
@@ -55,19 +50,12 @@ def _environments(tables: Tables) -> list[str]:
 
 def of_environment(tables: Tables, environment: str) -> Tables:
     """The rows of an environment, and those without a record, which have none and belong to each."""
+    return kept(tables, lambda row: row.environment in ("", environment))
 
-    def here(rows: Iterable[E]) -> list[E]:
-        return [row for row in rows if row.environment in ("", environment)]
 
-    return replace(
-        tables,
-        times=here(tables.times),
-        speedup=here(tables.speedup),
-        communication=here(tables.communication),
-        bandwidth=here(tables.bandwidth),
-        ladder=here(tables.ladder),
-        training_summary=here(tables.training_summary),
-    )
+def kept(tables: Tables, keep: Callable[[Any], bool]) -> Tables:
+    """With these rows alone in the tables that the assignment's are made of."""
+    return replace(tables, **{name: list(filter(keep, getattr(tables, name))) for name in _TABLES})
 
 
 def grids(tables: Tables, terms: Terms) -> list[Grid]:

@@ -67,7 +67,7 @@ def cell(figure: Figure, unit: Unit, *states: str) -> Cell:
     """With as many digits as divisions and differences need that are done again with what is printed."""
     if not figure.is_known:
         return Cell(states=states)
-    known = tuple(dict.fromkeys([*states, *([figure.kind] if figure.kind in _WORDS else [])]))
+    known = (*([figure.kind] if figure.kind in _WORDS else []), *states)
     if not (isfinite(figure.low) and isfinite(figure.high)):
         return Cell(in_unit(figure.value, unit, _DIGITS), states=known)
     of_unit = unit.decimals is not None

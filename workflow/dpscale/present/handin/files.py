@@ -18,11 +18,12 @@ from dpscale.present.text.words import capitalised
 from dpscale.records.files import write_text
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|MB|GB/s|\\%)(?!\w))")
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", ABSENT: "--", MINUS: "$-$", "×": r"$\times$",
-    "·": r"$\cdot$", AT_LEAST: r"$\geq$", "⁹": "$^9$", "'": "'",
+    "·": r"$\cdot$", AT_LEAST: r"$\geq$", "⁹": "$^9$",
 }  # fmt: skip
 
 
@@ -83,8 +84,10 @@ def markdown(text: object) -> str:
 
 
 def latex(text: object) -> str:
-    """Characters that LaTeX has no letter for without a package become a question mark."""
-    return "".join(_LATEX.get(character, character if character.isascii() else "?") for character in _one_line(text))
+    """A unit stays beside its number. Characters that LaTeX has no letter for without a package become a question
+    mark."""
+    known = (_LATEX.get(character, character if character.isascii() else "?") for character in _one_line(text))
+    return _BEFORE_UNIT.sub("~", "".join(known))
 
 
 def _one_line(text: object) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dpscale.present.handin.cells import Cell, notes, words
+from dpscale.present.handin.sentences import Paragraphs
 from dpscale.present.handin.sheet import RowGroup, Sheet
 from dpscale.present.text.words import Terms, capitalised, on_nodes, rank
 from dpscale.strategies.known import BASELINE
@@ -47,7 +48,7 @@ class Grid:
     title: str
     caption: str
     quantities: Sequence[Quantity]
-    explanations: Sequence[str]
+    paragraphs: Paragraphs
     times: Sequence[TimesRow]
 
     @property
@@ -106,8 +107,8 @@ class Grid:
     ) -> Sheet:
         rows = [RowGroup(strategy, rows) for strategy, rows in groups.items()]
         states = [state for spot in spots for cell in self.row(spot) for state in cell.states]
-        caption = f"{self.caption}; in brackets 95 % intervals."
-        return Sheet(self.id, self.title, caption, columns, rows, notes(states, terms), self.explanations)
+        caption = f"{self.caption}. In brackets 95 % intervals."
+        return Sheet(self.id, self.title, caption, columns, rows, notes(states, terms), self.paragraphs)
 
     def _nodes(self, gpus: int) -> str:
         return on_nodes(row.nodes for row in self.times if row.gpus == gpus)

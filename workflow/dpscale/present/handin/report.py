@@ -1,29 +1,20 @@
 """What is handed in: the assignment's configurations of a study, their tables, what these say, and what they cannot."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from dpscale.present.handin.assignment import grids, of_environment
+from dpscale.analyse.answer.series import COMPUTE
+from dpscale.present.handin.assignment import grids, kept, of_environment
 from dpscale.present.handin.grid import Grid
 from dpscale.present.handin.sheet import Sheet
 from dpscale.present.study.environment_facts import network
-from dpscale.present.text.words import Terms, batches, dates, ok, plural
+from dpscale.present.text.words import Terms, batches, dates, listed, ok, plural
 from dpscale.tables.study import EnvironmentsRow
 from dpscale.tables.tables import Tables
 
 BATCHES = (32, 128, 512)
 GPUS = (1, 2, 4)
-
-
-class _AtPoint(Protocol):
-    @property
-    def gpus(self) -> int: ...
-    @property
-    def batch_per_gpu(self) -> int: ...
-
-
-P = TypeVar("P", bound=_AtPoint)
 
 
 @dataclass(frozen=True)
@@ -45,12 +36,12 @@ def report(study: Mapping[str, Any], tables: Tables, terms: Terms) -> Report:
     here = _assigned(of_environment(tables, place.environment))
     found = grids(here, terms)
     return Report(
-        title=f"What more {terms.devices} buy: {network(study)}, study {study['study']}",
+        title=f"What more {terms.devices} buy",
         facts=_facts(study, here, place, terms),
         lacking=list(_lacking(here, terms)),
         grids=found,
         sheets=[grid.by_configuration(terms) for grid in found],
-        to_say=list(_to_say(here, place, terms)),
+        to_say=list(_to_say(here, found, terms)),
         terms=terms,
     )
 
@@ -61,17 +52,7 @@ def _assigned(tables: Tables) -> Tables:
     known = [batch for batch in BATCHES if batch in own]
     chosen = known if len(known) > 1 else own[: len(BATCHES)]
 
-    def here(rows: Iterable[P]) -> list[P]:
-        return [row for row in rows if row.gpus in GPUS and row.batch_per_gpu in chosen]
-
-    return replace(
-        tables,
-        times=here(tables.times),
-        speedup=here(tables.speedup),
-        communication=here(tables.communication),
-        bandwidth=here(tables.bandwidth),
-        ladder=here(tables.ladder),
-    )
+    return kept(tables, lambda row: row.gpus in GPUS and row.batch_per_gpu in chosen)
 
 
 def _facts(study: Mapping[str, Any], tables: Tables, place: EnvironmentsRow, terms: Terms) -> dict[str, str]:
@@ -79,6 +60,7 @@ def _facts(study: Mapping[str, Any], tables: Tables, place: EnvironmentsRow, ter
     parameters = next((row.parameters for row in tables.bandwidth if row.parameters), None)
     most = max((row.gpus for row in ok(tables.times)), default=0)
     facts = {
+        "Study": study["study"],
         "GPU": place.device_model,
         "Used": f"up to {terms.count(most)}",
         "Links": place.links,
@@ -116,14 +98,18 @@ def _lacking(tables: Tables, terms: Terms) -> Iterator[str]:
         yield f"Not measured of the assignment's batches: {batches(lacking, BATCHES)}."
 
 
-def _to_say(tables: Tables, place: EnvironmentsRow, terms: Terms) -> Iterator[str]:
+def _to_say(tables: Tables, found: Sequence[Grid], terms: Terms) -> Iterator[str]:
     """What no table can say."""
     strategies = sorted({row.strategy for row in ok(tables.times) if row.gpus > 1})
     yield f"Your conclusion: on how many {terms.devices} would you train, with which strategy, and at which batch?"
     if len(strategies) > 1:
-        yield f"Say in your own words why {' and '.join(strategies)} differ."
-    if place.links:
-        yield f"Say what your machine has that others may lack: here {terms.devices} are joined by {place.links}."
-    once = [row for row in tables.speedup if row.speedup.kind == "one run" and row.scope == "compute"]
+        yield f"Why {' and '.join(strategies)} differ, in your own words."
+    if unexplained := [grid.title.partition(":")[0] for grid in found if not grid.paragraphs.get("Cause")]:
+        yield f"What you think is the cause of the numbers in {listed(unexplained)}: these data name none."
+    yield "Why another machine may give other numbers: its links, cores and versions beside those above."
+    weak = [row for row in tables.speedup if (row.scope, row.scaling) == (COMPUTE, "weak")]
+    once = sum(row.speedup.kind == "one run" for row in weak)
     if once:
-        yield f"Measure again, or say why you trust it: {plural(len(once), 'speedup')} rest on one run."
+        yield f"Why you trust what was measured once: {plural(once, 'speedup')}. Or measure again."
+    if tables.training_summary:
+        yield "What large batches do to accuracy: the page of the study has it."

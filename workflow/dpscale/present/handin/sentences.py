@@ -1,16 +1,16 @@
 """What the assignment's tables say: a formula with the printed numbers, the trend, the cause, and what to mind."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from dpscale.analyse.answer.claims import BELOW_THE_LINKS, LONGER_THAN_MESSAGES, MAY_BE_NOTHING
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END
-from dpscale.analyse.answer.trend import Direction, beyond, direction
+from dpscale.analyse.answer.trend import direction
 from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin.cells import cell
 from dpscale.present.text.numbers import measured, whole
-from dpscale.present.text.words import AtBatch, OnDevices, Terms, capitalised, headline, in_order, listed, ok, rank
+from dpscale.present.text.words import AtBatch, OnDevices, Terms, capitalised, headline, in_order, ok, rank
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB_PER_S, MB, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow
@@ -20,77 +20,86 @@ from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 P = TypeVar("P", SpeedupRow, CommunicationRow, BandwidthRow)
 
-_CHANGES = {"rises": "rises", "falls": "falls"}
+Paragraphs = Mapping[str, Sequence[str]]
+"""Sentences by what they are about: Formula, Trend, Cause, Mind."""
+
 _UNSURE = {
-    "level": "The intervals of the two overlap: no change is shown.",
-    "untold": "There are too few runs to confirm a change.",
+    "level": "the two intervals overlap, so no change is shown",
+    "untold": "too few runs to confirm a change",
 }
-_BEYOND: dict[Direction, str] = {"rises": "highest", "falls": "lowest"}
 
 
-def of_speedup(tables: Tables, scope: str, terms: Terms) -> list[str]:
+def of_speedup(tables: Tables, scope: str, terms: Terms) -> Paragraphs:
     """Beside Table 1. All tables are of one environment."""
     weak = ok(row for row in tables.speedup if row.scaling == "weak")
     here = [row for row in weak if row.scope == scope]
     known = in_order(headline(here))
     if not known:
-        return []
+        return {}
     row = _example(known)
     timed = [time for time in ok(tables.times) if time.scope == scope]
-    return [
-        f"Speedup is T(1,b) / T(N,b): the epoch time of one {terms.device} over that of N {terms.devices}, with b "
-        f"{terms.samples} per {terms.device} and step in both.",
-        f"For {terms.point(row)} it is {_time(timed, row, alone=True)} / {_time(timed, row)} = "
-        f"{_value(row.speedup, MULTIPLES)}, an efficiency of {measured(row.efficiency.value, PERCENT)}.",
-        *_trend("the speedup", known, lambda row: row.speedup, MULTIPLES, terms),
-        *_paid_per_step(tables, known, row, terms),
-        *_loading(weak, row, scope, terms),
-        *_few_steps(here, row, terms),
-    ]
+    return {
+        "Formula": [
+            f"Speedup is T(1,b) / T(N,b): the epoch time of one {terms.device} over that of N {terms.devices}, with b "
+            f"{terms.samples} per {terms.device} and step in both.",
+            f"For {terms.point(row)} it is {_time(timed, row, alone=True)} / {_time(timed, row)} = "
+            f"{_value(row.speedup, MULTIPLES)}, an efficiency of {measured(row.efficiency.value, PERCENT)}.",
+        ],
+        "Trend": [*_trend("the speedup", known, lambda row: row.speedup, MULTIPLES, terms)],
+        "Cause": [*_paid_per_step(tables, known, row, terms)],
+        "Mind": [*_loading(weak, row, scope, terms), *_few_steps(here, row, terms)],
+    }
 
 
-def of_communication(tables: Tables, terms: Terms) -> list[str]:
+def of_communication(tables: Tables, terms: Terms) -> Paragraphs:
     """Beside Table 2."""
     known = in_order(headline(ok(tables.communication)))
     if not known:
-        return []
+        return {}
     row = _example(known)
     timed = [time for time in ok(tables.times) if time.scope == COMPUTE]
-    return [
-        f"Communication is T(N,b) − T(1,b)/N: what is left of an epoch when computation that N {terms.devices} share "
-        "equally is taken away.",
-        f"For {terms.point(row)} it is {_time(timed, row)} − {_time(timed, row, alone=True)} / {row.gpus} = "
-        f"{_value(row.communication_s, SECONDS)}, {_share(row)} of the epoch.",
-        *_trend("the communication time", known, lambda row: row.communication_s, SECONDS, terms),
-        *_of_messages(known, tables.ladder, row, terms),
-        "It is inferred by subtraction, so it holds every overhead of the host too.",
-        *_with_zero(known, terms),
-    ]
+    zero = sum(map(MAY_BE_NOTHING.surely, known))
+    return {
+        "Formula": [
+            f"Communication is T(N,b) − T(1,b)/N: what is left of an epoch without the computation that N "
+            f"{terms.devices} share equally.",
+            f"For {terms.point(row)} it is {_time(timed, row)} − {_time(timed, row, alone=True)} / {row.gpus} = "
+            f"{_value(row.communication_s, SECONDS)}, {_share(row)} of the epoch.",
+        ],
+        "Trend": [*_trend("the communication time", known, lambda row: row.communication_s, SECONDS, terms)],
+        "Cause": [*_of_messages(known, tables.ladder, row, terms)],
+        "Mind": [
+            "This is inferred by subtraction, so it holds every overhead of the host too.",
+            *([f"In {zero} of {len(known)} rows the interval holds zero: there may be none."] if zero else []),
+        ],
+    }
 
 
-def of_bandwidth(tables: Tables, terms: Terms) -> list[str]:
+def of_bandwidth(tables: Tables, terms: Terms) -> Paragraphs:
     """Beside Table 3."""
     shown = in_order(headline(tables.bandwidth))
     known = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
-    return [
-        *(_of_known_bandwidth(known, terms) if known else ()),
-        *_unresolved([row for row in shown if row.status == NOT_RESOLVABLE], terms),
-    ]
+    unresolved = sum(row.status == NOT_RESOLVABLE for row in shown)
+    none = f"In {unresolved} of {len(shown)} rows no bandwidth follows: the communication time may be zero, or has no "
+    return {
+        **(_of_known_bandwidth(known, terms) if known else {}),
+        "Mind": [f"{none}interval."] if unresolved else [],
+    }
 
 
-def _of_known_bandwidth(known: Sequence[BandwidthRow], terms: Terms) -> Iterator[str]:
+def _of_known_bandwidth(known: Sequence[BandwidthRow], terms: Terms) -> Paragraphs:
     row = _example(known)
-    yield (
-        f"Bandwidth is the bytes that a ring allreduce sends per {terms.device} and step, times steps per epoch, over "
-        "the communication time of the epoch."
-    )
-    yield (
-        f"For {terms.point(row)} it is {measured(row.allreduce_bytes_per_step, MB, 4)} × "
-        f"{whole(row.steps_per_epoch)} / {_value(row.communication_s, SECONDS)} = "
-        f"{_value(row.bandwidth_gb_s, GB_PER_S)}."
-    )
-    yield from _trend("the bandwidth", known, lambda row: row.bandwidth_gb_s, GB_PER_S, terms)
-    yield from _below_the_links(row, terms)
+    return {
+        "Formula": [
+            f"Bandwidth is the bytes that a ring allreduce sends per {terms.device} and step, times the steps, over "
+            "the communication time of an epoch.",
+            f"For {terms.point(row)} it is {measured(row.allreduce_bytes_per_step, MB, 4)} × "
+            f"{whole(row.steps_per_epoch)} / {_value(row.communication_s, SECONDS)} = "
+            f"{_value(row.bandwidth_gb_s, GB_PER_S)}.",
+        ],
+        "Trend": [*_trend("the bandwidth", known, lambda row: row.bandwidth_gb_s, GB_PER_S, terms)],
+        "Cause": [*_below_the_links(row, terms)],
+    }
 
 
 def _value(figure: Figure, unit: Unit) -> str:
@@ -121,7 +130,7 @@ def _series(rows: Iterable[P], like: OnDevices) -> list[P]:
 
 
 def _trend(what: str, rows: Sequence[P], figure: Callable[[P], Figure], unit: Unit, terms: Terms) -> Iterator[str]:
-    """From the smallest to the largest batch on the most devices, for every strategy, with what lies beyond both."""
+    """From the smallest to the largest batch on the most devices, for every strategy."""
     most = max(row.gpus for row in rows)
     for row in {row.strategy: row for row in rows if row.gpus == most}.values():
         series = _series(rows, row)
@@ -136,15 +145,10 @@ def _change(what: str, series: Sequence[AtBatch], figures: Sequence[Figure], uni
         return f"{_value(figures[place], unit)} at batch {whole(series[place].batch_per_gpu)}"
 
     way = direction(figures[0], figures[-1])
-    if way in _CHANGES:
-        yield f"{capitalised(what)} {_CHANGES[way]} from {at(0)} to {at(-1)}."
+    if way in ("rises", "falls"):
+        yield f"{capitalised(what)} {way} from {at(0)} to {at(-1)}."
     else:
-        yield f"{capitalised(what)} is {at(0)} and {at(-1)}."
-        yield _UNSURE[way]
-    for outwards, called in _BEYOND.items():
-        place = beyond(figures, outwards)
-        if place is not None:
-            yield f"It is {called} between them: {at(place)}."
+        yield f"{capitalised(what)} is {at(0)} and {at(-1)}: {_UNSURE[way]}."
 
 
 def _paid_per_step(tables: Tables, gains: Sequence[SpeedupRow], row: SpeedupRow, terms: Terms) -> Iterator[str]:
@@ -157,7 +161,7 @@ def _paid_per_step(tables: Tables, gains: Sequence[SpeedupRow], row: SpeedupRow,
     most, fewest = _steps(tables.times, first), _steps(tables.times, last)
     if not (0 < last.communication_share < first.communication_share and most and fewest):
         return
-    yield f"The cause: an epoch has {most} steps at batch {whole(first.batch_per_gpu)} and {fewest} at " + (
+    yield f"An epoch has {most} steps at batch {whole(first.batch_per_gpu)} and {fewest} at " + (
         f"{whole(last.batch_per_gpu)}, and with {terms.group(row)} every step takes longer than on 1 {terms.device}."
     )
     yield f"What is longer takes {_share(first)} of the epoch at the smaller batch, {_share(last)} at the larger."
@@ -208,12 +212,12 @@ def _of_messages(
     if rungs:
         largest = max((rung for rung in rungs if rung.difference_s.is_known), key=lambda rung: rung.difference_s.value)
         yield (
-            f"The cause, with {terms.point(first)}: most of what makes a step longer than on 1 {terms.device} is "
+            f"With {terms.point(first)}, most of what makes a step longer than on 1 {terms.device} is "
             f"{largest.adds}, {_value(largest.difference_s, MILLISECONDS)} per step."
         )
     elif first.isolated_step_s.is_known and first.communication_step_s.is_known:
         yield (
-            f"The cause, with {terms.point(first)}: a step takes {_value(first.communication_step_s, MILLISECONDS)} "
+            f"With {terms.point(first)}, a step takes {_value(first.communication_step_s, MILLISECONDS)} "
             f"longer than on 1 {terms.device}, and its messages alone take "
             f"{measured(first.isolated_step_s.value, MILLISECONDS)}."
         )
@@ -222,13 +226,6 @@ def _of_messages(
                 f"The rest is overhead of the host, {terms.devices} that wait, or transfers that take longer beside "
                 "compute."
             )
-
-
-def _with_zero(rows: Iterable[CommunicationRow], terms: Terms) -> Iterator[str]:
-    """Which communication times may be none."""
-    zero = list(filter(MAY_BE_NOTHING.surely, rows))
-    if zero:
-        yield f"The interval holds zero, so there may be none: {_listed(zero, terms)}."
 
 
 def _below_the_links(row: BandwidthRow, terms: Terms) -> Iterator[str]:
@@ -240,20 +237,4 @@ def _below_the_links(row: BandwidthRow, terms: Terms) -> Iterator[str]:
         f"of {measured(row.bus_bandwidth_gb_s.value, GB_PER_S)}."
     )
     if BELOW_THE_LINKS.surely(row):
-        yield "The cause: the communication time holds more than transfers, so the quotient is lower than that."
-
-
-def _unresolved(rows: Sequence[BandwidthRow], terms: Terms) -> Iterator[str]:
-    if rows:
-        yield (
-            f"No bandwidth follows for {_listed(rows, terms)}: there the communication time may be zero, or has no "
-            "interval."
-        )
-
-
-def _listed(rows: Iterable[AtBatch], terms: Terms) -> str:
-    """`ddp on 2 GPUs at batch 32 and 128; dp on 4 GPUs at batch 512`."""
-    batches: dict[str, list[str]] = {}
-    for row in rows:
-        batches.setdefault(terms.group(row), []).append(whole(row.batch_per_gpu))
-    return "; ".join(f"{group} at batch {listed(of)}" for group, of in batches.items())
+        yield "The communication time holds more than transfers, so the quotient is lower than that."

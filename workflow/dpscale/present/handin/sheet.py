@@ -1,7 +1,7 @@
 """A table of text: what a page shows of the assignment, and what is handed in."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class RowGroup:
 class Sheet:
     """All rows have as many cells as there are columns.
 
-    The caption gives definitions and units, `notes` what the words in the table mean, `explanations` what the numbers
-    say. `grouped_by` heads the groups' names where they stand in a column.
+    The caption gives definitions and units, `notes` what the words in the table mean, `paragraphs` what the numbers
+    say, by what it is about. `grouped_by` heads the groups' names where they stand in a column.
     """
 
     id: str
@@ -26,7 +26,7 @@ class Sheet:
     columns: Sequence[str] = ()
     groups: Sequence[RowGroup] = ()
     notes: Sequence[str] = ()
-    explanations: Sequence[str] = ()
+    paragraphs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     grouped_by: str = "Strategy"
 
     @property
