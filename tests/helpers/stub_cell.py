@@ -64,7 +64,8 @@ def start_stub(
 
 
 def _started(words: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(words, env={**os.environ, "PYTHONPATH": HELPERS}, stderr=subprocess.PIPE, text=True)
+    with helpers_for_workers():
+        return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
 
 
 @contextmanager

@@ -4,12 +4,16 @@ import ctypes
 import json
 import os
 import signal
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 OUTCOME = "outcome.json"
 PARENT_PID = "DPSCALE_PARENT_PID"
+# The socket of a process that has loaded torch and forks workers, where there is one; and how it sends a number.
+PRELOADED = "DPSCALE_PRELOADED"
+NUMBER = struct.Struct("!i")
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
