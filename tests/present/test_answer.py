@@ -1,14 +1,23 @@
 """What the first screen says of studies that differ in one thing, through their records and the real tables."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from page_tables import GPU, around
 
 from answered_study import answered_tables, screen_of
+from dpscale.analyse.answer.answer import answer_of
+from dpscale.analyse.answer.answer_json import answer_json
 from dpscale.plan.plan import answer_batch
 from dpscale.plan.study import Study
+from dpscale.present.findings.answer import reason, text
+from dpscale.schemas.validation import violations
+from dpscale.tables.answer import CausesRow
+from dpscale.vocabulary.causes import CAUSES
+from recorded import recorded_tables
 
 TWO, FOUR = [1.8, 1.82, 1.78], [3.5, 3.55, 3.45]
 FAST = {2: TWO, 4: FOUR}
@@ -165,3 +174,78 @@ def test_what_the_first_screen_says(tmp_path: Path, case: str) -> None:
 def test_the_batch_of_the_answer_is_fixed_before_the_data(batches: Any, fixed: int | None, batch: int) -> None:
     study = Study({"study": "s", "batch_per_gpu": batches, "answer": {"batch_per_gpu": fixed}})
     assert answer_batch(study) == batch
+
+
+def test_the_terminal_has_the_table_a_price_and_what_to_do(tmp_path: Path) -> None:
+    gains = {("ddp", 2, 128): TWO, ("dp", 2, 128): [0.5, 0.51, 0.49]}
+    tables = answered_tables(tmp_path, gains, strategies=["single", "dp", "ddp"], gpus=[1, 2])
+    said, _, heading, alone, two, _, *others = text(screen_of(tables, per_gpu_hour=3.6)).splitlines()
+    assert said == f"{WITH} {SAID_OF_TWO}. {THAT}"
+    assert heading.split()[0] == "GPUs" and heading.endswith("Price of an epoch")
+    assert alone.split() == ["1", "8.000", "[8.000,", "8.000]", "1.00", "100.0", "1.00", "–", "0.00800"]
+    assert two.endswith("1.11 [1.08, 1.14]  worth it            0.00889")
+    assert others == [
+        "Why not more: On 2 GPUs, a step takes 22.8 ms [22.1, 23.4]. 1 GPU alone takes 90 % of that. We could not find "
+        "out what takes the rest.",
+        "To do: Use ddp, not dp, on 2 GPUs: 4.44 s per epoch, not 16.0 s. That saves 72.2 % [70.6, 73.8] of the time.",
+    ]
+
+
+def test_rejected_records_are_counted(tmp_path: Path) -> None:
+    answered_tables(tmp_path, FAST)
+    (tmp_path / "cells/ddp/gpus-4/batch-128/run-3.json").write_text("{")
+    screen = screen_of(answered_tables(tmp_path, {}))
+    assert screen.sentences[0].startswith(f"{WITH} {SAID_OF_TWO} and 4 GPUs 3.52 times")
+    assert screen.notes == ["1 record could not be used: Provenance says why."]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            {"cause": "nothing", **around("efficiency", 0.96)},
+            "Nothing is wrong. The efficiency on 4 GPUs is 96.0 % [95.0, 97.0].",
+        ),
+        (
+            {"cause": "no_certain_loss", **around("efficiency", 0.96, 0.1)},
+            "It is not sure that anything is lost. The efficiency on 4 GPUs is 96 % [86, 106].",
+        ),
+        (
+            {"cause": "unknown", "scope": "end_to_end", **around("efficiency", 0.6)},
+            "On 4 GPUs, a step with data loading takes 20.00 ms [19.80, 20.20]. 1 GPU alone takes 60 % of that. "
+            "We could not find out what takes the rest.",
+        ),
+        (
+            {"cause": "data_parallel", "cost_s": 0.005, **around("efficiency", 0.6)},
+            f"DataParallel. {CAUSES['data_parallel'].sentence} "
+            "On 4 GPUs, a step takes 20.00 ms [19.80, 20.20]; this costs 5.00 ms.",
+        ),
+    ],
+    ids=["nothing", "not sure", "unknown", "a cause"],
+)
+def test_why_not_more(row: dict[str, Any], said: str) -> None:
+    assert reason(CausesRow.read({"gpus": 4, "scope": "compute", **around("whole_s", 0.02), **row}), GPU) == said
+
+
+@pytest.mark.parametrize("case", ["worth it", "one run", "4 GPUs without a run", "nothing measured"])
+def test_the_answer_for_machines_has_its_schema(tmp_path: Path, case: str) -> None:
+    answer = answer_of(answered_tables(tmp_path, **CASES[case][0]))
+    found = json.loads(answer_json(answer, ["A sentence."]))
+    assert not violations("answer", found)
+    assert [row["gpus"] for row in found["devices"]] == [row.gpus for row in answer.rows]
+    if case == "worth it":
+        assert found["devices"][1]["speedup"] == pytest.approx(
+            {"value": 1.8, "low": 1.75, "high": 1.85, "kind": "interval", "unit": "1"}, abs=0.005
+        )
+
+
+EXAMPLES = {f"recorded-{name}": f"example-{name}" for name in ("gpt", "resnet50", "wide-mlp")}
+
+
+@pytest.mark.parametrize("results", ["recorded", "recorded-h100-2", "recorded-h200-2", "recorded-h200-4", *EXAMPLES])
+def test_recorded_studies_speak_of_every_number_of_gpus(root: Path, results: str) -> None:
+    tables = recorded_tables(root, results, EXAMPLES.get(results, ""))
+    said = screen_of(tables).sentences
+    assert [f"{gpus} GPUs" in said[0] for gpus in sorted({row.gpus for row in tables.times if row.gpus > 1})]
+    assert "undecided" not in said[-1].lower() or "the limit" in said[-1]
+    assert all(len(sentence.split()) <= 40 for sentence in said)

@@ -12,9 +12,13 @@ from dpscale.options import FOLDER, read_records, read_study, study_option
 @click.option("--results", type=FOLDER, required=True, help="Folder that holds the study's cells/.")
 @click.option("--out", type=FOLDER, required=True, help="Folder to write the CSV tables to.")
 def tables(study_file: Path, results: Path, out: Path) -> None:
-    """Compute every table of a study from its records, as CSV. Needs no GPU and no torch."""
+    """Compute every table of a study from its records, as CSV, and the answer, as JSON. Needs no GPU and no torch."""
+    from dpscale.analyse.answer.answer import answer_of
+    from dpscale.analyse.answer.answer_json import FILE, answer_json
     from dpscale.analyse.tables import build_tables
     from dpscale.audit.reading.published import collect_audits
+    from dpscale.present.findings.answer import sentences
+    from dpscale.present.text.words import Terms
     from dpscale.records.files import write_text
     from dpscale.tables.study import EnvironmentsRow
     from dpscale.tables.tables import TABLES, frame, written
@@ -27,4 +31,6 @@ def tables(study_file: Path, results: Path, out: Path) -> None:
         click.echo(frame(EnvironmentsRow, built.environments).to_string(index=False), err=True)
     for name, kind in TABLES.items():
         write_text(out / f"{name}.csv", written(kind, getattr(built, name)))
+    answer = answer_of(built)
+    write_text(out / FILE, answer_json(answer, list(sentences(answer, Terms.of(study.values, built)))))
     click.echo(f"{len(collected.records)} records, {len(TABLES)} tables: {out}")

@@ -46,7 +46,7 @@ def export_study(study_file: Path, tracker: str, results: Path | None, out: Path
 
     study = read_study(study_file)
     folder = results or study.results
-    tables = sorted((folder / "tables").glob("*.csv"))
+    tables = sorted((folder / "tables").glob("*.*"))
     files = [*tables, study.page] if study.page.exists() else tables
     runs = list(runs_of(study, read_records(study, folder), read_tables(folder / "tables"), files))
     if not runs:

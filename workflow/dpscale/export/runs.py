@@ -15,6 +15,7 @@ from dpscale.plan.study import Study
 from dpscale.records.collect import Collected
 from dpscale.records.files import Record
 from dpscale.schemas.settings import SETTINGS
+from dpscale.tables.answer import AnswerRow
 from dpscale.tables.row import Row
 from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
@@ -81,7 +82,7 @@ class TrackedRun:
 
 def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[Path]) -> Iterator[TrackedRun]:
     """A run per timing cell, per cell of a variant and per training that has a record; then one of the study, which
-    has the `files`: its tables and its page.
+    has the figures of the answer and the `files`: its tables and its page.
 
     Raises ExportError where the tables were made from other records.
     """
@@ -103,7 +104,7 @@ def runs_of(study: Study, collected: Collected, tables: Tables, files: Sequence[
             dict(_figures(labels, {name: found[name] for name in _TABLES_OF[type(cell)]})),
         )
     if cells:
-        yield _of_study(study, [collected.records[cell] for cell in cells], files)
+        yield _of_study(study, [collected.records[cell] for cell in cells], tables.answer, files)
 
 
 def _refuse_other_tables(collected: Collected, table: Iterable[RecordsRow]) -> None:
@@ -115,10 +116,20 @@ def _refuse_other_tables(collected: Collected, table: Iterable[RecordsRow]) -> N
             raise ExportError(f"{differs}. Make them again with: dpscale tables")
 
 
-def _of_study(study: Study, records: Sequence[Record], files: Sequence[Path]) -> TrackedRun:
+def _of_study(
+    study: Study, records: Sequence[Record], answer: Sequence[AnswerRow], files: Sequence[Path]
+) -> TrackedRun:
+    """With the figures of the answer by number of GPUs, such as `answer/4/speedup`."""
     started_s = min(_seconds(record["started_at"]) for record in records)
     finished_s = max(_seconds(record["finished_at"]) for record in records)
-    return TrackedRun(study.name, "study", "study", started_s, finished_s, _flat(study.values), files=tuple(files))
+    figures = {
+        f"answer/{row.gpus}/{name}": value
+        for row in answer
+        for name, value in row.flat().items()
+        if isinstance(value, float)
+    }
+    config = _flat(study.values)
+    return TrackedRun(study.name, "study", "study", started_s, finished_s, config, (), figures, tuple(files))
 
 
 def _labels(cell: AnyCell) -> dict[str, Any]:

@@ -5,7 +5,6 @@ decided here (docs/method.md, "The answer").
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, log, nan
-from typing import Any
 
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, first_scope
 from dpscale.analyse.timing.times import WORTH
@@ -185,34 +184,3 @@ def _with_best(row: AnswerRow, here: Sequence[SpeedupRow]) -> AnswerRow:
 def price_of_epoch(row: AnswerRow, per_gpu_hour: float) -> Figure:
     """Money per epoch, of all devices, where an hour of one costs so much."""
     return row.epoch_s.map(lambda epoch_s: epoch_s * row.gpus / 3600 * per_gpu_hour)
-
-
-def as_json(answer: Answer, sentences: Sequence[str]) -> dict[str, Any]:
-    """The answer for machines: figures with their ends, kind and unit; what is not known is null."""
-    return {
-        "question": "Are more devices worth it?",
-        "sentences": list(sentences),
-        "devices": list(map(_row_as_json, answer.rows)),
-        "reason": _row_as_json(answer.reason) if answer.reason else None,
-        "to_do": list(map(_row_as_json, answer.to_do)),
-        "rejected_records": answer.rejected,
-    }
-
-
-def _row_as_json(row: AnswerRow | CausesRow | AdviceRow) -> dict[str, Any]:
-    return {
-        name: _as_json(getattr(row, name), described.unit.stored) if described.kind == "figure" else _finite(value)
-        for name, described in row.columns().items()
-        for value in [getattr(row, name)]
-    }
-
-
-def _as_json(figure: Figure, unit: str) -> dict[str, Any] | None:
-    if not figure.is_known:
-        return None
-    ends = {"low": _finite(figure.low), "high": _finite(figure.high)}
-    return {"value": figure.value, **ends, "kind": figure.kind, "unit": unit}
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not isfinite(value) else value
