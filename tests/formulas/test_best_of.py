@@ -15,8 +15,8 @@ STUDIES, EQUAL = 1000, 8
 @pytest.mark.parametrize("servers", [3, 4, 6])
 @pytest.mark.parametrize("shared", [0.0, 0.02], ids=["independent", "servers in common"])
 def test_the_best_of_equal_ones_is_covered(servers: int, shared: float) -> None:
-    """Runs differ by 2 %, and servers by as much where they are the same for all. The interval of one figure alone covers
-    the largest of eight too seldom."""
+    """Runs differ by 2 %, and servers by as much where they are the same for all. The interval of one figure alone
+    covers the largest of eight too seldom."""
     random = np.random.default_rng(servers)
     covered, naive = 0, 0
     for _ in range(STUDIES):

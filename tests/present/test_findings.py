@@ -119,47 +119,27 @@ APART = estimated(2048, ablation_step_s=0.70, profiler_exposed_step_s=0.42)
 
 CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
-        scaling.largest_speedup,
-        speedups(SLOW, FAST),
-        [
-            "10 full steps",
-            "with an interval",
-            "3.04",
-            "[3.01, 3.07]",
-            "ddp on 4 GPUs",
-            "batch 512 per GPU",
-            "0.7566 s",
-            "2.300 s",
-            "76.0 %",
-        ],
-        speedups(SLOW),
+        scaling.best_batches,
+        speedups(*(speedup_row(speedup, 2.3, **place(batch=batch)) for batch, speedup in ((32, 2.9), (128, 3.0)))),
+        ["Best batch per GPU with ddp: 3.00× [2.96, 3.04] on 4 GPUs, at 128.", "allow for the choice"],
+        speedups(FAST),
     ),
     (
         scaling.more_devices_slower,
         speedups(SLOW, FAST),
-        ["1 of 2 comparisons with an interval", "batch 32 per GPU", "0.58", "13.34 s", "7.740 s"],
+        ["slower than 1 in 1 of 2 comparisons", "batch 32 per GPU", "0.58"],
         speedups(FAST, WITHOUT_INTERVAL),
-    ),
-    (
-        scaling.batches_that_are_faster,
-        speedups(SLOW, {**FAST, "batch_per_gpu": 128, "ranges": "speedup"}, FAST),
-        [
-            "ddp on 4 GPUs is faster than 1 GPU at batch 512 per GPU",
-            "3.04",
-            ", slower at batch 32, undecided at batch 128.",
-        ],
-        speedups(FAST),
     ),
     (
         ddp_against_dp,
         tables(times=[times_row(5.04, **place(gpus=2)), times_row(20.9, **place("dp", 2))]),
-        ["ddp is faster than dp in 1 of 1 comparison, up to 4.15× as fast: ddp takes 5.040 s and dp 20.90 s"],
+        ["ddp is faster than dp in 1 of 1 comparison. The largest difference is 5.04 and 20.9 s per epoch, on 2 GPUs"],
         tables(times=[times_row(1.09, **place(gpus=2)), times_row(1.10, **place("dp", 2))]),
     ),
     (
         ddp_against_dp_with_loading,
         with_loading(5.04, 20.9),
-        ["up to 4.15× as fast (DataLoader processes in total: ddp 4, dp 2): ddp takes 5.040 s", "(end-to-end scope)"],
+        ["With data loading, ddp is faster than dp", "5.04 and 20.9 s per epoch", "with 4 and 2 loader processes"],
         with_loading(5.04, 5.05),
     ),
     (
@@ -171,31 +151,25 @@ CASES: list[tuple[Predicate, Tables, list[str], Tables]] = [
     (
         scaling.strong_scaling,
         speedups(speedup_row(3.65, 2.16, **place(batch=512, scaling="strong"))),
-        ["with an interval is 3.65", "global batch 2,048"],
+        ["global batch held at 2,048", "4 GPUs with ddp are 3.65 [3.61, 3.69] times as fast as 1"],
         speedups(FAST),
     ),
     (
         scaling.largest_communication_share,
         tables(communication=[communication_row(13.3, 7.74, **place("dp"))]),
-        ["85.5 %", "s of 13.30 s", "dp on 4 GPUs"],
+        ["in 1 of 1 configuration", "dp on 4 GPUs at batch 32 per GPU: 85.5 % of the epoch"],
         tables(communication=[communication_row(0.55, 2.16, spread=2, **place())]),
-    ),
-    (
-        scaling.inferred_bandwidth,
-        tables(bandwidth=[bandwidth_row(0.585, **place()), bandwidth_row(0.0525, **place(batch=128))]),
-        ["44.8 GB/s", "125 GB/s"],
-        tables(bandwidth=[bandwidth_row(0.01, resolvable=False, **place())]),
     ),
     (
         scaling.bandwidth_not_resolvable,
         tables(bandwidth=[bandwidth_row(0.585, **place()), bandwidth_row(0.01, resolvable=False, **place(batch=512))]),
-        ["1 of 2 comparisons with an interval", "not wholly above zero"],
+        ["1 of 2 comparisons", "may be zero"],
         tables(bandwidth=[bandwidth_row(0.585, **place())]),
     ),
     (
         scaling.two_ways_disagree,
         speedups(DISAGREEING, FAST),
-        ["1 of 2 comparisons", "71.0 %", "0.58", "2.0"],
+        ["1 of 2 comparisons", "0.58", "2.0"],
         speedups(SLOW, FAST),
     ),
     (
@@ -394,13 +368,10 @@ LATE = {"full_steps_per_epoch": 9}
 @pytest.mark.parametrize(
     ("predicate", "name", "rows"),
     [
-        (scaling.largest_speedup, "speedup", [FAST]),
         (scaling.more_devices_slower, "speedup", [SLOW]),
-        (scaling.batches_that_are_faster, "speedup", [SLOW, FAST]),
         (ddp_against_dp, "times", [times_row(1.0, **place("ddp")), times_row(2.0, **place("dp"))]),
         (scaling.strong_scaling, "speedup", [speedup_row(3.65, 2.16, **place(batch=512, scaling="strong"))]),
         (scaling.largest_communication_share, "communication", [communication_row(13.3, 7.74, **place("dp"))]),
-        (scaling.inferred_bandwidth, "bandwidth", [bandwidth_row(0.5, **place(batch=batch)) for batch in (32, 128)]),
         (scaling.bandwidth_not_resolvable, "bandwidth", [bandwidth_row(0.01, resolvable=False, **place())]),
         (scaling.two_ways_disagree, "speedup", [DISAGREEING]),
         (scaling.faster_than_ideal, "speedup", [speedup_row(4.4, 2.3, **place())]),
@@ -450,7 +421,7 @@ def test_what_the_profiler_leaves_out_is_counted() -> None:
 def test_the_slower_strategy_may_be_ddp() -> None:
     data = tables(times=[times_row(2.0, **place(gpus=2)), times_row(1.0, **place("dp", 2))])
     sentence = sentence_of(said(ddp_against_dp, data))
-    assert "ddp is slower than dp in 1 of 1 comparison, down to 0.50× as fast" in sentence
+    assert "ddp is slower than dp in 1 of 1 comparison. The largest difference is 2.00 and 1.00 s per epoch" in sentence
 
 
 def test_intervals_are_counted_once_and_said_on_the_page() -> None:

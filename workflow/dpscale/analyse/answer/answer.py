@@ -75,7 +75,7 @@ def answer_rows(tables: Tables, batch: int) -> Iterator[AnswerRow]:
     common = _nearest(here, batch)
     if common is not None:
         yield _alone(common, tables, batch)
-    for gpus in sorted({row.gpus for row in tables.times if row.gpus > 1}):
+    for gpus in sorted({row.gpus for row in (*tables.times, *here) if row.gpus > 1}):
         gain = _nearest((row for row in here if row.gpus == gpus), common.batch_per_gpu if common else batch)
         yield _row(gain, tables, batch) if gain else AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=batch)
 

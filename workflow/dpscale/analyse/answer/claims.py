@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from dpscale.analyse.answer.series import configuration_of
 from dpscale.formulas.figure import Figure
+from dpscale.tables.answer import AnswerRow, CausesRow
 from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow, StepsRow
 from dpscale.tables.row import Row
 from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow, RejectedRow
@@ -18,6 +19,7 @@ from dpscale.tables.tables import TABLES
 from dpscale.tables.timing import BlocksRow, RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.training import TrainingSummaryRow, TwinsRow
 from dpscale.tables.variants import KernelsRow, OneGpuRow, VariantsRow
+from dpscale.vocabulary.causes import NOTHING
 from dpscale.vocabulary.states import (
     DISTORTED,
     DOES_NOT,
@@ -129,11 +131,10 @@ def _weak(row: SpeedupRow) -> bool:
     return _is_headline(row) and row.scaling == "weak"
 
 
-# The efficiency has the interval of the speedup, over N.
 WORTH_MORE_DEVICES = Claim(
-    "more devices are worth it", SpeedupRow, lambda row: row.worth == WORTH_IT, _weak, ["speedup"]
+    "more devices are worth it", AnswerRow, lambda row: row.worth == WORTH_IT, lambda row: row.gpus > 1, ["speedup"]
 )
-FASTER, SLOWER = _sides(SpeedupRow, "speedup", 1, "more devices are faster", "more devices are slower", _weak)
+SLOWER = Claim("more devices are slower", SpeedupRow, lambda row: row.speedup.is_below(1), _weak, ["speedup"])
 
 
 def _compared(outcome: str, scope: str, holds: Callable[[StrategyPairsRow], bool]) -> Claim[StrategyPairsRow]:
@@ -154,6 +155,9 @@ STRATEGIES = {
     }
     for scope in ("compute", "end_to_end")
 }
+NOTHING_WRONG = Claim(
+    "nothing is wrong", CausesRow, lambda row: row.cause == NOTHING.name, lambda row: row.order == 0, ["efficiency"]
+)
 LOADER_TAKES = Claim(
     "the DataLoader makes the speedup less",
     ScopesRow,

@@ -19,10 +19,10 @@ _UUID = re.compile(r"(?:GPU|MIG)-[\w-]+")
 
 def counts_rows(tables: Tables) -> Iterator[CountsRow]:
     """For every claim, of how many of the rows that it asks it holds; and what the records used."""
-    used: set[tuple[int, int]] = set()
+    used: set[int] = set()  # a figure of several rows is one
     for what, claim in CLAIMS.items():
         outcome = claim.of(getattr(tables, claim.table))
-        used |= {(id(row), id(figure)) for row in outcome.asked for figure in claim.intervals(row)}
+        used |= {id(figure) for row in outcome.asked for figure in claim.intervals(row)}
         yield CountsRow(what=what, number=outcome.number, of=outcome.of)
     yield CountsRow(what=INTERVALS_USED, number=len(used), of=len(used))
     records = tables.records
