@@ -47,7 +47,7 @@ NAMES = {
     "general": {"general"},
     "svg": {"_marks", "_way"},
     "training": {"_arm", "test_accuracy", "_panels", "_frontier"},
-    "variants": {"steps", "speedups", "epochs", "kernels"},
+    "variants": {"epochs_on_one", "epochs", "kernels"},
     "views": {"bus_bandwidth", "collectives"},
     "words": {"batch", "at_batch"},
 }  # fmt: skip
@@ -267,7 +267,7 @@ FALSE_BY: dict[str, dict[str, tuple[str, ...]]] = {
         },
     },
     "variants": {
-        "_fastest_step": ("test_variant_page.py::test_the_ladders_heading_names_base_and_the_fastest",),
+        "_fastest_epoch": ("test_variant_page.py::test_the_heading_names_base_and_the_fastest",),
         "beside_the_public_best": (
             "test_variant_findings.py::test_the_most_images_per_second_stand_beside_the_public_best",
         ),

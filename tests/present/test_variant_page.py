@@ -38,20 +38,20 @@ HEADING = ">One GPU, used well</h2>"
 WEIGHS_MORE = "Faster compute makes communication weigh more"
 
 
-def test_the_ladder_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
-    charts = variant_charts.steps(with_variants().variants, GPU).pictures
+def test_one_device_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
+    charts = variant_charts.epochs_on_one(with_variants().variants, GPU).pictures
     assert [chart.subtitle.split(" per GPU")[0] for chart in charts] == [
         "Batch 32", "Batch 128", "Batch 512", "Batch 2,048",
     ]  # fmt: skip
     bars = description(charts[0].svg).rstrip(".").split("; ")
     assert [bar.split(":")[0] for bar in bars] == NAMES
-    assert bars[0] == "base: 7.66 ms"
-    assert re.fullmatch(r"cuda_graph: 1\.34 ms, 5\.7\d+ \[5\.\d+, 5\.\d+\] times", bars[3])
-    assert {"base: 7.66 ms"} <= set(texts(charts[0].svg))
+    assert bars[0] == "base: 12.0 s"
+    assert re.fullmatch(r"cuda_graph: 2\.10 s, 5\.7\d+ \[5\.\d+, 5\.\d+\] times", bars[3])
+    assert {"base: 12.0 s"} <= set(texts(charts[0].svg))
 
 
-def test_colours_of_the_ladder_tell_base_and_the_fastest() -> None:
-    (chart,) = variant_charts.steps(of_variants(BASE, SLOW, FAST).variants, GPU).pictures
+def test_colours_of_bars_tell_base_and_the_fastest() -> None:
+    (chart,) = variant_charts.epochs_on_one(of_variants(BASE, SLOW, FAST).variants, GPU).pictures
     fills = re.findall(r'fill="(var\(--\w+\))"', chart.svg)
     assert fills == ["var(--quiet)", "var(--single)", "var(--ddp)"]
 
@@ -59,36 +59,16 @@ def test_colours_of_the_ladder_tell_base_and_the_fastest() -> None:
 @pytest.mark.parametrize(
     ("rows", "heading"),
     [
-        ([BASE, SLOW, FAST], "Batch 128: 7.68 ms with base, 2.56 ms with graph, the fastest"),
-        ([BASE, SLOW], "Batch 128: 7.68 ms with base"),
-        ([SLOW], "Batch 128: 10.2 ms with bf16, the fastest"),
+        ([BASE, SLOW, FAST], "Batch 128: 3.00 s with base, 1.00 s with graph, the fastest"),
+        ([BASE, SLOW], "Batch 128: 3.00 s with base"),
+        ([SLOW], "Batch 128: 4.00 s with bf16, the fastest"),
         ([{**BASE, "full_steps_per_epoch": 9}], "No epoch has 10 full steps"),
-        ([{**BASE, "scope": "end_to_end"}], "Batch 128, end-to-end scope: 7.68 ms with base"),
+        ([{**BASE, "scope": "end_to_end"}], "Batch 128, end-to-end scope: 3.00 s with base"),
     ],
 )
-def test_the_ladders_heading_names_base_and_the_fastest(rows: list[dict[str, Any]], heading: str) -> None:
+def test_the_heading_names_base_and_the_fastest(rows: list[dict[str, Any]], heading: str) -> None:
     more_gpus = variant_row("graph", 1.0, strategy="ddp", gpus=2)
-    assert headings(variant_charts.steps(of_variants(*rows, more_gpus).variants, GPU)) == [heading]
-
-
-def test_speedups_are_drawn_against_the_batch_with_a_line_a_variant() -> None:
-    (chart,) = variant_charts.speedups(with_variants().variants, GPU).pictures
-    described = description(chart.svg)
-    assert [line.split(":")[0].strip() for line in described.rstrip(".").split(". ")] == NAMES
-    assert "base: 1.28 × at 32, 1.96 × at 2,048." in described
-    assert chart.heading.startswith("ddp on 2 GPUs: from 0.8")
-    assert chart.heading.endswith("to 1.96×, base at batch 2,048")
-    assert {"ideal", "1×"} <= set(texts(chart.svg))
-    assert "channels_last_bf16" not in texts(chart.svg), "a name without room ends in an ellipsis"
-    assert any(text.startswith("channels_") and text.endswith("…") for text in texts(chart.svg))
-    assert "channels_last_bf16: " in described
-
-
-def test_a_single_speedup_has_no_range_and_few_steps_no_heading() -> None:
-    only = variant_row("graph", 1.0, strategy="ddp", gpus=2, speedup=1.5)
-    few_steps = {**only, "full_steps_per_epoch": 9}
-    for row, heading in ((only, "ddp on 2 GPUs: 1.50×, graph at batch 128"), (few_steps, "No epoch has 10 full steps")):
-        assert headings(variant_charts.speedups(of_variants(row).variants, GPU)) == [heading]
+    assert headings(variant_charts.epochs_on_one(of_variants(*rows, more_gpus).variants, GPU)) == [heading]
 
 
 def test_epochs_are_drawn_against_the_number_of_gpus() -> None:
@@ -161,7 +141,6 @@ def test_a_variant_without_a_record_has_its_state_in_the_table() -> None:
     missing = {"variant": "graph", **{name: BASE[name] for name in ("strategy", "gpus", "batch_per_gpu", "scope")}}
     view = SHOWN["variants"].view(of_variants(BASE, {**missing, "status": "failed", "reason": "x"}).variants, GPU)
     assert [row[4] for row in view.cells] == ["ok", "failed"]
-    assert len(SHOWN["variant_costs"].view(of_variants(BASE, {**missing, "status": "failed"}).variants, GPU).cells) == 1
 
 
 def test_the_section_and_its_parts_are_where_there_is_something_to_show() -> None:
@@ -170,11 +149,11 @@ def test_the_section_and_its_parts_are_where_there_is_something_to_show() -> Non
     few = render(study(), of_variants(BASE, FAST))
     for text in (HEADING, 'href="#variants"', 'id="define-limit-of-a-gpu"'):
         assert text in few
-    parts = (">What fills a step<", "of the same variant, at the same batch", 'id="table-one_gpu"')
+    parts = (">What fills a step<", 'id="table-one_gpu"')
     full = render(variant_study.study().values, with_variants())
     assert [part for part in parts if part in few] == []
     assert [part for part in parts if part not in full] == []
-    for name in ("variants", "variant_limits", "variant_costs", "one_gpu", "kernels"):
+    for name in ("variants", "variant_limits", "one_gpu", "kernels"):
         assert f'<table id="table-{name}"' in full
 
 
@@ -184,14 +163,13 @@ def test_communication_is_said_to_weigh_more_only_where_it_does() -> None:
     others = ({"speedup": 1.8}, {"speedup": 1.95}, {"alone_faster": 1.0}, {"alone_faster": 0.7})
     light = [variant_row("graph", 0.8, **{**weighs, **other}, batch=128 + at) for at, other in enumerate(others)]
     assert WEIGHS_MORE not in render(study(), of_variants(BASE, *light))
-    # Among all findings, beside the speedups, and where it is the first finding of all on variants.
-    assert render(study(), of_variants(BASE, variant_row("graph", 0.8, **weighs))).count(WEIGHS_MORE) == 3
+    # Among all findings, and where it is the first finding of all on variants.
+    assert render(study(), of_variants(BASE, variant_row("graph", 0.8, **weighs))).count(WEIGHS_MORE) == 2
 
 
 def test_workers_are_no_gpus() -> None:
-    view = SHOWN["variant_costs"].view(of_variants(BASE).variants, WORKER)
-    assert view.caption == "Workers × variant: what an epoch costs"
-    assert "worker-seconds" in [column.heading for column in view.columns]
+    view = SHOWN["variants"].view(of_variants(BASE).variants, WORKER)
+    assert "Speedup over 1 worker, ×" in [column.heading for column in view.columns]
     assert "used well" not in render(study(device="cpu"), of_variants(BASE)), "a rehearsal has no such section"
 
 

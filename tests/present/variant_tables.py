@@ -24,7 +24,7 @@ def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any)
     row = {
         "variant": variant, **place, "status": "ok", "runs": 3, "n": 6,
         "full_steps_per_epoch": IMAGES // place["global_batch"], "is_fastest": False,
-        **around("epoch_s", epoch_s, spread), **around("step_s", epoch_s * place["global_batch"] / IMAGES, spread),
+        **around("epoch_s", epoch_s, spread),
         **around("images_per_s", IMAGES / epoch_s, spread),
     }  # fmt: skip
     for name, value in known.items():

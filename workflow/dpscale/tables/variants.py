@@ -24,7 +24,6 @@ from dpscale.tables.quantities import (
     FASTER,
     FULL_STEPS,
     GLOBAL_BATCH,
-    GPU_SECONDS,
     GPUS,
     IS_HEADLINE,
     MFU,
@@ -52,7 +51,7 @@ class VariantsRow(Row):
     of its GPU.
     """
 
-    variant: str = VARIANT.on("variants", "variant_costs", "variant_limits")
+    variant: str = VARIANT.on("variants", "variant_limits")
     changes: str = column("Changes", PLAIN, "Settings in place of the study's own.", "Variants")
     strategy: str = STRATEGY
     gpus: int = GPUS
@@ -68,7 +67,7 @@ class VariantsRow(Row):
     full_steps_per_epoch: int | None = FULL_STEPS
     steps_per_epoch: int | None = STEPS_PER_EPOCH
     is_headline: bool | None = IS_HEADLINE
-    step_s: Figure = STEP.on("variants")
+    epoch_s: Figure = EPOCH.on("variants")
     images_per_s: Figure = THROUGHPUT.on("variants", "variant_limits")
     mfu: Figure = MFU.but(label="MFU, of the data sheet", definition="Of the peak of the variant's precision.").on(
         "variants"
@@ -105,12 +104,8 @@ class VariantsRow(Row):
         "interval holds zero, or there is none.",
         "Variants",
     )
-    epoch_s: Figure = EPOCH.on("variant_costs")
-    gpu_s: Figure = GPU_SECONDS.on("variant_costs")
-    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("variant_costs")
-    peak_memory_bytes: float = column("Peak memory", GB, "Most bytes that torch had allocated.", "Time").on(
-        "variant_costs"
-    )
+    energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH)
+    peak_memory_bytes: float = column("Peak memory", GB, "Most bytes that torch had allocated.", "Time")
     matrix_flop_per_s: Figure = column(
         "Matrix product",
         TFLOP_PER_S,

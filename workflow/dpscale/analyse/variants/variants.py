@@ -13,7 +13,7 @@ from dpscale.analyse.timing.times import times_row
 from dpscale.analyse.variants.chip import beside_the_chip
 from dpscale.analyse.variants.measured import Variant, fastest_of
 from dpscale.formulas.figure import INTERVAL, UNKNOWN, Figure
-from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, RESAMPLES, derive_in_blocks, ratio_of_deviations
+from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, RESAMPLES, ratio_of_deviations
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
 from dpscale.strategies.known import BASELINE
@@ -55,7 +55,6 @@ def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record 
     """With what a point's own records say, and its speedup over one GPU of the same variant."""
     row = replace(
         row,
-        gpu_s=derive_in_blocks(lambda epoch_s: row.gpus * epoch_s, point.epoch, scale="log"),
         preparation_s=point.over_runs(lambda record: record.get("preparation_s"), "preparation"),
         speedup=_speedup(variant.points, point),
         run_deviation=math.sqrt(_spread(point.epoch)) if len(point.epoch.blocks) > 1 else math.nan,

@@ -3,23 +3,22 @@
 As in `timing`; headings name figures and where they were measured.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 
-from dpscale.formulas.figure import Figure
 from dpscale.plan.study import BASE
 from dpscale.present.charts.bars import Bar, Bars, Share, Stage, Waterfall
 from dpscale.present.charts.chart import Chart, chart_of_bars, chart_of_lines, chart_of_waterfalls
 from dpscale.present.charts.communication import largest_shares
-from dpscale.present.charts.panel import DrawnSeries, Panel, level, markers
+from dpscale.present.charts.panel import DrawnSeries, Panel, markers
 from dpscale.present.charts.timing import NO_HEADLINE
-from dpscale.present.findings.finding import largest, smallest
+from dpscale.present.findings.finding import smallest
 from dpscale.present.text.numbers import brief, measured
 from dpscale.present.text.words import Terms, headline, in_order, ok
 from dpscale.present.text.words import scope as scope_in_words
 from dpscale.strategies.known import BASELINE
-from dpscale.tables.column import MILLISECONDS, PERCENT, Unit
-from dpscale.tables.quantities import BATCH, EPOCH, FASTER, SPEEDUP, STEP
+from dpscale.tables.column import MILLISECONDS, PERCENT
+from dpscale.tables.quantities import BATCH, EPOCH, FASTER
 from dpscale.tables.row import grouped
 from dpscale.tables.variants import KernelsRow, VariantsRow
 
@@ -37,21 +36,20 @@ _SHARES = dict(
 Variants = Sequence[VariantsRow]
 
 
-def steps(rows: Variants, terms: Terms) -> Chart:
-    """A full step on one device in ms, a bar for every variant: a panel for every batch, scope and environment."""
+def epochs_on_one(rows: Variants, terms: Terms) -> Chart:
+    """An epoch on one device in s, a bar for every variant: a panel for every batch, scope and environment."""
     panels = [
         Waterfall(
-            heading=_fastest_step(part),
+            heading=_fastest_epoch(part),
             place=_place(part[0], terms),
-            quantity=f"Full step on 1 {terms.device} in ms, of all runs; and how many times as fast an epoch is as "
-            f"with {BASE}, of runs on the same {terms.device} where there are such, with its 95 % interval, or in "
-            "parentheses the range of two runs",
-            x_title=STEP.heading,
+            quantity=f"Epoch on 1 {terms.device} in s, and how many times as fast it is as with {BASE}, with its 95 % "
+            "interval",
+            x_title=EPOCH.heading,
             stages=[_stage(row) for row in part],
         )
         for part in _by_batch([row for row in rows if row.strategy == BASELINE])
     ]
-    return chart_of_waterfalls("variant-steps", panels)
+    return chart_of_waterfalls("variant-epochs-on-one", panels)
 
 
 def _by_batch(rows: Variants) -> list[list[VariantsRow]]:
@@ -65,60 +63,23 @@ def _by_batch(rows: Variants) -> list[list[VariantsRow]]:
 def _stage(row: VariantsRow) -> Stage:
     faster = f", {brief(row.faster, FASTER.unit)} times" if row.faster.is_known else ""
     colour = _BASE_COLOUR if row.variant == BASE else _FASTEST_COLOUR if row.is_fastest else _COLOUR
-    return Stage(f"{row.variant}: {_step(row)}{faster}", 0.0, MILLISECONDS.of(row.step_s.value), colour)
+    return Stage(f"{row.variant}: {_epoch(row)}{faster}", 0.0, row.epoch_s.value, colour)
 
 
-def _step(row: VariantsRow) -> str:
-    return measured(row.step_s.value, MILLISECONDS)
+def _epoch(row: VariantsRow) -> str:
+    return measured(row.epoch_s.value, EPOCH.unit)
 
 
-def _fastest_step(part: Variants) -> str:
-    """`Batch 2,048: 86.8 ms with base, 21.1 ms with images_on_device, the fastest`."""
+def _fastest_epoch(part: Variants) -> str:
+    """`Batch 2,048: 2.12 s with base, 0.515 s with images_on_device, the fastest`."""
     known = headline(part)
     if not known:
         return NO_HEADLINE
     fastest = smallest(known, lambda row: row.epoch_s.value)
-    named = [f"{_step(row)} with {BASE}" for row in known if row.variant == BASE]
+    named = [f"{_epoch(row)} with {BASE}" for row in known if row.variant == BASE]
     if fastest.variant != BASE or not named:
-        named.append(f"{_step(fastest)} with {fastest.variant}, the fastest")
+        named.append(f"{_epoch(fastest)} with {fastest.variant}, the fastest")
     return f"{_batch(fastest)}: {', '.join(named)}"
-
-
-def speedups(rows: Variants, terms: Terms) -> Chart:
-    """Speedup over one device within every variant, against batch: a panel for every strategy and number of devices."""
-    known = in_order(row for row in rows if row.speedup.is_known)
-    parts = grouped(known, lambda row: (row.scope, row.environment, row.strategy, row.gpus)).values()
-    panels = [
-        Panel(
-            heading=_speedup_range(headline(part), terms),
-            place=f"{terms.group(part[0])}, {terms.scope(part[0])}",
-            quantity=(
-                f"{SPEEDUP.label} in {SPEEDUP.unit.shown} over 1 {terms.device} of the same variant against "
-                f"{terms.batch}; one line for each variant"
-            ),
-            x_title=terms.heading_of(BATCH),
-            y_title=SPEEDUP.heading,
-            unit=SPEEDUP.unit.shown,
-            series=_lines(part, lambda row: (row.batch_per_gpu, row.speedup), SPEEDUP.unit),
-            guides=[
-                level(name, y, (row.batch_per_gpu for row in part)) for name, y in (("ideal", part[0].gpus), ("1×", 1))
-            ],
-        )
-        for part in parts
-    ]
-    return chart_of_lines("variant-speedup", panels)
-
-
-def _speedup_range(rows: Variants, terms: Terms) -> str:
-    """`ddp on 2 GPUs: from 0.829×, cuda_graph at batch 32, to 1.96×, base at 2,048`."""
-    if not rows:
-        return NO_HEADLINE
-    least, most = smallest(rows, lambda row: row.speedup.value), largest(rows, lambda row: row.speedup.value)
-    first, last = (
-        f"{measured(row.speedup.value, SPEEDUP.unit)}, {row.variant} at batch {row.batch_per_gpu:,}"
-        for row in (least, most)
-    )
-    return f"{terms.group(least)}: {first if least is most else f'from {first}, to {last}'}"
 
 
 def epochs(rows: Variants, terms: Terms) -> Chart:
@@ -147,7 +108,7 @@ def _lines_of_epochs(part: Variants) -> list[DrawnSeries]:
     for strategy in others or [BASELINE]:
         both = [row for row in part if row.strategy in (BASELINE, strategy)]
         label = f", {strategy}" if len(others) > 1 else ""
-        lines.extend(_lines(both, lambda row: (row.gpus, row.epoch_s), EPOCH.unit, label, len(lines)))
+        lines.extend(_lines(both, label, len(lines)))
     return lines
 
 
@@ -164,7 +125,7 @@ def _shortest_epochs(part: Variants, terms: Terms) -> str:
             for some in ([row for row in here if row.variant == BASE], here)
             if some
         ]
-        times = dict.fromkeys(f"{measured(row.epoch_s.value, EPOCH.unit)} with {row.variant}" for row in ends)
+        times = dict.fromkeys(f"{_epoch(row)} with {row.variant}" for row in ends)
         named += [f"{terms.count(gpus)}: {', '.join(times)}"] if times else []
     return f"{_batch(known[0])}. {'; '.join(named)}"
 
@@ -203,18 +164,17 @@ def _shares(row: KernelsRow) -> list[Share]:
     ]
 
 
-def _lines(
-    part: Variants,
-    place: Callable[[VariantsRow], tuple[float, Figure]],
-    unit: Unit,
-    label: str = "",
-    first_style: int = 0,
-) -> list[DrawnSeries]:
+def _lines(part: Variants, label: str, first_style: int) -> list[DrawnSeries]:
     """A line for every variant, in the order of the study: that of base first."""
     groups = grouped(part, lambda row: row.variant)
     colours = dict(zip((variant for variant in groups if variant != BASE), cycle(_LINE_COLOURS), strict=False))
     return [
-        DrawnSeries(f"{variant}{label}", colours.get(variant, _BASE_COLOUR), style, markers(map(place, rows), unit))
+        DrawnSeries(
+            f"{variant}{label}",
+            colours.get(variant, _BASE_COLOUR),
+            style,
+            markers(((row.gpus, row.epoch_s) for row in rows), EPOCH.unit),
+        )
         for style, (variant, rows) in enumerate(groups.items(), start=first_style)
     ]
 

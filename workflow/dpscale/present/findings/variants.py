@@ -25,7 +25,7 @@ from dpscale.present.findings.finding import Finding, all_of, among, finding, la
 from dpscale.present.text.numbers import estimate, measured, percent, whole
 from dpscale.present.text.words import Terms, headline, listed, ok, plural, scope
 from dpscale.strategies.known import BASELINE
-from dpscale.tables.column import IMAGES_PER_S, MILLISECONDS, PERCENT, SECONDS
+from dpscale.tables.column import IMAGES_PER_S, PERCENT, SECONDS
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.variants import KernelsRow, OneGpuRow, VariantsRow
@@ -59,8 +59,7 @@ def fastest_on_one(tables: Tables, terms: Terms) -> Finding | None:
 
 
 def _faster_at(row: VariantsRow) -> str:
-    step = measured(row.step_s.value, MILLISECONDS)
-    return f"{multiple(row.faster)} as fast at {row.batch_per_gpu:,}, {step} per step"
+    return f"{multiple(row.faster)} as fast at {row.batch_per_gpu:,}, {measured(row.epoch_s.value, SECONDS)} per epoch"
 
 
 def beside_the_public_best(rows: Variants, terms: Terms) -> str:

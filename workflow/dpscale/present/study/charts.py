@@ -34,8 +34,7 @@ def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[st
 
 def _of_variants(measured: Sequence[VariantsRow], profiled: Sequence[KernelsRow], terms: Terms) -> dict[str, Chart]:
     return {
-        "variant_steps": variants.steps(measured, terms),
-        "variant_speedups": variants.speedups(measured, terms),
+        "variants_on_one": variants.epochs_on_one(measured, terms),
         "variant_epochs": variants.epochs(measured, terms),
         "kernel_shares": variants.kernels(profiled, measured, terms),
     }

@@ -12,7 +12,7 @@ from dpscale.present.findings.cautions import cautions, first_cautions
 from dpscale.present.findings.communication import profiler_left_out
 from dpscale.present.findings.findings import findings, key_findings
 from dpscale.present.findings.forecast import forecast_said
-from dpscale.present.findings.variants import beside_the_public_best, communication_weighs_more
+from dpscale.present.findings.variants import beside_the_public_best
 from dpscale.present.handin import assignment
 from dpscale.present.handin.files import files
 from dpscale.present.handin.report import report
@@ -85,7 +85,6 @@ def render(
         profiler_left_out=profiler_left_out(tables.communication),
         forecast=forecast_said(tables, terms),
         public_best=beside_the_public_best(tables.variants, terms),
-        weighs_more=communication_weighs_more(tables, terms),
         views=views(tables, terms),
         audit_page=audit_page,
         sheets=assignment.sheets(tables, terms),

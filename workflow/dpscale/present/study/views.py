@@ -217,14 +217,6 @@ _TABLES: Sequence[Shown[Any]] = (
     ),
     Shown(
         VariantsRow,
-        "variant_costs",
-        "{Devices} × variant: what an epoch costs",
-        ("variant", "point"),
-        rows=ok,
-        links=False,
-    ),
-    Shown(
-        VariantsRow,
         "variant_limits",
         "Every variant beside the limit of its {device}, without communication",
         ("variant", "point"),
