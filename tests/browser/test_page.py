@@ -45,7 +45,7 @@ def test_page_asks_for_nothing_and_fits(
     with loaded_offline(browser, page_file, width, scheme, scripts) as page:
         # Of the elements only the tables' own containers may be wider than the window.
         assert wider_than(page, width, "body, header, nav, section, figure, svg") == []
-        assert page.locator("svg[role=img]").count() == 19
+        assert page.locator("svg[role=img]").count() == 20
 
 
 def test_other_peoples_figures_are_one_click_away_and_lead_back(
@@ -117,27 +117,33 @@ def test_text_of_charts_is_11_px_or_more_on_a_phone(resized: Page) -> None:
     assert resized.evaluate(SMALL_TEXT) != [], "what is too small is found"
 
 
-def test_a_table_scrolls_under_its_first_column_on_a_phone(browser: Browser, page_file: Path) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 900})
-    page.goto(page_file.as_uri())
-    table = page.locator(".scroll", has=page.locator("#table-1"))
-    cells = table.locator("tbody tr").nth(1).locator("th, td")
-    first, second = cells.nth(0), cells.nth(1)
-    before = first.bounding_box(), second.bounding_box()
-    table.evaluate("scrolled => scrolled.scrollLeft = 60")
-    after = first.bounding_box(), second.bounding_box()
-    assert before[0] and before[1] and after[0] and after[1]
-    assert after[0]["x"] == before[0]["x"]
-    assert after[1]["x"] == before[1]["x"] - 60
+def test_the_first_screen_has_the_answer_a_chart_and_what_to_do_first(browser: Browser, recorded_file: Path) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(recorded_file.as_uri())
+    for part in (".answer", "#table-answer", ".first figure", ".why", ".advice li:first-child"):
+        box = page.locator(part).first.bounding_box()
+        assert box and box["y"] > 0 and box["y"] + box["height"] <= 800, part
     page.close()
 
 
-def test_the_first_screen_has_the_answer_and_its_table(browser: Browser, recorded_file: Path) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
+CUT = """
+() => [...document.querySelectorAll('main *')].filter(element => {
+  const look = getComputedStyle(element);
+  const shown = element.checkVisibility() && !element.closest('svg') && look.clipPath === 'none';
+  return shown && look.overflowX !== 'visible' && element.scrollWidth > element.clientWidth
+    || shown && look.overflowY !== 'visible' && element.scrollHeight > element.clientHeight + 1;
+}).map(element => element.getAttribute('aria-label') || element.outerHTML.slice(0, 80))
+"""
+
+
+def test_nothing_is_cut_of_what_is_not_folded(browser: Browser, recorded_file: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 900})
     page.goto(recorded_file.as_uri())
-    for part in (".answer", "#table-answer"):
-        box = page.locator(part).first.bounding_box()
-        assert box and box["y"] > 0 and box["y"] + box["height"] <= 800, part
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(CUT) == [], width
+    page.set_viewport_size({"width": 200, "height": 900})
+    assert page.evaluate(CUT) != [], "what is cut is found"
     page.close()
 
 

@@ -15,7 +15,7 @@ from dpscale.present.charts.chart import chart_of_lines
 from dpscale.present.charts.lines import draw, spread
 from dpscale.present.charts.panel import DrawnSeries, Marker, Panel
 from dpscale.present.charts.svg import LABEL_X
-from dpscale.present.charts.timing import efficiency, epoch_time
+from dpscale.present.charts.timing import efficiency, epoch_time, speedup
 from dpscale.present.handin import assignment
 from dpscale.present.study.coverage import coverage
 from dpscale.present.text.view import point
@@ -24,6 +24,15 @@ from pictures import SVG, description, headings, paths, places, texts
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
+
+
+def test_the_batch_of_the_answer_has_the_colour_of_its_strategy_and_the_others_none() -> None:
+    data = h200()
+    (picture,) = speedup(data.answer, data.speedup, GPU).pictures
+    assert re.findall(r'fill="var\(--ddp\)"><text[^>]*>([^<]*)<', picture.svg) == ["batch 512"]
+    assert {"ideal", "batch 32", "batch 128"} < set(texts(picture.svg))
+    assert "var(--dp)" not in picture.svg
+    assert speedup([], data.speedup, GPU).pictures == []
 
 
 def times(*rows: dict[str, Any]) -> list[TimesRow]:

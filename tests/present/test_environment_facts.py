@@ -111,7 +111,7 @@ def test_the_set_up_of_a_file_names_it_and_says_samples() -> None:
     assert "private" not in str(facts)
     assert "Workload" not in set_up(study(), data)
     page = render(of_file, data)
-    assert "4,096 samples per epoch." in page
+    assert "4,096 samples per epoch" in page
     assert "samples per epoch" not in render(study(), data)
 
 

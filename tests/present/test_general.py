@@ -1,23 +1,22 @@
-"""The general table: a row per configuration, from the tables of times and of speedups, with a bar."""
+"""The general table: a row per configuration, from the tables of times and of speedups."""
 
 from typing import Any
 
-import pytest
 from page_tables import GPU, h200, speedup_row, tables, times_row
 
-from dpscale.present.study.general import General, general
-from dpscale.present.text.view import bar
+from dpscale.present.study.general import general
+from dpscale.present.text.view import View
 from rows import one
 
 DDP: dict[str, Any] = {"strategy": "ddp", "gpus": 4, "batch": 32}
 
 
-def rows(made: General) -> list[dict[str, str]]:
-    headings = [column.heading for column in made.view.columns]
-    return [dict(zip(headings, row, strict=True)) for row in made.view.cells]
+def rows(made: View) -> list[dict[str, str]]:
+    headings = [column.heading for column in made.columns]
+    return [dict(zip(headings, row, strict=True)) for row in made.cells]
 
 
-def of(**data: Any) -> General:
+def of(**data: Any) -> View:
     made = tables(**data)
     return general(made.times, made.speedup, GPU)
 
@@ -25,9 +24,9 @@ def of(**data: Any) -> General:
 def test_speed_stands_beside_price_in_rows_of_enough_steps_alone() -> None:
     data = h200()
     made = general(data.times, data.speedup, GPU)
-    assert [column.heading for column in made.view.columns] == [
-        "Strategy", "GPUs", "Batch per GPU, images", "Epoch time, s", "Speedup, ×", "Efficiency, %", "GPU-seconds",
-        "Throughput, images/s", "Peak memory, GB", "Energy, J per epoch", "MFU, %",
+    assert [column.heading for column in made.columns] == [
+        "Strategy", "GPUs", "Batch per GPU, images", "Speedup, ×", "Efficiency, %", "Epoch time, s", "GPU-seconds",
+        "Peak memory, GB", "Energy, J per epoch", "MFU, %",
     ]  # fmt: skip
     found = rows(made)
     alone, four = (
@@ -38,7 +37,6 @@ def test_speed_stands_beside_price_in_rows_of_enough_steps_alone() -> None:
     at = one(data.speedup, scaling="weak", scope="compute", strategy="ddp", gpus=4, batch_per_gpu=512)
     assert four["Speedup, ×"] == f"{at.speedup.value:.2f} [{at.speedup.low:.2f}, {at.speedup.high:.2f}]"
     assert four["Efficiency, %"] == f"{100 * at.efficiency.value:.1f}"
-    assert made.bars[found.index(alone)] == "" and made.bars[found.index(four)] == "bar p95"
     # Epochs of few steps and other scopes have no row.
     assert {row["Batch per GPU, images"] for row in found if row["GPUs"] == "4"} == {"32", "128", "512"}
     assert len(found) == len({tuple(row.values())[:3] for row in found})
@@ -54,8 +52,3 @@ def test_each_table_says_of_its_own_figures_that_they_are_ranges() -> None:
 
 def test_a_peak_that_is_not_known_is_said_to_be() -> None:
     assert rows(of(times=[{**times_row(2.0, **DDP), "peak_source": "unknown", "mfu": None}]))[0]["MFU, %"] == "unknown"
-
-
-@pytest.mark.parametrize(("share", "length"), [(0.0, 0), (0.149, 15), (0.5, 50), (0.98, 100), (1.31, 100)])
-def test_a_bar_is_as_long_as_its_share(share: float, length: int) -> None:
-    assert bar(share) == f"bar p{length}"

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
@@ -18,6 +19,7 @@ from page_tables import (
     ARMS,
     absent_row,
     arm_row,
+    audited,
     bare_page,
     communication_row,
     empty,
@@ -35,6 +37,7 @@ from page_tables import (
 )
 
 from dpscale.formulas.figure import Figure
+from dpscale.present.study import page as page_module
 from dpscale.present.study.page import render
 from dpscale.tables.communication import BandwidthRow
 from dpscale.tables.tables import Tables, with_names
@@ -88,15 +91,15 @@ def test_page_needs_no_other_file_and_its_policy_allows_its_own_script_alone(pag
 
 def test_header_says_what_where_when_and_by_which_code(page: str) -> None:
     text = visible(page)
-    assert "ResNet-18 for 32×32 images on up to 4 GPUs (NVIDIA H200)." in text
-    assert "Study h200 , measured 2025-11-19 to 2025-11-20, commit 4be1f0c24be1." in text
+    assert "ResNet-18 for 32×32 images on up to 4 GPUs (NVIDIA H200): study h200 ." in text
+    assert "Measured 2025-11-19 to 2025-11-20, commit 4be1f0c24be1." in text
     assert "not planned" in text, "as configurations outside the study are"
 
 
 SINGLE: dict[str, Any] = {"strategy": "single", "gpus": 1, "batch": 32}
 
 
-def test_uncommitted_changes_stand_in_the_header() -> None:
+def test_uncommitted_changes_are_said() -> None:
     clean, dirty = ({**record_row(run, **SINGLE), "git_dirty": run == 2} for run in (1, 2))
     other = {**record_row(3, **SINGLE), "git_commit": "a" * 40}
 
@@ -183,7 +186,7 @@ def test_a_study_on_a_cpu_is_a_rehearsal_without_verdict_forecast_and_accuracy()
     assert banner in rehearsal and banner not in real
     assert_sound(rehearsal)
     ids = re.findall(r'<section id="([^"]*)"', rehearsal)
-    assert ids == ["verdict", "environment", "times", "appendices"]
+    assert ids == ["verdict", "times", "environment", "appendices"]
     assert '<section id="verdict" class="rehearsal"' in rehearsal
     assert "<pre>snakemake --profile slurm</pre>" in rehearsal
     for said in ("worth it", "Forecast", "Test accuracy", 'id="table-answer"', 'class="advice"'):
@@ -283,7 +286,7 @@ def test_sections_without_data_say_so_in_one_line() -> None:
         "speedup": "No configuration was measured in both scopes.",
         "times": "Nothing was measured on several GPUs",
         "communication": "Nothing was inferred or measured of communication.",
-        "estimates": "Communication was not estimated in other ways",
+        "steps": "Communication was not estimated in other ways",
         "bandwidth": "No bandwidth was inferred or measured.",
         "price": "No epoch was timed",
         "forecast": "There is no forecast",
@@ -310,8 +313,8 @@ def test_contents_name_every_section_in_order(page: str) -> None:
         r'<section id="([^"]*)"(?: class="[^"]*")? aria-labelledby="\1-heading">\s*<h2[^>]*>([^<]*)</h2>', page
     )
     assert [name for name, _ in linked] == [
-        "verdict", "environment", "speedup", "times", "communication", "estimates", "bandwidth", "price", "training",
-        "forecast", "limits", "appendices",
+        "verdict", "speedup", "times", "communication", "bandwidth", "steps", "price", "training", "forecast", "limits",
+        "environment", "appendices",
     ]  # fmt: skip
 
 
@@ -327,9 +330,19 @@ def test_columns_of_text_have_their_style() -> None:
     )
     page = render(study(training={"arms": ARMS, "baseline": "small"}), data)
     named = {name for names in re.findall(r'<table id="[^"]*" class="([^"]*)"', page) for name in names.split()}
-    named -= {"sortable"}
+    named -= {"sortable", "stacked"}
     assert named
     assert {name for name in named if f".{name} :is(th, td)" not in page} == set()
+
+
+def test_a_page_with_everything_says_of_nothing_that_it_is_missing(root: Path) -> None:
+    """The sentences in place of what there is not, as the template has them."""
+    template = Path(page_module.__file__).parents[1] / "template/page.html.j2"
+    in_place = [text.strip() for text in re.findall(r"{% else %}\n<p>([^<{]{12,})", template.read_text())]
+    assert len(in_place) > 10
+    full = render(study(training={"arms": ARMS}), audited(root, h200_with_steps()))
+    assert [text for text in in_place if text in full] == []
+    assert len([text for text in in_place if text in bare_page()]) > 8
 
 
 @pytest.mark.processes

@@ -66,7 +66,7 @@ class TimesRow(Place):
         "times"
     )
     step_s: Figure = STEP.on("times")
-    images_per_s: Figure = THROUGHPUT.on("times", "price")
+    images_per_s: Figure = THROUGHPUT.on("times")
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     steps_per_epoch: int | None = STEPS_PER_EPOCH.on("times")
@@ -103,8 +103,8 @@ class SpeedupRow(Place):
     ranges: str = RANGES
     epoch_s: float = EPOCH
     baseline_epoch_s: float = column("Epoch time on one", SECONDS, "Of the baseline.", "Time")
-    speedup: Figure = SPEEDUP.on("speedup", "strong")
-    efficiency: Figure = EFFICIENCY.on("speedup", "strong")
+    speedup: Figure = SPEEDUP.on("speedup")
+    efficiency: Figure = EFFICIENCY.on("speedup")
     speedup_from_steps: Figure = column(
         "Speedup from steps", MULTIPLES, "N·t(1,b) / t(N,b).", "Speedup", over="blocks"
     ).on("speedup")

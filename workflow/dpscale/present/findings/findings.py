@@ -12,7 +12,7 @@ from dpscale.tables.tables import Tables
 
 # The section of the page that a finding on a table stands in, beside its chart.
 _SECTIONS = {
-    "speedup": "speedup", "times": "times", "communication": "communication", "ladder": "communication",
+    "speedup": "speedup", "times": "times", "communication": "communication", "ladder": "steps",
     "estimates": "estimates", "bandwidth": "bandwidth", "variants": "variants", "training_summary": "training",
 }  # fmt: skip
 

@@ -86,13 +86,6 @@ _SEEDS = "brackets are 95 % t intervals over seeds"
 _TABLES: Sequence[Shown[Any]] = (
     Shown(TimesRow, "times", "Times of every configuration", ("point", "state"), {"mfu": mfu}),
     Shown(SpeedupRow, "speedup", "Speedup over 1 {device}", ("scaling", "point", "state")),
-    Shown(
-        SpeedupRow,
-        "strong",
-        "Strong scaling: the global batch is held fixed",
-        rows=lambda rows: ok(row for row in rows if row.scaling == "strong"),
-        links=False,
-    ),
     # The reasons of every configuration, and what is said of those without one.
     Shown(
         CausesRow,

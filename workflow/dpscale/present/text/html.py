@@ -8,7 +8,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dpscale.present.text.view import BAR_LENGTHS
 from dpscale.strategies.known import STRATEGIES
 
 _TEMPLATES = Path(__file__).parents[1] / "template"
@@ -33,13 +32,12 @@ def fill(template: str, **values: Any) -> str:
 
 
 def style_of_pages() -> str:
-    """The style sheet, with the colours of strategies where its comments `strategies, light` and `dark` stand, and the
-    lengths of bars where `bars` stands."""
+    """The style sheet, with the colours of strategies where its comments `strategies, light` and `dark` stand."""
     style = (_TEMPLATES / "page.css").read_text()
     for place, scheme in enumerate(("light", "dark")):
         colours = " ".join(f"--{name}: {strategy.colour[place]};" for name, strategy in STRATEGIES.items())
         style = style.replace(f"/* strategies, {scheme} */", colours)
-    return style.replace("/* bars */", " ".join(f".p{length} {{ --length: {length}%; }}" for length in BAR_LENGTHS))
+    return style
 
 
 def _csp_hash(text: str) -> str:

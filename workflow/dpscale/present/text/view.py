@@ -15,8 +15,6 @@ from dpscale.vocabulary.states import NOT_RESOLVABLE
 
 ROWS_SHOWN = 200
 _WIDE_CHARACTERS = 40
-# Lengths of bars, in %: each has a class of its own in the style of pages, as the page's policy lets no other style in.
-BAR_LENGTHS = range(0, 101, 5)
 _WITH_REASON = ("ok", "no baseline", NOT_RESOLVABLE)
 _TABLE_OF = {kind: name for name, kind in TABLES.items()}
 _POINT = ("scope", "environment", "strategy", "gpus", "nodes", "batch_per_gpu")
@@ -66,12 +64,6 @@ class View:
 
 def _dashes_at_end(row: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda cell: cell == ABSENT, reversed(row)))
-
-
-def bar(share: float) -> str:
-    """The class of a bar with the length nearest to a share of the cell."""
-    nearest = min(BAR_LENGTHS, key=lambda length: abs(length - 100 * share))
-    return f"bar p{nearest}"
 
 
 def view_of(
