@@ -184,7 +184,6 @@ def constant(package: Path, dotted: str) -> Any:
     ("name", "sentence"),
     [
         ("formulas.statistics.RESAMPLES", "{:,} resamples"),
-        ("formulas.statistics.BLOCKS_FOR_INTERVAL", "| {} or more |"),
         ("formulas.statistics.OUTLIER_DEVIATIONS", "more than {:.0f} robust deviations"),
         ("formulas.statistics.RUNS_FOR_OUTLIERS", "fewer than {} runs nothing is named"),
         ("analyse.timing.blocks.DRIFT_TOLERANCE", "Above {:.0%} ("),

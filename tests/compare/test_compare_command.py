@@ -61,7 +61,7 @@ def test_two_studies_give_a_page_and_tables(compare: Command, folder: Path) -> N
     assert done.stdout.endswith("\npage: page.html\n")
     assert (folder / "page.html").read_text().startswith("<!DOCTYPE html>")
     times = pd.read_csv(folder / "csv/compared_times.csv")
-    ddp = times[(times["strategy"] == "ddp") & (times["quantity"] == "epoch_s")]
+    ddp = times[(times["strategy"] == "ddp") & (times["quantity"] == "measured_epoch_s")]
     assert ddp["ratio"].tolist() == pytest.approx([1.25] * 6)
     assert set(ddp["outcome"]) == {"faster"}
     collectives = pd.read_csv(folder / "csv/compared_collectives.csv")

@@ -106,7 +106,7 @@ def test_every_scope_has_an_answer_of_its_own() -> None:
 
 def test_without_an_interval_nothing_is_known() -> None:
     assert said(row(5.0, second_runs=1)) == [
-        "after against before, compute scope: no difference shown, as no group has 3 runs in both"
+        "after against before, compute scope: no difference shown, as no group has two runs in both"
     ]
 
 
@@ -125,7 +125,7 @@ def test_outcomes_are_counted() -> None:
 def test_a_group_without_a_difference_may_have_batches_with_one() -> None:
     epochs = [
         ComparedTimesRow(
-            strategy="dp", gpus=4, scope="compute", batch_per_gpu=batch, quantity="epoch_s", outcome=outcome
+            strategy="dp", gpus=4, scope="compute", batch_per_gpu=batch, quantity="measured_epoch_s", outcome=outcome
         )
         for batch, outcome in ((2048, "slower"), (512, "slower"), (128, "not apart"), (32, "faster"))
     ]

@@ -61,7 +61,7 @@ CASES = {
         "in a single run: 1 of 1.",
     ),
     "two runs": (
-        tables(**{**SOUND, "times": [{**SOUND["times"][0], "runs": 2, "ranges": "epoch_s; step_s"}]}),
+        tables(**{**SOUND, "times": [{**SOUND["times"][0], "runs": 2}]}),
         "measured in two runs: 1 of 1. Their range is shown",
     ),
     "wide interval": (

@@ -184,9 +184,8 @@ def bars(*figures: Figure) -> tuple[list[str], list[float]]:
     return list(chart.not_drawn), [abs(float(length)) for length in re.findall(r"l0,(-?[\d.]+)", way)]
 
 
-def test_bars_are_as_long_as_their_intervals_and_a_range_has_none() -> None:
-    of_two_runs = Figure(20, 5, 80, "range")
-    not_drawn, (first, second) = bars(Figure.of(10, 5, 20), Figure.of(20, 10, 80), Figure(20), of_two_runs)
+def test_bars_are_as_long_as_their_intervals() -> None:
+    not_drawn, (first, second) = bars(Figure.of(10, 5, 20), Figure.of(20, 10, 80), Figure(20))
     assert not_drawn == []
     assert second == pytest.approx(first * 3 / 2, rel=0.01)
 

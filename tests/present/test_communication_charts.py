@@ -232,7 +232,6 @@ def test_steps_on_more_devices_stand_beside_the_step_of_one() -> None:
     [
         (Figure.of(0.002, 0.00198, 0.00202), ", +2.000 [1.980, 2.020]"),
         (Figure.of(-0.0005, -0.000505, -0.000495), ", −0.500 [−0.505, −0.495]"),
-        (Figure(0.002, 0.00198, 0.00202, "range"), ", +2.000 (1.980 to 2.020)"),
         (UNKNOWN, ""),
     ],
 )

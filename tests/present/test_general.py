@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from page_tables import GPU, h200, speedup_row, tables, times_row
+from page_tables import GPU, h200, tables, times_row
 
 from dpscale.present.study.general import general
 from dpscale.present.text.view import View
@@ -40,14 +40,6 @@ def test_speed_stands_beside_price_in_rows_of_enough_steps_alone() -> None:
     # Epochs of few steps and other scopes have no row.
     assert {row["Batch per GPU, images"] for row in found if row["GPUs"] == "4"} == {"32", "128", "512"}
     assert len(found) == len({tuple(row.values())[:3] for row in found})
-
-
-def test_each_table_says_of_its_own_figures_that_they_are_ranges() -> None:
-    times, speedup = times_row(2.0, **DDP), speedup_row(3.0, 6.0, **DDP)
-    found = rows(of(times=[{**times, "ranges": "epoch_s"}], speedup=[speedup]))[0]
-    assert found["Epoch time, s"].endswith("(1.980 to 2.020)") and "[" in found["Speedup, ×"]
-    found = rows(of(times=[times], speedup=[{**speedup, "ranges": "speedup; efficiency"}]))[0]
-    assert "[" in found["Epoch time, s"] and "(" in found["Speedup, ×"]
 
 
 def test_a_peak_that_is_not_known_is_said_to_be() -> None:

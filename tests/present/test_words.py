@@ -49,11 +49,6 @@ def test_estimate_has_the_decimals_that_its_interval_allows(value: float, low: f
     ("figure", "shown", "short"),
     [
         (Figure.of(3.92395, 3.92380, 3.92410), "3.92× [3.92, 3.92]", "3.92 [3.92, 3.92]"),
-        (
-            Figure(3.92395, 3.92380, 3.92410, "range"),
-            "3.92× [range of two runs: 3.92 to 3.92]",
-            "3.92 (3.92 to 3.92)",
-        ),
         (Figure(3.92395, kind="one run"), "3.92× [no interval: one run]", "3.92"),
         # What is not one is not shown as one.
         (Figure.of(1.16, 1.002, 1.35), "1.160× [1.002, 1.350]", "1.160 [1.002, 1.350]"),

@@ -149,11 +149,6 @@ def test_without_intervals_a_cost_is_told_without_one() -> None:
     assert (found.cause, found.cost_s.has_interval, found.share.has_interval) == ("slow_loader", False, False)
 
 
-def test_the_range_of_two_runs_is_no_interval() -> None:
-    found = first(timed(10.0), {**timed(25.0, "end_to_end"), "ranges": "images_per_s; loader_s"})
-    assert (ms(found.whole_s), found.whole_s.has_interval, found.cost_s.has_interval) == (25.0, False, False)
-
-
 def test_loading_is_told_by_the_runs_that_timed_both() -> None:
     """Runs that differ by far more than loading costs still tell what it costs, since each has both times."""
     told = known("loader_s", 0.025, 0.1) | known("loading_ratio", 1.25, 0.02)

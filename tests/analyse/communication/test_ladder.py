@@ -24,7 +24,7 @@ STEP_S, EXPOSED_S = 0.1, 0.01
 
 def record(strategy: str = "ddp", run: int = 1, factor: float = 1.0) -> dict[str, Any]:
     cell = CommunicationCell(Configuration(strategy, 2, 64), run)
-    return communication_record(cell, SETTINGS, factor * STEP_S, 0.02, factor * EXPOSED_S, 0.01)
+    return {**communication_record(cell, SETTINGS, factor * STEP_S, 0.02, factor * EXPOSED_S, 0.01), "server": run}
 
 
 def version_1(strategy: str = "ddp") -> dict[str, Any]:
@@ -135,7 +135,7 @@ def test_a_step_that_profiling_makes_longer_is_distorted() -> None:
 
 
 def collectives(run: int = 1, factor: float = 1.0) -> dict[str, Any]:
-    return collectives_record(CollectivesCell(2, run), SETTINGS, factor * 1e-5, 250.0)
+    return {**collectives_record(CollectivesCell(2, run), SETTINGS, factor * 1e-5, 250.0), "server": run}
 
 
 def test_a_size_between_two_that_were_timed_takes_the_time_between_theirs() -> None:

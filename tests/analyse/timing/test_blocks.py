@@ -95,7 +95,8 @@ def test_a_strong_series_has_its_baseline_at_the_global_batch() -> None:
     own = {run: {**in_jobs()[run], 128: around(1.8, 1.8)} for run in (1, 2, 3)}
     row = speedup(tables_of(measured(own)), "strong")
     assert (row.status, row.blocks) == ("ok", 3)
-    assert row.baseline_epoch_s == pytest.approx(1.8)
+    assert row.baseline_epoch_s.value == pytest.approx(1.9162, rel=1e-4), "of all that timed one GPU at 128"
+    assert row.epoch_s.value * row.speedup.value == pytest.approx(row.baseline_epoch_s.value)
 
 
 def test_a_global_batch_that_no_gpu_holds_has_that_state() -> None:
@@ -170,8 +171,8 @@ def test_runs_that_share_a_baseline_are_one_block() -> None:
     }
     row = speedup(tables_of(records))
     assert (row.blocks, row.runs_without_baseline, row.speedup.kind) == (1, 0, "one run")
-    assert row.baseline_epoch_s == pytest.approx(ALONE_S * 1.01)
-    assert row.epoch_s == pytest.approx(DDP_S * 1.02)
+    assert row.baseline_epoch_s.value == pytest.approx(ALONE_S * 1.01)
+    assert row.epoch_s.value == pytest.approx(DDP_S * 1.02)
 
 
 def test_on_a_cpu_runs_of_one_host_are_paired() -> None:
@@ -185,7 +186,7 @@ def test_on_a_cpu_runs_of_one_host_are_paired() -> None:
 
 @pytest.mark.parametrize(
     ("runs", "kind", "reason"),
-    [(1, "one run", "one block"), (2, "range", "two blocks, 0.101 and 0.102 s"), (3, "interval", "")],
+    [(1, "one run", "one block"), (2, "interval", ""), (3, "interval", "")],
 )
 def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
     study = Study({**VALUES, "runs": runs})
@@ -196,7 +197,7 @@ def test_one_run_two_runs_and_more(runs: int, kind: str, reason: str) -> None:
     bandwidth = one(tables.bandwidth, **DDP)
     assert bandwidth.status == ("ok" if kind == "interval" else "not resolvable")
     assert reason in bandwidth.reason
-    assert isnan(bandwidth.bandwidth_gb_s_at_least), "two values bound nothing, and one does not either"
+    assert isnan(bandwidth.bandwidth_gb_s_at_least), "one value bounds nothing"
     assert one(tables.counts, what="bandwidth is not resolvable").of == (kind == "interval")
 
 

@@ -79,9 +79,9 @@ def test_the_readme_has_what_a_graph_gives_ddp(root: Path, h100: Sequence[Varian
     captured = row(h100, "graph", 32, gpus=2)
     assert captured.runs == 3
     assert captured.faster_blocks == 2
-    assert captured.faster.low >= 3
+    assert captured.faster.low > 1
     said = " ".join(readme(root).split())
-    assert f"{in_documents(captured.faster, 1)} times as fast in a CUDA graph (range over two machines)" in said
+    assert f"{in_documents(captured.faster, 1)} times as fast in a CUDA graph (two machines)" in said
     within, eager = (in_documents(figure, 3) for figure in (captured.speedup, captured.base_speedup))
     assert f"over one GPU is {within} where both steps are captured and {eager} where neither is (95 % inter" in said
 

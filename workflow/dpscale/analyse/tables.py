@@ -16,8 +16,9 @@ from dpscale.analyse.forecast.forecast import forecasts
 from dpscale.analyse.timing.environments import environment_letters, environment_rows
 from dpscale.analyse.timing.points import compare, points_of
 from dpscale.analyse.timing.records import absences_rows, costs_rows, missing_row, origins_rows, record_row
-from dpscale.analyse.timing.runs import block_rows, component_rows, run_rows, servers_of
+from dpscale.analyse.timing.runs import block_rows, component_rows, run_rows
 from dpscale.analyse.timing.scopes import scopes_rows, strategy_pairs_rows
+from dpscale.analyse.timing.servers import on_servers
 from dpscale.analyse.timing.times import (
     completed_speedup,
     completed_times,
@@ -47,10 +48,10 @@ from dpscale.tables.tables import Tables
 
 def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = ()) -> Tables:
     """All tables of a study; pure."""
+    collected = on_servers(collected)
     letters = environment_letters(collected.records)
     points = points_of(study, collected, letters)
     measured = Measurements.of(collected, letters)
-    servers = servers_of(collected.records.values())
     weak = list(series(points, set(batches_per_gpu(study["batch_per_gpu"], study.epoch_images)), weak=True))
     strong = list(series(points, set(study["strong_scaling_global_batch"]), weak=False))
     inferred = [
@@ -71,18 +72,18 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         ],
         ladder=list(ladders(measured, points)),
         steps=list(steps_rows(measured)),
-        collectives=list(collectives_rows(measured.links.values(), measured.network, servers)),
+        collectives=list(collectives_rows(measured.links.values(), measured.network)),
         training=list(training_rows(trained)),
         training_summary=list(summary_rows(study, collected, trained)),
         training_evidence=list(evidence_rows(trained)),
         frontier=list(frontier_rows(trained)),
         twins=list(twin_rows(study, trained)),
-        variants=list(variant_rows(variants, collected.network, servers)),
+        variants=list(variant_rows(variants, collected.network)),
         one_gpu=list(one_gpu_rows(variants)),
         kernels=list(kernel_rows(variants)),
-        runs=list(run_rows(points.values(), servers)),
+        runs=list(run_rows(points.values())),
         blocks=[*block_rows("weak", weak), *block_rows("strong", strong)],
-        variance_components=list(component_rows(points.values(), servers)),
+        variance_components=list(component_rows(points.values())),
         environments=list(environment_rows(collected.records, letters)),
         records=[record_row(cell, record, letters[cell]) for cell, record in collected.records.items()],
         rejected=[RejectedRow(path=cell.path, reason=reason) for cell, reason in collected.rejected.items()],

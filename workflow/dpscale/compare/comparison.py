@@ -61,7 +61,7 @@ class Pair:
     def epochs(self) -> list[ComparedTimesRow]:
         """The epoch times that both have."""
         times = (row for row in self.figures["times"] if isinstance(row, ComparedTimesRow))
-        return [row for row in times if row.quantity == "epoch_s" and row.outcome]
+        return [row for row in times if row.quantity == "measured_epoch_s" and row.outcome]
 
 
 @dataclass(frozen=True)

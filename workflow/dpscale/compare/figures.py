@@ -20,7 +20,7 @@ from dpscale.compare.rows import (
 )
 from dpscale.compare.studies import Side
 from dpscale.formulas.figure import INTERVAL, UNKNOWN, Figure, less, ratio
-from dpscale.formulas.statistics import ratio_of_blocks, welch_difference
+from dpscale.formulas.statistics import ratio_of_blocks, units_of, welch_difference
 from dpscale.tables.column import Column
 from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.row import Row
@@ -79,16 +79,18 @@ def _second_less_first(first: Figure, second: Figure) -> Figure:
 
 def _over_runs(first: Figure, second: Figure) -> Figure:
     """The first study's time over the second's; runs are blocks."""
-    return ratio_of_blocks(list(first.blocks.values()), list(second.blocks.values()))
+    return ratio_of_blocks(units_of(first.blocks), units_of(second.blocks))
 
 
 def _over_seeds(first: Figure, second: Figure) -> Figure:
-    return welch_difference(list(second.blocks.values()), list(first.blocks.values()))
+    return welch_difference(units_of(second.blocks, "linear"), units_of(first.blocks, "linear"))
 
 
 # By the name of their table.
 SUBJECTS: Mapping[str, Subject] = {
-    "times": Subject(ComparedTimesRow, "times", ("epoch_s", "step_s"), _over_runs, "faster", "slower"),
+    "times": Subject(
+        ComparedTimesRow, "times", ("measured_epoch_s", "measured_step_s"), _over_runs, "faster", "slower"
+    ),
     "speedup": Subject(ComparedSpeedupRow, "speedup", ("speedup",), _second_over_first, "higher", "lower"),
     "communication": Subject(
         ComparedCommunicationRow, "communication", ESTIMATES_OF_STEP, _second_less_first, "longer", "shorter"

@@ -14,7 +14,7 @@ import numpy as np
 from dpscale.compare.figures import settled
 from dpscale.compare.rows import ComparedGroupsRow
 from dpscale.formulas.figure import Figure
-from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, ratio_of_blocks
+from dpscale.formulas.statistics import ratio_of_blocks
 from dpscale.tables.timing import RunsRow
 
 Runs = Mapping[int, Mapping[int, float]]  # epoch seconds by run and batch
@@ -98,7 +98,7 @@ def _pooled_batches(first: Runs, second: Runs) -> list[int]:
     """
     runs_at = [_batches(runs) for runs in (first, second)]
     common = set.intersection(*map(set, runs_at))
-    enough = [batch for batch in common if all(found.count(batch) >= BLOCKS_FOR_INTERVAL for found in runs_at)]
+    enough = [batch for batch in common if all(found.count(batch) > 1 for found in runs_at)]
     return sorted(enough or common)
 
 

@@ -17,7 +17,7 @@ from dpscale.tables.quantities import (
     GLOBAL_BATCH,
     GPUS,
     MESSAGE,
-    RANGES,
+    ONE_MACHINE,
     REASON,
     RECORDS,
     RUNS,
@@ -240,7 +240,7 @@ class ComparedFiguresRow(OfStudy):
     reason: str = REASON
     runs: int | None = RUNS
     blocks: int | None = BLOCKS
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH
     images_per_s: Figure = THROUGHPUT
     speedup: Figure = SPEEDUP

@@ -28,7 +28,6 @@ from dpscale.compare.rows import (
     ComparedTrainingRow,
     group_of,
 )
-from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL
 from dpscale.present.text.numbers import decimals_at, decimals_of, estimate, fixed, measured, plain, whole
 from dpscale.present.text.words import Terms, capitalised, listed, plural, rank, scope
 from dpscale.tables.column import PERCENT, POINTS, TIMES
@@ -38,7 +37,7 @@ _GROUPS_NAMED = 6
 _FEW_RUNS = {1: "one run", 2: "two runs"}
 # By table, the figure that speaks for it, and what it is called. Epochs are told scope by scope.
 _HEADLINES = {
-    "times": ("epoch_s", "Epochs"),
+    "times": ("measured_epoch_s", "Epochs"),
     "speedup": ("speedup", "Speedup"),
     "communication": ("communication_step_s", "Communication of a step by subtraction (E1)"),
     "bandwidth": ("bandwidth_gb_s", "Inferred bandwidth"),
@@ -143,7 +142,7 @@ def _answer(rows: Sequence[ComparedGroupsRow], terms: Terms) -> str:
     changed = sorted((row for row in rows if row.outcome != NO_DIFFERENCE), key=lambda row: -abs(row.change.value))
     same = [terms.group(row) for row in rows if row.outcome == NO_DIFFERENCE]
     if not any(row.change.has_interval for row in rows):
-        return f"{NO_DIFFERENCE}, as no group has {BLOCKS_FOR_INTERVAL} runs in both"
+        return f"{NO_DIFFERENCE}, as no group has two runs in both"
     if not changed:
         return f"{NO_DIFFERENCE} in {plural(len(rows), 'group')}"
     named = listed([f"{terms.group(row)}: {_by_how_much(row)}" for row in changed], _GROUPS_NAMED, "; ")
@@ -265,6 +264,6 @@ def _effect(subject: Subject, row: ComparedRow) -> str:
 
 def _by_chance(pair: Pair) -> str:
     """`2.5 of 50 epoch times`: how many would lie beyond their intervals if nothing differed."""
-    (counts,) = (row for row in pair.outcomes if (row.quantity, row.scope) == ("epoch_s", ALL_SCOPES))
+    (counts,) = (row for row in pair.outcomes if (row.quantity, row.scope) == ("measured_epoch_s", ALL_SCOPES))
     number = plain(counts.by_chance, 2)
     return f"{number} of {plural(counts.with_interval or 0, 'epoch time')}" if counts.by_chance else ""

@@ -93,7 +93,7 @@ class Views:
 
     def only_in_one(self) -> View:
         subject = SUBJECTS["times"]
-        rows = [row for row in self._rows("times") if row.quantity == "epoch_s" and not row.outcome]
+        rows = [row for row in self._rows("times") if row.quantity == "measured_epoch_s" and not row.outcome]
         columns = [*self._places(subject, rows), *self._both(subject), _text("Reason", _reasons)]
         caption = "Configurations that one study alone has an epoch time of, s"
         return view_of("only_in_one", caption, rows, columns, "compared_times")

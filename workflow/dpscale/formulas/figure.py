@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from functools import cached_property, partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +13,30 @@ Floats = NDArray[np.float64]
 Draws = Floats  # (RESAMPLES,)
 INTERVAL = (0.025, 0.975)
 
-# What `low` and `high` are: a 95 % interval; the range of two blocks; or nothing, of one block or for another reason.
-Kind = Literal["interval", "range", "one run", "none"]
+# What `low` and `high` are: a 95 % interval over servers; the same over the runs of one server, which says nothing of
+# another one; or nothing, of one run or for another reason.
+Kind = Literal["interval", "one machine", "one run", "none"]
+
+
+class OnServer(NamedTuple):
+    """A block, by its name, and the server that it was measured on, by its number."""
+
+    block: str
+    server: int
 
 
 @dataclass(frozen=True)
 class Figure:
     """A value between `low` and `high`; what is not known is NaN. An infinite number is not known either.
 
-    Predicates that need a 95 % interval are false where there is none: the range of two runs carries no statement.
+    Predicates that need a 95 % interval are false where there is none.
     """
 
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
     kind: Kind = "none"
-    blocks: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
+    blocks: Mapping[OnServer, float] = field(default_factory=dict, repr=False, compare=False)
     """The figure of every block that it is the mean of, if it is one."""
     drawn: Draws | Callable[[], Draws] | None = field(default=None, repr=False, compare=False)
     """Equally likely values of the true figure, or what makes them when they are first asked for."""
@@ -61,16 +69,17 @@ class Figure:
 
     @property
     def has_interval(self) -> bool:
-        return self.kind == "interval" and all(map(math.isfinite, (self.value, self.low, self.high)))
+        """Over servers, or over the runs of one machine."""
+        return self.kind in ("interval", "one machine") and all(map(math.isfinite, (self.value, self.low, self.high)))
 
     @property
-    def is_range(self) -> bool:
-        return self.kind == "range"
+    def is_one_machine(self) -> bool:
+        return self.kind == "one machine"
 
     @property
     def sure(self) -> "Figure":
-        """Of no block, with its 95 % interval if it has one: the range of two runs is none."""
-        return Figure.of(self.value, self.low, self.high) if self.has_interval else Figure(self.value)
+        """Of no block, with its 95 % interval if it has one."""
+        return Figure(self.value, self.low, self.high, self.kind) if self.has_interval else Figure(self.value)
 
     def is_above(self, limit: float) -> bool:
         """Whether its whole interval is."""
@@ -96,10 +105,16 @@ class Figure:
         """A monotone function of all that is known of it, block by block too."""
         low, high = function(self.low), function(self.high)
         blocks = {block: function(value) for block, value in self.blocks.items()}
-        return Figure(function(self.value), *((high, low) if low > high else (low, high)), self.kind, blocks)
+        drawn = None if self.drawn is None else partial(_mapped, function, self)
+        return Figure(function(self.value), *((high, low) if low > high else (low, high)), self.kind, blocks, drawn)
 
 
 UNKNOWN = Figure()
+
+
+def _mapped(function: Callable[[float], float], figure: Figure) -> Draws:
+    assert figure.draws is not None
+    return np.array([function(draw) for draw in figure.draws])
 
 
 def less(figure: Figure, other: Figure) -> Figure:

@@ -1,7 +1,7 @@
 """Figures over blocks with their 95 % intervals, figures derived from them, and what a single process repeats.
 
-A block is what shares processes, GPUs and minutes: a run, or a run and its baseline. Blocks are drawn independently,
-timings inside one are not, so blocks are the unit of every interval (docs/method.md, "Statistics").
+A block is what shares processes, GPUs and minutes: a run, or a run and its baseline. Blocks on one server share its
+effect, so servers are the unit of every interval (docs/method.md, "Statistics").
 """
 
 import math
@@ -13,11 +13,9 @@ from zlib import crc32
 import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
 
-from dpscale.formulas.figure import INTERVAL, Draws, Figure, Floats
+from dpscale.formulas.figure import INTERVAL, Draws, Figure, Floats, Kind, OnServer
 
 RESAMPLES = 2000
-# The fewest blocks that have a 95 % interval. The t interval of two is 18 times as wide as they are apart.
-BLOCKS_FOR_INTERVAL = 3
 # A run is told as an outlier where it is more than so many robust deviations off, and only of so many runs: declared
 # before any data. Of normal runs it names one in 50 samples of six, and one in 150 of ten.
 OUTLIER_DEVIATIONS = 8.0
@@ -27,40 +25,45 @@ MAD_TO_DEVIATION = 1.4826
 
 # Times and ratios vary in proportion, differences do not.
 Scale = Literal["log", "linear"]
+_SCALES: Mapping[Scale, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "log": (np.log, np.exp),
+    "linear": (np.asarray, np.asarray),
+}
 
 
-def estimate_of_blocks(values_by_block: Mapping[str, float], label: str, scale: Scale = "log") -> Figure:
-    """The mean over blocks with Student's 95 % interval over them; of logarithms where the scale is `log`.
+def estimate_of_blocks(values_by_block: Mapping[OnServer, float], label: str, scale: Scale = "log") -> Figure:
+    """The mean over servers with Student's 95 % interval over them; of logarithms where the scale is `log`.
 
-    Two blocks have their range in place of an interval, one has neither. `label` seeds the draws: the same blocks give
-    the same ones, and different figures independent ones. Raises ValueError without a block, and, on the scale `log`,
-    for a figure that is not above zero.
+    Blocks on one server are averaged first. Where all are on one server, the interval is over its blocks, and of kind
+    `one machine`; one block has none. `label` seeds the draws: the same blocks give the same ones, and different
+    figures independent ones. Raises ValueError without a block, and, on the scale `log`, for a figure that is not above
+    zero.
     """
     values = np.array(list(values_by_block.values()), dtype=float)
     if not len(values):
         raise ValueError(f"no block has a figure: {label}")
     if scale == "log" and not (values > 0).all():
         raise ValueError(f"a figure that is not above zero has no logarithm: {label}")
-    there, back = (np.log, np.exp) if scale == "log" else (np.asarray, np.asarray)
-    scaled = there(values)
-    mean, blocks = float(scaled.mean()), dict(values_by_block)
-    value = float(back(mean))
-    if len(values) == 1:
-        return Figure(float(values[0]), kind="one run", blocks=blocks)
-    if len(values) < BLOCKS_FOR_INTERVAL:
-        return Figure(value, float(values.min()), float(values.max()), "range", blocks)
-    free = len(values) - 1
-    error = float(scaled.std(ddof=1)) / math.sqrt(len(values))
+    blocks = dict(values_by_block)
+    units = np.array(units_of(blocks, scale))
+    there, back = _SCALES[scale]
+    scaled = there(units)
+    mean = float(scaled.mean())
+    if len(units) == 1:
+        return Figure(float(units[0]), kind="one run", blocks=blocks)
+    free = len(units) - 1
+    error = float(scaled.std(ddof=1)) / math.sqrt(len(units))
     reach = error * float(scipy.special.stdtrit(free, INTERVAL[1]))
-    ends = float(back(mean - reach)), float(back(mean + reach))
 
     def draws() -> Draws:
         generator = np.random.default_rng(crc32(label.encode() + values.tobytes()))
-        with np.errstate(over="ignore"):  # of three blocks that differ by orders of magnitude
+        with np.errstate(over="ignore"):  # of units that differ by orders of magnitude
             drawn: Draws = back(mean + error * generator.standard_t(free, RESAMPLES))
         return drawn
 
-    return Figure(value, *ends, "interval", blocks, draws)
+    kind: Kind = "one machine" if len({block.server for block in blocks}) == 1 else "interval"
+    with np.errstate(over="ignore"):
+        return Figure(float(back(mean)), float(back(mean - reach)), float(back(mean + reach)), kind, blocks, draws)
 
 
 def best_of(chosen: Figure, of: int, blocks: int) -> Figure:
@@ -79,7 +82,19 @@ def best_of(chosen: Figure, of: int, blocks: int) -> Figure:
     return replace(chosen, low=low, high=high, drawn=None)
 
 
-def estimate_of_runs(timings_by_run: Mapping[str, Sequence[float]], label: str, scale: Scale = "log") -> Figure:
+def units_of(values_by_block: Mapping[OnServer, float], scale: Scale = "log") -> list[float]:
+    """What an interval is over: the mean of every server's blocks; of one server alone its blocks."""
+    there, back = _SCALES[scale]
+    of_server: dict[int, list[float]] = {}
+    for block, value in values_by_block.items():
+        of_server.setdefault(block.server, []).append(value)
+    if len(of_server) == 1:
+        return list(values_by_block.values())
+    means = {server: float(back(there(np.array(values)).mean())) for server, values in of_server.items()}
+    return [values[0] if len(values) == 1 else means[server] for server, values in of_server.items()]
+
+
+def estimate_of_runs(timings_by_run: Mapping[OnServer, Sequence[float]], label: str, scale: Scale = "log") -> Figure:
     """The same where every run is a block: its figure is the median of its timings."""
     return estimate_of_blocks({run: float(np.median(values)) for run, values in timings_by_run.items()}, label, scale)
 
@@ -188,7 +203,7 @@ def mean_with_t_interval(values: Sequence[float]) -> Figure:
     """The mean and its 95 % interval by Student's t, for values drawn independently from a normal distribution: each is
     a block."""
     found = _small_sample(float(np.mean(values)), values)
-    return replace(found, blocks={str(number): value for number, value in enumerate(values, 1)})
+    return replace(found, blocks={OnServer(str(number), number): value for number, value in enumerate(values, 1)})
 
 
 def welch_difference(values: Sequence[float], others: Sequence[float]) -> Figure:
@@ -208,14 +223,11 @@ def paired_difference(values: Sequence[float], others: Sequence[float]) -> Figur
 def ratio_of_blocks(values: Sequence[float], others: Sequence[float]) -> Figure:
     """Geometric mean of `values` over that of `others`, with Welch's 95 % interval of the logarithms (Welch 1947).
 
-    The two sets of blocks are independent and may differ in number and spread. Without BLOCKS_FOR_INTERVAL blocks on
-    each side there is no interval: its ends are NaN. All values are above zero.
+    Units are servers, or the runs of one. The two sets are independent, and may differ in number and spread. One unit
+    alone has no interval. All values are above zero.
     """
     logarithms = welch_difference(np.log(values).tolist(), np.log(others).tolist())
-    ends = (logarithms.low, logarithms.high)
-    if min(len(values), len(others)) < BLOCKS_FOR_INTERVAL:
-        ends = (math.nan, math.nan)
-    return Figure.of(math.exp(logarithms.value), *(_exp(end) for end in ends))
+    return Figure.of(math.exp(logarithms.value), _exp(logarithms.low), _exp(logarithms.high))
 
 
 def _exp(exponent: float) -> float:

@@ -13,7 +13,7 @@ from dpscale.tables.quantities import (
     GLOBAL_BATCH,
     GPUS,
     IS_HEADLINE,
-    RANGES,
+    ONE_MACHINE,
     RUNS,
     SCOPE,
     SPEEDUP,
@@ -89,7 +89,7 @@ class AnswerRow(Place):
     drift: float = DRIFT
     drifted: int | None = DRIFTED
     is_headline: bool | None = IS_HEADLINE
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH
     speedup: Figure = SPEEDUP
     efficiency: Figure = EFFICIENCY

@@ -36,8 +36,8 @@ from dpscale.tables.quantities import (
     IS_HEADLINE,
     MESSAGE,
     NODES,
+    ONE_MACHINE,
     PROFILER,
-    RANGES,
     REASON,
     REPEATABILITY,
     RUNS,
@@ -65,7 +65,7 @@ class CommunicationRow(Place):
     runs_without_baseline: int | None = WITHOUT_BASELINE
     drift: float = DRIFT
     drifted: int | None = DRIFTED
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     epoch_s: float = EPOCH.on("communication")
     compute_s: float = column("Compute time", SECONDS, "Of an epoch: T(1,b)/N.", "Communication").on("communication")
     communication_s: Figure = COMMUNICATION.on("communication")
@@ -114,7 +114,7 @@ class BandwidthRow(Place):
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
     runs_without_baseline: int | None = WITHOUT_BASELINE
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     parameters: int | None = column("Parameters", PLAIN, "K, trainable ones.")
     allreduce_bytes_per_step: float = column("Allreduce per step", MB, "V = 2·(N−1)/N·K·s, a ring.", "Bandwidth").on(
         "bandwidth"
@@ -170,7 +170,7 @@ class LadderRow(EnvironmentPoint):
         definition="Standard deviation of the rung's step within a process, over its mean. It is no interval."
     ).on("ladder")
     runs: int | None = RUNS
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
 
 
 class StepsRow(EnvironmentPoint):
@@ -215,7 +215,7 @@ class CollectivesRow(Row):
     runs: int | None = RUNS
     servers: int | None = SERVERS
     n: int | None = N
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     time_s: Figure = column("Time", MICROSECONDS, "Time of one call: mean over runs.", "Bandwidth").on("collectives")
     repeatability: float = REPEATABILITY
     bus_bandwidth_gb_s: Figure = BUS_BANDWIDTH.on("collectives")

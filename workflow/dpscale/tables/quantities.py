@@ -27,10 +27,10 @@ N = column("Timings", PLAIN, "Timings that the figure rests on.", "Statistics")
 BLOCKS = column(
     "Blocks", PLAIN, "Runs beside the baseline of their own GPU, that the figure is the mean of.", "Statistics"
 )
-RANGES = column(
-    "Ranges",
+ONE_MACHINE = column(
+    "One machine",
     PLAIN,
-    "Figures of this row whose low and high are the range of two blocks, no 95 % interval.",
+    "Figures of this row whose 95 % interval is over the runs of one machine.",
     "Statistics",
 )
 REPEATABILITY = column(

@@ -1,7 +1,7 @@
 """Times, speedups, and what they rest on."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import GB, JOULES_PER_EPOCH, MULTIPLES, PERCENT, PLAIN, SECONDS, UTC, column
+from dpscale.tables.column import GB, JOULES_PER_EPOCH, MILLISECONDS, MULTIPLES, PERCENT, PLAIN, SECONDS, UTC, column
 from dpscale.tables.quantities import (
     BATCH,
     BLOCKS,
@@ -22,7 +22,7 @@ from dpscale.tables.quantities import (
     LOADER_PROCESSES,
     MFU,
     NODES,
-    RANGES,
+    ONE_MACHINE,
     REASON,
     REPEATABILITY,
     RUN,
@@ -45,14 +45,23 @@ from dpscale.tables.row import EnvironmentPoint, Place, Row
 class TimesRow(Place):
     """Epoch time, step time and throughput of every configuration, with 95 % intervals, memory and energy; one
     without a number says in ``status`` and ``reason`` why.
+
+    Times of several devices are T(1,b) over the speedup. What their runs had by themselves is beside them.
     """
 
     status: str = STATUS
     reason: str = REASON
     runs: int | None = RUNS.on("times")
+    servers: int | None = SERVERS
     n: int | None = N.but(label="Timed epochs").on("times")
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH.on("times", "price")
+    measured_epoch_s: Figure = column(
+        "Epoch time, as measured", SECONDS, "Mean over the runs of this configuration alone.", "Time", over="runs"
+    )
+    measured_step_s: Figure = column(
+        "Step time, as measured", MILLISECONDS, "Mean over the runs of this configuration alone.", "Time", over="runs"
+    )
     gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").on("price")
     repeatability: float = REPEATABILITY
     outliers: str = column(
@@ -97,12 +106,13 @@ class SpeedupRow(Place):
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
+    servers: int | None = SERVERS
     runs_without_baseline: int | None = WITHOUT_BASELINE
     drift: float = DRIFT
     drifted: int | None = DRIFTED
-    ranges: str = RANGES
-    epoch_s: float = EPOCH
-    baseline_epoch_s: float = column("Epoch time on one", SECONDS, "Of the baseline.", "Time")
+    one_machine: str = ONE_MACHINE
+    epoch_s: Figure = EPOCH
+    baseline_epoch_s: Figure = column("Epoch time on one", SECONDS, "T(1,b), or T(1,B), of all that timed it.", "Time")
     speedup: Figure = SPEEDUP.on("speedup")
     efficiency: Figure = EFFICIENCY.on("speedup")
     speedup_from_steps: Figure = column(
@@ -131,7 +141,7 @@ class ScopesRow(EnvironmentPoint):
     """
 
     is_headline: bool | None = IS_HEADLINE
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH.but(label="Epoch time, compute").on("scopes")
     end_to_end_epoch_s: Figure = column(
         "Epoch time, end-to-end", SECONDS, "With the DataLoader in the clock.", "Time"
@@ -164,7 +174,7 @@ class StrategyPairsRow(Row):
     other_loader_processes: int | None = column(
         "Loader processes of the other", PLAIN, "DataLoader processes of all training processes together.", "Time"
     )
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH
     other_epoch_s: Figure = column("Epoch time of the other", SECONDS, "T(N,b) of the other.", "Time")
     ratio: float = column("Times as fast", MULTIPLES, "Epoch time of the other over this one.", "Time")

@@ -28,8 +28,8 @@ from dpscale.tables.quantities import (
     IS_HEADLINE,
     MFU,
     MFU_MEASURED,
+    ONE_MACHINE,
     PROFILER,
-    RANGES,
     REASON,
     RUN_DEVIATION,
     RUNS,
@@ -63,7 +63,7 @@ class VariantsRow(Row):
     reason: str = REASON
     runs: int | None = RUNS
     n: int | None = N
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     full_steps_per_epoch: int | None = FULL_STEPS
     steps_per_epoch: int | None = STEPS_PER_EPOCH
     is_headline: bool | None = IS_HEADLINE
@@ -158,7 +158,7 @@ class OneGpuRow(Row):
         "Variant on more", PLAIN, "The study's name for the settings; `base` are its own.", "Variants"
     )
     blocks: int | None = BLOCKS.but(definition="Runs of both on one GPU; 0: independent times.")
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH.but(label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU.").on(
         "one_gpu"
     )
@@ -187,7 +187,7 @@ class KernelsRow(Row):
     global_batch: int = GLOBAL_BATCH
     environment: str = ENVIRONMENT
     runs: int | None = RUNS
-    ranges: str = RANGES
+    one_machine: str = ONE_MACHINE
     step_s: Figure = STEP.but(label="Step, profiled", definition="The step while it was profiled.").on("kernels")
     profiler_slows_by: float = column(
         "Profiling adds",

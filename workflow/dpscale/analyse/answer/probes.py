@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import sub, truediv
 
-from dpscale.formulas.figure import Figure, less, share_of
+from dpscale.formulas.figure import Figure, OnServer, less, share_of
 from dpscale.formulas.statistics import median_of_blocks
 
 
@@ -104,7 +104,8 @@ class Probes:
 
 def of_rounds(values: Sequence[float]) -> Figure:
     """The median over rounds, with an interval that holds for any distribution."""
-    return replace(median_of_blocks(values), blocks={str(number): value for number, value in enumerate(values)})
+    blocks = {OnServer(f"round {number}", 0): value for number, value in enumerate(values)}
+    return replace(median_of_blocks(values), blocks=blocks)
 
 
 def in_rounds(formula: Callable[..., float], *figures: Figure) -> Figure:

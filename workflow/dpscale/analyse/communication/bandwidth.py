@@ -40,7 +40,7 @@ def bandwidth_row(
     )
     inferred = compared.communication
     if not inferred.is_above(0):
-        # Its longest time gives the least bandwidth. Nothing follows from a range, nor where it is surely below zero.
+        # Its longest time gives the least bandwidth. Nothing follows where it is surely below zero.
         bounds = inferred.has_interval and inferred.high > 0
         return replace(
             row,
@@ -80,8 +80,6 @@ def _root_link_bytes(row: BandwidthRow, measured: Measurements, gradient_bytes: 
 
 def _why_not_resolvable(inferred: Figure) -> str:
     low, high = inferred.interval
-    if inferred.is_range:
-        return f"the communication time has no interval: two blocks, {low:.3g} and {high:.3g} s"
     if not inferred.has_interval:
         return "the communication time has no interval: one block"
     where = "below zero" if high < 0 else "not above zero for certain"

@@ -9,10 +9,10 @@ from itertools import compress
 from statistics import median
 from typing import Any
 
-from dpscale.analyse.timing.blocks import run_name
-from dpscale.analyse.timing.runs import servers_used
+from dpscale.analyse.timing.blocks import run_of
+from dpscale.analyse.timing.servers import servers_used
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
 from dpscale.formulas.statistics import derive_in_blocks, estimate_of_runs, repeatability
 from dpscale.records.files import Record
 from dpscale.strategies.known import STRATEGIES
@@ -87,12 +87,12 @@ class Links:
 
 def links_of(records: Sequence[Record], environment: str) -> Links:
     """The medians over repeats. Those for which the GPUs could not be held long enough count only where all are so."""
-    found: dict[tuple[str, int, int | None, int | None], dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    found: dict[tuple[str, int, int | None, int | None], dict[OnServer, Mapping[str, Any]]] = defaultdict(dict)
     for record in records:
         for result in record["collectives"]:
-            found[result["operation"], result["bytes"], None, None][run_name(record)] = result
+            found[result["operation"], result["bytes"], None, None][run_of(record)] = result
         for copy in record["peer_copies"]:
-            found["peer_copy", copy["bytes"], copy["source"], copy["target"]][run_name(record)] = copy
+            found["peer_copy", copy["bytes"], copy["source"], copy["target"]][run_of(record)] = copy
     timed = []
     for call, results in found.items():
         held = {run: _held_s(result) for run, result in results.items()}
@@ -111,10 +111,8 @@ def _held_s(result: Mapping[str, Any]) -> list[float]:
     return list(compress(result["seconds"], held))
 
 
-def collectives_rows(
-    found: Iterable[Links], network: Facts | None, servers: Mapping[str, int]
-) -> Iterator[CollectivesRow]:
-    """A row for every collective and size, and for every pair of GPUs; `servers` as `runs.servers_of` numbers them."""
+def collectives_rows(found: Iterable[Links], network: Facts | None) -> Iterator[CollectivesRow]:
+    """A row for every collective and size, and for every pair of GPUs."""
     uses = _uses(network)
     for links in found:
         for timed in links.timed:
@@ -125,7 +123,7 @@ def collectives_rows(
                 message_bytes=size,
                 environment=links.environment,
                 runs=len(timed.runs),
-                servers=len(servers_used(links.records, servers)),
+                servers=len(servers_used(links.records)),
                 n=sum(map(len, timed.runs)),
                 time_s=seconds,
                 repeatability=repeatability(timed.runs),

@@ -15,9 +15,9 @@ from operator import truediv
 from statistics import median
 
 from dpscale.analyse.communication.measured import Measurements
-from dpscale.analyse.timing.blocks import run_name
+from dpscale.analyse.timing.blocks import run_of
 from dpscale.analyse.timing.points import Points, point_fields
-from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
 from dpscale.formulas.statistics import estimate_of_blocks, estimate_of_runs, repeatability
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
@@ -52,12 +52,12 @@ def ladder_rows(
     complete = [record for record in records if rungs and rungs_of(record) == rungs]
     if not complete:
         return
-    timings = {rung: {run_name(one): one["steps"]["variants"][rung]["step_s"] for one in complete} for rung in rungs}
+    timings = {rung: {run_of(one): one["steps"]["variants"][rung]["step_s"] for one in complete} for rung in rungs}
     label = f"{configuration} {environment}"
     alone = alone_s if alone_s.is_known else estimate_of_runs(timings[ALONE], f"{ALONE} {label}")
     ratios = {rung: _ratios(timings[rung], timings[ALONE]) for rung in rungs}
 
-    def mean(name: str, values: Mapping[str, float]) -> Figure:
+    def mean(name: str, values: Mapping[OnServer, float]) -> Figure:
         return multiplied(estimate_of_blocks(values, f"{name} {label}", "linear"), alone.value)
 
     steps = {rung: alone if rung == ALONE else mean(rung, ratios[rung]) for rung in rungs}
@@ -83,10 +83,12 @@ def ladder_rows(
         yield row
 
 
-def _ratios(steps_s: Mapping[str, Sequence[float]], alone_s: Mapping[str, Sequence[float]]) -> dict[str, float]:
+def _ratios(
+    steps_s: Mapping[OnServer, Sequence[float]], alone_s: Mapping[OnServer, Sequence[float]]
+) -> dict[OnServer, float]:
     """A rung over one GPU alone in every record: the median over its rounds."""
     return {run: median(map(truediv, steps_s[run], alone_s[run])) for run in steps_s}
 
 
-def _less(ratios: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+def _less(ratios: Mapping[OnServer, float], others: Mapping[OnServer, float]) -> dict[OnServer, float]:
     return {run: ratio - others[run] for run, ratio in ratios.items()}

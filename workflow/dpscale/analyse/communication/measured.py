@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
-from statistics import fmean
 
 from dpscale.analyse.communication.collectives import Links, links_of
 from dpscale.analyse.communication.estimators import from_steps, isolated_step_s, profiler_state
@@ -55,10 +54,8 @@ class Measurements:
 
 
 def communication_row(compared: Comparison, measured: Measurements) -> CommunicationRow:
-    """E1 of an epoch, and every estimate of a step that was measured or can be inferred.
-
-    Times are arithmetic means over blocks here, so that compute and communication add up to the epoch.
-    """
+    """E1 of an epoch, and every estimate of a step that was measured or can be inferred. Compute and communication
+    add up to the epoch."""
     point = compared.point
     records = measured.steps.get((point.configuration, point.environment), ())
     row = replace(
@@ -71,16 +68,15 @@ def communication_row(compared: Comparison, measured: Measurements) -> Communica
     )
     if not compared.blocks:
         return row
-    epoch_s = fmean(block.parallel.epoch_s for block in compared.blocks)
     return replace(
         row,
         communication_s=compared.communication,
         communication_step_s=compared.communication_step,
-        epoch_s=epoch_s,
-        compute_s=scaling.compute_s(fmean(block.baseline.epoch_s for block in compared.blocks), row.gpus),
-        communication_share=compared.communication.value / epoch_s,
-        step_s=fmean(block.parallel.step_s for block in compared.blocks),
-        baseline_step_s=fmean(block.baseline.step_s for block in compared.blocks),
+        epoch_s=compared.epoch.value,
+        compute_s=scaling.compute_s(compared.scale.epoch.value, row.gpus),
+        communication_share=compared.communication.value / compared.epoch.value,
+        step_s=compared.step.value,
+        baseline_step_s=compared.scale.step.value,
     )
 
 

@@ -11,6 +11,7 @@ from math import nan
 from statistics import fmean, median
 from typing import Any
 
+from dpscale.formulas.figure import OnServer
 from dpscale.records.files import Record
 
 # What before and after may differ by, relative to their mean: more is drift, and said.
@@ -44,13 +45,18 @@ class Block:
     of its own on the same GPU. `baseline_n` epochs make the baseline.
     """
 
-    name: str
+    key: OnServer
     origin: str
     parallel: Timed
     baseline: Timed
     baseline_n: int
     before_s: float = nan
     after_s: float = nan
+
+    @property
+    def name(self) -> str:
+        """`run 3`, or `runs 1, 2` that share a baseline."""
+        return self.key.block
 
     @property
     def drift(self) -> float:
@@ -63,9 +69,9 @@ class Block:
         return abs(self.drift) > DRIFT_TOLERANCE
 
 
-def run_name(record: Record) -> str:
-    """`run 3`."""
-    return f"run {record['cell']['run']}"
+def run_of(record: Record) -> OnServer:
+    """`run 3`, on the server that `servers.on_servers` gave it."""
+    return OnServer(f"run {record['cell']['run']}", record["server"])
 
 
 def places(record: Record) -> list[str]:
@@ -89,18 +95,18 @@ def blocks_of(
         if own is None or (own["status"] == "ok" and scope not in own["scopes"]):
             unpaired.append(record)
         elif own["status"] != "ok":
-            without[run_name(record)] = f"one GPU at batch {batch} ran out of memory in its job"
+            without[run_of(record).block] = f"one GPU at batch {batch} ran out of memory in its job"
         else:
             blocks.append(_block_in_job(record, own["scopes"][scope], scope))
     paired, alone = pair(unpaired, singles, scope)
     reason = f"one GPU at batch {batch} was measured on no GPU that it used"
-    return [*blocks, *paired], {**without, **{run_name(record): reason for record in alone}}
+    return [*blocks, *paired], {**without, **{run_of(record).block: reason for record in alone}}
 
 
 def _block_in_job(record: Record, around: Mapping[str, Any], scope: str) -> Block:
     before, after = Timed.of(around["before"]), Timed.of(around["after"])
     return Block(
-        run_name(record),
+        run_of(record),
         IN_JOB,
         Timed.of(record["scopes"][scope]),
         Timed.mean([before, after]),
@@ -143,7 +149,7 @@ def _nearest(record: Record, others: Sequence[Record]) -> Record:
 def _block_of_cells(other: Record, records: Sequence[Record], scope: str) -> Block:
     runs = sorted(record["cell"]["run"] for record in records)
     return Block(
-        f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}",
+        OnServer(f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(map(str, runs))}", other["server"]),
         OWN_CELLS,
         Timed.mean([Timed.of(record["scopes"][scope]) for record in records]),
         Timed.of(other["scopes"][scope]),

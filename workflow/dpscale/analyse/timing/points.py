@@ -1,15 +1,19 @@
-"""The points of a study: what its timing records say of every configuration, and what they can be compared with."""
+"""The points of a study: what its timing records say of every configuration, and what they can be compared with.
+
+Numbers that stand together fit together: a point has one estimated quantity, its speedup S, formed in blocks, and a
+batch one scale, T(1,b), of all that timed one GPU at it. T(N,b) is T(1,b)/S (docs/method.md, "Times that fit").
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan
 from typing import Any
 
-from dpscale.analyse.timing.blocks import Block, Timed, blocks_of, pair, run_name
+from dpscale.analyse.timing.blocks import Block, Timed, blocks_of, pair, run_of
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
 from dpscale.formulas.statistics import Scale, derive, estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell
 from dpscale.plan.plan import plan
@@ -37,11 +41,23 @@ def point_fields(configuration: Configuration, environment: str) -> PointFields:
 
 
 @dataclass(frozen=True)
+class OneGpu:
+    """T(1,b) and t(1,b), in seconds: the scale of all times at a batch."""
+
+    epoch: Figure = UNKNOWN
+    step: Figure = UNKNOWN
+
+
+ScaleKey = tuple[int, str, str]  # batch, scope and environment
+
+
+@dataclass(frozen=True)
 class Point:
     """A configuration, in one scope and one environment (empty where it was measured in none), and what its records
     say.
 
-    A record whose memory ran out first holds nothing of this scope.
+    A record whose memory ran out first holds nothing of this scope. `epoch` and `step` are on the scale of one GPU at
+    this batch: on one GPU they are that scale, on several it over the speedup. Without a baseline they are as measured.
     """
 
     configuration: Configuration
@@ -50,6 +66,13 @@ class Point:
     status: str
     reason: str
     records: Sequence[Record] = ()
+    epoch: Figure = UNKNOWN
+    step: Figure = UNKNOWN
+    scales: Mapping[ScaleKey, OneGpu] = field(default_factory=dict, repr=False)
+
+    def one_gpu(self, batch: int) -> OneGpu:
+        """The scale of this scope and environment at a batch; unknown where nothing timed one GPU there."""
+        return self.scales.get((batch, self.scope, self.environment), OneGpu())
 
     @property
     def measured(self) -> Sequence[Record]:
@@ -81,18 +104,18 @@ class Point:
         return {**point_fields(self.configuration, self.environment), "scope": self.scope}
 
     @cached_property
-    def epoch(self) -> Figure:
-        """Over its runs; unknown where none holds something of this scope."""
+    def measured_epoch(self) -> Figure:
+        """Over its own runs; unknown where none holds something of this scope."""
         return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).epoch_s, "epoch")
 
     @cached_property
-    def step(self) -> Figure:
+    def measured_step(self) -> Figure:
         """The same of a full step."""
         return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).step_s, "step")
 
     def over_runs(self, figure: Callable[[Record], float | None], name: str) -> Figure:
         """The mean over the runs that have this figure above zero, of logarithms."""
-        values = {run_name(record): float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
+        values = {run_of(record): float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
         return estimate_of_blocks(values, f"{name} {self.label}") if values else UNKNOWN
 
     def set_against(self, other: "Point", formula: Callable[..., Any], scale: Scale, name: str) -> tuple[Figure, int]:
@@ -100,8 +123,8 @@ class Point:
         used one GPU. Where there is no such block, it is that of two independent times, and of 0 blocks."""
         blocks, _ = pair(self.measured, other.measured, self.scope)
         if not blocks:
-            return derive(formula, self.epoch, other.epoch), 0
-        of_block = {block.name: float(formula(block.parallel.epoch_s, block.baseline.epoch_s)) for block in blocks}
+            return derive(formula, self.measured_epoch, other.measured_epoch), 0
+        of_block = {block.key: float(formula(block.parallel.epoch_s, block.baseline.epoch_s)) for block in blocks}
         return estimate_of_blocks(of_block, f"{name} {self.label}", scale), len(blocks)
 
 
@@ -134,7 +157,9 @@ def points_of(study: Study, collected: Collected, environments: Mapping[AnyCell,
                     (status, reason) for _, status, reason in missing
                 )
                 points[configuration, scope, ""] = Point(configuration, scope, "", status, reason)
-    return points
+    scales = _scales(points.values())
+    points = {key: replace(point, scales=scales) for key, point in points.items()}
+    return {key: _on_scale(points, point) for key, point in points.items()}
 
 
 def _measured(
@@ -149,6 +174,46 @@ def _measured(
     if too_large:
         reasons = [f"out of memory in {len(too_large)} of {len(records)} runs", *reasons]
     return Point(configuration, scope, environment, "ok", "; ".join(reasons), records)
+
+
+def _scales(points: Iterable[Point]) -> dict[ScaleKey, OneGpu]:
+    """The geometric mean over all that timed one GPU at a batch: cells of one GPU, and the baselines in the jobs of
+    several."""
+    timed: dict[ScaleKey, dict[OnServer, Timed]] = defaultdict(dict)
+    for point in points:
+        for record in point.records:
+            run = run_of(record)
+            key = OnServer(f"{point.configuration} {run.block}", run.server)
+            for batch, alone in _alone(record, point.scope):
+                timed[batch, point.scope, point.environment][key] = alone
+    return {
+        place: OneGpu(
+            estimate_of_blocks({key: alone.epoch_s for key, alone in of.items()}, f"T(1,b) {place}"),
+            estimate_of_blocks({key: alone.step_s for key, alone in of.items()}, f"t(1,b) {place}"),
+        )
+        for place, of in timed.items()
+    }
+
+
+def _alone(record: Record, scope: str) -> Iterator[tuple[int, Timed]]:
+    """What a record says of the plain module on one GPU, by batch."""
+    if record["cell"]["strategy"] == BASELINE and scope in record["scopes"]:
+        yield record["cell"]["batch_per_gpu"], Timed.of(record["scopes"][scope])
+    for around in record.get("alone") or ():
+        if around["status"] == "ok" and scope in around["scopes"]:
+            timings = around["scopes"][scope]
+            yield around["batch_per_gpu"], Timed.mean([Timed.of(timings["before"]), Timed.of(timings["after"])])
+
+
+def _on_scale(points: Points, point: Point) -> Point:
+    """With its epoch and step on the scale of one GPU at its batch."""
+    if point.configuration.strategy == BASELINE and point.measured:
+        scale = point.one_gpu(point.configuration.batch_per_gpu)
+        return replace(point, epoch=scale.epoch, step=scale.step)
+    compared = compare(points, point, point.configuration.batch_per_gpu)
+    if not compared.blocks:
+        return replace(point, epoch=point.measured_epoch, step=point.measured_step)
+    return replace(point, epoch=compared.epoch, step=compared.step)
 
 
 def weightiest(states: Iterable[tuple[str, str]]) -> tuple[str, str]:
@@ -188,6 +253,7 @@ class Comparison:
     blocks: Sequence[Block]
     status: str
     reason: str
+    scale: OneGpu = OneGpu()
     without: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -224,32 +290,50 @@ class Comparison:
     def over_blocks(self, figure: Callable[[Block], float], name: str, scale: Scale = "log") -> Figure:
         """A figure of every block, and its mean over them. Only where there is a block."""
         return estimate_of_blocks(
-            {block.name: figure(block) for block in self.blocks}, f"{name} {self.point.label}", scale
+            {block.key: figure(block) for block in self.blocks}, f"{name} {self.point.label}", scale
         )
 
     @cached_property
     def speedup(self) -> Figure:
-        """Speedup of the epoch."""
-        return self.over_blocks(
+        """Speedup of the epoch. In a strong series T(1,B) over the point's T(N,b): the interval of the blocks, moved
+        there."""
+        in_blocks = self.over_blocks(
             lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s), "speedup"
         )
+        if not self.point.epoch.is_known:
+            return in_blocks
+        return multiplied(in_blocks, self.scale.epoch.value / self.point.epoch.value / in_blocks.value)
+
+    @cached_property
+    def speedup_from_steps(self) -> Figure:
+        """N·t(1,b) / t(N,b)."""
+        gpus = self.point.configuration.gpus
+        return self.over_blocks(
+            lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s),
+            "speedup from steps",
+        )
+
+    @cached_property
+    def epoch(self) -> Figure:
+        """T(N,b), at this T(1,b)."""
+        return self.speedup.map(lambda speedup: self.scale.epoch.value / speedup)
+
+    @cached_property
+    def step(self) -> Figure:
+        """t(N,b), at this t(1,b)."""
+        gpus = self.point.configuration.gpus
+        return self.speedup_from_steps.map(lambda speedup: gpus * self.scale.step.value / speedup)
 
     @cached_property
     def communication(self) -> Figure:
-        """Communication time of an epoch by subtraction (E1), in seconds."""
-        gpus = self.point.configuration.gpus
-        return self.over_blocks(
-            lambda block: scaling.communication_s(block.baseline.epoch_s, block.parallel.epoch_s, gpus), "E1", "linear"
-        )
+        """Communication time of an epoch by subtraction (E1), in seconds: T(1,b)(1/S - 1/N)."""
+        compute_s = scaling.compute_s(self.scale.epoch.value, self.point.configuration.gpus)
+        return self.epoch.map(lambda epoch_s: epoch_s - compute_s)
 
     @cached_property
     def communication_step(self) -> Figure:
-        """The same of a full step."""
-        return self.over_blocks(
-            lambda block: scaling.communication_step_s(block.baseline.step_s, block.parallel.step_s),
-            "E1 step",
-            "linear",
-        )
+        """The same of a full step: t(N,b) - t(1,b)."""
+        return self.step.map(lambda step_s: step_s - self.scale.step.value)
 
 
 def compare(points: Points, point: Point, batch: int) -> Comparison:
@@ -263,8 +347,8 @@ def compare(points: Points, point: Point, batch: int) -> Comparison:
     baseline = points.get((single, point.scope, point.environment)) or points.get((single, point.scope, ""))
     blocks, without = blocks_of(point.measured, baseline.records if baseline else (), point.scope, batch)
     if blocks:
-        return Comparison(point, blocks, "ok", point.reason, without)
-    return Comparison(point, (), "no baseline", _why_no_baseline(point, baseline, batch, without), without)
+        return Comparison(point, blocks, "ok", point.reason, point.one_gpu(batch), without)
+    return Comparison(point, (), "no baseline", _why_no_baseline(point, baseline, batch, without), without=without)
 
 
 def _why_no_baseline(point: Point, baseline: Point | None, batch: int, without: Mapping[str, str]) -> str:

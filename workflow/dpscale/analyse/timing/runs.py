@@ -5,16 +5,16 @@ And what servers, runs and epochs add to the variance of an epoch time.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
 import numpy as np
 
-from dpscale.analyse.timing.blocks import Block, Timed, places, run_name
+from dpscale.analyse.timing.blocks import Block, Timed, run_of
 from dpscale.analyse.timing.points import Comparison, Point
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import Figure
+from dpscale.formulas.figure import Figure, OnServer
 from dpscale.formulas.statistics import (
     OUTLIER_DEVIATIONS,
     VarianceComponents,
@@ -22,39 +22,20 @@ from dpscale.formulas.statistics import (
     robust_deviations,
     variance_components,
 )
-from dpscale.records.files import Record
 from dpscale.tables.timing import BlocksRow, RunsRow, VarianceComponentsRow
 
 
-def servers_of(records: Iterable[Record]) -> dict[str, int]:
-    """The server of every GPU (host, where there are none), numbered in the order in which they were first used.
-
-    GPUs that a record used together are of one server. Hosts may all have one name.
-    """
-    servers: dict[str, set[str]] = {}
-    for record in sorted(records, key=lambda record: str(record["started_at"])):
-        together = set(places(record)).union(*(servers.get(place, set()) for place in places(record)))
-        servers |= dict.fromkeys(together, together)
-    numbers: dict[int, int] = {}
-    return {place: numbers.setdefault(id(server), len(numbers) + 1) for place, server in servers.items()}
-
-
-def servers_used(records: Iterable[Record], servers: Mapping[str, int]) -> set[int]:
-    """The servers that these records were measured on."""
-    return {servers[places(record)[0]] for record in records}
-
-
-def run_rows(points: Iterable[Point], servers: Mapping[str, int]) -> Iterator[RunsRow]:
+def run_rows(points: Iterable[Point]) -> Iterator[RunsRow]:
     """A row for every run of every configuration in every scope."""
     for point in points:
-        deviations = _deviations(point.epoch)
+        deviations = _deviations(point.measured_epoch)
         for record in point.measured:
             scope, timed = record["scopes"][point.scope], Timed.of(record["scopes"][point.scope])
-            deviation = deviations[run_name(record)]
+            deviation = deviations[run_of(record)]
             yield RunsRow(
                 **point.place,
                 run=record["cell"]["run"],
-                server=servers[places(record)[0]],
+                server=record["server"],
                 host=record["hardware"]["host"],
                 started_at=record["started_at"],
                 n=len(scope["epoch_s"]),
@@ -66,7 +47,7 @@ def run_rows(points: Iterable[Point], servers: Mapping[str, int]) -> Iterator[Ru
             )
 
 
-def _deviations(epoch: Figure) -> dict[str, float]:
+def _deviations(epoch: Figure) -> dict[OnServer, float]:
     """How far every run lies off, by its name: of logarithms, as runs vary in proportion. NaN of too few runs."""
     return dict(zip(epoch.blocks, robust_deviations([math.log(value) for value in epoch.blocks.values()]), strict=True))
 
@@ -79,7 +60,7 @@ def outlier_words(epoch: Figure) -> str:
     """`run 3 (+12 %)`: the runs that lie more than `OUTLIER_DEVIATIONS` off, and by how much of the median."""
     middle = median(epoch.blocks.values())
     return ", ".join(
-        f"{run} ({100 * (epoch.blocks[run] / middle - 1):+.2g} %)"
+        f"{run.block} ({100 * (epoch.blocks[run] / middle - 1):+.2g} %)"
         for run, deviation in _deviations(epoch).items()
         if _is_outlier(deviation)
     )
@@ -117,13 +98,13 @@ def _block_row(row: BlocksRow, block: Block) -> BlocksRow:
     )
 
 
-def component_rows(points: Iterable[Point], servers: Mapping[str, int]) -> Iterator[VarianceComponentsRow]:
+def component_rows(points: Iterable[Point]) -> Iterator[VarianceComponentsRow]:
     """A row for every configuration: what servers, runs and epochs add to its epoch time, as standard deviations of
     its logarithm, which are relative ones."""
     for point in points:
         nested: dict[int, list[Sequence[float]]] = defaultdict(list)
         for record in point.measured:
-            nested[servers[places(record)[0]]].append(np.log(record["scopes"][point.scope]["epoch_s"]).tolist())
+            nested[record["server"]].append(np.log(record["scopes"][point.scope]["epoch_s"]).tolist())
         if nested:
             found = variance_components(list(nested.values()))
             yield VarianceComponentsRow(

@@ -2,10 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from operator import sub, truediv
 
-from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.formulas.statistics import derive_in_blocks, estimate_of_blocks
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
+from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 
@@ -19,9 +18,9 @@ def scopes_rows(
         for row in speedups
         if row.status == "ok" and row.scaling == "weak"
     }
-    of_runs: dict[tuple[object, ...], dict[str, float]] = defaultdict(dict)
+    of_runs: dict[tuple[object, ...], dict[OnServer, float]] = defaultdict(dict)
     for run in runs:
-        of_runs[*run.point.values(), run.scope][f"run {run.run}"] = run.epoch_s
+        of_runs[*run.point.values(), run.scope][OnServer(f"run {run.run}", run.server or 0)] = run.epoch_s
     loaded = {tuple(row.point.values()): row for row in times if row.status == "ok" and row.scope == "end_to_end"}
     for row in times:
         place = tuple(row.point.values())
@@ -29,27 +28,26 @@ def scopes_rows(
             continue
         here, there = (*place, "compute"), (*place, "end_to_end")
         speedup, loaded_speedup = gained.get(here, UNKNOWN), gained.get(there, UNKNOWN)
-        longer_s, ratio = _loading(of_runs[there], of_runs[here])
+        epoch_s, loaded_s = row.epoch_s.value, loaded[place].epoch_s.value
+        in_runs = _loading(of_runs[there], of_runs[here])
+        longer = multiplied(in_runs, loaded_s / epoch_s / in_runs.value)
         yield ScopesRow(
             **row.point,
             is_headline=row.is_headline,
             epoch_s=row.epoch_s,
             end_to_end_epoch_s=loaded[place].epoch_s,
-            loader_s=longer_s,
-            loading_ratio=ratio,
+            loader_s=multiplied(longer.map(lambda ratio: ratio - 1), epoch_s),
+            loading_ratio=longer,
             speedup=speedup,
             end_to_end_speedup=loaded_speedup,
             speedup_ratio=speedup.value / loaded_speedup.value,
         )
 
 
-def _loading(loaded: Mapping[str, float], in_memory: Mapping[str, float]) -> tuple[Figure, Figure]:
-    """What an epoch takes longer with the DataLoader in the clock, in seconds and as a ratio, over the runs that timed
-    both: a run is one block."""
-    if not loaded.keys() & in_memory.keys():
-        return UNKNOWN, UNKNOWN
-    epochs = [estimate_of_blocks(runs, "epoch") for runs in (loaded, in_memory)]
-    return derive_in_blocks(sub, *epochs, scale="linear"), derive_in_blocks(truediv, *epochs)
+def _loading(loaded: Mapping[OnServer, float], in_memory: Mapping[OnServer, float]) -> Figure:
+    """How many times as long an epoch takes with the DataLoader in the clock, over the runs that timed both."""
+    both = {run: loaded[run] / in_memory[run] for run in loaded if run in in_memory}
+    return estimate_of_blocks(both, "loading") if both else UNKNOWN
 
 
 def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]:

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from dpscale.analyse.timing.points import Comparison, Point, Points, compare
 from dpscale.analyse.timing.runs import outlier_words
+from dpscale.analyse.timing.servers import servers_used
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import Figure, multiplied
-from dpscale.formulas.statistics import derive_in_blocks, repeatability
+from dpscale.formulas.statistics import repeatability
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
 from dpscale.strategies.known import strategy
@@ -38,18 +39,21 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
         runs=len(point.records),
         n=point.n,
     )
-    if not point.epoch.is_known:
+    if not point.measured_epoch.is_known:
         return row
     results = point.results
     row = replace(
         row,
+        servers=len(servers_used(point.measured)),
         epoch_s=point.epoch,
         step_s=point.step,
-        images_per_s=derive_in_blocks(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch),
+        measured_epoch_s=point.measured_epoch,
+        measured_step_s=point.measured_step,
+        images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
         # A run without a counter has no energy.
         energy_j=point.over_runs(lambda record: median(record["scopes"][point.scope]["energy_j"] or [0]), "energy"),
         repeatability=repeatability([result["epoch_s"] for result in results]),
-        outliers=outlier_words(point.epoch),
+        outliers=outlier_words(point.measured_epoch),
         first_timed_epoch_s=median(result["epoch_s"][0] for result in results),
         loader_processes=_loader_processes(point),
         steps_per_epoch=results[0]["steps_per_epoch"],
@@ -83,7 +87,7 @@ def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) 
         flop_per_image=flop_per_image,
         peak_flop_s=peak.flop_s,
         peak_source=chip.source,
-        mfu=derive_in_blocks(lambda rate: scaling.mfu(flop_per_image, rate, row.gpus, peak.flop_s), row.images_per_s),
+        mfu=row.images_per_s.map(lambda rate: scaling.mfu(flop_per_image, rate, row.gpus, peak.flop_s)),
     )
 
 
@@ -111,18 +115,13 @@ def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
     row = replace(
         row,
         baseline_n=sum(block.baseline_n for block in compared.blocks),
-        epoch_s=compared.over_blocks(lambda block: block.parallel.epoch_s, "epoch").value,
-        baseline_epoch_s=compared.over_blocks(lambda block: block.baseline.epoch_s, "baseline").value,
+        servers=len({block.key.server for block in compared.blocks}),
+        epoch_s=compared.epoch,
+        baseline_epoch_s=compared.scale.epoch,
         speedup=compared.speedup,
-        efficiency=derive_in_blocks(lambda speedup: scaling.efficiency(speedup, gpus), compared.speedup),
+        efficiency=compared.speedup.map(lambda speedup: scaling.efficiency(speedup, gpus)),
     )
-    if series == "strong":
-        return row
-    from_steps = compared.over_blocks(
-        lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s),
-        "speedup from steps",
-    )
-    return replace(row, speedup_from_steps=from_steps)
+    return row if series == "strong" else replace(row, speedup_from_steps=compared.speedup_from_steps)
 
 
 def with_headline(row: Headlined) -> Headlined:

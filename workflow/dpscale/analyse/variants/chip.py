@@ -23,7 +23,7 @@ def beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Recor
         return row
     gpus, flop = row.gpus, network["flop_per_image"]["forward_backward"]
     images_per_s = derive_in_blocks(
-        lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.epoch, scale="log"
+        lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.measured_epoch, scale="log"
     )
     row = replace(
         row,

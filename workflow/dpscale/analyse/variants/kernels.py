@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
-from dpscale.analyse.timing.blocks import run_name
+from dpscale.analyse.timing.blocks import run_of
 from dpscale.analyse.timing.points import Point, point_fields
 from dpscale.analyse.variants.measured import Variant
 from dpscale.formulas.figure import Figure
@@ -77,7 +77,7 @@ def kernel_rows(variants: Iterable[Variant]) -> Iterator[KernelsRow]:
 
 def _row(variant: Variant, point: Point, records: Sequence[Record]) -> KernelsRow:
     def mean(name: str, values: Iterable[float]) -> Figure:
-        found = dict(zip(map(run_name, records), values, strict=True))
+        found = dict(zip(map(run_of, records), values, strict=True))
         return estimate_of_blocks(found, f"{name} {variant.name} {point.configuration}", "linear")
 
     profiles = [record["profile"] for record in records]

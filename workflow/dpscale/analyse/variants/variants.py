@@ -1,30 +1,31 @@
 """The same GPUs, used otherwise: every variant of a study beside the study's own settings."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import variance
 
 import numpy as np
 
 from dpscale.analyse.timing.points import Point, Points, compare
-from dpscale.analyse.timing.runs import servers_used
+from dpscale.analyse.timing.servers import servers_used
 from dpscale.analyse.timing.times import times_row
 from dpscale.analyse.variants.chip import beside_the_chip
 from dpscale.analyse.variants.measured import Variant, fastest_of
 from dpscale.formulas.figure import INTERVAL, UNKNOWN, Figure
-from dpscale.formulas.statistics import BLOCKS_FOR_INTERVAL, RESAMPLES, ratio_of_deviations
+from dpscale.formulas.statistics import RESAMPLES, ratio_of_deviations
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.variants import VariantsRow
 from dpscale.vocabulary.states import NEVER, PAYS, UNDECIDED
 
+# Of fewer runs a standard deviation says next to nothing.
+RUNS_FOR_DEVIATION = 3
 
-def variant_rows(
-    variants: Sequence[Variant], network: Record | None, servers: Mapping[str, int]
-) -> Iterator[VariantsRow]:
-    """A row per point of every variant; `servers` as `runs.servers_of` numbers them."""
+
+def variant_rows(variants: Sequence[Variant], network: Record | None) -> Iterator[VariantsRow]:
+    """A row per point of every variant."""
     fastest = fastest_of(variants)
     for variant in variants:
         base = variants[0]
@@ -40,7 +41,7 @@ def variant_rows(
                 other = base.points.get(key)
                 if variant is not base and other and other.epoch.is_known:
                     row = _beside_base(row, variant, point, base, other)
-                    row = replace(row, deviation_ratio=_deviation_ratio(point, other, servers))
+                    row = replace(row, deviation_ratio=_deviation_ratio(point, other))
             yield row
 
 
@@ -53,11 +54,12 @@ def _changes(variant: Variant, base: Variant) -> str:
 
 def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record | None) -> VariantsRow:
     """With what a point's own records say, and its speedup over one GPU of the same variant."""
+    own_runs = point.measured_epoch
     row = replace(
         row,
         preparation_s=point.over_runs(lambda record: record.get("preparation_s"), "preparation"),
         speedup=_speedup(variant.points, point),
-        run_deviation=math.sqrt(_spread(point.epoch)) if len(point.epoch.blocks) > 1 else math.nan,
+        run_deviation=math.sqrt(_spread(own_runs)) if len(own_runs.blocks) > 1 else math.nan,
     )
     return beside_the_chip(row, variant.study, point, network)
 
@@ -105,14 +107,15 @@ def _alone_faster(variant: Variant, point: Point, base: Variant) -> Figure:
     return _times_as_fast(own, before, f"{variant.name} alone beside base")[0]
 
 
-def _deviation_ratio(point: Point, other: Point, servers: Mapping[str, int]) -> Figure:
+def _deviation_ratio(point: Point, other: Point) -> Figure:
     """How much its runs differ, over how much those of the study's own settings do. Nothing of too few runs, nor where
     these were on more servers than those: servers differ too."""
-    runs, others = len(point.epoch.blocks), len(other.epoch.blocks)
-    on_servers = {len(servers_used(one.measured, servers)) for one in (point, other)}
-    if min(runs, others) < BLOCKS_FOR_INTERVAL or len(on_servers) > 1:
+    own, before = point.measured_epoch, other.measured_epoch
+    runs, others = len(own.blocks), len(before.blocks)
+    on_servers = {len(servers_used(one.measured)) for one in (point, other)}
+    if min(runs, others) < RUNS_FOR_DEVIATION or len(on_servers) > 1:
         return UNKNOWN
-    return ratio_of_deviations(_spread(point.epoch), runs - 1, _spread(other.epoch), others - 1)
+    return ratio_of_deviations(_spread(own), runs - 1, _spread(before), others - 1)
 
 
 def _paying(row: VariantsRow) -> VariantsRow:

@@ -52,8 +52,7 @@ def percent(value: float, digits: int = 3) -> str:
 def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str:
     """`2.871 [2.866, 2.874]`: a figure as `unit` shows it, and its 95 % interval.
 
-    With the decimals that two significant digits of the interval's width have, at most four of the value. The range of
-    two runs is called that: `2.871 [range of two runs: 2.866 to 2.874]`.
+    With the decimals that two significant digits of the interval's width have, at most four of the value.
     """
     return f"{value_of(figure, unit, with_unit)} [{bounds_of(figure, unit)}]" if figure.is_known else ABSENT
 
@@ -65,24 +64,22 @@ def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str
 
 
 def bounds_of(figure: Figure, unit: Unit = PLAIN) -> str:
-    """`2.866, 2.874` of an estimate; in words where it is a range, or there is none."""
+    """`2.866, 2.874` of an estimate; in words where there are none."""
     ends = ends_of(figure, unit)
     if not ends:
         return "no interval: one run" if figure.kind == "one run" else "no interval"
-    return f"range of two runs: {ends}" if figure.is_range else ends
+    return ends
 
 
 def ends_of(figure: Figure, unit: Unit = PLAIN) -> str:
-    """`2.866, 2.874`, or of the range of two runs `2.866 to 2.874`; "" where there are none."""
-    return (" to " if figure.is_range else ", ").join(_parts(figure, unit)[1:])
+    """`2.866, 2.874`; "" where there are none."""
+    return ", ".join(_parts(figure, unit)[1:])
 
 
 def brief(figure: Figure, unit: Unit = PLAIN) -> str:
-    """The same where there is little room: the range of two runs in parentheses, and without an interval the number."""
+    """The same where there is little room: without an interval the number."""
     value, ends = value_of(figure, unit), ends_of(figure, unit)
-    if not ends:
-        return value
-    return f"{value} ({ends})" if figure.is_range else f"{value} [{ends}]"
+    return f"{value} [{ends}]" if ends else value
 
 
 def _parts(figure: Figure, unit: Unit) -> list[str]:
