@@ -32,7 +32,7 @@ def loading(times: Rows) -> Rows:
     """The rows of scopes.csv, with what runs differ by as if all of it were loading's: epochs have a step each."""
     rows = []
     for longer in (row for row in times if row["scope"] == "end_to_end"):
-        found = {name: longer[name] for name in (*place(), "ranges") if name in longer}
+        found = {name: longer[name] for name in place() if name in longer}
         same = ("strategy", "gpus", "batch_per_gpu")
         for row in (row for row in times if row["scope"] == "compute" and all(row[n] == longer[n] for n in same)):
             ratio, more_s = longer["epoch_s"] / row["epoch_s"], longer["epoch_s"] - row["epoch_s"]
