@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from blocks import apart
 from dpscale.formulas.figure import Figure
 from dpscale.formulas.statistics import best_of, estimate_of_blocks
 
@@ -22,7 +23,7 @@ def test_the_best_of_equal_ones_is_covered(servers: int, shared: float) -> None:
     for _ in range(STUDIES):
         common = random.normal(0, shared, servers)
         drawn = np.exp(math.log(1.8) + common + random.normal(0, 0.02, (EQUAL, servers)))
-        figures = [estimate_of_blocks({str(block): float(x) for block, x in enumerate(of)}, "s") for of in drawn]
+        figures = [estimate_of_blocks(apart(dict(enumerate(of.tolist()))), "s") for of in drawn]
         chosen = max(figures, key=lambda figure: figure.value)
         covered += best_of(chosen, EQUAL, servers).holds(1.8)
         naive += chosen.holds(1.8)
