@@ -7,13 +7,13 @@ import pytest
 
 from diagnosis_factory import HEALTHY, diagnosis_record
 from dpscale.analyse.answer.diagnosis import diagnose
-from dpscale.present.diagnosis.page import Answer, render, text, told
+from dpscale.present.diagnosis.page import DiagnosisWords, render, text, told
 from dpscale.vocabulary.causes import CAUSES, REMEDIES
 
 SLOW = {"loader": 40.0, "end_to_end": 41.0, "end_to_end_more": 21.5}
 
 
-def made(**changed: Any) -> tuple[dict[str, Any], Answer, str]:
+def made(**changed: Any) -> tuple[dict[str, Any], DiagnosisWords, str]:
     """A record, its answer in words, and as a terminal shows it."""
     settings = {name: changed.pop(name) for name in ("device", "alone_ms") if name in changed}
     parts = {name: changed.pop(name) for name in list(changed) if isinstance(changed[name], dict)}

@@ -56,7 +56,7 @@ class ToldCause:
 
 
 @dataclass(frozen=True)
-class Answer:
+class DiagnosisWords:
     """The answer in words."""
 
     title: str
@@ -68,10 +68,10 @@ class Answer:
     tried: Sequence[str]
 
 
-def told(diagnosis: Diagnosis, record: Record) -> Answer:
+def told(diagnosis: Diagnosis, record: Record) -> DiagnosisWords:
     """The answer of a diagnosis, with what was asked."""
     device = _device(record)
-    return Answer(
+    return DiagnosisWords(
         title=_title(record, device),
         short=_short(diagnosis),
         reasons=[told_cause(finding, device) for finding in diagnosis.reasons],

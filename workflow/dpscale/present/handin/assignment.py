@@ -11,8 +11,8 @@ from typing import Any
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin import sentences
-from dpscale.present.handin.cells import Cell, bound, cell
-from dpscale.present.handin.grid import Grid, Quantity, Spot
+from dpscale.present.handin.cells import PrintedCell, bound, cell
+from dpscale.present.handin.grid import Grid, PrintedPlace, Quantity
 from dpscale.present.handin.sheet import RowGroup, Sheet
 from dpscale.present.text.numbers import brief, whole
 from dpscale.present.text.words import Terms, ok, rank, scope, state
@@ -112,15 +112,15 @@ def _bandwidth(tables: Tables, terms: Terms) -> Grid:
 
 def _quantity(name: str, column: str, rows: Sequence[Timed]) -> Quantity:
     unit = type(rows[0]).column(column).unit if rows else PLAIN
-    cells = {Spot(row.strategy, row.gpus, row.batch_per_gpu): _cell(row, column, unit) for row in rows}
+    cells = {PrintedPlace(row.strategy, row.gpus, row.batch_per_gpu): _cell(row, column, unit) for row in rows}
     return Quantity(name, unit, cells)
 
 
-def _cell(row: Timed, column: str, unit: Unit) -> Cell:
+def _cell(row: Timed, column: str, unit: Unit) -> PrintedCell:
     figure, states = _figure(row, column), _states(row)
     if isinstance(row, BandwidthRow) and not figure.is_known:
         if column == "utilisation" and row.bandwidth_gb_s.is_known:
-            return Cell(states=(*states, "no bus bandwidth"))
+            return PrintedCell(states=(*states, "no bus bandwidth"))
         if column == "bandwidth_gb_s" and isfinite(row.bandwidth_gb_s_at_least):
             return bound(row.bandwidth_gb_s_at_least, *states)
     return cell(figure, unit, *states)

@@ -38,7 +38,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class PrintedCell:
     """Value, and ends of its interval, as they are printed; "" where there is none. A lower bound has `low` alone.
 
     `states` are statuses and kinds.
@@ -63,22 +63,22 @@ class Cell:
         return [*numbers, words(self.states)]
 
 
-def cell(figure: Figure, unit: Unit, *states: str) -> Cell:
+def cell(figure: Figure, unit: Unit, *states: str) -> PrintedCell:
     """With as many digits as divisions and differences need that are done again with what is printed."""
     if not figure.is_known:
-        return Cell(states=states)
+        return PrintedCell(states=states)
     known = (*([figure.kind] if figure.kind in _WORDS else []), *states)
     if not (isfinite(figure.low) and isfinite(figure.high)):
-        return Cell(in_unit(figure.value, unit, _DIGITS), states=known)
+        return PrintedCell(in_unit(figure.value, unit, _DIGITS), states=known)
     of_unit = unit.decimals is not None
     decimals = decimals_of(figure, unit) if of_unit else decimals_at(unit.of(figure.value), _DIGITS)
     value, low, high = (fixed(unit.of(number), decimals) for number in (figure.value, figure.low, figure.high))
-    return Cell(value, low, high, known)
+    return PrintedCell(value, low, high, known)
 
 
-def bound(at_least: float, *states: str) -> Cell:
+def bound(at_least: float, *states: str) -> PrintedCell:
     """Of a figure that is at least so large."""
-    return Cell(low=plain(at_least, 3), states=("at least", *states))
+    return PrintedCell(low=plain(at_least, 3), states=("at least", *states))
 
 
 def words(states: Iterable[str]) -> str:

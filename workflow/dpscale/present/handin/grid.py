@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dpscale.present.handin.cells import Cell, notes, words
+from dpscale.present.handin.cells import PrintedCell, notes, words
 from dpscale.present.handin.sentences import Paragraphs
 from dpscale.present.handin.sheet import RowGroup, Sheet
 from dpscale.present.text.words import Terms, capitalised, on_nodes, rank
@@ -18,7 +18,7 @@ _BATCHES_SHOWN = 24
 _NUMBERS_SHOWN = 6
 
 
-class Spot(NamedTuple):
+class PrintedPlace(NamedTuple):
     """A configuration."""
 
     strategy: str
@@ -32,7 +32,7 @@ class Quantity:
 
     name: str
     unit: Unit
-    cells: Mapping[Spot, Cell]
+    cells: Mapping[PrintedPlace, PrintedCell]
 
     @property
     def heading(self) -> str:
@@ -52,7 +52,7 @@ class Grid:
     times: Sequence[TimesRow]
 
     @property
-    def spots(self) -> list[Spot]:
+    def spots(self) -> list[PrintedPlace]:
         """In the order in which people read them."""
         found = {spot for quantity in self.quantities for spot in quantity.cells}
         return sorted(found, key=lambda spot: (rank(spot.strategy), spot.gpus, spot.batch))
@@ -63,8 +63,8 @@ class Grid:
         cells = [cell for quantity in self.quantities for spot, cell in quantity.cells.items() if spot.gpus > 1]
         return any(cell.value or "not resolvable" in cell.states for cell in cells)
 
-    def row(self, spot: Spot) -> list[Cell]:
-        return [quantity.cells.get(spot, Cell()) for quantity in self.quantities]
+    def row(self, spot: PrintedPlace) -> list[PrintedCell]:
+        return [quantity.cells.get(spot, PrintedCell()) for quantity in self.quantities]
 
     def by_configuration(self, terms: Terms) -> Sheet:
         """One row per configuration, with its state in words."""
@@ -103,7 +103,7 @@ class Grid:
         return replace(sheet, caption=f"{sheet.caption}{left_out}")
 
     def _sheet(
-        self, columns: Sequence[str], groups: Mapping[str, list[list[str]]], spots: Iterable[Spot], terms: Terms
+        self, columns: Sequence[str], groups: Mapping[str, list[list[str]]], spots: Iterable[PrintedPlace], terms: Terms
     ) -> Sheet:
         rows = [RowGroup(strategy, rows) for strategy, rows in groups.items()]
         states = [state for spot in spots for cell in self.row(spot) for state in cell.states]
@@ -116,6 +116,6 @@ class Grid:
 
 def _shown(quantity: Quantity, strategy: str, gpus: int, batch: int) -> str:
     """The number, or the word for its absence."""
-    spot = Spot(strategy if gpus > 1 else BASELINE, gpus, batch)
-    cell = quantity.cells.get(spot, Cell(states=(NOT_PLANNED,)))
+    spot = PrintedPlace(strategy if gpus > 1 else BASELINE, gpus, batch)
+    cell = quantity.cells.get(spot, PrintedCell(states=(NOT_PLANNED,)))
     return cell.text if cell.value or cell.low else words(cell.states)
