@@ -136,25 +136,6 @@ def test_panels_beyond_the_eighth_are_named_in_one_sentence() -> None:
     assert chart.not_drawn[0].endswith(" and 8 more.")
 
 
-def test_bandwidth_that_is_not_resolvable_is_said_to_be() -> None:
-    rows = [bandwidth_row(0.1, False, batch=batch, **AT) for batch in (32, 512)]
-    chart = bus_bandwidth(h200_with_steps().collectives, tables(bandwidth=rows).bandwidth, GPU)
-    sentences = [sentence for sentence in chart.not_drawn if "resolvable" in sentence]
-    assert sentences == ["4 GPUs: inferred bandwidth is not resolvable with ddp at batch 32, ddp at batch 512."]
-    assert "ddp, inferred" not in texts(chart.pictures[1].svg)
-
-
-def test_inferred_bandwidth_stands_beside_the_links() -> None:
-    data = h200_with_steps()
-    chart = bus_bandwidth(data.collectives, data.bandwidth, GPU)
-    labels = {"ddp, inferred", "ddp, profiler", "dp, inferred", "dp, profiler", "allreduce"}
-    assert all(labels <= set(texts(picture.svg)) for picture in chart.pictures)
-    first = chart.pictures[0].svg
-    assert "43,648" not in "".join(texts(first)) and "at 43,648" in description(first)
-    alone = bus_bandwidth(data.collectives, [], GPU)
-    assert not labels & set(texts(alone.pictures[0].svg)) - {"allreduce"}
-
-
 def test_bandwidth_sets_the_best_step_beside_the_links() -> None:
     alone = [collective_row("reduce", 4, 2**30, 371.0), collective_row("allreduce", 4, 2**20, 9.0)]
     rows = [bandwidth_row(0.1, batch=512, **AT), bandwidth_row(10.0, batch=32, **AT)]

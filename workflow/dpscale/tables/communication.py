@@ -222,12 +222,6 @@ class CollectivesRow(Row):
     use: str = column("For", PLAIN, "The messages of a training that have this size.", "Bandwidth").on("collectives")
     source: int | None = column("From", PLAIN, "Device that sends.")
     target: int | None = column("To", PLAIN, "Device that receives.")
-    not_held: int | None = column(
-        "Not held",
-        PLAIN,
-        "Timings that may hold the launch of their calls: the queue could not be held back long enough.",
-        "Bandwidth",
-    )
     nodes: int | None = NODES
 
 

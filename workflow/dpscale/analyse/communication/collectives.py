@@ -31,7 +31,6 @@ class TimedAlone:
     source: int | None
     target: int | None
     runs: Sequence[Sequence[float]]
-    not_held: int
     seconds: Figure
 
     @property
@@ -99,8 +98,7 @@ def links_of(records: Sequence[Record], environment: str) -> Links:
         runs = [result["seconds"] for result in results.values()]
         counted = {run: held[run] or result["seconds"] for run, result in results.items()}
         label = f"{call[:2]} {records[0]['cell']['gpus']} {environment}"
-        not_held = sum(map(len, runs)) - sum(map(len, held.values()))
-        timed.append(TimedAlone(*call, runs, not_held, estimate_of_runs(counted, label)))
+        timed.append(TimedAlone(*call, runs, estimate_of_runs(counted, label)))
     return Links(environment, records, sorted(timed, key=lambda one: one.is_copy))
 
 
@@ -131,7 +129,6 @@ def collectives_rows(found: Iterable[Links], network: Facts | None) -> Iterator[
                 use=uses.get((timed.operation, size), ""),
                 source=timed.source,
                 target=timed.target,
-                not_held=None if timed.is_copy else timed.not_held,
                 nodes=1 if timed.is_copy else links.nodes,
             )
 

@@ -45,9 +45,6 @@ def from_steps(records: Sequence[Record], label: str) -> CommunicationRow:
 
         return over(name, means)
 
-    def least(name: str, value: Callable[[Record, Device], float]) -> Figure:
-        return over(name, lambda record: [value(record, device) for device in _least_waiting(record)])
-
     return CommunicationRow(
         training_step_s=over("training_step_s", lambda record: _step_s(record, "training"), "log"),
         ablation_step_s=over("ablation_step_s", lambda record: _difference_s(record, _control(record), "no_op_hook")),
@@ -55,7 +52,7 @@ def from_steps(records: Sequence[Record], label: str) -> CommunicationRow:
         profiled_step_s=over("profiled_step_s", profiled_step_s, "log"),
         profiler_step_s=mean("profiler_step_s", _communication_s),
         profiler_exposed_step_s=mean("profiler_exposed_step_s", exposed_s),
-        profiler_least_step_s=least("profiler_least_step_s", _communication_s),
+        profiler_least_step_s=over("profiler_least_step_s", _least_s),
         logger_exposed_step_s=over("logger_exposed_step_s", _logged_s),
     )
 
@@ -133,12 +130,12 @@ def _devices(record: Record) -> list[list[Device]]:
     return [block["devices"] for block in record["profile"]["blocks"]] if record["profile"] else []
 
 
-def _least_waiting(record: Record) -> list[Device]:
-    """The device that communicated least in every block: the last one to an allreduce does not wait. Only where all
-    send alike."""
+def _least_s(record: Record) -> list[float]:
+    """Communication of the device that communicated least, in every block: the last one to an allreduce does not wait.
+    Only where all send alike."""
     if not strategy(record["cell"]["strategy"]).all_ranks_send_alike:
         return []
-    return [min(devices, key=lambda device: float(device["communication_s"])) for devices in _devices(record)]
+    return [min(_communication_s(record, device) for device in devices) for devices in _devices(record)]
 
 
 def _communication_s(_: Record, device: Device) -> float:

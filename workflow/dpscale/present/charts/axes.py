@@ -72,9 +72,7 @@ def _x_axis(panels: Sequence[Panel], series: Sequence[DrawnSeries]) -> Axis:
     at = Counter(marker.x for line in series for marker in line.markers)
     xs = {*at, *(line.end[0] for line in series if line.end)}
     xs |= {guide.start[0] for panel in panels for guide in panel.guides}
-    # A line that stands aside of its x is no point of the axis. Dots that do are beside their tick.
-    beside = {marker.x for line in series if line.aside and line.joined for marker in line.markers}
-    ticks = sorted(sorted(xs - beside), key=lambda x: -at[x])
+    ticks = sorted(sorted(xs), key=lambda x: -at[x])
     if panels[0].linear_x:
         return Axis(*_with_margin(xs), WIDTH, ticks, linear=True)
     low, high = _with_room_beside(*_at_least_doubling(xs), series)
@@ -113,7 +111,7 @@ def _at_least_doubling(values: Iterable[float]) -> tuple[float, float]:
 
 def _with_room_beside(low: float, high: float, series: Sequence[DrawnSeries]) -> tuple[float, float]:
     """The ends of a logarithmic axis, moved out so far that dots which stand aside of their x are within."""
-    beside = max((abs(line.aside) for line in series if not line.joined), default=0.0)
+    beside = max((abs(line.aside) for line in series), default=0.0)
     room = (high / low) ** (beside / (WIDTH - 2 * beside))
     return low / room, high * room
 

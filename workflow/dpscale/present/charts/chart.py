@@ -14,8 +14,7 @@ from dpscale.present.text.words import listed
 PANELS_DRAWN = 8
 # These are small.
 WATERFALLS_DRAWN = 16
-# Lines that stand side by side at one x: how many have room, and their distance in pixels.
-_LINES_BESIDE = 4
+# Pixels between lines of dots that stand side by side at one x.
 _GAP_BESIDE = 8
 
 
@@ -94,15 +93,6 @@ def joined(charts: Sequence[Chart]) -> Chart:
         [picture for chart in charts for picture in chart.pictures],
         [sentence for chart in charts for sentence in chart.not_drawn],
     )
-
-
-def beside(series: Sequence[DrawnSeries], first_style: int) -> list[DrawnSeries]:
-    """Lines that stand at one x, side by side there, with styles of their own from `first_style` on."""
-    middle = (_LINES_BESIDE - 1) / 2
-    return [
-        replace(line, style=first_style + place, aside=_GAP_BESIDE * (place - middle))
-        for place, line in enumerate(series)
-    ]
 
 
 def side_by_side(series: Sequence[DrawnSeries]) -> list[DrawnSeries]:

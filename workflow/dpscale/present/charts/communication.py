@@ -7,7 +7,6 @@ from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.present.charts.bars import Bar, Bars, Share, Stage, Waterfall
 from dpscale.present.charts.chart import (
     Chart,
-    beside,
     chart_of_bars,
     chart_of_lines,
     chart_of_waterfalls,
@@ -18,14 +17,14 @@ from dpscale.present.charts.panel import DrawnSeries, Panel, level, markers
 from dpscale.present.charts.timing import at_batch
 from dpscale.present.findings.finding import largest
 from dpscale.present.text.numbers import brief, measured, plain, whole
-from dpscale.present.text.words import Terms, colour, headline, in_order, listed, ok
-from dpscale.strategies.known import BASELINE, parallel_strategies
+from dpscale.present.text.words import Terms, colour, headline, in_order, ok
+from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB_PER_S, KIB, MILLISECONDS, PERCENT
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
-from dpscale.tables.quantities import BANDWIDTH, BATCH, E1, E2, E3, E3_EXPOSED, E3_LEAST, E4_EXPOSED, E5
+from dpscale.tables.quantities import BATCH, BUS_BANDWIDTH, E1, E2, E3, E3_EXPOSED, E3_LEAST, E4_EXPOSED, E5
 from dpscale.tables.row import grouped
 from dpscale.tables.timing import TimesRow
-from dpscale.vocabulary.states import DISTORTED, NOT_RESOLVABLE
+from dpscale.vocabulary.states import DISTORTED
 
 # One of each of the five ways: what of the communication is exposed, where a way tells that. In the table there are
 # more; the heading names those that are furthest apart.
@@ -240,35 +239,29 @@ def _furthest_apart(part: Sequence[CommunicationRow], terms: Terms) -> str:
 
 
 def bus_bandwidth(collectives: Sequence[CollectivesRow], bandwidth: Sequence[BandwidthRow], terms: Terms) -> Chart:
-    """Bus bandwidth in GB/s against message size in KiB, of collectives alone, and the bandwidth inferred from steps.
-
-    A panel for every number of GPUs and environment. The network's own sizes, which lie between those of the series,
-    are left to the table.
-    """
+    """Bus bandwidth of collectives alone in GB/s against message size in KiB: a panel for every number of GPUs and
+    environment. The network's own sizes, which lie between those of the series, are left to the table."""
     alone = [row for row in collectives if row.operation != "peer_copy" and not row.use]
-    panels, not_drawn = [], []
-    for (gpus, environment), part in grouped(alone, lambda row: (row.gpus, row.environment)).items():
-        steps = in_order(row for row in bandwidth if (row.gpus, row.environment) == (gpus, environment))
-        place = f"{terms.count(gpus)}{terms.environment(part[0])}"
-        panels.append(
-            Panel(
-                heading=_best_bandwidth(part, steps, terms),
-                place=place,
-                quantity=(
-                    "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes); one line for each "
-                    "collective. Side by side at the whole gradient's size: bandwidth of steps, inferred (E1) and by "
-                    "the profiler (E3), one point per batch"
-                ),
-                x_title=f"Message, {KIB.shown}",
-                y_title=BANDWIDTH.heading,
-                unit=GB_PER_S.shown,
-                series=[*_lines_of_collectives(part), *_inferred(steps)],
-            )
+    panels = [
+        Panel(
+            heading=_best_bandwidth(part, bandwidth, terms),
+            place=f"{terms.count(part[0].gpus)}{terms.environment(part[0])}",
+            quantity=(
+                "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes), with nothing else running; "
+                "one line for each collective"
+            ),
+            x_title=f"Message, {KIB.shown}",
+            y_title=BUS_BANDWIDTH.heading,
+            unit=GB_PER_S.shown,
+            series=_lines_of_collectives(part),
         )
-        if unresolved := [row for row in steps if row.status == NOT_RESOLVABLE]:
-            which = listed([f"{row.strategy} at batch {row.batch_per_gpu:,}" for row in unresolved])
-            not_drawn.append(f"{place}: inferred bandwidth is not resolvable with {which}.")
-    return chart_of_lines("bus-bandwidth", panels, not_drawn)
+        for part in grouped(alone, _on_links).values()
+    ]
+    return chart_of_lines("bus-bandwidth", panels)
+
+
+def _on_links(row: CollectivesRow | BandwidthRow) -> tuple[int, str]:
+    return row.gpus, row.environment
 
 
 def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
@@ -284,22 +277,10 @@ def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
     ]
 
 
-def _inferred(steps: Sequence[BandwidthRow]) -> list[DrawnSeries]:
-    """Columns of points side by side at the size of the whole gradient, from the least to the most over all batches."""
-    series: list[DrawnSeries] = []
-    for strategy in reversed(list(parallel_strategies())):
-        known = [row for row in ok(steps) if row.strategy == strategy]
-        inferred = [(KIB.of(row.gradient_bytes), row.bandwidth_gb_s) for row in known]
-        profiled = [(KIB.of(row.gradient_bytes), row.profiler_bandwidth_gb_s) for row in known]
-        for label, found in ((f"{strategy}, inferred", inferred), (f"{strategy}, profiler", profiled)):
-            if column := sorted(markers(found), key=lambda marker: marker.y):
-                series.append(DrawnSeries(label, colour(strategy), 0, column))
-    return beside(series, first_style=len(_OPERATION_COLOURS))
-
-
-def _best_bandwidth(collectives: Sequence[CollectivesRow], steps: Sequence[BandwidthRow], terms: Terms) -> str:
+def _best_bandwidth(collectives: Sequence[CollectivesRow], bandwidth: Sequence[BandwidthRow], terms: Terms) -> str:
     """`4 GPUs: a step's bandwidth is at most 108 GB/s (ddp at batch 128), allreduce alone reaches 302 GB/s`."""
-    inferred = [row for row in headline(ok(steps)) if row.bandwidth_gb_s.is_known and row.bus_bandwidth_gb_s.is_known]
+    steps = [row for row in headline(ok(bandwidth)) if _on_links(row) == _on_links(collectives[0])]
+    inferred = [row for row in steps if row.bandwidth_gb_s.is_known and row.bus_bandwidth_gb_s.is_known]
     where = terms.count(collectives[0].gpus)
     if not inferred:
         most = largest(collectives, lambda row: row.bus_bandwidth_gb_s.value)
