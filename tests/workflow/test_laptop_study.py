@@ -60,7 +60,7 @@ def results(laptop: Clone, laptop_report: str) -> Path:
     return laptop.folder / "results/laptop"
 
 
-def test_make_report_measures_the_laptop_study_and_then_nothing(
+def test_make_report_measures_the_laptop_study_and_make_assignment_then_nothing(
     laptop: Clone, laptop_report: str, results: Path
 ) -> None:
     page = laptop.folder / "report/laptop.html"
@@ -79,7 +79,10 @@ def test_make_report_measures_the_laptop_study_and_then_nothing(
     assert "Rehearsal on a CPU" in html
     assert "This page is partial" not in html
     stamps = {path: path.stat().st_mtime_ns for path in [*records, *trainings, page]}
-    assert "Nothing to be done" in laptop.make("report")
+    again = laptop.make("assignment")
+    assert "Nothing to be done" in again
+    assert "There is no result with dp: DataParallel needs CUDA GPUs" in again
+    assert (laptop.folder / "handin/report.tex").exists()
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
 
 

@@ -1,0 +1,58 @@
+"""What is handed in of every recorded study: short sentences, numbers that fit, and a LaTeX that sets it cleanly."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from dpscale.plan.study import Study
+from dpscale.present.handin.files import write
+from dpscale.present.handin.report import Report, report
+from dpscale.present.text.words import Terms
+from recorded import recorded_tables
+from requirements import without
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+RECORDED = {
+    **{name: name for name in ("recorded", "recorded-h100-2", "recorded-h200-2", "recorded-h200-4")},
+    **{f"recorded-{name}": f"example-{name}" for name in ("gpt", "resnet50", "wide-mlp")},
+}
+
+
+@pytest.fixture(scope="module", params=RECORDED)
+def handin(root: Path, request: pytest.FixtureRequest) -> Report:
+    study = Study.read(root / f"config/{RECORDED[request.param]}.yaml")
+    tables = recorded_tables(root, request.param, RECORDED[request.param])
+    return report(study.values, tables, Terms.of(study.values, tables))
+
+
+def test_sentences_are_short(handin: Report) -> None:
+    paragraphs = [sentences for sheet in handin.sheets for sentences in sheet.paragraphs.values()]
+    said = [*handin.lacking, *handin.to_say, *(sentence for sentences in paragraphs for sentence in sentences)]
+    captions = [sentence for sheet in handin.sheets for sentence in sheet.caption.split(". ")]
+    lengths = [len(sentence.split()) for sentence in [*said, *captions]]
+    assert max(lengths) <= 40 and median(lengths) <= 25
+
+
+def log_of(folder: Path) -> str:
+    """LaTeX's log of the second run, which knows the numbers of all tables."""
+    latex = shutil.which("pdflatex")
+    if not latex:
+        without("pdflatex is missing: apt-get install texlive-latex-base")
+    for _ in range(2):
+        command = [latex, "-halt-on-error", "-interaction=nonstopmode", "report.tex"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-2000:]
+    return (folder / "report.log").read_text(errors="replace")
+
+
+def test_latex_sets_it_without_a_warning(handin: Report, tmp_path: Path) -> None:
+    write(handin, tmp_path)
+    assert re.findall(r"^.*(?:Warning|Overfull|Underfull).*$", log_of(tmp_path), re.MULTILINE) == []
+    file = tmp_path / "report.tex"
+    file.write_text(file.read_text().replace(r"\begin{tabular}{l", r"\begin{tabular}{l@{\hspace{300pt}}", 1))
+    assert "Overfull" in log_of(tmp_path), "a table that is too wide is found"
