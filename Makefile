@@ -42,25 +42,24 @@ endif
 
 env: $(READY)  ## Set up .venv and no more; TORCH="..." chooses another build of torch, TORCH=none leaves it out
 
+report: STUDY := config/config.yaml
+report: SHOW = summary --study $$config
 report: $(READY)  ## Measure the study that fits this machine, and render its page (laptop: 5 min)
+
+assignment: STUDY := config/assignment.yaml
+assignment: SHOW = handin --study $$config --out handin
+assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md to hand in
+
+report assignment:
 	@gpus=$$($(BIN)/python -m dpscale.measure.watch.hardware) && \
 	config="$(CONFIG)" && \
 	if [ -z "$$config" ]; then \
-	  if [ "$$gpus" -gt 0 ]; then config=config/config.yaml; else config=config/laptop.yaml; fi; \
+	  if [ "$$gpus" -gt 0 ]; then config=$(STUDY); else config=config/laptop.yaml; fi; \
 	fi && \
 	echo "$$gpus CUDA GPUs here; the study is $$config" && \
 	$(BIN)/snakemake --cores all --keep-going --rerun-incomplete --logger dpscale \
 	  --configfile $$config --config gpus_available=$$gpus && \
-	$(BIN)/dpscale summary --study $$config
-
-assignment: $(READY)  ## Measure the assignment's own grid, and write handin/report.tex and report.md to edit and hand in
-	@gpus=$$($(BIN)/python -m dpscale.measure.watch.hardware) && \
-	config="$(CONFIG)" && \
-	if [ -z "$$config" ]; then \
-	  if [ "$$gpus" -gt 0 ]; then config=config/assignment.yaml; else config=config/laptop.yaml; fi; \
-	fi && \
-	$(MAKE) --no-print-directory report CONFIG=$$config && \
-	$(BIN)/dpscale handin --study $$config --out handin
+	$(BIN)/dpscale $(SHOW)
 
 unlock: $(READY)  ## Free the folder after a run was killed (no other run may be going on here)
 	$(BIN)/snakemake --unlock --cores 1 --configfile $(or $(CONFIG),config/laptop.yaml)

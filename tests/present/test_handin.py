@@ -68,8 +68,16 @@ def test_a_study_of_other_batches_shows_its_own_and_says_which_are_lacking() -> 
     found = made(tables(times=[*rows, absent]), replace(WORKER, synthetic=True), device="cpu")
     assert {spot.batch for grid in found.grids for spot in grid.spots} == {8, 16, 24}
     said = " ".join(found.lacking)
-    for lacking in ("synthetic", "on the CPU", "with dp: DataParallel needs CUDA", "4 workers", "batches: 32 to 512"):
+    for lacking in (
+        "synthetic",
+        "on the CPU",
+        "with dp: DataParallel needs CUDA",
+        "4 workers",
+        "batches: 32 to 512",
+        "10 full",
+    ):
         assert lacking in said
+    assert "GPU" not in found.facts
     assert made().lacking == []
     assert made(tables(times=rows[:1])).sheets == []
 

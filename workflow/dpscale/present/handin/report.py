@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpscale.analyse.answer.series import COMPUTE
+from dpscale.analyse.timing.times import HEADLINE_STEPS
 from dpscale.present.handin.assignment import grids, kept, of_environment
 from dpscale.present.handin.grid import Grid
 from dpscale.present.handin.sheet import Sheet
@@ -38,7 +39,7 @@ def report(study: Mapping[str, Any], tables: Tables, terms: Terms) -> Report:
     return Report(
         title=f"What more {terms.devices} buy",
         facts=_facts(study, here, place, terms),
-        lacking=list(_lacking(here, terms)),
+        lacking=[*_lacking(here, terms), *_few_steps(found)],
         grids=found,
         sheets=[grid.by_configuration(terms) for grid in found],
         to_say=list(_to_say(here, found, terms)),
@@ -61,7 +62,7 @@ def _facts(study: Mapping[str, Any], tables: Tables, place: EnvironmentsRow, ter
     most = max((row.gpus for row in ok(tables.times)), default=0)
     facts = {
         "Study": study["study"],
-        "GPU": place.device_model,
+        "GPU": place.device_model if terms.device == "GPU" else "",
         "Used": f"up to {terms.count(most)}",
         "Links": place.links,
         "CPU": place.cpu_model,
@@ -96,6 +97,11 @@ def _lacking(tables: Tables, terms: Terms) -> Iterator[str]:
     own = {row.batch_per_gpu for row in known}
     if lacking := [batch for batch in BATCHES if batch not in own]:
         yield f"Not measured of the assignment's batches: {batches(lacking, BATCHES)}."
+
+
+def _few_steps(found: Sequence[Grid]) -> Iterator[str]:
+    if not any(grid.paragraphs for grid in found):
+        yield f"No epoch has {HEADLINE_STEPS} full steps, so nothing is said of these numbers."
 
 
 def _to_say(tables: Tables, found: Sequence[Grid], terms: Terms) -> Iterator[str]:
