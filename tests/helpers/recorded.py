@@ -6,6 +6,7 @@ from pathlib import Path
 from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.formulas.figure import Figure
 from dpscale.plan.study import Study
+from dpscale.present.study.page import render
 from dpscale.records.collect import collect
 from dpscale.tables.tables import Tables
 
@@ -20,6 +21,13 @@ def recorded_tables(root: Path, results: str, config: str = "") -> Tables:
     found = collect(root / "results" / results, expected_cells(study), study.settings)
     assert not found.rejected
     return build_tables(study, found)
+
+
+@cache
+def recorded_page(root: Path, results: str, config: str = "") -> str:
+    """The page of the same study, rendered once per process."""
+    study = Study.read(root / f"config/{config or results}.yaml")
+    return render(study.values, recorded_tables(root, results, config))
 
 
 def in_documents(figure: Figure, digits: int) -> str:
