@@ -172,11 +172,12 @@ def test_intervals_that_hold_zero_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("links", "said"), [(Figure(300), ["300 GB/s", "more than transfers"]), (Figure(1), ["1.00 GB/s"]), (Figure(), [])]
+    ("links", "said"),
+    [(Figure(300), ["300.0 GB/s", "more than transfers"]), (Figure(1), ["1.000 GB/s"]), (Figure(), [])],
 )
 def test_links_that_carry_more_are_a_cause(links: Figure, said: list[str]) -> None:
     text = " ".join(bandwidth_sentences(changed(DATA.bandwidth, {"gpus": 4}, bus_bandwidth_gb_s=links)))
-    assert [part for part in ("300 GB/s", "1.00 GB/s", "more than transfers") if part in text] == said
+    assert [part for part in ("300.0 GB/s", "1.000 GB/s", "more than transfers") if part in text] == said
 
 
 def test_what_is_not_resolvable_is_counted() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 from dpscale.formulas.figure import Figure
 from dpscale.present.handin import sentences
-from dpscale.present.handin.cells import PrintedCell, bound, cell
+from dpscale.present.handin.cells import PrintedCell, cell
 from dpscale.present.handin.grid import Grid, PrintedPlace, Quantity
 from dpscale.present.handin.sheet import RowGroup, Sheet
-from dpscale.present.text.numbers import brief, whole
+from dpscale.present.text.numbers import brief, plain, whole
 from dpscale.present.text.words import Terms, ok, rank, scope, state
 from dpscale.tables.column import PLAIN, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
@@ -122,13 +122,13 @@ def _cell(row: Timed, column: str, unit: Unit) -> PrintedCell:
         if column == "utilisation" and row.bandwidth_gb_s.is_known:
             return PrintedCell(states=(*states, "no bus bandwidth"))
         if column == "bandwidth_gb_s" and isfinite(row.bandwidth_gb_s_at_least):
-            return bound(row.bandwidth_gb_s_at_least, *states)
+            return PrintedCell(low=plain(row.bandwidth_gb_s_at_least, 3), states=states)
     return cell(figure, unit, *states)
 
 
-def _states(row: Timed) -> list[str]:
+def _states(row: Timed) -> tuple[str, ...]:
     drifted = isinstance(row, SpeedupRow | CommunicationRow) and bool(row.drifted)
-    return [*([] if row.status == "ok" else [row.status]), *(["drift"] if drifted else [])]
+    return (*(() if row.status == "ok" else (row.status,)), *(("drift",) if drifted else ()))
 
 
 def _figure(row: Timed | TrainingSummaryRow, column: str) -> Figure:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.text.numbers import ABSENT, MINUS, decimals_at, decimals_of, fixed, in_unit, plain
+from dpscale.present.text.numbers import ABSENT, MINUS, decimals_at, decimals_of, fixed, in_unit
 from dpscale.present.text.words import Terms
 from dpscale.tables.column import Unit
 
@@ -19,7 +19,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "capped": ("larger than the dataset", "one step would take more {samples} than an epoch has"),
     "not resolvable": (
         "not resolvable",
-        "the communication time may be zero, or has no interval, so no bandwidth follows from it",
+        f"the communication time may be zero, or has no interval; {AT_LEAST} 13.2 means at least 13.2",
     ),
     "no baseline": ("no baseline", "one {device} was not timed at this batch, so there is nothing to compare with"),
     "not available": ("not available", "the strategy does not run on this machine"),
@@ -29,9 +29,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "not planned": ("not planned", "the study does not ask for it"),
     "one run": ("one run", "measured once, so there is no interval: not confirmed"),
     "one machine": ("one machine", "all runs are of one machine: the interval does not hold how machines differ"),
-    "range": ("two runs", "the brackets hold the range of two runs, which is no interval"),
     "drift": ("drift", "the time of one {device} changed by more than 2 % during a run"),
-    "at least": ("at least", f"{AT_LEAST} 13.2 means that the bandwidth is at least 13.2 GB/s"),
     "no bus bandwidth": ("no bus bandwidth", "the links were not timed alone, so there is nothing to compare with"),
     "diverged": ("diverged", "the loss was no finite number any more"),
 }
@@ -74,11 +72,6 @@ def cell(figure: Figure, unit: Unit, *states: str) -> PrintedCell:
     decimals = decimals_of(figure, unit) if of_unit else decimals_at(unit.of(figure.value), _DIGITS)
     value, low, high = (fixed(unit.of(number), decimals) for number in (figure.value, figure.low, figure.high))
     return PrintedCell(value, low, high, known)
-
-
-def bound(at_least: float, *states: str) -> PrintedCell:
-    """Of a figure that is at least so large."""
-    return PrintedCell(low=plain(at_least, 3), states=("at least", *states))
 
 
 def words(states: Iterable[str]) -> str:

@@ -10,7 +10,9 @@ from dpscale.present.handin.assignment import grids, kept, of_environment
 from dpscale.present.handin.grid import Grid
 from dpscale.present.handin.sheet import Sheet
 from dpscale.present.study.environment_facts import network
+from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, batches, dates, listed, ok, plural
+from dpscale.tables.column import GB_PER_S
 from dpscale.tables.study import EnvironmentsRow
 from dpscale.tables.tables import Tables
 
@@ -59,12 +61,15 @@ def _assigned(tables: Tables) -> Tables:
 def _facts(study: Mapping[str, Any], tables: Tables, place: EnvironmentsRow, terms: Terms) -> dict[str, str]:
     """What measured what. `dpscale audit` reads some of the names."""
     parameters = next((row.parameters for row in tables.bandwidth if row.parameters), None)
+    timed_alone = [row for row in tables.bandwidth if row.bus_bandwidth_gb_s.is_known]
+    links = {terms.count(row.gpus): row.bus_bandwidth_gb_s.value for row in timed_alone}
     most = max((row.gpus for row in ok(tables.times)), default=0)
     facts = {
         "Study": study["study"],
         "GPU": place.device_model if terms.device == "GPU" else "",
         "Used": f"up to {terms.count(most)}",
         "Links": place.links,
+        "Bus bandwidth": ", ".join(f"{measured(gb_s, GB_PER_S, 4)} on {number}" for number, gb_s in links.items()),
         "CPU": place.cpu_model,
         "Cores": place.cpu_cores,
         "Torch": place.torch,

@@ -234,7 +234,8 @@ def _below_the_links(row: BandwidthRow, terms: Terms) -> Iterator[str]:
         return
     yield (
         f"With nothing else running, an allreduce of the same size on {terms.count(row.gpus)} reaches a bus bandwidth "
-        f"of {measured(row.bus_bandwidth_gb_s.value, GB_PER_S)}."
+        f"of {measured(row.bus_bandwidth_gb_s.value, GB_PER_S, 4)}; the utilisation is "
+        f"{_value(row.utilisation, PERCENT)}."
     )
     if BELOW_THE_LINKS.surely(row):
-        yield "The communication time holds more than transfers, so the quotient is lower than that."
+        yield "The communication time holds more than transfers, so the quotient is lower than what the links carry."
