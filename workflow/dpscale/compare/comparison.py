@@ -1,4 +1,4 @@
-"""Studies beside each other: what measured each, its figures at a point that all have, and every figure of the others
+"""Studies beside each other: what measured each, its own answer, and every figure of the others
 against the first one's."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,13 +27,8 @@ from dpscale.compare.studies import (
     refuse_several_environments,
     study_row,
 )
-from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.tables.row import Row
 from dpscale.tables.tables import written
-from dpscale.tables.timing import SpeedupRow, TimesRow
-from dpscale.vocabulary.states import NOT_PLANNED
-
-_Point = tuple[str, int, int, str]  # strategy, devices, batch, scope
 
 
 @dataclass(frozen=True)
@@ -66,8 +61,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class ComparedStudies:
-    """Studies, of which the first is what the others are held against: what measured each, its own figures at the point
-    that all have, its records, and the pairs."""
+    """Studies, of which the first is what the others are held against: what measured each, its own answer, its
+    records, and the pairs."""
 
     sides: Sequence[Side]
     studies: Sequence[ComparedStudiesRow]
@@ -103,7 +98,11 @@ def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: 
         refuse_several_environments(side)
     pairs = [_pair(sides[0], side, found, tolerance) for side, found in zip(sides[1:], differing, strict=True)]
     return ComparedStudies(
-        sides, list(map(study_row, sides)), list(_figures(sides)), list(map(records_row, sides)), pairs
+        sides,
+        list(map(study_row, sides)),
+        [row for side in sides for row in _figures(side)],
+        list(map(records_row, sides)),
+        pairs,
     )
 
 
@@ -120,58 +119,9 @@ def _pair(first: Side, side: Side, differing: Sequence[Differing], tolerance: fl
     )
 
 
-def _figures(sides: Sequence[Side]) -> Iterator[ComparedFiguresRow]:
-    """Of every study, one device and the most that all have, at one batch and in every scope there is."""
-    timed = [{_point(row): row for row in side.tables.times} for side in sides]
-    shared = _shared_point(timed)
-    if not shared:
-        return
-    strategy, gpus, batch, _ = shared
-    scopes = sorted({row.scope for times in timed for row in times.values()})
-    for side, times in zip(sides, timed, strict=True):
-        speedups = {_point(row): row for row in side.tables.speedup if row.scaling == "weak"}
-        for scope in scopes:
-            for at in dict.fromkeys([(BASELINE, 1, batch, scope), (strategy, gpus, batch, scope)]):
-                row = times.get(at, TimesRow(status=NOT_PLANNED))
-                yield _figures_at(side.name, at, row, speedups.get(at, SpeedupRow()))
-
-
-def _point(row: TimesRow | SpeedupRow) -> _Point:
-    return row.strategy, row.gpus, row.batch_per_gpu, row.scope
-
-
-def _shared_point(timed: Sequence[Mapping[_Point, TimesRow]]) -> _Point | None:
-    """The point that speaks for the studies: of those that all have an epoch time of, in the first scope there is.
-
-    It has the most devices, of the last strategy in the order of `STRATEGIES`, at the largest batch: one whose epochs
-    have steps enough to speak of, if there is such a batch.
-    """
-    shared = set.intersection(*({at for at, row in times.items() if row.status == "ok"} for times in timed))
-    order = list(STRATEGIES)
-
-    def weight(point: _Point) -> tuple[int, int, bool, int]:
-        strategy, gpus, batch, _ = point
-        return gpus, order.index(strategy), all(times[point].is_headline for times in timed), batch
-
-    first_scope = min((scope for *_, scope in shared), default="")
-    return max((point for point in shared if point[-1] == first_scope), key=weight, default=None)
-
-
-def _figures_at(study: str, point: _Point, times: TimesRow, speedup: SpeedupRow) -> ComparedFiguresRow:
-    """The figures of a study at a point, or why it has none."""
-    strategy, gpus, batch, scope = point
-    return ComparedFiguresRow(
-        study=study,
-        strategy=strategy,
-        gpus=gpus,
-        batch_per_gpu=batch,
-        scope=scope,
-        status=times.status,
-        reason=times.reason,
-        runs=times.runs,
-        blocks=speedup.blocks,
-        epoch_s=times.epoch_s,
-        images_per_s=times.images_per_s,
-        speedup=speedup.speedup,
-        efficiency=speedup.efficiency,
-    )
+def _figures(side: Side) -> Iterator[ComparedFiguresRow]:
+    """The answer of a study, of the numbers of devices that have a speedup."""
+    for row in side.tables.answer:
+        if row.speedup.is_known:
+            own = {name: getattr(row, name) for name in ComparedFiguresRow.columns() if name not in ("study", "one_machine")}
+            yield ComparedFiguresRow(study=side.name, **own)

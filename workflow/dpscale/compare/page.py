@@ -3,6 +3,7 @@
 Every sentence is computed from the tables; a change is claimed only where its 95 % interval carries it.
 """
 
+from dpscale.analyse.answer.answer import answer_of
 from dpscale.compare import charts
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.rows import ComparedStudiesRow
@@ -10,6 +11,7 @@ from dpscale.compare.sentences import answers, guard, verdicts
 from dpscale.compare.studies import as_written
 from dpscale.compare.views import Views
 from dpscale.compare.warnings import both, terms_of, warnings
+from dpscale.present.findings.answer import sentences
 from dpscale.present.text.html import fill
 from dpscale.present.text.words import Terms, text
 from dpscale.tables.quantities import SOFTWARE
@@ -27,7 +29,7 @@ def render(comparison: ComparedStudies) -> str:
         both=both(comparison),
         described={row.study: _described(row) for row in comparison.studies},
         common=_common_settings(comparison),
-        point=point(comparison, terms),
+        own_answers=own_answers(comparison),
         verdicts=verdicts(comparison, terms),
         guard=guard(comparison.pairs, terms),
         warnings=warnings(comparison, terms),
@@ -40,20 +42,19 @@ def render(comparison: ComparedStudies) -> str:
 
 
 def summary(comparison: ComparedStudies) -> list[str]:
-    """The sentences for a terminal: the answers, and what is slower than is tolerated."""
+    """The sentences for a terminal: what changed, what is slower than is tolerated, and what every study answers."""
     terms = terms_of(comparison)
+    own = [f"{name}: {answer}" for name, answer in own_answers(comparison).items()]
     found = [answer for pair in comparison.pairs for answer in answers(pair, terms)]
-    return [*found, *guard(comparison.pairs, terms)]
+    return [*found, *guard(comparison.pairs, terms), *own]
 
 
-def point(comparison: ComparedStudies, terms: Terms) -> str:
-    """Where the studies' own figures are from, or that there is no such point."""
-    if not comparison.figures:
-        return "No configuration was timed in all studies, so no figure of one can stand beside that of another."
-    return (
-        f"Figures are of {terms.point(comparison.figures[-1])}, the largest that all studies timed, and of "
-        f"{terms.count(1)} at that batch. They stand as on the page of each study."
-    )
+def own_answers(comparison: ComparedStudies) -> dict[str, str]:
+    """What every study answers of itself, by its name."""
+    return {
+        side.name: " ".join(sentences(answer_of(side.tables), Terms.of(side.study.values, side.tables)))
+        for side in comparison.sides
+    }
 
 
 def _described(study: ComparedStudiesRow) -> str:

@@ -7,25 +7,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpscale.formulas.figure import Figure
+from dpscale.tables.answer import WORTH
 from dpscale.tables.column import PERCENT, PLAIN, SECONDS, TIMES, UTC, column
 from dpscale.tables.quantities import (
     ARM,
     BATCH,
-    BLOCKS,
     EFFICIENCY,
     EPOCH,
     GLOBAL_BATCH,
     GPUS,
     MESSAGE,
     ONE_MACHINE,
-    REASON,
     RECORDS,
     RUNS,
     SCOPE,
     SPEEDUP,
     STATUS,
     STRATEGY,
-    THROUGHPUT,
 )
 from dpscale.tables.row import Row
 from dpscale.tables.study import EnvironmentsRow
@@ -230,21 +228,18 @@ class ComparedStudiesRow(OfStudy):
 
 
 class ComparedFiguresRow(OfStudy):
-    """A study's own figures on one device and on the most that all studies have, at one batch, by scope."""
+    """A study's own answer: what one device and every number of devices give."""
 
-    strategy: str = STRATEGY
     gpus: int = GPUS
+    strategy: str = STRATEGY
     batch_per_gpu: int = BATCH
     scope: str = SCOPE
-    status: str = STATUS
-    reason: str = REASON
     runs: int | None = RUNS
-    blocks: int | None = BLOCKS
     one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH
-    images_per_s: Figure = THROUGHPUT
     speedup: Figure = SPEEDUP
     efficiency: Figure = EFFICIENCY
+    worth: str = WORTH
 
 
 class ComparedRecordsRow(OfStudy):

@@ -1,6 +1,6 @@
 """The tables of a comparison, for reading. Of two studies, columns of figures are named after them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,12 @@ from dpscale.compare.rows import (
     ComparedGroupsRow,
     ComparedRow,
     ComparedStudiesRow,
-    group_of,
 )
 from dpscale.compare.sentences import groups_in_order, operation
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import ABSENT, estimate, whole
 from dpscale.present.text.view import ShownColumn, View, shown, view_of
-from dpscale.present.text.words import Terms, listed, scope, state, text
-from dpscale.strategies.known import BASELINE
+from dpscale.present.text.words import Terms, listed, state, text
 from dpscale.tables.column import TIMES, Unit
 from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.row import Row
@@ -38,12 +36,20 @@ class Views:
     terms: Terms
 
     def studies(self) -> View:
-        """A row per study: its machine, and its figures at the point that all have."""
-        comparison = self.comparison
-        machine = self._columns(ComparedStudiesRow, "study", "device_model", "hosts", "gpus")
-        columns = [*machine, *self._own_figures(), *self._columns(ComparedStudiesRow, "first_started_at", "records")]
-        figures = comparison.figures or None
-        return view_of("studies", "The studies", comparison.studies, columns, "compared_figures", figures)
+        """A row per study: its machine."""
+        columns = self._columns(
+            ComparedStudiesRow, "study", "device_model", "hosts", "gpus", "first_started_at", "records"
+        )
+        return view_of("studies", "The studies", self.comparison.studies, columns, "compared_studies")
+
+    def answers(self) -> View:
+        """What every study answers of itself."""
+        figures = self.comparison.figures
+        columns = self._columns(
+            ComparedFiguresRow, *(name for name in ComparedFiguresRow.columns() if name != "one_machine")
+        )
+        link = [*figures] or None
+        return view_of("answers", "The answer of every study", [*figures], columns, "compared_figures", link)
 
     def groups(self) -> View:
         groups = [row for pair in self.comparison.pairs for row in pair.groups]
@@ -142,23 +148,9 @@ class Views:
             f"Less that of {first}", lambda row: estimate(row.effect, subject.quantity(row.quantity).unit)
         )
 
-    def _own_figures(self) -> Iterator[ShownColumn[ComparedStudiesRow]]:
-        """Images per second of one device and of several, and the speedup, in every scope."""
-        figures = self.comparison.figures
-        for at in (row for row in figures if row.study == self.comparison.first):
-            of_study = {row.study: row for row in figures if group_of(row) == group_of(at)}
-            for name in ("images_per_s",) if at.strategy == BASELINE else ("images_per_s", "speedup"):
-                column = ComparedFiguresRow.column(name)
-                place = f"{self.terms.group(at)}, {scope(at.scope)}"
-                yield ShownColumn(f"{self.terms.heading_of(column)}: {place}", _of_study(of_study, name, column.unit))
-
 
 def _text(heading: str, cell: Callable[[Any], str]) -> ShownColumn[Any]:
     return ShownColumn(heading, cell, is_number=False)
-
-
-def _of_study(rows: Mapping[str, ComparedFiguresRow], name: str, unit: Unit) -> Callable[[ComparedStudiesRow], str]:
-    return lambda study: _or_state(getattr(rows[study.study], name), unit, rows[study.study].status)
 
 
 def _or_state(figure: Figure, unit: Unit, status: str) -> str:
