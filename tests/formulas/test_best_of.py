@@ -25,15 +25,14 @@ def test_the_best_of_equal_ones_is_covered(servers: int, shared: float) -> None:
         drawn = np.exp(math.log(1.8) + common + random.normal(0, 0.02, (EQUAL, servers)))
         figures = [estimate_of_blocks(apart(dict(enumerate(of.tolist()))), "s") for of in drawn]
         chosen = max(figures, key=lambda figure: figure.value)
-        covered += best_of(chosen, EQUAL, servers).holds(1.8)
+        covered += best_of(chosen, EQUAL).holds(1.8)
         naive += chosen.holds(1.8)
     assert covered / STUDIES >= COVERED
     assert shared or naive / STUDIES < COVERED - 0.05
 
 
 def test_what_was_chosen_from_one_keeps_its_interval_and_without_one_there_is_none() -> None:
-    figure = Figure.of(1.8, 1.7, 1.9)
-    alone = best_of(figure, 1, 3)
-    assert (alone.low, alone.high) == pytest.approx((1.7, 1.9))
-    assert not best_of(figure, 8, 1).has_interval
-    assert not best_of(Figure(1.8), 8, 3).has_interval
+    figure = estimate_of_blocks(apart({server: 1.7 + server / 10 for server in range(3)}), "s")
+    assert best_of(figure, 1).interval == pytest.approx(figure.interval)
+    assert not best_of(Figure.of(1.8, 1.7, 1.9), 8).has_interval, "of how many units is not known"
+    assert not best_of(Figure(1.8), 8).has_interval

@@ -55,6 +55,16 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ],
         [],
     ),
+    "two runs": (
+        {"gains": {2: [1.9, 1.91], 4: [3.858, 3.871]}},
+        [f"{WITH} 2 GPUs are 1.90 times as fast as 1 [1.84, 1.97] and 4 GPUs 3.86 times [3.78, 3.95].", BOTH],
+        [],
+    ),
+    "one machine": (
+        {"gains": FAST, "one_server": True},
+        [OF_BOTH, BOTH],
+        ["All runs on 2 and 4 GPUs are of one machine: another one may differ."],
+    ),
     "one run": (
         {"gains": {2: [1.9], 4: [3.87]}},
         [

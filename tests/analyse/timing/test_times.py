@@ -180,23 +180,6 @@ def test_efficiency_and_what_is_lost() -> None:
     assert row.steps_disagree_by == pytest.approx(1 - 3.0 / 3.2)
 
 
-@pytest.mark.parametrize(
-    ("efficiency", "state"),
-    [
-        (Figure.of(0.55, 0.51, 0.6), "worth it"),
-        (Figure.of(0.45, 0.4, 0.49), "not"),
-        (Figure.of(0.5, 0.45, 0.55), "undecided"),
-        (Figure.of(0.55, 0.5, 0.6), "undecided"),
-        (Figure(0.55, 0.51, 0.6, "one machine"), "worth it"),
-        (Figure(0.55), "undecided"),
-        (Figure(), ""),
-    ],
-)
-def test_more_devices_are_worth_it_only_beyond_their_interval(efficiency: Figure, state: str) -> None:
-    (row,) = complete(Tables(speedup=[gained(2.2, efficiency=efficiency)])).speedup
-    assert row.worth == state
-
-
 def test_scopes_stand_side_by_side_where_both_were_measured() -> None:
     times = [timed("ddp", 2.0), timed("ddp", 3.0, "end_to_end"), timed("dp", 2.5)]
     (row,) = complete(Tables(times=times, speedup=[gained(3.0), gained(1.5, "end_to_end")])).scopes

@@ -123,5 +123,9 @@ def _figures(side: Side) -> Iterator[ComparedFiguresRow]:
     """The answer of a study, of the numbers of devices that have a speedup."""
     for row in side.tables.answer:
         if row.speedup.is_known:
-            own = {name: getattr(row, name) for name in ComparedFiguresRow.columns() if name not in ("study", "one_machine")}
+            own = {
+                name: getattr(row, name)
+                for name in ComparedFiguresRow.columns()
+                if name not in ("study", "one_machine")
+            }
             yield ComparedFiguresRow(study=side.name, **own)

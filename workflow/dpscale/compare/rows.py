@@ -12,6 +12,7 @@ from dpscale.tables.column import PERCENT, PLAIN, SECONDS, TIMES, UTC, column
 from dpscale.tables.quantities import (
     ARM,
     BATCH,
+    BLOCKS,
     EFFICIENCY,
     EPOCH,
     GLOBAL_BATCH,
@@ -19,8 +20,8 @@ from dpscale.tables.quantities import (
     MESSAGE,
     ONE_MACHINE,
     RECORDS,
-    RUNS,
     SCOPE,
+    SERVERS,
     SPEEDUP,
     STATUS,
     STRATEGY,
@@ -234,7 +235,8 @@ class ComparedFiguresRow(OfStudy):
     strategy: str = STRATEGY
     batch_per_gpu: int = BATCH
     scope: str = SCOPE
-    runs: int | None = RUNS
+    blocks: int | None = BLOCKS
+    servers: int | None = SERVERS
     one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH
     speedup: Figure = SPEEDUP

@@ -14,8 +14,8 @@ from dpscale.tables.quantities import (
     GPUS,
     IS_HEADLINE,
     ONE_MACHINE,
-    RUNS,
     SCOPE,
+    SERVERS,
     SPEEDUP,
     STRATEGY,
 )
@@ -84,8 +84,8 @@ class AnswerRow(Place):
     """
 
     asked_batch_per_gpu: int | None = column("Batch of the answer", IMAGES, "As the study fixes it.", "The answer")
-    runs: int | None = RUNS
     blocks: int | None = BLOCKS
+    servers: int | None = SERVERS
     drift: float = DRIFT
     drifted: int | None = DRIFTED
     is_headline: bool | None = IS_HEADLINE

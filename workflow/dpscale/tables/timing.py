@@ -122,13 +122,6 @@ class SpeedupRow(Place):
         "Efficiency from steps", PERCENT, "t(1,b) / t(N,b).", "Speedup", over="blocks"
     )
     efficiency_lost: float = column("Lost", PERCENT, "1 less the efficiency.", "Speedup")
-    worth: str = column(
-        "Worth it",
-        PLAIN,
-        "`worth it`: the interval of the efficiency lies above 50 %. `not`: wholly below. `undecided`: it holds "
-        "50 %, or there is no interval.",
-        "Speedup",
-    )
     steps_disagree_by: float = column(
         "Epochs against steps", PERCENT, "Speedup over the speedup from steps, less 1, without its sign.", "Speedup"
     )

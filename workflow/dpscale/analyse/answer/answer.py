@@ -74,7 +74,7 @@ def answer_rows(tables: Tables, batch: int) -> Iterator[AnswerRow]:
     here = _of_one_environment(row for row in weak if row.scope == scope)
     common = _nearest(here, batch)
     if common is not None:
-        yield _alone(common, tables, batch)
+        yield _alone(common, batch)
     for gpus in sorted({row.gpus for row in (*tables.times, *here) if row.gpus > 1}):
         gain = _nearest((row for row in here if row.gpus == gpus), common.batch_per_gpu if common else batch)
         yield _row(gain, tables, batch) if gain else AnswerRow(gpus=gpus, scope=scope, asked_batch_per_gpu=batch)
@@ -97,11 +97,8 @@ def _nearest(rows: Iterable[SpeedupRow], batch: int) -> SpeedupRow | None:
     return min(rows, key=distance, default=None)
 
 
-def _alone(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
+def _alone(gain: SpeedupRow, batch: int) -> AnswerRow:
     """One device alone, with the time that speedups are over."""
-    place = (BASELINE, 1, gain.batch_per_gpu, gain.environment)
-    timed = (row for row in tables.times if (configuration_of(row), row.scope) == (place, gain.scope))
-    row = next(timed, None)
     return AnswerRow(
         strategy=BASELINE,
         gpus=1,
@@ -110,35 +107,28 @@ def _alone(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
         scope=gain.scope,
         environment=gain.environment,
         asked_batch_per_gpu=batch,
-        runs=row.runs if row else None,
-        epoch_s=row.epoch_s if row else _figure(gain.baseline_epoch_s),
+        epoch_s=gain.baseline_epoch_s,
         speedup=_ALONE,
         efficiency=_ALONE,
         gpu_s_over_one=_ALONE,
     )
 
 
-def _figure(entry: Figure | float) -> Figure:
-    return entry if isinstance(entry, Figure) else Figure(entry)
-
-
 def _row(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
-    here = [row for row in tables.speedup if row.scaling == "weak" and row.environment == gain.environment]
-    here = [row for row in here if row.gpus == gain.gpus and row.speedup.is_known]
-    timed = [row for row in tables.times if configuration_of(row) == configuration_of(gain) and row.scope == gain.scope]
-    loaded = [row for row in here if configuration_of(row) == configuration_of(gain) and row.scope == END_TO_END]
+    weak = (row for row in tables.speedup if row.scaling == "weak" and row.environment == gain.environment)
+    known = [row for row in weak if row.gpus == gain.gpus and row.speedup.is_known]
+    loaded = [row for row in known if configuration_of(row) == configuration_of(gain) and row.scope == END_TO_END]
     with_loading = loaded[0].speedup if loaded and gain.scope == COMPUTE else UNKNOWN
-    here = [row for row in here if row.scope == gain.scope]
     row = AnswerRow(
         **gain.point,
         scope=gain.scope,
         asked_batch_per_gpu=batch,
-        runs=timed[0].runs if timed else None,
         blocks=gain.blocks,
+        servers=gain.servers,
         drift=gain.drift,
         drifted=gain.drifted,
         is_headline=gain.is_headline,
-        epoch_s=timed[0].epoch_s if timed else _figure(gain.epoch_s),
+        epoch_s=gain.epoch_s,
         speedup=gain.speedup,
         efficiency=gain.efficiency,
         gpu_s_over_one=gain.efficiency.map(lambda efficiency: 1 / efficiency),
@@ -147,6 +137,7 @@ def _row(gain: SpeedupRow, tables: Tables, batch: int) -> AnswerRow:
         end_to_end_speedup=with_loading,
         end_to_end_worth=worth(with_loading, gain.gpus),
     )
+    here = [row for row in known if row.scope == gain.scope]
     return _with_best(_with_faster(row, here), here)
 
 
@@ -177,7 +168,7 @@ def _with_best(row: AnswerRow, here: Sequence[SpeedupRow]) -> AnswerRow:
         row,
         best_batch_per_gpu=best.batch_per_gpu,
         chosen_from=len(among),
-        best_speedup=best_of(best.speedup, len(among), best.blocks or 0),
+        best_speedup=best_of(best.speedup, len(among)),
     )
 
 

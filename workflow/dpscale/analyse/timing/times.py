@@ -10,7 +10,7 @@ from dpscale.analyse.timing.points import Comparison, Point, Points, compare
 from dpscale.analyse.timing.runs import outlier_words
 from dpscale.analyse.timing.servers import servers_used
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import Figure, multiplied
+from dpscale.formulas.figure import multiplied
 from dpscale.formulas.statistics import repeatability
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
@@ -19,7 +19,6 @@ from dpscale.tables.communication import BandwidthRow, CommunicationRow
 from dpscale.tables.timing import SpeedupRow, TimesRow
 from dpscale.tables.variants import OneGpuRow, VariantsRow
 from dpscale.vocabulary.chips import chip_named
-from dpscale.vocabulary.states import NOT_WORTH_IT, UNDECIDED, WORTH_IT
 
 # More devices are worth it where at least half of what they could do is got from them.
 WORTH = 0.5
@@ -145,16 +144,6 @@ def completed_speedup(row: SpeedupRow) -> SpeedupRow:
     return replace(
         with_headline(row),
         efficiency_lost=1 - row.efficiency.value,
-        worth=_worth(row.efficiency),
         efficiency_from_steps=row.speedup_from_steps.map(lambda speedup: scaling.efficiency(speedup, row.gpus)),
         steps_disagree_by=abs(row.speedup.value / row.speedup_from_steps.value - 1),
     )
-
-
-def _worth(efficiency: Figure) -> str:
-    """On which side of `WORTH` its interval lies wholly; undecided without an interval too."""
-    if not efficiency.is_known:
-        return ""
-    if efficiency.is_above(WORTH):
-        return WORTH_IT
-    return NOT_WORTH_IT if efficiency.is_below(WORTH) else UNDECIDED

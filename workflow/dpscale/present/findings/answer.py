@@ -160,6 +160,8 @@ def notes(answer: Answer, terms: Terms) -> Iterator[str]:
         gave = f"{terms.count(row.gpus)} gave more than {row.gpus:,} times the speed"
         yield f"{gave}, which is seldom true: look at the time of 1 {terms.device}."
     yield from _drift(answer, terms)
+    if of_one := [row for row in rows if row.speedup.is_one_machine]:
+        yield f"All runs on {_who(of_one, terms)} are of one machine: another one may differ."
     few = [row for row in rows if not row.is_headline]
     if few:
         yield f"An epoch on {_who(few, terms)} has fewer than ten full steps, so these times say little."
