@@ -22,7 +22,7 @@ FLOORS = (
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
     ("analyse", "measure.data", "measure.model", "measure.workload", "measure.watch", "*.in_torch"),
     ("present", "export", "measure.worker"),
-    ("compare", "measure.launch", "audit.page"),
+    ("compare", "measure.launch", "audit.page", "audit.files"),
     ("options",),
     ("*.commands", "measure.options"),
     ("cli",),

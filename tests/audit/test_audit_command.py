@@ -1,5 +1,6 @@
 """`dpscale audit` as it is called: its files, its summary, its errors and its time."""
 
+import csv
 import json
 import resource
 import subprocess
@@ -27,8 +28,9 @@ def test_one_file_a_study_and_a_short_summary(root: Path, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert {path.stem for path in tmp_path.iterdir()} == {path.stem for path in files}
     assert all(read_record("audit", path)["id"] == path.stem for path in tmp_path.iterdir())
-    assert "  speedup              reproduced         6 of 6 cells  N * T(1,b) / T(N,b)\n" in done.stdout
-    assert "  warning: N*T(1,b)/T(N,b) reported as speedup (6)\n" in done.stdout
+    assert "  Batch 32, 2 GPUs: speedup 1.40; your times give 0.700. " in done.stdout
+    assert "  speedup              explained           6 of 6 cells  N * T(1,b) / T(N,b)\n" in done.stdout
+    assert "  wrong: N*T(1,b)/T(N,b) reported as speedup (6)\n" in done.stdout
 
 
 def test_times_are_compared_with_the_recorded_ones(tmp_path: Path) -> None:
@@ -39,7 +41,7 @@ def test_times_are_compared_with_the_recorded_ones(tmp_path: Path) -> None:
     )  # fmt: skip
     done = dpscale("audit", study)
     assert done.returncode == 0, done.stderr
-    assert "  look at: time unlike those of others on this GPU (1)\n" in done.stdout
+    assert "  look: time unlike those of others on this GPU (1)\n" in done.stdout
 
 
 @pytest.mark.parametrize("letter", "abcdefghij")
@@ -66,13 +68,38 @@ def processor_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def test_no_study_is_half_done_when_another_is_not_valid(tmp_path: Path) -> None:
+TABLE = "batch,gpus,time (s),speedup\n32,1,9.00,1.00\n32,2,5.00,{}\n"
+
+
+def test_a_folder_of_submissions_has_a_row_per_file_and_one_exit_status(tmp_path: Path) -> None:
+    """An unreadable file ends nothing, files of the same name do not clash, and copies are found."""
+    for name, text in {
+        "alice/table.csv": TABLE.format("1.80"), "bob/table.csv": TABLE.format("3.60"), "carol/table.csv": "nothing",
+        "dave/other.csv": TABLE.replace("9.00", "9.90").format("1.98"), "dave/notes.pdf": "",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = dpscale("audit", tmp_path, "--summary", tmp_path / "audit.csv", "--out", tmp_path / "out")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert {path.stem for path in (tmp_path / "out").iterdir()} == {"alice-csv-table", "bob-csv-table", "other"}
+    with (tmp_path / "audit.csv").open() as lines:
+        rows = {Path(row["file"]).parent.name: row for row in csv.DictReader(lines)}
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "alice": "nothing wrong", "bob": "faults", "carol": "not read", "dave": "nothing wrong",
+    }  # fmt: skip
+    assert (rows["bob"]["faults"], rows["bob"]["copied_from"]) == ("1", "alice-csv-table")
+    assert rows["bob"]["first_fault"].startswith("Batch 32, 2 GPUs: speedup 3.60; your times give 1.80.")
+    assert rows["carol"]["first_fault"].endswith("names no batch, or no figure")
+    statuses = [dpscale("audit", tmp_path / name).returncode for name in ("dave", "bob", "carol")]
+    assert statuses == [0, 1, 2]
+
+
+def test_a_file_that_is_not_valid_is_one_line(tmp_path: Path) -> None:
     good, bad = written(tmp_path / "good.yaml"), written(tmp_path / "bad.yaml", id="bad", epoch_s={32: {1: -1.0}})
-    done = dpscale("audit", good, bad, "--out", tmp_path / "out")
-    assert done.returncode == 1
+    done = dpscale("audit", good, bad)
+    assert done.returncode == 2
     assert done.stderr.startswith(f"Error: {bad}: epoch_s.32.1: -1.0 is less than or equal to the minimum of 0")
-    assert len(done.stderr.splitlines()) == 1
-    assert not (tmp_path / "out").exists()
+    assert len(done.stderr.splitlines()) == 1 and done.stdout.startswith("made-up: ")
 
 
 def test_a_record_does_not_depend_on_when_it_was_made(tmp_path: Path) -> None:
@@ -91,7 +118,7 @@ def test_pages_are_written(root: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     pages = {path.name: path.read_text() for path in (tmp_path / "pages").iterdir()}
     records = {path.stem: read_record("audit", path) for path in (tmp_path / "records").iterdir()}
-    assert pages == {f"{name}.html": render(record) for name, record in records.items()}
+    assert pages == {f"{name}.html": render([record]) for name, record in records.items()}
     assert f"page: {tmp_path / 'pages/study-e.html'}\n" in done.stdout
 
 

@@ -1,42 +1,75 @@
-"""The page of one audited study: what it says comes from the record, and it needs no other file."""
+"""The page of audits, of a record or of all studies: what it says comes from the record, and it needs no other file."""
 
 import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dpscale.audit.audit import audit
 from dpscale.audit.checks import SEVERITIES
-from dpscale.audit.page import HELP, answer, render
+from dpscale.audit.page import HELP, AuditedStudy, checks, render, render_studies, studies
 from dpscale.audit.reading.own_table import read_table
+from dpscale.audit.tables import rows
+from dpscale.plan.study import Study
+from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
+from dpscale.tables.tables import Tables
 from published_factory import published
 
 EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00, 512x1 28.00, 512x2 15.00"
 SPEEDUP = "32x2 1.600, 128x2 1.667, 512x2 1.867"
+
+CELL: dict[str, Any] = {
+    "study": "made-up", "batch_per_gpu": 32, "gpus": 2, "quantity": "speedup", "published": "1.40",
+    "corrected": 0.70024, "corrected_low": 0.70001, "corrected_high": 0.70047,
+}  # fmt: skip
+UNKNOWN = {**CELL, "corrected": None, "corrected_low": None, "corrected_high": None}
+FINDING = {
+    "study": "made-up", "title": "Made up", "quantity": "speedup", "verdict": "explained", "conventions_tried": 9,
+    "sentence": "The speedup is this.",
+}  # fmt: skip
+IN_SHORT = {**FINDING, "quantity": "", "verdict": "in short", "conventions_tried": None, "sentence": "It is fine."}
+WARNING = {**CELL, "check": "is wrong", "detail": "so", "severity": "wrong"}
 
 
 def text_of(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page.split("</style>")[1]).split())
 
 
+def page_of(columns: dict[str, Any], **changes: Any) -> str:
+    return render([audit(published(EPOCH_S, columns, **changes))])
+
+
+def tables(cells: list[dict[str, Any]], finding: dict[str, Any] = FINDING) -> Tables:
+    findings = [AuditFindingsRow.read(row) for row in (IN_SHORT, finding)]
+    return Tables(audit=[AuditRow.read(cell) for cell in cells], audit_findings=findings)
+
+
+def block(*cells: dict[str, Any]) -> AuditedStudy:
+    (only,) = studies(tables([*cells]))
+    return only
+
+
 def test_a_clean_table_has_nothing_to_look_at() -> None:
-    record = audit(published(EPOCH_S, {"speedup": SPEEDUP}))
-    assert answer(record) == "Nothing calls for a second look: 3 figures were checked."
-    page = render(record)
-    assert "Which cells to look at" not in page
-    assert "1.600 1.60" in text_of(page)
+    text = text_of(page_of({"speedup": SPEEDUP}))
+    assert "Nothing calls for a second look: 3 of 3 figures are explained." in text
+    assert "Which cells to look at" not in text and "1.600 1.60" in text
 
 
-def test_figures_are_counted_by_the_worst_that_is_said_of_them(audits: dict[str, dict[str, Any]]) -> None:
-    assert answer(audit(published(EPOCH_S, {"speedup": f"{SPEEDUP}, 512x2 1.876"}))) == (
-        "1 figure is not what it is called, or not what your times give."
+def test_the_first_sentence_names_the_column_the_cell_and_the_numbers(audits: dict[str, dict[str, Any]]) -> None:
+    speedup = SPEEDUP.replace("1.867", "1.976")
+    assert audit(published(EPOCH_S, {"speedup": speedup}))["answer"] == (
+        "Batch 512, 2 GPUs: speedup 1.976; your times give 1.87. 2 of 3 figures are explained."
     )
-    # 12 times above the peak; 10 computes that are totals, 1 communication, 10 bandwidths with their unit.
-    assert answer(audits["study-e"]).startswith("12 figures are impossible; 21 figures are not what they are called")
-    assert answer(audits["study-f"]).endswith("figures are worth a look.")
+    assert audits["study-a"]["answer"].startswith("Batch 32, 2 GPUs: speedup 1.40; your times give 0.700. ")
+    assert audits["study-e"]["answer"].startswith(
+        "Batch 128, 1 GPU: epoch time 4.3415 s: time that the GPU cannot reach"
+    )
+    assert audits["study-f"]["answer"].startswith("32 are worth a look: ")
 
 
 def test_a_page_says_what_was_printed_and_what_it_is(audits: dict[str, dict[str, Any]]) -> None:
-    text = text_of(render(audits["study-a"]))
+    text = text_of(render([audits["study-a"]]))
     assert "batch 32 on 2 GPUs: 1.40 is 0.700, slower than one GPU" in text
     assert "32 2 36.93 look 1.40 wrong 0.700" in text
     assert "An epoch is the same work on any number of GPUs." in text
@@ -45,66 +78,104 @@ def test_a_page_says_what_was_printed_and_what_it_is(audits: dict[str, dict[str,
 
 def test_what_cannot_be_computed_is_a_word() -> None:
     cancelled = "32x1 40.0, 32x2 20.0, 128x2 18.0"
-    text = text_of(render(audit(published(cancelled, {"communication_s": "32x2 0.0, 128x2 1.0"}))))
+    text = text_of(render([audit(published(cancelled, {"communication_s": "32x2 0.0, 128x2 1.0"}))]))
     assert "not resolvable" in text and "not known" in text
 
 
-def test_a_figure_that_follows_from_a_doubtful_time_has_a_caution() -> None:
-    compute = "32x2 20.00, 128x2 15.00, 512x2 14.00"
-    study = published(f"{EPOCH_S}, 128x1 33.00", {"speedup": SPEEDUP, "compute_s": compute})
-    text = text_of(render(audit(study)))
-    assert "Caution: what is computed here and follows from T(1,b) of 33.00 s, which other figures contradict" in text
-    assert "Caution" not in text_of(render(audit(published(EPOCH_S, {"speedup": SPEEDUP}))))
-
-
-def test_what_was_assumed_is_said(tmp_path: Path) -> None:
+def test_what_was_assumed_or_left_out_is_said(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    path.write_text("batch,gpus,time (s)\n32,1,40.00\n32,2,25.00\n")
-    text = text_of(render(audit(read_table(path))))
+    path.write_text("batch,gpus,time (s),mood\n32,1,40.00,good\n32,2,25.00,good\n")
+    text = text_of(render([audit(study) for study in read_table(path)]))
     assert "Not given, and assumed: 50,000 training images per epoch (CIFAR-10); 11,173,962 parameters" in text
-    assert "1.60" in text
+    assert "The column mood is left out." in text
+
+
+def test_a_file_of_several_studies_has_a_block_of_each() -> None:
+    records = [audit(published(EPOCH_S, {"speedup": SPEEDUP}, id=name, title=name)) for name in ("one", "other")]
+    page = render(records)
+    assert page.count("<article") == 2 and '<a href="#audited-other">other</a>' in page
 
 
 def test_a_global_batch_is_headed_as_one() -> None:
     for batch, heading in (("per_gpu", "Batch"), ("global", "Global batch")):
-        page = render(audit(published(EPOCH_S, {"speedup": SPEEDUP}, batch=batch)))
-        assert f'<th scope="col">{heading}</th>' in page
+        assert f'<th scope="col">{heading}</th>' in page_of({"speedup": SPEEDUP}, batch=batch)
 
 
 def test_every_check_of_a_published_study_has_its_help(audits: dict[str, dict[str, Any]]) -> None:
     """But for those that say themselves what would be otherwise."""
-    checks = {warning["check"] for record in audits.values() for warning in record["warnings"]}
-    without = checks - set(HELP)
+    without = {warning["check"] for record in audits.values() for warning in record["warnings"]} - set(HELP)
     assert without == {
         "T(N,b) - T(1,b)/N would give another bandwidth", "T(1,b)/speedup is not compute plus communication",
         "speedup over 2 GPUs", "bandwidth is not what it is called",
     }  # fmt: skip
-    text = text_of(render(audits["study-j"]))
+    text = text_of(render([audits["study-j"]]))
     assert "Speedup is over one GPU." in text
     assert "Compute it again as the definitions below say, or call it what it is." in text
 
 
 def test_the_worst_stands_first(audits: dict[str, dict[str, Any]]) -> None:
-    page = render(audits["study-e"])
-    states = re.findall(r'<span class="state (\w+)">', page)
+    page = render([audits["study-e"]])
+    states = re.findall(r'<span class="state ([\w-]+)">', page)
     assert states == sorted(states, key=SEVERITIES.index)
-    assert set(states) == set(SEVERITIES)
-    assert "impossible</span> time that the GPU cannot reach" in page
-    assert "The clock was stopped before the GPU was done." in page
-    assert ['class="impossible"' in shown for shown in (page, render(audits["study-d"]))] == [True, False]
+    assert {*states} == {"impossible", "wrong", "look"}
+    assert ['class="impossible"' in shown for shown in (page, render([audits["study-d"]]))] == [True, False]
 
 
 def test_a_page_needs_no_other_file_and_no_script(audits: dict[str, dict[str, Any]]) -> None:
     for record in audits.values():
-        page = render(record)
+        page = render([record])
         assert "<script" not in page and "javascript:" not in page
         assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
         assert len(page) < 60_000
 
 
+def test_what_cells_share_is_said_once() -> None:
+    """A detail; a reason without a figure; a time that may be wrong; and strong speedups."""
+    same = [AuditWarningsRow.read({**WARNING, "gpus": gpus}) for gpus in (2, 4)]
+    other = [AuditWarningsRow.read({**WARNING, "batch_per_gpu": batch, "detail": f"{batch}"}) for batch in range(9)]
+    assert [check.cells for check in checks(same)] == [["so (2 cells)"]]
+    assert [check.cells[-1] for check in checks(other)] == ["and 3 more cells"]
+    missing = {**UNKNOWN, "reason": "T(N,b) was not printed"}
+    assert block(missing, {**missing, "batch_per_gpu": 128}).notes == [
+        "Not recomputable, as T(N,b) was not printed: speedup (2 cells)."
+    ]
+    caution = "follows from T(1,b) of 9.9 s, which other figures contradict"
+    assert block({**CELL, "caution": caution}).notes == [f"Caution: speedup {caution}."]
+    strong = {"batch_per_gpu": None, "global_batch": 32, "quantity": "speedup_strong", "published": ""}
+    ends = {"corrected": 0.99, "corrected_low": 0.98, "corrected_high": 1.0}
+    assert block(UNKNOWN, {**CELL, **strong, **ends}).notes == [
+        "Strong speedup at global batch 32: 0.990 [0.980, 1.000]× on 2 GPUs."
+    ]
+
+
+def rendered(data: Tables) -> str:
+    return render_studies(Study({"study": "h200", "dataset": {"source": "synthetic"}}).values, data, "h200.html")
+
+
+@pytest.mark.slow
+def test_every_study_is_a_block_with_its_sentences(audits: dict[str, dict[str, Any]]) -> None:
+    page = rendered(Tables(**rows(audits.values())._asdict()))
+    text = text_of(page)
+    assert page.count("<article") == 10
+    assert "Batch 32, 2 GPUs: speedup 1.40; their times give 0.700." in text
+    assert "Speedup, explained : The speedup is N * T(1,b) / T(N,b), not as defined here" in text
+    assert "27.9 against 26.9 s" in text
+    assert "Synthetic" not in text and "worker" not in text and "your" not in text.lower()
+
+
+def test_all_studies_have_one_csv_as_a_link_or_where_it_is_too_large_by_its_place() -> None:
+    many = [{**CELL, "batch_per_gpu": n} for n in range(1, 600)]
+    small, large = (rendered(tables(cells)) for cells in ([CELL], many))
+    assert (small.count('download="audit.csv.zip"'), small.count("All studies are in")) == (1, 0)
+    assert "download=" not in large and 'href="None"' not in large
+    assert large.count("All studies are in <code>results/h200/tables/audit.csv</code>") == 1
+    assert "No published study was audited." in rendered(Tables())
+
+
 def test_text_from_files_is_escaped() -> None:
     evil = "<script>alert(1)</script>"
     unmeasured = [{"batch_per_gpu": 2048, "gpus": 1, "why": evil}]
-    page = render(audit(published(EPOCH_S, {"speedup": SPEEDUP}, title=evil, unmeasured=unmeasured)))
+    page = page_of({"speedup": SPEEDUP}, title=evil, unmeasured=unmeasured)
+    page += rendered(tables([{**UNKNOWN, "published": evil, "reason": evil}], {**FINDING, "title": evil}))
     assert "<script" not in page
-    assert page.count("&lt;script") >= 2
+    assert page.count("&lt;script") >= 4

@@ -25,6 +25,7 @@ def said(record: dict[str, Any]) -> dict[str, Any]:
         value = f"{figure['corrected']['value']:.4g}" if figure["corrected"] else figure["reason"]
         corrected.setdefault(figure["quantity"], []).append(f"{at(figure)}: {value}{figure['caution']}")
     return {
+        "answer": record["answer"],
         "quantities": {
             quantity["quantity"]: {
                 "verdict": quantity["verdict"],

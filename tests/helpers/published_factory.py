@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from dpscale.audit.reading.published import Published, Spot
+from dpscale.formulas.rounded import Number
 
 PARAMETERS = 11_173_962
 MINIMAL = {
@@ -52,7 +53,7 @@ def published(
     }
     return Published(
         **{**values, **changes},
-        batch_sweep_s={batch: Decimal(time) for batch, time in (batch_sweep_s or {}).items()},
+        batch_sweep_s={batch: Number.of(Decimal(time)) for batch, time in (batch_sweep_s or {}).items()},
         epoch_s=by_place(epoch_s),
         quantities={name: by_place(table) for name, table in quantities.items()},
     )
@@ -63,8 +64,12 @@ def with_table(study: Published, quantity: str, table: ByPlace) -> Published:
     return replace(study, quantities={**study.quantities, quantity: by_place(table)})
 
 
-def by_place(table: ByPlace) -> dict[Spot, Decimal]:
+def by_place(table: ByPlace) -> dict[Spot, Number]:
     if isinstance(table, str):
         cells = dict(cell.split() for cell in table.split(", "))
-        return {Spot(*map(int, place.split("x"))): Decimal(number) for place, number in cells.items()}
-    return {Spot(*place): Decimal(number) for place, number in table.items()}
+        return {Spot(*map(int, place.split("x"))): as_printed(number) for place, number in cells.items()}
+    return {Spot(*place): as_printed(number) for place, number in table.items()}
+
+
+def as_printed(number: Any) -> Number:
+    return number if isinstance(number, Number) else Number.of(Decimal(number))

@@ -58,7 +58,7 @@ def test_pages_are_valid_html_and_the_checker_finds_errors_in_one_that_is_not(
         "whole": render(study(strong_scaling_global_batch=[128, 2_048]), audited(root, h200())),
         "empty": page,
         "compared": render_comparison(compared()),
-        "audit": render_audit(audit(Published.read(root / "config/published/study-e.yaml"))),
+        "audit": render_audit([audit(Published.read(root / "config/published/study-e.yaml"))]),
         "studies": render_comparison(compare([side("a"), side("b", slower(2)), side("c", slower(3))], (), 0.05)),
         "published": render_studies(study(), audited(root, empty()), "h200.html"),
         **{kind: hostile_page(text) for kind, text in HOSTILE.items()},

@@ -1,6 +1,5 @@
 """Files of published figures: read with their digits, and refused with the file and the key."""
 
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import yaml
 
 from dpscale.audit.reading.published import Published, Spot, read_all
 from dpscale.errors import PublishedError
-from published_factory import MINIMAL, written
+from published_factory import MINIMAL, as_printed, written
 
 STUDIES = tuple(f"study-{letter}" for letter in "abcdefghij")
 
@@ -40,7 +39,7 @@ def original(root: Path, name: str) -> Path:
 def test_numbers_keep_the_digits_that_were_printed(root: Path) -> None:
     study = Published.read(root / "config/published/study-a.yaml")
     assert str(study.quantities["speedup"][Spot(32, 2)]) == "1.40"
-    assert study.batch_sweep_s[32768] == Decimal("9.00")
+    assert study.batch_sweep_s[32768] == as_printed("9.00")
     assert study.bandwidth_unit == "GB/s"
     assert study.parameters_trained == 11_181_642
 
@@ -49,7 +48,7 @@ def test_whole_numbers_and_powers_of_ten_are_numbers(tmp_path: Path) -> None:
     path = written(tmp_path / "s.yaml", epoch_s=None)
     path.write_text(path.read_text() + "epoch_s: {32: {1: 38, 2: 6.70e+1}}\n")
     study = Published.read(path)
-    assert study.epoch_s == {Spot(32, 1): Decimal("38"), Spot(32, 2): Decimal("6.70E+1")}
+    assert study.epoch_s == {Spot(32, 1): as_printed("38"), Spot(32, 2): as_printed("6.70E+1")}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,7 @@ def test_a_cell_written_twice_is_refused(tmp_path: Path) -> None:
 
 def test_a_communication_time_may_be_negative(tmp_path: Path) -> None:
     path = written(tmp_path / "s.yaml", published={"communication_s": {32: {2: -0.5}}})
-    assert Published.read(path).quantities["communication_s"] == {Spot(32, 2): Decimal("-0.5")}
+    assert Published.read(path).quantities["communication_s"] == {Spot(32, 2): as_printed("-0.5")}
 
 
 def test_two_files_of_one_study_are_refused(tmp_path: Path) -> None:

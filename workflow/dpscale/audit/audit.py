@@ -7,110 +7,92 @@ from typing import Any
 
 from dpscale import __version__
 from dpscale.audit.checks import LOOK, Doubt, doubts
-from dpscale.audit.conventions import GLOBAL_STEPS
+from dpscale.audit.conventions import GLOBAL_STEPS, OTHER, WRONG
 from dpscale.audit.corrected import UNITS, Corrected, basis, corrected
-from dpscale.audit.faults import doubtful_times, explain
 from dpscale.audit.physics import Reference, above_the_peak, link_of_utilisation, same_times, times_beside_others
-from dpscale.audit.reading.published import GLOBAL, Published
-from dpscale.audit.search import Found, Match, Rival, search
-from dpscale.audit.sentences import remarks, sentence
+from dpscale.audit.reading.published import GLOBAL, Published, Spot
+from dpscale.audit.sentences import answer, remarks, sentence, verdict_of
+from dpscale.audit.tables import rows
+from dpscale.audit.verdicts import FigureVerdict, Reading, read
 from dpscale.formulas.rounded import Rounded
 
 Record = dict[str, Any]
 
 
 def audit(published: Published, references: Iterable[Reference] = (), studies: Sequence[Published] = ()) -> Record:
-    """What `audit.schema.yaml` describes: every quantity's convention, the corrected figures, and warnings; pure.
+    """What `audit.schema.yaml` describes: every figure's verdict, every quantity's convention, the corrected figures,
+    and warnings; pure.
 
     `references` are one-GPU times of others and `studies` what others published, to set its times beside.
     """
-    found = {quantity: search(published, quantity) for quantity in published.quantities}
-    if "bandwidth" in found and set(GLOBAL_STEPS) & set(found["bandwidth"].choices):
-        published = replace(published, batch=GLOBAL)
-    times = basis(published, found)
-    figures = corrected(published, times, basis(published, found, "speedup"), list(doubtful_times(published, found)))
+    reading = read(published)
+    if "bandwidth" in reading.found and {*GLOBAL_STEPS} & {*reading.found["bandwidth"].choices}:
+        reading = replace(reading, published=replace(reading.published, batch=GLOBAL))
+    published = reading.published
     warnings = [
-        *doubts(published, found),
+        *doubts(reading),
         *above_the_peak(published),
-        *link_of_utilisation(published, found),
+        *link_of_utilisation(published, reading.found),
         *times_beside_others(published, references),
         *same_times(published, studies),
     ]
-    as_given = ("id", "title", "sha256", "dataset_images", "parameters_trained", "bandwidth_unit")
-    return {
+    as_given = ("id", "title", "sha256", "dataset_images", "parameters_trained", "bandwidth_unit", "batch")
+    record: Record = {
         "kind": "audit",
         "dpscale_version": __version__,
         **{name: getattr(published, name) for name in as_given},
-        "communication_from": times.formula,
-        "batch": published.batch,
+        "communication_from": basis(published, reading.found).formula,
         "times": [
             {"quantity": quantity, **place._asdict(), "printed": str(time)} for quantity, place, time in published.times
         ],
-        "quantities": [_quantity(outcome, found, published) for outcome in found.values()],
-        "corrected": [_corrected(figure) for figure in figures],
+        "quantities": [_quantity(reading, quantity) for quantity in reading.found],
+        "corrected": [_corrected(figure) for figure in corrected(reading)],
         "warnings": [_warning(doubt) for doubt in warnings],
-        "remarks": [
-            dict(zip(("quantity", "verdict", "sentence"), remark, strict=True)) for remark in remarks(published, times)
-        ],
+        "remarks": [dict(zip(("quantity", "verdict", "sentence"), remark, strict=True)) for remark in remarks(reading)],
         "unmeasured": [_plain(values) for values in published.unmeasured],
         "training": [_plain(values) for values in published.training],
     }
+    return {**record, "answer": answer(rows([record]))}
 
 
 def is_faulty(record: Record) -> bool:
-    """Whether a figure is impossible or wrong; what is only worth a look is neither."""
-    mistakes = any(quantity["convention"] and quantity["convention"]["mistakes"] for quantity in record["quantities"])
-    return mistakes or any(warning["severity"] != LOOK for warning in record["warnings"])
+    """Whether a figure is impossible, wrong or not explained; what is only worth a look is none of these."""
+    return any(warning["severity"] != LOOK for warning in record["warnings"])
 
 
-def _quantity(found: Found, all_found: Mapping[str, Found], published: Published) -> Record:
-    best, printed = found.best, published.quantities[found.quantity]
-    faults = explain(published, found.quantity, all_found)
-    values = best.values if best else {}
+def _quantity(reading: Reading, quantity: str) -> Record:
+    found = reading.found[quantity]
+    match = found.match
+    convention = match and match.convention
+    verdicts = {place: verdict for (name, place), verdict in reading.verdicts.items() if name == quantity}
     return {
-        "quantity": found.quantity,
-        "verdict": found.verdict,
-        "sentence": sentence(found, printed, published, faults),
-        "convention": _convention(best, found) if best else None,
+        "quantity": quantity,
+        "verdict": verdict_of(reading, quantity),
+        "sentence": sentence(reading, quantity),
+        "convention": convention
+        and {
+            "formula": convention.formula,
+            "differences": convention.words(OTHER, WRONG),
+            "mistakes": convention.words(WRONG),
+            "is_cut": bool(match and match.is_cut),
+        },
         "conventions_tried": found.tried,
+        "conventions_fitting": found.fitting if match else 0,
         "chance": found.chance,
-        "scale": asdict(found.scale) if found.scale else None,
-        "checkable_cells": len(found.cells),
-        "independent_cells": found.independent,
-        "supporting_cells": best.supporting if best else 0,
-        "exceptions": [place._asdict() for place in found.exceptions],
-        "worst": {**best.worst._asdict(), "error": best.error(best.worst)} if best else None,
-        "rivals": [_rival(rival) for rival in found.rivals],
-        "conventions_fitting": found.fitting,
+        "independent_cells": sum(place.gpus > 1 for place in found.checkable),
+        "supporting_cells": match.supporting if match else 0,
         "factor": _interval(found.factor),
-        "faults": [{**place._asdict(), **asdict(fault)} for place, fault in faults.items()],
-        "cells": [
-            {
-                **place._asdict(),
-                "printed": str(number),
-                "recomputed": _interval(values.get(place)),
-                "agrees": place in best.agreeing if best and place in values else None,
-            }
-            for place, number in printed.items()
-        ],
+        "cells": [_cell(reading, quantity, place, verdict) for place, verdict in verdicts.items()],
     }
 
 
-def _rival(rival: Rival) -> Record:
+def _cell(reading: Reading, quantity: str, place: Spot, verdict: FigureVerdict) -> Record:
     return {
-        "name": rival.convention.name,
-        "formula": rival.convention.formula,
-        "would_tell_if_printed": [place._asdict() for place in rival.unprinted],
-        "differs_most_at": rival.place._asdict(),
-        "difference": rival.difference,
-    }
-
-
-def _convention(fit: Match, found: Found) -> Record:
-    return {
-        **{name: getattr(fit.convention, name) for name in ("name", "formula", "sentence")},
-        "differences": fit.differences,
-        "mistakes": fit.mistakes if found.is_found else [],
+        **place._asdict(),
+        "printed": str(reading.published.quantities[quantity][place]),
+        "given": _interval(verdict.given),
+        "state": verdict.state,
+        "why": verdict.why,
     }
 
 

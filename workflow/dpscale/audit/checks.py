@@ -1,32 +1,34 @@
 """Do the published figures agree with each other? Every check returns what it found in which cell."""
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import chain, pairwise, permutations
 
 from dpscale.audit import corrected
 from dpscale.audit.conventions import (
     COLUMN_TOTAL,
     ELEMENTS,
-    MIXED,
-    RATIO,
+    PREVIOUS,
     REBUILT_TOTAL,
     RING_TOTAL,
-    SWEEP_ONE,
     TABLE_TOTAL,
     TIMES_N,
     UNITS,
     WHOLE,
+    Choice,
     base_of,
     fewest_gpus,
     is_rate,
 )
-from dpscale.audit.faults import HARMLESS, doubtful_times, explain
-from dpscale.audit.reading.published import AnyPlace, Published, Spot
+from dpscale.audit.conventions import (
+    WRONG as WRONG_KIND,
+)
+from dpscale.audit.reading.in_words import NAMES, gpus_words, listed, number, place_words, unlike
+from dpscale.audit.reading.published import AnyPlace, Printed, Published, Spot
 from dpscale.audit.search import Found
-from dpscale.audit.words import NAMES, gpus_words, listed, number, place_words, unlike
-from dpscale.formulas.rounded import Rounded
+from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading
+from dpscale.tables.row import grouped
 from dpscale.vocabulary.chips import links
 
 # The fastest link of a GPU in one direction, in GB/s, by the year in which it came: half of what NVIDIA's data sheets
@@ -35,10 +37,20 @@ LINKS_GB_S = {2016: 80, 2017: 150, 2020: 300, 2022: 450, 2024: 900}
 # PCI Express 3.0 with 16 lanes, which was there before.
 BEFORE_NVLINK_GB_S = next(link.gb_s for link in links() if link.name == "PCIe 3.0 x16")
 
-# What a doubt means: worth a look; not what it is called or not what its inputs give; or no machine can do that.
-LOOK, WRONG, IMPOSSIBLE = "look", "wrong", "impossible"
-SEVERITIES = (IMPOSSIBLE, WRONG, LOOK)  # the worst first
+# What a doubt means: worth a look; no convention gives it; not what it is called or not what the times give; or no
+# machine can do that.
+LOOK, NOT_EXPLAINED, WRONG, IMPOSSIBLE = "look", "not explained", "wrong", "impossible"
+SEVERITIES = (IMPOSSIBLE, WRONG, NOT_EXPLAINED, LOOK)  # the worst first
 
+# What follows from times and the number of images alone is wrong where these do not give it. Others may be measured.
+_FOLLOWS_FROM_TIMES = (
+    "speedup",
+    "speedup_alternative",
+    "efficiency",
+    "images_per_s",
+    "bandwidth",
+    "utilisation_percent",
+)
 # Two one-GPU times of a batch that differ by more than this were taken under other conditions.
 _SAME_TIME = 1.1
 # With so many times more GPUs, a time that stays within this is held by something else than the GPUs; where GPUs
@@ -57,58 +69,188 @@ class Doubt:
     severity: str = WRONG
 
 
-Outcomes = Mapping[str, Found]
-
-
-def doubts(published: Published, found: Outcomes) -> list[Doubt]:
+def doubts(reading: Reading) -> list[Doubt]:
     """Everything that the checks find."""
-    return [doubt for check in CHECKS for doubt in check(published, found)]
+    return [doubt for check in CHECKS for doubt in check(reading)]
 
 
-def _choices(found: Outcomes, quantity: str) -> tuple[object, ...]:
-    return found[quantity].choices if quantity in found else ()
+def _choices(reading: Reading, quantity: str) -> tuple[Choice, ...]:
+    return reading.found[quantity].choices if quantity in reading.found else ()
 
 
-def speedup_against_times(published: Published, found: Outcomes) -> Iterator[Doubt]:
-    """The printed speedup against T(1,b)/T(N,b) of its clock. N times that ratio, and a base other than one GPU, have
-    checks of their own names."""
-    base = fewest_gpus(published)
-    for quantity in ("speedup", "speedup_alternative"):
-        if quantity not in found:
+def _table(reading: Reading, quantity: str) -> Printed:
+    return reading.published.quantities.get(quantity, {})
+
+
+def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
+    """Cells that the convention of their column does not give, or whose column has none."""
+    for (quantity, place), verdict in reading.verdicts.items():
+        printed, why = reading.published.quantities[quantity][place], f": {verdict.why}" if verdict.why else ""
+        if verdict.state not in (ANOTHER_RUN, UNEXPLAINED):
             continue
-        outcome, chosen = found[quantity], set(found[quantity].choices)
-        check = f"speedup over {base} GPUs" if base_of(base) in chosen else "speedup is not T(1,b)/T(N,b)"
-        check = "N*T(1,b)/T(N,b) reported as speedup" if TIMES_N in chosen else check
-        # The ratio of two times of one clock: its single cells are told apart.
-        is_ratio = RATIO in chosen and not chosen & {base_of(base), SWEEP_ONE, MIXED}
-        told = outcome.best.values if outcome.best and is_ratio else {}
-        clock = corrected.clock_of(published, outcome)
-        for place, printed in published.several_gpus(quantity):
-            one_gpu, total = clock.one_gpu.at(published, place), clock.total.at(published, place)
-            if not one_gpu or not total or published.global_batch(place) > published.dataset_images or place in told:
-                continue
-            true = one_gpu / total
-            if not true.meets(Rounded.of(printed)):
-                slower = ", slower than one GPU" if true.high < 1 < printed else ""
-                yield Doubt(check, quantity, place, f"{printed} is {number(true.value)}{slower}")
+        factor = reading.found[quantity].factor
+        if verdict.given is None:
+            detail = f"printed {printed}{why}"
+        else:
+            given = unlike(float(printed), verdict.given.value)[1]
+            detail = f"printed {printed}; the times give {given}{why}"
+            if factor and verdict.state == UNEXPLAINED:
+                detail += f"; all cells are {number(factor.value)} times what the times give"
+        if verdict.state == ANOTHER_RUN:
+            yield Doubt("near what the times give, as of another run", quantity, place, detail, LOOK)
+        else:
+            is_wrong = quantity in _FOLLOWS_FROM_TIMES or reading.found[quantity].best
+            yield Doubt("not what the times give", quantity, place, detail, WRONG if is_wrong else NOT_EXPLAINED)
 
 
-def clocks_apart(published: Published, found: Outcomes) -> Iterator[Doubt]:
+def below_zero(reading: Reading) -> Iterator[Doubt]:
+    """Seconds and bytes are never less than nothing. A communication time may be, where N GPUs are more than N times as
+    fast."""
+    for quantity in ("images_per_s", "compute_s", "communication_s", "bandwidth"):
+        for place, printed in _table(reading, quantity).items():
+            if printed.interval.high < 0:
+                as_defined = quantity == "communication_s" and place in reading.found[quantity].method.agreeing
+                detail = f"{NAMES[quantity]} of {printed}"
+                yield Doubt("less than nothing", quantity, place, detail, LOOK if as_defined else WRONG)
+
+
+def mistakes_of_conventions(reading: Reading) -> Iterator[Doubt]:
+    """What no definition would call right in the convention that a column follows."""
+    for quantity, outcome in reading.found.items():
+        wrong = [choice for choice in outcome.choices if choice.kind == WRONG_KIND]
+        for check, choices in grouped(wrong, lambda choice: _mistake(reading, quantity, choice)).items():  # noqa: B023
+            for place in _following(reading, quantity):
+                if detail := _what_it_is(reading, outcome, place, check, choices):
+                    yield Doubt(check, quantity, place, detail)
+
+
+def _following(reading: Reading, quantity: str) -> list[Spot]:
+    """Cells with several GPUs that are what the convention of their column gives."""
+    places = [place for place, _ in reading.published.several_gpus(quantity)]
+    return [place for place in places if reading.verdicts[quantity, place].state != UNEXPLAINED]
+
+
+def _mistake(reading: Reading, quantity: str, choice: Choice) -> str:
+    base = fewest_gpus(reading.published)
+    if choice == TIMES_N:
+        return "N*T(1,b)/T(N,b) reported as speedup"
+    if choice == base_of(base).choices[0]:
+        return f"speedup over {base} GPUs"
+    if choice == PREVIOUS.choices[0]:
+        return "speedup over the number of GPUs before"
+    is_of_label = is_rate(choice) or choice == ELEMENTS
+    return "unit is not that of the label" if is_of_label else f"{NAMES[quantity]} is not what it is called"
+
+
+def _what_it_is(reading: Reading, outcome: Found, place: Spot, check: str, wrong: Sequence[Choice]) -> str:
+    """The numbers of a mistake; nothing where the figure is right by accident."""
+    published, words = reading.published, "; ".join(choice.words for choice in wrong)
+    printed = published.quantities[outcome.quantity][place]
+    if check.startswith("unit"):
+        counted = "elements" if ELEMENTS in wrong else "bytes"
+        (unit,) = [choice.formula.removeprefix(" / ") for choice in outcome.choices if is_rate(choice)]
+        return f"labelled {published.bandwidth_unit}, is {unit} {counted} a second"
+    if "speedup" not in outcome.quantity:
+        return words
+    clock = corrected.clock_of(published, outcome)
+    try:
+        true = corrected.figure("speedup", published, corrected.Grounds(clock.total, clock.one_gpu), place)
+    except corrected.NotRecomputableError:
+        return words
+    slower = ", slower than one GPU" if true.high < 1 < float(printed) else ""
+    return "" if true.meets(printed.interval) else f"{printed} is {number(true.value)}{slower}"
+
+
+def batches_that_are_steps(reading: Reading) -> Iterator[Doubt]:
+    """Batches that are the steps of an epoch at a power of two, and none themselves."""
+    images, epoch_s = reading.published.dataset_images, reading.published.epoch_s
+    of = {rounded(images / 2**power): 2**power for power in range(3, 14) for rounded in (math.ceil, math.floor)}
+    batches = {place.batch_per_gpu for place in epoch_s}
+    if len(batches) > 1 and batches <= of.keys() and not any(batch & (batch - 1) == 0 for batch in batches):
+        for place in epoch_s:
+            steps = f"an epoch has {place.batch_per_gpu:,} steps at a batch of {of[place.batch_per_gpu]:,}"
+            yield Doubt("the batch is a number of steps", "epoch_s", place, steps)
+
+
+def parts_against_total(reading: Reading) -> Iterator[Doubt]:
+    """Compute plus communication, as printed, against the total: T(N,b), or T(1,b) over the printed speedup. Where the
+    times give a communication time, it was held against that already."""
+    published = reading.published
+    for place, communication in published.several_gpus("communication_s"):
+        compute, printed = _table(reading, "compute_s").get(place), TABLE_TOTAL.at(published, place)
+        total = printed or REBUILT_TOTAL.at(published, place)
+        verdict = reading.verdicts["communication_s", place]
+        if verdict.given or not compute or not total:
+            continue
+        parts = compute.interval + communication.interval
+        if not parts.meets(total):
+            check = f"{'T(N,b)' if printed else 'T(1,b)/speedup'} is not compute plus communication"
+            severity = LOOK if verdict.state == ANOTHER_RUN or _of_compute(reading) else WRONG
+            yield Doubt(
+                check, "communication_s", place, "{} against {} s".format(*unlike(total.value, parts.value)), severity
+            )
+
+
+def compute_is_the_total(reading: Reading) -> Iterator[Doubt]:
+    """The printed compute column, where it is that of the totals, or where communication is that minus a share of one
+    GPU's time."""
+    if detail := _of_compute(reading):
+        for place, _ in reading.published.several_gpus("compute_s"):
+            yield Doubt("the compute column is the total", "compute_s", place, detail)
+
+
+def _of_compute(reading: Reading) -> str:
+    """Why the compute column is taken for the total; nothing where it is not."""
+    communication = reading.found.get("communication_s")
+    if COLUMN_TOTAL.choices[0] in _choices(reading, "communication_s") and communication and communication.match:
+        return f"the printed communication is {communication.match.convention.formula}, with C(N,b) the printed compute"
+    if {TABLE_TOTAL.choices[0], WHOLE} <= {*_choices(reading, "compute_s")}:
+        return "the printed compute is T(N,b), communication included"
+    return ""
+
+
+def two_sets_of_times(reading: Reading) -> Iterator[Doubt]:
+    """Bandwidth from the times that the authors subtracted against bandwidth from their table of times."""
+    published = reading.published
+    times = corrected.basis(published, reading.found)
+    for place in published.places if times != corrected.TABLE else []:
+        try:
+            theirs, table = (corrected.figure("bandwidth", published, of, place) for of in (times, corrected.TABLE))
+        except corrected.NotRecomputableError:
+            continue
+        if place.gpus > 1 and not theirs.meets(table):
+            check = f"{corrected.TABLE.formula} would give another bandwidth"
+            yield Doubt(
+                check, "bandwidth", place, "{} in place of {} GB/s".format(*unlike(table.value, theirs.value)), LOOK
+            )
+
+
+def misprinted_times(reading: Reading) -> Iterator[Doubt]:
+    """A time with which several figures do not agree that would agree with one another: it is likely misprinted."""
+    for time in reading.misprints:
+        figures = listed([f"{NAMES[name]} at {place_words(place)}" for name, place in time.figures], 4)
+        given = unlike(time.instead.value, float(time.printed))[0]
+        detail = f"printed {time.printed} s; {given} s would give {figures} as printed"
+        yield Doubt("a time that its figures contradict", "epoch_s", time.place, detail)
+
+
+def clocks_apart(reading: Reading) -> Iterator[Doubt]:
     """Figures that follow several clocks: they cannot be set against each other."""
     followed: dict[str, list[str]] = {}
-    for quantity, outcome in found.items():
-        if outcome.is_found:
-            followed.setdefault(corrected.clock_of(published, outcome).name, []).append(quantity)
+    for quantity, outcome in reading.found.items():
+        if outcome.match:
+            followed.setdefault(corrected.clock_of(reading.published, outcome).name, []).append(quantity)
     words = "; ".join(
         f"{listed([NAMES[name] for name in names], len(NAMES))}: the clock {clock}" for clock, names in followed.items()
     )
     for quantity in chain(*[*followed.values()][1:]):
-        for place, _ in published.several_gpus(quantity):
+        for place, _ in reading.published.several_gpus(quantity):
             yield Doubt("figures of two clocks", quantity, place, words, LOOK)
 
 
-def loader_bound(published: Published, found: Outcomes) -> Iterator[Doubt]:
+def loader_bound(reading: Reading) -> Iterator[Doubt]:
     """A clock that stays where another one falls: more GPUs do not load images faster."""
+    published = reading.published
     tables = {published.clock or "of the table": published.epoch_s, **published.other_clocks}
     for (name, table), (other, beside) in permutations(tables.items(), 2):
         for few, many in _neighbours(table):
@@ -124,87 +266,51 @@ def loader_bound(published: Published, found: Outcomes) -> Iterator[Doubt]:
                 yield Doubt("bound by loading, not by GPUs", "epoch_s", many, detail, LOOK)
 
 
-def _neighbours(table: Mapping[Spot, Decimal]) -> Iterator[tuple[Spot, Spot]]:
+def _neighbours(table: Printed) -> Iterator[tuple[Spot, Spot]]:
     """Two neighbouring numbers of several GPUs of a batch."""
     for batch in dict.fromkeys(place.batch_per_gpu for place in table):
         yield from pairwise(sorted(place for place in table if place.batch_per_gpu == batch and place.gpus > 1))
 
 
-def parts_against_total(published: Published, found: Outcomes) -> Iterator[Doubt]:
-    """Compute plus communication, as printed, against the total: T(N,b), or T(1,b) over the printed speedup."""
-    for place, compute in published.several_gpus("compute_s"):
-        communication = published.quantities.get("communication_s", {}).get(place)
-        printed = TABLE_TOTAL.at(published, place)
-        total = printed or REBUILT_TOTAL.at(published, place)
-        if communication is None or total is None:
-            continue
-        parts = Rounded.of(compute) + Rounded.of(communication)
-        if not parts.meets(total):
-            check = f"{'T(N,b)' if printed else 'T(1,b)/speedup'} is not compute plus communication"
-            severity = LOOK if _of_compute(found) else WRONG
-            yield Doubt(check, "communication_s", place, "{} against {} s".format(*unlike(total, parts)), severity)
-
-
-def compute_is_the_total(published: Published, found: Outcomes) -> Iterator[Doubt]:
-    """The printed compute column, where it is that of the totals, or where communication is that minus a share of one
-    GPU's time."""
-    if detail := _of_compute(found):
-        for place, _ in published.several_gpus("compute_s"):
-            yield Doubt("the compute column is the total", "compute_s", place, detail)
-
-
-def _of_compute(found: Outcomes) -> str:
-    """Why the compute column is taken for the total; nothing where it is not."""
-    if COLUMN_TOTAL in _choices(found, "communication_s") and (best := found["communication_s"].best):
-        return f"the printed communication is {best.convention.formula}, with C(N,b) the printed compute"
-    if {TABLE_TOTAL, WHOLE} <= set(_choices(found, "compute_s")):
-        return "the printed compute is T(N,b), communication included"
-    return ""
-
-
-def two_sets_of_times(published: Published, found: Outcomes) -> Iterator[Doubt]:
-    """Bandwidth from the times that the authors subtracted against bandwidth from their table of times."""
-    times = corrected.basis(published, found)
-    for place in published.places if times != corrected.TABLE else []:
-        try:
-            theirs, table = (corrected.bandwidth_gb_s(published, of, place) for of in (times, corrected.TABLE))
-        except corrected.NotRecomputableError:
-            continue
-        if not theirs.meets(table):
-            check = f"{corrected.TABLE.formula} would give another bandwidth"
-            yield Doubt(check, "bandwidth", place, "{} in place of {} GB/s".format(*unlike(table, theirs)), LOOK)
-
-
-def one_gpu_times_apart(published: Published, found: Outcomes) -> Iterator[Doubt]:
+def one_gpu_times_apart(reading: Reading) -> Iterator[Doubt]:
     """The one-GPU time of the table against that of the batch sweep."""
-    workers = published.loader_workers
+    published, workers = reading.published, reading.published.loader_workers
     loaded = (
         f", with {workers['epoch_s']} and {workers['batch_sweep_s']} processes that load" if len(workers) > 1 else ""
     )
     for batch, swept in published.batch_sweep_s.items():
         place = Spot(batch, 1)
         table = published.epoch_s.get(place, swept)
-        times = max(table, swept) / min(table, swept)
+        times = max(float(table), float(swept)) / min(float(table), float(swept))
         if times > _SAME_TIME:
-            detail = f"{table} s in the table and {swept} s in the sweep, {number(float(times))} times apart{loaded}"
+            detail = f"{table} s in the table and {swept} s in the sweep, {number(times)} times apart{loaded}"
             yield Doubt("two one-GPU times differ", "batch_sweep_s", place, detail, LOOK)
 
 
-def larger_than_the_dataset(published: Published, found: Outcomes) -> Iterator[Doubt]:
+def larger_than_the_dataset(reading: Reading) -> Iterator[Doubt]:
     """Batches with no full step: the dataset ends first."""
+    published = reading.published
+    assumed = published.assuming("images")
     for quantity, place, _ in published.times:
         images = published.global_batch(place)
         if images > published.dataset_images:
             detail = f"{images:,} images per step, the dataset has {published.dataset_images:,}"
-            yield Doubt("batch larger than the dataset", quantity, place, detail)
+            severity = LOOK if assumed else WRONG
+            yield Doubt("batch larger than the dataset", quantity, place, with_assumed(detail, assumed), severity)
 
 
-def above_links(published: Published, found: Outcomes) -> Iterator[Doubt]:
+def with_assumed(detail: str, assumed: str) -> str:
+    """With what it rests on that was not given."""
+    return f"{detail}, assuming {assumed}" if assumed else detail
+
+
+def above_links(reading: Reading) -> Iterator[Doubt]:
     """Bandwidth, in the unit of its label, above the fastest link of its GPU, or of its year, or of any year; and above
     the fastest link that the authors name.
 
     Where it is that of all GPUs together, of one of them.
     """
+    published = reading.published
     if published.bandwidth_unit is None:
         return
     limit, name = _fastest_link(published)
@@ -212,15 +318,16 @@ def above_links(published: Published, found: Outcomes) -> Iterator[Doubt]:
     link = max(published.named_links, key=lambda link: link.gb_s, default=None)
     if link and link.gb_s < limit:
         limits.append(("bandwidth above the link named", link.gb_s, f"the link that the study names ({link.name})"))
-    together = RING_TOTAL in _choices(found, "bandwidth")
+    together, assumed = RING_TOTAL in _choices(reading, "bandwidth"), published.assuming("bandwidth")
     for check, limit, name in limits:
         for place, printed in published.several_gpus("bandwidth"):
-            of_each = Rounded.of(printed) * (UNITS[published.bandwidth_unit] / UNITS["GB/s"])
+            of_each = printed.interval * (UNITS[published.bandwidth_unit] / UNITS["GB/s"])
             of_each = of_each / place.gpus if together else of_each
             if of_each.low > limit:
                 of_all = f", {number(of_each.value)} GB/s of each GPU" if together else ""
                 detail = f"printed {printed} {published.bandwidth_unit}{of_all}; {name} carries {limit:g} GB/s"
-                yield Doubt(check, "bandwidth", place, detail, IMPOSSIBLE)
+                severity = LOOK if assumed else IMPOSSIBLE
+                yield Doubt(check, "bandwidth", place, with_assumed(detail, assumed), severity)
 
 
 def _fastest_link(published: Published) -> tuple[float, str]:
@@ -233,78 +340,29 @@ def _fastest_link(published: Published) -> tuple[float, str]:
     return max([BEFORE_NVLINK_GB_S, *known]), f"the fastest link {f'by {year}' if year else 'so far'}"
 
 
-def label_against_unit(published: Published, found: Outcomes) -> Iterator[Doubt]:
-    """The unit of the label against what the convention found counts, and in which unit."""
-    chosen = found["bandwidth"].choices if "bandwidth" in found else ()
-    counted = "elements" if ELEMENTS in chosen else "bytes"
-    for place, _ in published.several_gpus("bandwidth"):
-        for unit in filter(is_rate, chosen):
-            if unit.name != published.bandwidth_unit or ELEMENTS in chosen:
-                is_one = f"is {unit.formula.removeprefix(' / ')} {counted} a second"
-                detail = f"labelled {published.bandwidth_unit}, {is_one}"
-                yield Doubt("unit is not that of the label", "bandwidth", place, detail)
-
-
-def mistakes_of_conventions(published: Published, found: Outcomes) -> Iterator[Doubt]:
-    """What no definition would call right in a convention found, but for what has a check of its own name."""
-    told = (TIMES_N, ELEMENTS, base_of(fewest_gpus(published)))
-    for quantity, outcome in found.items():
-        if outcome.best and outcome.is_found:
-            wrong = [choice for choice in outcome.best.wrong if choice not in told and not is_rate(choice)]
-            mistakes = "; ".join(choice.sentence for choice in wrong)
-            for place, _ in published.several_gpus(quantity) if wrong else []:
-                yield Doubt(f"{NAMES[quantity]} is not what it is called", quantity, place, mistakes)
-
-
-def cells_apart(published: Published, found: Outcomes) -> Iterator[Doubt]:
-    """Cells that the convention of their column does not give, with what may have happened to each."""
-    doubtful = {figure for time in doubtful_times(published, found) for figure in time.figures}
-    for quantity, outcome in found.items():
-        reasons = explain(published, quantity, found)
-        values = outcome.best.values if outcome.best and outcome.is_found else {}
-        for place in outcome.exceptions:
-            if (quantity, place) in doubtful or place not in values:
-                continue
-            printed, reason = published.quantities[quantity][place], reasons.get(place)
-            given = unlike(values[place], Rounded.of(printed))[0]
-            detail = f"printed {printed}, it gives {given}{f': {reason.clause}' if reason else ''}"
-            severity = LOOK if reason and reason.kind in HARMLESS else WRONG
-            yield Doubt("cell that its column's convention does not give", quantity, place, detail, severity)
-
-
-def times_that_figures_contradict(published: Published, found: Outcomes) -> Iterator[Doubt]:
-    """A time with which several figures do not agree that would agree with one another: it is likely misprinted."""
-    for time in doubtful_times(published, found):
-        figures = listed([f"{NAMES[name]} at {place_words(place)}" for name, place in time.figures], 4)
-        given = unlike(time.instead, Rounded.of(time.printed))[0]
-        detail = f"printed {time.printed} s; {given} s would give {figures} as printed"
-        yield Doubt("a time that its figures contradict", "epoch_s", time.place, detail)
-
-
-def communication_of_one_gpu(published: Published, found: Outcomes) -> Iterator[Doubt]:
+def communication_of_one_gpu(reading: Reading) -> Iterator[Doubt]:
     """One GPU has nobody to communicate with."""
-    for place, printed in published.quantities.get("communication_s", {}).items():
-        if place.gpus == 1 and not Rounded.of(printed).contains(0):
+    for place, printed in _table(reading, "communication_s").items():
+        if place.gpus == 1 and not printed.interval.contains(0):
             detail = f"printed {printed} s; what this clock holds is not communication between GPUs"
             yield Doubt("communication on one GPU", "communication_s", place, detail)
 
 
-def communication_grows(published: Published, found: Outcomes) -> Iterator[Doubt]:
+def communication_grows(reading: Reading) -> Iterator[Doubt]:
     """More GPUs need fewer steps for an epoch, so the communication time of a ring falls."""
-    table = published.quantities.get("communication_s", {})
+    table = _table(reading, "communication_s")
     for few, many in _neighbours(table):
-        first, last = (Rounded.of(table[place]) for place in (few, many))
-        if last.low > first.high and first.low > 0:
+        if table[many].interval.low > table[few].interval.high and table[few].interval.low > 0:
             on_few = f"{table[few]} s on {few.gpus}, which do more steps per epoch"
             detail = f"{table[many]} s on {many.gpus} GPUs, {on_few}"
             yield Doubt("communication grows with GPUs", "communication_s", many, detail, LOOK)
 
 
-def efficiency_above_one(published: Published, found: Outcomes) -> Iterator[Doubt]:
+def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
     """N GPUs more than N times as fast as one: something else must have changed too."""
-    for place in published.places:
+    for place in reading.published.places:
         try:
-            efficiency = corrected.speedup(published, place) / place.gpus
+            efficiency = corrected.figure("efficiency", reading.published, corrected.TABLE, place)
         except corrected.NotRecomputableError:
             continue
         if efficiency.low > 1 and place.gpus > 1:
@@ -313,17 +371,17 @@ def efficiency_above_one(published: Published, found: Outcomes) -> Iterator[Doub
             yield Doubt("efficiency above 100 %", "epoch_s", place, detail, LOOK)
 
 
-CHECKS: tuple[Callable[[Published, Outcomes], Iterator[Doubt]], ...] = (
-    speedup_against_times,
+CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
+    figures_that_nothing_gives,
+    below_zero,
+    mistakes_of_conventions,
     parts_against_total,
     compute_is_the_total,
     two_sets_of_times,
+    batches_that_are_steps,
     larger_than_the_dataset,
     above_links,
-    label_against_unit,
-    mistakes_of_conventions,
-    cells_apart,
-    times_that_figures_contradict,
+    misprinted_times,
     clocks_apart,
     loader_bound,
     one_gpu_times_apart,

@@ -6,64 +6,61 @@ from typing import TYPE_CHECKING
 import click
 
 from dpscale.options import FILE, FOLDER
-from dpscale.records.failures import RECORD_WRITTEN
+from dpscale.vocabulary.chips import PRECISIONS
 
 if TYPE_CHECKING:
     from dpscale.audit.reading.histories import Axis
 
 
 @click.command()
-@click.argument("published", type=FILE, nargs=-1, required=True)
+@click.argument("published", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--out", type=FOLDER, help="Folder to write <id>.json to, one per study.")
-@click.option("--page", "pages", type=FOLDER, help="Folder to write <id>.html to, one small page per study.")
+@click.option("--page", "pages", type=FOLDER, help="Folder to write <id>.html to, one small page per file.")
+@click.option("--summary", type=FILE, help="CSV file to write a row per file to.")
+@click.option("--network", help="Network, where a file does not say: a part of a name in networks.yaml.")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="Arithmetic, where a file does not say.")
+@click.option("--gpu", help="Model of the GPUs, where a file does not say.")
+@click.option("--peak", type=float, help="TFLOP/s of one GPU, where its model is not known.")
 @click.option(
     "--beside",
     type=click.Path(exists=True, path_type=Path),
     multiple=True,
     help="Published file, or folder of results, to compare one-GPU times with. Can be given several times.",
 )
-def audit(published: tuple[Path, ...], out: Path | None, pages: Path | None, beside: tuple[Path, ...]) -> None:
+def audit(
+    published: tuple[Path, ...],
+    out: Path | None,
+    pages: Path | None,
+    summary: Path | None,
+    network: str | None,
+    precision: str | None,
+    gpu: str | None,
+    peak: float | None,
+    beside: tuple[Path, ...],
+) -> None:
     """Find which conventions give PUBLISHED figures, what the figures should be, and which of them cannot be.
 
-    A file is YAML as in config/published, or your own table as CSV or Markdown:
+    A file is YAML as in config/published, or your own table as CSV, Markdown, LaTeX, HTML or Excel; a folder stands for
+    all of these in it:
 
     \b
         dpscale audit table.csv --page /tmp/audit
+        dpscale audit submissions/ --summary /tmp/audit.csv
         dpscale audit config/published/*.yaml --out /tmp/audit
 
-    The exit status is 1 where a figure of a CSV or Markdown table is impossible or wrong, so a script can check it, and
-    where a file cannot be read. Both formats are explained in config/README.md. Needs no GPU and no torch.
+    The exit status is 0 where nothing is wrong, 1 where a figure of a table is impossible, wrong or not explained, and
+    2 where a file could not be read; the others are audited all the same. config/README.md explains all. Needs no GPU
+    and no torch.
     """
-    from dpscale.audit.audit import audit as audited
-    from dpscale.audit.audit import is_faulty
-    from dpscale.audit.physics import recorded_references, references_of, references_of_records
-    from dpscale.audit.reading.own_table import is_table, read_study
-    from dpscale.audit.reading.published import AUDIT_PATH, Published, read_all
-    from dpscale.audit.sentences import summary as summarise
-    from dpscale.records.files import write_record, write_text
+    from dpscale.audit.files import Options, audit_files
 
-    studies = read_all(published, read_study)
-    others = [Published.read(path) for path in beside if not path.is_dir()]
-    references = [*recorded_references()]
-    references += [time for study in (*studies.values(), *others) for time in references_of(study)]
-    references += [time for folder in beside if folder.is_dir() for time in references_of_records(folder)]
-    faulty = False
-    for path, study in studies.items():
-        record = audited(study, references, [*studies.values(), *others])
-        lines = [summarise(record)]
-        if out:
-            file = out / Path(AUDIT_PATH.format(id=study.id)).name
-            write_record("audit", file, record)
-            lines.append(f"{RECORD_WRITTEN}{file}")
-        if pages:
-            from dpscale.audit.page import render
-
-            write_text(pages / f"{study.id}.html", render(record))
-            lines.append(f"page: {pages / study.id}.html")
-        click.echo("\n".join(lines) + "\n")
-        faulty = faulty or (is_table(path) and is_faulty(record))
-    if faulty:
-        raise click.exceptions.Exit(1)
+    said = {"network": network, "precision": precision, "gpu": gpu, "peak_tflop_s": peak and str(peak)}
+    given = {name: str(value) for name, value in said.items() if value}
+    status = audit_files(
+        published, Options(out, pages, summary, beside, given), click.echo, lambda why: click.echo(why, err=True)
+    )
+    if status:
+        raise click.exceptions.Exit(status)
 
 
 @click.command("import")

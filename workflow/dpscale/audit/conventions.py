@@ -1,113 +1,90 @@
-"""The declared space of conventions: every way in which a published figure may have been derived from the times.
+"""The space of conventions: every way in which a published figure may have been derived from the times.
 
-A convention is one choice of every kind that its quantity needs. `conventions.yaml` has them: a new convention is one
-entry there. Units, clocks and numbers of parameters are choices too. Symbols are as in docs/method.md: N GPUs, b images
-per GPU and step, D images per epoch, K parameters, T(N,b) seconds per epoch. Tsweep(b) is the one-GPU batch sweep,
-C(N,b) the compute time, M(N,b) the communication time, S(N,b) the speedup and W(N,b) the bandwidth as they were
-printed. T of another clock has its name: Tloading(N,b).
-
-A formula is what is shown and what is worked out: in `code`, which is only given where the two are not alike, the same
-symbols are Python's. A convention is a form, which differs from cell to cell, times a constant, which all cells share.
-So the search works out every form once, and compares it with every constant.
+A convention is a choice of every kind that its quantity needs; that of docs/method.md stands first. It is a form, which
+differs from cell to cell, times a constant, which all cells share. N GPUs, b images per GPU and step, D images per
+epoch, T(N,b) seconds per epoch. Tsweep(b) is the one-GPU batch sweep; C(N,b), M(N,b), S(N,b) and W(N,b) are compute
+time, communication time, speedup and bandwidth as they were printed. T of another clock has its name.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from itertools import product
-from pathlib import Path
-from types import CodeType
-from typing import Any
 
-import numpy as np
-import yaml
-
-from dpscale.audit.reading.published import GLOBAL, UNSTATED, Printed, Published, Spot
-from dpscale.formulas.figure import Floats
+from dpscale.audit.reading.published import GLOBAL, UNSTATED, Published, Spot
 from dpscale.formulas.rounded import Rounded
-from dpscale.schemas.validation import SCHEMA_LOADER
 from dpscale.vocabulary.networks import networks
 
 # What a choice is beside docs/method.md: the same; another definition that is right by itself; or a mistake.
 METHOD, OTHER, WRONG = "method", "other", "wrong"
-Symbols = Mapping[str, Any]
+
+# What stands in a cell. Raises KeyError where a number that it needs was not printed, ZeroDivisionError where its
+# divisor may be zero.
+Value = Callable[[Published, Spot], Rounded]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to compute one part: its name, its formula, and its words in a sentence.
+    """One way to compute one part: its formula, and its words. `steps` says how far from docs/method.md it is: of
+    conventions that fit equally well, the nearest is taken. `number` is that of a constant."""
 
-    `cost` says how far-fetched it is, 0 for what docs/method.md does. Of conventions that fit equally well, the one of
-    the least cost is taken. `value` is that of a plain number, the same in all cells.
-    """
-
-    name: str
     formula: str
-    sentence: str
-    cost: int = 0
+    words: str
+    steps: int = 0
     kind: str = METHOD
-    code: str = ""
-    value: float = 1
-
-    @property
-    def worked_out_as(self) -> str:
-        return self.code or self.formula
-
-    @property
-    def choices(self) -> tuple["Choice", ...]:
-        """Itself: a choice alone can be a form."""
-        return (self,)
-
-    def at(self, published: Published, place: Spot) -> Rounded | None:
-        """Its value in a cell. None where a number that it needs was not printed, or where its divisor may be zero."""
-        return worked_out(self.worked_out_as, symbols(published, place))
+    number: float = 1.0
 
 
 @dataclass(frozen=True)
 class Form:
-    """What differs from cell to cell: its choices, its formula, and what that is in Python.
+    """What differs from cell to cell. The formula has `{}` where a constant is written. `through` are the printed
+    columns that it goes through."""
 
-    The formula has the place `{}` where a constant is written, and none where a constant stands behind it.
-    """
-
-    choices: tuple[Choice, ...]
     formula: str
-    worked_out_as: str
+    choices: tuple[Choice, ...]
+    value: Value = field(compare=False)
+    through: tuple[str, ...] = ()
 
-    @property
-    def cost(self) -> int:
-        return sum(choice.cost for choice in self.choices)
+    @cached_property
+    def steps(self) -> int:
+        return sum(choice.steps for choice in self.choices)
 
-
-Part = Choice | Form
+    def at(self, published: Published, place: Spot) -> Rounded | None:
+        """Its value in a cell. None where a number that it needs was not printed, or its divisor may be zero."""
+        try:
+            return self.value(published, place)
+        except (KeyError, ZeroDivisionError):
+            return None
 
 
 @dataclass(frozen=True)
 class Constant:
-    """What all cells share: its choices, their product, and how a formula writes it: what it multiplies by first, and
-    the unit that it divides by last."""
+    """What all cells share: the product of its choices; in a formula, factors in front and a unit behind."""
 
     choices: tuple[Choice, ...] = ()
-    value: float = 1.0
     factors: str = ""
     unit: str = ""
 
-    @property
-    def cost(self) -> int:
-        return sum(choice.cost for choice in self.choices)
+    @cached_property
+    def value(self) -> float:
+        return math.prod(choice.number for choice in self.choices)
+
+    @cached_property
+    def steps(self) -> int:
+        return sum(choice.steps for choice in self.choices)
 
 
 @dataclass(frozen=True)
 class Convention:
-    """A choice of every kind, and the value they give together."""
+    """A form times a constant."""
 
-    form: Part
-    constant: Constant
+    form: Form
+    constant: Constant = Constant()
 
     def at(self, published: Published, place: Spot) -> Rounded | None:
-        """Its value in a cell. None where a number that it needs was not printed, or where its divisor may be zero."""
-        found = worked_out(self.form.worked_out_as, symbols(published, place))
+        """As the form's."""
+        found = self.form.at(published, place)
         return found * self.constant.value if found else None
 
     @property
@@ -115,126 +92,130 @@ class Convention:
         return (*self.constant.choices, *self.form.choices)
 
     @property
-    def cost(self) -> int:
-        return self.form.cost + self.constant.cost
+    def steps(self) -> int:
+        return self.form.steps + self.constant.steps
 
     @property
     def formula(self) -> str:
         return self.form.formula.replace("{}", self.constant.factors) + self.constant.unit
 
-    @property
-    def name(self) -> str:
-        return " | ".join(choice.name for choice in self.choices)
-
-    @property
-    def sentence(self) -> str:
-        return ", ".join(choice.sentence for choice in self.choices)
+    def words(self, *kinds: str) -> list[str]:
+        """Of its choices of these kinds."""
+        return [choice.words for choice in self.choices if choice.kind in kinds]
 
 
-@dataclass(frozen=True)
-class Space:
-    """All conventions of a quantity: every form with every constant.
-
-    Bandwidths are amounts over times: forms are then `amounts` times `times`, in that order. `circular` are forms that
-    go through a printed column which may itself have been derived from this one: with compute the rest of
-    communication, and communication the rest of compute, both would always fit. They count only where no other form
-    does.
-    """
-
-    forms: Sequence[Part]
-    constants: Sequence[Constant] = (Constant(),)
-    circular: Sequence[Part] = ()
-    amounts: Sequence[Form] = ()
-    times: Sequence[Part] = ()
+def _time(formula: str, words: str, value: Value, steps: int = 0, kind: str = METHOD, through: str = "") -> Form:
+    return Form(formula, (Choice(formula, words, steps, kind),), value, (through,) if through else ())
 
 
-def worked_out(code: str, known: Symbols) -> Rounded | None:
-    """What a formula gives. None where a number that it needs was not printed, or where its divisor may be zero."""
-    try:
-        return evaluated(code, known)
-    except (KeyError, ZeroDivisionError):
-        return None
+def _printed(quantity: str, formula: str, words: str, kind: str = METHOD) -> Form:
+    """A column that was printed is right or not by itself; what follows from it is not blamed for it."""
+    return _time(formula, words, lambda study, at: study.quantities[quantity][at].interval, 1, kind, quantity)
 
 
-def evaluated(code: str, known: Symbols) -> Rounded:
-    """The same. Raises KeyError and ZeroDivisionError."""
-    found: Rounded = eval(_compiled(code), {"__builtins__": {}}, known)
-    return found
+def _rebuilt(published: Published, place: Spot) -> Rounded:
+    """Only where T(N,b) itself was not printed."""
+    if place in published.epoch_s:
+        raise KeyError(place)
+    return published.epoch_s[place.alone].interval / published.quantities["speedup"][place].interval
 
 
-@cache
-def _compiled(code: str) -> CodeType:
-    return compile(code, "a convention", "eval")
+TABLE_ONE = _time("T(1,b)", "T(1,b) of the same table", lambda study, at: study.epoch_s[at.alone].interval)
+SWEEP_ONE = _time(
+    "Tsweep(b)", "the one-GPU batch sweep", lambda study, at: study.batch_sweep_s[at.batch_per_gpu].interval, 1, OTHER
+)
+TABLE_TOTAL = _time("T(N,b)", "the total T(N,b)", lambda study, at: study.epoch_s[at].interval)
+COLUMN_TOTAL = _printed("compute_s", "C(N,b)", "the printed compute column as the total", OTHER)
+REBUILT_TOTAL = _time("T(1,b)/S(N,b)", "a total rebuilt from the printed speedup", _rebuilt, 1, OTHER, "speedup")
+COMPUTE_COLUMN = _printed("compute_s", "C(N,b)", "the compute time as printed")
+COMMUNICATION_COLUMN = _printed("communication_s", "M(N,b)", "the communication time as printed")
+BANDWIDTH_COLUMN = _printed("bandwidth", "W(N,b)", "the bandwidth as printed")
+SPEEDUP_COLUMN = _printed("speedup", "S(N,b)", "the speedup as printed")
 
+# Ratios of a one-GPU time {0} and a total {1}: what they are called, and what they are.
+RATIO = Choice("{0} / {1}", "the ratio of epoch times")
+TIMES_N = Choice("N * {0} / {1}", "N times the ratio of epoch times counts N twice", 1, WRONG)
+OVER_N = Choice("{0} / (N * {1})", "the ratio of epoch times over N, an efficiency", 1, WRONG)
+INVERSE = Choice("{1} / {0}", "the ratio upside down", 1, WRONG)
+PER_GPU = Choice("{0} / (N * {1})", "the ratio of epoch times over N")
+NOT_PER_GPU = Choice("{0} / {1}", "the ratio of epoch times, not over N", 1, WRONG)
+_Ratio = Callable[[Rounded, Rounded, int], Rounded]
+_SPEEDUPS: Mapping[Choice, _Ratio] = {
+    RATIO: lambda one, total, gpus: one / total,
+    TIMES_N: lambda one, total, gpus: gpus * (one / total),
+    OVER_N: lambda one, total, gpus: one / total / gpus,
+    INVERSE: lambda one, total, gpus: total / one,
+}
+_EFFICIENCIES = {PER_GPU: _SPEEDUPS[OVER_N], NOT_PER_GPU: _SPEEDUPS[RATIO]}
 
-def round_to(numbers: Floats, digits: int, is_significant: bool) -> Floats:
-    """Numbers above zero, rounded to significant digits or to decimals."""
-    if not is_significant:
-        return np.round(numbers, digits)
-    unit = 10.0 ** (np.floor(np.log10(numbers)) - digits + 1)
-    return np.round(numbers / unit) * unit
+DIVIDED, WHOLE = Choice("{0}/N", "divided by N"), Choice("{0}", "not divided by N", 1, OTHER)
+MIXED = Choice("", "one time of each clock", 2, WRONG)
+SWAPPED_COLUMNS = Choice("", "compute and communication in each other's column", 3, WRONG)
 
+_PERCENT = Constant((Choice("", "in percent", 2, OTHER, 100),), unit=" * 100")
+_MILLISECONDS = Constant((Choice("", "in milliseconds", 2, WRONG, 1000),), unit=" in ms")
+_MINUTES = Constant((Choice("", "in minutes", 2, WRONG, 1 / 60),), unit=" in min")
 
-_FUNCTIONS: Symbols = {
-    "ceil": math.ceil,
-    "floor": math.floor,
-    "log2": math.log2,
-    "round": lambda number, *how: float(round_to(np.array([number]), *how)[0]),
+# Images of an epoch over its time; that times N; and that of one GPU.
+_THROUGHPUTS: Mapping[Choice, Callable[[int], float]] = {
+    Choice("D / {0}", "images of an epoch over its time"): lambda gpus: 1,
+    Choice("N * D / {0}", "multiplied by the number of GPUs, which count twice then", 1, WRONG): lambda gpus: gpus,
+    Choice("D / (N * {0})", "that of one GPU", 1, OTHER): lambda gpus: 1 / gpus,
 }
 
+ELEMENTS = Choice("1", "elements, not bytes", 1, WRONG)
+_SIZES = (
+    Choice("4 bytes", "bytes", number=4),
+    ELEMENTS,
+    # What (N-1)/N gives in place of 2(N-1)/N too: no printed figure can tell the two apart.
+    Choice("2 bytes", "half of the bytes: half precision, or a factor 2 left out", 2, OTHER, 2),
+    Choice("32 bits", "bits, not bytes", 2, WRONG, 32),
+)
+ALL_STEPS = Choice("ceil(D/(N*b))", "all ceil(D/(N*b)) steps")
+ONE_STEP = Choice("1", "the bytes of one step over the time of an epoch", 1, WRONG)
+_Steps = Callable[[Published, Spot], float]
+_STEPS: Mapping[Choice, _Steps] = {
+    ALL_STEPS: lambda study, at: math.ceil(study.steps(at)),
+    ONE_STEP: lambda study, at: 1,
+    Choice("D/(N*b)", "D/(N*b) steps with their fraction", 1, OTHER): lambda study, at: study.steps(at),
+    Choice("floor(D/(N*b))", "full steps only", 2, OTHER): lambda study, at: math.floor(study.steps(at)),
+}
+# With the batch of one GPU these are N times too many. Where nobody says what the batch is, they say that it is global.
+_STEPS_OF_ONE_GPU = Choice("ceil(D/b)", "ceil(D/b) steps", 1, WRONG)
+GLOBAL_STEPS: Mapping[Choice, Callable[[float], float]] = {
+    Choice("ceil(D/b)", "ceil(D/b) steps, the batch being that of all GPUs", 1): math.ceil,
+    Choice("D/b", "D/b steps with their fraction, the batch being that of all GPUs", 2): float,
+}
+RING_TOTAL = Choice("2(N-1)", "what all GPUs of a ring send together", 1, OTHER)
+_VOLUMES: Mapping[Choice, Callable[[int], float]] = {
+    Choice("2(N-1)/N", "what a GPU of a ring sends"): lambda gpus: 2 * (gpus - 1) / gpus,
+    RING_TOTAL: lambda gpus: 2 * (gpus - 1),
+    Choice("1", "the gradients once", 1, OTHER): lambda gpus: 1,
+    Choice("N/2", "a factor of N/2, not 2(N-1)/N", 2, OTHER): lambda gpus: gpus / 2,
+}
+UNITS = {"GB/s": 1e9, "MB/s": 1e6, "GiB/s": 2.0**30, "MiB/s": 2.0**20}
+_POWERS = {"GB/s": "10^9", "MB/s": "10^6", "GiB/s": "2^30", "MiB/s": "2^20"}
+_UNIT_WORDS = "a unit of {}"
 
-def symbols(published: Published, place: Spot) -> Symbols:
-    """What the symbols of a formula stand for in a cell."""
 
-    def column(table: Printed) -> Callable[[int, int], Rounded]:
-        return cache(lambda gpus, batch: Rounded.of(table[Spot(batch, gpus)]))
+def base_of(gpus: int) -> Form:
+    """Several GPUs as the base of a speedup: nobody has times of fewer."""
 
-    def rebuilt() -> Rounded:
-        """Only where T(N,b) itself was not printed."""
-        if place in published.epoch_s:
+    def value(published: Published, place: Spot) -> Rounded:
+        if place.gpus < gpus:
             raise KeyError(place)
-        return times(1, place.batch_per_gpu) / printed["S"](place.gpus, place.batch_per_gpu)
+        return published.epoch_s[place._replace(gpus=gpus)].interval
 
-    names = {"C": "compute_s", "M": "communication_s", "S": "speedup", "W": "bandwidth"}
-    printed = {symbol: column(published.quantities.get(name, {})) for symbol, name in names.items()}
-    times = column(published.epoch_s)
-    return {
-        **_FUNCTIONS,
-        **printed,
-        **{f"T{number}": column(table) for number, table in enumerate(published.other_clocks.values())},
-        "N": place.gpus,
-        "b": place.batch_per_gpu,
-        "D": published.dataset_images,
-        "steps": published.steps(place),
-        "T": times,
-        "Tsweep": lambda batch: Rounded.of(published.batch_sweep_s[batch]),
-        "rebuilt": rebuilt,
-    }
+    return _time(f"T({gpus},b)", f"speedup over {gpus} GPUs, not over one", value, 1, WRONG)
 
 
-_TABLE = yaml.load(Path(__file__).with_suffix(".yaml").read_text(), SCHEMA_LOADER)
-_CHOICES = {kind: tuple(Choice(**entry) for entry in entries) for kind, entries in _TABLE.items()}
-TABLE_ONE, SWEEP_ONE = ONE_GPU_TIMES = _CHOICES["one_gpu_times"]
-TABLE_TOTAL, COLUMN_TOTAL, REBUILT_TOTAL = TOTALS = _CHOICES["totals"]
-COMPUTE_COLUMN, COMMUNICATION_COLUMN, BANDWIDTH_COLUMN = _CHOICES["columns"]
-# The choices that go through a printed column, by its quantity.
-PRINTED_COLUMNS = {
-    "compute_s": (COMPUTE_COLUMN, COLUMN_TOTAL),
-    "communication_s": (COMMUNICATION_COLUMN,),
-    "bandwidth": (BANDWIDTH_COLUMN,),
-    "speedup": (REBUILT_TOTAL,),
-}
-MIXED, SWAPPED_COLUMNS = _CHOICES["mistaken"]
-RATIO, TIMES_N, *_ = RATIOS = _CHOICES["ratios"]
-DIVIDED, WHOLE = SHARES = _CHOICES["shares"]
-ELEMENTS, RING_TOTAL = _CHOICES["element_sizes"][1], _CHOICES["volumes"][1]
-STEPS, GLOBAL_STEPS = _CHOICES["steps"], _CHOICES["global_steps"]
+def _before(published: Published, place: Spot) -> Rounded:
+    """The time on the number of GPUs before; on the fewest, their own."""
+    fewer = [at for at in published.epoch_s if at.batch_per_gpu == place.batch_per_gpu and at.gpus < place.gpus]
+    return published.epoch_s[max(fewer, default=place)].interval
 
 
-def base_of(gpus: int) -> Choice:
-    """Several GPUs as the base of a speedup of more: nobody has times of no GPUs."""
-    words = f"speedup over {gpus} GPUs, not over one"
-    return Choice(f"base of {gpus}", f"T({gpus},b)", words, 1, WRONG, f"T({gpus} * (N > {gpus}), b)")
+PREVIOUS = _time("T(N before,b)", "speedup over the number of GPUs before, not over one", _before, 1, WRONG)
 
 
 def fewest_gpus(published: Published) -> int:
@@ -247,244 +228,210 @@ class Clock:
     """A set of epoch times: its name, those on one GPU and in total."""
 
     name: str
-    one_gpu: Choice
-    total: Choice
+    one_gpu: Form
+    total: Form
 
 
 def clocks(published: Published) -> list[Clock]:
-    """That of the table, and others of the same study. Which of its clocks a study follows is its own choice.
-
-    What is worked out has their numbers: names come from files, and only what stands in this folder is ever run.
-    """
-    others = [
-        Clock(
-            name,
-            Choice(f"{name}, one GPU", f"T{name}(1,b)", f"T(1,b) of the clock {name}", code=f"T{number}(1,b)"),
-            Choice(f"{name}, total", f"T{name}(N,b)", f"the clock {name}", 1, code=f"T{number}(N,b)"),
-        )
-        for number, name in enumerate(published.other_clocks)
-    ]
-    return [Clock(published.clock or "of the table", TABLE_ONE, TABLE_TOTAL), *others]
+    """That of the table, and others of the same study. Which of its clocks a study follows is its own choice."""
+    return [Clock(published.clock or "of the table", TABLE_ONE, TABLE_TOTAL), *map(_clock, published.other_clocks)]
 
 
-UNITS = {"GB/s": 1e9, "MB/s": 1e6, "GiB/s": 2.0**30, "MiB/s": 2.0**20}
-_POWERS = {"GB/s": "10^9", "MB/s": "10^6", "GiB/s": "2^30", "MiB/s": "2^20"}
-# Seconds may have been milliseconds, or minutes.
-_SECONDS_OF_RATES = (("", "", 1, 0), (" of milliseconds", " in ms", 1e-3, 2), (" of minutes", " in min", 60, 2))
+def _clock(name: str) -> Clock:
+    def one_gpu(published: Published, place: Spot) -> Rounded:
+        return published.other_clocks[name][place.alone].interval
+
+    def total(published: Published, place: Spot) -> Rounded:
+        return published.other_clocks[name][place].interval
+
+    words = f"the clock {name}"
+    return Clock(name, _time(f"T{name}(1,b)", f"T(1,b) of {words}", one_gpu), _time(f"T{name}(N,b)", words, total, 1))
 
 
-def rates(label: str) -> list[Choice]:
-    """Units of a rate, that of the label first."""
-    return [
-        Choice(
-            f"{unit}{of}",
-            f" / {_POWERS[unit]}{short}",
-            f"a unit of {_POWERS[unit]}{of.replace(' of', ' with times in')}",
-            int(unit != label) + cost,
-            METHOD if unit == label and not cost else WRONG,
-            value=seconds / UNITS[unit],
-        )
-        for of, short, seconds, cost in _SECONDS_OF_RATES
-        for unit in sorted(UNITS, key=lambda unit: unit != label)
-    ]
-
-
-def is_rate(choice: Choice) -> bool:
-    """Whether a choice is the unit of a rate."""
-    return choice.name in UNITS
-
-
-def space(quantity: str, published: Published) -> Space:
-    """All conventions of a quantity. The study gives its own clocks, numbers of parameters, and unit."""
+def space(quantity: str, published: Published) -> tuple[list[Form], list[Constant]]:
+    """All conventions of a quantity: every form with every constant; that of docs/method.md first. The study gives its
+    own clocks, numbers of parameters, and unit."""
     if quantity == "bandwidth":
-        return _bandwidths(published)
+        return list(_bandwidths(published)), _bandwidth_constants(published)
     if quantity == "compute_s":
-        rest = _rest(published, COMMUNICATION_COLUMN)
-        return Space(list(_computes(published)), _as_constants("seconds"), rest)
+        return list(_computes(published)), [Constant(), _MILLISECONDS, _MINUTES]
     if quantity == "communication_s":
-        swapped = (_with(SWAPPED_COLUMNS, _compute(one_gpu, DIVIDED)) for one_gpu in ONE_GPU_TIMES)
-        forms = [*_communications(published), *swapped]
-        return Space(forms, _as_constants("seconds"), _rest(published, COMPUTE_COLUMN))
+        return list(_communications(published)), [Constant(), _MILLISECONDS, _MINUTES]
     if quantity == "images_per_s":
-        totals = product(_CHOICES["throughputs"], (clock.total for clock in clocks(published)))
-        return Space([_form((of, *([] if time is TABLE_TOTAL else [time])), of, time) for of, time in totals])
+        return [_throughput(of, clock) for clock, of in product(clocks(published), _THROUGHPUTS)], [Constant()]
     if quantity == "utilisation_percent":
-        return Space([BANDWIDTH_COLUMN])
-    return Space(list(_speedups(published)), _as_constants("percent"))
+        return [BANDWIDTH_COLUMN], [Constant()]
+    if quantity == "efficiency":
+        printed = Form("S(N,b) / N", SPEEDUP_COLUMN.choices, _printed_speedup_over_n, SPEEDUP_COLUMN.through)
+        return [*_ratios(published, _EFFICIENCIES), printed], [Constant(), _PERCENT]
+    return list(_ratios(published, _SPEEDUPS)), [Constant(), _PERCENT]
 
 
-def _as_constants(kind: str) -> list[Constant]:
-    """1 and the numbers of a kind."""
-    return [Constant(), *(Constant((number,), number.value, unit=number.formula) for number in _CHOICES[kind])]
+def _printed_speedup_over_n(published: Published, place: Spot) -> Rounded:
+    return SPEEDUP_COLUMN.value(published, place) / place.gpus
 
 
-def _form(choices: tuple[Choice, ...], of: Choice, *parts: Part) -> Form:
-    """A choice whose formula has places for others."""
-    formula = of.formula.format(*(part.formula for part in parts))
-    return Form(choices, formula, of.worked_out_as.format(*(part.worked_out_as for part in parts)))
+def _throughput(of: Choice, clock: Clock) -> Form:
+    def value(published: Published, place: Spot) -> Rounded:
+        return published.dataset_images * _THROUGHPUTS[of](place.gpus) / clock.total.value(published, place)
+
+    total = clock.total
+    return Form(of.formula.format(total.formula), (of, *(total.choices if total != TABLE_TOTAL else ())), value)
 
 
-def _with(choice: Choice, form: Form) -> Form:
-    return Form((choice, *form.choices), form.formula, form.worked_out_as)
-
-
-def _compute(time: Choice, share: Choice, *clock: Choice) -> Form:
-    return _form((time, share, *clock), share, time)
-
-
-_DIFFERENCE = Choice("", "{0} - {1}", "")
-
-
-def _difference(total: Choice, compute: Part) -> Form:
-    return _form((total, *compute.choices), _DIFFERENCE, total, compute)
-
-
-def _rest(published: Published, column: Choice) -> list[Form]:
-    """What a printed column leaves of the total of every clock."""
-    return [_difference(clock.total, column) for clock in clocks(published)]
-
-
-def _speedups(published: Published) -> Iterator[Form]:
-    """One-GPU time and total, from one clock or from two."""
-    pairs: list[tuple[tuple[Choice, ...], Choice, Choice]] = [
-        ((one_gpu,), one_gpu, TABLE_TOTAL) for one_gpu in (*ONE_GPU_TIMES, base_of(fewest_gpus(published)))
-    ]
+def _ratios(published: Published, ratios: Mapping[Choice, _Ratio]) -> Iterator[Form]:
+    """One-GPU time and total, of one clock or of two."""
+    bases = [TABLE_ONE, SWEEP_ONE, base_of(fewest_gpus(published)), PREVIOUS]
+    pairs = [(one, TABLE_TOTAL, one.choices) for one in bases]
     for clock, other in product(clocks(published), repeat=2):
         if clock != other:
-            pairs.append(((MIXED, clock.one_gpu, other.total), clock.one_gpu, other.total))
-        elif clock.total is not TABLE_TOTAL:
-            pairs.append(((clock.total,), clock.one_gpu, clock.total))
-    return (_form((ratio, *choices), ratio, *times) for (choices, *times), ratio in product(pairs, RATIOS))
+            pairs.append((clock.one_gpu, other.total, (MIXED, *clock.one_gpu.choices, *other.total.choices)))
+        elif clock.total != TABLE_TOTAL:
+            pairs.append((clock.one_gpu, clock.total, clock.total.choices))
+    for (one, total, choices), ratio in product(pairs, ratios):
+        yield _ratio(ratio, ratios[ratio], one, total, choices)
+
+
+def _ratio(ratio: Choice, of: _Ratio, one: Form, total: Form, choices: tuple[Choice, ...]) -> Form:
+    def value(published: Published, place: Spot) -> Rounded:
+        return of(one.value(published, place), total.value(published, place), place.gpus)
+
+    return Form(ratio.formula.format(one.formula, total.formula), (ratio, *choices), value)
+
+
+def _share(time: Form, share: Choice, *more: Choice) -> Form:
+    """A time, over N or not."""
+
+    def value(published: Published, place: Spot) -> Rounded:
+        return time.value(published, place) / (place.gpus if share == DIVIDED else 1)
+
+    return Form(share.formula.format(time.formula), (*more, *time.choices, share), value, time.through)
+
+
+def _difference(total: Form, part: Form, *more: Choice) -> Form:
+    def value(published: Published, place: Spot) -> Rounded:
+        return total.value(published, place) - part.value(published, place)
+
+    formula = f"{total.formula} - {part.formula}"
+    return Form(formula, (*more, *total.choices, *part.choices), value, (*total.through, *part.through))
 
 
 def _computes(published: Published) -> Iterator[Form]:
-    """A time, over N or not; or the communication time, in the wrong column."""
-    totals = [clock.total for clock in clocks(published)]
-    for time, share in product((*ONE_GPU_TIMES, *totals), SHARES):
-        yield _compute(time, share)
-    for clock, share in product(clocks(published)[1:], SHARES):
-        yield _compute(clock.one_gpu, share, clock.total)
-    for one_gpu in ONE_GPU_TIMES:
-        yield _with(SWAPPED_COLUMNS, _difference(TABLE_TOTAL, _compute(one_gpu, DIVIDED)))
+    """A time, over N or not; or the communication time, in the wrong column. What a printed communication time leaves
+    of the total is no evidence: that may be what compute leaves."""
+    for time, share in product((TABLE_ONE, SWEEP_ONE), (DIVIDED, WHOLE)):
+        yield _share(time, share)
+    for clock in clocks(published):
+        yield _share(clock.total, WHOLE)
+        if clock.total != TABLE_TOTAL:
+            yield _share(clock.one_gpu, DIVIDED, *clock.total.choices)
+    yield _difference(TABLE_TOTAL, _share(TABLE_ONE, DIVIDED), SWAPPED_COLUMNS)
 
 
 def _communications(published: Published) -> Iterator[Form]:
-    """A total minus what counts as compute, both of one clock, or of two."""
-    for total, one_gpu, share in product(TOTALS, ONE_GPU_TIMES, SHARES):
-        yield _difference(total, _compute(one_gpu, share))
-    yield _difference(REBUILT_TOTAL, COMPUTE_COLUMN)
+    """A total minus what counts as compute, both of one clock, or of two; or compute, in the wrong column."""
+    for total, one, share in product(
+        (TABLE_TOTAL, COLUMN_TOTAL, REBUILT_TOTAL), (TABLE_ONE, SWEEP_ONE), (DIVIDED, WHOLE)
+    ):
+        yield _difference(total, _share(one, share))
     for clock, other in product(clocks(published), repeat=2):
         if clock != other:
-            yield _with(MIXED, _difference(other.total, _compute(clock.one_gpu, DIVIDED)))
-        elif clock.total is not TABLE_TOTAL:
-            yield from (_difference(clock.total, _compute(clock.one_gpu, share)) for share in SHARES)
+            yield _difference(other.total, _share(clock.one_gpu, DIVIDED), MIXED)
+        elif clock.total != TABLE_TOTAL:
+            yield from (_difference(clock.total, _share(clock.one_gpu, share)) for share in (DIVIDED, WHOLE))
+    yield from (_difference(clock.total, COMPUTE_COLUMN) for clock in clocks(published))
+    yield _difference(REBUILT_TOTAL, COMPUTE_COLUMN)
+    yield _share(TABLE_ONE, DIVIDED, SWAPPED_COLUMNS)
 
 
-def _bandwidths(published: Published) -> Space:
-    whole = (COMMUNICATION_COLUMN, *(clock.total for clock in clocks(published)))
-    rest = _rest(published, COMPUTE_COLUMN)
-    times: list[Part] = [*_communications(published), *rest, *whole, COLUMN_TOTAL]
-    amounts = _distinct(
-        Form(chosen, "", "({}) * ({})".format(*(choice.worked_out_as for choice in chosen)))
-        for chosen in product(_CHOICES["volumes"], steps_of(published))
-    )
-    numbers = product(
-        _parameters(published.parameters_trained, published.parameters_quoted),
-        _CHOICES["element_sizes"],
-        rates(published.bandwidth_unit or "GB/s"),
-    )
-    forms = [_bandwidth(amount, time) for amount, time in product(amounts, times)]
-    return Space(forms, _apart(_constant(*chosen) for chosen in numbers), (), amounts, times)
+def _bandwidths(published: Published) -> Iterator[Form]:
+    times = [
+        *(form for form in _communications(published) if SWAPPED_COLUMNS not in form.choices),
+        *(COMMUNICATION_COLUMN, COLUMN_TOTAL, *(clock.total for clock in clocks(published))),
+    ]
+    steps = _steps_of(published)
+    for (volume, bytes_of), step, time in product(_VOLUMES.items(), steps, times):
+        yield _bandwidth(volume, bytes_of, step, steps[step], time)
 
 
-def steps_of(published: Published) -> tuple[Choice, ...]:
+def _bandwidth(volume: Choice, bytes_of: Callable[[int], float], step: Choice, steps: _Steps, time: Form) -> Form:
+    def value(published: Published, place: Spot) -> Rounded:
+        return bytes_of(place.gpus) * steps(published, place) / time.value(published, place)
+
+    over = f"({time.formula})" if len(time.choices) > 1 else time.formula
+    formula = f"{_product(volume.formula, '{}', step.formula)} / {over}"
+    return Form(formula, (volume, step, *time.choices), value, time.through)
+
+
+def _steps_of(published: Published) -> Mapping[Choice, _Steps]:
     """The numbers of steps in question. A batch of all GPUs together has but one number."""
+
+    def of_the_batch(whole: Callable[[float], float]) -> _Steps:
+        return lambda study, at: whole(study.dataset_images / at.batch_per_gpu)
+
     if published.batch == GLOBAL:
-        return STEPS
-    return (*STEPS, *_CHOICES["global_steps" if published.batch == UNSTATED else "steps_of_one_gpu"])
-
-
-# Cells in which amounts that are not the same differ.
-_PROBES: Sequence[Symbols] = [
-    {**_FUNCTIONS, "N": gpus, "b": batch, "D": 50_000, "steps": 50_000 / (batch * gpus)}
-    for batch in (32, 129, 2048)
-    for gpus in (2, 3, 8)
-]
-
-
-def _distinct(amounts: Iterable[Form]) -> list[Form]:
-    """Those that differ by more than a factor of 2, which half of the bytes is too. Of equal ones, the one that costs
-    least.
-
-    2(N-1) times D/(N*b) is 2(N-1)/N times D/b: where nobody says what b is, these are one.
-    """
-    found: dict[tuple[str, ...], Form] = {}
-    for amount in sorted(amounts, key=lambda amount: amount.cost):
-        values: list[Any] = [worked_out(amount.worked_out_as, probe) for probe in _PROBES]
-        same = [tuple(f"{value * factor:.9e}" for value in values) for factor in (1, 2, 0.5)]
-        if not any(key in found for key in same):
-            found[same[0]] = amount
-    return list(found.values())
-
-
-def _bandwidth(amount: Form, time: Part) -> Form:
-    volume, steps = amount.choices
-    formula = f"{_product(volume.formula, '{}', steps.formula)} / {_in_brackets(time)}"
-    return Form((*amount.choices, *time.choices), formula, f"{amount.worked_out_as} / ({time.worked_out_as})")
-
-
-def of_rounded_bytes(amount: Form, constant: Constant, rounded: Choice, time: Part) -> Convention:
-    """A bandwidth whose amount is rounded before it is divided by a time: `rounded.code` says how."""
-    volume, steps = amount.choices
-    factors = _product(volume.formula, constant.factors, steps.formula)
-    formula = f"round({factors}{constant.unit}, {rounded.formula}) / {_in_brackets(time)}"
-    code = f"round({amount.worked_out_as} * {constant.value!r}, {rounded.code}) / ({time.worked_out_as})"
-    choices = (*amount.choices, *constant.choices, rounded, *time.choices)
-    return Convention(Form(choices, formula, code), Constant())
+        return _STEPS
+    more: Mapping[Choice, Callable[[float], float]] = (
+        GLOBAL_STEPS if published.batch == UNSTATED else {_STEPS_OF_ONE_GPU: math.ceil}
+    )
+    return {**_STEPS, **{choice: of_the_batch(whole) for choice, whole in more.items()}}
 
 
 def _product(*factors: str) -> str:
     return " * ".join(factor for factor in factors if factor != "1")
 
 
-def _in_brackets(time: Part) -> str:
-    return f"({time.formula})" if len(time.choices) > 1 else time.formula
+def is_rate(choice: Choice) -> bool:
+    """Whether a choice is the unit of a rate."""
+    return choice.words.startswith(_UNIT_WORDS.format(""))
 
 
-def _constant(parameters: Choice, size: Choice, rate: Choice) -> Constant:
-    factors = _product(parameters.formula, size.formula)
-    return Constant((parameters, size, rate), parameters.value * size.value * rate.value, factors, rate.formula)
-
-
-def _apart(constants: Iterable[Constant]) -> list[Constant]:
-    """Those that differ: of equal ones, such as MB per millisecond and GB per second, the one of the least cost."""
+def _bandwidth_constants(published: Published) -> list[Constant]:
+    """Parameters, their size, and the unit. Of equal products the nearest to docs/method.md."""
+    label = published.bandwidth_unit or "GB/s"
+    rates = [
+        Choice(
+            f" / {power}", _UNIT_WORDS.format(power), *((0, METHOD) if unit == label else (1, WRONG)), 1 / UNITS[unit]
+        )
+        for unit, power in _POWERS.items()
+    ]
+    is_said = published.parameters_trained is not None and "network" not in published.assumed
+    parameters = _parameters(published.parameters_trained, published.parameters_quoted, WRONG if is_said else OTHER)
     found: dict[str, Constant] = {}
-    for constant in sorted(constants, key=lambda constant: constant.cost):
+    chosen = (
+        Constant((number, size, rate), _product(number.formula, size.formula), rate.formula)
+        for number, size, rate in product(parameters, _SIZES, rates)
+    )
+    for constant in sorted(chosen, key=lambda constant: constant.steps):
         found.setdefault(f"{constant.value:.9e}", constant)
     return list(found.values())
 
 
 @cache
-def _parameters(trained: int | None, quoted: int | None) -> list[Choice]:
-    """Every number of parameters once, with the names of all networks that have it: equal ones are one convention."""
-    whole = [(network.parameters, network.name) for network in networks()]
-    parts = [
-        *((network.weights, f"{network.name}, weights of convolutions and classifier alone") for network in networks()),
-        *((network.parameters - network.first, f"{network.name} without its first layer") for network in networks()),
-    ]
+def _parameters(trained: int | None, quoted: int | None, other: str) -> Sequence[Choice]:
+    """Every number of parameters once, with the names of all networks that have it: equal ones are one convention.
+
+    What is not trained is of this `other` kind.
+    """
     names: dict[int, list[str]] = {}
-    for number, name in ((trained, "trained"), (quoted, "as quoted"), *whole, *parts):
-        if number:
-            names.setdefault(number, []).append(name)
-    in_part = {number for number, _ in parts}
+    for number, name in _named_numbers(trained, quoted):
+        names.setdefault(number, []).append(name)
+    in_part = {network.parameters - network.first for network in networks()}
     return [
         Choice(
-            f"{number} parameters",
             f"{number}",
             f"{number:,} parameters, {', '.join(names[number])}",
             0 if number == trained else 2 if number in in_part else 1,
-            METHOD if number == trained else OTHER if trained is None else WRONG,
-            value=number,
+            METHOD if number == trained else other,
+            number,
         )
         for number in names
     ]
+
+
+def _named_numbers(trained: int | None, quoted: int | None) -> Iterable[tuple[int, str]]:
+    yield from ((number, name) for number, name in ((trained, "trained"), (quoted, "as quoted")) if number)
+    yield from ((network.parameters, network.name) for network in networks())
+    yield from (
+        (network.parameters - network.first, f"{network.name} without its first layer") for network in networks()
+    )

@@ -8,14 +8,13 @@ from statistics import median
 
 import yaml
 
-from dpscale.audit.checks import IMPOSSIBLE, LOOK, Doubt
+from dpscale.audit.checks import IMPOSSIBLE, LOOK, Doubt, with_assumed
 from dpscale.audit.conventions import UNITS
+from dpscale.audit.reading.in_words import gpus_words, listed, number
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import Found
-from dpscale.audit.words import gpus_words, listed, number
-from dpscale.formulas.rounded import Rounded
 from dpscale.records.files import read_record
-from dpscale.vocabulary.chips import LINKS_TABLE, TERA, chip_named, links
+from dpscale.vocabulary.chips import LINKS_TABLE, TERA, Peak, chip_named, links
 from dpscale.vocabulary.networks import network_of
 
 RECORDED_TIMES = LINKS_TABLE.with_name("one_gpu_times.yaml")
@@ -35,26 +34,38 @@ def flop_per_image(published: Published) -> float | None:
 
 
 def above_the_peak(published: Published) -> Iterator[Doubt]:
-    """Images per second times FLOP per image against the peak of the GPUs in use."""
-    flop, chip = flop_per_image(published), published.chip
-    if not flop or not chip:
+    """Images per second times FLOP per image against the peak of the GPUs in use. What rests on assumptions is no more
+    than worth a look."""
+    flop, precision = flop_per_image(published), published.precision or "float32"
+    peak = _peak(published, precision)
+    if not flop or not peak:
         return
-    peak = chip.most(published.precision or "float32")
+    assumed = published.assuming("network", "precision", "images")
     for quantity, place, printed in published.times:
         if not isinstance(place, Spot):
             continue
-        rate = published.dataset_images / Rounded.of(printed)
+        rate = published.dataset_images / printed.interval
         tflop_s = rate * (flop / TERA)
         share = tflop_s / (place.gpus * peak.tflop_s)
-        detail = (
+        detail = with_assumed(
             f"{printed} s is {rate.value:,.0f} images/s and {number(tflop_s.value)} TFLOP/s; the {peak.unit} peak of "
-            f"{gpus_words(place.gpus)} ({chip.name}) is {number(place.gpus * peak.tflop_s)}"
+            f"{gpus_words(place.gpus)} ({published.gpu}) is {number(place.gpus * peak.tflop_s)}",
+            assumed,
         )
-        if share.low > 1:
+        if share.low > 1 and assumed:
+            yield Doubt("time above the peak of what was assumed", quantity, place, detail, LOOK)
+        elif share.low > 1:
             yield Doubt("time that the GPU cannot reach", quantity, place, detail, IMPOSSIBLE)
         elif share.low > DOUBTFUL_SHARE:
             shown = f"{detail}, {share.value * 100:.0f} % of it"
             yield Doubt("time close to the GPU's peak", quantity, place, shown, LOOK)
+
+
+def _peak(published: Published, precision: str) -> Peak | None:
+    """As given, or of the GPU."""
+    if published.peak_tflop_s:
+        return Peak(precision, published.peak_tflop_s)
+    return published.chip.most(precision) if published.chip else None
 
 
 def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
@@ -79,7 +90,7 @@ def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Ite
     nvlinks = ((name, chip.nvlink_gb_s) for name in ("H100", "A100", "V100") if (chip := chip_named(name)))
     thousandth = next((name for name, gb_s in nvlinks if gb_s and is_it(2 * gb_s / 1000)), None)
     beside = f"; a thousand times as much is all NVLink of an {thousandth}, both directions" if thousandth else ""
-    for place in outcome.cells:
+    for place in outcome.checkable:
         detail = f"taken against {number(link_gb_s.value)} GB/s; no link {whose} carries that ({names} GB/s){beside}"
         yield Doubt("utilisation of a link that is none", "utilisation_percent", place, detail)
 
@@ -108,8 +119,9 @@ class Reference:
 
 def references_of(published: Published) -> Iterator[Reference]:
     """The one-GPU times of a study, of all its tables and clocks, but for those that its GPU cannot reach."""
-    impossible = {(doubt.quantity, doubt.place) for doubt in above_the_peak(published) if doubt.severity == IMPOSSIBLE}
-    return (time for name, place, time in _one_gpu_times(published) if (name, place) not in impossible)
+    close = "time close to the GPU's peak"
+    beyond = {(doubt.quantity, doubt.place) for doubt in above_the_peak(published) if doubt.check != close}
+    return (time for name, place, time in _one_gpu_times(published) if (name, place) not in beyond)
 
 
 def _one_gpu_times(published: Published) -> Iterator[tuple[str, Spot, Reference]]:
@@ -162,7 +174,11 @@ def same_times(published: Published, studies: Sequence[Published]) -> Iterator[D
     """Times that another study has printed digit for digit: two measurements do not agree like that."""
     times = published.epoch_s
     for other in studies:
-        if other.id != published.id and all(str(other.epoch_s.get(place)) == str(times[place]) for place in times):
+        if (
+            times
+            and other.id != published.id
+            and all(str(other.epoch_s.get(place)) == str(times[place]) for place in times)
+        ):
             for place in times:
                 detail = f"{len(times)} times are those of {other.id}, digit for digit"
                 yield Doubt("times of another study", "epoch_s", place, detail, LOOK)

@@ -1,59 +1,103 @@
 """What was found, in one sentence per quantity, made from the outcome."""
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from textwrap import fill
 from typing import Any
 
-from dpscale.audit.corrected import TABLE, Grounds, clock_of
-from dpscale.audit.faults import Fault
-from dpscale.audit.reading.published import Printed, Published, Spot
-from dpscale.audit.search import CHANCE_LIMIT, CUT, Found, Match, Rival
-from dpscale.audit.words import NAMES, listed, number, place_words, unlike
-from dpscale.formulas.rounded import Rounded
+from dpscale.audit.checks import LOOK, SEVERITIES
+from dpscale.audit.conventions import OTHER, WRONG
+from dpscale.audit.corrected import TABLE, basis, clock_of
+from dpscale.audit.reading.in_words import NAMES, gpus_words, listed, number, place_words, unlike
+from dpscale.audit.reading.published import Published, Spot
+from dpscale.audit.search import Found
+from dpscale.audit.tables import AuditTables
+from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, FigureVerdict, Reading
+from dpscale.tables.published import AuditRow, AuditWarningsRow
 
-# Where the closest convention misses no cell by more than this, it is said to be near: the formula may be right, and
-# its inputs those of another run.
-_NEAR = 0.15
-# Factors that a constant may be, in words.
-_KNOWN_FACTORS = {
-    **{f"10^{power}": 10.0**power for power in (-9, -6, -3, -2, -1, 1, 2, 3, 6, 9)},
-    **{f"2^{power}": 2.0**power for power in (-30, -20, -10, -3, -2, -1, 1, 2, 3, 10, 20, 30)},
-    **{f"{of}": float(of) for of in (60, 3600, 3)},
-    **{f"1/{of}": 1 / of for of in (60, 3600, 3)},
-}
+EXPLAINED_EXCEPT = "explained except"
+# Of a terminal.
+_WIDTH = 120
 
 
-def sentence(
-    found: Found,
-    printed: Printed,
-    published: Published | None = None,
-    faults: Mapping[Spot, Fault] | None = None,
-) -> str:
-    """The outcome for a quantity: the convention, how much supports it, and what else would fit.
+def verdict_of(reading: Reading, quantity: str) -> str:
+    """Of a column: what all of its figures are; or that its convention gives all but a few."""
+    states = {verdict.state for verdict in _verdicts(reading, quantity).values()}
+    if states <= {EXPLAINED, UNKNOWN}:
+        return EXPLAINED if EXPLAINED in states else UNKNOWN
+    if reading.found[quantity].best:
+        return EXPLAINED_EXCEPT
+    return UNEXPLAINED if UNEXPLAINED in states else ANOTHER_RUN
 
-    `published` adds which clock it follows; `faults` what may have happened to single cells.
-    """
-    name = NAMES[found.quantity]
-    if found.best is None:
-        return f"The {name} cannot be checked: the times that it would follow from were not printed."
-    if found.verdict == "up to a constant":
-        return _of_a_link(found, published) if found.quantity == "utilisation_percent" else _up_to_a_constant(found)
-    if found.verdict == "not reproduced":
-        return _not_reproduced(found, printed)
-    has_several = published is not None and published.other_clocks
-    clock = f", of the clock {clock_of(published, found).name}" if published and has_several else ""
-    differences = "; ".join(found.best.differences)
+
+def _verdicts(reading: Reading, quantity: str) -> dict[Spot, FigureVerdict]:
+    return {place: verdict for (name, place), verdict in reading.verdicts.items() if name == quantity}
+
+
+def sentence(reading: Reading, quantity: str) -> str:
+    """The outcome for a quantity: its convention, what supports it, and which cells it does not give."""
+    found, name = reading.found[quantity], NAMES[quantity]
+    apart = {at: verdict for at, verdict in _verdicts(reading, quantity).items() if verdict.state != EXPLAINED}
+    reasons = dict.fromkeys(verdict.why for verdict in apart.values())
+    if verdict_of(reading, quantity) == UNKNOWN and not found.match:
+        return f"The {name} cannot be checked: {listed([*reasons])}."
+    if quantity == "utilisation_percent" and found.factor:
+        return _of_a_link(reading.published, found)
+    cells = [_miss(reading, quantity, at, verdict) for at, verdict in apart.items() if verdict.given]
+    if not found.match:
+        all_of = f", {number(found.factor.value)} times what the times give in all cells" if found.factor else ""
+        return f"No convention of the {found.tried:,} tried gives the {name}{all_of}: {listed(cells or [*reasons])}."
+    but = f", but not {listed(cells)}" if cells and found.best else ""
+    return f"The {name} is {_convention(reading, found)}: {_support(found)}{but}; {_certainty(found)}."
+
+
+def _convention(reading: Reading, found: Found) -> str:
+    assert found.match
+    clock = f", of the clock {clock_of(reading.published, found).name}" if reading.published.other_clocks else ""
+    differences = "; ".join(found.match.convention.words(OTHER, WRONG))
+    is_cut = ", digits cut, not rounded" if found.match.is_cut else ""
     against_method = f"not as defined here ({differences})" if differences else "as defined here"
+    return f"{found.match.convention.formula}{clock}, {against_method}{is_cut}"
+
+
+def _support(found: Found) -> str:
+    assert found.match
+    several = sum(place.gpus > 1 for place in found.checkable)
+    cells = f"{found.match.supporting} of {several} cells with several GPUs"
+    if not found.best:
+        return f"its times are of another run, and then it gives {cells}"
+    if found.fitting == 1:
+        return f"it alone of {found.tried:,} conventions tried gives {cells}"
+    others = "does another" if found.fitting == 2 else f"do {found.fitting - 1:,} others"
+    return f"it gives {cells}, and so {others} of {found.tried:,} tried"
+
+
+def _certainty(found: Found) -> str:
+    """The guard against a fit by chance, in words."""
+    often = f"in about {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else "less than once in a million"
+    return f"chance alone would do as well {often}"
+
+
+def _miss(reading: Reading, quantity: str, place: Spot, verdict: FigureVerdict) -> str:
+    printed = reading.published.quantities[quantity][place]
+    given = unlike(verdict.given.value, float(printed), 4)[0] if verdict.given else "nothing"
+    return f"{place_words(place)} (printed {printed}, it gives {given}{f': {verdict.why}' if verdict.why else ''})"
+
+
+def _of_a_link(published: Published, found: Found) -> str:
+    """Percent over bandwidth is 100 over the bandwidth of a link, in the unit of the printed one."""
+    assert found.factor
+    link, cells = 100 / found.factor, sum(place.gpus > 1 for place in found.checkable)
+    unit = published.bandwidth_unit or "GB/s"
     return (
-        f"The {name} is {found.best.convention.formula}{clock}, {against_method}: "
-        f"{_support(found, printed, faults or {})}; {_certainty(found)}."
+        f"The utilisation is the bandwidth as printed over a link of {number(link.value)} {unit}, in all {cells} cells."
     )
 
 
-def remarks(published: Published, times: Grounds) -> Iterator[tuple[str, str, str]]:
+def remarks(reading: Reading) -> Iterator[tuple[str, str, str]]:
     """Quantity, verdict and sentence of what else there is to say."""
-    if times != TABLE:
+    published = reading.published
+    if (times := basis(published, reading.found)) != TABLE:
         text = (
             f"Compute time, communication time and bandwidth are corrected from {times.formula}, the times that the "
             "authors subtracted; those of their table are another measurement."
@@ -66,7 +110,14 @@ def remarks(published: Published, times: Grounds) -> Iterator[tuple[str, str, st
         )
         yield "epoch_s", "not synchronised", text
     if published.assumed:
-        yield "epoch_s", "assumed", f"Not given, and assumed: {'; '.join(published.assumed)}."
+        yield "epoch_s", "assumed", f"Not given, and assumed: {'; '.join(published.assumed.values())}."
+    for what in published.left_out:
+        yield "epoch_s", "left out", f"{what}."
+    if published.gpu and not published.chip and not published.peak_tflop_s:
+        text = (
+            f"Times are not compared with the peak of the GPU: {published.gpu} is not known here. Give --peak TFLOP/s."
+        )
+        yield "epoch_s", "not compared", text
     if unknown := published.unknown_links:
         text = f"Bandwidths are not compared with the links that they name. Not in links.yaml: {listed(unknown)}."
         yield "bandwidth", "not compared", text
@@ -78,118 +129,84 @@ def remarks(published: Published, times: Grounds) -> Iterator[tuple[str, str, st
         yield "training", "not recomputable", text
 
 
+def answer(tables: AuditTables) -> str:
+    """What is wrong, in one sentence with the column, the cell and the numbers; how many more are; and how many were
+    checked."""
+    worst = worst_by_cell(tables.audit_warnings)
+    faults = [row for row in tables.audit_warnings if row.severity != LOOK]
+    looks = sum(severity == LOOK for severity in worst.values())
+    said = []
+    if faults:
+        first = min(faults, key=lambda row: SEVERITIES.index(row.severity))
+        said.append(f"{_with_numbers(tables, first)}.")
+        others = [cell for cell, severity in worst.items() if severity != LOOK and cell != cell_of(first)]
+        names = dict.fromkeys(name_of(name) for name, *_ in others)
+        if others:
+            said.append(
+                f"{len(others)} more figure{'s are' if len(others) > 1 else ' is'} in question: {listed([*names], 4)}."
+            )
+    if looks:
+        of_look = next(row for row in tables.audit_warnings if worst[cell_of(row)] == LOOK)
+        first_look = "" if faults else f": {_with_numbers(tables, of_look)}"
+        said.append(f"{looks} {'are' if looks > 1 else 'is'} worth a look{first_look}.")
+    return " ".join([*said, _checked(tables, bool(said))])
+
+
+def _checked(tables: AuditTables, is_more: bool) -> str:
+    """How many figures with several GPUs are explained, and how many could not be checked."""
+    figures = [row for row in tables.audit if row.verdict and row.gpus > 1]
+    explained = sum(row.verdict == EXPLAINED for row in figures)
+    unknown = [row.why for row in figures if row.verdict == UNKNOWN]
+    checked = f"{explained} of {len(figures)} figures are explained" if figures else "There was no figure to check"
+    start = "" if is_more or not figures else "Nothing calls for a second look: "
+    return f"{start}{checked}{f'; {len(unknown)} cannot be checked: {unknown[0]}' if unknown else ''}."
+
+
+def cell_of(row: AuditRow | AuditWarningsRow) -> tuple[str, int, int]:
+    """Quantity, batch and GPUs."""
+    return row.quantity, row.batch_per_gpu or row.global_batch or 0, row.gpus
+
+
+def name_of(quantity: str) -> str:
+    """Of a column, times too."""
+    return NAMES.get(quantity, "epoch time")
+
+
+def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, int, int], str]:
+    """The worst severity of what is said about a cell."""
+    found: dict[tuple[str, int, int], str] = {}
+    for row in warnings:
+        found[cell_of(row)] = min(found.get(cell_of(row), LOOK), row.severity, key=SEVERITIES.index)
+    return found
+
+
+def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
+    """`Batch 32, 2 GPUs: speedup 3.20; your times give 1.60`; without such numbers, what the check says."""
+    quantity, batch, gpus = cell_of(warning)
+    where = f"{'Batch' if warning.batch_per_gpu else 'Global batch'} {batch:,}, {gpus_words(gpus)}"
+    row = next((row for row in tables.audit if cell_of(row) == cell_of(warning)), None)
+    if row is None or not row.published:
+        return f"{where}: {warning.detail}"
+    unit = f" {row.published_unit}" if row.published_unit and not row.published[-1].isalpha() else ""
+    shown = f"{where}: {name_of(quantity)} {row.published}{unit}"
+    given = row.recomputed if row.verdict in (UNEXPLAINED, ANOTHER_RUN) else row.corrected
+    if not given.is_known or warning.severity == "impossible" or quantity not in NAMES:
+        return f"{shown}: {warning.check} ({warning.detail})"
+    return f"{shown}; your times give {number(given.value)}{f' {row.unit}' if row.unit else ''}"
+
+
 def summary(record: Mapping[str, Any]) -> str:
     """A record of an audit in a few lines for the terminal."""
-    lines = [f"{record['id']}: {record['title']}"]
+    lines = [f"{record['id']}: {record['title']}", f"  {record['answer']}"]
     for quantity in record["quantities"]:
         # What is 4 bytes stands in the record; a line has to fit a terminal.
         formula = quantity["convention"]["formula"].replace(" bytes", "") if quantity["convention"] else "-"
-        formula = f"closest: {formula}" if quantity["verdict"] == "not reproduced" else formula
         cells = f"{quantity['supporting_cells']} of {quantity['independent_cells']} cells"
-        lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:17} {cells:>13}  {formula}")
+        lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:18} {cells:>13}  {formula}")
     counts = Counter((warning["severity"], warning["check"]) for warning in record["warnings"])
-    names = {"impossible": "impossible", "wrong": "warning", "look": "look at"}
-    return "\n".join(
-        [*lines, *(f"  {names[severity]}: {check} ({number})" for (severity, check), number in counts.items())]
-    )
-
-
-def _support(found: Found, printed: Printed, faults: Mapping[Spot, Fault]) -> str:
-    """How many cells the convention gives, whether others do too, and which it does not give."""
-    assert found.best
-    several, supporting = found.independent, found.best.supporting
-    part = "all" if several == supporting else f"{supporting} of"
-    cells = f"{part} {several} cells with several GPUs" if several else "cells of one GPU alone"
-    exceptions = [_miss(found.best, place, printed, faults.get(place)) for place in found.exceptions]
-    but = f", but not {listed(exceptions)}" if exceptions else ""
-    but += _cut_cells(found.best, printed)
-    if found.fitting == 1:
-        return f"it alone of {found.tried:,} conventions tried gives {cells}{but}"
-    others = "does another" if found.fitting == 2 else f"do {found.fitting - 1:,} others"
-    rivals = [_rival(rival, found.best) for rival in found.rivals[:2]]
-    more = [f"{found.fitting - 3:,} more"] if found.fitting > 3 else []
-    shown = listed([*rivals, *more])
-    return f"it gives {cells}{but}, and so {others} of {found.tried:,} tried, {shown}"
-
-
-def _cut_cells(fit: Match, printed: Printed) -> str:
-    """The cells that show that digits were cut: rounding would have printed others."""
-    if fit.printing is not CUT:
-        return ""
-    shows = [place for place in sorted(fit.agreeing) if not Rounded.of(printed[place]).meets(fit.values[place])]
-    return f" (cut, not rounded: {listed([_miss(fit, place, printed) for place in shows])})"
-
-
-def _certainty(found: Found) -> str:
-    """The guard against a fit by chance, in words."""
-    often = f"in about {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else "less than once in a million"
-    by_chance = f"chance alone would do as well {often}"
-    if found.verdict == "too few cells":
-        rough = "most cells agree only because what it gives is known so roughly"
-        return f"too little to call it found, as {by_chance if found.chance >= CHANCE_LIMIT else rough}"
-    if found.scale and found.scale.chance >= CHANCE_LIMIT:
-        return (
-            f"{by_chance}, but for the constant factor that all cells share, one of the {found.scale.constants} tried "
-            f"would suit in about {found.scale.chance * 100:.1g} %"
-        )
-    return by_chance
-
-
-def _rival(rival: Rival, best: Match) -> str:
-    """How another convention differs from the best one, and which cell would decide between them."""
-    other = [choice.sentence for choice in rival.convention.choices if choice not in best.convention.choices]
-    if rival.printing is not best.printing:
-        other.append(rival.printing.sentence)
-    if rival.unprinted:
-        decided_by = f"{place_words(rival.unprinted[0])} would tell, which was not printed"
-    elif rival.difference:
-        apart = "less than 0.1 %" if rival.difference < 0.0005 else f"{rival.difference * 100:.1f} %"
-        decided_by = f"{apart} apart at most, at {place_words(rival.place)}"
-    else:
-        decided_by = "the same in every cell here"
-    return f"with {', '.join(other) or 'fewer assumptions'} ({decided_by})"
-
-
-def _miss(fit: Match, place: Spot, printed: Printed, fault: Fault | None = None) -> str:
-    gives = "nothing there" if place not in fit.values else unlike(fit.values[place], fit.printed[place], 4)[0]
-    because = f": {fault.clause}" if fault and place in fit.values else ""
-    return f"{place_words(place)} (printed {printed[place]}, it gives {gives}{because})"
-
-
-def _not_reproduced(found: Found, printed: Printed) -> str:
-    fit = found.best
-    assert fit
-    furthest, missed = fit.error(fit.worst), _miss(fit, fit.worst, printed)
-    closest = (
-        f"No convention of the {found.tried:,} tried gives the {NAMES[found.quantity]}. The closest, "
-        f"{fit.convention.formula}"
-    )
-    if furthest >= _NEAR or found.chance >= CHANCE_LIMIT:
-        return f"{closest}, is furthest off at {missed}."
-    return (
-        f"{closest} ({'; '.join(fit.differences) or 'as defined here'}), is within {math.ceil(furthest * 100)} % in "
-        f"every cell, as where its inputs were of another run than those printed; it is furthest off at {missed}."
-    )
-
-
-def _of_a_link(found: Found, published: Published | None) -> str:
-    """Percent over bandwidth is 100 over the bandwidth of a link, in the unit of the printed one."""
-    assert found.factor
-    link, unit = 100 / found.factor, (published.bandwidth_unit if published else None) or "GB/s"
-    return (
-        f"The utilisation is the bandwidth as printed over a link of {number(link.value)} {unit}, in all "
-        f"{found.independent} cells with several GPUs; {_certainty(found)}."
-    )
-
-
-def _up_to_a_constant(found: Found) -> str:
-    assert found.best and found.factor
-    factor = found.factor
-    same = [name for name, value in _KNOWN_FACTORS.items() if factor.low <= value <= factor.high]
-    equals = f", which is {same[0]}" if same else ""
-    formula = found.best.convention.form.formula.replace("{} * ", "").replace(" * {}", "").replace("{}", "1")
-    return (
-        f"The {NAMES[found.quantity]} is one factor, {number(factor.value, 4)}{equals}, times {formula} "
-        f"in all {found.independent} cells with several GPUs; the factor is that of no convention of the "
-        f"{found.tried:,} tried; {_certainty(found)}."
-    )
+    ordered = sorted(counts.items(), key=lambda entry: SEVERITIES.index(entry[0][0]))
+    lines += [f"  {severity}: {check} ({number})" for (severity, check), number in ordered]
+    lines += [
+        f"  note: {remark['sentence']}" for remark in record["remarks"] if remark["verdict"] in ("assumed", "left out")
+    ]
+    return "\n".join(fill(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False) for line in lines)

@@ -8,6 +8,8 @@ from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRo
 
 Record = Mapping[str, Any]
 
+# The verdict of the row that says all of a study in short.
+IN_SHORT = "in short"
 # The corrected quantity beside a published one of another name.
 CORRECTED_BY = {"speedup_alternative": "speedup"}
 # Units of what authors print, but for bandwidths, which have that of their label.
@@ -69,19 +71,16 @@ def _cells(audit: Record) -> Iterator[AuditRow]:
 
 
 def _printed(quantity: Record, bandwidth_unit: str | None) -> dict[Key, dict[str, Any]]:
-    """What was printed of a quantity, and what its convention gives."""
+    """What was printed of a quantity, its verdict, and what its convention gives."""
     name = quantity["quantity"]
-    of_all = {
-        "published_unit": bandwidth_unit if name == "bandwidth" else _UNITS.get(name),
-        "verdict": quantity["verdict"],
-        "convention": _formula(quantity),
-    }
+    unit = bandwidth_unit if name == "bandwidth" else _UNITS.get(name)
     return {
         Key.of({"quantity": name, **cell}): {
-            **of_all,
+            "published_unit": unit,
             "published": cell["printed"],
-            "agrees": cell["agrees"],
-            **_figure("recomputed", cell["recomputed"]),
+            "verdict": cell["state"],
+            "why": cell["why"],
+            **_figure("recomputed", cell["given"]),
         }
         for cell in quantity["cells"]
     }
@@ -89,15 +88,12 @@ def _printed(quantity: Record, bandwidth_unit: str | None) -> dict[Key, dict[str
 
 def _findings(audit: Record) -> Iterator[AuditFindingsRow]:
     study = {"study": audit["id"], "title": audit["title"]}
+    yield AuditFindingsRow.read({**study, "verdict": IN_SHORT, "sentence": audit.get("answer")})
     for quantity in audit["quantities"]:
-        of_scale = {"scale_chance": quantity["scale"]["chance"]} if quantity["scale"] else {}
-        yield AuditFindingsRow.read({**quantity, **study, **of_scale, "convention": _formula(quantity)})
+        formula = quantity["convention"]["formula"] if quantity["convention"] else ""
+        yield AuditFindingsRow.read({**quantity, **study, "convention": formula})
     for remark in audit["remarks"]:
         yield AuditFindingsRow.read({**study, **remark})
-
-
-def _formula(quantity: Record) -> str:
-    return quantity["convention"]["formula"] if quantity["convention"] else ""
 
 
 def _figure(name: str, interval: Record | None) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The interval in which a rounded number lies, and arithmetic with such intervals (Moore 1966, Interval Analysis).
+"""The interval in which a printed number lies, and arithmetic with such intervals (Moore 1966, Interval Analysis).
 
 A `Figure` is a mean with the interval of its statistics; its arithmetic is another.
 """
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
 
 # Ends that touch must still touch after a few operations in floating point.
@@ -21,11 +21,6 @@ def exponent_of(printed: Decimal) -> int:
 def printed_to(value: Decimal | float, exponent: int, rounding: str = ROUND_HALF_EVEN) -> Decimal:
     """A number as it is printed with a last digit of this power of ten."""
     return Decimal(value).quantize(Decimal((0, (1,), exponent)), rounding=rounding)
-
-
-def scaled(printed: Decimal, factor: float) -> Decimal:
-    """A printed number times a factor, known no better than it was."""
-    return printed_to(printed * Decimal(factor), exponent_of(printed) + math.ceil(math.log10(factor) - 1e-9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +83,33 @@ class Rounded:
     def contains(self, value: float) -> bool:
         slack = _SLACK * max(abs(self.value), abs(value))
         return self.low - slack <= value <= self.high + slack
+
+
+@dataclass(frozen=True)
+class Number:
+    """A printed number: how it is shown, and what it stands for in the unit of its quantity.
+
+    `if_cut` is that where further digits were left out, not rounded: 1.40 for 1.40 to 1.41.
+    """
+
+    shown: str
+    interval: Rounded
+    if_cut: Rounded
+
+    @classmethod
+    def of(cls, digits: Decimal, convert: Callable[[Rounded], Rounded] | None = None, shown: str = "") -> "Number":
+        """`convert` takes the unit that it was printed in to that of the quantity: its interval, not its digits."""
+        near, towards = Rounded.of(digits), 1 if digits >= 0 else -1
+        beyond = near.value + towards * 2 * near.half
+        readings = near, Rounded(near.value, *sorted((near.value, beyond)))
+        return cls(shown or str(digits), *(convert(reading) if convert else reading for reading in readings))
+
+    def cut(self) -> "Number":
+        """The same, its digits cut."""
+        return replace(self, interval=self.if_cut)
+
+    def __float__(self) -> float:
+        return self.interval.value
+
+    def __str__(self) -> str:
+        return self.shown

@@ -10,7 +10,7 @@ _QUANTITY = column("Quantity", PLAIN, "What was published.", _SECTION)
 _BATCH = column("Batch per GPU", PLAIN, "b; empty in strong scaling.", _SECTION)
 _GLOBAL_BATCH = column("Global batch", PLAIN, "B; empty in weak scaling.", _SECTION)
 _GPUS = column("GPUs", PLAIN, "N.", _SECTION)
-_VERDICT = column("Verdict", PLAIN, "Whether a convention gives the figures.", _SECTION)
+_VERDICT = column("Verdict", PLAIN, "Whether conventions give the figures.", _SECTION)
 _CONVENTION = column("Convention", PLAIN, "The formula that gives them.", _SECTION)
 
 
@@ -26,10 +26,9 @@ class AuditRow(Row):
     gpus: int = _GPUS
     published: str = column("Published", PLAIN, "With the digits that were printed.", _SECTION)
     published_unit: str = column("Its unit", PLAIN, "As published.", _SECTION)
-    verdict: str = _VERDICT
-    convention: str = _CONVENTION
-    recomputed: Figure = column("Recomputed", PLAIN, "By the convention, from the printed times.", _SECTION)
-    agrees: bool | None = column("Agrees", PLAIN, "Whether the two meet within rounding.", _SECTION)
+    verdict: str = column("Verdict", PLAIN, "Whether a convention gives the figure.", _SECTION)
+    why: str = column("Why", PLAIN, "Which convention, or why none.", _SECTION)
+    recomputed: Figure = column("Recomputed", PLAIN, "By its column's convention, from the printed times.", _SECTION)
     corrected: Figure = column("By our definition", PLAIN, "From the printed times.", _SECTION)
     unit: str = column("Unit", PLAIN, "Of the corrected figure.", _SECTION)
     reason: str = column("Reason", PLAIN, "Why there is no corrected figure.", _SECTION)
@@ -52,7 +51,6 @@ class AuditFindingsRow(Row):
     conventions_tried: int | None = column("Tried", PLAIN, "Conventions that were tried.", _SECTION)
     conventions_fitting: int | None = column("Fitting", PLAIN, "Conventions that fit.", _SECTION)
     chance: float = column("Chance", PLAIN, "Probability that one fits by chance.", _SECTION)
-    scale_chance: float = column("Chance, of a scale", PLAIN, "The same, where a common factor is free.", _SECTION)
     sentence: str = column("Sentence", PLAIN, "What is said of it.", _SECTION)
 
 

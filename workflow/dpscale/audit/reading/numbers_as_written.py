@@ -5,18 +5,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
+from dpscale.vocabulary.states import NOT_RESOLVABLE
+
 OUT_OF_MEMORY = "out of memory"
 
 # Spaces that separate groups of digits, narrow ones too.
 _SPACES = r"[ \u00a0\u2007\u2009\u202f'’]"
 _MISSING = ("", "-", "–", "—", "n/a", "na", "nan", "none", "null", "/", "…", "...", "?", "x", "tbd")
+_BOUND = r"(≥|≤|[<>]=?|at (least|most)\b)\s*\d"
+# Words of this project's own tables where it has no number.
+_STATES = (NOT_RESOLVABLE, "not measured", "not run", "not planned", "not available", "one run", "capped", "failed")
+# What may stand behind a number: its interval, its deviation, a footnote.
+_BEHIND = r"\s*(\[[^\]]*\]|\([^)]*\)|±.*|[a-d*†‡]|[¹²³⁴⁵⁶⁷⁸⁹])$"
 _UNITS = r"s|ms|min|h|sec|[kmgt]i?b(?:it)?/s|[kmgt]bps|images/s|img/s"
 _SUFFIX = rf"\s*(?:x|×|%|{_UNITS})?"
 
 
 def is_missing(cell: str) -> bool:
-    """Whether a cell says that there is no number."""
-    return cell.strip().lower() in _MISSING
+    """Whether a cell says that there is no number, or no more than a bound."""
+    plain = cell.strip().lower()
+    return plain in _MISSING or bool(re.match(_BOUND, plain)) or re.sub(r"\W+", " ", plain).strip() in _STATES
 
 
 def is_out_of_memory(cell: str) -> bool:
@@ -71,6 +79,6 @@ def style_of(cells: Iterable[str]) -> Style:
 
 
 def _without_suffix(cell: str) -> str:
-    text = cell.strip().replace("−", "-").replace("\u2212", "-").lower()
+    text = re.sub(_BEHIND, "", cell.strip().replace("−", "-").lower()).strip()
     found = re.fullmatch(rf"(.*?\d){_SUFFIX}", text)
     return (found.group(1) if found else text).strip()

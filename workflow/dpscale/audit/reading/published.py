@@ -1,8 +1,8 @@
 """Figures as others published them: a YAML file, read with the digits that were printed. Pure, and free of torch."""
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,15 +10,23 @@ from typing import Any, NamedTuple
 import yaml
 
 from dpscale.errors import PublishedError, RecordError
+from dpscale.formulas.rounded import Number, Rounded
 from dpscale.records.files import Record, read_record
 from dpscale.schemas.validation import read_yaml, violations
-from dpscale.vocabulary.chips import TABLE, Chip, ChipLink, chip_named, link_named
+from dpscale.vocabulary.chips import PRECISIONS, Chip, ChipLink, chip_named, link_named
+from dpscale.vocabulary.networks import Network, networks
 
 # What authors derive from their times, in the order in which one follows from the other.
 QUANTITIES = (
-    *("speedup", "speedup_alternative", "images_per_s", "compute_s", "communication_s", "bandwidth"),
+    *("speedup", "speedup_alternative", "efficiency", "images_per_s", "compute_s", "communication_s", "bandwidth"),
     "utilisation_percent",
 )
+
+# What people call a precision.
+_PRECISIONS = {
+    "amp": "float16", "mixed": "float16", "fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32",
+    "tf32": "float32",
+}  # fmt: skip
 
 # What the batches of a study's tables are: images of one GPU or of all of them per step; or nobody says.
 PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
@@ -38,6 +46,11 @@ class Spot(NamedTuple):
         """Images per step, N*b."""
         return self.batch_per_gpu * self.gpus
 
+    @property
+    def alone(self) -> "Spot":
+        """One GPU at this batch."""
+        return Spot(self.batch_per_gpu, 1)
+
 
 class StrongPlace(NamedTuple):
     """A cell of a published table of strong scaling, where the global batch is held fixed while GPUs are added."""
@@ -47,16 +60,17 @@ class StrongPlace(NamedTuple):
 
 
 AnyPlace = Spot | StrongPlace
-Printed = Mapping[Spot, Decimal]
+Printed = Mapping[Spot, Number]
 
 
 @dataclass(frozen=True)
 class Published:
-    """A study as published. Numbers are decimals with the digits that were printed; times are seconds.
+    """A study as published. Numbers have the digits that were printed; times are seconds.
 
     `sha256` is the checksum of its file: an audit names what it is of. `batch` says what the batches of its tables are:
     of one GPU, or of all GPUs together, or unstated. `other_clocks` are further sets of epoch times, by name. `assumed`
-    says in words what was not given.
+    says in words what was not given, by what it is; `left_out` what of the file was not understood. `peak_tflop_s` is
+    that of one GPU where its model is not known.
     """
 
     id: str
@@ -68,8 +82,8 @@ class Published:
     year: int | None = None
     parameters_trained: int | None = None
     parameters_quoted: int | None = None
-    batch_sweep_s: Mapping[int, Decimal] = field(default_factory=dict)
-    strong_scaling_epoch_s: Mapping[StrongPlace, Decimal] = field(default_factory=dict)
+    batch_sweep_s: Mapping[int, Number] = field(default_factory=dict)
+    strong_scaling_epoch_s: Mapping[StrongPlace, Number] = field(default_factory=dict)
     bandwidth_unit: str | None = None
     unmeasured: Sequence[Mapping[str, Any]] = ()
     training: Sequence[Mapping[str, Any]] = ()
@@ -82,11 +96,14 @@ class Published:
     precision: str | None = None
     links: Sequence[str] = ()
     flop_per_image: float | None = None
-    assumed: Sequence[str] = ()
+    peak_tflop_s: float | None = None
+    assumed: Mapping[str, str] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
 
     @classmethod
-    def read(cls, path: Path) -> "Published":
-        """The study in a YAML file. Raises PublishedError with the file and the key where it is not valid."""
+    def read(cls, path: Path, said: Mapping[str, str] | None = None) -> "Published":
+        """The study in a YAML file; `said` is used where it does not say. Raises PublishedError with the file and the
+        key where it is not valid."""
         values = _with_text_keys(read_yaml(path, PublishedError, _PrintedLoader))
         problems = violations("published", values) or _contradictions(values)
         if problems:
@@ -96,7 +113,9 @@ class Published:
         # Other keys are fields as they stand.
         read = {
             "dataset_images": int(values["dataset_images"]),
-            "batch_sweep_s": {int(batch): Decimal(time) for batch, time in values.get("batch_sweep_s", {}).items()},
+            "batch_sweep_s": {
+                int(batch): Number.of(Decimal(time)) for batch, time in values.get("batch_sweep_s", {}).items()
+            },
             "epoch_s": _table(values.get("epoch_s", {})),
             "strong_scaling_epoch_s": {StrongPlace(*cell): time for cell, time in strong.items()},
             "other_clocks": {name: _table(table) for name, table in values.get("other_clocks", {}).items()},
@@ -105,11 +124,38 @@ class Published:
             "bandwidth_unit": printed.get("bandwidth", {}).get("unit"),
             "training": printed.get("training", []),
         }
+        of_options = _said(said or {})
+        if values.get("gpu", of_options.get("gpu")) and "precision" not in {**values, **of_options}:
+            read["assumed"] = {"precision": "float32 arithmetic"}
         checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-        return cls(sha256=checksum, **{"batch": PER_GPU, **values, **parameters, **read})
+        return cls(sha256=checksum, **{"batch": PER_GPU, **of_options, **values, **parameters, **read})
+
+    def with_cut_times(self) -> "Published":
+        """The same, the digits of its epoch times cut."""
+        return replace(self, epoch_s={place: time.cut() for place, time in self.epoch_s.items()})
+
+    def of_another_run(self, share: float) -> "Published":
+        """The same, every epoch time known no better than to this share of it."""
+
+        def known(time: Number) -> Number:
+            of, more = time.interval, share * time.interval.value
+            return replace(time, interval=Rounded(of.value, of.low - more, of.high + more))
+
+        return replace(
+            self,
+            epoch_s={place: known(time) for place, time in self.epoch_s.items()},
+            batch_sweep_s={batch: known(time) for batch, time in self.batch_sweep_s.items()},
+            other_clocks={
+                name: {place: known(time) for place, time in table.items()} for name, table in self.other_clocks.items()
+            },
+        )
+
+    def assuming(self, *what: str) -> str:
+        """What of this was not given and is assumed, in words; nothing where all was given."""
+        return " and ".join(self.assumed[name] for name in what if name in self.assumed)
 
     @property
-    def times(self) -> Iterator[tuple[str, AnyPlace, Decimal]]:
+    def times(self) -> Iterator[tuple[str, AnyPlace, Number]]:
         """Every epoch time: the name of its table, its cell, and the seconds."""
         yield from (("epoch_s", *cell) for cell in self.epoch_s.items())
         for name, table in self.other_clocks.items():
@@ -143,7 +189,7 @@ class Published:
         found = [link_named(name, self.chip) for name in self.links]
         return [] if self.unknown_links else [link for link in found if link]
 
-    def several_gpus(self, quantity: str) -> list[tuple[Spot, Decimal]]:
+    def several_gpus(self, quantity: str) -> list[tuple[Spot, Number]]:
         """The figures of a quantity on several GPUs."""
         return [(place, number) for place, number in self.quantities.get(quantity, {}).items() if place.gpus > 1]
 
@@ -153,11 +199,11 @@ class Published:
         return sorted({*self.epoch_s, *(place for table in self.quantities.values() for place in table)})
 
 
-def read_all(paths: Iterable[str | Path], read: Callable[[Path], Published] = Published.read) -> dict[Path, Published]:
+def read_all(paths: Iterable[str | Path]) -> dict[Path, Published]:
     """The studies of several files. Raises PublishedError, also where two have the same id."""
     found: dict[Path, Published] = {}
     for path in map(Path, paths):
-        study = read(path)
+        study = Published.read(path)
         if any(study.id == other.id for other in found.values()):
             raise PublishedError(f"{path}: id: {study.id} is the id of another file too")
         found[path] = study
@@ -191,6 +237,25 @@ def outdated_audits(published: Sequence[str], results: Path) -> Iterator[Path]:
             yield path
 
 
+def network_named(name: str) -> Network | None:
+    """The network that a name is part of, in the order of the table; the first without a name."""
+    return next((network for network in networks() if name.lower() in network.name.lower()), None)
+
+
+def precision_named(name: str) -> str:
+    """What the tables call a precision; nothing where they have none of this name."""
+    plain = _PRECISIONS.get(name.strip().lower(), name.strip().lower())
+    return plain if plain in PRECISIONS else ""
+
+
+def _said(said: Mapping[str, str]) -> dict[str, Any]:
+    """What options say of a study, by its fields."""
+    known: dict[str, Any] = {name: said[name] for name in ("gpu", "precision") if name in said}
+    if network := network_named(said["network"]) if "network" in said else None:
+        known["parameters_trained"] = network.parameters
+    return known | ({"peak_tflop_s": float(said["peak_tflop_s"])} if "peak_tflop_s" in said else {})
+
+
 class _PrintedLoader(yaml.SafeLoader):
     """Reads numbers with their digits: 1.40 has two decimals. Anything but a plain decimal number stays text."""
 
@@ -221,7 +286,7 @@ def _with_text_keys(values: Any) -> Any:
 
 def _table(rows: Mapping[str, Any]) -> Printed:
     return {
-        Spot(int(batch), int(gpus)): Decimal(number)
+        Spot(int(batch), int(gpus)): Number.of(Decimal(number))
         for batch, row in rows.items()
         if batch != "unit"
         for gpus, number in row.items()
@@ -229,19 +294,18 @@ def _table(rows: Mapping[str, Any]) -> Printed:
 
 
 def _contradictions(values: Mapping[str, Any]) -> list[str]:
-    """What the schema cannot express: every figure needs times of its batch, a GPU has a data sheet, and a global batch
-    divides by its GPUs."""
+    """What the schema cannot express: every figure needs times of its batch, and a global batch divides by
+    its GPUs."""
     without_times = [
         f"published.{name}.{batch}: epoch_s has no times at batch {batch}"
         for name in QUANTITIES
         for batch in values.get("published", {}).get(name, {})
         if batch != "unit" and batch not in values["epoch_s"]
     ]
-    unknown = [f"gpu: {gpu} is not in {TABLE.name}" for gpu in [values.get("gpu")] if gpu and not chip_named(gpu)]
     uneven = [
         f"strong_scaling_epoch_s.{batch}.{gpus}: a global batch of {batch} does not divide by {gpus} GPUs"
         for batch, row in values.get("strong_scaling_epoch_s", {}).items()
         for gpus in row
         if int(batch) % int(gpus)
     ]
-    return without_times + unknown + uneven
+    return without_times + uneven

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from dpscale.audit.reading.published import AnyPlace, StrongPlace
-from dpscale.formulas.rounded import Rounded
 
 NAMES = {
     "speedup": "speedup",
     "speedup_alternative": "alternative speedup",
+    "efficiency": "efficiency",
     "images_per_s": "throughput",
     "compute_s": "compute time",
     "communication_s": "communication time",
@@ -40,10 +40,10 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:#.{digits}g}".rstrip(".") if abs(value) < 10**digits else f"{value:.0f}"
 
 
-def unlike(one: Rounded, other: Rounded, least: int = 3) -> tuple[str, str]:
+def unlike(one: float, other: float, least: int = 3) -> tuple[str, str]:
     """Two numbers with as many digits as it takes to see that they differ, and so many at least."""
     for digits in range(least, 12):
-        shown = number(one.value, digits), number(other.value, digits)
+        shown = number(one, digits), number(other, digits)
         if shown[0] != shown[1]:
             break
     return shown

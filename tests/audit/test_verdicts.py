@@ -1,0 +1,127 @@
+"""Every figure has a verdict, and says why."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpscale.audit.audit import audit, is_faulty
+from dpscale.audit.reading.published import UNSTATED, Published, Spot
+from dpscale.audit.sentences import sentence
+from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, read
+from published_factory import as_printed, published, with_table
+
+EPOCH_S = (
+    "32x1 104.02, 128x1 61.87, 512x1 48.31, 32x2 71.34, 128x2 40.66, 512x2 29.41, 32x4 40.19, 128x4 22.93, 512x4 16.07"
+)
+SPEEDUP = "32x2 1.458, 128x2 1.522, 512x2 1.643, 32x4 2.588, 128x4 2.698, 512x4 3.006"
+COMPUTE = "32x2 52.01, 128x2 30.94, 512x2 24.16, 32x4 26.00, 128x4 15.47, 512x4 12.08"
+COMMUNICATION = "32x2 19.33, 128x2 9.72, 512x2 5.26, 32x4 14.18, 128x4 7.46, 512x4 3.99"
+
+
+def clean(**changes: Any) -> Published:
+    columns = {"speedup": SPEEDUP, "compute_s": COMPUTE, "communication_s": COMMUNICATION}
+    return published(EPOCH_S, columns, **changes)
+
+
+def with_cell(quantity: str, place: tuple[int, int], number: str) -> Published:
+    return with_table(clean(), quantity, {**clean().quantities[quantity], Spot(*place): number})
+
+
+def with_time(place: tuple[int, int], seconds: str) -> Published:
+    return replace(clean(), epoch_s={**clean().epoch_s, Spot(*place): as_printed(seconds)})
+
+
+def test_a_clean_study_is_clean() -> None:
+    record = audit(clean())
+    assert {cell["state"] for quantity in record["quantities"] for cell in quantity["cells"]} == {EXPLAINED}
+    assert not any(quantity["convention"]["differences"] for quantity in record["quantities"])
+    assert record["warnings"] == [] and not is_faulty(record)
+    assert record["answer"] == "Nothing calls for a second look: 18 of 18 figures are explained."
+
+
+@pytest.mark.parametrize(
+    ("quantity", "place", "printed", "state", "why"),
+    [
+        # 61.87 / 40.66 = 1.5216, 104.02 / 40.19 = 2.5882, 61.87 / 22.93 = 2.6982.
+        ("speedup", (128, 2), "1.822", UNEXPLAINED, ""),
+        ("speedup", (32, 4), "25.88", UNEXPLAINED, ""),
+        ("speedup", (128, 2), "2.698", UNEXPLAINED, "that is batch 128 on 4 GPUs"),
+        ("speedup", (128, 4), "2.72", ANOTHER_RUN, "as where times are of another run"),
+        ("communication_s", (128, 2), "19.33", UNEXPLAINED, "that is batch 32 on 2 GPUs"),
+        ("compute_s", (512, 4), "15.47", UNEXPLAINED, "that is batch 128 on 4 GPUs"),
+        ("compute_s", (512, 4), "0.00", UNEXPLAINED, ""),
+    ],
+)
+def test_a_cell_that_its_column_does_not_give(
+    quantity: str, place: tuple[int, int], printed: str, state: str, why: str
+) -> None:
+    study = with_cell(quantity, place, printed)
+    verdict = read(study).verdicts[quantity, Spot(*place)]
+    assert (verdict.state, verdict.why) == (state, why)
+    assert is_faulty(audit(study)) == (state == UNEXPLAINED)
+
+
+@pytest.mark.parametrize(("place", "typo"), [((128, 1), "16.87"), ((128, 2), "46.06"), ((512, 4), "61.07")])
+def test_a_misprinted_time_is_found_by_what_follows_from_it(place: tuple[int, int], typo: str) -> None:
+    reading = read(with_time(place, typo))
+    (time,) = reading.misprints
+    assert (time.place, str(time.printed)) == (Spot(*place), typo)
+    assert time.instead.value == pytest.approx(float(clean().epoch_s[Spot(*place)]), rel=2e-3)
+    assert {reading.verdicts[cell].state for cell in time.figures} == {UNKNOWN}
+    record = audit(with_time(place, typo))
+    assert [warning["check"] for warning in record["warnings"] if warning["severity"] == "wrong"] == [
+        "a time that its figures contradict"
+    ]
+    assert {figure["batch_per_gpu"] for figure in record["corrected"] if figure["caution"]} == {place[0]}
+
+
+def test_two_wrong_figures_are_no_misprinted_time() -> None:
+    """They would need different times."""
+    study = with_table(with_cell("speedup", (128, 2), "1.822"), "compute_s", COMPUTE.replace("30.94", "33.93"))
+    assert read(study).misprints == []
+
+
+def test_a_figure_through_another_printed_one_is_as_good_as_that() -> None:
+    """Bytes over a communication time that nothing gives."""
+    made_up = "32x2 3.17, 128x2 8.21, 512x2 1.93, 32x4 9.11, 128x4 2.77, 512x4 6.05"
+    cells = [cell.split() for cell in made_up.split(", ")]
+    bandwidth = {
+        Spot(*map(int, place.split("x"))): f"{44_695_848 * (2 if place[-1] == '2' else 3) / 2 / float(time) / 1e9:.5e}"
+        for place, time in cells
+    }
+    reading = read(published(EPOCH_S, {"communication_s": made_up, "bandwidth": bandwidth}))
+    verdicts = {verdict.why for (name, _), verdict in reading.verdicts.items() if name == "bandwidth"}
+    assert verdicts == {"it follows from the communication time printed there, which is not explained"}
+
+
+@pytest.mark.parametrize("name", ["speedup", "bandwidth"])
+def test_nothing_can_be_checked_without_times(name: str) -> None:
+    reading = read(published("32x1 15.89", {name: "32x2 0.57, 32x4 0.98"}))
+    assert {verdict.state for verdict in reading.verdicts.values()} == {UNKNOWN}
+    assert sentence(reading, name).startswith(f"The {name} cannot be checked: T(2,b) not printed")
+
+
+def test_a_bandwidth_over_nothing_cannot_be_checked() -> None:
+    """The communication time is 0.0 s to a tenth: any bandwidth would fit it."""
+    (verdict,) = read(published("32x1 10.0, 32x2 5.0", {"bandwidth": "32x2 12.0"})).verdicts.values()
+    assert (verdict.state, verdict.why) == (UNKNOWN, "its communication time may be zero within rounding")
+
+
+def test_columns_of_compute_and_communication_in_each_others_place() -> None:
+    study = published(EPOCH_S, {"compute_s": COMMUNICATION, "communication_s": COMPUTE})
+    record = audit(study)
+    for quantity, formula in zip(record["quantities"], ("T(N,b) - T(1,b)/N", "T(1,b)/N"), strict=True):
+        assert quantity["convention"]["formula"] == formula
+        assert quantity["convention"]["mistakes"] == ["compute and communication in each other's column"]
+
+
+def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:
+    """Figures with ceil(D/b) steps are right where b is the batch of all GPUs."""
+    table = {}
+    for place, communication in clean().quantities["communication_s"].items():
+        data = 2 * (place.gpus - 1) / place.gpus * 44_695_848 * -(-50_000 // place.batch_per_gpu)
+        table[place] = f"{data / float(communication) / 1e9:.3g}"
+    record = audit(with_table(clean(batch=UNSTATED), "bandwidth", table))
+    assert record["batch"] == "global"
+    assert record["quantities"][-1]["verdict"] == EXPLAINED and not is_faulty(record)
