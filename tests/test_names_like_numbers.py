@@ -106,7 +106,7 @@ def test_two_such_studies_are_compared(folder: Path) -> None:
     files = folder / "1e5.yaml", measured(folder, "true", 1.1)
     results = ("--results", folder / "1e5", "--results", folder / "true")
     must("compare", *files, *results, "--tables", folder / "compared", "--out", folder / "compared.html")
-    with (folder / "compared/compared_training.csv").open() as file:
-        assert {row["arm"] for row in csv.DictReader(file)} == set(LAST)
+    with (folder / "compared/compared_figures.csv").open() as file:
+        assert {row["arm"] for row in csv.DictReader(file)} == {*LAST, ""}
     page = (folder / "compared.html").read_text()
     assert "1e5" in page and "true" in page

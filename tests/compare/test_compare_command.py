@@ -57,15 +57,14 @@ def compare(folder: Path) -> Command:
 def test_two_studies_give_a_page_and_tables(compare: Command, folder: Path) -> None:
     done = compare("plain.yaml", "faster.yaml", "--tables", "csv")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("faster against plain, compute scope: ddp on 2 GPUs: 20.00 % faster [19.98, 20.02]; ")
+    assert done.stdout.startswith("faster is faster than plain in the compute scope: ddp on ")
     assert done.stdout.endswith("\npage: page.html\n")
     assert (folder / "page.html").read_text().startswith("<!DOCTYPE html>")
-    times = pd.read_csv(folder / "csv/compared_times.csv")
-    ddp = times[(times["strategy"] == "ddp") & (times["quantity"] == "measured_epoch_s")]
-    assert ddp["ratio"].tolist() == pytest.approx([1.25] * 6)
+    figures = pd.read_csv(folder / "csv/compared_figures.csv")
+    ddp = figures[(figures["strategy"] == "ddp") & (figures["quantity"] == "measured_epoch_s")]
+    assert ddp["change"].tolist() == pytest.approx([-0.2] * 6)
     assert set(ddp["outcome"]) == {"faster"}
-    collectives = pd.read_csv(folder / "csv/compared_collectives.csv")
-    assert set(collectives["outcome"]) == {"not apart"}
+    assert set(figures[figures["table"] == "collectives"]["outcome"]) == {"no difference shown"}
 
 
 def test_other_settings_are_refused_in_one_line_that_names_them_and_allowed_where_all_are_named(
@@ -82,7 +81,7 @@ def test_other_settings_are_refused_in_one_line_that_names_them_and_allowed_wher
     assert (done.returncode, "precision is" in done.stderr, "memory_format is" in done.stderr) == (1, False, True)
     done = compare("plain.yaml", "half.yaml", "--differing", "precision", "--differing", "memory_format")
     assert done.returncode == 0
-    assert done.stdout.startswith("half against plain, compute scope: single on 1 GPU: 50.0")
+    assert done.stdout.startswith("half is faster than plain in the compute scope: ")
     assert "slower" not in done.stdout
     assert "precision is float32 in plain and bfloat16 in half" in (folder / "page.html").read_text()
 
@@ -91,8 +90,8 @@ def test_one_study_measured_on_two_machines(compare: Command, folder: Path) -> N
     measured(folder, "plain", slower(1.5), results="elsewhere")
     done = compare("plain.yaml", "plain.yaml", "--results", "results/plain", "--results", "elsewhere")
     assert done.returncode == 0
-    assert done.stdout.startswith("plain (2) against plain (1), compute scope: ")
-    assert "ddp on 4 GPUs: 50.0" in done.stdout
+    assert done.stdout.startswith("plain (2) is slower than plain (1) in the compute scope: ")
+    assert "ddp on 4 GPUs by 50.0" in done.stdout
     assert "faster" not in done.stdout
 
 
@@ -100,7 +99,7 @@ def test_records_of_other_settings_are_named_and_not_used(compare: Command, fold
     done = compare("plain.yaml", "plain.yaml", "--results", "results/plain", "--results", "results/half")
     assert done.returncode == 0
     assert "not used: results/half/cells/dp/gpus-2/batch-128/run-1.json: precision is bfloat16" in done.stderr
-    assert done.stdout.startswith("plain (2) and plain (1) have no epoch time in common\n")
+    assert done.stdout.startswith("plain (2) and plain (1) have no epoch time in common.\n")
     assert "plain (2): Records found and not used: 81." in (folder / "page.html").read_text()
 
 
@@ -124,7 +123,7 @@ def test_what_is_slower_than_is_tolerated_ends_with_status_1(
     assert (done.returncode, done.stderr) == (int(beyond), "")
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("Slower by more than"))
     assert ("no group" in line) != beyond
-    assert ("; compute scope, ddp on 4 GPUs: 20.00 % slower" in line) == beyond
+    assert (f"; {second}, ddp on 4 GPUs (compute scope) by 20.00 %" in line) == beyond
     assert (f"Undecided whether slower by more than {limit.replace('%', ' %')}" in done.stdout) == undecided
     assert line in (folder / "page.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
 
@@ -139,9 +138,11 @@ def test_three_studies_give_one_page_with_a_row_each(compare: Command, folder: P
     done = compare("plain.yaml", "slower.yaml", "faster.yaml", "--fail-slower", "5%", "--tables", "three")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert [line.split(",")[0] for line in lines[:2]] == ["slower against plain", "faster against plain"]
-    assert lines[2].startswith("Slower by more than 5 %: slower, compute scope, ddp on 2 GPUs: 20.00 % slower")
-    assert "faster, compute scope" not in lines[2]
+    said = [line for line in lines if " than plain " in line]
+    assert [line.split(" in ")[0] for line in said] == ["slower is slower than plain", "faster is faster than plain"]
+    (guard,) = (line for line in lines if line.startswith("Slower by more than"))
+    assert guard.startswith("Slower by more than 5 %: slower, ddp on 2 GPUs (compute scope) by 20.00 %")
+    assert "faster, " not in guard
     assert list(pd.read_csv(folder / "three/compared_studies.csv")["study"]) == ["plain", "slower", "faster"]
 
 

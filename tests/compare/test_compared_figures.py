@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dpscale.compare.figures import NO_INTERVAL, NOT_APART, SUBJECTS
-from dpscale.compare.rows import ComparedRow
+from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL, SUBJECTS
+from dpscale.compare.rows import ComparedFiguresRow
 from dpscale.formulas.statistics import welch_difference
 from dpscale.plan.cells import AnyCell
 from rows import picked
@@ -17,32 +17,29 @@ from two_studies import ACCURACIES, out_of_memory, paired, slower, study
 pytestmark = pytest.mark.slow
 
 
-def outcomes(rows: Iterable[ComparedRow]) -> set[str]:
+def outcomes(rows: Iterable[ComparedFiguresRow]) -> set[str]:
     return {row.outcome for row in rows}
 
 
 def test_nothing_is_told_of_a_study_and_itself() -> None:
     pair = paired(slower(1))
-    for name, subject in SUBJECTS.items():
-        rows = pair.figures[name]
-        assert {row.effect.value for row in rows} == {1.0 if subject.is_ratio else 0.0}
-        assert outcomes(rows) == {NOT_APART}
-    (counted,) = picked(pair.outcomes, quantity="measured_epoch_s", scope="all")
-    assert (counted.number, counted.not_apart, counted.with_interval, counted.ratio_median) == (15, 15, 15, 1)
-    assert counted.by_chance == pytest.approx(0.05 * 15)
+    for subject in SUBJECTS:
+        rows = picked(pair.figures, table=subject.table)
+        assert {row.effect.value for row in rows} == {0.0}
+        assert {row.change.is_known for row in rows} == {subject.is_change}
+        assert outcomes(rows) == {NO_DIFFERENCE}
 
 
 @pytest.mark.parametrize("factor", [0.2, 0.94, 1.06, math.pi])
-def test_a_study_that_is_k_times_slower_is_one_over_k_times_as_fast(factor: float) -> None:
+def test_a_study_that_is_k_times_slower_changes_by_k_less_one(factor: float) -> None:
     pair = paired(slower(factor))
-    times, speedups = pair.figures["times"], pair.figures["speedup"]
-    assert [row.effect.value for row in times] == pytest.approx([1 / factor] * len(times))
-    assert all(row.effect.holds(row.effect.value) for row in times)
-    assert [row.change.value for row in pair.epochs] == pytest.approx([factor - 1] * len(pair.epochs))
-    assert all(row.change.holds(row.change.value) for row in pair.epochs)
+    times, speedups = picked(pair.figures, table="times"), picked(pair.figures, table="speedup")
+    assert [row.change.value for row in times] == pytest.approx([factor - 1] * len(times))
+    assert all(row.change.holds(row.change.value) for row in times)
+    assert all(row.second.value / row.first.value - 1 == pytest.approx(row.change.value) for row in times)
     assert outcomes(times) == {"slower" if factor > 1 else "faster"}
-    assert [row.effect.value for row in speedups] == pytest.approx([1] * len(speedups))
-    assert outcomes(speedups) == {NOT_APART}
+    assert [row.change.value for row in speedups] == pytest.approx([0] * len(speedups), abs=1e-9)
+    assert outcomes(speedups) == {NO_DIFFERENCE}
 
 
 def test_the_second_study_is_the_one_that_changed() -> None:
@@ -51,20 +48,20 @@ def test_the_second_study_is_the_one_that_changed() -> None:
     (ddp,) = picked(pair.epochs, **place)
     assert (ddp.study, ddp.outcome) == ("after", "slower")
     assert (ddp.first.value, ddp.second.value) == pytest.approx((1.18, 1.2 * 1.18))
-    (speedup,) = picked(pair.figures["speedup"], **place)
-    assert speedup.effect.value == pytest.approx(1 / 1.2)
+    (speedup,) = picked(pair.figures, table="speedup", **place)
+    assert speedup.change.value == pytest.approx(1 / 1.2 - 1)
     assert speedup.outcome == "lower"
-    assert outcomes(row for row in pair.epochs if row.strategy != "ddp") == {NOT_APART}
+    assert outcomes(row for row in pair.epochs if row.strategy != "ddp") == {NO_DIFFERENCE}
 
 
 def test_communication_is_compared_by_differences() -> None:
-    rows = paired(slower(1.2, "ddp")).figures["communication"]
+    rows = picked(paired(slower(1.2, "ddp")).figures, table="communication")
     (e1,) = picked(rows, strategy="ddp", gpus=4, batch_per_gpu=512, quantity="communication_step_s")
     assert e1.effect.value == pytest.approx(0.2 * 0.591 * 4 * 512 / 50_000, rel=1e-6)
     assert e1.outcome == "longer"
     ablations = picked(rows, quantity="ablation_step_s")
     assert picked(ablations, strategy="ddp") == ablations, "dp has no hook to leave out"
-    assert outcomes(picked(rows, quantity="isolated_step_s")) == {NOT_APART}
+    assert outcomes(picked(rows, quantity="isolated_step_s")) == {NO_DIFFERENCE}
 
 
 def test_faster_links_have_more_bandwidth() -> None:
@@ -72,11 +69,11 @@ def test_faster_links_have_more_bandwidth() -> None:
         for result in record.get("collectives", []):
             result["seconds"] = [seconds / 1.5 for seconds in result["seconds"]]
 
-    rows = paired(change).figures["collectives"]
+    rows = picked(paired(change).figures, table="collectives")
     copies = picked(rows, operation="peer_copy")
     assert copies and not picked(copies, source=None) and not picked(copies, target=None)
-    assert outcomes(copies) == {NOT_APART}
-    assert {(round(row.effect.value, 9), row.outcome) for row in rows if row not in copies} == {(1.5, "higher")}
+    assert outcomes(copies) == {NO_DIFFERENCE}
+    assert {(round(row.effect.value, 9), row.outcome) for row in rows if row not in copies} == {(0.5, "higher")}
 
 
 def test_arms_are_compared_over_seeds() -> None:
@@ -85,10 +82,10 @@ def test_arms_are_compared_over_seeds() -> None:
             for epoch in record["epochs"]:
                 epoch["test_accuracy"] += 0.15
 
-    large, small = picked(paired(change).figures["training"], quantity="test_accuracy")
+    large, small = picked(paired(change).figures, table="training_summary", quantity="test_accuracy")
     welch = welch_difference([accuracy + 0.15 for accuracy in ACCURACIES["large"]], ACCURACIES["large"])
     assert (large.effect.value, *large.effect.interval) == pytest.approx((welch.value, *welch.interval))
-    assert (large.outcome, small.outcome) == ("higher", NOT_APART)
+    assert (large.outcome, small.outcome) == ("higher", NO_DIFFERENCE)
 
 
 def test_an_arm_whose_seeds_did_not_all_end_well_is_not_compared() -> None:
@@ -96,7 +93,7 @@ def test_an_arm_whose_seeds_did_not_all_end_well_is_not_compared() -> None:
         if cell.coordinates.get("arm") == "large" and cell.coordinates["seed"] == 2:
             record["diverged"] = True
 
-    (row,) = picked(paired(change).figures["training"], arm="large", quantity="test_accuracy")
+    (row,) = picked(paired(change).figures, table="training_summary", arm="large", quantity="test_accuracy")
     assert (row.second_status, row.effect.is_known, row.outcome) == ("diverged", False, "")
     assert "1 of 3 seeds diverged" in row.second_reason
 
@@ -104,7 +101,7 @@ def test_an_arm_whose_seeds_did_not_all_end_well_is_not_compared() -> None:
 def test_what_one_study_alone_has_is_listed_with_its_state() -> None:
     lacking = out_of_memory(lambda at: (at.strategy, at.batch_per_gpu) == ("dp", 32))
     pair = paired(lacking, study(batch_per_gpu=[32, 128]))
-    alone = picked(pair.figures["times"], quantity="measured_epoch_s", outcome="")
+    alone = picked(pair.figures, table="times", quantity="measured_epoch_s", outcome="")
     assert (len(alone), len(pair.epochs)) == (5 + 2, 8)
     assert {row.second_status for row in picked(alone, batch_per_gpu=512)} == {"not planned"}
     assert {(row.second_status, row.second_reason) for row in picked(alone, batch_per_gpu=32)} == {
@@ -117,6 +114,6 @@ def test_one_run_is_no_interval_to_compare() -> None:
         for scope in record.get("scopes", {}).values():
             scope |= {"epoch_s": [0.001], "step_s_median": [0.001]}
 
-    times = paired(once, study(runs=1)).figures["times"]
+    times = picked(paired(once, study(runs=1)).figures, table="times")
     assert outcomes(times) == {NO_INTERVAL}
     assert all(row.effect.is_known for row in times)

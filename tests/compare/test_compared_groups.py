@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL
 from dpscale.compare.groups import (
     BEYOND,
     FASTER,
     NO_BATCH,
-    NO_DIFFERENCE,
     NO_RUN,
     ONLY_FIRST,
     ONLY_SECOND,
@@ -21,7 +22,7 @@ from dpscale.compare.groups import (
     WITHIN,
     compared_groups,
 )
-from dpscale.compare.rows import ComparedGroupsRow, group_of
+from dpscale.compare.rows import ComparedGroupsRow
 from dpscale.formulas.statistics import ratio_of_blocks
 from dpscale.tables.timing import RunsRow
 from two_studies import paired, slower, study
@@ -31,9 +32,20 @@ Runs = Mapping[int, Sequence[float | None]]
 PLAIN: Runs = {32: [8.0, 8.2, 8.1], 512: [2.0, 2.02, 1.99]}
 
 
-def rows(runs: Runs, strategy: str = "ddp", gpus: int = 4, scope: str = "compute") -> list[RunsRow]:
+def rows(
+    runs: Runs, strategy: str = "ddp", gpus: int = 4, scope: str = "compute", on_one: bool = False
+) -> list[RunsRow]:
+    """Every run on a server of its own, or all `on_one`."""
     return [
-        RunsRow(strategy=strategy, gpus=gpus, scope=scope, batch_per_gpu=batch, run=run, epoch_s=epoch_s)
+        RunsRow(
+            strategy=strategy,
+            gpus=gpus,
+            scope=scope,
+            batch_per_gpu=batch,
+            run=run,
+            epoch_s=epoch_s,
+            server=1 if on_one else run,
+        )
         for batch, of_batch in runs.items()
         for run, epoch_s in enumerate(of_batch, 1)
         if epoch_s is not None
@@ -52,7 +64,7 @@ def only_row(first: Runs, second: Runs, tolerance: float = math.nan) -> Compared
     return row
 
 
-def test_a_run_is_a_block_over_its_batches() -> None:
+def test_a_run_is_one_figure_over_its_batches() -> None:
     second: Runs = {32: [9.0, 9.3, 9.1], 512: [2.2, 2.3, 2.1]}
     row = only_row(PLAIN, second)
     of_runs = [
@@ -90,7 +102,7 @@ def test_one_run_has_no_interval_and_shows_no_difference() -> None:
     for first, second in ((PLAIN, few), (few, PLAIN)):
         row = only_row(first, second, 0.05)
         assert (row.change.is_known, row.change.has_interval) == (True, False)
-        assert (row.status, row.outcome, row.beyond_tolerance) == ("ok", NO_DIFFERENCE, UNDECIDED)
+        assert (row.status, row.outcome, row.beyond_tolerance) == ("ok", NO_INTERVAL, UNDECIDED)
 
 
 def test_a_batch_with_fewer_runs_is_left_out_where_others_have_three() -> None:
@@ -103,7 +115,7 @@ def test_a_batch_with_fewer_runs_is_left_out_where_others_have_three() -> None:
 @pytest.mark.parametrize("took", [8.3, 800.0])
 def test_a_run_that_lacks_a_batch_is_left_out_whatever_it_took(took: float) -> None:
     row = only_row(PLAIN, {32: [8.0, 8.2, 8.1, took], 512: [2.0, 2.02, 1.99, None]})
-    assert (row.second_runs, row.second_runs_left_out, row.first_runs_left_out) == (3, "4", "")
+    assert (row.first_runs, row.second_runs) == (3, 3)
     assert row.change.value == pytest.approx(0)
 
 
@@ -144,6 +156,17 @@ def test_only_a_whole_interval_beyond_the_tolerance_is_beyond_it(factor: float, 
     assert (row.beyond_tolerance, row.tolerance) == (judged, tolerance)
 
 
+def test_runs_on_one_server_are_one_unit_unless_there_is_no_other() -> None:
+    second = times(PLAIN, 1.5)
+    (alone,) = compared_groups(rows(PLAIN, on_one=True), rows(second), "after")
+    assert alone.change.kind == "one machine"
+    together = [replace(row, server=1 + (row.run > 1)) for row in rows(second)]
+    (paired_up,) = compared_groups(rows(PLAIN), together, "after")
+    (apart,) = compared_groups(rows(PLAIN), rows(second), "after")
+    assert (paired_up.change.kind, apart.change.kind) == ("interval", "interval")
+    assert paired_up.change.interval != pytest.approx(apart.change.interval)
+
+
 def test_where_nobody_asked_nothing_is_judged() -> None:
     row = only_row(PLAIN, times(PLAIN, 2))
     assert (row.beyond_tolerance, math.isnan(row.tolerance)) == ("", True)
@@ -153,7 +176,7 @@ def test_of_one_batch_the_pooled_change_is_the_batch_s_own() -> None:
     pair = paired(slower(1.2, "ddp"), study(batch_per_gpu=[128]))
     assert len(pair.epochs) == 5
     for row in pair.epochs:
-        (group,) = (group for group in pair.groups if group_of(group) == group_of(row))
+        (group,) = (group for group in pair.groups if group.group == row.group)
         assert (group.change.value, *group.change.interval) == pytest.approx((row.change.value, *row.change.interval))
 
 

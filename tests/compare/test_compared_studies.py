@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dpscale.analyse.tables import build_tables
 from dpscale.compare.comparison import compare
 from dpscale.compare.groups import ONLY_SECOND
-from dpscale.compare.studies import Named, Side, differing_settings, records_row, refuse_other_settings, sides
+from dpscale.compare.studies import Named, Side, differing_settings, refuse_other_settings, sides, study_row
 from dpscale.errors import ComparisonError
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
@@ -164,17 +164,6 @@ def test_a_study_without_a_record_is_refused() -> None:
         compare([side(), empty])
 
 
-def test_hardware_and_software_may_differ_and_are_named() -> None:
-    def change(cell: AnyCell, record: dict[str, Any]) -> None:
-        record["software"]["nccl"] = "2.30.0"
-        record["hardware"]["device_model"] = "NVIDIA H100"
-
-    found = picked(paired(change).environments, differs=True)
-    assert [(row.property, row.first, row.second) for row in found] == [
-        ("device_model", "NVIDIA H200", "NVIDIA H100"), ("nccl", "2.28.9", "2.30.0"),
-    ]  # fmt: skip
-
-
 ONE_BATCH = small(batch_per_gpu=[128])
 
 
@@ -201,7 +190,7 @@ def test_a_record_of_both_is_left_out_of_both_and_not_compared() -> None:
     assert {row.reason for row in second.tables.rejected} == {"the same record is in another study"}
     same = len(records(ONE_BATCH).records) - len(kept)
     assert first.same_records == second.same_records == same
-    counted = records_row(second)
+    counted = study_row(second)
     assert (counted.records, counted.same_records, counted.not_used) == (len(kept), same, 0)
     assert {group.strategy for group in compare([first, second]).pairs[0].groups} == {"ddp"}
 

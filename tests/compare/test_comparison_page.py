@@ -9,11 +9,12 @@ import pytest
 
 from dpscale.compare.comparison import ComparedStudies, compare
 from dpscale.compare.page import render, summary
-from dpscale.compare.sentences import answers, tallies
+from dpscale.compare.rows import ComparedFiguresRow, ComparedGroupsRow
 from dpscale.compare.views import Views
 from dpscale.compare.warnings import terms_of, warnings
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
+from dpscale.tables.tables import written
 from html_reader import assert_sound, visible
 from two_studies import Change, compared, out_of_memory, side, slower, small, study
 
@@ -21,48 +22,51 @@ from two_studies import Change, compared, out_of_memory, side, slower, small, st
 pytestmark = pytest.mark.slow
 
 
-def verdict_text(comparison: ComparedStudies) -> str:
-    (pair,), terms = comparison.pairs, terms_of(comparison)
-    return "\n".join([*answers(pair, terms), *tallies(pair, terms)])
-
-
 def warned(comparison: ComparedStudies) -> list[str]:
     return warnings(comparison, terms_of(comparison))
 
 
+def figures_told(comparison: ComparedStudies) -> list[str]:
+    return [sentence for sentence, _ in Views(comparison, terms_of(comparison)).figures()]
+
+
 def test_of_the_same_nothing_is_claimed() -> None:
-    text = verdict_text(compared())
-    assert text.startswith("after against before, compute scope: no difference shown in 5 groups\n")
-    assert "Epochs, compute scope: not apart beyond the intervals in 15 of 15, median 1.00×.\n" in text
-    assert "Test accuracy: not apart beyond the intervals in 2 of 2." in text
-    for word in ("faster", "slower", "higher", "lower", "longer", "shorter"):
-        assert word not in text
+    found = compared()
+    verdict, *own = summary(found)
+    assert [answer.split(": ")[0] for answer in own] == ["before", "after"]
+    assert verdict.startswith("Between after and before no difference is shown in the compute scope: ")
+    told = figures_told(found)
+    assert {told[0], told[-1]} == {
+        "Epoch time: no difference shown in 15 of 15.", "Test accuracy: no difference shown in 2 of 2.",
+    }  # fmt: skip
+    assert not [word for word in ("higher", "lower", "longer", "shorter") if word in " ".join(told)]
 
 
-def test_what_is_faster_is_counted_and_the_most_of_it_named() -> None:
-    text = verdict_text(compared(slower(0.8, "ddp")))
-    assert text.startswith("after against before, compute scope: ddp on 2 GPUs: 20.00 % faster [19.98, 20.02]; ddp on")
-    assert "; no difference shown: single on 1 GPU, dp on 2 GPUs, dp on 4 GPUs\n" in text
-    assert "faster in 6, not apart beyond the intervals in 9 of 15, median 1.00×. Highest: ddp on " in text
-    assert "Lowest" not in text.splitlines()[1]
-    assert "Speedup: higher in 6" in text
-    assert "(E1): shorter in 6" in text
-
-
-def test_what_is_slower_is_slower() -> None:
-    text = verdict_text(compared(slower(1.25, "dp")))
-    assert text.startswith("after against before, compute scope: dp on 4 GPUs: 25.00 % slower [24.97, 25.03]; dp on")
-    assert "no difference shown: single on 1 GPU, ddp on 2 GPUs, ddp on 4 GPUs\n" in text
-    assert "Speedup: lower in 6" in text
-    assert "(E1): longer in 6" in text
+@pytest.mark.parametrize(
+    ("factor", "strategy", "words"),
+    [
+        (0.8, "ddp", ("faster", "20.00 % [19.98, 20.02]", "higher", "shorter")),
+        (1.25, "dp", ("slower", "25.00 % [24.97, 25.03]", "lower", "longer")),
+    ],
+)
+def test_what_changed_is_told_and_counted(factor: float, strategy: str, words: tuple[str, ...]) -> None:
+    found = compared(slower(factor, strategy))
+    outcome, change, speedup, communication = words
+    verdict, same, *_ = summary(found)
+    assert verdict.startswith(f"after is {outcome} than before in the compute scope: {strategy} on ")
+    assert verdict.count(change) == 2
+    assert "no difference is shown in the compute scope: single on 1 GPU" in same
+    times, speedups, exposed, *_ = figures_told(found)
+    assert f"{outcome} in 6, no difference shown in 9 of 15. Most: {strategy} on " in times
+    assert f"Speedup: {speedup} in 6" in speedups
+    assert f"(E1): {communication} in 6" in exposed
 
 
 def test_single_timings_carry_no_claim() -> None:
-    text = verdict_text(compared(slower(3), study(runs=1)))
-    assert text.startswith(
-        "after against before, compute scope: no difference shown, as no group has two runs in both\n"
-    )
-    assert "no interval in 15 of 15" in text
+    found = compared(slower(3), study(runs=1))
+    sentence, *_ = summary(found)
+    assert sentence.startswith("One run has no interval, so no difference of after against before is shown")
+    assert figures_told(found)[0] == "Epoch time: no interval in 15 of 15."
 
 
 def test_settings_that_may_differ_are_said_first_and_those_of_several_once() -> None:
@@ -136,23 +140,20 @@ def test_page_names_both_what_differs_and_what_one_alone_has() -> None:
     assert "torch 2.11.0 2.11.0 same" in text
     assert re.search(r"Cores \d+ \d+ same", text)
     assert not re.search(r"Hosts \S+ \S+ same", text), "machines of one name may be several"
-    assert "What differs here is what the differences below can come from." in text
-    alone = text[text.index("Configurations that one study alone has") :]
-    assert "dp 4 512 0.7560 [0.7558, 0.7562] not planned" in alone
+    assert "What differs here is what the differences can come from." in text
+    assert "dp 4 512 Epoch time, as measured, s 0.7560 [0.7558, 0.7562] not planned" in text
 
 
 def test_of_the_same_environment_the_page_says_so() -> None:
     text = visible(render(compared()))
     assert "Both were measured on the same kind of GPU with the same software." in text
-    assert "Every configuration that one study has an epoch time of in its own settings, the other one has too." in text
 
 
-@pytest.mark.parametrize(("studies", "none"), [(2, "Neither study"), (3, "No study")])
-def test_sections_without_data_say_so_in_a_line(studies: int, none: str) -> None:
-    same_study = small(gpus=[1], strategies=["single"])
-    text = visible(render(compare([side(str(number), None, same_study) for number in range(studies)])))
-    for lacking in ("has a speedup.", "timed collectives alone.", "has an arm that every seed trained to its end."):
-        assert f"{none} {lacking}" in text
+def test_what_neither_has_is_said_in_a_line() -> None:
+    alone = small(gpus=[1], strategies=["single"])
+    text = visible(render(compare([side(name, None, alone) for name in "ab"])))
+    for lacking in ("Speedup", "Bus bandwidth alone", "Test accuracy"):
+        assert f"{lacking}: nothing that both have." in text
 
 
 def test_the_same_records_give_the_same_bytes(drawn: dict[str, str]) -> None:
@@ -169,7 +170,7 @@ def test_studies_of_different_batches_have_nothing_in_common() -> None:
         out_of_memory(lambda at: at.batch_per_gpu != 128),
     )
     both = compare([side("32", small_alone), side("128", large_alone)])
-    assert summary(both)[:1] == ["128 and 32 have no epoch time in common"]
+    assert summary(both)[0] == "128 and 32 have no epoch time in common."
     assert_sound(render(both))
 
 
@@ -183,40 +184,41 @@ def three(change: Change | None = None, of: Study | None = None, tolerance: floa
     return compare(sides, (), tolerance)
 
 
-def test_of_three_studies_each_is_told_against_the_first() -> None:
+def test_of_three_studies_each_is_held_against_the_first_as_two_studies_are() -> None:
     found = three(slower(0.5), None, 0.05)
     first, second, guard, *own = summary(found)
     assert [answer.split(",")[0] for answer in own] == [
         f"{name}: With ddp at batch 512 per GPU" for name in ("first", "h100", "last")
     ]
-    assert first.startswith("h100 against first, compute scope: ")
-    assert "ddp on 4 GPUs: 30.00 % slower [" in first
-    assert "ddp on 4 GPUs: 50.0" in second
-    assert "slower" not in second
-    assert guard.startswith("Slower by more than 5 %: h100, compute scope, single on 1 GPU: 30.00 % slower")
+    assert first.startswith("h100 is slower than first in the compute scope: ")
+    assert "ddp on 4 GPUs by 30.00 % [" in first
+    assert second.startswith("last is faster than first")
+    assert guard.startswith("Slower by more than 5 %: h100, single on 1 GPU (compute scope) by 30.00 %")
     assert "last" not in guard
+    (alone,) = compare([found.sides[0], found.sides[2]], (), 0.05).pairs
+    for kind, rows, others in (
+        (ComparedGroupsRow, alone.groups, found.pairs[1].groups),
+        (ComparedFiguresRow, alone.figures, found.pairs[1].figures),
+    ):
+        assert written(kind, rows) == written(kind, others)
     page = render(found)
     assert_sound(page)
     assert len(page.encode()) < 200_000
     assert "<script" not in page
 
 
-def test_without_a_change_none_is_told() -> None:
-    assert summary(three())[1:2] == ["last against first, compute scope: no difference shown in 5 groups"]
-
-
-def test_there_is_one_row_per_study_with_its_device_and_its_answer() -> None:
-    found = three(None, small(runs=1))
-    views = Views(found, terms_of(found))
-    assert [row[:2] for row in views.studies().cells] == [
-        ["first", "NVIDIA H200"], ["h100", "NVIDIA H100"], ["last", "NVIDIA H200"],
+def test_there_is_one_row_per_study_with_its_machine_and_its_answer() -> None:
+    found = three(out_of_memory(lambda at: at.strategy == "dp"), small(runs=1))
+    assert [(row.study, row.device_model, row.gpus) for row in found.studies] == [
+        ("first", "NVIDIA H200", 4), ("h100", "NVIDIA H100", 4), ("last", "NVIDIA H200", 4),
     ]  # fmt: skip
-    told = [(row[0], row[-1]) for row in views.answers().cells if row[1] == "4"]
+    for one in found.sides:
+        own = [(row.gpus, row.epoch_s, row.speedup, row.worth) for row in found.answers if row.study == one.name]
+        assert own == [(row.gpus, row.epoch_s, row.speedup, row.worth) for row in one.tables.answer]
+    told = [(row[0], row[-1]) for row in Views(found, terms_of(found)).answers().cells if row[1] == "4"]
     assert told == [("first", "worth it"), ("h100", "worth it"), ("last", "not confirmed")]
 
 
-def test_groups_without_a_difference_and_those_not_compared_are_listed() -> None:
+def test_groups_that_one_study_alone_has_are_listed() -> None:
     text = visible(render(three(None, small(gpus=[1, 2]))))
-    assert "last against first Compute scope, single on 1 GPU: no difference shown [" in text
-    assert "Not compared, first alone has them: dp on 4 GPUs (compute scope), ddp on 4 GPUs (compute scope)." in text
-    assert "h100 against first Compute scope" not in text
+    assert "Not compared, as first alone has them: dp on 4 GPUs (compute scope), ddp on 4 GPUs (compute scope)." in text

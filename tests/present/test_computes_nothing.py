@@ -42,7 +42,7 @@ ALLOWED = {("views.py", "agg")}
 
 def modules() -> list[Path]:
     compare = FOLDER.with_name("compare")
-    of_comparisons = (compare / f"{name}.py" for name in ("charts", "page", "sentences", "views", "warnings"))
+    of_comparisons = (compare / f"{name}.py" for name in ("page", "sentences", "views", "warnings"))
     return sorted(path for path in (*FOLDER.rglob("*.py"), *of_comparisons) if path.name not in LAYOUT)
 
 

@@ -110,7 +110,7 @@ def compare(
     for sentence in summary(found):
         click.echo(sentence)
     click.echo(f"page: {out}")
-    if any(group.beyond_tolerance == BEYOND for pair in found.pairs for group in pair.groups):
+    if any(group.beyond_tolerance == BEYOND for group in found.groups):
         context.exit(1)
 
 

@@ -1,28 +1,31 @@
-"""A forest plot: a row per group with its pooled change and interval, and below it one per batch.
+"""How much longer or shorter epochs became: a forest plot per study and scope, with a row per group, pooled over
+batches, and below it one per batch.
 
 It is drawn as narrow as a phone, so that its text is as large there as it is meant to be.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import altair as alt
 
+from dpscale.compare.comparison import Pair
+from dpscale.compare.rows import ComparedGroupsRow
+from dpscale.compare.sentences import groups_in_order, heading, short
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.chart import Chart, Picture
 from dpscale.present.charts.panel import Plot
 from dpscale.present.charts.svg import COLOUR, INK, LABEL, QUIET, over, svg_of
-from dpscale.present.text.words import listed, plural
+from dpscale.present.text.numbers import whole
+from dpscale.present.text.words import Terms, capitalised, colour, in_order, scope
+from dpscale.tables.column import PERCENT
 
 # Pixels. With what is around it the plot is as wide as the text of a phone's page.
 _WIDTH = 266
 _AROUND = {"left": 56, "right": 18, "top": 2, "bottom": 40}
 _ROW, _GAP = 16, 10
-# With more rows than these the pooled changes stand alone.
-_ROWS_DRAWN = 60
-# Where groups are more, the first ones are drawn.
-_GROUPS_DRAWN = 20
 # Intervals are cut where they reach so many times as far beyond the marks as these are apart.
 _REACH = 3.0
 # The least that an axis spans, in percent.
@@ -70,22 +73,39 @@ class Forest(Plot):
         return ". ".join(group.text for group in self.groups) + "."
 
 
-def chart_of_forests(name: str, forests: Sequence[Forest]) -> Chart:
-    """A picture for every plot, and a sentence for all that is not drawn of it."""
-    pictures, not_drawn = [], []
-    for number, forest in enumerate(forests, 1):
-        drawn = replace(forest, groups=forest.groups[:_GROUPS_DRAWN])
-        if len(drawn.groups) < len(forest.groups):
-            shown = f"{len(drawn.groups)} of {plural(len(forest.groups), 'group')}"
-            not_drawn.append(f"{forest.place}: {shown} are drawn.")
-        if drawn.size > _ROWS_DRAWN:
-            drawn = replace(drawn, groups=[replace(group, batches={}) for group in drawn.groups])
-            not_drawn.append(f"{forest.place}: changes at each batch are not drawn.")
-        axis = _axis(drawn)
-        if beyond := list(_cut(drawn.groups, axis)):
-            not_drawn.append(f"{forest.place}: intervals reach beyond the axis: {listed(beyond, 4)}.")
-        pictures.append(Picture.of(f"{name}-{number}", drawn, _draw(drawn, axis)))
-    return Chart(pictures, not_drawn)
+def changes(pairs: Sequence[Pair], terms: Terms) -> Chart:
+    """Change of the epoch time in % by strategy and GPUs, pooled over batches and at each batch: a plot per study and
+    scope."""
+    return chart_of_forests([forest for pair in pairs for forest in _forests(pair, terms)])
+
+
+def _forests(pair: Pair, terms: Terms) -> Iterator[Forest]:
+    compared = groups_in_order(row for row in pair.groups if row.status == "ok")
+    for name, part in groupby(compared, key=lambda row: row.scope):
+        groups = list(part)
+        yield Forest(
+            heading=capitalised(heading(groups)),
+            place=f"{pair.name}, {scope(name)}",
+            quantity="Change of the epoch time in %, pooled over batches (diamonds) and at each (dots); bars are 95 % "
+            "intervals, up to the plot's edge",
+            x_title="Change of the epoch time, %; slower is to the right",
+            groups=[_group(group, pair, terms) for group in groups],
+            limit=PERCENT.of(groups[0].tolerance) if groups[0].beyond_tolerance else None,
+        )
+
+
+def _group(group: ComparedGroupsRow, pair: Pair, terms: Terms) -> ForestGroup:
+    epochs = in_order(row for row in pair.epochs if row.group == group.group)
+    batches = {whole(row.batch_per_gpu): row.change.map(PERCENT.of) for row in epochs}
+    return ForestGroup(terms.group(group), short(group), colour(group.strategy), group.change.map(PERCENT.of), batches)
+
+
+def chart_of_forests(forests: Sequence[Forest]) -> Chart:
+    """A picture for every plot."""
+    numbered = enumerate(forests, 1)
+    return Chart(
+        [Picture.of(f"changes-{number}", forest, _draw(forest, _axis(forest))) for number, forest in numbered], []
+    )
 
 
 def _axis(forest: Forest) -> Axis:
@@ -98,14 +118,6 @@ def _axis(forest: Forest) -> Axis:
     high = min(max([*places, *ends]), max(places) + reach)
     margin = _MARGIN * max(high - low, _LEAST_SPAN)
     return low - margin, high + margin
-
-
-def _cut(groups: Sequence[ForestGroup], axis: Axis) -> Iterator[str]:
-    """`ddp on 4 GPUs at 32`: whose intervals go beyond the axis."""
-    for group in groups:
-        for label, change in group.marks.items():
-            if change.low < axis[0] or change.high > axis[1]:
-                yield f"{group.name}, {POOLED}" if label == POOLED else f"{group.name} at {label}"
 
 
 def _draw(forest: Forest, axis: Axis) -> str:

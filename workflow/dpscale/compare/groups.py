@@ -1,7 +1,7 @@
 """Epoch times of two studies pooled over batches: one change for every strategy on so many devices, in every scope.
 
-A run shares its server over its batches, and so is one block: its figure is the geometric mean of its epoch times over
-the batches. The change is that of these means, with Welch's interval over the runs of both studies.
+A run shares its server over its batches, so its figure is the geometric mean of its epoch times over the batches. The
+change is that of the means of these figures, with Welch's interval over the servers of both studies.
 """
 
 from collections import defaultdict
@@ -11,16 +11,16 @@ from math import isnan, nan
 
 import numpy as np
 
-from dpscale.compare.figures import settled
+from dpscale.compare.figures import outcome
 from dpscale.compare.rows import ComparedGroupsRow
-from dpscale.formulas.figure import Figure
-from dpscale.formulas.statistics import ratio_of_blocks
+from dpscale.formulas.figure import Figure, OnServer
+from dpscale.formulas.statistics import estimate_of_blocks, ratio_of_blocks, units_of
 from dpscale.tables.timing import RunsRow
 
-Runs = Mapping[int, Mapping[int, float]]  # epoch seconds by run and batch
+Runs = Mapping[OnServer, Mapping[int, float]]  # epoch seconds by run and batch
 
-# What is said of a group. Without an interval that lies wholly on one side of zero, no difference is shown.
-SLOWER, FASTER, NO_DIFFERENCE = "slower", "faster", "no difference shown"
+# What is said of a group whose interval lies wholly on one side of zero.
+SLOWER, FASTER = "slower", "faster"
 # Why a group is not compared.
 ONLY_FIRST, ONLY_SECOND = "only in first", "only in second"
 NO_BATCH, NO_RUN = "no batch in common", "no run has every batch"
@@ -51,9 +51,10 @@ def compared_groups(
 
 
 def _groups(rows: Iterable[RunsRow]) -> dict[tuple[str, int, str], Runs]:
-    groups: dict[tuple[str, int, str], dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    groups: dict[tuple[str, int, str], dict[OnServer, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in sorted(rows, key=lambda row: row.run):
-        groups[row.strategy, row.gpus, row.scope][row.run][row.batch_per_gpu] = row.epoch_s
+        run = OnServer(str(row.run), row.server or 0)
+        groups[row.strategy, row.gpus, row.scope][run][row.batch_per_gpu] = row.epoch_s
     return {key: dict(runs) for key, runs in groups.items()}
 
 
@@ -69,20 +70,20 @@ def _row(first: Runs | None, second: Runs | None) -> ComparedGroupsRow:
         batches_left_out=_listed({*_batches(first), *_batches(second)}.difference(batches)),
         first_runs=len(figures[0]),
         second_runs=len(figures[1]),
-        first_runs_left_out=_listed({*first}.difference(figures[0])),
-        second_runs_left_out=_listed({*second}.difference(figures[1])),
     )
     if not all(figures):
         return replace(row, status=NO_RUN)
-    of_first, of_second = (list(of_runs.values()) for of_runs in figures)
-    change = ratio_of_blocks(of_second, of_first).map(lambda ratio: ratio - 1)
+    means = [estimate_of_blocks(of_runs, "") for of_runs in figures]
+    change = ratio_of_blocks(*(units_of(of_runs) for of_runs in reversed(figures))).map(lambda ratio: ratio - 1)
+    if change.has_interval and any(mean.is_one_machine for mean in means):
+        change = replace(change, kind="one machine")
     return replace(
         row,
         status="ok",
-        first_s=_geometric_mean(of_first),
-        second_s=_geometric_mean(of_second),
+        first_s=means[0].value,
+        second_s=means[1].value,
         change=change,
-        outcome=_outcome(change),
+        outcome=outcome(change, SLOWER, FASTER),
     )
 
 
@@ -102,24 +103,13 @@ def _pooled_batches(first: Runs, second: Runs) -> list[int]:
     return sorted(enough or common)
 
 
-def _figures_of_runs(runs: Runs, batches: Sequence[int]) -> dict[int, float]:
-    """The mean over the batches, of runs that have all of them."""
+def _figures_of_runs(runs: Runs, batches: Sequence[int]) -> dict[OnServer, float]:
+    """The geometric mean over the batches, of runs that have all of them."""
     return {
-        run: _geometric_mean([times[batch] for batch in batches])
+        run: float(np.exp(np.log([times[batch] for batch in batches]).mean()))
         for run, times in runs.items()
         if times.keys() >= set(batches)
     }
-
-
-def _geometric_mean(values: Sequence[float]) -> float:
-    return float(np.exp(np.log(values).mean()))
-
-
-def _outcome(change: Figure) -> str:
-    settled_change = settled(change, 0)
-    if settled_change.is_above(0):
-        return SLOWER
-    return FASTER if settled_change.is_below(0) else NO_DIFFERENCE
 
 
 def _judged(change: Figure, tolerance: float) -> str:

@@ -4,10 +4,10 @@ Every sentence is computed from the tables; a change is claimed only where its 9
 """
 
 from dpscale.analyse.answer.answer import answer_of
-from dpscale.compare import charts
 from dpscale.compare.comparison import ComparedStudies
+from dpscale.compare.forest import changes
 from dpscale.compare.rows import ComparedStudiesRow
-from dpscale.compare.sentences import answers, guard, verdicts
+from dpscale.compare.sentences import answers, guard
 from dpscale.compare.studies import as_written
 from dpscale.compare.views import Views
 from dpscale.compare.warnings import both, terms_of, warnings
@@ -29,24 +29,24 @@ def render(comparison: ComparedStudies) -> str:
         both=both(comparison),
         described={row.study: _described(row) for row in comparison.studies},
         common=_common_settings(comparison),
+        sentences=_changes(comparison),
         own_answers=own_answers(comparison),
-        verdicts=verdicts(comparison, terms),
-        guard=guard(comparison.pairs, terms),
         warnings=warnings(comparison, terms),
         same_environment=len(kinds) == 1,
         views=Views(comparison, terms),
-        changes=charts.changes(comparison, terms),
-        speeds=charts.speeds(comparison, terms),
-        epoch_times=charts.epoch_times(comparison, terms),
+        changes=changes(comparison.pairs, terms),
     )
 
 
 def summary(comparison: ComparedStudies) -> list[str]:
     """The sentences for a terminal: what changed, what is slower than is tolerated, and what every study answers."""
+    return [*_changes(comparison), *(f"{name}: {answer}" for name, answer in own_answers(comparison).items())]
+
+
+def _changes(comparison: ComparedStudies) -> list[str]:
     terms = terms_of(comparison)
-    own = [f"{name}: {answer}" for name, answer in own_answers(comparison).items()]
     found = [answer for pair in comparison.pairs for answer in answers(pair, terms)]
-    return [*found, *guard(comparison.pairs, terms), *own]
+    return [*found, *guard(comparison.groups, terms)]
 
 
 def own_answers(comparison: ComparedStudies) -> dict[str, str]:

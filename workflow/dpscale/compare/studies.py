@@ -10,7 +10,7 @@ from typing import Any
 
 from dpscale.analyse.tables import build_tables
 from dpscale.analyse.timing.environments import joined
-from dpscale.compare.rows import ComparedEnvironmentsRow, ComparedRecordsRow, ComparedStudiesRow
+from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.errors import ComparisonError
 from dpscale.plan.cells import AnyCell
 from dpscale.plan.study import Study
@@ -21,10 +21,7 @@ from dpscale.tables.tables import Tables
 
 # What can be the same in two studies.
 ENVIRONMENT = ("device_model", "cpu_model", "cpu_cores", "links", *SOFTWARE, "variables", "dataset_sha256")
-# What says when and how much was measured. Many machines have one name: that of the host says nothing of whether they
-# are the same.
-_EXTENT = ("hosts", "records", "first_started_at", "last_finished_at")
-PROPERTIES = tuple(ComparedStudiesRow.columns())[2:]
+PROPERTIES = tuple(name for name in ComparedStudiesRow.columns() if name not in ("study", "environment"))
 
 
 @dataclass(frozen=True)
@@ -159,35 +156,15 @@ def study_row(side: Side) -> ComparedStudiesRow:
     """What measured a study of one environment, and when."""
     (environment,), records = side.tables.environments, side.tables.records
     dirty = {record.git_dirty for record in records} - {None}
-    shared = {name: value for name, value in vars(environment).items() if name in PROPERTIES}
     return ComparedStudiesRow(
+        **vars(environment),
         study=side.name,
         gpus=max(record.gpus or 0 for record in records),
-        **shared,
         gpu_uuids=joined(uuid for record in records for uuid in record.gpu_uuids.split("; ")) or "",
         git_commits=joined(record.git_commit[:12] for record in records) or "",
         git_dirty=("yes" if True in dirty else "no") if dirty else "",
         first_started_at=min(filter(None, (record.started_at for record in records)), default=""),
         last_finished_at=max((record.finished_at for record in records), default=""),
-    )
-
-
-def environment_rows(first: ComparedStudiesRow, second: ComparedStudiesRow) -> Iterator[ComparedEnvironmentsRow]:
-    """A row for every property, and whether it differs: none where it always does."""
-    for name in PROPERTIES:
-        values = getattr(first, name), getattr(second, name)
-        yield ComparedEnvironmentsRow(
-            study=second.study,
-            property=name,
-            first=str(values[0]),
-            second=str(values[1]),
-            differs=None if name in _EXTENT else values[0] != values[1],
-        )
-
-
-def records_row(side: Side) -> ComparedRecordsRow:
-    """How many of its records are used, and why others are not."""
-    not_used = len(side.tables.rejected) - side.same_records
-    return ComparedRecordsRow(
-        study=side.name, records=len(side.tables.records), same_records=side.same_records, not_used=not_used
+        same_records=side.same_records,
+        not_used=len(side.tables.rejected) - side.same_records,
     )

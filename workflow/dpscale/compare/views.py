@@ -6,26 +6,31 @@ from typing import Any
 
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.figures import SUBJECTS, Subject
-from dpscale.compare.rows import (
-    ComparedEnvironmentsRow,
-    ComparedFiguresRow,
-    ComparedGroupsRow,
-    ComparedRow,
-    ComparedStudiesRow,
-)
-from dpscale.compare.sentences import groups_in_order, operation
+from dpscale.compare.rows import ComparedAnswersRow, ComparedFiguresRow, ComparedGroupsRow, ComparedStudiesRow
+from dpscale.compare.sentences import effect, groups_in_order, operation, tally
+from dpscale.compare.studies import PROPERTIES
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import ABSENT, estimate, whole
 from dpscale.present.text.view import ShownColumn, View, shown, view_of
 from dpscale.present.text.words import Terms, listed, state, text
-from dpscale.tables.column import TIMES, Unit
-from dpscale.tables.quantities import ESTIMATES_OF_STEP
+from dpscale.tables.column import Unit
 from dpscale.tables.row import Row
 
 # Of UUIDs so many are named; of checksums and UUIDs so many characters.
 _NAMED, _CHARACTERS = 4, 12
 # Told by another column, or not told.
-_KEYS_NOT_SHOWN = ("global_batch", "source", "target")
+_NOT_SHOWN = ("global_batch", "source", "target")
+# What says when and how much was measured. Many machines have one name: that of the host says nothing of whether they
+# are the same.
+_EXTENT = ("hosts", "records", "same_records", "not_used", "first_started_at", "last_finished_at")
+_CAPTIONS = {
+    "times": "Epoch and step time of the runs of each study",
+    "speedup": "Speedup over 1 {device}",
+    "communication": "Communication of one step, as it was estimated",
+    "bandwidth": "Bandwidth of a step",
+    "collectives": "Bus bandwidth of collectives and copies with nothing else running",
+    "training_summary": "Arms after their last epoch; brackets are t intervals over seeds, of differences Welch's",
+}
 
 
 @dataclass(frozen=True)
@@ -35,77 +40,66 @@ class Views:
     comparison: ComparedStudies
     terms: Terms
 
-    def studies(self) -> View:
-        """A row per study: its machine."""
-        columns = self._columns(
-            ComparedStudiesRow, "study", "device_model", "hosts", "gpus", "first_started_at", "records"
-        )
-        return view_of("studies", "The studies", self.comparison.studies, columns, "compared_studies")
-
     def answers(self) -> View:
-        """What every study answers of itself."""
-        figures = self.comparison.figures
-        columns = self._columns(
-            ComparedFiguresRow, *(name for name in ComparedFiguresRow.columns() if name != "one_machine")
-        )
-        link = [*figures] or None
-        return view_of("answers", "The answer of every study", [*figures], columns, "compared_figures", link)
+        """What each study says by itself."""
+        names = (name for name in ComparedAnswersRow.columns() if name != "one_machine")
+        answers = self.comparison.answers
+        several = [row for row in answers if row.gpus > 1]
+        columns = self._columns(ComparedAnswersRow, *names)
+        return view_of("answers", "The answer of each study", several, columns, "compared_answers", answers or None)
 
     def groups(self) -> View:
-        groups = [row for pair in self.comparison.pairs for row in pair.groups]
+        names = ("scope", "strategy", "gpus", "batches")
         columns = [
-            *self._columns(ComparedGroupsRow, *self._study, "scope", "strategy", "gpus", "batches"),
+            *self._columns(ComparedGroupsRow, *self._study, *names),
             ShownColumn[Any](f"Runs of {self.comparison.first}", lambda row: whole(row.first_runs)),
             ShownColumn[Any](f"Runs of {self._other}", lambda row: whole(row.second_runs)),
             *self._columns(ComparedGroupsRow, "change", "outcome", "batches_left_out"),
         ]
+        groups = self.comparison.groups
         pooled = groups_in_order(row for row in groups if row.status == "ok")
         caption = "Change of the epoch time, pooled over batches"
         return view_of("groups", caption, pooled, columns, "compared_groups", groups or None)
 
     def environments(self) -> View:
         """A row per property of where the studies were measured, and a column per study."""
-        pairs = self.comparison.pairs
-        properties = list(zip(*(pair.environments for pair in pairs), strict=True))
+        studies = self.comparison.studies
 
-        def second(place: int) -> ShownColumn[Sequence[ComparedEnvironmentsRow]]:
-            return _text(pairs[place].study, lambda rows: _property(rows[place].property, rows[place].second))
+        def of_study(study: ComparedStudiesRow) -> ShownColumn[str]:
+            return _text(study.study, lambda name: _property(name, str(getattr(study, name))))
+
+        def compared(name: str) -> str:
+            values = {getattr(study, name) for study in studies}
+            return "" if name in _EXTENT else "differs" if len(values) > 1 else "same"
 
         columns = [
-            _text("Property", lambda rows: self.terms.heading_of(ComparedStudiesRow.column(rows[0].property))),
-            _text(self.comparison.first, lambda rows: _property(rows[0].property, rows[0].first)),
-            *map(second, range(len(pairs))),
-            _text("Compared", _compared),
+            _text("Property", lambda name: self.terms.heading_of(ComparedStudiesRow.column(name))),
+            *map(of_study, studies),
+            _text("Compared", compared),
         ]
-        all_rows = [row for pair in pairs for row in pair.environments]
-        return view_of(
-            "environments", "What measured, where, when", properties, columns, "compared_environments", all_rows
-        )
+        return view_of("studies", "What measured, where, when", PROPERTIES, columns, "compared_studies", studies)
 
-    def figures(self, name: str, table: str, caption: str, quantity: str = "", linked: bool = True) -> View:
-        """Figures of both with what they differ by: all quantities of a table, or one."""
-        subject = SUBJECTS[table]
-        all_rows = self._rows(table)
-        rows = [row for row in all_rows if quantity in ("", row.quantity)]
-        several = not quantity and len(subject.quantities) > 1
+    def figures(self) -> list[tuple[str, View]]:
+        """Of every table the sentence on it, and the figures of both with what they differ by. The first links to
+        all."""
+        return [(tally(subject, self._of(subject), self.terms), self._figures(subject)) for subject in SUBJECTS]
+
+    def _of(self, subject: Subject) -> list[ComparedFiguresRow]:
+        return [row for row in self.comparison.figures if row.table == subject.table]
+
+    def _figures(self, subject: Subject) -> View:
+        rows = self._of(subject)
         columns = [
             *self._places(subject, rows),
-            *([_text("Figure", lambda row: _quantity(subject, row))] if several else []),
-            *self._both(subject),
-            self._effect(table, subject),
-            *self._columns(subject.kind, "outcome"),
+            _text("Figure", lambda row: self.terms.heading_of(subject.quantity(row.quantity))),
+            ShownColumn(self.comparison.first, lambda row: _both(row.first, _unit(subject, row), row.first_status)),
+            ShownColumn(self._other, lambda row: _both(row.second, _unit(subject, row), row.second_status)),
+            ShownColumn("Change" if subject.is_change else "Difference", lambda row: effect(subject, row)),
+            *self._columns(ComparedFiguresRow, "outcome"),
         ]
-        return view_of(name, caption, rows, columns, f"compared_{table}", all_rows if linked and all_rows else None)
-
-    def only_in_one(self) -> View:
-        subject = SUBJECTS["times"]
-        rows = [row for row in self._rows("times") if row.quantity == "measured_epoch_s" and not row.outcome]
-        columns = [*self._places(subject, rows), *self._both(subject), _text("Reason", _reasons)]
-        caption = "Configurations that one study alone has an epoch time of, s"
-        return view_of("only_in_one", caption, rows, columns, "compared_times")
-
-    def _rows(self, table: str) -> list[ComparedRow]:
-        return [row for pair in self.comparison.pairs for row in pair.figures[table]]
+        caption = self.terms.filled(_CAPTIONS[subject.table])
+        link = (self.comparison.figures or None) if subject is SUBJECTS[0] else None
+        return view_of(subject.table, caption, rows, columns, "compared_figures", link)
 
     @property
     def _study(self) -> Sequence[str]:
@@ -120,60 +114,28 @@ class Views:
     def _columns(self, kind: type[Row], *names: str) -> list[ShownColumn[Any]]:
         return [shown(kind.column(name), self.terms) for name in names]
 
-    def _places(self, subject: Subject, rows: Sequence[ComparedRow]) -> list[ShownColumn[Any]]:
+    def _places(self, subject: Subject, rows: Sequence[ComparedFiguresRow]) -> list[ShownColumn[Any]]:
         """What tells the rows apart; the scope where there are several."""
-        hidden = set(_KEYS_NOT_SHOWN)
-        if len({getattr(row, "scope", "") for row in rows}) < 2:
-            hidden.add("scope")
-        first = ("scaling", "scope")
-        keys = sorted(subject.keys, key=lambda name: name not in first)
-        columns = self._columns(subject.kind, *self._study, *(name for name in keys if name not in hidden))
-        return [_text("Operation", operation) if column.heading == "Operation" else column for column in columns]
-
-    def _both(self, subject: Subject) -> list[ShownColumn[Any]]:
-        def unit(row: ComparedRow) -> Unit:
-            return subject.quantity(row.quantity).unit
-
-        return [
-            ShownColumn(self.comparison.first, lambda row: _or_state(row.first, unit(row), row.first_status)),
-            ShownColumn(self._other, lambda row: _or_state(row.second, unit(row), row.second_status)),
-        ]
-
-    def _effect(self, table: str, subject: Subject) -> ShownColumn[Any]:
-        first = self.comparison.first
-        if subject.is_ratio:
-            over = "Times as fast as" if table == "times" else "Over that of"
-            return ShownColumn(f"{over} {first}, {TIMES.shown}", lambda row: estimate(row.effect, TIMES))
-        return ShownColumn(
-            f"Less that of {first}", lambda row: estimate(row.effect, subject.quantity(row.quantity).unit)
+        hidden = {*_NOT_SHOWN, *(["scope"] if len({row.scope for row in rows}) < 2 else [])}
+        columns = self._columns(
+            ComparedFiguresRow, *self._study, *(name for name in subject.keys if name not in hidden)
         )
+        return [_text("Operation", operation) if column.heading == "Operation" else column for column in columns]
 
 
 def _text(heading: str, cell: Callable[[Any], str]) -> ShownColumn[Any]:
     return ShownColumn(heading, cell, is_number=False)
 
 
-def _or_state(figure: Figure, unit: Unit, status: str) -> str:
+def _unit(subject: Subject, row: ComparedFiguresRow) -> Unit:
+    return subject.quantity(row.quantity).unit
+
+
+def _both(figure: Figure, unit: Unit, status: str) -> str:
     """Where there is no figure, the word for why, if its state says so."""
     if figure.is_known:
         return estimate(figure, unit)
     return ABSENT if status == "ok" else state(status)
-
-
-def _quantity(subject: Subject, row: ComparedRow) -> str:
-    """With its unit where rows of several units stand in one table: estimates of a step are all in ms."""
-    column = subject.quantity(row.quantity)
-    return column.label if column.name in ESTIMATES_OF_STEP else column.heading
-
-
-def _reasons(row: ComparedRow) -> str:
-    return text("; ".join(filter(None, (row.first_reason, row.second_reason))))
-
-
-def _compared(rows: Sequence[ComparedEnvironmentsRow]) -> str:
-    if rows[0].differs is None:
-        return ""
-    return "differs" if any(row.differs for row in rows) else "same"
 
 
 def _property(name: str, value: str) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from dpscale.compare.comparison import ComparedStudies
-from dpscale.compare.rows import ComparedRecordsRow
+from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.compare.studies import Side, as_written
 from dpscale.present.findings.cautions import Caution, of_records
-from dpscale.present.text.words import Terms, plural
+from dpscale.present.text.words import Terms, joined, plural
 
 
 def terms_of(comparison: ComparedStudies) -> Terms:
@@ -33,7 +33,7 @@ def _settings_that_differ(comparison: ComparedStudies) -> Iterator[str]:
             key = found.name, as_written(found.first), as_written(found.second)
             others.setdefault(key, []).append(pair.study)
     named = [
-        f"{name} is {of_first} in {comparison.first} and {of_others} in {_and(studies)}"
+        f"{name} is {of_first} in {comparison.first} and {of_others} in {joined(studies)}"
         for (name, of_first, of_others), studies in others.items()
     ]
     if named:
@@ -48,7 +48,7 @@ def _other_images(comparison: ComparedStudies, terms: Terms) -> Iterator[str]:
 def _of_studies(comparison: ComparedStudies) -> Iterator[str]:
     """The warnings of all studies, those of a kind together, each with whom it is about: `a: 3 of 5 records; b: 1 of 9
     records. What that means.`"""
-    for of_kind in zip(*map(_of_study, comparison.sides, comparison.records), strict=True):
+    for of_kind in zip(*map(_of_study, comparison.sides, comparison.studies), strict=True):
         found = {side.name: caution for side, caution in zip(comparison.sides, of_kind, strict=True) if caution}
         if found:
             meanings = {name: caution.meaning for name, caution in found.items() if caution.meaning}
@@ -57,7 +57,7 @@ def _of_studies(comparison: ComparedStudies) -> Iterator[str]:
             yield str(Caution(said, same.pop() if len(same) == 1 else _by_study(meanings, comparison)))
 
 
-def _of_study(side: Side, row: ComparedRecordsRow) -> Sequence[Caution | None]:
+def _of_study(side: Side, row: ComparedStudiesRow) -> Sequence[Caution | None]:
     """What is said of records that were found and left out, and of how the others were measured."""
     same = Caution(
         f"{plural(row.same_records or 0, 'record')} left out",
@@ -75,15 +75,10 @@ def _by_study(sentences: Mapping[str, str], comparison: ComparedStudies) -> str:
         said_of.setdefault(sentence, []).append(study)
     every = len(comparison.sides)
     return "; ".join(
-        f"{f'{both(comparison)} studies' if len(names) == every else _and(names)}: {sentence}"
+        f"{f'{both(comparison)} studies' if len(names) == every else joined(names)}: {sentence}"
         for sentence, names in said_of.items()
     )
 
 
 def both(comparison: ComparedStudies) -> str:
     return "Both" if len(comparison.pairs) == 1 else "All"
-
-
-def _and(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last

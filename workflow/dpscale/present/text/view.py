@@ -83,7 +83,7 @@ def view_of(
 
 
 def _is_of_configurations(row: object) -> bool:
-    return all(hasattr(row, name) for name in ("strategy", "gpus", "batch_per_gpu"))
+    return all(getattr(row, name, None) for name in ("strategy", "gpus", "batch_per_gpu"))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,122 @@
+"""Sentences about groups and figures: slower, faster, no difference shown; and what is beyond what is tolerated."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpscale.compare.comparison import Pair
+from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL, SUBJECTS, outcome
+from dpscale.compare.groups import BEYOND, FASTER, NO_BATCH, NO_RUN, ONLY_FIRST, ONLY_SECOND, SLOWER, UNDECIDED, WITHIN
+from dpscale.compare.rows import ComparedFiguresRow, ComparedGroupsRow
+from dpscale.compare.sentences import answers, guard, heading, short, tally
+from dpscale.formulas.figure import Figure
+from dpscale.present.text.words import Terms
+
+GPU = Terms(device="GPU", several_environments=False, synthetic=False)
+PLACE: dict[str, Any] = {"study": "after", "strategy": "ddp", "gpus": 4, "scope": "compute"}
+
+
+def row(change: Figure, **others: Any) -> ComparedGroupsRow:
+    told = outcome(change, SLOWER, FASTER)
+    return ComparedGroupsRow(**{**PLACE, "status": "ok", "change": change, "outcome": told, **others})
+
+
+SLOW, FAST = row(Figure.of(0.15, 0.14, 0.16)), row(Figure.of(-0.2, -0.21, -0.19), gpus=2)
+SAME = row(Figure.of(0.003, -0.005, 0.011), strategy="dp")
+ONCE = row(Figure(-0.15), strategy="dp", gpus=2)
+WHERE = "in the compute scope"
+
+
+def said(*groups: ComparedGroupsRow) -> list[str]:
+    return answers(Pair("before", "after", groups), GPU)
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        (SLOW, f"after is slower than before {WHERE}: ddp on 4 GPUs by 15.0 % [14.0, 16.0]."),
+        (FAST, f"after is faster than before {WHERE}: ddp on 2 GPUs by 20.0 % [19.0, 21.0]."),
+        (
+            row(Figure.of(9.0, 8.0, 10.0), scope="end_to_end"),
+            "after is slower than before in the end-to-end scope: ddp on 4 GPUs by 900 % [800, 1,000].",
+        ),
+        (
+            SAME,
+            f"Between after and before no difference is shown {WHERE}: dp on 4 GPUs from 0.5 % faster to 1.1 % slower.",
+        ),
+        (
+            row(Figure.of(0.0, 0.0, 0.02)),
+            f"Between after and before no difference is shown {WHERE}: ddp on 4 GPUs from no change to 2.0 % slower.",
+        ),
+        (
+            ONCE,
+            f"One run has no interval, so no difference of after against before is shown {WHERE}: "
+            "dp on 2 GPUs 15 % faster.",
+        ),
+    ],
+)
+def test_a_group_is_told_as_it_is(group: ComparedGroupsRow, expected: str) -> None:
+    assert said(group) == [expected]
+
+
+def test_the_largest_change_is_first_and_of_many_six_are_named() -> None:
+    assert said(replace(SLOW, gpus=8, change=Figure.of(0.3, 0.2, 0.4)), SLOW)[0].endswith(
+        ": ddp on 8 GPUs by 30 % [20, 40]; ddp on 4 GPUs by 15.0 % [14.0, 16.0]."
+    )
+    (answer,) = said(*(replace(SLOW, gpus=gpus) for gpus in range(2, 10)))
+    assert answer.count("GPUs") == 6
+    assert answer.endswith(" and 2 more.")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (ONLY_FIRST, "before alone has them"), (ONLY_SECOND, "after alone has them"),
+        (NO_BATCH, "no batch is in both"), (NO_RUN, "no run has an epoch time at every batch"),
+    ],
+)  # fmt: skip
+def test_what_is_not_compared_is_named_with_the_reason(status: str, reason: str) -> None:
+    absent = ComparedGroupsRow(**PLACE, status=status)
+    named = f"Not compared, as {reason}: ddp on 4 GPUs (compute scope)."
+    assert said(absent) == ["after and before have no epoch time in common.", named]
+    assert said(absent, SAME)[1:] == [named]
+    assert said(SAME) == said(SAME, absent)[:1]
+
+
+def test_in_a_chart_the_interval_is_drawn_where_no_difference_is_shown() -> None:
+    assert [short(group) for group in (SLOW, SAME, ONCE)] == ["15.0 % [14.0, 16.0] slower", NO_DIFFERENCE, NO_INTERVAL]
+    assert heading([SLOW, FAST, SAME]) == "1 of 3 groups slower, 1 faster"
+
+
+def judged(group: ComparedGroupsRow, beyond: str, **others: Any) -> ComparedGroupsRow:
+    return replace(group, beyond_tolerance=beyond, tolerance=0.05, **others)
+
+
+def test_what_is_slower_than_is_tolerated_is_named_and_what_is_undecided_too() -> None:
+    groups = [judged(SLOW, BEYOND), judged(SLOW, BEYOND, study="last"), judged(FAST, WITHIN), judged(SAME, UNDECIDED)]
+    assert guard(groups, GPU) == [
+        "Slower by more than 5 %: after, ddp on 4 GPUs (compute scope) by 15.0 % [14.0, 16.0]; "
+        "last, ddp on 4 GPUs (compute scope) by 15.0 % [14.0, 16.0].",
+        "Undecided whether slower by more than 5 %, which is no failure: after, dp on 4 GPUs (compute scope).",
+    ]
+    assert guard([judged(FAST, WITHIN)], GPU) == ["Slower by more than 5 %: no group."]
+    assert guard([SLOW], GPU) == [], "nobody asked"
+
+
+def told(change: Figure, **others: Any) -> ComparedFiguresRow:
+    subject = SUBJECTS[0]
+    found = outcome(change, subject.above, subject.below)
+    place = {**PLACE, "quantity": subject.quantities[0], "batch_per_gpu": 32}
+    return ComparedFiguresRow(**{**place, "change": change, "outcome": found, **others})
+
+
+def test_outcomes_are_counted_and_the_largest_change_is_named() -> None:
+    rows = [told(change, gpus=gpus) for gpus, change in enumerate((SLOW.change, FAST.change, SAME.change), 2)]
+    rows += [told(Figure(5.0)), told(SLOW.change, quantity="measured_step_s"), told(SLOW.change, outcome="")]
+    assert tally(SUBJECTS[0], rows, GPU) == (
+        "Epoch time: slower in 1, faster in 1, no difference shown in 1, no interval in 1 of 4. "
+        "Most: ddp on 3 GPUs at batch 32 per GPU (compute scope), −20.0 % [−21.0, −19.0]."
+    )
+    assert tally(SUBJECTS[0], [told(SAME.change)], GPU) == "Epoch time: no difference shown in 1 of 1."
+    assert tally(SUBJECTS[0], [], GPU) == "Epoch time: nothing that both have."
