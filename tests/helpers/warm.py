@@ -8,9 +8,12 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import NamedTemporaryFile
+
+from warm_commands import commands_forked_here
 
 WARM = multiprocessing.get_context("forkserver")
 # Snakemake, what it and its plugins load when they are first used, and what the project loads.
@@ -18,13 +21,14 @@ WARM.set_forkserver_preload(
     [
         *("snakemake.cli", "snakemake.report.html_reporter", "snakemake_executor_plugin_slurm"),
         *("smart_open", "yte", "docutils.core", "pygments.formatters", "jsonschema_rs"),
-        *("torch.distributed", "torch._dynamo", "pandas", "scipy.special"),
+        *("torch.distributed", "torch._dynamo", "pandas", "scipy.special", "altair", "vl_convert"),
     ]
 )
 
 
 def snakemake(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
-    """What `snakemake ARGUMENTS` prints in `folder`, on both streams, and its exit code."""
+    """What `snakemake ARGUMENTS` prints in `folder`, on both streams, and its exit code. The commands of its rules are
+    forked too, and so are their workers."""
     return _run(_snakemake, arguments, folder, environment)
 
 
@@ -42,22 +46,33 @@ def python(arguments: Sequence[str], folder: Path, environment: Mapping[str, str
 def _run(
     program: Callable[[], None], arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
 ) -> CompletedProcess[str]:
-    with NamedTemporaryFile("r") as printed:
-        process = WARM.Process(target=_begin, args=(program, arguments, folder, dict(environment), printed.name))
+    with NamedTemporaryFile("r+") as printed:
+        process = WARM.Process(target=_begin_printing, args=(program, arguments, folder, environment, printed.name))
         process.start()
         process.join()
         return CompletedProcess(arguments, process.exitcode or 0, printed.read())
 
 
-def _begin(
+def _begin_printing(
     program: Callable[[], None], arguments: Sequence[str], folder: Path, environment: Mapping[str, str], printed: str
 ) -> None:
+    descriptor = os.open(printed, os.O_WRONLY | os.O_APPEND)
+    _begin(program, arguments, folder, environment, [descriptor, descriptor])
+
+
+def _begin(
+    program: Callable[[], None],
+    arguments: Sequence[str],
+    folder: Path | str,
+    environment: Mapping[str, str],
+    streams: Sequence[int],
+) -> None:
+    """`streams`: what it prints on, and its errors."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = environment.get("PYTHONPATH", "").split(os.pathsep)
-    descriptor = os.open(printed, os.O_WRONLY | os.O_APPEND)
-    for stream in (sys.stdout, sys.stderr):
+    for descriptor, stream in zip(streams, (sys.stdout, sys.stderr), strict=True):
         os.dup2(descriptor, stream.fileno())
     sys.argv[1:] = arguments
     program()
@@ -67,7 +82,8 @@ def _snakemake() -> None:
     from snakemake import cli
 
     sys.argv[0] = cli.__file__
-    cli.main()
+    with commands_forked_here(partial(_begin, _dpscale)):
+        cli.main()
 
 
 def _dpscale() -> None:
