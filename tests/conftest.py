@@ -21,6 +21,8 @@ from shared import made_once
 # Tests start hundreds of processes. Where Python keeps no bytecode, each of them compiles the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Networks of tests are small: a second thread only waits for the first, and keeps a core busy with that.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 ROOT = Path(__file__).resolve().parents[1]
 GUARD = ProcessGuard()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import warm
+
 
 class Clone:
     """A clone in `folder`, with what is not committed yet."""
@@ -30,6 +32,11 @@ class Clone:
             pytest.skip("not in an environment that make has set up")
         borrowed = [f"VENV={environment_folder}", f"--old-file={environment_folder}/.ready"]
         return self.run("make", "--no-print-directory", *targets, *borrowed, stderr=subprocess.STDOUT)
+
+    def make_warm(self, *targets: str) -> str:
+        """The same with programs that have loaded what they need; as they are, `make example` and others call them."""
+        with warm.programs() as place:
+            return self.make(*targets, f"BIN={place}")
 
     def run(self, *command: str, stderr: int = subprocess.PIPE) -> str:
         """What a command prints in the clone's folder; it must succeed."""

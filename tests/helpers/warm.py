@@ -1,19 +1,19 @@
-"""Processes that are forked from one which has loaded Snakemake, torch and pandas: loading them takes longer than what
-a test asks of them. That one has loaded nothing of the project, which tests change.
+"""Programs that are forked from a process which has loaded Snakemake, torch and pandas: loading them takes longer than
+what a test asks of them. That process has loaded nothing of the project, which tests change.
 
-Every process is of its own, with the arguments, folder and environment of the call, and ends as the command would.
+Every call is a process of its own, with the words, folder and environment of the call, and ends as the program would.
 """
 
+import json
 import multiprocessing
 import os
+import socket
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from subprocess import CompletedProcess
-from tempfile import NamedTemporaryFile
-
-from warm_commands import commands_forked_here
+from tempfile import TemporaryDirectory
 
 WARM = multiprocessing.get_context("forkserver")
 # Snakemake, what it and its plugins load when they are first used, and what the project loads.
@@ -24,77 +24,118 @@ WARM.set_forkserver_preload(
         *("torch.distributed", "torch._dynamo", "pandas", "scipy.special", "altair", "vl_convert"),
     ]
 )
+FORK = multiprocessing.get_context("fork")
+PYTHON = '#!/bin/sh\nexec {python} "$@"\n'
+# What is started hands its words, folder, environment and streams to the process that forks, and waits for the end.
+PROGRAM = """#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as forker:
+    forker.connect({address!r})
+    words = json.dumps([{name!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(forker, [words], [1, 2])
+    sys.exit(int(forker.recv(16) or 1))
+"""
+LONGEST_MESSAGE = 2**20
 
 
-def snakemake(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
-    """What `snakemake ARGUMENTS` prints in `folder`, on both streams, and its exit code. The commands of its rules are
-    forked too, and so are their workers."""
-    return _run(_snakemake, arguments, folder, environment)
+def snakemake(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """What `snakemake ARGUMENTS` prints in `folder`, on both streams, and its exit code."""
+    return _run("snakemake", arguments, folder, environment)
 
 
-def dpscale(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
+def dpscale(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """The same of `dpscale ARGUMENTS`, whose package is the one that PYTHONPATH in `environment` leads to. Its workers
     are forked from it."""
-    return _run(_dpscale, arguments, folder, environment)
+    return _run("dpscale", arguments, folder, environment)
 
 
-def python(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
-    """The same of `python -c ARGUMENTS`."""
-    return _run(_python, arguments, folder, environment)
+def python(code: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """The same of `python -c CODE`."""
+    return _run("python-c", code, folder, environment)
 
 
 def _run(
-    program: Callable[[], None], arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
-) -> CompletedProcess[str]:
-    with NamedTemporaryFile("r+") as printed:
-        process = WARM.Process(target=_begin_printing, args=(program, arguments, folder, environment, printed.name))
-        process.start()
-        process.join()
-        return CompletedProcess(arguments, process.exitcode or 0, printed.read())
+    name: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    with programs() as place:
+        return subprocess.run(
+            [place / name, *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
 
-def _begin_printing(
-    program: Callable[[], None], arguments: Sequence[str], folder: Path, environment: Mapping[str, str], printed: str
-) -> None:
-    descriptor = os.open(printed, os.O_WRONLY | os.O_APPEND)
-    _begin(program, arguments, folder, environment, [descriptor, descriptor])
+@contextmanager
+def programs() -> Iterator[Path]:
+    """A folder with these programs, and with Python itself. Rules of that Snakemake find the others there, too."""
+    with TemporaryDirectory(prefix="dpscale-") as folder:
+        address = f"{folder}/forker"
+        for name, program in (("python", PYTHON), *((name, PROGRAM) for name in PROGRAMS)):
+            path = Path(folder, name)
+            path.write_text(program.format(python=sys.executable, address=address, name=name))
+            path.chmod(0o755)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+            listening.bind(address)
+            listening.listen()
+            forker = WARM.Process(target=_fork_programs, args=(listening,))
+            forker.start()
+        try:
+            yield Path(folder)
+        finally:
+            forker.kill()
+            forker.join()
+
+
+def _fork_programs(listening: socket.socket) -> None:
+    while True:
+        with listening.accept()[0] as asked:
+            FORK.Process(target=_answer, args=(asked,)).start()
+
+
+def _answer(asked: socket.socket) -> None:
+    words, streams, _, _ = socket.recv_fds(asked, LONGEST_MESSAGE, 2)
+    place = Path(asked.getsockname()).parent
+    program = FORK.Process(target=_begin, args=(place, streams, *json.loads(words)))
+    program.start()
+    program.join()
+    asked.send(str((program.exitcode or 0) & 0xFF).encode())
 
 
 def _begin(
-    program: Callable[[], None],
-    arguments: Sequence[str],
-    folder: Path | str,
-    environment: Mapping[str, str],
-    streams: Sequence[int],
+    place: Path, streams: list[int], name: str, arguments: list[str], folder: str, environment: dict[str, str]
 ) -> None:
-    """`streams`: what it prints on, and its errors."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = environment.get("PYTHONPATH", "").split(os.pathsep)
     for descriptor, stream in zip(streams, (sys.stdout, sys.stderr), strict=True):
         os.dup2(descriptor, stream.fileno())
-    sys.argv[1:] = arguments
-    program()
+    sys.argv = [name, *arguments]
+    PROGRAMS[name](place)
 
 
-def _snakemake() -> None:
+def _snakemake(place: Path) -> None:
     from snakemake import cli
 
+    sys.executable = str(place / "python")  # the folder in which rules look for their programs first
     sys.argv[0] = cli.__file__
-    with commands_forked_here(partial(_begin, _dpscale)):
-        cli.main()
+    cli.main()
 
 
-def _dpscale() -> None:
+def _dpscale(_place: Path) -> None:
     from dpscale.cli import main
     from warm_workers import warm_workers
 
-    sys.argv[0] = "dpscale"
     with warm_workers():
         main()
 
 
-def _python() -> None:
+def _python(_place: Path) -> None:
     code, *sys.argv[1:] = sys.argv[1:]
     exec(code, {"__name__": "__main__"})
+
+
+PROGRAMS: Mapping[str, Callable[[Path], None]] = {"snakemake": _snakemake, "dpscale": _dpscale, "python-c": _python}

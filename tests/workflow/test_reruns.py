@@ -183,7 +183,8 @@ def test_a_killed_run_leaves_no_record_and_no_worker_and_the_next_does_just_that
 
 def test_a_failing_cell_leaves_the_others_measured(project: Project) -> None:
     """A timeout that no cell can keep, for one new batch: everything else stands."""
-    project.change_study(batch_per_gpu=[32, 64], cell_timeout_s=0.01)
+    project.endless()
+    project.change_study(batch_per_gpu=[32, 64], cell_timeout_s=0.2)
     done = project.snakemake("--keep-going")
     assert done.returncode != 0
     assert len(project.records()) == 4
