@@ -7,12 +7,14 @@ Every call is a process of its own, with the words, folder and environment of th
 import json
 import multiprocessing
 import os
+import runpy
+import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE, STDOUT, CompletedProcess, run
 from tempfile import TemporaryDirectory
 
 WARM = multiprocessing.get_context("forkserver")
@@ -25,7 +27,6 @@ WARM.set_forkserver_preload(
     ]
 )
 FORK = multiprocessing.get_context("fork")
-PYTHON = '#!/bin/sh\nexec {python} "$@"\n'
 # What is started hands its words, folder, environment and streams to the process that forks, and waits for the end.
 PROGRAM = """#!{python} -IS
 import json, os, socket, sys
@@ -38,58 +39,58 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as forker:
 LONGEST_MESSAGE = 2**20
 
 
-def snakemake(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def snakemake(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
     """What `snakemake ARGUMENTS` prints in `folder`, on both streams, and its exit code."""
     return _run("snakemake", arguments, folder, environment)
 
 
-def dpscale(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def dpscale(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
     """The same of `dpscale ARGUMENTS`, whose package is the one that PYTHONPATH in `environment` leads to. Its workers
     are forked from it."""
     return _run("dpscale", arguments, folder, environment)
 
 
-def python(code: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def python(code: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
     """The same of `python -c CODE`."""
-    return _run("python-c", code, folder, environment)
+    return _run("python", ["-c", *code], folder, environment)
 
 
-def _run(
-    name: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
+def _run(name: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> CompletedProcess[str]:
     with programs() as place:
-        return subprocess.run(
+        return run(
             [place / name, *arguments],
             cwd=folder,
             env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stdout=PIPE,
+            stderr=STDOUT,
             text=True,
         )
 
 
 @contextmanager
 def programs() -> Iterator[Path]:
-    """A folder with these programs, and with Python itself. Rules of that Snakemake find the others there, too."""
+    """A folder with these programs. Rules of that Snakemake find the others there, too. All end with the context."""
     with TemporaryDirectory(prefix="dpscale-") as folder:
         address = f"{folder}/forker"
-        for name, program in (("python", PYTHON), *((name, PROGRAM) for name in PROGRAMS)):
+        for name in PROGRAMS:
             path = Path(folder, name)
-            path.write_text(program.format(python=sys.executable, address=address, name=name))
+            path.write_text(PROGRAM.format(python=sys.executable, address=address, name=name))
             path.chmod(0o755)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
             listening.bind(address)
             listening.listen()
             forker = WARM.Process(target=_fork_programs, args=(listening,))
             forker.start()
+            assert forker.pid
         try:
             yield Path(folder)
         finally:
-            forker.kill()
+            os.killpg(forker.pid, signal.SIGKILL)
             forker.join()
 
 
 def _fork_programs(listening: socket.socket) -> None:
+    os.setpgid(0, 0)
     while True:
         with listening.accept()[0] as asked:
             FORK.Process(target=_answer, args=(asked,)).start()
@@ -134,8 +135,11 @@ def _dpscale(_place: Path) -> None:
 
 
 def _python(_place: Path) -> None:
-    code, *sys.argv[1:] = sys.argv[1:]
-    exec(code, {"__name__": "__main__"})
+    how, what, *sys.argv[1:] = sys.argv[1:]
+    if how == "-m":
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        exec(what, {"__name__": "__main__"})
 
 
-PROGRAMS: Mapping[str, Callable[[Path], None]] = {"snakemake": _snakemake, "dpscale": _dpscale, "python-c": _python}
+PROGRAMS: Mapping[str, Callable[[Path], None]] = {"snakemake": _snakemake, "dpscale": _dpscale, "python": _python}

@@ -66,8 +66,7 @@ def test_make_report_measures_the_laptop_study_and_make_assignment_then_nothing(
     page = laptop.folder / "report/laptop.html"
     assert laptop_report.splitlines()[0] == "0 CUDA GPUs here; the study is config/laptop.yaml"
     assert laptop_report.splitlines()[-1] == f"The page: {page}"
-    assert re.search(r"^ddp +2 +8 +ok +[\d.]+ ", laptop_report, re.MULTILINE)
-    assert "not available" in laptop_report
+    assert re.search(r"^ +2 +[\d.]+ +[\d.]+ ", laptop_report, re.MULTILINE), "a row of the answer"
     records = sorted(results.glob("*/**/run-*.json"))
     assert len(records) == 2 + 1 + 1, "timing, collectives, communication"
     trainings = sorted(results.glob("training/*/seed-*.json"))
