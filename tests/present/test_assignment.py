@@ -7,7 +7,6 @@ from page_tables import (
     GPU,
     SEVERAL,
     absent_row,
-    arm_row,
     around,
     empty,
     environment_row,
@@ -59,22 +58,6 @@ def test_only_of_data_parallel_it_is_said_that_it_runs_no_allreduce(strategy: st
     row = {**key(strategy=strategy, gpus=2, batch=32), "status": "not resolvable", "bandwidth_gb_s": None}
     caption = by_id(times=times, bandwidth=[row])["table-3"].caption
     assert ("DataParallel" in caption) == (strategy == "dp")
-
-
-def test_large_batches_stand_below_the_baseline_and_without_those_with_remedies() -> None:
-    ends = {**around("training_loss", 1.34), **around("training_accuracy", 0.5)}
-    plain = arm_row("large", 0.50, **ends)
-    baseline = arm_row("small", 0.71, strategy="single", gpus=1, batch_per_gpu=128, global_batch=128, **ends)
-    gone = {**arm_row("gone", 0.1, global_batch=8192), "test_accuracy": None, "status": "diverged"}
-    remedied = arm_row("warm", 0.7, remedies="warmup_epochs 1")
-    found = by_id(training_summary=[plain, {**baseline, "is_baseline": True}, remedied, gone])
-    (sheet,) = found.values()
-    assert sheet.id == "large-batches"
-    assert [row[:2] for row in sheet.rows] == [["baseline: single", "small"], ["ddp", "large"], ["ddp", "gone"]]
-    assert sheet.rows[0][2:] == [
-        "128", "1", "5", "3", "1.340 [1.327, 1.353]", "50.0 [49.5, 50.5]", "71.0 [70.3, 71.7]",
-    ]  # fmt: skip
-    assert sheet.rows[2][-1] == "diverged"
 
 
 def test_environments_have_tables_of_their_own() -> None:

@@ -123,7 +123,7 @@ def test_loading_is_said_as_it_was_measured() -> None:
     assert f"is {loaded.value:.4f} [{loaded.low:.4f}, " in text, "its low end is above 1"
     alone = " ".join(speedup_sentences([row for row in DATA.speedup if row.scope == "compute"]))
     assert "Loading is not in these times." in alone and "in the clock" not in alone
-    assert "Mind: The DataLoader is in these times." in speedup_sentences(scope="end_to_end")
+    assert "Note: The DataLoader is in these times." in speedup_sentences(scope="end_to_end")
 
 
 def test_batches_of_few_steps_are_named() -> None:
@@ -166,7 +166,7 @@ def test_intervals_that_hold_zero_are_counted() -> None:
     shown = [row for row in DATA.communication if row.is_headline and row.status == "ok"]
     holding = sum(row.communication_s.low <= 0 for row in shown)
     assert holding > 0
-    assert f"Mind: In {holding} of {len(shown)} rows the interval holds zero" in " ".join(communication_sentences())
+    assert f"Note: In {holding} of {len(shown)} rows the interval holds zero" in " ".join(communication_sentences())
     above = [replace(row, communication_s=Figure.of(1, 0.5, 2)) for row in DATA.communication]
     assert "zero" not in " ".join(communication_sentences(above))
 
@@ -183,8 +183,8 @@ def test_links_that_carry_more_are_a_cause(links: Figure, said: list[str]) -> No
 def test_what_is_not_resolvable_is_counted() -> None:
     shown = [row for row in DATA.bandwidth if row.is_headline]
     unresolved = sum(row.status == "not resolvable" for row in shown)
-    assert f"Mind: In {unresolved} of {len(shown)} rows no bandwidth follows" in " ".join(bandwidth_sentences())
-    assert "Mind" not in " ".join(bandwidth_sentences([row for row in DATA.bandwidth if row.status == "ok"]))
+    assert f"Note: In {unresolved} of {len(shown)} rows no bandwidth follows" in " ".join(bandwidth_sentences())
+    assert "Note" not in " ".join(bandwidth_sentences([row for row in DATA.bandwidth if row.status == "ok"]))
 
 
 def test_nothing_measured_has_nothing_to_explain() -> None:

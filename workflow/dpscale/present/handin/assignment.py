@@ -1,7 +1,7 @@
 """The assignment's tables, all strategies in one table.
 
-Table 1: time and speedup. Table 2: computation and communication time. Table 3: bandwidth and its utilisation. And what
-large batches end at. A word stands where there is no number.
+Table 1: time and speedup. Table 2: computation and communication time. Table 3: bandwidth and its utilisation. A word
+stands where there is no number.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,20 +13,17 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.handin import sentences
 from dpscale.present.handin.cells import PrintedCell, cell
 from dpscale.present.handin.grid import Grid, PrintedPlace, Quantity
-from dpscale.present.handin.sheet import RowGroup, Sheet
-from dpscale.present.text.numbers import brief, plain, whole
-from dpscale.present.text.words import Terms, ok, rank, scope, state
+from dpscale.present.handin.sheet import Sheet
+from dpscale.present.text.numbers import plain
+from dpscale.present.text.words import Terms, ok, scope
 from dpscale.tables.column import PLAIN, Unit
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
-from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import SpeedupRow, TimesRow
-from dpscale.tables.training import TrainingSummaryRow
 
 # Of the strategies, this one has no allreduce, and the tables of an assignment give it the bandwidth of one.
 _WITHOUT_ALLREDUCE = "dp"
-_TABLES = ("times", "speedup", "communication", "bandwidth", "ladder", "training_summary")
-
+_TABLES = ("times", "speedup", "communication", "bandwidth", "ladder")
 
 Timed = TimesRow | SpeedupRow | CommunicationRow | BandwidthRow
 
@@ -34,18 +31,13 @@ Timed = TimesRow | SpeedupRow | CommunicationRow | BandwidthRow
 def sheets(tables: Tables, terms: Terms) -> list[Sheet]:
     """The tables of every environment that has results on several devices, as a page shows them."""
     found = []
-    for environment in _environments(tables):
+    for environment in dict.fromkeys(row.environment for row in ok(tables.times) if row.gpus > 1):
         here = of_environment(tables, environment)
-        made = [grid.by_batch(terms) for grid in grids(here, terms)] + _large_batches(here, terms)
+        made = [grid.by_batch(terms) for grid in grids(here, terms)]
         where = terms.in_environment(environment)
         suffix = f"-{environment}".lower() if where else ""
         found += [replace(sheet, id=f"{sheet.id}{suffix}", title=f"{sheet.title}{where}") for sheet in made]
     return found
-
-
-def _environments(tables: Tables) -> list[str]:
-    rows: list[TimesRow | TrainingSummaryRow] = [*ok(tables.times), *ok(tables.training_summary)]
-    return list(dict.fromkeys(row.environment for row in rows if row.gpus > 1))
 
 
 def of_environment(tables: Tables, environment: str) -> Tables:
@@ -131,42 +123,6 @@ def _states(row: Timed) -> tuple[str, ...]:
     return (*(() if row.status == "ok" else (row.status,)), *(("drift",) if drifted else ()))
 
 
-def _figure(row: Timed | TrainingSummaryRow, column: str) -> Figure:
+def _figure(row: Timed, column: str) -> Figure:
     found = getattr(row, column)
     return found if isinstance(found, Figure) else Figure(found)
-
-
-def _large_batches(tables: Tables, terms: Terms) -> list[Sheet]:
-    """The strategies' arms without remedies below the baseline."""
-    plain_arms = [row for row in tables.training_summary if not row.is_baseline and not row.remedies]
-    if not ok(row for row in plain_arms if row.gpus > 1):
-        return []
-    baselines = [row for row in tables.training_summary if row.is_baseline]
-    rows = [*baselines, *sorted(plain_arms, key=lambda row: (rank(row.strategy), row.global_batch))]
-    arms = grouped(rows, lambda row: f"{'baseline: ' if row.is_baseline else ''}{row.strategy}")
-    return [
-        Sheet(
-            "large-batches",
-            "Large batches",
-            "Mean cross-entropy of training, accuracy of training and on the test images, %, after the epoch named; "
-            "the baseline first; 95 % t intervals over seeds in brackets.",
-            ["Arm", "Global batch", terms.heading, "Epoch", "Seeds", *(column.heading for column in _ENDS)],
-            [RowGroup(name, list(map(_arm, of))) for name, of in arms.items()],
-        )
-    ]
-
-
-_ENDS = [TrainingSummaryRow.column(name) for name in ("training_loss", "training_accuracy", "test_accuracy")]
-
-
-def _arm(row: TrainingSummaryRow) -> list[str]:
-    counts = (row.global_batch, row.gpus, row.epochs, row.seeds)
-    ends = [_figure(row, column.name) for column in _ENDS]
-    return [
-        row.arm,
-        *map(whole, counts),
-        *(
-            brief(end, column.unit) if end.is_known else state(row.status)
-            for end, column in zip(ends, _ENDS, strict=True)
-        ),
-    ]

@@ -31,7 +31,6 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "one machine": ("one machine", "all runs are of one machine: the interval does not hold how machines differ"),
     "drift": ("drift", "the time of one {device} changed by more than 2 % during a run"),
     "no bus bandwidth": ("no bus bandwidth", "the links were not timed alone, so there is nothing to compare with"),
-    "diverged": ("diverged", "the loss was no finite number any more"),
 }
 
 
@@ -81,9 +80,6 @@ def words(states: Iterable[str]) -> str:
 
 def notes(states: Iterable[str], terms: Terms) -> list[str]:
     """What each of their words means."""
-    known = [_WORDS.get(state, (state, "see the page of the study")) for state in dict.fromkeys(states)]
-    said = {
-        word: meaning.format(device=terms.device, devices=terms.devices, samples=terms.samples)
-        for word, meaning in known
-    }
-    return [f"{word}: {meaning}." for word, meaning in said.items()]
+    meanings = dict(_WORDS.get(state, (state, "see the page of the study")) for state in states)
+    of_study = {"device": terms.device, "devices": terms.devices, "samples": terms.samples}
+    return [f"{word}: {meaning.format(**of_study)}." for word, meaning in meanings.items()]

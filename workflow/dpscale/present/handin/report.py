@@ -41,7 +41,7 @@ def report(study: Mapping[str, Any], tables: Tables, terms: Terms) -> Report:
     return Report(
         title=f"What more {terms.devices} buy",
         facts=_facts(study, here, place, terms),
-        lacking=[*_lacking(here, terms), *_few_steps(found)],
+        lacking=list(_lacking(here, found, terms)),
         grids=found,
         sheets=[grid.by_configuration(terms) for grid in found],
         to_say=list(_to_say(here, found, terms)),
@@ -85,16 +85,16 @@ def _facts(study: Mapping[str, Any], tables: Tables, place: EnvironmentsRow, ter
     return {name: value for name, value in facts.items() if value}
 
 
-def _lacking(tables: Tables, terms: Terms) -> Iterator[str]:
+def _lacking(tables: Tables, found: Sequence[Grid], terms: Terms) -> Iterator[str]:
     """What of the assignment the tables do not hold."""
     if terms.synthetic:
         yield f"The {terms.samples} are synthetic: times are real, accuracy means nothing."
     if terms.device != "GPU":
         yield "This machine has no GPU that was used: workers are processes on the CPU, so times are no GPU's."
     known = ok(tables.times)
-    absent = {row.strategy for row in tables.times} - {row.strategy for row in known}
-    for strategy in sorted(absent):
-        reason = next(row.reason for row in tables.times if row.strategy == strategy)
+    measured_ones = {row.strategy for row in known}
+    absent = {row.strategy: row.reason for row in tables.times if row.strategy not in measured_ones}
+    for strategy, reason in absent.items():
         yield f"There is no result with {strategy}: {reason}."
     for number in GPUS:
         if number not in {row.gpus for row in known}:
@@ -102,9 +102,6 @@ def _lacking(tables: Tables, terms: Terms) -> Iterator[str]:
     own = {row.batch_per_gpu for row in known}
     if lacking := [batch for batch in BATCHES if batch not in own]:
         yield f"Not measured of the assignment's batches: {batches(lacking, BATCHES)}."
-
-
-def _few_steps(found: Sequence[Grid]) -> Iterator[str]:
     if not any(grid.paragraphs for grid in found):
         yield f"No epoch has {HEADLINE_STEPS} full steps, so nothing is said of these numbers."
 
@@ -119,8 +116,7 @@ def _to_say(tables: Tables, found: Sequence[Grid], terms: Terms) -> Iterator[str
         yield f"What you think is the cause of the numbers in {listed(unexplained)}: these data name none."
     yield "Why another machine may give other numbers: its links, cores and versions beside those above."
     weak = [row for row in tables.speedup if (row.scope, row.scaling) == (COMPUTE, "weak")]
-    once = sum(row.speedup.kind == "one run" for row in weak)
-    if once:
-        yield f"Why you trust what was measured once: {plural(once, 'speedup')}. Or measure again."
+    if once := [row for row in weak if row.speedup.kind == "one run"]:
+        yield f"Why you trust what was measured once: {plural(len(once), 'speedup')}. Or measure again."
     if tables.training_summary:
         yield "What large batches do to accuracy: the page of the study has it."

@@ -21,7 +21,7 @@ from dpscale.vocabulary.states import NOT_RESOLVABLE
 P = TypeVar("P", SpeedupRow, CommunicationRow, BandwidthRow)
 
 Paragraphs = Mapping[str, Sequence[str]]
-"""Sentences by what they are about: Formula, Trend, Cause, Mind."""
+"""Sentences by what they are about: Formula, Trend, Cause, Note."""
 
 _UNSURE = {
     "level": "the two intervals overlap, so no change is shown",
@@ -47,7 +47,7 @@ def of_speedup(tables: Tables, scope: str, terms: Terms) -> Paragraphs:
         ],
         "Trend": [*_trend("the speedup", known, lambda row: row.speedup, MULTIPLES, terms)],
         "Cause": [*_paid_per_step(tables, known, row, terms)],
-        "Mind": [*_loading(weak, row, scope, terms), *_few_steps(here, row, terms)],
+        "Note": [*_loading(weak, row, scope, terms), *_few_steps(here, row, terms)],
     }
 
 
@@ -58,7 +58,7 @@ def of_communication(tables: Tables, terms: Terms) -> Paragraphs:
         return {}
     row = _example(known)
     timed = [time for time in ok(tables.times) if time.scope == COMPUTE]
-    zero = sum(map(MAY_BE_NOTHING.surely, known))
+    zero = len(list(filter(MAY_BE_NOTHING.surely, known)))
     return {
         "Formula": [
             f"Communication is T(N,b) − T(1,b)/N: what is left of an epoch without the computation that N "
@@ -68,7 +68,7 @@ def of_communication(tables: Tables, terms: Terms) -> Paragraphs:
         ],
         "Trend": [*_trend("the communication time", known, lambda row: row.communication_s, SECONDS, terms)],
         "Cause": [*_of_messages(known, tables.ladder, row, terms)],
-        "Mind": [
+        "Note": [
             "This is inferred by subtraction, so it holds every overhead of the host too.",
             *([f"In {zero} of {len(known)} rows the interval holds zero: there may be none."] if zero else []),
         ],
@@ -79,11 +79,11 @@ def of_bandwidth(tables: Tables, terms: Terms) -> Paragraphs:
     """Beside Table 3."""
     shown = in_order(headline(tables.bandwidth))
     known = [row for row in ok(shown) if row.bandwidth_gb_s.is_known]
-    unresolved = sum(row.status == NOT_RESOLVABLE for row in shown)
+    unresolved = len([row for row in shown if row.status == NOT_RESOLVABLE])
     none = f"In {unresolved} of {len(shown)} rows no bandwidth follows: the communication time may be zero, or has no "
     return {
         **(_of_known_bandwidth(known, terms) if known else {}),
-        "Mind": [f"{none}interval."] if unresolved else [],
+        "Note": [f"{none}interval."] if unresolved else [],
     }
 
 
