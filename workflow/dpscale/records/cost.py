@@ -43,40 +43,25 @@ def seconds_of(record: Record) -> float:
     return (finished - started).total_seconds()
 
 
-@dataclass(frozen=True)
-class Epochs:
-    """The epochs of a job: on all its GPUs, and those of its baseline on one of them."""
-
-    together: int
-    alone: int = 0
-
-    @classmethod
-    def asked(cls, settings: Mapping[str, Any], strategy: str) -> "Epochs":
-        """Of a training, or of every scope of a timing cell; 1 for other kinds."""
-        if "timed_epochs" not in settings:
-            return cls(settings.get("epochs", 1))
-        scopes, warm, timed = len(settings["scopes"]), settings["warmup_epochs"], settings["timed_epochs"]
-        has_baseline = strategy != BASELINE and settings.get("baseline") == "in_job"
-        return cls(scopes * (warm + timed), warm + scopes * 2 * ceil(timed / 2) if has_baseline else 0)
-
-    @classmethod
-    def of(cls, record: Record) -> "Epochs":
-        """Those that it timed: a record of version 1 may have fewer than were asked for."""
-        if record["kind"] != "timing":
-            return cls.asked(record["settings"], "")
-        warm = record["settings"]["warmup_epochs"]
-        together = sum(warm + len(found["epoch_s"]) for found in record["scopes"].values())
-        halves = [half for baseline in record.get("alone") or () for half in _halves(baseline)]
-        return cls(together, warm * bool(halves) + sum(len(half["epoch_s"]) for half in halves))
-
-    def over(self, others: "Epochs", gpus: int) -> float:
-        """How many times as long as others they take on as many GPUs: one alone takes up to that many times as long."""
-        return (self.together + gpus * self.alone) / (others.together + gpus * others.alone)
+def _epochs_asked(settings: Mapping[str, Any], strategy: str, gpus: int) -> float:
+    """The epochs of a training, or of every scope of a timing cell; 1 for other kinds. One of the baseline on one of
+    the GPUs takes up to `gpus` times as long as one of all, and counts as so many."""
+    if "timed_epochs" not in settings:
+        return float(settings.get("epochs", 1))
+    scopes, warm, timed = len(settings["scopes"]), settings["warmup_epochs"], settings["timed_epochs"]
+    has_baseline = strategy != BASELINE and settings.get("baseline") == "in_job"
+    return float(scopes * (warm + timed) + has_baseline * gpus * (warm + scopes * 2 * ceil(timed / 2)))
 
 
-def _halves(baseline: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for halves in baseline.get("scopes", {}).values():
-        yield from halves.values()
+def _epochs_timed(record: Record, gpus: int) -> float:
+    """The same of what a record has: one of version 1 may have fewer than were asked for."""
+    if record["kind"] != "timing":
+        return _epochs_asked(record["settings"], "", gpus)
+    warm = record["settings"]["warmup_epochs"]
+    alone = record.get("alone") or ()
+    halves = [half for baseline in alone for ends in baseline.get("scopes", {}).values() for half in ends.values()]
+    together = sum(warm + len(found["epoch_s"]) for found in record["scopes"].values())
+    return float(together + gpus * (warm * bool(halves) + sum(len(half["epoch_s"]) for half in halves)))
 
 
 @dataclass(frozen=True)
@@ -89,56 +74,45 @@ class Job:
     strategy: str
     gpus: int
     batch_per_gpu: int
-    epochs: Epochs
+    epochs: float
     pace: tuple[Any, ...]
 
     @classmethod
     def of(cls, kind: str, labels: Mapping[str, Any], settings: Mapping[str, Any]) -> "Job":
         """From what tells a cell from others, and its settings, as records have them."""
-        strategy = labels.get("strategy", "")
+        strategy, gpus = labels.get("strategy", ""), labels["gpus"]
         return cls(
             kind,
             (*(settings.get(name) for name in _ALIKE), settings.get("workload", BUILT_IN)),
             strategy,
-            labels["gpus"],
+            gpus,
             labels.get("batch_per_gpu", 1),
-            Epochs.asked(settings, strategy),
+            _epochs_asked(settings, strategy, gpus),
             tuple(hashable(settings.get(name, default)) for name, default in _PACE.items()),
         )
 
     def distance(self, other: "Job") -> float:
-        """How unlike another job is: doublings of GPUs, of the batch and of the time in epochs, where another strategy
-        counts as four, and every setting that a variant may change as one."""
+        """How unlike another job is: doublings of GPUs and of the batch, where another strategy counts as four, and
+        every setting that a variant may change as one."""
         if (self.kind, self.alike) != (other.kind, other.alike):
             return inf
-        ratios = (
-            self.gpus / other.gpus,
-            self.batch_per_gpu / other.batch_per_gpu,
-            self.epochs.over(other.epochs, other.gpus),
-        )
+        ratios = self.gpus / other.gpus, self.batch_per_gpu / other.batch_per_gpu
         differing: int = sum(own != its for own, its in zip(self.pace, other.pace, strict=True))
-        doublings = sum(abs(log2(ratio)) for ratio in ratios)
-        return doublings + 4 * (self.strategy != other.strategy) + differing
+        return sum(abs(log2(ratio)) for ratio in ratios) + 4 * (self.strategy != other.strategy) + differing
 
 
 @dataclass(frozen=True)
 class Took:
-    """Seconds of a job inside its epochs and outside, and which epochs these were."""
+    """Seconds of a job outside its epochs, and of each of them."""
 
     outside_s: float
-    inside_s: float
-    epochs: Epochs
-    gpus: int
+    epoch_s: float
 
     @classmethod
     def of(cls, record: Record, gpus: int) -> "Took":
         whole_s = seconds_of(record)
         inside_s = whole_s if record["kind"] == "training" else record.get("epochs_total_s") or 0.0
-        return cls(whole_s - inside_s, inside_s, Epochs.of(record), gpus)
-
-    def for_epochs(self, epochs: Epochs) -> float:
-        """Seconds of such a job with other epochs."""
-        return self.outside_s + (epochs.over(self.epochs, self.gpus) * self.inside_s if self.inside_s else 0.0)
+        return cls(whole_s - inside_s, inside_s / _epochs_timed(record, gpus) if inside_s else 0.0)
 
 
 @dataclass(frozen=True)
@@ -227,6 +201,6 @@ def _of_nearest(job: Job, known: Mapping[Job, Sequence[Took]], of: str) -> Cost:
     return Cost(_time_s(job.epochs, known[nearest]) * job.gpus, f"the nearest configuration of {of}")
 
 
-def _time_s(epochs: Epochs, took: Sequence[Took]) -> float:
+def _time_s(epochs: float, took: Sequence[Took]) -> float:
     """What such a job takes for these epochs: the median over its runs."""
-    return median(one.for_epochs(epochs) for one in took)
+    return median(one.outside_s + epochs * one.epoch_s for one in took)
