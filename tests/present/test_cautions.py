@@ -42,8 +42,12 @@ CASES = {
     "synthetic": (with_record(synthetic=True), "synthetic"),
     "no record": (tables(), "Nothing has been measured"),
     "missing": (
-        tables(**SOUND, missing=[missing_row(**{**AT, "gpus": 4}), missing_row("failed", **{**AT, "gpus": 8})]),
-        "without a record: 2, of which failed: 1",
+        tables(
+            **SOUND,
+            missing=[missing_row(**{**AT, "gpus": 4}), missing_row("failed", **{**AT, "gpus": 8})],
+            rejected=[{"path": "a.json", "reason": "is damaged"}],
+        ),
+        "without a record that can be used: 2, of which failed: 1, and rejected: 1",
     ),
     "rejected": (tables(**SOUND, rejected=[{"path": "a.json", "reason": "is damaged"}]), "not used: 1."),
     "environments": (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dpscale.analyse.answer import advice
 from dpscale.formulas.figure import Figure
-from dpscale.present.text.numbers import estimate, measured, percent
+from dpscale.present.text.numbers import brief, measured
 from dpscale.present.text.words import Terms
 from dpscale.tables.answer import AdviceRow
 from dpscale.tables.column import PERCENT, SECONDS
@@ -37,7 +37,8 @@ def _saving(row: AdviceRow, terms: Terms) -> str:
 
 
 def _share(figure: Figure) -> str:
-    return estimate(figure, PERCENT, with_unit=True) if figure.has_interval else f"about {percent(figure.value, 2)}"
+    told = brief(figure, PERCENT, with_unit=True, digits=2)
+    return told if figure.has_interval else f"about {told}"
 
 
 def _fewer(row: AdviceRow, terms: Terms) -> str:

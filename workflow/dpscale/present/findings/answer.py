@@ -8,16 +8,16 @@ from dpscale.analyse.answer.answer import Answer, price_of_epoch
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.advice import Advice, advices
-from dpscale.present.text.numbers import brief, ends_of, estimate, measured, percent, plain, value_of
+from dpscale.present.text.numbers import brief, ends_of, percent, plain, value_of
 from dpscale.present.text.words import Terms, capitalised, in_parts, joined, plural
 from dpscale.tables.answer import AnswerRow, CausesRow
-from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS
+from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, SECONDS, Unit
 from dpscale.tables.row import grouped
 from dpscale.vocabulary.causes import NO_CERTAIN_LOSS, NOTHING, UNKNOWN, cause
 from dpscale.vocabulary.states import NOT_CONFIRMED, NOT_WORTH_IT, UNDECIDED, WORTH_IT
 
-# Numbers of devices that one sentence names.
-_NAMED = 4
+# Numbers of devices that one sentence names, and digits of a number at most.
+_NAMED, _DIGITS = 4, 3
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def first_screen(answer: Answer, terms: Terms, per_gpu_hour: float | None = None
         list(sentences(answer, terms)),
         list(notes(answer, terms)),
         *_table(answer.rows, terms, per_gpu_hour),
-        reason(answer.reason, terms) if answer.reason else "",
+        reason(answer.reason, answer.several[-1].efficiency, terms) if answer.reason else "",
         cause(answer.reason.cause).section if answer.reason else "",
         advices(answer.to_do, terms),
     )
@@ -204,42 +204,44 @@ def _table(rows: Sequence[AnswerRow], terms: Terms, per_gpu_hour: float | None) 
     cells = [
         [
             f"{row.gpus:,}",
-            brief(row.epoch_s, SECONDS),
+            _figure(row.epoch_s, SECONDS),
             brief(row.speedup, MULTIPLES),
-            brief(row.efficiency, PERCENT),
+            _figure(row.efficiency, PERCENT),
             brief(row.gpu_s_over_one, MULTIPLES),
             row.worth or "–",
         ]
         for row in rows
     ]
     if per_gpu_hour is not None:
-        headings.append("Price of an epoch")
+        headings.append("Price per epoch")
         for row, line in zip(rows, cells, strict=True):
             line.append(plain(price_of_epoch(row, per_gpu_hour).value, 3))
     return headings, cells
 
 
-def reason(row: CausesRow, terms: Terms) -> str:
-    """Why the most devices give no more, with what that costs of a step."""
+def reason(row: CausesRow, efficiency: Figure, terms: Terms) -> str:
+    """Why the most devices give no more, with what that costs of a step; `efficiency` is the answer's."""
     found, where = cause(row.cause), f"on {terms.count(row.gpus)}"
-    loading = "" if row.scope == COMPUTE else " with data loading"
-    step = f"a step{loading} takes {_ms(row.whole_s)}"
+    is_loaded = row.scope != COMPUTE
+    step = f"a step{' with data loading' if is_loaded else ''} takes {_with_unit(row.whole_s, MILLISECONDS)}"
     if found in (NOTHING, NO_CERTAIN_LOSS):
-        return (
-            f"{found.sentence} The efficiency {where}{loading} is {estimate(row.efficiency, PERCENT, with_unit=True)}."
-        )
+        return f"{found.sentence} The efficiency {where} is {_with_unit(efficiency, PERCENT)}."
     if found is UNKNOWN:
+        alone = f"1 {terms.device} alone{f', with {terms.samples} in memory,' if is_loaded else ''}"
+        share = percent(row.efficiency.value, 2)
         return (
-            f"{capitalised(where)}, {step}. 1 {terms.device} alone takes {percent(row.efficiency.value, 2)} of that. "
-            "We could not find out what takes the rest."
+            f"{capitalised(where)}, {step}. {alone} takes {share} of that. We could not find out what takes the rest."
         )
-    return f"{capitalised(found.label)}. {found.sentence} {capitalised(where)}, {step}; this costs {_ms(row.cost_s)}."
+    cost = _with_unit(row.cost_s, MILLISECONDS)
+    return f"{capitalised(found.label)}. {found.sentence} {capitalised(where)}, {step}; this costs {cost}."
 
 
-def _ms(figure: Figure) -> str:
-    return (
-        estimate(figure, MILLISECONDS, with_unit=True) if figure.has_interval else measured(figure.value, MILLISECONDS)
-    )
+def _figure(figure: Figure, unit: Unit) -> str:
+    return brief(figure, unit, digits=_DIGITS)
+
+
+def _with_unit(figure: Figure, unit: Unit) -> str:
+    return brief(figure, unit, with_unit=True, digits=_DIGITS)
 
 
 def text(screen: FirstScreen) -> str:

@@ -91,7 +91,8 @@ def _missing(tables: Tables, terms: Terms) -> Caution | None:
     if not failed.asked:
         return None
     return Caution(
-        f"This page is partial. Cells without a record: {failed.of:,}, of which failed: {failed.number:,}",
+        f"This page is partial. Cells without a record that can be used: {failed.of:,}, of which failed: "
+        f"{failed.number:,}, and rejected: {len(tables.rejected):,}",
         "Which, and what their logs say, is under Not run",
     )
 

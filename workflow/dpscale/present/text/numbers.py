@@ -57,9 +57,9 @@ def estimate(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str
     return f"{value_of(figure, unit, with_unit)} [{bounds_of(figure, unit)}]" if figure.is_known else ABSENT
 
 
-def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False) -> str:
+def value_of(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
     """`2.871` of an estimate."""
-    value = _parts(figure, unit)[0]
+    value = _parts(figure, unit, digits)[0]
     return f"{value}{_symbol(unit, value)}" if with_unit else value
 
 
@@ -71,40 +71,40 @@ def bounds_of(figure: Figure, unit: Unit = PLAIN) -> str:
     return ends
 
 
-def ends_of(figure: Figure, unit: Unit = PLAIN) -> str:
+def ends_of(figure: Figure, unit: Unit = PLAIN, digits: int = 4) -> str:
     """`2.866, 2.874`; "" where there are none."""
-    return ", ".join(_parts(figure, unit)[1:])
+    return ", ".join(_parts(figure, unit, digits)[1:])
 
 
-def brief(figure: Figure, unit: Unit = PLAIN) -> str:
-    """The same where there is little room: without an interval the number."""
-    value, ends = value_of(figure, unit), ends_of(figure, unit)
+def brief(figure: Figure, unit: Unit = PLAIN, with_unit: bool = False, digits: int = 4) -> str:
+    """The same where there is little room: without an interval the number. The value has so many digits at most."""
+    value, ends = value_of(figure, unit, with_unit, digits), ends_of(figure, unit, digits)
     return f"{value} [{ends}]" if ends else value
 
 
-def _parts(figure: Figure, unit: Unit) -> list[str]:
+def _parts(figure: Figure, unit: Unit, digits: int) -> list[str]:
     """The value; and its two ends, where they are known."""
     numbers = (figure.value, figure.low, figure.high)
     if not all(map(math.isfinite, numbers)):
-        return [in_unit(figure.value, unit)]
-    decimals = decimals_of(figure, unit)
+        return [in_unit(figure.value, unit, digits)]
+    decimals = decimals_of(figure, unit, digits)
     return [fixed(unit.of(number), decimals) for number in numbers]
 
 
-def decimals_of(figure: Figure, unit: Unit) -> int:
-    """The decimals of a figure that has both ends, and of these."""
+def decimals_of(figure: Figure, unit: Unit, digits: int = 4) -> int:
+    """The decimals of a figure that has both ends, and of these; the value has so many digits at most."""
     if unit is MULTIPLES:
         return _beside_one(figure)
     if unit.decimals is not None:
         return unit.decimals
     value, low, high = (unit.of(number) for number in (figure.value, figure.low, figure.high))
     if high <= low:
-        return decimals_at(value, 4)
+        return decimals_at(value, digits)
     by_width = decimals_at(high - low, 2)
     if not value:
         return by_width
     least = decimals_at(low, 1) if low > 0 else 0  # what is above zero is not shown as zero
-    return min(decimals_at(value, 4), max(by_width, decimals_at(value, 1), least))
+    return min(decimals_at(value, digits), max(by_width, decimals_at(value, 1), least))
 
 
 def _beside_one(figure: Figure) -> int:
