@@ -70,7 +70,7 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         {"gains": {2: [1.9], 4: [3.87]}},
         [
             f"{WITH} 2 GPUs are 1.90 times as fast as 1 (one run) and 4 GPUs 3.87 times (one run).",
-            "2 and 4 GPUs gave more than half of what they could, but that is not confirmed (one run).",
+            "2 and 4 GPUs gave more than half of what they could, but that is not confirmed.",
         ],
         [],
     ),
@@ -111,7 +111,7 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         [
             f"{WITH} {SAID_OF_TWO} and 4 GPUs 3.90 times (one run).",
             ONE,
-            "4 GPUs gave more than half of what they could, but that is not confirmed (one run).",
+            "4 GPUs gave more than half of what they could, but that is not confirmed.",
         ],
         [],
     ),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dpscale.analyse.answer.answer import is_none_faster
 from dpscale.analyse.answer.series import Series, of_series, series_of
 from dpscale.formulas.figure import Figure, ratio
 from dpscale.formulas.statistics import best_of
@@ -31,7 +32,7 @@ def advice_rows(tables: Tables, answer: Sequence[AnswerRow]) -> list[AdviceRow]:
     found = [
         *_strategies(here, tables), *_larger_batch(here, tables), *_variants(here, tables), *_one_device(here, tables),
     ]  # fmt: skip
-    if all(row.speedup.value <= 1 for row in several):
+    if is_none_faster(row.speedup for row in several):
         one = f"1 in place of {most.gpus}"
         found.append(
             _saving(

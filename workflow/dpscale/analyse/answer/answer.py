@@ -4,7 +4,7 @@ decided here (docs/method.md, "The answer").
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, log, nan
+from math import inf, isfinite, log, nan
 
 from dpscale.analyse.answer.series import COMPUTE, END_TO_END, configuration_of, first_scope
 from dpscale.analyse.timing.times import WORTH
@@ -44,7 +44,7 @@ class Answer:
     @property
     def is_nothing_faster(self) -> bool:
         """Whether no number of devices was faster than one."""
-        return bool(self.several) and all(row.speedup.value <= 1 for row in self.several)
+        return is_none_faster(row.speedup for row in self.several)
 
     @property
     def drifted(self) -> tuple[int, int, float]:
@@ -57,6 +57,11 @@ class Answer:
     def above_ideal(self) -> list[AnswerRow]:
         """Those that gave more than all that they could, as far as their intervals tell."""
         return [row for row in self.several if row.efficiency.value > 1 and not row.efficiency.holds(1)]
+
+
+def is_none_faster(speedups: Iterable[Figure]) -> bool:
+    """Whether no number of devices was faster than one, of those that have a speedup."""
+    return max((speedup.value for speedup in speedups), default=inf) <= 1
 
 
 def answer_of(tables: Tables) -> Answer:

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dpscale.analyse.answer.answer import Answer, price_of_epoch
+from dpscale.analyse.answer.answer import Answer, is_none_faster, price_of_epoch
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.advice import Advice, advices
@@ -116,19 +116,22 @@ def _verdict(gains: Sequence[_Gain], is_nothing_faster: bool, terms: Terms) -> I
     if is_nothing_faster:
         yield f"No number of {terms.devices} was faster than 1: use 1 {terms.device}."
         return
-    for state, some in grouped(gains, lambda gain: gain.worth).items():
+    for (state, side), some in grouped(gains, _state_and_side).items():
         if state == UNDECIDED:
             holds = "the interval holds the limit" if len(some) == 1 else "the intervals hold the limits"
             limits = joined([value_of(Figure(gain.limit), MULTIPLES) for gain in some])
             could = f"half of what {_who(some, terms) if len(some) == 1 else f'the {terms.devices}'} could give"
             yield f"Undecided for {_who(some, terms)}: {holds}, {limits} times ({could})."
         elif state == NOT_CONFIRMED:
-            more, why = {gain.speedup.value > gain.limit for gain in some}, {_how_sure(gain) for gain in some}
-            side = "more" if more == {True} else "less" if more == {False} else "more or less"
-            yield f"{_who(some, terms)} gave {side} than half of what they could, but that is not confirmed{why.pop()}."
+            yield f"{_who(some, terms)} gave {side} than half of what they could, but that is not confirmed."
         else:
-            side = "more" if state == WORTH_IT else "less"
             yield f"{_worth(some, gains, terms)}: {side} than half of what the {terms.devices} could give."
+
+
+def _state_and_side(gain: _Gain) -> tuple[str, str]:
+    if gain.worth == UNDECIDED:
+        return gain.worth, ""
+    return gain.worth, "more" if gain.speedup.value > gain.limit else "less"
 
 
 def _worth(some: Sequence[_Gain], gains: Sequence[_Gain], terms: Terms) -> str:
@@ -179,8 +182,7 @@ def _loading(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
     gains = [_Gain(row.gpus, row.end_to_end_speedup, row.end_to_end_worth, row.limit) for row in known]
     yield f"With data loading, {_gains(gains, terms)}."
     if [row.worth for row in known] != [row.end_to_end_worth for row in known]:
-        nothing = all(gain.speedup.value <= 1 for gain in gains)
-        yield from _verdict(gains, nothing, terms)
+        yield from _verdict(gains, is_none_faster(gain.speedup for gain in gains), terms)
 
 
 def _batches(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
