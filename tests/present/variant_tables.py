@@ -62,7 +62,7 @@ def beside(ratio: float, as_fast: str, other: str = "base", spread: float = 0.01
     place = key(**{"strategy": "ddp", "gpus": 2, "batch": 128, **more})
     return {
         "variant": "graph", "other_variant": other, **place, "full_steps_per_epoch": IMAGES // place["global_batch"],
-        "blocks": 3, **around("epoch_s", 1.0, spread), **around("other_epoch_s", ratio, spread),
+        "units": 3, **around("epoch_s", 1.0, spread), **around("other_epoch_s", ratio, spread),
         **around("ratio", ratio, spread), "as_fast": as_fast,
     }  # fmt: skip
 

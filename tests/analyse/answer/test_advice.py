@@ -83,7 +83,7 @@ def over_runs(value: float) -> Figure:
 
 def variant(name: str, epoch_s: float, faster: float | None, **more: Any) -> VariantsRow:
     found = VariantsRow.read(row(variant=name, **known("epoch_s", epoch_s), **more))
-    return found if faster is None else replace(found, faster=over_runs(faster))
+    return found if faster is None else replace(found, faster=over_runs(faster), faster_units=3)
 
 
 def test_a_variant_is_told_on_as_many_gpus_or_else_on_one() -> None:
@@ -107,7 +107,8 @@ def test_the_best_of_several_variants_has_an_interval_for_all_of_them() -> None:
 
 def one_device(ratio: float, other: str = "base") -> OneGpuRow:
     times = {**known("epoch_s", 1.0), **known("other_epoch_s", 2.0)}
-    return replace(OneGpuRow.read(row(variant="graph", other_variant=other, **times)), ratio=over_runs(ratio))
+    found = OneGpuRow.read(row(variant="graph", other_variant=other, **times))
+    return replace(found, ratio=over_runs(ratio), units=3)
 
 
 def test_one_device_saves_device_seconds_where_it_is_as_fast() -> None:

@@ -54,9 +54,8 @@ def test_the_readme_has_what_one_gpu_gives(root: Path, h200: Sequence[VariantsRo
 def test_the_readme_says_which_machines_the_fastest_variant_is_held_against(
     root: Path, h100: Sequence[VariantsRow], h200: Sequence[VariantsRow]
 ) -> None:
-    for table, blocks in ((h200, 0), (h100, 1)):
-        found = [row(table, FASTEST, batch) for batch in BATCHES]
-        assert {(best.runs, best.faster_blocks) for best in found} == {(1, blocks)}
+    for table in (h200, h100):
+        assert {row(table, FASTEST, batch).runs for batch in BATCHES} == {1}
     *most, last = [f"{row(h100, FASTEST, batch).faster.value:.1f}" for batch in BATCHES]
     assert f"it is {', '.join(most)} and {last} times as fast." in " ".join(readme(root).split())
 
@@ -78,10 +77,10 @@ def test_the_readme_has_what_runs_differ_by(root: Path, h200: Sequence[VariantsR
 def test_the_readme_has_what_a_graph_gives_ddp(root: Path, h100: Sequence[VariantsRow]) -> None:
     captured = row(h100, "graph", 32, gpus=2)
     assert captured.runs == 3
-    assert captured.faster_blocks == 2
+    assert captured.faster_units == 3
     assert captured.faster.low > 1
     said = " ".join(readme(root).split())
-    assert f"{in_documents(captured.faster, 1)} times as fast in a CUDA graph (two machines)" in said
+    assert f"{in_documents(captured.faster, 1)} times as fast in a CUDA graph (three machines)" in said
     within, eager = (in_documents(figure, 3) for figure in (captured.speedup, captured.base_speedup))
     assert f"over one GPU is {within} where both steps are captured and {eager} where neither is (95 % inter" in said
 

@@ -121,14 +121,15 @@ def less(figure: Figure, other: Figure) -> Figure:
     """`figure` minus `other`, of which it is independent, from the intervals alone (Zou and Donner 2008).
 
     Each side's distance from figure to limit stands for its error there, so that intervals need not be symmetric.
-    Without both intervals there is none.
+    Without both intervals there is none, and over the runs of one machine it is where either is.
     """
     value = figure.value - other.value
     if not (figure.has_interval and other.has_interval):
         return Figure(value)
     down = np.hypot(figure.value - figure.low, other.high - other.value)
     up = np.hypot(figure.high - figure.value, other.value - other.low)
-    return Figure.of(value, float(value - down), float(value + up))
+    kind: Kind = "one machine" if figure.is_one_machine or other.is_one_machine else "interval"
+    return Figure(value, float(value - down), float(value + up), kind)
 
 
 def ratio(figure: Figure, other: Figure) -> Figure:

@@ -66,15 +66,15 @@ def estimate_of_blocks(values_by_block: Mapping[OnServer, float], label: str, sc
         return Figure(float(back(mean)), float(back(mean - reach)), float(back(mean + reach)), kind, blocks, draws)
 
 
-def best_of(chosen: Figure, of: int) -> Figure:
+def best_of(chosen: Figure, of: int, units: int | None = None) -> Figure:
     """A ratio that was chosen as the best `of` several: with the interval that holds for all of them at once, so for
     whichever is chosen.
 
     Student's t of so many independent figures stay within c together with 95 % where each of them does with the root of
     95 %. Figures that depend on each other stay there more often (Sidak 1967): the interval is not too narrow for them.
-    A figure of which the units are not known has none.
+    `units` are those of its interval, where it does not know its blocks; a figure of which they are not known has none.
     """
-    free = len(units_of(chosen.blocks)) - 1
+    free = (len(units_of(chosen.blocks)) if units is None else units) - 1
     if not chosen.has_interval or free < 1:
         return Figure(chosen.value)
     share = INTERVAL[1] - INTERVAL[0]

@@ -125,8 +125,11 @@ MFU_MEASURED = column(
 FASTER = column(
     "Faster than base",
     MULTIPLES,
-    "Epoch time of `base` on as many GPUs over its own, of runs on the same GPUs where there are such.",
+    "Epoch time of `base` on as many GPUs over its own.",
     "Variants",
+)
+UNITS = column(
+    "Units", PLAIN, "Servers, or runs of one server: of the two times the fewer that one rests on.", "Statistics"
 )
 RUN_DEVIATION = column(
     "Runs differ by", PERCENT, "Standard deviation of the epoch time over runs, relative to it.", "Variants", digits=2

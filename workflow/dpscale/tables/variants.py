@@ -16,7 +16,6 @@ from dpscale.tables.column import (
 )
 from dpscale.tables.quantities import (
     BATCH,
-    BLOCKS,
     DEVIATION_RATIO,
     ENERGY,
     ENVIRONMENT,
@@ -40,6 +39,7 @@ from dpscale.tables.quantities import (
     STEPS_PER_EPOCH,
     STRATEGY,
     THROUGHPUT,
+    UNITS,
     VARIANT,
     N,
 )
@@ -74,12 +74,7 @@ class VariantsRow(Row):
     )
     mfu_measured: Figure = MFU_MEASURED.on("variants")
     faster: Figure = FASTER.on("variants")
-    faster_blocks: int | None = column(
-        "Blocks beside base",
-        PLAIN,
-        "Runs of both on one GPU that the comparison with `base` is the mean of; 0: independent times.",
-        "Statistics",
-    )
+    faster_units: int | None = UNITS
     is_fastest: bool | None = column(
         "Fastest", PLAIN, "Whether its mean epoch is the shortest of all variants.", "Variants"
     )
@@ -157,8 +152,8 @@ class OneGpuRow(Row):
     other_variant: str = column(
         "Variant on more", PLAIN, "The study's name for the settings; `base` are its own.", "Variants"
     )
-    blocks: int | None = BLOCKS.but(definition="Runs of both on one GPU; 0: independent times.")
     one_machine: str = ONE_MACHINE
+    units: int | None = UNITS
     epoch_s: Figure = EPOCH.but(label="Epoch on 1 {device}", definition="Of the fastest variant on one GPU.").on(
         "one_gpu"
     )

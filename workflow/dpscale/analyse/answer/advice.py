@@ -90,7 +90,7 @@ def _variants(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
         others = [row for row in rows if row.variant != BASE and row.faster.is_known]
         if base and others:
             best = max(others, key=lambda row: row.faster.value)
-            faster = best_of(best.faster, len(others))
+            faster = best_of(best.faster, len(others), best.faster_units)
             named = replace(
                 here, problem=VARIANT, used=BASE, better=best.variant, on_gpus=place.gpus, chosen_from=len(others)
             )
@@ -109,6 +109,6 @@ def _one_device(here: AdviceRow, tables: Tables) -> Iterator[AdviceRow]:
     chosen_from = len([row for row in of_series(tables.variants, alone) if _is_at(row, here) and row.status == "ok"])
     for row in of_series(tables.one_gpu, series_of(here)):
         if _is_at(row, here) and row.other_variant == BASE and row.ratio.value >= 1:
-            times = best_of(row.ratio, max(1, chosen_from))
+            times = best_of(row.ratio, max(1, chosen_from), row.units)
             named = replace(here, problem=ONE_GPU, used=BASE, better=row.variant, on_gpus=1, chosen_from=chosen_from)
             yield _saving(named, row.other_epoch_s, times.map(lambda value: 1 / value))

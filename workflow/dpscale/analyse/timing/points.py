@@ -11,10 +11,10 @@ from functools import cached_property
 from math import nan
 from typing import Any
 
-from dpscale.analyse.timing.blocks import Block, Timed, blocks_of, pair, run_of
+from dpscale.analyse.timing.blocks import Block, Timed, blocks_of, run_of
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
-from dpscale.formulas.statistics import Scale, derive, estimate_of_blocks
+from dpscale.formulas.statistics import Scale, estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
@@ -117,15 +117,6 @@ class Point:
         """The mean over the runs that have this figure above zero, of logarithms."""
         values = {run_of(record): float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
         return estimate_of_blocks(values, f"{name} {self.label}") if values else UNKNOWN
-
-    def set_against(self, other: "Point", formula: Callable[..., Any], scale: Scale, name: str) -> tuple[Figure, int]:
-        """A figure of the epoch times of two measured points, and of how many blocks it is the mean: runs of both that
-        used one GPU. Where there is no such block, it is that of two independent times, and of 0 blocks."""
-        blocks, _ = pair(self.measured, other.measured, self.scope)
-        if not blocks:
-            return derive(formula, self.measured_epoch, other.measured_epoch), 0
-        of_block = {block.key: float(formula(block.parallel.epoch_s, block.baseline.epoch_s)) for block in blocks}
-        return estimate_of_blocks(of_block, f"{name} {self.label}", scale), len(blocks)
 
 
 PointKey = tuple[Configuration, str, str]

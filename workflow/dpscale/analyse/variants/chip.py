@@ -1,11 +1,11 @@
 """What a point gets of its GPU: MFU and limits by what that GPU reached in a matrix product and in a copy."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from operator import truediv
 
 from dpscale.analyse.timing.points import Point
-from dpscale.formulas import limits, scaling
-from dpscale.formulas.figure import Figure
+from dpscale.formulas import limits
+from dpscale.formulas.figure import Figure, multiplied
 from dpscale.formulas.statistics import derive_in_blocks
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
@@ -22,15 +22,19 @@ def beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Recor
     if network["flop_per_image"] is None:
         return row
     gpus, flop = row.gpus, network["flop_per_image"]["forward_backward"]
-    images_per_s = derive_in_blocks(
-        lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s), point.measured_epoch, scale="log"
-    )
-    row = replace(
-        row,
-        mfu_measured=derive_in_blocks(
-            lambda rate, flop_per_s: scaling.mfu(flop, rate, gpus, flop_per_s), images_per_s, product, scale="log"
-        ),
-    )
+
+    def limit(images_per_s: Callable[..., float], *rates: Figure) -> Figure:
+        """In images/s of all GPUs, by a formula of one GPU's rates."""
+        return derive_in_blocks(lambda *of_run: gpus * images_per_s(*of_run), *rates)
+
+    def reached(limit: Figure) -> Figure:
+        """Throughput over a limit, both as they are shown, with the interval of the runs moved there."""
+        in_runs = derive_in_blocks(
+            lambda epoch_s, rate: study.epoch_images / epoch_s / rate, point.measured_epoch, limit
+        )
+        return multiplied(in_runs, row.images_per_s.value / limit.value / in_runs.value)
+
+    row = replace(row, mfu_measured=reached(limit(lambda flop_per_s: flop_per_s / flop, product)))
     elements = network.get("traffic_elements_per_image")
     if elements is None:
         return row
@@ -43,24 +47,14 @@ def beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Recor
             limits.memory_s_per_image(step_bytes, batch, bytes_per_s),
         )
 
-    limit = derive_in_blocks(
-        lambda *rates: gpus * limits.limit_images_per_s(*parts_s(*rates)), product, copy, scale="log", label="limit"
-    )
-    overlapped = derive_in_blocks(
-        lambda *rates: gpus * limits.overlapped_limit_images_per_s(*parts_s(*rates)),
-        product,
-        copy,
-        scale="log",
-        label="overlapped_limit",
-    )
+    one_by_one = limit(lambda *rates: limits.limit_images_per_s(*parts_s(*rates)), product, copy)
+    overlapped = limit(lambda *rates: limits.overlapped_limit_images_per_s(*parts_s(*rates)), product, copy)
     return replace(
         row,
-        limit_images_per_s=limit,
-        limit_share=derive_in_blocks(truediv, images_per_s, limit, scale="log", label="limit"),
+        limit_images_per_s=one_by_one,
+        limit_share=reached(one_by_one),
         overlapped_limit_images_per_s=overlapped,
-        overlapped_limit_share=derive_in_blocks(
-            truediv, images_per_s, overlapped, scale="log", label="overlapped_limit"
-        ),
+        overlapped_limit_share=reached(overlapped),
     )
 
 

@@ -1,4 +1,10 @@
-"""The points of a study under its own settings and under those of each of its variants."""
+"""The points of a study under its own settings and under those of each of its variants.
+
+Every variant has times of its own: T(1,b) over all that timed one GPU with it, and on more GPUs that over its speedup.
+Two times that are set against each other have the quotient of these as they are shown. They count as independent: a
+step in a graph is as long on every server, an eager one is not, so a ratio inside servers would give the first the
+spread of the second.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,6 +12,8 @@ from math import inf
 from typing import TypeVar
 
 from dpscale.analyse.timing.points import Point, PointKey, Points, points_of
+from dpscale.formulas.figure import Figure, multiplied, ratio
+from dpscale.formulas.statistics import units_of
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import BASE, Study
 from dpscale.records.collect import Collected
@@ -22,7 +30,7 @@ class Variant:
     points: Points
 
     def epoch_s(self, key: PointKey) -> float:
-        """The mean epoch at a point; infinite where it was not measured."""
+        """The epoch at a point; infinite where it was not measured."""
         point = self.points.get(key)
         return point.epoch.value if point and point.epoch.is_known else inf
 
@@ -36,12 +44,26 @@ def variants_of(study: Study, collected: Collected, environments: Mapping[AnyCel
     return [Variant(BASE, study, own_settings), *found] if found else []
 
 
+def times_as_fast(point: Point, other: Point) -> tuple[Figure, int]:
+    """How many times as fast the epochs of `point` are as those of `other`: the quotient of both as they are shown,
+    with the interval of both over servers. And the units that the one with fewer rests on."""
+    own, others = _over_servers(point), _over_servers(other)
+    units = min(len(units_of(figure.blocks)) for figure in (own, others))
+    measured = ratio(others, own)
+    return multiplied(measured, other.epoch.value / point.epoch.value / measured.value), units
+
+
+def _over_servers(point: Point) -> Figure:
+    """An epoch with what servers differ by: on several GPUs the one that is shown holds at its T(1,b)."""
+    return point.epoch if point.configuration.gpus == 1 else point.measured_epoch
+
+
 def _place(point: Point) -> tuple[Configuration, str]:
     return point.configuration, point.scope
 
 
 def fastest_of(variants: Sequence[Variant]) -> dict[PointKey, Variant]:
-    """The variant with the shortest mean epoch at every measured point, the study's own settings among them."""
+    """The variant with the shortest epoch at every measured point, the study's own settings among them."""
     keys = {key: None for variant in variants for key in variant.points if variant.epoch_s(key) < inf}
     return {key: min(variants, key=lambda variant: variant.epoch_s(key)) for key in keys}
 

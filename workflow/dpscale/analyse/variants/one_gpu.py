@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from dpscale.analyse.timing.points import Point
-from dpscale.analyse.variants.measured import Variant, fastest_of
+from dpscale.analyse.variants.measured import Variant, fastest_of, times_as_fast
 from dpscale.formulas.figure import Figure
 from dpscale.plan.cells import Configuration
 from dpscale.strategies.known import BASELINE
@@ -24,14 +24,13 @@ def one_gpu_rows(variants: Sequence[Variant]) -> Iterator[OneGpuRow]:
 def _row(variant: str, one: Point, other: str, more: Point) -> OneGpuRow:
     """One GPU with a variant beside several with another one: an epoch of either, and how many times as fast the one
     is."""
-    name = f"{variant} alone against {other}"
-    ratio, blocks = more.set_against(one, lambda more_s, one_s: more_s / one_s, "log", name)
+    ratio, units = times_as_fast(one, more)
     return OneGpuRow(
         **more.place,
         variant=variant,
         other_variant=other,
         full_steps_per_epoch=more.full_steps,
-        blocks=blocks,
+        units=units,
         epoch_s=one.epoch,
         other_epoch_s=more.epoch,
         ratio=ratio,

@@ -5,15 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import variance
 
-import numpy as np
-
 from dpscale.analyse.timing.points import Point, Points, compare
 from dpscale.analyse.timing.servers import servers_used
 from dpscale.analyse.timing.times import times_row
 from dpscale.analyse.variants.chip import beside_the_chip
-from dpscale.analyse.variants.measured import Variant, fastest_of
-from dpscale.formulas.figure import INTERVAL, UNKNOWN, Figure
-from dpscale.formulas.statistics import RESAMPLES, ratio_of_deviations
+from dpscale.analyse.variants.measured import Variant, fastest_of, times_as_fast
+from dpscale.formulas.figure import UNKNOWN, Figure, ratio
+from dpscale.formulas.statistics import ratio_of_deviations
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
 from dpscale.strategies.known import BASELINE
@@ -79,12 +77,10 @@ def _speedup(points: Points, point: Point) -> Figure:
 
 def _beside_base(row: VariantsRow, variant: Variant, point: Point, base: Variant, other: Point) -> VariantsRow:
     """With how many times as fast it is as the study's own settings on as many GPUs, what an epoch saves, and from
-    which epoch on the preparation has paid. Of the runs of both that used one GPU, where there are any."""
-    faster, blocks = _times_as_fast(point, other, f"{variant.name} beside base, ratio")
-    saved, _ = point.set_against(
-        other, lambda own_s, before_s: before_s - own_s, "linear", f"{variant.name} beside base, saved"
-    )
-    row = replace(row, faster=faster, saved_s=saved, faster_blocks=blocks)
+    which epoch on the preparation has paid."""
+    faster, units = times_as_fast(point, other)
+    saved = faster.map(lambda times: other.epoch.value * (1 - 1 / times))
+    row = replace(row, faster=faster, faster_units=units, saved_s=saved)
     if row.gpus > 1:
         row = replace(
             row,
@@ -94,17 +90,13 @@ def _beside_base(row: VariantsRow, variant: Variant, point: Point, base: Variant
     return _paying(row) if row.preparation_s.is_known else row
 
 
-def _times_as_fast(point: Point, other: Point, name: str) -> tuple[Figure, int]:
-    return point.set_against(other, lambda own_s, before_s: before_s / own_s, "log", name)
-
-
 def _alone_faster(variant: Variant, point: Point, base: Variant) -> Figure:
     """How many times as fast one GPU is by the variant."""
     alone = Configuration(BASELINE, 1, point.configuration.batch_per_gpu), point.scope, point.environment
     own, before = (some.points.get(alone) for some in (variant, base))
     if own is None or before is None or not (own.epoch.is_known and before.epoch.is_known):
         return UNKNOWN
-    return _times_as_fast(own, before, f"{variant.name} alone beside base")[0]
+    return times_as_fast(own, before)[0]
 
 
 def _deviation_ratio(point: Point, other: Point) -> Figure:
@@ -121,14 +113,11 @@ def _deviation_ratio(point: Point, other: Point) -> Figure:
 def _paying(row: VariantsRow) -> VariantsRow:
     """With whether what an epoch saves pays for the preparation, and from which epoch on, rounded up; its interval
     where it surely pays."""
-    preparation, saved = row.preparation_s, row.saved_s
+    saved = row.saved_s
     pays = PAYS if saved.is_above(0) else NEVER if saved.has_interval and saved.high <= 0 else UNDECIDED
-    epochs = Figure(_rounded_up(preparation.value / saved.value)) if saved.value > 0 else UNKNOWN
-    if pays == PAYS and preparation.draws is not None and saved.draws is not None:
-        # Of draws alone, what an epoch saves may be nothing: those never pay.
-        drawn = np.divide(preparation.draws, saved.draws, where=saved.draws > 0, out=np.full(RESAMPLES, np.inf))
-        ends = np.quantile(drawn, INTERVAL, method="inverted_cdf")
-        epochs = Figure.of(epochs.value, *map(_rounded_up, ends))
+    epochs = ratio(row.preparation_s, saved)
+    if epochs.is_known:
+        epochs = epochs.map(_rounded_up) if pays == PAYS and epochs.has_interval else Figure(_rounded_up(epochs.value))
     return replace(row, pays=pays, pays_from_epochs=epochs)
 
 
