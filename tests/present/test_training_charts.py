@@ -8,7 +8,7 @@ import pytest
 from page_tables import GPU, arm_row, epoch_row, tables
 
 from dpscale.present.charts import training as training_charts
-from dpscale.present.charts.chart import Chart, Picture
+from dpscale.present.charts.chart import Chart
 from pictures import SVG, headings, texts
 
 # To draw charts takes longest of all.
@@ -28,11 +28,6 @@ def accuracy(
     return training_charts.test_accuracy(made.training_curves, made.training, baseline, target, GPU)
 
 
-def loss(rows: list[dict[str, Any]], baseline: str | None = "small") -> Picture:
-    (picture,) = training_charts.training_loss(tables(training=rows).training_curves, baseline, GPU).pictures
-    return picture
-
-
 def test_a_dot_stands_for_every_seed_where_its_line_ends() -> None:
     (chart,) = accuracy(curves()).pictures
     assert "a dot for each seed after the last epoch" in chart.subtitle
@@ -50,7 +45,6 @@ def dots(svg: str) -> list[int]:
 def test_the_target_has_a_line_at_its_accuracy() -> None:
     (chart,) = accuracy(curves()).pictures
     assert "target" in texts(chart.svg)
-    assert "target" not in texts(loss(curves()).svg)
     # The axis reaches so far that the target is on it.
     assert "80" in texts(accuracy(curves(), target=0.95).pictures[0].svg)
     assert "80" not in texts(chart.svg)
@@ -78,7 +72,7 @@ def test_a_panel_has_what_its_arms_are_compared_with() -> None:
 
 
 def test_bands_hold_all_seeds() -> None:
-    chart = loss(curves())
+    (chart,) = accuracy(curves()).pictures
     looks = [path.attrib for path in ElementTree.fromstring(chart.svg).iter(f"{SVG}path")]
     assert sum(look.get("fill-opacity", "1") != "1" or look.get("opacity", "1") != "1" for look in looks) == 2
     assert "NaN" not in chart.svg
@@ -118,8 +112,6 @@ WILD = [epoch_row("wild", 1, 1, 0.9), epoch_row("wild", 1, 2, None), epoch_row("
 def test_the_heading_names_the_best_arm_and_the_baseline(rows: list[dict[str, Any]], heading: str) -> None:
     """Arms of which a seed diverged end nowhere."""
     assert headings(accuracy(rows, "base")) == [f"Test accuracy: {heading}"]
-    if rows == [*GOOD, *BAD]:
-        assert loss(rows, None).heading == "Training loss: good ends best, at 1.40"
 
 
 def test_the_heading_names_the_baseline_of_the_best_arm() -> None:

@@ -187,24 +187,14 @@ def arms() -> list[dict[str, Any]]:
     ]
 
 
-def test_the_frontier_has_a_panel_a_cost_with_the_names_of_the_best() -> None:
+def test_the_frontier_has_the_names_of_the_best() -> None:
     figure = training_charts.frontier(tables(frontier=arms()).frontier, 0.65, GPU)
-    assert headings(figure) == [
-        "Pareto-best: from quick, 60.0 % for 2.00 s, to good, 71.0 % for 8.00 s",
-        "Pareto-best: from quick, 60.0 % for 8.00 GPU-seconds, to good, 71.0 % for 32.0 GPU-seconds",
-        "Pareto-best: from quick, 60.0 % for 4,000 J, to good, 71.0 % for 16,000 J",
-    ]
-    first = figure.pictures[0].svg
-    assert {"quick", "good", "other arms", "target"} <= set(texts(first))
-    assert "poor" not in texts(first)
-    assert 'stroke-width="1.8"' not in first, "points that belong to no line are not joined"
-    assert description(first) == "other arms: 50.0 % at 3.00. quick: 60.0 % at 2.00. good: 71.0 % at 8.00."
-
-
-def test_a_cost_by_which_nothing_was_judged_is_not_drawn() -> None:
-    """Without energy counters there is no energy."""
-    rows = [{**row, "energy_j": None, "by_energy": None} for row in arms()]
-    assert len(training_charts.frontier(tables(frontier=rows).frontier, 0.65, GPU).pictures) == 2
+    assert headings(figure) == ["Pareto-best: from quick, 60.0 % for 2.00 s, to good, 71.0 % for 8.00 s"]
+    (picture,) = figure.pictures
+    assert {"quick", "good", "other arms", "target"} <= set(texts(picture.svg))
+    assert "poor" not in texts(picture.svg)
+    assert 'stroke-width="1.8"' not in picture.svg, "points that belong to no line are not joined"
+    assert description(picture.svg) == "other arms: 50.0 % at 3.00. quick: 60.0 % at 2.00. good: 71.0 % at 8.00."
 
 
 def test_one_best_arm_is_no_range() -> None:

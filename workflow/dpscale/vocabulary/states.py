@@ -1,5 +1,7 @@
 """Words that stand in tables, and that other tables and the page look for."""
 
+from collections.abc import Mapping
+
 # Words in tables that the page looks for: the status of a bandwidth that the communication time does not tell; what is
 # said of a profiler that made the step longer, or that shows more exposed communication than there is room for.
 NOT_RESOLVABLE = "not resolvable"
@@ -13,3 +15,27 @@ BEST, BEATEN = "best", "beaten"
 NOT_PLANNED = "not planned"
 # Whether more devices are worth it: undecided where the interval holds the limit, not confirmed where there is none.
 WORTH_IT, NOT_WORTH_IT, UNDECIDED, NOT_CONFIRMED = "worth it", "not", "undecided", "not confirmed"
+# Of a figure of which no more is known.
+AT_LEAST = "≥"
+
+# By status or kind of a figure: the word in a table, and what it means.
+STATES: Mapping[str, tuple[str, str]] = {
+    "oom": ("OOM", "the memory of one {device} is too small for this batch"),
+    "capped": ("larger than the dataset", "a step would take more {samples} than an epoch has"),
+    "not resolvable": (
+        "not resolvable",
+        f"the communication time may be zero, or has no interval; {AT_LEAST} 13.2 means at least 13.2",
+    ),
+    "no baseline": ("no baseline", "one {device} was not timed at this batch, so there is nothing to compare with"),
+    "not available": ("not available", "the strategy does not run on this machine"),
+    "not run": ("not run", "this machine has fewer {devices} than that"),
+    "missing": ("missing", "not measured yet"),
+    "failed": ("failed", "the measurement ended with an error"),
+    "unfinished": ("unfinished", "the measurement began, and its log has neither a result nor an error"),
+    "not planned": ("not planned", "the study does not ask for it"),
+    "one run": ("one run", "measured once, so there is no interval: not confirmed"),
+    "one machine": ("one machine", "all runs are of one machine: the interval does not hold how machines differ"),
+    "drift": ("drift", "the time of one {device} changed by more than 2 % during a run"),
+    "no bus bandwidth": ("no bus bandwidth", "the links were not timed alone, so there is nothing to compare with"),
+    "diverged": ("diverged", "the loss was no finite number any more"),
+}

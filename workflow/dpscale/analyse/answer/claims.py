@@ -273,9 +273,6 @@ PROFILING_SLOWS = Claim(
 VARIANT_FASTER, VARIANT_SLOWER = _sides(
     VariantsRow, "faster", 1, "a variant is faster", "a variant is slower", _is_headline
 )
-DIFFERS_MORE, DIFFERS_LESS = _sides(
-    VariantsRow, "deviation_ratio", 1, "runs of a variant differ more", "runs of a variant differ less", _is_headline
-)
 
 
 def _is_faster_alone(row: VariantsRow) -> bool:
@@ -353,19 +350,13 @@ REJECTED = Claim("a record is not used", RejectedRow, lambda row: True)
 ENVIRONMENT = Claim("an environment was found", EnvironmentsRow, lambda row: True)
 
 
-def _of_runs(what: str, holds: Callable[[int], bool]) -> Claim[TimesRow]:
+def _of_configuration(what: str, holds: Callable[[TimesRow], bool]) -> Claim[TimesRow]:
     """A configuration is asked once, whatever its scopes."""
-    return Claim(
-        what,
-        TimesRow,
-        lambda row: holds(row.runs or 0),
-        lambda row: row.status == "ok",
-        once_per=configuration_of,
-    )
+    return Claim(what, TimesRow, holds, lambda row: row.status == "ok", once_per=configuration_of)
 
 
-SINGLE_RUN = _of_runs("a single run", lambda runs: runs < 2)
-TWO_RUNS = _of_runs("two runs", lambda runs: runs == 2)
+SINGLE_RUN = _of_configuration("a single run", lambda row: (row.runs or 0) < 2)
+ON_ONE_SERVER = _of_configuration("one server", lambda row: row.epoch_s.is_one_machine)
 # How wide it is decides, not where it lies.
 WIDE = Claim(
     "a wide interval",

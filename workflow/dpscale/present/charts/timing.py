@@ -22,13 +22,14 @@ from dpscale.present.text.words import (
     in_order,
     ok,
     on_nodes,
-    state,
 )
 from dpscale.tables.answer import AnswerRow
 from dpscale.tables.quantities import BATCH, EFFICIENCY, EPOCH, SPEEDUP
 from dpscale.tables.row import grouped
 from dpscale.tables.timing import SpeedupRow, TimesRow
 
+# What ends a line, in few letters.
+_ENDS = {"oom": "OOM", "capped": "> dataset"}
 NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
 
 
@@ -61,7 +62,7 @@ def _lines_of_times(part: Sequence[TimesRow]) -> list[DrawnSeries]:
     for (strategy, gpus), line in grouped(part, lambda row: (row.strategy, row.gpus)).items():
         known = markers(((row.batch_per_gpu, row.epoch_s) for row in ok(line)), EPOCH.unit)
         # The first batch that cannot run says where the line ends; the larger ones follow from it.
-        ends = [(float(row.batch_per_gpu), state(row.status)) for row in line if row.status in ("oom", "capped")]
+        ends = [(float(row.batch_per_gpu), _ENDS[row.status]) for row in line if row.status in _ENDS]
         if known:
             label = f"{strategy} × {gpus}{on_nodes(row.nodes for row in line)}"
             series.append(DrawnSeries(label, colour(strategy), styles[gpus], known, next(iter(ends), None)))

@@ -12,6 +12,7 @@ from dpscale.analyse.answer.claims import (
     FEW_SEEDS,
     NO_BASELINE,
     OFF,
+    ON_ONE_SERVER,
     REJECTED,
     RUN_WITHOUT_BASELINE,
     SEEDS_WANTED,
@@ -19,7 +20,6 @@ from dpscale.analyse.answer.claims import (
     SLOWED,
     STOLEN,
     THROTTLED,
-    TWO_RUNS,
     WIDE,
     WIDTH,
     Outcome,
@@ -27,9 +27,9 @@ from dpscale.analyse.answer.claims import (
 from dpscale.analyse.answer.counts import DEVICES_USED
 from dpscale.analyse.timing.blocks import DRIFT_TOLERANCE
 from dpscale.formulas.statistics import OUTLIER_DEVIATIONS
-from dpscale.present.findings.finding import among, counted, largest, place, where
+from dpscale.present.findings.finding import among, largest, place, verb, where
 from dpscale.present.text.numbers import estimate, measured, percent, plain
-from dpscale.present.text.words import Terms, listed
+from dpscale.present.text.words import Terms, listed, plural
 from dpscale.tables.column import SECONDS
 from dpscale.tables.quantities import SOFTWARE
 from dpscale.tables.study import EnvironmentsRow, RecordsRow, RejectedRow
@@ -52,7 +52,7 @@ _HARDWARE = {"device_model": "device", "cpu_model": "CPU", "links": "links"}
 
 
 def _synthetic(_: Tables, terms: Terms) -> Caution | None:
-    said = "The images are synthetic: noise of the same shape, no real photographs"
+    said = "The images are synthetic: noise of the same shape, no photographs"
     return Caution(said) if terms.synthetic else None
 
 
@@ -70,15 +70,15 @@ def _memorised(tables: Tables, terms: Terms) -> Caution | None:
     if not terms.synthetic or not tables.training:
         return None
     return Caution(
-        "Arms were trained on noise, which holds nothing to learn: training accuracy says how much was memorised, test "
-        "accuracy can only be chance, and no comparison of arms says anything about real images"
+        "Arms were trained on noise, which holds nothing to learn",
+        "Training accuracy says how much was memorised, and test accuracy is chance",
     )
 
 
 @where(FEW_SEEDS)
 def _few_seeds(few: Outcome[TrainingSummaryRow], terms: Terms) -> Caution:
-    trained = f"Arms trained with fewer than {SEEDS_WANTED} seeds: {counted(few)}"
-    return Caution(trained, "Their spread over seeds is hardly known")
+    trained = f"{among(few, 'arm')} {verb(few)} trained with fewer than {SEEDS_WANTED} seeds"
+    return Caution(trained, "How much seeds differ is hardly known there")
 
 
 def _no_records(tables: Tables, terms: Terms) -> Caution | None:
@@ -91,15 +91,15 @@ def _missing(tables: Tables, terms: Terms) -> Caution | None:
     if not failed.asked:
         return None
     return Caution(
-        f"This page is partial. Cells without a record that can be used: {failed.of:,}, of which failed: "
-        f"{failed.number:,}, and rejected: {len(tables.rejected):,}",
-        "Which, and what their logs say, is under Not run",
+        f"This page is partial: {plural(failed.of, 'cell')} without a record that can be used. {failed.number:,} "
+        f"failed, and {len(tables.rejected):,} {'was' if len(tables.rejected) == 1 else 'were'} rejected",
+        "Their logs are under Not run",
     )
 
 
 @where(REJECTED)
 def _rejected(rejected: Outcome[RejectedRow], terms: Terms) -> Caution:
-    return Caution(f"Records found and not used: {rejected.number:,}", "The reasons are under Provenance")
+    return Caution(f"{plural(rejected.number, 'record')} could not be used", "The reasons are under Provenance")
 
 
 def _several_environments(tables: Tables, terms: Terms) -> Caution | None:
@@ -108,9 +108,9 @@ def _several_environments(tables: Tables, terms: Terms) -> Caution | None:
     environments = tables.environments
     letters = listed([row.environment for row in environments])
     return Caution(
-        f"The records come from {len(environments)} environments ({letters}), combinations of "
-        f"hardware, software and {terms.samples}, that differ in: {_differences(environments, terms)}",
-        "Their numbers are never pooled, and no baseline is taken from another one",
+        f"The records come from {len(environments)} environments ({letters}), which differ in: "
+        f"{_differences(environments, terms)}",
+        "Their numbers are never pooled",
     )
 
 
@@ -124,16 +124,16 @@ def _differences(environments: Sequence[EnvironmentsRow], terms: Terms) -> str:
 @where(SINGLE_RUN)
 def _single_run(single: Outcome[TimesRow], terms: Terms) -> Caution:
     return Caution(
-        f"Configurations measured in a single run: {counted(single)}",
-        "How much runs differ is not known there, and no figure of them has an interval",
+        f"{among(single, 'configuration')} {verb(single)} measured in one run",
+        "Their numbers have no interval and are not confirmed",
     )
 
 
-@where(TWO_RUNS)
-def _two_runs(two: Outcome[TimesRow], terms: Terms) -> Caution:
+@where(ON_ONE_SERVER)
+def _on_one_server(alike: Outcome[TimesRow], terms: Terms) -> Caution:
     return Caution(
-        f"Configurations measured in two runs: {counted(two)}",
-        "Their range is shown, which is no 95 % interval, and no comparison is claimed of them",
+        f"{among(alike, 'configuration')} {verb(alike)} measured on one server",
+        "Their intervals are over its runs and say nothing of another server",
     )
 
 
@@ -141,30 +141,30 @@ def _two_runs(two: Outcome[TimesRow], terms: Terms) -> Caution:
 def _drifted(drifted: Outcome[BlocksRow], terms: Terms) -> Caution:
     most = largest(drifted.holding, lambda row: abs(row.drift))
     return Caution(
-        f"One device alone did not take the same time before and after the parallel epochs, by more than "
-        f"{percent(DRIFT_TOLERANCE)}, in {among(drifted, 'block')}; at most by {percent(most.drift)}"
+        f"In {among(drifted, 'run')}, 1 {terms.device} alone changed its speed by more than "
+        f"{percent(DRIFT_TOLERANCE, digits=1)} while the run went on, at most by {percent(most.drift)}"
     )
 
 
 def _because(rows: Iterable[BlocksRow | SpeedupRow]) -> str:
     reasons = sorted({row.reason for row in rows if row.reason})
-    return f", as {listed(reasons, 3)}" if reasons else ""
+    return f" ({listed(reasons, 2, '; ')})" if reasons else ""
 
 
 @where(RUN_WITHOUT_BASELINE)
 def _runs_without_baseline(without: Outcome[BlocksRow], terms: Terms) -> Caution:
     return Caution(
-        f"Blocks without a baseline: {counted(without)}{_because(without.holding)}",
-        "They are left out of speedup and communication time; no other baseline is borrowed",
+        f"{among(without, 'run')} {verb(without)} left out of speedups: no time of 1 {terms.device} belongs to "
+        f"{'it' if without.number == 1 else 'them'}{_because(without.holding)}"
     )
 
 
 @where(OFF)
 def _outliers(off: Outcome[RunsRow], terms: Terms) -> Caution:
     return Caution(
-        f"Runs more than {plain(OUTLIER_DEVIATIONS, 1)} robust deviations off the median of their configuration: "
-        f"{among(off, 'run')}",
-        "All of them stay in; the table of runs names them",
+        f"{among(off, 'run')} {verb(off)} more than {plain(OUTLIER_DEVIATIONS, 1)} robust deviations off the median of "
+        "the configuration",
+        "All of them stay in",
     )
 
 
@@ -172,20 +172,24 @@ def _outliers(off: Outcome[RunsRow], terms: Terms) -> Caution:
 def _wide_intervals(wide: Outcome[TimesRow], terms: Terms) -> Caution:
     widest = largest(wide.holding, lambda row: row.interval_width)
     return Caution(
-        f"Epoch times whose 95 % interval is wider than {percent(WIDTH)} of them: {counted(wide)}",
+        f"{among(wide, 'epoch time')} {'has' if wide.number == 1 else 'have'} an interval wider than "
+        f"{percent(WIDTH, digits=2)} of the value",
         f"The widest is {estimate(widest.epoch_s, SECONDS, with_unit=True)} with {place(widest, terms)}",
     )
 
 
 @where(NO_BASELINE)
 def _no_baseline(without: Outcome[SpeedupRow], terms: Terms) -> Caution:
-    return Caution(f"Speedups without a baseline: {counted(without)}{_because(without.holding)}")
+    return Caution(
+        f"{among(without, 'speedup')} {verb(without)} missing for want of a time of 1 {terms.device}"
+        f"{_because(without.holding)}"
+    )
 
 
 @where(THROTTLED)
 def _throttled(throttled: Outcome[RecordsRow], terms: Terms) -> Caution:
     named = listed(sorted({row.throttle_reasons for row in throttled.holding}))
-    return Caution(f"Clocks were held down in {among(throttled, 'record')} without a count of how long: {named}")
+    return Caution(f"Something slowed the clocks in {among(throttled, 'run')}, for an unknown time: {named}")
 
 
 @where(SLOWED)
@@ -193,8 +197,8 @@ def _slowed(slowed: Outcome[RecordsRow], terms: Terms) -> Caution:
     longest = largest(slowed.holding, lambda row: row.slowed_s)
     policies = listed(sorted({row.slowed_by for row in slowed.holding}))
     return Caution(
-        f"Inside timed epochs, clocks were kept down in {among(slowed, 'record')}, by {policies}; for at "
-        f"most {measured(longest.slowed_s, SECONDS)}"
+        f"{among(slowed, 'run')} hit a limit of the clocks ({policies}) inside timed epochs, for at most "
+        f"{measured(longest.slowed_s, SECONDS)}"
     )
 
 
@@ -202,14 +206,14 @@ def _slowed(slowed: Outcome[RecordsRow], terms: Terms) -> Caution:
 def _stolen(stolen: Outcome[RecordsRow], terms: Terms) -> Caution:
     most = largest(stolen.holding, lambda row: row.stolen_share)
     return Caution(
-        f"Inside timed epochs, a hypervisor took away more than {percent(STOLEN)} of the cores given in "
-        f"{among(stolen, 'record')}; at most {percent(most.stolen_share)}"
+        f"A hypervisor took more than {percent(STOLEN, digits=1)} of the cores inside timed epochs of "
+        f"{among(stolen, 'run')}, at most {percent(most.stolen_share)}"
     )
 
 
 @where(DISTURBED)
 def _other_processes(disturbed: Outcome[RecordsRow], terms: Terms) -> Caution:
-    return Caution(f"Other processes were seen on the {terms.devices} in {among(disturbed, 'record')}")
+    return Caution(f"Other processes were seen on the {terms.devices} in {among(disturbed, 'run')}")
 
 
 def _several_sets_of_gpus(tables: Tables, terms: Terms) -> Caution | None:
@@ -218,15 +222,15 @@ def _several_sets_of_gpus(tables: Tables, terms: Terms) -> Caution | None:
     if used <= most:
         return None
     return Caution(
-        f"The records come from {terms.count(used)}, of which no job had more than {most:,}: figures hold "
-        f"what these {terms.devices} and their hosts differ by"
+        f"The runs used {terms.count(used)} in all, each at most {most:,}",
+        f"What these {terms.devices} and their hosts differ by is in every interval",
     )
 
 
 @where(DIRTY)
 def _dirty(dirty: Outcome[RecordsRow], terms: Terms) -> Caution:
     return Caution(
-        f"Records from a dirty commit: {counted(dirty)}", "The code that ran is not exactly the commit named"
+        f"{among(dirty, 'run')} {verb(dirty)} made with uncommitted changes", "Their code is not exactly the commit"
     )
 
 
@@ -234,21 +238,21 @@ def _several_commits(tables: Tables, terms: Terms) -> Caution | None:
     commits = sorted({row.git_commit[:12] for row in tables.records if row.git_commit})
     if len(commits) < 2:
         return None
-    return Caution(f"The records come from {len(commits)} commits: {listed(commits)}")
+    return Caution(f"The runs come from {len(commits)} commits: {listed(commits)}")
 
 
 # In the order of the page.
 _OF_WHAT_IS_THERE = (_synthetic, _no_records, _missing)
 _OF_RECORDS = (
-    _single_run, _older_versions, _two_runs, _wide_intervals, _no_baseline, _runs_without_baseline, _drifted, _outliers,
-    _throttled, _slowed, _stolen, _other_processes, _several_sets_of_gpus, _dirty, _several_commits, _memorised,
-    _few_seeds,
+    _single_run, _older_versions, _on_one_server, _wide_intervals, _no_baseline, _runs_without_baseline, _drifted,
+    _outliers, _throttled, _slowed, _stolen, _other_processes, _several_sets_of_gpus, _dirty, _several_commits,
+    _memorised, _few_seeds,
 )  # fmt: skip
 
 
 def first_cautions(tables: Tables, terms: Terms) -> list[str]:
     """Those of the cautions that change what a number means, to be read before all others."""
-    return _said((*_OF_WHAT_IS_THERE, _several_environments, _single_run, _two_runs, _memorised), tables, terms)
+    return _said((*_OF_WHAT_IS_THERE, _several_environments, _single_run, _on_one_server, _memorised), tables, terms)
 
 
 def cautions(tables: Tables, terms: Terms) -> list[str]:

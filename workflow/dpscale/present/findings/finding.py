@@ -1,20 +1,20 @@
 """What findings share: their form, and how a figure, its place and the count of a claim are written."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from math import isfinite
 from typing import Any, Protocol, TypeVar
 
 from dpscale.analyse.answer.claims import Claim, Outcome
+from dpscale.analyse.answer.series import END_TO_END, Scoped
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import estimate
-from dpscale.present.text.words import AtBatch, Terms, listed, plural, scope
+from dpscale.present.text.words import AtBatch, Terms, plural
 from dpscale.tables.column import MULTIPLES
 from dpscale.tables.row import Row
 from dpscale.tables.tables import Tables
 
-_CELLS_NAMED = 6
 R = TypeVar("R")
 T = TypeVar("T", bound=Row)
 
@@ -28,22 +28,10 @@ class InScope(AtBatch, Protocol):
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence with its numbers, and the cells it rests on: `rows` rows of the page's table `view`."""
+    """A sentence, or a few, with numbers that the page's table `view` has."""
 
     sentence: str
     view: str
-    rows: int
-    cells: Sequence[str]
-
-    @property
-    def rests_on(self) -> str:
-        """The cells, and how many more where there are too many for a line or two."""
-        return listed(self.cells, _CELLS_NAMED, "; ")
-
-
-def finding(sentence: str, view: str, rows: Sequence[Any], terms: Terms) -> Finding:
-    """A finding that rests on these rows of configurations."""
-    return Finding(sentence, view, len(rows), _places(rows, terms))
 
 
 Finder = Callable[[Tables, Terms], Finding | None]
@@ -65,14 +53,13 @@ def where(claim: Claim[T], of_all: bool = False) -> Callable[[Said[T, R]], Calla
 
 
 def says(claim: Claim[T], view: str = "", of_all: bool = False) -> Callable[[Said[T, str]], Finder]:
-    """Makes a finding of a sentence on configurations: it rests on those for which the claim holds, or `of_all`."""
+    """Makes a finding of a sentence on rows for which the claim holds, or `of_all`."""
 
     def finder(sentence: Said[T, str]) -> Finder:
         @where(claim, of_all)
         @wraps(sentence)
         def found(outcome: Outcome[T], terms: Terms) -> Finding:
-            rows = outcome.asked if of_all else outcome.holding
-            return finding(sentence(outcome, terms), view or claim.table, rows, terms)
+            return Finding(sentence(outcome, terms), view or claim.table)
 
         return found
 
@@ -89,19 +76,8 @@ def among(outcome: Outcome[Any], noun: str, several: str = "") -> str:
     return f"{outcome.number:,} of {plural(outcome.of, noun, several)}"
 
 
-def counted(outcome: Outcome[Any]) -> str:
-    """`8 of 40`."""
-    return f"{outcome.number:,} of {outcome.of:,}"
-
-
-def _places(rows: Sequence[Any], terms: Terms) -> list[str]:
-    """`ddp × 4 at 32, 128 (compute scope)`: batches stand together. Tables of ddp alone have no column for it."""
-    batches: dict[tuple[str, str], dict[str, None]] = {}
-    for row in rows:
-        where = f" ({scope(row.scope)})" if hasattr(row, "scope") else ""
-        place = f"{getattr(row, 'strategy', 'ddp')} × {row.gpus}", f"{where}{terms.environment(row)}"
-        batches.setdefault(place, {})[f"{row.batch_per_gpu:,}"] = None
-    return [f"{who} at {listed(list(found))}{where}" for (who, where), found in batches.items()]
+def verb(outcome: Outcome[Any]) -> str:
+    return "was" if outcome.number == 1 else "were"
 
 
 def largest(rows: Iterable[R], key: Callable[[R], float]) -> R:
@@ -114,8 +90,12 @@ def smallest(rows: Iterable[R], key: Callable[[R], float]) -> R:
 
 
 def place(row: InScope, terms: Terms) -> str:
-    """`ddp on 4 GPUs at batch 512 per GPU (compute scope)`."""
-    return f"{terms.point(row)} ({scope(row.scope)})"
+    """`ddp on 4 GPUs at batch 512 per GPU`, and `, with data loading` where that is in the clock."""
+    return f"{terms.point(row)}{with_loading(row)}"
+
+
+def with_loading(row: Scoped) -> str:
+    return ", with data loading" if row.scope == END_TO_END else ""
 
 
 def multiple(figure: Figure) -> str:

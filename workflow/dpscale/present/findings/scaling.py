@@ -4,7 +4,6 @@ A finding claims only what the 95 % intervals carry: "slower" is an interval tha
 configuration without an interval supports no finding that compares.
 """
 
-from dataclasses import replace
 from functools import partial
 
 from dpscale.analyse.answer.claims import (
@@ -21,7 +20,6 @@ from dpscale.present.findings.finding import (
     Finding,
     all_of,
     among,
-    finding,
     largest,
     multiple,
     place,
@@ -34,9 +32,9 @@ from dpscale.present.text.words import Terms, headline, in_order, joined, ok
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB, MULTIPLES, PERCENT
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
-from dpscale.tables.row import Place, grouped
+from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.timing import ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
+from dpscale.tables.timing import ScopesRow, SpeedupRow, StrategyPairsRow
 
 
 def best_batches(tables: Tables, terms: Terms) -> Finding | None:
@@ -47,8 +45,7 @@ def best_batches(tables: Tables, terms: Terms) -> Finding | None:
         return None
     told = [f"{multiple(row.best_speedup)} on {terms.count(row.gpus)}, at {row.best_batch_per_gpu:,}" for row in rows]
     named = f"Best batch per {terms.device} with {rows[0].strategy}: {joined(told)}"
-    best = [replace(row, batch_per_gpu=row.best_batch_per_gpu or 0) for row in rows]
-    return finding(f"{named}. The intervals allow for the choice.", "speedup", best, terms)
+    return Finding(f"{named}. The intervals allow for the choice.", "speedup")
 
 
 @says(SLOWER)
@@ -65,7 +62,7 @@ def strategies_compared(tables: Tables, terms: Terms, in_scope: str) -> Finding 
     """Both outcomes, interval against interval: where the later strategy of the table is faster, and where it is
     slower. With the DataLoader in the clock they share it among different numbers of processes."""
     outcomes = {outcome: claim.of(tables.strategy_pairs) for outcome, claim in STRATEGIES[in_scope].items()}
-    parts, compared = [], list[StrategyPairsRow]()
+    parts = []
     for outcome, found in outcomes.items():
         if found.holding:
             most = (largest if outcome == "faster" else smallest)(found.holding, lambda row: row.ratio)
@@ -77,9 +74,7 @@ def strategies_compared(tables: Tables, terms: Terms, in_scope: str) -> Finding 
                 f"{among(found, 'comparison')}. The largest difference is {seconds}, on {terms.count(most.gpus)} "
                 f"{terms.at_batch(most)}{_loaders(most) if loaded else ''}"
             )
-            compared = [*compared, *found.holding]
-    rows = [*compared, *(replace(row, strategy=row.other_strategy) for row in compared)]
-    return finding(f"{'. '.join(parts)}.", "times", rows, terms) if parts else None
+    return Finding(f"{'. '.join(parts)}.", "times") if parts else None
 
 
 def _loaders(row: StrategyPairsRow) -> str:
@@ -91,12 +86,10 @@ def _loaders(row: StrategyPairsRow) -> str:
 def loader_hides_speedup(hidden: Outcome[ScopesRow], terms: Terms) -> Finding:
     """Where the speedup with the DataLoader in the clock lies wholly below the one without."""
     most = largest(hidden.holding, lambda row: row.speedup_ratio)
-    return finding(
+    return Finding(
         f"Data loading hides speedup in {among(hidden, 'comparison')}: {terms.point(most)} has "
         f"{multiple(most.speedup)} without it and {measured(most.end_to_end_speedup.value, MULTIPLES)} with it.",
         "speedup",
-        [Place(**row.point, scope=name) for name in ("compute", "end_to_end") for row in hidden.holding],
-        terms,
     )
 
 
@@ -104,12 +97,10 @@ def loader_hides_speedup(hidden: Outcome[ScopesRow], terms: Terms) -> Finding:
 def largest_communication_share(resolved: Outcome[CommunicationRow], terms: Terms) -> Finding:
     """The configuration that loses most of its epoch to what is not compute, where that is resolved."""
     most = largest(resolved.holding, lambda row: row.communication_share)
-    return finding(
+    return Finding(
         f"Communication time is surely above zero in {among(resolved, 'configuration')}. Of these it takes most with "
         f"{terms.point(most)}: {percent(most.communication_share)} of the epoch.",
         "communication",
-        [most],
-        terms,
     )
 
 
@@ -145,19 +136,16 @@ def strong_scaling(tables: Tables, terms: Terms) -> Finding | None:
     if not strong:
         return None
     row = in_order(sorted(strong, key=lambda row: (row.global_batch, row.gpus)))[-1]
-    return finding(
+    return Finding(
         f"With the global batch held at {row.global_batch:,} (strong scaling), {terms.count(row.gpus)} with "
         f"{row.strategy} are {brief(row.speedup, MULTIPLES)} times as fast as 1.",
         "speedup",
-        [row],
-        terms,
     )
 
 
 def memory_ends(tables: Tables, terms: Terms) -> Finding | None:
     """The largest batch that one device holds, where a larger one ran out of memory."""
     parts: list[str] = []
-    rows: list[TimesRow] = []
     alone = [row for row in tables.times if row.strategy == BASELINE and row.environment]
     for _, here in sorted(grouped(alone, lambda row: row.environment).items()):
         # A batch at which some runs ran out of memory is not held.
@@ -167,14 +155,13 @@ def memory_ends(tables: Tables, terms: Terms) -> Finding | None:
         if most is None or not ended:
             continue
         least = min(ended, key=lambda row: row.batch_per_gpu)
-        rows = [*rows, most, least]
         peak = most.peak_memory_bytes
         used = f" (peak {measured(peak, GB)})" if peak == peak else ""
         parts.append(
             f"1 {terms.device} holds a batch of {most.batch_per_gpu:,} {terms.samples}{used} "
             f"and runs out of memory at {least.batch_per_gpu:,}{terms.environment(most)}"
         )
-    return finding(f"Memory ends the series: {'; '.join(parts)}.", "times", rows, terms) if parts else None
+    return Finding(f"Memory ends the series: {'; '.join(parts)}.", "times") if parts else None
 
 
 scaling_findings = all_of(

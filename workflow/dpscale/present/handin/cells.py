@@ -1,6 +1,6 @@
 """A figure of the assignment's tables as it is printed, and the word that says what it is or why there is none."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 
@@ -8,30 +8,9 @@ from dpscale.formulas.figure import Figure
 from dpscale.present.text.numbers import ABSENT, MINUS, decimals_at, decimals_of, fixed, in_unit
 from dpscale.present.text.words import Terms
 from dpscale.tables.column import Unit
+from dpscale.vocabulary.states import AT_LEAST, STATES
 
-# Of a figure of which no more is known.
-AT_LEAST = "≥"
 _DIGITS = 4
-
-# By status or kind of a figure: the word in a table, and what it means.
-_WORDS: Mapping[str, tuple[str, str]] = {
-    "oom": ("OOM", "the memory of one {device} is too small for this batch"),
-    "capped": ("larger than the dataset", "one step would take more {samples} than an epoch has"),
-    "not resolvable": (
-        "not resolvable",
-        f"the communication time may be zero, or has no interval; {AT_LEAST} 13.2 means at least 13.2",
-    ),
-    "no baseline": ("no baseline", "one {device} was not timed at this batch, so there is nothing to compare with"),
-    "not available": ("not available", "the strategy does not run on this machine"),
-    "not run": ("not run", "this machine has fewer {devices} than that"),
-    "missing": ("missing", "not measured yet"),
-    "failed": ("failed", "the measurement ended with an error"),
-    "not planned": ("not planned", "the study does not ask for it"),
-    "one run": ("one run", "measured once, so there is no interval: not confirmed"),
-    "one machine": ("one machine", "all runs are of one machine: the interval does not hold how machines differ"),
-    "drift": ("drift", "the time of one {device} changed by more than 2 % during a run"),
-    "no bus bandwidth": ("no bus bandwidth", "the links were not timed alone, so there is nothing to compare with"),
-}
 
 
 @dataclass(frozen=True)
@@ -64,7 +43,7 @@ def cell(figure: Figure, unit: Unit, *states: str) -> PrintedCell:
     """With as many digits as divisions and differences need that are done again with what is printed."""
     if not figure.is_known:
         return PrintedCell(states=states)
-    known = (*([figure.kind] if figure.kind in _WORDS else []), *states)
+    known = (*([figure.kind] if figure.kind in STATES else []), *states)
     if not (isfinite(figure.low) and isfinite(figure.high)):
         return PrintedCell(in_unit(figure.value, unit, _DIGITS), states=known)
     of_unit = unit.decimals is not None
@@ -75,11 +54,10 @@ def cell(figure: Figure, unit: Unit, *states: str) -> PrintedCell:
 
 def words(states: Iterable[str]) -> str:
     """The words of these statuses and kinds: `one machine, drift`."""
-    return ", ".join(dict.fromkeys(_WORDS.get(state, (state, ""))[0] for state in states))
+    return ", ".join(dict.fromkeys(STATES.get(state, (state, ""))[0] for state in states))
 
 
 def notes(states: Iterable[str], terms: Terms) -> list[str]:
     """What each of their words means."""
-    meanings = dict(_WORDS.get(state, (state, "see the page of the study")) for state in states)
-    of_study = {"device": terms.device, "devices": terms.devices, "samples": terms.samples}
-    return [f"{word}: {meaning.format(**of_study)}." for word, meaning in meanings.items()]
+    known = dict(STATES.get(state, (state, "see the page of the study")) for state in states)
+    return [f"{word}: {terms.filled(meaning)}." for word, meaning in known.items()]

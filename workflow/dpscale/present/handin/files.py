@@ -10,12 +10,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from dpscale.present.handin.cells import AT_LEAST
 from dpscale.present.handin.grid import Quantity
 from dpscale.present.handin.report import Report
 from dpscale.present.text.numbers import ABSENT, MINUS
 from dpscale.present.text.words import capitalised
 from dpscale.records.files import write_text
+from dpscale.vocabulary.states import AT_LEAST
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\|*_`<>~])")
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|MB|GB/s|\\%)(?!\w))")

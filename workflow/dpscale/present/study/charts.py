@@ -43,8 +43,6 @@ def _of_variants(measured: Sequence[VariantsRow], profiled: Sequence[KernelsRow]
 def _of_training(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[str, Chart]:
     baseline, target = study["baseline"], study["target_accuracy"]
     return {
-        "training_loss": training.training_loss(tables.training_curves, baseline, terms),
         "test_accuracy": training.test_accuracy(tables.training_curves, tables.training, baseline, target, terms),
-        "frontier": training.frontier(tables.frontier, target, terms, ["training_s"]),
-        "frontier_of_costs": training.frontier(tables.frontier, target, terms, ["gpu_s", "energy_j"]),
+        "frontier": training.frontier(tables.frontier, target, terms),
     }

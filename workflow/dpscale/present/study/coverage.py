@@ -34,6 +34,10 @@ class Coverage:
     rows_left_out: int
     counts_states: bool
 
+    @property
+    def words(self) -> list[list[str]]:
+        return [[cell.word for cell in cells] for _, cells in self.rows]
+
 
 @dataclass(frozen=True)
 class Absence:

@@ -26,18 +26,8 @@ from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, dates, plural
 from dpscale.tables.answer import CountsRow
 from dpscale.tables.column import PERCENT
-from dpscale.tables.quantities import BANDWIDTH, COMMUNICATION, EFFICIENCY, MFU, SCOPE, SPEEDUP
 from dpscale.tables.tables import Tables
-
-# What shows beside a term, by the end of its anchor under Definitions.
-_DEFINITIONS = {
-    "speedup": SPEEDUP.definition,
-    "efficiency": EFFICIENCY.definition,
-    "communication-time": COMMUNICATION.definition,
-    "bandwidth": BANDWIDTH.definition,
-    "scopes": SCOPE.definition,
-    "mfu": MFU.definition,
-}
+from dpscale.vocabulary.states import STATES
 
 
 def render(
@@ -60,7 +50,7 @@ def render(
         "page.html.j2",
         study=study,
         terms=terms,
-        definitions={anchor: terms.worded(definition) for anchor, definition in _DEFINITIONS.items()},
+        states=STATES.values(),
         network=environment_facts.network(study),
         devices=environment_facts.devices(study, tables.records, tables.environments, terms),
         rehearsal=study["device"] == "cpu",
@@ -99,8 +89,8 @@ def _by_chance(counts: Iterable[CountsRow]) -> str:
     if not looked_at:
         return ""
     return (
-        f"Findings and verdict are chosen from {plural(looked_at, 'interval')} of 95 %: of 100 such intervals, "
-        f"{MISSED_OF_100} would miss the true value by chance alone."
+        f"Findings are chosen from {plural(looked_at, 'interval')} of 95 %. Of 100 such intervals, {MISSED_OF_100} "
+        "miss the true value by chance alone."
     )
 
 

@@ -11,10 +11,10 @@ from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
 from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
+from dpscale.vocabulary.states import STATES
 
 # More batches in a row are a range.
 _NAMED_EACH = 2
-_STATES = {"oom": "OOM"}
 _SCOPES = {"compute": "compute", "end_to_end": "end-to-end"}
 
 
@@ -139,6 +139,11 @@ class Terms:
         written = written.replace("an image", self.a_sample).replace("image", self.sample)
         return written.replace("Image", self.sample.capitalize())
 
+    def notes_of(self, cells: Iterable[Iterable[str]]) -> list[str]:
+        """What the words for states mean that stand in these cells, alone or before a colon."""
+        said = {cell.partition(":")[0] for row in cells for cell in row}
+        return [f"{word}: {self.filled(meaning)}." for word, meaning in STATES.values() if word in said]
+
     def count(self, number: int | None) -> str:
         """`1 GPU`, `4 GPUs`."""
         return plural(int(number or 0), self.device)
@@ -170,7 +175,7 @@ class Terms:
 
 def state(status: str) -> str:
     """The word for a status."""
-    return _STATES.get(status, status)
+    return STATES[status][0] if status in STATES else status
 
 
 def scope(name: str) -> str:
