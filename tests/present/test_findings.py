@@ -400,5 +400,5 @@ def test_the_slower_strategy_may_be_ddp() -> None:
 def test_intervals_are_counted_once_and_said_on_the_page() -> None:
     page = render(study(), speedups(SLOW, FAST))
     # Speedup and speedup from steps, of two rows.
-    assert "Findings and verdict are chosen from 4 intervals of 95 %: of 100 such intervals, 5 would miss" in page
+    assert "Findings are chosen from 4 intervals of 95 %. Of 100 such intervals, 5 miss" in page
     assert "would miss" not in bare_page()

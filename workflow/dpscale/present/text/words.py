@@ -126,7 +126,8 @@ class Terms:
 
     def filled(self, text: str) -> str:
         """A text that names devices and images as labels of columns do: `Batch per {device}`."""
-        return self.worded(text.format(device=self.device, devices=self.devices, Devices=self.heading))
+        names = {"device": self.device, "devices": self.devices, "Devices": self.heading, "samples": self.samples}
+        return self.worded(text.format(**names))
 
     def heading_of(self, column: _Described) -> str:
         """`Batch per GPU, images`: the label, and the unit that is shown."""
