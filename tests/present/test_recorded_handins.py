@@ -9,6 +9,8 @@ from statistics import median
 
 import pytest
 
+from dpscale.audit.audit import audit, is_faulty
+from dpscale.audit.reading.own_table import read_table
 from dpscale.plan.study import Study
 from dpscale.present.handin.files import files, write
 from dpscale.present.handin.report import Report, report
@@ -56,6 +58,17 @@ def test_divisions_and_differences_done_again_give_what_is_printed(handin: Repor
             assert low <= communication.high and communication.low <= high, row
             checked += 1
     assert checked >= 1
+
+
+def test_the_audit_reads_every_copy_and_finds_nothing(handin: Report, tmp_path: Path) -> None:
+    write(handin, tmp_path)
+    for name in files(handin):
+        for study in read_table(tmp_path / name):
+            record = audit(study)
+            assert not is_faulty(record), record["answer"]
+            states = [cell["state"] for quantity in record["quantities"] for cell in quantity["cells"]]
+            assert len(states) >= 3 and set(states) == {"explained"}
+            assert record["dataset_images"] and not record["remarks"]
 
 
 class Printed:

@@ -132,6 +132,8 @@ COMMUNICATION_COLUMN = _printed("communication_s", "M(N,b)", "the communication 
 BANDWIDTH_COLUMN = _printed("bandwidth", "W(N,b)", "the bandwidth as printed")
 SPEEDUP_COLUMN = _printed("speedup", "S(N,b)", "the speedup as printed")
 
+_BUS = _time("bus(N)", "the measured bus bandwidth", lambda study, at: study.bus_gb_s[at.gpus].interval)
+
 # Ratios of a one-GPU time {0} and a total {1}: what they are called, and what they are.
 RATIO = Choice("{0} / {1}", "the ratio of epoch times")
 TIMES_N = Choice("N * {0} / {1}", "N times the ratio of epoch times counts N twice", 1, WRONG)
@@ -258,62 +260,57 @@ def space(quantity: str, published: Published) -> tuple[list[Form], list[Constan
     if quantity == "communication_s":
         return list(_communications(published)), [Constant(), _MILLISECONDS, _MINUTES]
     if quantity == "images_per_s":
-        return [_throughput(of, clock) for clock, of in product(clocks(published), _THROUGHPUTS)], [Constant()]
+        return [_throughput(published, of, clock.total) for clock, of in product(clocks(published), _THROUGHPUTS)], [
+            Constant()
+        ]
     if quantity == "utilisation_percent":
-        return [BANDWIDTH_COLUMN], [Constant()]
+        over_bus = _of("100 * {0} / {1}", (), lambda at, of, bus: 100 * (of / bus), BANDWIDTH_COLUMN, _BUS)
+        return [over_bus if published.bus_gb_s else BANDWIDTH_COLUMN], [Constant()]
     if quantity == "efficiency":
-        printed = Form("S(N,b) / N", SPEEDUP_COLUMN.choices, _printed_speedup_over_n, SPEEDUP_COLUMN.through)
+        printed = _of("{0} / N", (), lambda at, speedup: speedup / at.gpus, SPEEDUP_COLUMN)
         return [*_ratios(published, _EFFICIENCIES), printed], [Constant(), _PERCENT]
     return list(_ratios(published, _SPEEDUPS)), [Constant(), _PERCENT]
 
 
-def _printed_speedup_over_n(published: Published, place: Spot) -> Rounded:
-    return SPEEDUP_COLUMN.value(published, place) / place.gpus
+def _of(formula: str, choices: tuple[Choice, ...], value: Callable[..., Rounded], *parts: Form) -> Form:
+    """What a function of the cell makes of others, which stand in its formula as {0}, {1}."""
+
+    def worked_out(published: Published, place: Spot) -> Rounded:
+        return value(place, *(part.value(published, place) for part in parts))
+
+    every = *choices, *(choice for part in parts for choice in part.choices)
+    through = tuple(name for part in parts for name in part.through)
+    return Form(formula.format(*(part.formula for part in parts)), every, worked_out, through)
 
 
-def _throughput(of: Choice, clock: Clock) -> Form:
-    def value(published: Published, place: Spot) -> Rounded:
-        return published.dataset_images * _THROUGHPUTS[of](place.gpus) / clock.total.value(published, place)
-
-    total = clock.total
-    return Form(of.formula.format(total.formula), (of, *(total.choices if total != TABLE_TOTAL else ())), value)
+def _throughput(published: Published, of: Choice, time: Form) -> Form:
+    images = published.dataset_images
+    return _of(of.formula, (of,), lambda at, total: images * _THROUGHPUTS[of](at.gpus) / total, time)
 
 
 def _ratios(published: Published, ratios: Mapping[Choice, _Ratio]) -> Iterator[Form]:
     """One-GPU time and total, of one clock or of two."""
-    bases = [TABLE_ONE, SWEEP_ONE, base_of(fewest_gpus(published)), PREVIOUS]
-    pairs = [(one, TABLE_TOTAL, one.choices) for one in bases]
+    pairs: list[tuple[Form, Form, tuple[Choice, ...]]] = [
+        (one, TABLE_TOTAL, ()) for one in (TABLE_ONE, SWEEP_ONE, base_of(fewest_gpus(published)), PREVIOUS)
+    ]
     for clock, other in product(clocks(published), repeat=2):
-        if clock != other:
-            pairs.append((clock.one_gpu, other.total, (MIXED, *clock.one_gpu.choices, *other.total.choices)))
-        elif clock.total != TABLE_TOTAL:
-            pairs.append((clock.one_gpu, clock.total, clock.total.choices))
-    for (one, total, choices), ratio in product(pairs, ratios):
-        yield _ratio(ratio, ratios[ratio], one, total, choices)
+        if clock != other or clock.total != TABLE_TOTAL:
+            pairs.append((clock.one_gpu, other.total, (MIXED,) if clock != other else ()))
+    for (one, total, mixed), ratio in product(pairs, ratios):
+        yield _ratio(ratio, ratios[ratio], one, total, mixed)
 
 
-def _ratio(ratio: Choice, of: _Ratio, one: Form, total: Form, choices: tuple[Choice, ...]) -> Form:
-    def value(published: Published, place: Spot) -> Rounded:
-        return of(one.value(published, place), total.value(published, place), place.gpus)
-
-    return Form(ratio.formula.format(one.formula, total.formula), (ratio, *choices), value)
+def _ratio(ratio: Choice, of: _Ratio, one: Form, total: Form, mixed: tuple[Choice, ...]) -> Form:
+    return _of(ratio.formula, (ratio, *mixed), lambda at, first, last: of(first, last, at.gpus), one, total)
 
 
 def _share(time: Form, share: Choice, *more: Choice) -> Form:
     """A time, over N or not."""
-
-    def value(published: Published, place: Spot) -> Rounded:
-        return time.value(published, place) / (place.gpus if share == DIVIDED else 1)
-
-    return Form(share.formula.format(time.formula), (*more, *time.choices, share), value, time.through)
+    return _of(share.formula, (share, *more), lambda at, of: of / (at.gpus if share == DIVIDED else 1), time)
 
 
 def _difference(total: Form, part: Form, *more: Choice) -> Form:
-    def value(published: Published, place: Spot) -> Rounded:
-        return total.value(published, place) - part.value(published, place)
-
-    formula = f"{total.formula} - {part.formula}"
-    return Form(formula, (*more, *total.choices, *part.choices), value, (*total.through, *part.through))
+    return _of("{0} - {1}", more, lambda at, whole, of: whole - of, total, part)
 
 
 def _computes(published: Published) -> Iterator[Form]:
@@ -358,7 +355,7 @@ def _bandwidth(volume: Choice, bytes_of: Callable[[int], float], step: Choice, s
     def value(published: Published, place: Spot) -> Rounded:
         return bytes_of(place.gpus) * steps(published, place) / time.value(published, place)
 
-    over = f"({time.formula})" if len(time.choices) > 1 else time.formula
+    over = f"({time.formula})" if " - " in time.formula else time.formula
     formula = f"{_product(volume.formula, '{}', step.formula)} / {over}"
     return Form(formula, (volume, step, *time.choices), value, time.through)
 

@@ -8,7 +8,7 @@ from statistics import median
 
 import yaml
 
-from dpscale.audit.checks import IMPOSSIBLE, LOOK, Doubt, with_assumed
+from dpscale.audit.checks import IMPOSSIBLE, LOOK, WRONG, Doubt, with_assumed
 from dpscale.audit.conventions import UNITS
 from dpscale.audit.reading.in_words import gpus_words, listed, number
 from dpscale.audit.reading.published import Published, Spot
@@ -71,7 +71,7 @@ def _peak(published: Published, precision: str) -> Peak | None:
 def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Iterator[Doubt]:
     """Utilisation over bandwidth is one link's bandwidth in all cells: which link is that?"""
     outcome = found.get("utilisation_percent")
-    if not outcome or not outcome.factor:
+    if not outcome or not outcome.factor or published.bus_gb_s:
         return
     link_gb_s = 100 / outcome.factor * (UNITS[published.bandwidth_unit or "GB/s"] / UNITS["GB/s"])
 
@@ -90,9 +90,12 @@ def link_of_utilisation(published: Published, found: Mapping[str, Found]) -> Ite
     nvlinks = ((name, chip.nvlink_gb_s) for name in ("H100", "A100", "V100") if (chip := chip_named(name)))
     thousandth = next((name for name, gb_s in nvlinks if gb_s and is_it(2 * gb_s / 1000)), None)
     beside = f"; a thousand times as much is all NVLink of an {thousandth}, both directions" if thousandth else ""
+    # Less than a link carries is what was measured of it, perhaps.
+    is_measured = not thousandth and link_gb_s.low <= max(link.gb_s for link in known)
+    severity = LOOK if is_measured else WRONG
     for place in outcome.checkable:
         detail = f"taken against {number(link_gb_s.value)} GB/s; no link {whose} carries that ({names} GB/s){beside}"
-        yield Doubt("utilisation of a link that is none", "utilisation_percent", place, detail)
+        yield Doubt("utilisation of a link that is none", "utilisation_percent", place, detail, severity)
 
 
 @dataclass(frozen=True)

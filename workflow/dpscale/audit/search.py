@@ -228,9 +228,9 @@ def _best(matches: Sequence[Match]) -> tuple[Match, int]:
     return best, len({match.convention for match in as_many if through or not match.convention.form.through})
 
 
-def common_factor(pairs: Sequence[tuple[Rounded, Rounded]]) -> Rounded | None:
+def common_factor(pairs: Sequence[tuple[Rounded, Rounded]], fewest: int = _FEWEST_OF_A_FACTOR) -> Rounded | None:
     """What every second number has to be multiplied by to be the first; None where they share no factor."""
-    if len(pairs) < _FEWEST_OF_A_FACTOR or not all(min(one.low, other.low) > 0 for one, other in pairs):
+    if len(pairs) < fewest or not all(min(one.low, other.low) > 0 for one, other in pairs):
         return None
     ratios = [one / other for one, other in pairs]
     low, high = max(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)

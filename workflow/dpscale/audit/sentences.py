@@ -190,7 +190,8 @@ def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
     unit = f" {row.published_unit}" if row.published_unit and not row.published[-1].isalpha() else ""
     shown = f"{where}: {name_of(quantity)} {row.published}{unit}"
     given = row.recomputed if row.verdict in (UNEXPLAINED, ANOTHER_RUN) else row.corrected
-    if not given.is_known or warning.severity == "impossible" or quantity not in NAMES:
+    is_right = row.verdict == EXPLAINED and warning.severity == LOOK
+    if not given.is_known or is_right or warning.severity == "impossible" or quantity not in NAMES:
         return f"{shown}: {warning.check} ({warning.detail})"
     return f"{shown}; your times give {number(given.value)}{f' {row.unit}' if row.unit else ''}"
 

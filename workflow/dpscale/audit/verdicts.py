@@ -2,26 +2,31 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from dpscale.audit.conventions import Convention
 from dpscale.audit.reading.in_words import NAMES, place_words
 from dpscale.audit.reading.published import QUANTITIES, Published, Spot
-from dpscale.audit.search import OF_ANOTHER_RUN, Found, search
+from dpscale.audit.search import OF_ANOTHER_RUN, Found, common_factor, search
 from dpscale.formulas.rounded import Number, Rounded
 
 EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN = "explained", "within another run", "not explained", "not checkable"
 STATES = (EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN)
 
-# What a printed time is multiplied by to look for the one that was meant, from a hundredth to a hundred times.
-_FACTORS = [10 ** (step / 15) for step in range(-30, 31)]
-_HALVINGS = 40
 # A number that was taken from elsewhere in its column is told by its digits: rough ones suit much.
 _ROUGH = 0.01
 # A figure this near to what the times give may be of another run of the same.
 _NEAR = 0.02
 
 Cell = tuple[str, Spot]
+_Inverse = Callable[[Rounded, Rounded, int], Rounded | None]
+
+# What the one-GPU time and the total have to be for a figure, the other of the two, and N GPUs.
+_TIMES_OF: Mapping[str, tuple[_Inverse, _Inverse]] = {
+    "speedup": (lambda of, total, gpus: of / (1 / total), lambda of, one, gpus: one / of),
+    "efficiency": (lambda of, total, gpus: of * gpus / (1 / total), lambda of, one, gpus: one / of / gpus),
+    "compute_s": (lambda of, total, gpus: of * gpus, lambda of, one, gpus: None),
+    "communication_s": (lambda of, total, gpus: (total - of) * gpus, lambda of, one, gpus: of + one / gpus),
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ def read(published: Published) -> Reading:
     """A study, its times and each of its columns rounded or cut, whichever explains more."""
     reading = _read(published)
     if any(verdict.state in (ANOTHER_RUN, UNEXPLAINED) for verdict in reading.verdicts.values()):
-        cut = _read(published.with_cut_times())
+        cut = _read(published.with_times(Number.cut))
         # A single figure more is chance.
         reading = cut if cut.explained > reading.explained + 1 else reading
     return _with_misprints(reading)
@@ -86,7 +91,7 @@ def _is_cut(found: Found) -> bool:
 
 
 def _verdict(published: Published, found: Found, place: Spot, others: Mapping[Cell, FigureVerdict]) -> FigureVerdict:
-    if found.quantity == "utilisation_percent":
+    if found.quantity == "utilisation_percent" and not published.bus_gb_s:
         return _of_a_link(found, place)
     given, printed = found.reference.values.get(place), published.quantities[found.quantity][place].interval
     match = found.best
@@ -134,12 +139,15 @@ def _through(convention: Convention, place: Spot, others: Mapping[Cell, FigureVe
 
 
 def _of_a_link(found: Found, place: Spot) -> FigureVerdict:
-    """Percent over bandwidth is 100 over the bandwidth of a link, in all cells."""
-    if not found.factor:
-        return FigureVerdict(UNEXPLAINED, None, "no link gives all of the column")
-    return FigureVerdict(
-        EXPLAINED, found.method.values[place] * found.factor.value, "the bandwidth over that of a link"
-    )
+    """Percent over bandwidth is 100 over the bandwidth of a link, in all cells or in those of as many GPUs."""
+    values = found.method.values
+    alike = [(found.method.printed[at], values[at]) for at in values if at.gpus == place.gpus]
+    factor = found.factor or common_factor(alike, fewest=2)
+    if place not in values or (not factor and len(alike) < 2):
+        return FigureVerdict(UNKNOWN, None, "the bandwidth that it is a share of is not given")
+    if not factor:
+        return FigureVerdict(UNEXPLAINED, None, "no bandwidth of a link gives all of the column")
+    return FigureVerdict(EXPLAINED, values[place] * factor.value, "the bandwidth over that of a link")
 
 
 def _from_elsewhere(found: Found, place: Spot) -> str:
@@ -164,83 +172,44 @@ def _with_misprints(reading: Reading) -> Reading:
 
 def _misprints(reading: Reading) -> Iterator[Misprint]:
     """Times with another value of which figures of two columns would be explained, and none that is would not."""
-    published = reading.published
     apart = [cell for cell, verdict in reading.verdicts.items() if verdict.state in (ANOTHER_RUN, UNEXPLAINED)]
-    for place, printed in published.epoch_s.items() if len(apart) > 1 else ():
-        figures = [cell for cell in apart if _follows(reading, cell, place)]
-        if len(dict(figures)) < 2 or all(reading.verdicts[cell].state == ANOTHER_RUN for cell in figures):
+    for time, printed in reading.published.epoch_s.items() if len(apart) > 1 else ():
+        of_time = [cell for cell in apart if cell[1].batch_per_gpu == time.batch_per_gpu]
+        wanted = {cell: value for cell in of_time if (value := _wanted(reading.published, cell, time))}
+        low = max((value.low for value in wanted.values()), default=0.0)
+        high = min((value.high for value in wanted.values()), default=0.0)
+        instead = Rounded((low + high) / 2, low, high)
+        if low > high or len(dict(wanted)) < 2 or abs(instead.value / float(printed) - 1) <= _NEAR:
             continue
-        instead = _suits_all(reading, place, figures)
-        is_far = instead and abs(instead.value / float(printed) - 1) > _NEAR
-        if instead and is_far and _breaks_none(reading, place, instead):
-            yield Misprint(place, printed, instead, figures)
+        study = replace(
+            reading.published, epoch_s={**reading.published.epoch_s, time: replace(printed, interval=instead)}
+        )
+        if all(_is_given(reading, study, cell) for cell, of in reading.verdicts.items() if of.state == EXPLAINED):
+            figures = [cell for cell in of_time if _is_given(reading, study, cell)]
+            yield Misprint(time, printed, instead, figures)
 
 
-def _given(reading: Reading, cell: Cell, time: Spot, value: Rounded) -> Rounded | None:
-    """What a figure would be with another value of a time."""
-    published, (name, place) = reading.published, cell
-    changed = replace(published.epoch_s[time], interval=value)
-    study = replace(published, epoch_s={**published.epoch_s, time: changed})
-    return reading.found[name].reference.convention.at(study, place)
-
-
-def _times(reading: Reading, time: Spot, factor: float) -> Rounded:
-    value = float(reading.published.epoch_s[time]) * factor
-    return Rounded(value, value, value)
-
-
-def _follows(reading: Reading, cell: Cell, time: Spot) -> bool:
-    """Whether a figure changes with a time."""
-    if cell[1].batch_per_gpu != time.batch_per_gpu:
-        return False
-    one, other = (_given(reading, cell, time, _times(reading, time, factor)) for factor in (1, 1.37))
-    return bool(one and other and abs(other.value - one.value) > 1e-12 * abs(one.value))
-
-
-def _suits_all(reading: Reading, time: Spot, figures: Sequence[Cell]) -> Rounded | None:
-    """The times with which all these figures come out as printed: where the bands of each overlap."""
-    bands = [_band(reading, time, cell) for cell in figures]
-    if not all(bands):
+def _wanted(published: Published, cell: Cell, time: Spot) -> Rounded | None:
+    """The time with which a figure would come out as printed, under the definitions here; None where it does not follow
+    from that time alone."""
+    (name, place), epoch_s = cell, published.epoch_s
+    figure, gpus, one, total = (
+        published.quantities[name][place].interval,
+        place.gpus,
+        epoch_s.get(place.alone),
+        epoch_s.get(place),
+    )
+    if gpus == 1 or not one or not total or not figure.is_not_zero or name not in _TIMES_OF:
         return None
-    low, high = (of(ends) for of, ends in zip((max, min), zip(*filter(None, bands), strict=True), strict=True))
-    value = float(reading.published.epoch_s[time])
-    return Rounded((low + high) / 2 * value, low * value, high * value) if low <= high else None
+    of_one, of_total = _TIMES_OF[name]
+    if time == place.alone:
+        return of_one(figure, total.interval, gpus)
+    return of_total(figure, one.interval, gpus) if time == place else None
 
 
-def _band(reading: Reading, time: Spot, cell: Cell) -> tuple[float, float] | None:
-    """Factors on a time between which a figure comes out as printed. A figure rises or falls with a time throughout."""
-    printed = reading.found[cell[0]].reference.printed[cell[1]]
-
-    def apart(factor: float) -> float:
-        value = _given(reading, cell, time, _times(reading, time, factor))
-        return value.value - printed.value if value else float("nan")
-
-    found = _zero(apart)
-    if found is None:
-        return None
-    slope = abs(apart(found * 1.001) - apart(found * 0.999)) / (0.002 * found)
-    given = reading.verdicts[cell].given
-    half = (printed.half + (given.half if given else 0.0)) / slope if slope else 0.0
-    return found - half, found + half
-
-
-def _zero(function: Callable[[float], float]) -> float | None:
-    """A factor at which a function of it changes its sign. None where there is none within reach."""
-    for low, high in pairwise(_FACTORS):
-        sign = function(low)
-        if sign * function(high) <= 0:
-            for _ in range(_HALVINGS):
-                middle = (low + high) / 2
-                low, high = (middle, high) if sign * function(middle) > 0 else (low, middle)
-            return (low + high) / 2
-    return None
-
-
-def _breaks_none(reading: Reading, time: Spot, instead: Rounded) -> bool:
-    """Whether every figure that is explained with the printed time is with the other one."""
-    for (name, place), verdict in reading.verdicts.items():
-        is_here = verdict.state == EXPLAINED and place.batch_per_gpu == time.batch_per_gpu and place.gpus > 1
-        value = _given(reading, (name, place), time, instead) if is_here and name != "utilisation_percent" else None
-        if value and not value.meets(reading.found[name].reference.printed[place]):
-            return False
-    return True
+def _is_given(reading: Reading, study: Published, cell: Cell) -> bool:
+    """Whether the convention of its column gives a figure with other times, as far as it can be worked out."""
+    name, place = cell
+    reference = reading.found[name].reference
+    value = reference.convention.at(study, place)
+    return value is None or name == "utilisation_percent" or value.meets(reference.printed[place])

@@ -39,7 +39,7 @@ def read_text(path: Path) -> tuple[bytes, list[str], list[TextTable]]:
     if suffix in _HTML:
         return content, lines, list(_html(path, "".join(lines)))
     if suffix in _LATEX or any(r"\begin{tabular" in line for line in lines):
-        return content, [line.lstrip("%") for line in lines], list(_latex("".join(lines)))
+        return content, [_without_commands(line.lstrip("%")) for line in lines], list(_latex("".join(lines)))
     if suffix in _MARKDOWN or any(map(_is_rule, lines)):
         return content, lines, list(_markdown(lines))
     return content, [line for line in lines if line.startswith("#")], [_csv(path, lines)]

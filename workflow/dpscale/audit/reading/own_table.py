@@ -50,7 +50,7 @@ ASSUMED_IMAGES = 50_000
 
 _WORDS = yaml.load(Path(__file__).with_name("words.yaml").read_text(), SCHEMA_LOADER)
 _SECONDS, _KEYS, _BATCHES = _WORDS["seconds"], _WORDS["keys"], _WORDS["batches"]
-_NO_FIGURES = ("batch", "global batch", "gpus", "group", "ignored")
+_NO_FIGURES = ("batch", "global batch", "gpus", "group", "beside", "ignored")
 _TIMES = ("epoch_s", "compute_s", "communication_s")
 _BANDWIDTHS = {name.lower(): name for name in UNITS}
 _NUMBERS = ("year", "dataset_images", "parameters_trained", "parameters_quoted", "flop_per_image", "peak_tflop_s")
@@ -344,6 +344,9 @@ class _Reader:
                 self._refuse(f"precision: {given['precision']} is none of {', '.join(PRECISIONS)}")
         elif "gpu" in given or "peak_tflop_s" in given:
             self.assumed["precision"] = "float32 arithmetic"
+        if "bus_gb_s" in given:
+            found = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", given["bus_gb_s"])
+            values["bus_gb_s"] = {int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in found}
         if batch := given.get("batch"):
             if batch.lower() not in _BATCHES:
                 self._refuse(f"batch: {batch} is neither `per GPU` nor `global`")

@@ -1,11 +1,11 @@
 """Figures as others published them: a YAML file, read with the digits that were printed. Pure, and free of torch."""
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
@@ -60,6 +60,7 @@ class StrongPlace(NamedTuple):
 
 
 AnyPlace = Spot | StrongPlace
+K = TypeVar("K")
 Printed = Mapping[Spot, Number]
 
 
@@ -70,7 +71,7 @@ class Published:
     `sha256` is the checksum of its file: an audit names what it is of. `batch` says what the batches of its tables are:
     of one GPU, or of all GPUs together, or unstated. `other_clocks` are further sets of epoch times, by name. `assumed`
     says in words what was not given, by what it is; `left_out` what of the file was not understood. `peak_tflop_s` is
-    that of one GPU where its model is not known.
+    that of one GPU where its model is not known; `bus_gb_s` are measured bus bandwidths by the number of GPUs.
     """
 
     id: str
@@ -97,6 +98,7 @@ class Published:
     links: Sequence[str] = ()
     flop_per_image: float | None = None
     peak_tflop_s: float | None = None
+    bus_gb_s: Mapping[int, Number] = field(default_factory=dict)
     assumed: Mapping[str, str] = field(default_factory=dict)
     left_out: Sequence[str] = ()
 
@@ -130,9 +132,15 @@ class Published:
         checksum = hashlib.sha256(path.read_bytes()).hexdigest()
         return cls(sha256=checksum, **{"batch": PER_GPU, **of_options, **values, **parameters, **read})
 
-    def with_cut_times(self) -> "Published":
-        """The same, the digits of its epoch times cut."""
-        return replace(self, epoch_s={place: time.cut() for place, time in self.epoch_s.items()})
+    def with_times(self, change: Callable[[Number], Number]) -> "Published":
+        """The same, every epoch time changed, of all tables and clocks but those of strong scaling."""
+
+        def changed(table: Mapping[K, Number]) -> dict[K, Number]:
+            return {place: change(time) for place, time in table.items()}
+
+        clocks = {name: changed(table) for name, table in self.other_clocks.items()}
+        sweep = changed(self.batch_sweep_s)
+        return replace(self, epoch_s=changed(self.epoch_s), batch_sweep_s=sweep, other_clocks=clocks)
 
     def of_another_run(self, share: float) -> "Published":
         """The same, every epoch time known no better than to this share of it."""
@@ -141,14 +149,7 @@ class Published:
             of, more = time.interval, share * time.interval.value
             return replace(time, interval=Rounded(of.value, of.low - more, of.high + more))
 
-        return replace(
-            self,
-            epoch_s={place: known(time) for place, time in self.epoch_s.items()},
-            batch_sweep_s={batch: known(time) for batch, time in self.batch_sweep_s.items()},
-            other_clocks={
-                name: {place: known(time) for place, time in table.items()} for name, table in self.other_clocks.items()
-            },
-        )
+        return self.with_times(known)
 
     def assuming(self, *what: str) -> str:
         """What of this was not given and is assumed, in words; nothing where all was given."""
@@ -218,9 +219,13 @@ def collect_audits(results: Path, published: Sequence[str]) -> list[Record]:
     audits = []
     for study in read_all(published).values():
         path = results / AUDIT_PATH.format(id=study.id)
-        audit = read_record("audit", path)
+        again = f"Make it again with: dpscale audit config/published/*.yaml --out {path.parent}"
+        try:
+            audit = read_record("audit", path)
+        except RecordError as error:
+            raise RecordError(f"{error}. {again}") from error
         if audit["sha256"] != study.sha256:
-            raise RecordError(f"{path}: is of another version of its published file. Make it again with: dpscale audit")
+            raise RecordError(f"{path}: is of another version of its published file. {again}")
         audits.append(audit)
     return audits
 
