@@ -179,7 +179,7 @@ def _misprints(reading: Reading) -> Iterator[Misprint]:
         low = max((value.low for value in wanted.values()), default=0.0)
         high = min((value.high for value in wanted.values()), default=0.0)
         instead = Rounded((low + high) / 2, low, high)
-        if low > high or len(dict(wanted)) < 2 or abs(instead.value / float(printed) - 1) <= _NEAR:
+        if low > high or len({name for name, _ in wanted}) < 2 or abs(instead.value / float(printed) - 1) <= _NEAR:
             continue
         study = replace(
             reading.published, epoch_s={**reading.published.epoch_s, time: replace(printed, interval=instead)}
