@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 import dpscale
+from dpscale.cli import main
 from dpscale.formulas import scaling
 from dpscale.schemas.validation import load_schema
 
@@ -25,6 +27,9 @@ DOCUMENTS = (
     "docs/cluster.md",
     "docs/exports.md",
     "docs/assignment.md",
+    "docs/diagnose.md",
+    "docs/guide.md",
+    "docs/results.md",
     "results/recorded/README.md",
 )
 # Folders and files at the root that a path in a document may begin with.
@@ -101,6 +106,23 @@ def test_files_that_are_named_exist(root: Path, name: str) -> None:
     # A recipe may name a file that is to be made.
     missing = [path for path in named if not (root / path).exists() and path != "config/published/study-k.yaml"]
     assert not missing
+
+
+def commands_of(document: Path) -> list[list[str]]:
+    """The words of every command of the package in its blocks of code, without what it stands for by `<` or `...`."""
+    blocks = re.findall(r"^```\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return [
+        shlex.split(line, comments=True)
+        for line in lines
+        if re.match(r"(?:\.venv/bin/)?dpscale (?!.*(?:<|\.\.\.))", line)
+    ]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_have_the_options_that_documents_give_them(root: Path, name: str) -> None:
+    for _, command, *arguments in commands_of(root / name):
+        main.commands[command].make_context(command, arguments)
 
 
 def is_defined(package: Path, dotted: str) -> bool:

@@ -1,12 +1,13 @@
 """What the study recorded on four H200 GPUs says, through the same tables as any study's."""
 
+import re
 from math import isnan
 from pathlib import Path
 
 import pytest
 
 from dpscale.tables.tables import Tables
-from recorded import recorded_tables
+from recorded import in_documents, recorded_tables
 from rows import one, picked
 
 PARTS = 0.03
@@ -15,6 +16,16 @@ PARTS = 0.03
 @pytest.fixture(scope="module")
 def tables(root: Path) -> Tables:
     return recorded_tables(root, "recorded")
+
+
+def test_the_readme_has_its_speedups(root: Path, tables: Tables) -> None:
+    told = re.findall(r"^\| ([\d,]+) \| (.*\]) \|$", (root / "README.md").read_text(), re.MULTILINE)
+    assert len(told) == 4
+    weak = picked(tables.speedup, scaling="weak", scope="compute")
+    for batch, cells in told:
+        at = picked(weak, batch_per_gpu=int(batch.replace(",", "")))
+        rows = [one(at, strategy=strategy, gpus=gpus) for strategy in ("ddp", "dp") for gpus in (2, 4)]
+        assert cells == " | ".join(in_documents(row.speedup, 2) for row in rows)
 
 
 def test_no_record_of_communication_is_missing(tables: Tables) -> None:

@@ -1,5 +1,5 @@
-"""Two H100s and two H200s, as they are on record: README.md has their speedups. Their ladders end at the step of the
-timing cell that ran on the same GPUs."""
+"""Two H100s and two H200s, as they are on record: docs/results.md has their speedups. Their ladders end at the step of
+the timing cell that ran on the same GPUs."""
 
 import re
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ def speedups_by_place(root: Path, study: str) -> dict[tuple[str, int], str]:
     return {(row.strategy, row.batch_per_gpu): in_documents(row.speedup, 2) for row in weak}
 
 
-def test_the_readme_has_the_speedups_of_both_kinds(root: Path) -> None:
-    text = (root / "README.md").read_text()
+def test_the_results_has_the_speedups_of_both_kinds(root: Path) -> None:
+    text = (root / "docs/results.md").read_text()
     rows = re.findall(r"^\| ([\d,]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+\]) \|$", text, re.MULTILINE)
     told = {int(batch.replace(",", "")): speedups for batch, *speedups in rows}
     weak = {study: speedups_by_place(root, study) for study in KINDS}
@@ -40,13 +40,23 @@ def test_the_readme_has_the_speedups_of_both_kinds(root: Path) -> None:
 
 
 @pytest.mark.parametrize("study", KINDS)
-def test_the_readme_says_how_many_machines_that_were(root: Path, study: str) -> None:
+def test_the_results_says_how_many_machines_that_were(root: Path, study: str) -> None:
     timed = [read_record("timing", path) for path in (root / "results" / study / "cells").glob("d*p/**/run-*.json")]
     machines = {tuple(sorted(gpus(record))) for record in timed}
     runs = {record["cell"]["run"] for record in timed}
     kind = study.removeprefix("recorded-").removesuffix("-2").upper()
-    said = " ".join((root / "README.md").read_text().split())
+    said = " ".join((root / "docs/results.md").read_text().split())
     assert f"{len(runs)} runs on {len(machines)} machines with two {kind}s" in said
+
+
+def test_the_results_say_how_often_one_gpu_drifted(root: Path) -> None:
+    rows = [row for study in KINDS for row in picked(recorded_tables(root, study).speedup, scaling="weak")]
+    small, large = ([row for row in rows if (row.batch_per_gpu < 512) == is_small] for is_small in (True, False))
+    assert sum(row.drifted or 0 for row in large) == 0
+    drifted, runs = (sum(getattr(row, name) for row in small) for name in ("drifted", "blocks"))
+    most = max(abs(row.drift) for row in small)
+    said = " ".join((root / "docs/results.md").read_text().split())
+    assert f"by more than 2 %, and by up to {100 * most:.0f} %, during {drifted} of {runs} runs; at larger" in said
 
 
 @pytest.mark.parametrize(("strategy", "batch"), GPU_BOUND)

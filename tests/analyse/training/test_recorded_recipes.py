@@ -1,4 +1,4 @@
-"""The search for recipes that is on record, and what its best recipes are worth: README.md has the numbers."""
+"""The search for recipes that is on record, and what its best recipes are worth: docs/results.md has the numbers."""
 
 import json
 import re
@@ -69,8 +69,8 @@ def test_tuned_is_compared_with_tuned(root: Path, summary: Mapping[str, Training
     assert difference.is_below(0)
 
 
-def test_the_readme_has_what_recipes_are_worth(root: Path, summary: Mapping[str, TrainingSummaryRow]) -> None:
-    text = (root / "README.md").read_text()
+def test_the_results_has_what_recipes_are_worth(root: Path, summary: Mapping[str, TrainingSummaryRow]) -> None:
+    text = (root / "docs/results.md").read_text()
     rows = re.findall(r"^\| ([\d,]+) \| ([\d.]+ \[[^|]+\]) \| ([\d.]+ \[[^|]+\]) \|$", text, re.M)
     told = {int(batch.replace(",", "")): rest for batch, *rest in rows}
     for batch in BATCHES:

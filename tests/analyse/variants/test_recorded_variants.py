@@ -1,4 +1,4 @@
-"""The variants that are on record: README.md and docs/method.md have their numbers."""
+"""The variants that are on record: docs/results.md and docs/method.md have their numbers."""
 
 import re
 from collections.abc import Sequence
@@ -34,12 +34,12 @@ def row(rows: Sequence[VariantsRow], variant: str, batch: int, gpus: int = 1) ->
     return found
 
 
-def readme(root: Path) -> str:
-    return (root / "README.md").read_text()
+def said_of(root: Path) -> str:
+    return (root / "docs/results.md").read_text()
 
 
-def test_the_readme_has_what_one_gpu_gives(root: Path, h200: Sequence[VariantsRow]) -> None:
-    rows = re.findall(r"^\| ([\d,]+) \| ([^|]+) \| ([\d,]+) \| ([\d.]+) × \| ([\d.]+) % \|$", readme(root), re.M)
+def test_the_results_has_what_one_gpu_gives(root: Path, h200: Sequence[VariantsRow]) -> None:
+    rows = re.findall(r"^\| ([\d,]+) \| ([^|]+) \| ([\d,]+) \| ([\d.]+) × \| ([\d.]+) % \|$", said_of(root), re.M)
     told = {int(batch.replace(",", "")): rest for batch, *rest in rows}
     assert set(told) == set(BATCHES)
     for batch, (base, fastest, times, share) in told.items():
@@ -51,13 +51,13 @@ def test_the_readme_has_what_one_gpu_gives(root: Path, h200: Sequence[VariantsRo
         assert share == f"{100 * best.mfu_measured.value:.0f}"
 
 
-def test_the_readme_says_which_machines_the_fastest_variant_is_held_against(
+def test_the_results_says_which_machines_the_fastest_variant_is_held_against(
     root: Path, h100: Sequence[VariantsRow], h200: Sequence[VariantsRow]
 ) -> None:
     for table in (h200, h100):
         assert {row(table, FASTEST, batch).runs for batch in BATCHES} == {1}
     *most, last = [f"{row(h100, FASTEST, batch).faster.value:.1f}" for batch in BATCHES]
-    assert f"it is {', '.join(most)} and {last} times as fast." in " ".join(readme(root).split())
+    assert f"it is {', '.join(most)} and {last} times as fast." in " ".join(said_of(root).split())
 
 
 @pytest.mark.parametrize(("batch", "images_per_s"), AT_LEAST.items())
@@ -65,21 +65,21 @@ def test_the_fastest_variant_is_near_the_limit(h200: Sequence[VariantsRow], batc
     assert row(h200, FASTEST, batch).images_per_s.value >= images_per_s
 
 
-def test_the_readme_has_what_runs_differ_by(root: Path, h200: Sequence[VariantsRow]) -> None:
+def test_the_results_has_what_runs_differ_by(root: Path, h200: Sequence[VariantsRow]) -> None:
     eager, captured = (row(h200, variant, 32) for variant in ("base", "graph"))
     assert eager.runs == captured.runs == 3
     assert captured.deviation_ratio.is_below(1)
-    said = " ".join(readme(root).split())
+    said = " ".join(said_of(root).split())
     percents = tuple(f"{100 * found.run_deviation:.2g} %" for found in (eager, captured))
     assert "by {} as they are, and by {} in a CUDA graph".format(*percents) in said
 
 
-def test_the_readme_has_what_a_graph_gives_ddp(root: Path, h100: Sequence[VariantsRow]) -> None:
+def test_the_results_has_what_a_graph_gives_ddp(root: Path, h100: Sequence[VariantsRow]) -> None:
     captured = row(h100, "graph", 32, gpus=2)
     assert captured.runs == 3
     assert captured.faster_units == 3
     assert captured.faster.low > 1
-    said = " ".join(readme(root).split())
+    said = " ".join(said_of(root).split())
     assert f"{in_documents(captured.faster, 1)} times as fast in a CUDA graph (three machines)" in said
     within, eager = (in_documents(figure, 3) for figure in (captured.speedup, captured.base_speedup))
     assert f"over one GPU is {within} where both steps are captured and {eager} where neither is (95 % inter" in said

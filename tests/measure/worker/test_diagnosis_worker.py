@@ -228,8 +228,8 @@ def test_what_cannot_be_diagnosed_is_said_in_one_line(options: list[object], mes
     assert not list(tmp_path.iterdir())
 
 
-def test_the_file_of_the_readme_is_a_workload(root: Path, tmp_path: Path) -> None:
-    section = (root / "README.md").read_text().split("## Why is it not faster?")[1]
+def test_the_file_of_the_document_is_a_workload(root: Path, tmp_path: Path) -> None:
+    section = (root / "docs/diagnose.md").read_text()
     file = tmp_path / "mine.py"
     file.write_text(section.split("```python\n")[1].split("```")[0])
     workload = load_workload(file)
