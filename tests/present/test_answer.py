@@ -97,7 +97,7 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         {"gains": FAST, "loaded": {2: [0.9, 0.91, 0.89], 4: [1.1, 1.12, 1.09]}},
         [OF_BOTH, BOTH],
         [
-            "With data loading, 2 GPUs are 0.90 times as fast as 1 [0.88, 0.93] and 4 GPUs 1.10 times [1.07, 1.14].",
+            "With data loading, 2 GPUs are 0.90 times as fast as 1 [0.88, 0.93] and 4 GPUs 1.10 times [1.07, 1.14]. "
             "Neither is worth it: less than half of what the GPUs could give.",
         ],
     ),

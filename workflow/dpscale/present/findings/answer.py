@@ -180,9 +180,10 @@ def _loading(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
     if not known:
         return
     gains = [_Gain(row.gpus, row.end_to_end_speedup, row.end_to_end_worth, row.limit) for row in known]
-    yield f"With data loading, {_gains(gains, terms)}."
+    told = [f"With data loading, {_gains(gains, terms)}."]
     if [row.worth for row in known] != [row.end_to_end_worth for row in known]:
-        yield from _verdict(gains, is_none_faster(gain.speedup for gain in gains), terms)
+        told += _verdict(gains, is_none_faster(gain.speedup for gain in gains), terms)
+    yield " ".join(told)
 
 
 def _batches(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
