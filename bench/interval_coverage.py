@@ -63,7 +63,7 @@ def covered(case: str, servers: int, seed: int = 1) -> dict[str, float]:
 def _estimate(values: NDArray[np.float64]) -> Figure:
     """Of the runs of every server."""
     return estimate_of_blocks(
-        {OnServer(str(run), server): float(values[server, run]) for server, run in np.ndindex(values.shape)}, ""
+        {OnServer(str(run), server): float(values[server, run]) for server, run in np.ndindex(values.shape)}
     )
 
 

@@ -23,7 +23,7 @@ def test_the_best_of_equal_ones_is_covered(servers: int, shared: float) -> None:
     for _ in range(STUDIES):
         common = random.normal(0, shared, servers)
         drawn = np.exp(math.log(1.8) + common + random.normal(0, 0.02, (EQUAL, servers)))
-        figures = [estimate_of_blocks(apart(dict(enumerate(of.tolist()))), "s") for of in drawn]
+        figures = [estimate_of_blocks(apart(dict(enumerate(of.tolist())))) for of in drawn]
         chosen = max(figures, key=lambda figure: figure.value)
         covered += best_of(chosen, EQUAL).holds(1.8)
         naive += chosen.holds(1.8)
@@ -32,7 +32,7 @@ def test_the_best_of_equal_ones_is_covered(servers: int, shared: float) -> None:
 
 
 def test_what_was_chosen_from_one_keeps_its_interval_and_without_one_there_is_none() -> None:
-    figure = estimate_of_blocks(apart({server: 1.7 + server / 10 for server in range(3)}), "s")
+    figure = estimate_of_blocks(apart({server: 1.7 + server / 10 for server in range(3)}))
     assert best_of(figure, 1).interval == pytest.approx(figure.interval)
     assert not best_of(Figure.of(1.8, 1.7, 1.9), 8).has_interval, "of how many units is not known"
     assert not best_of(Figure(1.8), 8).has_interval

@@ -76,7 +76,7 @@ def test_bandwidth_of_one_gigabyte_a_second() -> None:
 def test_a_bandwidth_is_told_only_where_the_communication_time_is_above_zero(
     timings: list[float], resolvable: bool
 ) -> None:
-    estimate = estimate_of_blocks(apart({str(run): value for run, value in enumerate(timings)}), "x", "linear")
+    estimate = estimate_of_blocks(apart({str(run): value for run, value in enumerate(timings)}), "linear")
     assert estimate.is_above(0) is resolvable
 
 

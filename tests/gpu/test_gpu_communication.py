@@ -79,7 +79,7 @@ def test_a_profiled_step_is_accounted_for(
     phases = {phase for block in record["profile"]["blocks"] for phase in block["devices"][0]["phases"]}
     if strategy == "dp":
         assert {"scatter", "replicate", "forward", "gather", "backward", "reduce", "optimiser"} <= phases
-    found = from_steps([record], "")
+    found = from_steps([{**record, "server": 0}])
     isolated = isolated_step_s(
         strategy, gpus, batch, json.loads((folder / "network.json").read_text()), links_of([collectives], "")
     )

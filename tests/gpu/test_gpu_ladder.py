@@ -50,7 +50,7 @@ def test_the_ladder_adds_up_and_ends_at_the_timing_cells_step(dataset: Path, tmp
     rows = list(ladder_rows(Configuration(strategy, GPUS, BATCH), "A", [record], headline_s))
     for row in rows:
         print(strategy, row.rung, f"{row.step_s.value * 1e3:.3f} ms, repeated to {row.repeatability:.2%}")
-    print(from_steps([record], ""))
+    print(from_steps([{**record, "server": 0}]))
     total_s = sum(row.difference_s.value for row in rows[1:])
     assert total_s == pytest.approx(rows[-1].step_s.value - rows[0].step_s.value, rel=1e-9)
     assert rows[-1].step_s.value == pytest.approx(headline_s, rel=STEP)

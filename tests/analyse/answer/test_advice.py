@@ -78,7 +78,7 @@ def test_the_largest_batch_is_told_whatever_its_time() -> None:
 
 def over_runs(value: float) -> Figure:
     """Of three servers, within 1 %."""
-    return estimate_of_blocks(apart({server: value * 1.01**server for server in (-1, 0, 1)}), "a figure")
+    return estimate_of_blocks(apart({server: value * 1.01**server for server in (-1, 0, 1)}))
 
 
 def variant(name: str, epoch_s: float, faster: float | None, **more: Any) -> VariantsRow:

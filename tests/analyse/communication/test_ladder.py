@@ -110,8 +110,8 @@ def test_the_ablation_is_held_against_a_hook_in_python() -> None:
     found = record()
     variants = found["steps"]["variants"]
     variants["allreduce_hook"]["step_s"] = [seconds + 0.003 for seconds in variants["allreduce_hook"]["step_s"]]
-    assert from_steps([found], "").ablation_step_s.value == pytest.approx(EXPOSED_S + 0.003)
-    assert from_steps([version_1()], "").ablation_step_s.value == pytest.approx(EXPOSED_S)
+    assert from_steps([found]).ablation_step_s.value == pytest.approx(EXPOSED_S + 0.003)
+    assert from_steps([version_1()]).ablation_step_s.value == pytest.approx(EXPOSED_S)
 
 
 def test_the_profiler_shows_no_more_exposed_communication_than_there_is_room_for() -> None:
@@ -122,7 +122,7 @@ def test_the_profiler_shows_no_more_exposed_communication_than_there_is_room_for
             device["exposed_s"] *= 4
     assert has_artefacts(found)
     compute_s = STEP_S - EXPOSED_S - 0.01
-    assert from_steps([found], "").profiler_exposed_step_s.value == pytest.approx(STEP_S - compute_s)
+    assert from_steps([found]).profiler_exposed_step_s.value == pytest.approx(STEP_S - compute_s)
 
 
 def test_a_step_that_profiling_makes_longer_is_distorted() -> None:

@@ -73,7 +73,7 @@ def _row(first: Runs | None, second: Runs | None) -> ComparedGroupsRow:
     )
     if not all(figures):
         return replace(row, status=NO_RUN)
-    means = [estimate_of_blocks(of_runs, "") for of_runs in figures]
+    means = [estimate_of_blocks(of_runs) for of_runs in figures]
     change = ratio_of_blocks(*(units_of(of_runs) for of_runs in reversed(figures))).map(lambda ratio: ratio - 1)
     if change.has_interval and any(mean.is_one_machine for mean in means):
         change = replace(change, kind="one machine")

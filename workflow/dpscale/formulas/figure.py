@@ -3,14 +3,12 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Draws = Floats  # (RESAMPLES,)
 INTERVAL = (0.025, 0.975)
 
 # What `low` and `high` are: a 95 % interval over servers; the same over the runs of one server, which says nothing of
@@ -38,25 +36,11 @@ class Figure:
     kind: Kind = "none"
     blocks: Mapping[OnServer, float] = field(default_factory=dict, repr=False, compare=False)
     """The figure of every block that it is the mean of, if it is one."""
-    drawn: Draws | Callable[[], Draws] | None = field(default=None, repr=False, compare=False)
-    """Equally likely values of the true figure, or what makes them when they are first asked for."""
 
     @classmethod
     def of(cls, value: float, low: float = math.nan, high: float = math.nan) -> "Figure":
         """With a 95 % interval, where both ends are known."""
         return cls(value, low, high, "interval" if math.isfinite(low) and math.isfinite(high) else "none")
-
-    @classmethod
-    def of_draws(cls, value: float, draws: Draws | None) -> "Figure":
-        """With the interval of its draws, if there are any."""
-        if draws is None:
-            return cls(value)
-        low, high = np.quantile(draws, INTERVAL)
-        return cls(value, float(low), float(high), "interval", drawn=draws)
-
-    @cached_property
-    def draws(self) -> Draws | None:
-        return self.drawn() if callable(self.drawn) else self.drawn
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -105,16 +89,10 @@ class Figure:
         """A monotone function of all that is known of it, block by block too."""
         low, high = function(self.low), function(self.high)
         blocks = {block: function(value) for block, value in self.blocks.items()}
-        drawn = None if self.drawn is None else partial(_mapped, function, self)
-        return Figure(function(self.value), *((high, low) if low > high else (low, high)), self.kind, blocks, drawn)
+        return Figure(function(self.value), *((high, low) if low > high else (low, high)), self.kind, blocks)
 
 
 UNKNOWN = Figure()
-
-
-def _mapped(function: Callable[[float], float], figure: Figure) -> Draws:
-    assert figure.draws is not None
-    return np.array([function(draw) for draw in figure.draws])
 
 
 def less(figure: Figure, other: Figure) -> Figure:

@@ -1,7 +1,7 @@
 """The limit of a training step on one GPU: its work at the rates that the GPU reached in a large matrix product and in
 a large copy. docs/method.md, "Limit of a GPU", says what is counted.
 
-All work on single numbers, on arrays of draws and on intervals alike.
+All work on single numbers and on intervals alike.
 """
 
 from dpscale.formulas.scaling import Number

@@ -1,6 +1,6 @@
 """Speedup, communication by subtraction, bandwidth and MFU: every formula and its source is in docs/method.md.
 
-All work on single numbers, on arrays of draws and on intervals of rounded numbers alike. Times are seconds,
+All work on single numbers and on intervals of rounded numbers alike. Times are seconds,
 GB is 10^9 bytes.
 """
 

@@ -8,14 +8,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-from zlib import crc32
 
 import numpy as np
 import scipy  # its parts load when they are first used: an audit needs none of them
 
-from dpscale.formulas.figure import INTERVAL, Draws, Figure, Floats, Kind, OnServer
+from dpscale.formulas.figure import INTERVAL, Figure, Floats, Kind, OnServer
 
-RESAMPLES = 2000
 # A run is told as an outlier where it is more than so many robust deviations off, and only of so many runs: declared
 # before any data. Of normal runs it names one in 50 samples of six, and one in 150 of ten.
 OUTLIER_DEVIATIONS = 8.0
@@ -31,19 +29,18 @@ _SCALES: Mapping[Scale, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-def estimate_of_blocks(values_by_block: Mapping[OnServer, float], label: str, scale: Scale = "log") -> Figure:
+def estimate_of_blocks(values_by_block: Mapping[OnServer, float], scale: Scale = "log") -> Figure:
     """The mean over servers with Student's 95 % interval over them; of logarithms where the scale is `log`.
 
     Blocks on one server are averaged first. Where all are on one server, the interval is over its blocks, and of kind
-    `one machine`; one block has none. `label` seeds the draws: the same blocks give the same ones, and different
-    figures independent ones. Raises ValueError without a block, and, on the scale `log`, for a figure that is not above
-    zero.
+    `one machine`; one block has none. Raises ValueError without a block, and, on the scale `log`, for a figure that is
+    not above zero.
     """
     values = np.array(list(values_by_block.values()), dtype=float)
     if not len(values):
-        raise ValueError(f"no block has a figure: {label}")
+        raise ValueError("no block has a figure")
     if scale == "log" and not (values > 0).all():
-        raise ValueError(f"a figure that is not above zero has no logarithm: {label}")
+        raise ValueError(f"a figure that is not above zero has no logarithm: {values}")
     blocks = dict(values_by_block)
     units = np.array(units_of(blocks, scale))
     there, back = _SCALES[scale]
@@ -54,16 +51,9 @@ def estimate_of_blocks(values_by_block: Mapping[OnServer, float], label: str, sc
     free = len(units) - 1
     error = float(scaled.std(ddof=1)) / math.sqrt(len(units))
     reach = error * float(scipy.special.stdtrit(free, INTERVAL[1]))
-
-    def draws() -> Draws:
-        generator = np.random.default_rng(crc32(label.encode() + values.tobytes()))
-        with np.errstate(over="ignore"):  # of units that differ by orders of magnitude
-            drawn: Draws = back(mean + error * generator.standard_t(free, RESAMPLES))
-        return drawn
-
     kind: Kind = "one machine" if len({block.server for block in blocks}) == 1 else "interval"
     with np.errstate(over="ignore"):
-        return Figure(float(back(mean)), float(back(mean - reach)), float(back(mean + reach)), kind, blocks, draws)
+        return Figure(float(back(mean)), float(back(mean - reach)), float(back(mean + reach)), kind, blocks)
 
 
 def best_of(chosen: Figure, of: int, units: int | None = None) -> Figure:
@@ -80,7 +70,7 @@ def best_of(chosen: Figure, of: int, units: int | None = None) -> Figure:
     share = INTERVAL[1] - INTERVAL[0]
     wider = scipy.special.stdtrit(free, (1 + share ** (1 / of)) / 2) / scipy.special.stdtrit(free, INTERVAL[1])
     low, high = (float(chosen.value * (end / chosen.value) ** wider) for end in chosen.interval)
-    return replace(chosen, low=low, high=high, drawn=None)
+    return replace(chosen, low=low, high=high)
 
 
 def units_of(values_by_block: Mapping[OnServer, float], scale: Scale = "log") -> list[float]:
@@ -95,23 +85,12 @@ def units_of(values_by_block: Mapping[OnServer, float], scale: Scale = "log") ->
     return [values[0] if len(values) == 1 else means[server] for server, values in of_server.items()]
 
 
-def estimate_of_runs(timings_by_run: Mapping[OnServer, Sequence[float]], label: str, scale: Scale = "log") -> Figure:
+def estimate_of_runs(timings_by_run: Mapping[OnServer, Sequence[float]], scale: Scale = "log") -> Figure:
     """The same where every run is a block: its figure is the median of its timings."""
-    return estimate_of_blocks({run: float(np.median(values)) for run, values in timings_by_run.items()}, label, scale)
+    return estimate_of_blocks({run: float(np.median(values)) for run, values in timings_by_run.items()}, scale)
 
 
-def derive(formula: Callable[..., Any], *estimates: Figure) -> Figure:
-    """The figure that `formula` gives for independently drawn estimates, with its spread."""
-    value = float(formula(*(estimate.value for estimate in estimates)))
-    draws = [estimate.draws for estimate in estimates]
-    if any(drawn is None for drawn in draws):
-        return Figure(value)
-    return Figure.of_draws(value, np.asarray(formula(*draws)))
-
-
-def derive_in_blocks(
-    formula: Callable[..., float], *paired_estimates: Figure, scale: Scale = "log", label: str = ""
-) -> Figure:
+def derive_in_blocks(formula: Callable[..., float], *paired_estimates: Figure, scale: Scale = "log") -> Figure:
     """The figure of every block that all the estimates have, and its mean over these blocks.
 
     What the estimates of a block share, such as its server, so drops out of a difference or ratio. Raises ValueError
@@ -120,7 +99,7 @@ def derive_in_blocks(
     first, *others = (estimate.blocks for estimate in paired_estimates)
     shared = [block for block in first if all(block in other for other in others)]
     figures = {block: float(formula(*(estimate.blocks[block] for estimate in paired_estimates))) for block in shared}
-    return estimate_of_blocks(figures, label, scale)
+    return estimate_of_blocks(figures, scale)
 
 
 def repeatability(runs: Sequence[Sequence[float]]) -> float:

@@ -73,7 +73,7 @@ class Links:
         smaller, larger = sizes[place - 1 : place + 1]
         share = (message_bytes - smaller) / (larger - smaller)
         ends = self.collectives[operation, smaller], self.collectives[operation, larger]
-        return derive_in_blocks(lambda less_s, more_s: less_s + share * (more_s - less_s), *ends, label=f"{message}")
+        return derive_in_blocks(lambda less_s, more_s: less_s + share * (more_s - less_s), *ends)
 
     def copy_seconds(self, source: int, target: int, message_bytes: int) -> Figure:
         """A copy at the bandwidth that was measured with a large one."""
@@ -97,8 +97,7 @@ def links_of(records: Sequence[Record], environment: str) -> Links:
         held = {run: _held_s(result) for run, result in results.items()}
         runs = [result["seconds"] for result in results.values()]
         counted = {run: held[run] or result["seconds"] for run, result in results.items()}
-        label = f"{call[:2]} {records[0]['cell']['gpus']} {environment}"
-        timed.append(TimedAlone(*call, runs, estimate_of_runs(counted, label)))
+        timed.append(TimedAlone(*call, runs, estimate_of_runs(counted)))
     return Links(environment, records, sorted(timed, key=lambda one: one.is_copy))
 
 

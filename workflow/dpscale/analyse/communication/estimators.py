@@ -25,7 +25,7 @@ DISTORTED_BEYOND = 0.05
 Device = Mapping[str, Any]
 
 
-def from_steps(records: Sequence[Record], label: str) -> CommunicationRow:
+def from_steps(records: Sequence[Record]) -> CommunicationRow:
     """What communication records say, in a row without a place.
 
     Ablation (E2) subtracts within a round, so that what drifts from round to round hits both sides. Both of its steps
@@ -35,25 +35,22 @@ def from_steps(records: Sequence[Record], label: str) -> CommunicationRow:
     """
     complete = [record for record in records if record["status"] == "ok"]
 
-    def over(name: str, values_of: Callable[[Record], list[float]], scale: Scale = "linear") -> Figure:
+    def over(values_of: Callable[[Record], list[float]], scale: Scale = "linear") -> Figure:
         runs = {run_of(record): values for record in complete if (values := values_of(record))}
-        return estimate_of_runs(runs, f"{name} {label}", scale) if runs else UNKNOWN
+        return estimate_of_runs(runs, scale) if runs else UNKNOWN
 
-    def mean(name: str, value: Callable[[Record, Device], float]) -> Figure:
-        def means(record: Record) -> list[float]:
-            return [fmean(value(record, device) for device in devices) for devices in _devices(record)]
-
-        return over(name, means)
+    def mean(value: Callable[[Record, Device], float]) -> Figure:
+        return over(lambda record: [fmean(value(record, device) for device in devices) for devices in _devices(record)])
 
     return CommunicationRow(
-        training_step_s=over("training_step_s", lambda record: _step_s(record, "training"), "log"),
-        ablation_step_s=over("ablation_step_s", lambda record: _difference_s(record, _control(record), "no_op_hook")),
-        no_sync_step_s=over("no_sync_step_s", lambda record: _difference_s(record, "training", "no_sync")),
-        profiled_step_s=over("profiled_step_s", profiled_step_s, "log"),
-        profiler_step_s=mean("profiler_step_s", _communication_s),
-        profiler_exposed_step_s=mean("profiler_exposed_step_s", exposed_s),
-        profiler_least_step_s=over("profiler_least_step_s", _least_s),
-        logger_exposed_step_s=over("logger_exposed_step_s", _logged_s),
+        training_step_s=over(lambda record: _step_s(record, "training"), "log"),
+        ablation_step_s=over(lambda record: _difference_s(record, _control(record), "no_op_hook")),
+        no_sync_step_s=over(lambda record: _difference_s(record, "training", "no_sync")),
+        profiled_step_s=over(profiled_step_s, "log"),
+        profiler_step_s=mean(_communication_s),
+        profiler_exposed_step_s=mean(exposed_s),
+        profiler_least_step_s=over(_least_s),
+        logger_exposed_step_s=over(_logged_s),
     )
 
 
@@ -112,7 +109,7 @@ def isolated_step_s(name: str, gpus: int, batch_per_gpu: int, network: Facts, li
             parts.append(links.copy_seconds(other, 0, batch_per_gpu * returned_bytes))
     if not parts or not all(part.is_known for part in parts):
         return UNKNOWN
-    return derive_in_blocks(lambda *seconds: sum(seconds), *parts, label=f"E5 {name} {gpus}")
+    return derive_in_blocks(lambda *seconds: sum(seconds), *parts)
 
 
 def bytes_per_image(network: Facts) -> tuple[int, int]:

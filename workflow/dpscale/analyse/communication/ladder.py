@@ -53,14 +53,13 @@ def ladder_rows(
     if not complete:
         return
     timings = {rung: {run_of(one): one["steps"]["variants"][rung]["step_s"] for one in complete} for rung in rungs}
-    label = f"{configuration} {environment}"
-    alone = alone_s if alone_s.is_known else estimate_of_runs(timings[ALONE], f"{ALONE} {label}")
+    alone = alone_s if alone_s.is_known else estimate_of_runs(timings[ALONE])
     ratios = {rung: _ratios(timings[rung], timings[ALONE]) for rung in rungs}
 
-    def mean(name: str, values: Mapping[OnServer, float]) -> Figure:
-        return multiplied(estimate_of_blocks(values, f"{name} {label}", "linear"), alone.value)
+    def mean(values: Mapping[OnServer, float]) -> Figure:
+        return multiplied(estimate_of_blocks(values, "linear"), alone.value)
 
-    steps = {rung: alone if rung == ALONE else mean(rung, ratios[rung]) for rung in rungs}
+    steps = {rung: alone if rung == ALONE else mean(ratios[rung]) for rung in rungs}
     for order, (before, rung) in enumerate(pairwise(("", *rungs))):
         row = LadderRow(
             **point_fields(configuration, environment),
@@ -72,13 +71,13 @@ def ladder_rows(
             share=steps[rung].value / steps[WHOLE].value,
         )
         if before:
-            difference = mean(f"{rung} after {before}", _less(ratios[rung], ratios[before]))
+            difference = mean(_less(ratios[rung], ratios[before]))
             row = replace(
                 row,
                 difference_s=difference,
                 adds=strategy(configuration.strategy).added(before, rung),
                 share=difference.value / steps[WHOLE].value,
-                beyond_alone_s=mean(f"{rung} after {ALONE}", _less(ratios[rung], ratios[ALONE])),
+                beyond_alone_s=mean(_less(ratios[rung], ratios[ALONE])),
             )
         yield row
 

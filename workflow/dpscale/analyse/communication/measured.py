@@ -59,7 +59,7 @@ def communication_row(compared: Comparison, measured: Measurements) -> Communica
     point = compared.point
     records = measured.steps.get((point.configuration, point.environment), ())
     row = replace(
-        from_steps(records, f"{point.configuration} {point.environment}"),
+        from_steps(records),
         **compared.fields,
         drift=compared.drift,
         drifted=compared.drifted,

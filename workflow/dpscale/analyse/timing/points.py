@@ -14,7 +14,7 @@ from typing import Any
 from dpscale.analyse.timing.blocks import Block, Timed, blocks_of, run_of
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
-from dpscale.formulas.statistics import Scale, estimate_of_blocks
+from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
@@ -95,28 +95,23 @@ class Point:
         return next((result["full_steps_per_epoch"] for result in self.results), None)
 
     @property
-    def label(self) -> str:
-        """What random numbers are drawn by."""
-        return f"{self.configuration} {self.scope} {self.environment}"
-
-    @property
     def place(self) -> PlaceFields:
         return {**point_fields(self.configuration, self.environment), "scope": self.scope}
 
     @cached_property
     def measured_epoch(self) -> Figure:
         """Over its own runs; unknown where none holds something of this scope."""
-        return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).epoch_s, "epoch")
+        return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).epoch_s)
 
     @cached_property
     def measured_step(self) -> Figure:
         """The same of a full step."""
-        return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).step_s, "step")
+        return self.over_runs(lambda record: Timed.of(record["scopes"][self.scope]).step_s)
 
-    def over_runs(self, figure: Callable[[Record], float | None], name: str) -> Figure:
+    def over_runs(self, figure: Callable[[Record], float | None]) -> Figure:
         """The mean over the runs that have this figure above zero, of logarithms."""
         values = {run_of(record): float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
-        return estimate_of_blocks(values, f"{name} {self.label}") if values else UNKNOWN
+        return estimate_of_blocks(values) if values else UNKNOWN
 
 
 PointKey = tuple[Configuration, str, str]
@@ -179,8 +174,8 @@ def _scales(points: Iterable[Point]) -> dict[ScaleKey, OneGpu]:
                 timed[batch, point.scope, point.environment][key] = alone
     return {
         place: OneGpu(
-            estimate_of_blocks({key: alone.epoch_s for key, alone in of.items()}, f"T(1,b) {place}"),
-            estimate_of_blocks({key: alone.step_s for key, alone in of.items()}, f"t(1,b) {place}"),
+            estimate_of_blocks({key: alone.epoch_s for key, alone in of.items()}),
+            estimate_of_blocks({key: alone.step_s for key, alone in of.items()}),
         )
         for place, of in timed.items()
     }
@@ -278,19 +273,15 @@ class Comparison:
     def drifted(self) -> int:
         return sum(block.has_drifted for block in self.blocks)
 
-    def over_blocks(self, figure: Callable[[Block], float], name: str, scale: Scale = "log") -> Figure:
+    def over_blocks(self, figure: Callable[[Block], float]) -> Figure:
         """A figure of every block, and its mean over them. Only where there is a block."""
-        return estimate_of_blocks(
-            {block.key: figure(block) for block in self.blocks}, f"{name} {self.point.label}", scale
-        )
+        return estimate_of_blocks({block.key: figure(block) for block in self.blocks})
 
     @cached_property
     def speedup(self) -> Figure:
         """Speedup of the epoch. In a strong series T(1,B) over the point's T(N,b): the interval of the blocks, moved
         there."""
-        in_blocks = self.over_blocks(
-            lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s), "speedup"
-        )
+        in_blocks = self.over_blocks(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
         if not self.point.epoch.is_known:
             return in_blocks
         return multiplied(in_blocks, self.scale.epoch.value / self.point.epoch.value / in_blocks.value)
@@ -300,8 +291,7 @@ class Comparison:
         """N·t(1,b) / t(N,b)."""
         gpus = self.point.configuration.gpus
         return self.over_blocks(
-            lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s),
-            "speedup from steps",
+            lambda block: scaling.speedup_from_steps(gpus, block.baseline.step_s, block.parallel.step_s)
         )
 
     @cached_property

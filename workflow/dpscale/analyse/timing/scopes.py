@@ -47,7 +47,7 @@ def scopes_rows(
 def _loading(loaded: Mapping[OnServer, float], in_memory: Mapping[OnServer, float]) -> Figure:
     """How many times as long an epoch takes with the DataLoader in the clock, over the runs that timed both."""
     both = {run: loaded[run] / in_memory[run] for run in loaded if run in in_memory}
-    return estimate_of_blocks(both, "loading") if both else UNKNOWN
+    return estimate_of_blocks(both) if both else UNKNOWN
 
 
 def strategy_pairs_rows(times: Sequence[TimesRow]) -> Iterator[StrategyPairsRow]:

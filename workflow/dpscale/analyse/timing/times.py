@@ -50,7 +50,7 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
         measured_step_s=point.measured_step,
         images_per_s=point.epoch.map(lambda epoch_s: scaling.throughput(study.epoch_images, epoch_s)),
         # A run without a counter has no energy.
-        energy_j=point.over_runs(lambda record: median(record["scopes"][point.scope]["energy_j"] or [0]), "energy"),
+        energy_j=point.over_runs(lambda record: median(record["scopes"][point.scope]["energy_j"] or [0])),
         repeatability=repeatability([result["epoch_s"] for result in results]),
         outliers=outlier_words(point.measured_epoch),
         first_timed_epoch_s=median(result["epoch_s"][0] for result in results),

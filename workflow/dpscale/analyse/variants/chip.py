@@ -63,4 +63,4 @@ def _rate(point: Point, name: str) -> Figure:
         rate: float | None = (record.get("chip") or {}).get(name)
         return rate
 
-    return point.over_runs(of_record, name)
+    return point.over_runs(of_record)

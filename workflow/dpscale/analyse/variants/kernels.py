@@ -76,9 +76,9 @@ def kernel_rows(variants: Iterable[Variant]) -> Iterator[KernelsRow]:
 
 
 def _row(variant: Variant, point: Point, records: Sequence[Record]) -> KernelsRow:
-    def mean(name: str, values: Iterable[float]) -> Figure:
+    def mean(values: Iterable[float]) -> Figure:
         found = dict(zip(map(run_of, records), values, strict=True))
-        return estimate_of_blocks(found, f"{name} {variant.name} {point.configuration}", "linear")
+        return estimate_of_blocks(found, "linear")
 
     profiles = [record["profile"] for record in records]
     of_step = list(map(shares, profiles))
@@ -86,11 +86,9 @@ def _row(variant: Variant, point: Point, records: Sequence[Record]) -> KernelsRo
         variant=variant.name,
         **point_fields(point.configuration, point.environment),
         runs=len(records),
-        step_s=mean("step_s", (profile["step_s"] for profile in profiles)),
+        step_s=mean(profile["step_s"] for profile in profiles),
     )
-    columns: dict[str, Any] = {
-        f"{kind}_share": mean(kind, (parts[kind] for parts in of_step)) for kind in (*CLASSES, IDLE)
-    }
+    columns: dict[str, Any] = {f"{kind}_share": mean(parts[kind] for parts in of_step) for kind in (*CLASSES, IDLE)}
     row = replace(row, **columns)
     slows_by = [slows for record in records if (slows := _slows_by(record)) is not None]
     if not slows_by:

@@ -55,7 +55,7 @@ def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record 
     own_runs = point.measured_epoch
     row = replace(
         row,
-        preparation_s=point.over_runs(lambda record: record.get("preparation_s"), "preparation"),
+        preparation_s=point.over_runs(lambda record: record.get("preparation_s")),
         speedup=_speedup(variant.points, point),
         run_deviation=math.sqrt(_spread(own_runs)) if len(own_runs.blocks) > 1 else math.nan,
     )
