@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RECORDED := report/recorded.html
 
 # The default study where CUDA GPUs are visible, the laptop's where none is. Or: make report CONFIG=config/mine.yaml
 CONFIG ?=
@@ -15,7 +16,7 @@ CHOSEN := $(VENV)/.torch
 TORCH ?= $(shell cat $(CHOSEN) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help env report assignment unlock example check test test-times test-slurm lint format bench clean
+.PHONY: help env trackers lock report assignment unlock example check test test-times test-slurm lint format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -26,32 +27,55 @@ $(CHOSEN): FORCE
 
 FORCE:
 
-$(READY): requirements.txt pyproject.toml $(CHOSEN)
+# uv installs in a third of pip's time: the one on PATH, or one that pip brings. Where uv cannot, pip does it.
+UV = $(shell command -v uv || ls $(BIN)/uv 2> /dev/null)
+PIP := $(BIN)/python -m pip install --quiet
+# Installs what the words $(1) name.
+define install
+	@$(if $(UV),$(UV) pip install --quiet --python $(BIN)/python $(1) || )$(PIP) $(1)
+endef
+# Installs the pins of a file, but for torch's where another build was chosen.
+define install_pins
+	@$(if $(strip $(TORCH)),grep -vE '^torch(vision)?==',cat) $(1) > $(VENV)/$(1)
+	$(call install,--requirement $(VENV)/$(1))
+endef
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-ifeq ($(strip $(TORCH)),)
-	$(BIN)/python -m pip install --quiet --requirement requirements.txt
-else
-	$(if $(filter-out none,$(TORCH)),$(BIN)/python -m pip install --quiet $(TORCH))
-	grep -vE '^torch(vision)?==' requirements.txt > $(VENV)/without-torch.txt
-	$(BIN)/python -m pip install --quiet --requirement $(VENV)/without-torch.txt
-endif
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@echo "Installing torch, Snakemake and what else a study runs into $(VENV): a minute, 6 GB with torch's CUDA"
+	@$(PYTHON) -m venv $(VENV)
+	@command -v uv > /dev/null || $(PIP) $$(grep -o '^uv==[^ ]*' requirements-dev.txt) || true
+
+$(READY): requirements.txt pyproject.toml $(CHOSEN) | $(BIN)/python
+	$(if $(filter-out none,$(TORCH)),$(call install,$(TORCH)))
+	$(call install_pins,requirements.txt)
+	$(call install,--no-deps --editable .)
+	@touch $@
+
+$(READY)-dev: requirements-dev.txt $(READY)
+	$(call install_pins,requirements-dev.txt)
 	@touch $@
 
 env: $(READY)  ## Set up .venv and no more; TORCH="..." chooses another build of torch, TORCH=none leaves it out
 
+TRACKERS := '.[wandb,mlflow,tensorboard]'
+trackers: $(READY)  ## Add W&B, MLflow and TensorBoard to .venv, for dpscale export (10 s)
+	$(call install,--constraint requirements-dev.txt --editable $(TRACKERS))
+
+lock: $(READY)-dev  ## Pin requirements anew from pyproject.toml; UPGRADE="--upgrade-package NAME" raises one pin (10 s)
+	$(UV) pip compile pyproject.toml --extra measure --extra workflow $(UPGRADE) --output-file requirements.txt
+	$(UV) pip compile pyproject.toml --all-extras --constraint requirements.txt $(UPGRADE) --output-file requirements-dev.txt
+
 report: STUDY := config/config.yaml
 report: SHOW = summary --study $$config
-report: $(READY)  ## Measure the study that fits this machine, and render its page (laptop: 5 min)
+report: $(READY) $(RECORDED)  ## Measure the study that fits this machine, and render its page (laptop: 3 min)
 
 assignment: STUDY := config/assignment.yaml
 assignment: SHOW = handin --study $$config --out handin
 assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md to hand in
 
 report assignment:
-	@gpus=$$($(BIN)/python -m dpscale.measure.watch.hardware) && \
+	@gpus=$$($(BIN)/python -m dpscale.measure.watch.nvml) && \
 	config="$(CONFIG)" && \
 	if [ -z "$$config" ]; then \
 	  if [ "$$gpus" -gt 0 ]; then config=$(STUDY); else config=config/laptop.yaml; fi; \
@@ -59,16 +83,18 @@ report assignment:
 	echo "$$gpus CUDA GPUs here; the study is $$config" && \
 	$(BIN)/snakemake --cores all --keep-going --rerun-incomplete --logger dpscale \
 	  --configfile $$config --config gpus_available=$$gpus && \
-	$(BIN)/dpscale $(SHOW)
+	$(BIN)/dpscale $(SHOW)$(if $(filter report,$@), && echo "Recorded on GPUs: $(RECORDED)")
 
 unlock: $(READY)  ## Free the folder after a run was killed (no other run may be going on here)
 	$(BIN)/snakemake --unlock --cores 1 --configfile $(or $(CONFIG),config/laptop.yaml)
 
-example: $(READY)  ## Tables and page of the recorded study, without a GPU (20 s)
-	@$(BIN)/dpscale audit config/published/*.yaml --out results/recorded/audit
+# A page that is there at once: tables, charts and page of recorded GPUs, made again when their code changes.
+$(RECORDED): $(READY) $(shell find workflow/dpscale config/recorded.yaml config/published -type f -not -name '*.pyc')
+	@$(BIN)/dpscale audit config/published/*.yaml --out results/recorded/audit > /dev/null
 	@$(BIN)/dpscale tables --study config/recorded.yaml --results results/recorded --out results/recorded/tables
-	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out report/recorded.html \
-		--charts results/recorded/charts
+	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out $@ --charts results/recorded/charts
+
+example: $(RECORDED)  ## Tables and page of the recorded study, without a GPU (10 s)
 	@$(BIN)/dpscale summary --study config/recorded.yaml
 
 # What the page is opened in, what its validator runs on, and what sets its tables. Where they cannot be installed,
@@ -87,20 +113,20 @@ tools:
 PYTEST := $(BIN)/python -m pytest
 IN_TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-check: $(READY)  ## Run the tests that start no process, no browser and no Snakemake (1 min)
+check: $(READY)-dev  ## Run the tests that start no process, no browser and no Snakemake (1 min)
 	$(PYTEST) $(IN_TWO) --hypothesis-profile quick -m "not (processes or snakemake or browser or slurm or gpu or slow)" \
 		--ignore tests/browser --ignore tests/slurm --ignore tests/gpu
 
 # Nothing may run beside tests of what a clock says; where there are GPUs, those are many.
-test: $(READY) tools  ## Run every test that this machine can run, but for Slurm's and those of times (7 min)
-	@gpus=$$($(BIN)/python -m dpscale.measure.watch.hardware) && \
+test: $(READY)-dev tools  ## Run every test that this machine can run, but for Slurm's and those of times (7 min)
+	@gpus=$$($(BIN)/python -m dpscale.measure.watch.nvml) && \
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; \
 	else $(PYTEST) $(IN_TWO) -m "not (slurm or alone)"; fi
 
-test-times: $(READY)  ## Run the tests that judge times: ladders and diagnoses of injected causes, links of known rates, one by one (5 min)
+test-times: $(READY)-dev  ## Run the tests that judge times: ladders and diagnoses of injected causes, links of known rates, one by one (5 min)
 	$(PYTEST) tests/measure -m alone
 
-test-slurm: $(READY)  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (9 min)
+test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (9 min)
 	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested"; exit; fi; \
 	if ! command -v slurmctld > /dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
@@ -109,19 +135,19 @@ test-slurm: $(READY)  ## Run the tests on a throwaway Slurm, as root; installs D
 	fi; \
 	$(PYTEST) $(IN_TWO) -m slurm
 
-lint: $(READY)  ## Check the code: ruff, mypy, snakefmt, snakemake --lint (1 min)
+lint: $(READY)-dev  ## Check the code: ruff, mypy, snakefmt, snakemake --lint (1 min)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/python workflow/lint.py config/config.yaml config/laptop.yaml
 
-format: $(READY)  ## Format the code
+format: $(READY)-dev  ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow/rules
 
-bench: $(READY)  ## Fixed cost of a cell, ten thousand cells, and Slurm (as root), each against a baseline (10 min)
+bench: $(READY)-dev  ## Fixed cost of a cell, ten thousand cells, and Slurm (as root), each against a baseline (10 min)
 	$(BIN)/python bench/cell_overhead.py
 	$(BIN)/python bench/many_cells.py
 	@if [ $$(id -u) = 0 ] && command -v slurmctld > /dev/null; then $(BIN)/python bench/slurm_overhead.py; \

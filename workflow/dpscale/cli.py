@@ -18,10 +18,11 @@ from dpscale.records import commands as records
 
 ROOMS = (measure, records, audit, analyse, present, compare, export)
 
+TRACKERS = ("wandb", "mlflow", "tensorboard")
 # What pyproject.toml requires for some commands alone: modules, and the extra that brings each.
 EXTRAS = {
     **dict.fromkeys(("torch", "torchvision", "PIL", "pynvml"), "measure"),
-    **{tracker: tracker for tracker in ("wandb", "mlflow", "tensorboard")},
+    **{tracker: tracker for tracker in TRACKERS},
 }
 
 
@@ -38,6 +39,8 @@ class OneLineErrors(click.Group):
                 raise
             extra = f"dpscale[{EXTRAS[error.name]}]"
             lacking = f"this command needs {error.name}, which the extra {extra} brings: pip install '{extra}'"
+            if EXTRAS[error.name] in TRACKERS:
+                lacking += ", or in a clone: make trackers"
             raise click.ClickException(lacking) from error
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpscale.errors import RecordError
 from dpscale.plan.study import Study
 from dpscale.scheduler.cluster import Cluster
 from dpscale.schemas.validation import load_schema
@@ -34,10 +35,12 @@ def read_study(path: Path) -> Study:
 
 
 def read_records(study: Study, results: Path) -> "Collected":
-    """The records of a study. Prints which files are not used, and why."""
+    """The records of a study. Prints which files are not used, and why. Raises RecordError without such a folder."""
     from dpscale.analyse.tables import expected_cells
     from dpscale.records.collect import collect
 
+    if not results.is_dir():
+        raise RecordError(f"{results}: there is no such folder of results. To measure the study: make report")
     collected = collect(results, expected_cells(study), study.settings)
     for reason in collected.rejected.values():
         click.echo(f"not used: {reason}", err=True)

@@ -5,11 +5,12 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
+import pynvml
 import pytest
 
 from dpscale.errors import MeasurementError
@@ -25,6 +26,7 @@ from dpscale.measure.launch.nodes import (
     node_differences,
     port_of_job,
 )
+from dpscale.measure.watch import nvml
 from dpscale.records.files import read_record
 from processes import alive, started_by, workers_of
 from project import wait_for
@@ -235,10 +237,23 @@ def test_nodes_that_differ_are_named_but_for_what_always_differs() -> None:
     assert node_differences([node("2.14", NCCL_IB_DISABLE="1"), node("2.14")])[0].startswith("variables: ")
 
 
-@pytest.mark.parametrize(("given", "gpus"), [("0", 2), ("", 1)])
-def test_fewer_gpus_than_asked_for_are_said(given: str, gpus: int) -> None:
-    with pytest.raises(MeasurementError, match=f"asked for {gpus} GPUs on this node, given CUDA_VISIBLE_DEVICES="):
-        require_given(gpus, {"CUDA_VISIBLE_DEVICES": given})
-    require_given(gpus, {"CUDA_VISIBLE_DEVICES": "0,1,2"})
-    require_given(gpus, {})
-    require_given(0, {"CUDA_VISIBLE_DEVICES": given})
+@pytest.mark.parametrize(
+    ("there", "given", "gpus", "said"),
+    [
+        (0, None, 2, "asked for 2 GPUs on this node, there are 0"),
+        (4, "0", 2, "there is 1, of which CUDA_VISIBLE_DEVICES=0 gives 1"),
+        (4, "", 1, r"gives 0"),
+        (4, "0,1,2", 2, ""),
+        (0, "", 0, ""),
+        (None, None, 2, ""),
+    ],
+)
+def test_fewer_gpus_than_asked_for_are_said(
+    monkeypatch: pytest.MonkeyPatch, there: int | None, given: str | None, gpus: int, said: str
+) -> None:
+    """Before torch is loaded. Where the library knows nothing (None), torch says it later."""
+    monkeypatch.setattr(nvml, "is_there", lambda: there is not None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: there)
+    monkeypatch.setattr(nvml, "_OTHER_DEVICES", ["/dev/null"])
+    with pytest.raises(MeasurementError, match=said) if said else nullcontext():
+        require_given(gpus, {} if given is None else {"CUDA_VISIBLE_DEVICES": given})

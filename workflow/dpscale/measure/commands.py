@@ -141,7 +141,7 @@ def collectives(
     """Time allreduce, broadcast, reduce, reduce-scatter and all-gather with nothing else running, and copies between
     GPUs.
 
-    Sizes go from 4 KiB to 1 GiB (on cpu: 64 MiB). The sizes of the network's own messages are timed too. Every result
+    Sizes go from 4 KiB to 1 GiB (on cpu: 16 MiB). The sizes of the network's own messages are timed too. Every result
     is checked, and a wrong one is an error.
     """
     from dpscale.measure.launch.cells import measure_collectives

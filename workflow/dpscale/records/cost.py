@@ -8,7 +8,7 @@ cluster's queue takes, and making the dataset, are in no estimate.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from math import ceil, inf, log2
 from pathlib import Path
 from statistics import median
@@ -164,19 +164,20 @@ class Costs:
     @cached_property
     def _elsewhere(self) -> dict[str, dict[Job, list[Took]]]:
         """The jobs of every other recorded study, by its folder and the GPUs that it was measured on."""
-        found: dict[str, dict[Job, list[Took]]] = {}
-        for folder in self._recorded:
-            jobs: dict[Job, list[Took]] = {}
-            models: set[str] = set()
-            for record in _records(folder):
-                labels = {**record["settings"], **record["cell"]}
-                jobs.setdefault(Job.of(record["kind"], labels, record["settings"]), []).append(
-                    Took.of(record, labels["gpus"])
-                )
-                models.add(record["hardware"]["device_model"])
-            if jobs:
-                found[f"{folder} ({', '.join(sorted(models))})"] = jobs
-        return found
+        return dict(found for folder in self._recorded if (found := _jobs_in(folder)))
+
+
+@cache
+def _jobs_in(folder: Path) -> tuple[str, dict[Job, list[Took]]] | None:
+    """The jobs of a folder of results, with its name and its GPUs; None where it has none."""
+    jobs: dict[Job, list[Took]] = {}
+    models: set[str] = set()
+    for record in _records(folder):
+        labels = {**record["settings"], **record["cell"]}
+        job = Job.of(record["kind"], labels, record["settings"])
+        jobs.setdefault(job, []).append(Took.of(record, labels["gpus"]))
+        models.add(record["hardware"]["device_model"])
+    return (f"{folder} ({', '.join(sorted(models))})", jobs) if jobs else None
 
 
 def _records(folder: Path) -> Iterator[Record]:

@@ -21,12 +21,21 @@ class TextTable(NamedTuple):
     rows: Sequence[tuple[int, Sequence[str]]]
 
 
+# A table of results has hundreds of rows. A history or a log, which is taken for one, has a million.
+MOST_MB = 5
+
+
 def read_text(path: Path) -> tuple[bytes, list[str], list[TextTable]]:
     """A file's content, its lines outside of tables (`key: value` may stand there), and its tables.
 
     Raises PublishedError where it cannot be read.
     """
     try:
+        if (megabytes := path.stat().st_size / 1e6) > MOST_MB:
+            raise PublishedError(
+                f"{path}: is no table of results: it has {megabytes:,.0f} MB, a table at most {MOST_MB}. A run's history "
+                "is read by: dpscale import"
+            )
         content = path.read_bytes()
         if path.suffix.lower() in _EXCEL:
             return content, [], list(_excel(path))

@@ -18,7 +18,7 @@ from dpscale.strategies.known import STRATEGIES
 
 # Sizes of the messages that are timed, in bytes. Each is FACTOR times the one before.
 SMALLEST_BYTES = 4 * 2**10
-LARGEST_BYTES = {"cuda": 2**30, "cpu": 64 * 2**20}
+LARGEST_BYTES = {"cuda": 2**30, "cpu": 16 * 2**20}
 FACTOR = 4
 OPERATIONS = ("allreduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpscale.measure.data.arrays import TRAIN_ARRAYS
-from dpscale.measure.launch.job import Images, Run, measure
+from dpscale.measure.launch.job import Images, Run, measure, require_given
 from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record
@@ -28,8 +28,9 @@ def measure_diagnosis(asked: Diagnosed, settings: StepSettings, run: Run) -> Rec
     no record.
     """
     asked.require_measurable(settings.device)
-    settings = replace(of_its_file(settings), learning_rate=LEARNING_RATE)
     gpus = asked.configuration.gpus
+    require_given(gpus if settings.device == "cuda" else 0, os.environ)  # before images are made, which takes seconds
+    settings = replace(of_its_file(settings), learning_rate=LEARNING_RATE)
     with _images_of(settings) as images:
         job = {
             # The ladder that is taken apart is DDP's. DataParallel is one more step, which the first rank drives.

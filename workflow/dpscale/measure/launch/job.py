@@ -15,6 +15,7 @@ from dpscale.errors import MeasurementError
 from dpscale.measure.data.arrays import read_manifest, verify_dataset
 from dpscale.measure.launch.nodes import ONE_NODE, NodePlace, NodeTeam, node_differences
 from dpscale.measure.launch.workers import Workers
+from dpscale.measure.watch.nvml import gpus_there
 from dpscale.plan.cells import AnyCell, StepCell, TrainingCell, contradiction
 from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
@@ -183,10 +184,15 @@ def measure(
 
 
 def require_given(gpus: int, environment: Mapping[str, str]) -> None:
-    """Raise MeasurementError where this process was given fewer GPUs than it is to use."""
-    given = environment.get("CUDA_VISIBLE_DEVICES")
-    if gpus and given is not None and len([name for name in given.split(",") if name]) < gpus:
-        raise MeasurementError(f"asked for {gpus} GPUs on this node, given CUDA_VISIBLE_DEVICES={given or '(none)'}")
+    """Raise MeasurementError where this process has fewer GPUs than it is to use: before torch is loaded."""
+    there = gpus_there(environment)
+    if gpus and there is not None and there < gpus:
+        given = environment.get("CUDA_VISIBLE_DEVICES")
+        because = "" if given is None else f", of which CUDA_VISIBLE_DEVICES={given or '(none)'} gives {there}"
+        raise MeasurementError(
+            f"asked for {gpus} GPUs on this node, there {'is' if there == 1 else 'are'} {there}{because}. "
+            "On a CPU, workers take their place: --device cpu (in a study: device: cpu)"
+        )
 
 
 def _nodes(outcome: Record, team: NodeTeam) -> Record:

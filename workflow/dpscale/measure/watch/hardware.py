@@ -4,7 +4,6 @@ import os
 import platform
 import re
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -251,7 +250,3 @@ def _package_version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-if __name__ == "__main__":
-    sys.stdout.write(f"{visible_gpus()}\n")

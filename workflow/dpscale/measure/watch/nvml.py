@@ -1,14 +1,19 @@
 """NVIDIA's management library: every question has an answer, or None where GPU, driver or container gives none.
 
-Free of torch.
+Free of torch. `python -m dpscale.measure.watch.nvml` prints how many GPUs there are.
 """
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import pynvml
 
 T = TypeVar("T")
+
+# Devices that torch can use where this library says nothing: drivers of NVIDIA's without it, of Windows below, of AMD.
+_OTHER_DEVICES = ("/dev/nvidiactl", "/dev/nvhost-ctrl", "/dev/dxg", "/dev/kfd")
 
 
 def ask(query: Callable[..., T], *arguments: Any) -> T | None:
@@ -29,3 +34,23 @@ def is_there() -> bool:
 def gpu_handle(uuid: str | None) -> Any:
     """The library's handle of the GPU with this UUID, as `nvidia-smi -L` prints it; None where it knows none."""
     return ask(pynvml.nvmlDeviceGetHandleByUUID, uuid) if uuid and is_there() else None
+
+
+def gpus_there(environment: Mapping[str, str]) -> int | None:
+    """How many GPUs a process in this environment can use. None where torch alone can tell, which takes seconds."""
+    if not is_there():
+        return None if any(map(os.path.exists, _OTHER_DEVICES)) else 0
+    there = ask(pynvml.nvmlDeviceGetCount)
+    given = environment.get("CUDA_VISIBLE_DEVICES")
+    if there is None or given is None:
+        return there
+    return min(there, len([name for name in given.split(",") if name]))
+
+
+if __name__ == "__main__":
+    count = gpus_there(os.environ)
+    if count is None:
+        import torch
+
+        count = torch.cuda.device_count()
+    sys.stdout.write(f"{count}\n")
