@@ -91,8 +91,8 @@ unlock: $(READY)  ## Free the folder after a run was killed (no other run may be
 # A page that is there at once: tables, charts and page of recorded GPUs, made again when their code changes.
 $(RECORDED): $(READY) $(shell find workflow/dpscale config/recorded.yaml config/published -type f -not -name '*.pyc')
 	@$(BIN)/dpscale audit config/published/*.yaml --out results/recorded/audit > /dev/null
-	@$(BIN)/dpscale tables --study config/recorded.yaml --results results/recorded --out results/recorded/tables
-	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out $@ --charts results/recorded/charts
+	@$(BIN)/dpscale tables --study config/recorded.yaml --results results/recorded --out results/recorded/tables > /dev/null
+	@$(BIN)/dpscale report --study config/recorded.yaml --tables results/recorded/tables --out $@ --charts results/recorded/charts > /dev/null
 
 example: $(RECORDED)  ## Tables and page of the recorded study, without a GPU (10 s)
 	@$(BIN)/dpscale summary --study config/recorded.yaml

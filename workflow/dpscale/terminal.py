@@ -11,15 +11,13 @@ WIDEST = 120
 DIM, RED, GREEN, BOLD = "2", "31", "32", "1"
 
 
-def say(text: str, stream: TextIO | None = None, colour: str = "") -> None:
+def say(text: str, stream: TextIO | None = None, colour: str = "", indent: str = "") -> None:
     """Print `text`; a line of it that is too long goes on below, indented. A place such as `[7/21]` is dim."""
     stream = stream or sys.stdout
     width = min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
     for line in text.splitlines():
-        wrapped = textwrap.wrap(
-            line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False, drop_whitespace=True
-        )
-        for part in wrapped or [""]:
+        words = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        for part in words or [""]:
             stream.write(f"{_coloured(part, colour) if shows_colours(stream) else part}\n")
     stream.flush()
 

@@ -7,6 +7,7 @@ import click
 from dpscale.errors import DpscaleError
 from dpscale.options import FILE, FOLDER, read_study, read_tables, study_option
 from dpscale.plan.study import Study
+from dpscale.terminal import say
 
 price_option = click.option("--price-per-gpu-hour", type=click.FloatRange(min=0), help="For the price of an epoch.")
 
@@ -55,8 +56,8 @@ def summary(study_file: Path, price_per_gpu_hour: float | None) -> None:
     study = read_study(study_file)
     tables = read_tables(study.results / "tables")
     terms = Terms.of(study.values, tables)
-    click.echo(text(first_screen(answer_of(tables), terms, price_per_gpu_hour)))
-    click.echo(f"\nThe page: {study.page.resolve()}")
+    say(text(first_screen(answer_of(tables), terms, price_per_gpu_hour)))
+    say(f"\nThe page: {study.page.resolve()}")
 
 
 @click.command()

@@ -82,4 +82,4 @@ def watch(study_file: Path, results: Path | None, once: bool, every: float) -> N
     while not once and not progress.is_over:
         sleep(every)
         for line in progress.look():
-            say(line)
+            say(line, indent="    ")

@@ -72,7 +72,7 @@ class LogHandler(LogHandlerBase):
         try:
             with self._lock:
                 for line in self._lines(record):
-                    say(line, sys.stderr, RED if record.levelno > INFO else "")
+                    say(line, sys.stderr, RED if record.levelno > INFO else "", indent="    ")
         except Exception:
             self.handleError(record)
 

@@ -33,8 +33,8 @@ def read_text(path: Path) -> tuple[bytes, list[str], list[TextTable]]:
     try:
         if (megabytes := path.stat().st_size / 1e6) > MOST_MB:
             raise PublishedError(
-                f"{path}: is no table of results: it has {megabytes:,.0f} MB, a table at most {MOST_MB}. A run's history "
-                "is read by: dpscale import"
+                f"{path}: is no table of results: it has {megabytes:,.0f} MB, a table at most {MOST_MB}. A run's "
+                "history is read by: dpscale import"
             )
         content = path.read_bytes()
         if path.suffix.lower() in _EXCEL:
