@@ -32,7 +32,7 @@ def test_it_is_said_in_one_line(root: Path, tmp_path: Path, command: str, said: 
         large.truncate(50_000_000)
     start = time.process_time()
     done = dpscale(*command.format(folder=tmp_path).split(), folder=root)
-    assert done.returncode == 1
+    assert done.returncode != 0
     (line,) = done.stderr.splitlines()
     assert said.format(folder=tmp_path) in line
     assert time.process_time() - start < 5

@@ -10,7 +10,7 @@ from clone import Clone
 
 
 def test_make_example_renders_the_recorded_study(example: Path) -> None:
-    assert "167 records" in (example / "example.txt").read_text()
+    assert "2 GPUs are " in (example / "example.txt").read_text()
     assert "NVIDIA H200" in (example / "report/recorded.html").read_text()
 
 
