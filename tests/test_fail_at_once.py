@@ -22,7 +22,7 @@ THREE_GPUS = "study: three\ngpus: [1, 3]\nbatch_per_gpu: [32]\nstrong_scaling_gl
         ),
         (
             "tables --study config/recorded.yaml --results {folder} --out {folder}/tables",
-            "is not there yet. Make it with: dpscale audit config/published/*.yaml --out {folder}/audit",
+            "Make it again with: dpscale audit config/published/*.yaml --out {folder}/audit",
         ),
     ],
 )
