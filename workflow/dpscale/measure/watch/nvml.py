@@ -40,7 +40,7 @@ def gpus_there(environment: Mapping[str, str]) -> int | None:
     """How many GPUs a process in this environment can use. None where torch alone can tell, which takes seconds."""
     if not is_there():
         return None if any(map(os.path.exists, _OTHER_DEVICES)) else 0
-    there = ask(pynvml.nvmlDeviceGetCount)
+    there: int | None = ask(pynvml.nvmlDeviceGetCount)
     given = environment.get("CUDA_VISIBLE_DEVICES")
     if there is None or given is None:
         return there
