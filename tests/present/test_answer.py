@@ -236,6 +236,12 @@ def test_why_not_more(row: dict[str, Any], said: str) -> None:
     assert reason(found, Figure.of(0.96, 0.95, 0.97), GPU) == said
 
 
+def test_a_cause_says_what_to_change_after_what_was_measured(tmp_path: Path) -> None:
+    screen = screen_of(answered_tables(tmp_path, **CASES["two scopes that disagree"][0]))
+    assert screen.reason.startswith("Slow loader.")
+    assert [(advice.what, advice.saving) for advice in screen.to_do] == [(CAUSES["slow_loader"].change.rstrip("."), "")]
+
+
 @pytest.mark.parametrize("case", ["worth it", "one run", "4 GPUs without a run", "nothing measured"])
 def test_the_answer_for_machines_has_its_schema(tmp_path: Path, case: str) -> None:
     answer = answer_of(answered_tables(tmp_path, **CASES[case][0]))

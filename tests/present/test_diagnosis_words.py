@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from diagnosis_factory import HEALTHY, diagnosis_record
+from dpscale.analyse.answer.causes import FoundCause, Remedy
 from dpscale.analyse.answer.diagnosis import diagnose
-from dpscale.present.diagnosis.page import DiagnosisWords, render, text, told
+from dpscale.formulas.figure import Figure
+from dpscale.present.diagnosis.page import DiagnosisWords, render, text, told, told_cause
+from dpscale.present.text.numbers import measured
+from dpscale.tables.column import MILLISECONDS
 from dpscale.vocabulary.causes import CAUSES, REMEDIES
 
 SLOW = {"loader": 40.0, "end_to_end": 41.0, "end_to_end_more": 21.5}
@@ -119,3 +123,11 @@ def test_every_remedy_has_words() -> None:
     of_variants = {"captured_variant": "compile", "graph_variant": "graph", "strategy": "ddp", "gpus": 2}
     for words in REMEDIES.values():
         assert words.format(device="GPU", devices="GPUs", loader_workers=2, batch_per_gpu=8, **of_variants)
+
+
+@pytest.mark.parametrize(("saved_ms", "said"), [(18.0, "; it shortens other parts of the step too"), (2.0, "")])
+def test_a_saving_beyond_its_cause_says_why(saved_ms: float, said: str) -> None:
+    remedy = Remedy("larger_batch", None, Figure(saved_ms / 1e3), {"batch_per_gpu": 256})
+    found = FoundCause(CAUSES["small_batch"], Figure(0.003), Figure(0.1), [], [remedy])
+    (saving,) = told_cause(found, "GPU").savings
+    assert saving == f"a batch of 256 per GPU: measured {measured(saved_ms / 1e3, MILLISECONDS)}{said}"

@@ -18,7 +18,8 @@ from dpscale.tables.timing import SpeedupRow
 from dpscale.vocabulary.states import NOT_CONFIRMED, NOT_WORTH_IT, UNDECIDED, WORTH_IT
 
 _ALONE = Figure(1.0)
-_TO_DO = 3
+# What is to be done, at most.
+TO_DO = 3
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Answer:
     def unknown(self) -> list[AnswerRow]:
         """Those that have none."""
         return [row for row in self.rows if row.gpus > 1 and not row.speedup.is_known]
+
+    @property
+    def is_reason_known(self) -> bool:
+        """Whether the reason is a cause, and not that there is none."""
+        return self.reason is not None and bool(self.reason.is_reason)
 
     @property
     def is_nothing_faster(self) -> bool:
@@ -69,7 +75,7 @@ def answer_of(tables: Tables) -> Answer:
     most = max((row for row in tables.answer if row.speedup.is_known), key=lambda row: row.gpus, default=None)
     causes = (row for row in tables.causes if row.scaling == "weak" and row.order == 0)
     reason = next((row for row in causes if most and configuration_of(row) == configuration_of(most)), None)
-    return Answer(tables.answer, reason, tables.advice[:_TO_DO], len(tables.rejected))
+    return Answer(tables.answer, reason, tables.advice[:TO_DO], len(tables.rejected))
 
 
 def answer_rows(tables: Tables, batch: int) -> Iterator[AnswerRow]:

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from dpscale.analyse.answer.series import configuration_of
 from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import AnswerRow, CausesRow
-from dpscale.tables.communication import BandwidthRow, CommunicationRow, LadderRow, StepsRow
+from dpscale.tables.communication import BandwidthRow, CommunicationRow, StepsRow
 from dpscale.tables.row import Row
 from dpscale.tables.study import EnvironmentsRow, MissingRow, RecordsRow, RejectedRow
 from dpscale.tables.tables import TABLES
@@ -158,17 +158,10 @@ STRATEGIES = {
 NOTHING_WRONG = Claim(
     "nothing is wrong", CausesRow, lambda row: row.cause == NOTHING.name, lambda row: row.order == 0, ["efficiency"]
 )
-LOADER_TAKES = Claim(
-    "the DataLoader makes the speedup less",
-    ScopesRow,
-    lambda row: row.speedup.exceeds(row.end_to_end_speedup),
-    _is_headline,
-    ["speedup", "end_to_end_speedup"],
-)
 LOADER_HIDES = Claim(
     "the DataLoader hides speedup",
     ScopesRow,
-    lambda row: row.speedup.is_above(1) and LOADER_TAKES.holds(row),
+    lambda row: row.speedup.is_above(1) and row.speedup.exceeds(row.end_to_end_speedup),
     _is_headline,
     ["speedup", "end_to_end_speedup"],
 )
@@ -214,9 +207,6 @@ DISAGREE = Claim(
 )
 ABOVE_IDEAL = Claim(
     "efficiency is above 100 %", SpeedupRow, lambda row: row.efficiency.is_above(1), _is_headline, ["speedup"]
-)
-RUNG_TAKES_TIME = Claim(
-    "a rung takes time", LadderRow, lambda row: row.difference_s.is_above(0), figures=["difference_s"]
 )
 
 

@@ -151,7 +151,7 @@ def told_cause(finding: FoundCause, device: str) -> ToldCause:
         _share(finding.share),
         [*(_evidence(evidence, device) for evidence in finding.evidence), *finding.notes],
         finding.cause.change,
-        [_saving(remedy, device) for remedy in finding.remedies],
+        [f"{_saving(remedy, device)}{_beyond(remedy, finding)}" for remedy in finding.remedies],
         finding.notes,
     )
 
@@ -167,6 +167,12 @@ def _saving(remedy: Remedy, device: str) -> str:
     predicted = [f"predicted {_seconds(remedy.predicted_s)}"] if remedy.predicted_s else []
     tried = f"measured {_seconds(remedy.measured_s)}" if remedy.measured_s else "not tried"
     return f"{name}: {', '.join([*predicted, tried])}"
+
+
+def _beyond(remedy: Remedy, finding: FoundCause) -> str:
+    """Why a remedy saves more than its cause costs, where it does."""
+    saved = max((figure.value for figure in (remedy.predicted_s, remedy.measured_s) if figure), default=0.0)
+    return "; it shortens other parts of the step too" if saved > finding.cost_s.value else ""
 
 
 def _part(part: StepPart, device: str) -> tuple[str, str]:

@@ -13,11 +13,15 @@ from dpscale.tables.column import PERCENT, SECONDS
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do, what it saves, and the section of the page that shows it."""
+    """What to do, what that saves if it was measured, and the section of the page that shows it."""
 
     what: str
     saving: str
     section: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.what}: {self.saving}" if self.saving else self.what
 
 
 def advices(rows: Sequence[AdviceRow], terms: Terms) -> list[Advice]:

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dpscale.analyse.answer.answer import Answer, is_none_faster, price_of_epoch
+from dpscale.analyse.answer.answer import TO_DO, Answer, is_none_faster, price_of_epoch
 from dpscale.analyse.answer.series import COMPUTE
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.advice import Advice, advices
@@ -41,14 +41,16 @@ class FirstScreen:
 
 def first_screen(answer: Answer, terms: Terms, per_gpu_hour: float | None = None) -> FirstScreen:
     """The answer in words, with the price of an epoch where an hour of a device has one."""
+    found = cause(answer.reason.cause) if answer.reason else NOTHING
+    to_change = [Advice(found.change.rstrip("."), "", found.section)] if answer.is_reason_known else []
     return FirstScreen(
         _kind(answer),
         list(sentences(answer, terms)),
         list(notes(answer, terms)),
         *_table(answer.rows, terms, per_gpu_hour),
         reason(answer.reason, answer.several[-1].efficiency, terms) if answer.reason else "",
-        cause(answer.reason.cause).section if answer.reason else "",
-        advices(answer.to_do, terms),
+        found.section,
+        [*advices(answer.to_do, terms), *to_change][:TO_DO],
     )
 
 
@@ -251,7 +253,7 @@ def text(screen: FirstScreen) -> str:
     """The answer as a terminal shows it."""
     lines = [screen.sentence, *screen.notes, "", *_aligned([screen.headings, *screen.rows]), ""]
     lines += [f"Why not more: {screen.reason}"] if screen.reason else []
-    lines += [f"To do: {advice.what}: {advice.saving}." for advice in screen.to_do]
+    lines += [f"To do: {advice.text}." for advice in screen.to_do]
     return "\n".join(lines).rstrip()
 
 
