@@ -10,6 +10,12 @@ from dpscale.present.study.page import render
 from dpscale.records.collect import collect
 from dpscale.tables.tables import Tables
 
+# Folders of results, and the studies that they are of.
+RECORDED = {
+    **{name: name for name in ("recorded", "recorded-h100-2", "recorded-h200-2", "recorded-h200-4")},
+    **{f"recorded-{name}": f"example-{name}" for name in ("gpt", "resnet50", "wide-mlp")},
+}
+
 
 @cache
 def recorded_tables(root: Path, results: str, config: str = "") -> Tables:

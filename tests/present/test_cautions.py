@@ -74,7 +74,7 @@ CASES = {
     ),
     "no baseline": (
         tables(**SOUND, speedup=[absent_row("no baseline", "T(1,32) is missing", **AT), speedup_row(1.9, 9.6, **AT)]),
-        "1 of 2 speedups was missing for want of a time of 1 GPU (T(1,32) is missing).",
+        "1 of 2 speedups was missing for want of a time of 1 GPU. Why: T(1,32) is missing.",
     ),
     "a run without a baseline": (
         tables(
@@ -84,7 +84,7 @@ CASES = {
                 {**block_row("run 2", **AT), "status": "no baseline", "reason": "of OOM"},
             ],
         ),
-        "1 of 2 runs was left out of speedups: no time of 1 GPU belongs to it (of OOM).",
+        "1 of 2 runs was left out of speedups: no time of 1 GPU belongs to it. Why: of OOM.",
     ),
     "drift": (
         tables(**SOUND, blocks=[block_row("run 1", -0.034, **AT), block_row("run 2", 0.01, **AT)]),

@@ -47,7 +47,7 @@ def test_epoch_time_has_a_panel_a_scope_and_a_label_a_line() -> None:
     chart = epoch_time(h200().times, GPU)
     assert places(chart) == ["Compute scope", "End-to-end scope"]
     first = chart.pictures[0]
-    assert {"single × 1", "dp × 2", "dp × 4", "ddp × 2", "ddp × 4", "OOM", "capped"} <= set(texts(first.svg))
+    assert {"single × 1", "dp × 2", "dp × 4", "ddp × 2", "ddp × 4", "OOM", "> dataset"} <= set(texts(first.svg))
     assert "Epoch time in s" in first.subtitle
     assert "single × 1: 7.74 s at 32, 2.13 s at 8,192, OOM at 32,768." in description(first.svg)
     for picture in chart.pictures:

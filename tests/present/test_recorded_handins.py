@@ -15,15 +15,10 @@ from dpscale.plan.study import Study
 from dpscale.present.handin.files import files, write
 from dpscale.present.handin.report import Report, report
 from dpscale.present.text.words import Terms
-from recorded import recorded_tables
+from recorded import RECORDED, recorded_tables
 from requirements import without
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
-
-RECORDED = {
-    **{name: name for name in ("recorded", "recorded-h100-2", "recorded-h200-2", "recorded-h200-4")},
-    **{f"recorded-{name}": f"example-{name}" for name in ("gpt", "resnet50", "wide-mlp")},
-}
 
 
 @pytest.fixture(scope="module", params=RECORDED)

@@ -101,8 +101,8 @@ def steps_beside_one(times: Sequence[TimesRow], communication: Sequence[Communic
             heading=_step_beside_one(part, terms),
             place=f"Batch {batch:,} per {terms.device}{terms.environment(part[0])}",
             quantity=(
-                "A full step in ms, without loading; behind the sign what it is longer than on 1 "
-                f"{terms.device} (E1), with its 95 % interval, or in parentheses the range of two runs"
+                f"A full step in ms, without loading. Behind the sign stands what it takes longer than on 1 "
+                f"{terms.device} (E1), with its 95 % interval"
             ),
             x_title="Step, ms",
             stages=[_step_stage(row, longer.get(_configuration(row), UNKNOWN), terms) for row in part],

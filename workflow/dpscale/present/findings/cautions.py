@@ -148,14 +148,15 @@ def _drifted(drifted: Outcome[BlocksRow], terms: Terms) -> Caution:
 
 def _because(rows: Iterable[BlocksRow | SpeedupRow]) -> str:
     reasons = sorted({row.reason for row in rows if row.reason})
-    return f" ({listed(reasons, 2, '; ')})" if reasons else ""
+    return f"Why: {listed(reasons, 2, '; ')}" if reasons else ""
 
 
 @where(RUN_WITHOUT_BASELINE)
 def _runs_without_baseline(without: Outcome[BlocksRow], terms: Terms) -> Caution:
     return Caution(
         f"{among(without, 'run')} {verb(without)} left out of speedups: no time of 1 {terms.device} belongs to "
-        f"{'it' if without.number == 1 else 'them'}{_because(without.holding)}"
+        f"{'it' if without.number == 1 else 'them'}",
+        _because(without.holding),
     )
 
 
@@ -181,8 +182,8 @@ def _wide_intervals(wide: Outcome[TimesRow], terms: Terms) -> Caution:
 @where(NO_BASELINE)
 def _no_baseline(without: Outcome[SpeedupRow], terms: Terms) -> Caution:
     return Caution(
-        f"{among(without, 'speedup')} {verb(without)} missing for want of a time of 1 {terms.device}"
-        f"{_because(without.holding)}"
+        f"{among(without, 'speedup')} {verb(without)} missing for want of a time of 1 {terms.device}",
+        _because(without.holding),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpscale.present.text.numbers import estimate, measured, plain
+from dpscale.present.text.numbers import measured, plain
 from dpscale.present.text.words import (
     Terms,
     capitalised,
@@ -159,12 +159,12 @@ def _peer_copies(copies: Sequence[PeerCopiesRow], terms: Terms) -> str:
 
 
 def _allreduce(collectives: Iterable[CollectivesRow], terms: Terms) -> str:
-    """`355 GB/s [354, 355] bus bandwidth (4 GPUs, 1 GiB)`."""
+    """`355 GB/s bus bandwidth (4 GPUs, 1 GiB)`."""
     reduced = [row for row in collectives if row.operation == "allreduce" and row.bus_bandwidth_gb_s.is_known]
     if not reduced:
         return ""
     row = max(reduced, key=lambda row: (row.gpus, row.message_bytes or 0))
-    rate = estimate(row.bus_bandwidth_gb_s, GB_PER_S, with_unit=True)
+    rate = measured(row.bus_bandwidth_gb_s.value, GB_PER_S)
     return f"{rate} bus bandwidth ({terms.count(row.gpus)}, {measured(row.message_bytes, MIB)})"
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.text.numbers import ABSENT, estimate, plain, whole
+from dpscale.present.text.numbers import ABSENT, brief, estimate, plain, whole
 from dpscale.present.text.view import Shown, ShownColumn, View, shown, view_of, written
 from dpscale.present.text.words import Terms, capitalised, listed, ok, on_or_off, span, text
 from dpscale.tables.answer import CausesRow
@@ -286,11 +286,8 @@ def _message(row: CollectivesRow) -> tuple[str, int, int]:
 
 
 def _of_operation(operation: str, timed: dict[tuple[Any, str], Figure]) -> ShownColumn[CollectivesRow]:
-    """No cell of this table has room for the range of two runs."""
-
     def cell(row: CollectivesRow) -> str:
-        found = timed.get((_message(row), operation), Figure())
-        return estimate(found if found.has_interval else Figure(found.value), GB_PER_S)
+        return brief(timed.get((_message(row), operation), Figure()), GB_PER_S)
 
     return ShownColumn(capitalised(operation.replace("_", "-")), cell)
 
