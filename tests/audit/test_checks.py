@@ -34,7 +34,7 @@ def test_figures_that_agree_call_for_nothing() -> None:
 
 def test_a_speedup_that_is_none() -> None:
     study = published(EPOCH_S, {"speedup": "32x2 1.60, 128x2 1.90"})
-    assert named(study, "not what the times give") == {Spot(128, 2): "printed 1.90; the times give 1.67"}
+    assert named(study, "not what the times give") == {Spot(128, 2): "speedup 1.90; the times give 1.67"}
 
 
 def test_parts_that_are_not_the_whole() -> None:

@@ -24,7 +24,7 @@ from dpscale.audit.conventions import (
 from dpscale.audit.conventions import (
     WRONG as WRONG_KIND,
 )
-from dpscale.audit.reading.in_words import NAMES, gpus_words, listed, number, place_words, unlike
+from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, place_words, unlike
 from dpscale.audit.reading.published import AnyPlace, Printed, Published, Spot
 from dpscale.audit.search import Found
 from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading
@@ -89,11 +89,9 @@ def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
         if verdict.state not in (ANOTHER_RUN, UNEXPLAINED):
             continue
         factor = reading.found[quantity].factor
-        if verdict.given is None:
-            detail = f"printed {printed}{why}"
-        else:
-            given = unlike(float(printed), verdict.given.value)[1]
-            detail = f"printed {printed}; the times give {given}{why}"
+        detail = f"{NAMES[quantity]} {printed}{why}"
+        if verdict.given:
+            detail = f"{NAMES[quantity]} {printed}; the times give {given_like(printed, verdict.given)}{why}"
             if factor and verdict.state == UNEXPLAINED:
                 detail += f"; all cells are {number(factor.value)} times what the times give"
         if verdict.state == ANOTHER_RUN:

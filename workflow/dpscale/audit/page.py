@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from dpscale.audit.checks import SEVERITIES
-from dpscale.audit.sentences import cell_of, worst_by_cell
-from dpscale.audit.tables import CORRECTED_BY, IN_SHORT, AuditTables, Record, rows
+from dpscale.audit.sentences import by_check, cell_of, worst_by_cell
+from dpscale.audit.tables import IN_SHORT, AuditTables, Record, rows
+from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.downloads import csv_link
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, estimate
@@ -44,8 +44,8 @@ _QUANTITIES = {
 }
 # Quantities that are shown although they were not printed.
 _ALWAYS_COMPUTED = ("speedup", "communication_s", "bandwidth")
-# So many cells of a warning are told; the others are in the table.
-_CELLS_SHOWN = 6
+# Two definitions that differ by less give the same number.
+_SAME = 1e-6
 # What a check means, and what to do, in words for whoever printed the figures.
 HELP: Mapping[str, str] = yaml.load(Path(__file__).with_name("help.yaml").read_text(), SCHEMA_LOADER)
 
@@ -152,64 +152,54 @@ def _findings(found: Iterable[AuditFindingsRow]) -> tuple[list[tuple[str, str, s
 
 
 def checks(warnings: Iterable[AuditWarningsRow]) -> list[Check]:
-    """What does not agree, worst first; a detail that many cells share is said once."""
-    found = []
-    for (severity, name), group in grouped(warnings, lambda row: (row.severity, row.check)).items():
-        cells = [
-            f"{_place_words(same[0])}: {detail}" if len(same) == 1 else f"{detail} ({len(same)} cells)"
-            for detail, same in grouped(group, lambda row: row.detail).items()
-        ]
-        more = len(cells) - _CELLS_SHOWN
-        shown = [*cells[:_CELLS_SHOWN], *([f"and {plural(more, 'more cell')}"] if more > 0 else [])]
-        found.append(Check(severity, name, shown))
-    return sorted(found, key=lambda check: SEVERITIES.index(check.severity))
-
-
-def _place_words(row: AuditWarningsRow) -> str:
-    name, (_, batch, gpus) = "batch" if row.global_batch is None else "global batch", cell_of(row)
-    return f"{name} {batch:,} on {plural(gpus, 'GPU')}"
+    """What does not agree, worst first."""
+    return [Check(*check, cells) for check, (_, cells) in by_check(warnings).items()]
 
 
 def _headings(tables: AuditTables) -> list[Heading]:
-    """Times, then every printed quantity with what it is here beside it, then what was computed here alone."""
+    """Times, then every printed quantity, then what was computed here alone."""
     of_quantities = grouped(tables.audit, lambda row: row.quantity)
     printed = {name: found for name, of in of_quantities.items() if (found := [row for row in of if row.published])}
-    wanted = [name for name in _QUANTITIES if name in printed]
     headings = [Heading("T(N,b), s", "epoch_s", _published)]
-    for name in (*wanted, *(name for name in _ALWAYS_COMPUTED if name not in printed)):
-        label, unit = _QUANTITIES[name].label, _QUANTITIES[name].unit
+    for name, (label, unit) in {name: (of.label, of.unit) for name, of in _QUANTITIES.items()}.items():
         shown = label if unit is MULTIPLES or name == "efficiency" else f"{label}, {unit.shown}"
         if name in printed:
             labelled = f"{label}, {printed[name][0].published_unit}" if name == "bandwidth" else shown
-            headings.append(Heading(f"{labelled}, printed", name, _published))
-        corrected_by = CORRECTED_BY.get(name, name)
-        if any(row.corrected.is_known or row.reason for row in of_quantities.get(corrected_by, [])):
-            headings.append(Heading(f"{shown}, as defined here", corrected_by, _as_defined))
+            headings.append(Heading(labelled, name, _published))
+        elif name in _ALWAYS_COMPUTED and any(
+            row.corrected.is_known or row.reason for row in of_quantities.get(name, [])
+        ):
+            headings.append(Heading(f"{shown}, as defined here", name, _as_defined))
     return headings
 
 
 def _entry(heading: Heading, row: AuditRow | None, worst: Mapping[tuple[str, int, int], str]) -> Entry:
     if row is None:
         return Entry(ABSENT)
-    of_computed = "look" if row.caution else ""
-    return Entry(heading.shows(row), worst.get(cell_of(row), "") if heading.shows is _published else of_computed)
+    return Entry(heading.shows(row), worst.get(cell_of(row), "look" if row.caution else ""))
 
 
 def _published(row: AuditRow) -> str:
-    """With the digits that were printed."""
-    return row.published or ABSENT
+    """With the digits that were printed, and behind an arrow what it is, where that is another number."""
+    given, corrected = row.recomputed, row.corrected
+    is_another = given.is_known and abs(given.value - corrected.value) > _SAME * abs(corrected.value)
+    if not row.published or not corrected.is_known or (row.verdict == EXPLAINED and not is_another):
+        return row.published or ABSENT
+    unit = f" {row.unit}" if row.unit != row.published_unit and row.unit else ""
+    return f"{row.published} → {_as_defined(row)}{unit}"
 
 
 def _as_defined(row: AuditRow) -> str:
     """Three significant digits, fewer where rounding hides them."""
-    figure = row.corrected
+    figure, scale = row.corrected, 100 if row.published.endswith("%") else 1
     if not figure.is_known:
         unknown = "not resolvable" if row.reason.startswith("not resolvable") else "not known"
         return unknown if row.reason else ABSENT
-    if abs(figure.value) >= 1000:
-        return f"{figure.value:,.0f}"
+    value, sign = figure.value * scale, " %" if scale > 1 else ""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}{sign}"
     is_sharp = (figure.high - figure.low) / 2 < abs(figure.value) / 20
-    return f"{figure.value:#.3g}".rstrip(".") if is_sharp else f"{figure.value:.2g}"
+    return (f"{value:#.3g}".rstrip(".") if is_sharp else f"{value:.2g}") + sign
 
 
 def _strong_speedups(audit: Iterable[AuditRow]) -> list[str]:

@@ -1,6 +1,5 @@
 """What was found, in one sentence per quantity, made from the outcome."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import fill
 from typing import Any
@@ -8,16 +7,19 @@ from typing import Any
 from dpscale.audit.checks import LOOK, SEVERITIES
 from dpscale.audit.conventions import OTHER, WRONG
 from dpscale.audit.corrected import TABLE, basis, clock_of
-from dpscale.audit.reading.in_words import NAMES, gpus_words, listed, number, place_words, unlike
-from dpscale.audit.reading.published import Published, Spot
+from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, place_words
+from dpscale.audit.reading.published import AnyPlace, Published, Spot, StrongPlace
 from dpscale.audit.search import Found
-from dpscale.audit.tables import AuditTables
+from dpscale.audit.tables import AuditTables, rows
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, FigureVerdict, Reading
 from dpscale.tables.published import AuditRow, AuditWarningsRow
+from dpscale.tables.row import grouped
 
 EXPLAINED_EXCEPT = "explained except"
 # Of a terminal.
 _WIDTH = 120
+# So many cells of a warning are told; the others are in the table.
+_CELLS_SHOWN = 6
 
 
 def verdict_of(reading: Reading, quantity: str) -> str:
@@ -47,8 +49,12 @@ def sentence(reading: Reading, quantity: str) -> str:
     if not found.match:
         all_of = f", {number(found.factor.value)} times what the times give in all cells" if found.factor else ""
         return f"No convention of the {found.tried:,} tried gives the {name}{all_of}: {listed(cells or [*reasons])}."
-    but = f", but not {listed(cells)}" if cells and found.best else ""
-    return f"The {name} is {_convention(reading, found)}: {_support(found)}{but}; {_certainty(found)}."
+    several = sum(place.gpus > 1 for place in found.checkable)
+    where = f"in {found.match.supporting} of {several} cells" if found.best else "with times of another run"
+    others = f"; others of {found.tried:,} tried that give as many: {found.fitting - 1:,}" if found.fitting > 1 else ""
+    chance = f"; chance alone would do as well in {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else ""
+    but = f"; not {listed(cells)}" if cells and found.best else ""
+    return f"The {name} is {_convention(reading, found)}, {where}{but}{others}{chance}."
 
 
 def _convention(reading: Reading, found: Found) -> str:
@@ -60,27 +66,9 @@ def _convention(reading: Reading, found: Found) -> str:
     return f"{found.match.convention.formula}{clock}, {against_method}{is_cut}"
 
 
-def _support(found: Found) -> str:
-    assert found.match
-    several = sum(place.gpus > 1 for place in found.checkable)
-    cells = f"{found.match.supporting} of {several} cells with several GPUs"
-    if not found.best:
-        return f"its times are of another run, and then it gives {cells}"
-    if found.fitting == 1:
-        return f"it alone of {found.tried:,} conventions tried gives {cells}"
-    others = "does another" if found.fitting == 2 else f"do {found.fitting - 1:,} others"
-    return f"it gives {cells}, and so {others} of {found.tried:,} tried"
-
-
-def _certainty(found: Found) -> str:
-    """The guard against a fit by chance, in words."""
-    often = f"in about {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else "less than once in a million"
-    return f"chance alone would do as well {often}"
-
-
 def _miss(reading: Reading, quantity: str, place: Spot, verdict: FigureVerdict) -> str:
     printed = reading.published.quantities[quantity][place]
-    given = unlike(verdict.given.value, float(printed), 4)[0] if verdict.given else "nothing"
+    given = given_like(printed, verdict.given, 4) if verdict.given else "nothing"
     return f"{place_words(place)} (printed {printed}, it gives {given}{f': {verdict.why}' if verdict.why else ''})"
 
 
@@ -162,6 +150,24 @@ def _checked(tables: AuditTables, is_more: bool) -> str:
     return f"{start}{checked}{f'; {len(unknown)} cannot be checked: {unknown[0]}' if unknown else ''}."
 
 
+def by_check(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, str], tuple[int, list[str]]]:
+    """By severity and check, the worst first: how many cells fail it, and what is said of them. What many share is said
+    once, and of many others the first."""
+    found = {}
+    for check, group in grouped(warnings, lambda row: (row.severity, row.check)).items():
+        said = [
+            f"{place_words(_place(same[0]))}: {detail}" if len(same) == 1 else f"{detail} ({len(same)} cells)"
+            for detail, same in grouped(group, lambda row: row.detail).items()
+        ]
+        more = [f"and {len(said) - _CELLS_SHOWN} more cells"] if len(said) > _CELLS_SHOWN else []
+        found[check] = len(group), [*said[:_CELLS_SHOWN], *more]
+    return dict(sorted(found.items(), key=lambda entry: SEVERITIES.index(entry[0][0])))
+
+
+def _place(row: AuditWarningsRow) -> AnyPlace:
+    return Spot(row.batch_per_gpu, row.gpus) if row.batch_per_gpu else StrongPlace(row.global_batch or 0, row.gpus)
+
+
 def cell_of(row: AuditRow | AuditWarningsRow) -> tuple[str, int, int]:
     """Quantity, batch and GPUs."""
     return row.quantity, row.batch_per_gpu or row.global_batch or 0, row.gpus
@@ -174,10 +180,10 @@ def name_of(quantity: str) -> str:
 
 def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, int, int], str]:
     """The worst severity of what is said about a cell."""
-    found: dict[tuple[str, int, int], str] = {}
-    for row in warnings:
-        found[cell_of(row)] = min(found.get(cell_of(row), LOOK), row.severity, key=SEVERITIES.index)
-    return found
+    return {
+        cell: min((row.severity for row in group), key=SEVERITIES.index)
+        for cell, group in grouped(warnings, cell_of).items()
+    }
 
 
 def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
@@ -193,7 +199,10 @@ def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
     is_right = row.verdict == EXPLAINED and warning.severity == LOOK
     if not given.is_known or is_right or warning.severity == "impossible" or quantity not in NAMES:
         return f"{shown}: {warning.check} ({warning.detail})"
-    return f"{shown}; your times give {number(given.value)}{f' {row.unit}' if row.unit else ''}"
+    value, unit = given.value, f" {row.unit}" if row.unit else ""
+    if row.published.endswith("%") and not row.unit:
+        value, unit = 100 * value, " %"
+    return f"{shown}; your times give {number(value)}{unit}"
 
 
 def summary(record: Mapping[str, Any]) -> str:
@@ -204,9 +213,9 @@ def summary(record: Mapping[str, Any]) -> str:
         formula = quantity["convention"]["formula"].replace(" bytes", "") if quantity["convention"] else "-"
         cells = f"{quantity['supporting_cells']} of {quantity['independent_cells']} cells"
         lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:18} {cells:>13}  {formula}")
-    counts = Counter((warning["severity"], warning["check"]) for warning in record["warnings"])
-    ordered = sorted(counts.items(), key=lambda entry: SEVERITIES.index(entry[0][0]))
-    lines += [f"  {severity}: {check} ({number})" for (severity, check), number in ordered]
+    for (severity, check), (count, of_check) in by_check(rows([record]).audit_warnings).items():
+        lines.append(f"  {severity}: {check} ({count})")
+        lines += [f"    {said}" for said in of_check if severity != LOOK]
     lines += [
         f"  note: {remark['sentence']}" for remark in record["remarks"] if remark["verdict"] in ("assumed", "left out")
     ]

@@ -108,6 +108,12 @@ class Number:
         """The same, its digits cut."""
         return replace(self, interval=self.if_cut)
 
+    def like(self, value: float) -> tuple[float, str]:
+        """Another value in the unit that this was printed in, and that unit, with a space before it."""
+        digits, space, unit = self.shown.partition(" ")
+        factor = float(self) / float(digits) if float(digits) else 1.0
+        return value / factor, f"{space}{unit}"
+
     def __float__(self) -> float:
         return self.interval.value
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dpscale.audit.reading.published import AnyPlace, StrongPlace
+from dpscale.formulas.rounded import Number, Rounded
 
 NAMES = {
     "speedup": "speedup",
@@ -38,6 +39,12 @@ def listed(items: Sequence[str], shown: int = _SHOWN) -> str:
 def number(value: float, digits: int = 3) -> str:
     """So many significant digits, and at least those before the point."""
     return f"{value:#.{digits}g}".rstrip(".") if abs(value) < 10**digits else f"{value:.0f}"
+
+
+def given_like(printed: Number, given: Rounded, least: int = 3) -> str:
+    """What is given in place of a printed number, in its unit, with the digits that tell the two apart."""
+    value, unit = printed.like(given.value)
+    return f"{unlike(printed.like(float(printed))[0], value, least)[1]}{unit}"
 
 
 def unlike(one: float, other: float, least: int = 3) -> tuple[str, str]:
