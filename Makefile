@@ -108,20 +108,20 @@ tools:
 	then echo "Installed Chromium, Java and LaTeX for the tests of the page"; \
 	else echo "Chromium, Java or LaTeX is missing, and only root can install them: tests of the page are skipped"; fi
 
-# Tests run in two processes, where a file of tests is never split: what is expensive is made once. Those that take
-# longest come first (tests/conftest.py).
+# A file of tests is never split between processes: what is expensive is made once. Those that take longest come first
+# (tests/conftest.py). Where tests wait for processes of their own, a third one uses the time.
 PYTEST := $(BIN)/python -m pytest
-IN_TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+IN := --dist loadfile --no-loadscope-reorder --numprocesses
 
 check: $(READY)-dev  ## Run the tests that start no process, no browser and no Snakemake (1 min)
-	$(PYTEST) $(IN_TWO) --hypothesis-profile quick -m "not (processes or snakemake or browser or slurm or gpu or slow)" \
+	$(PYTEST) $(IN) 2 --hypothesis-profile quick -m "not (processes or snakemake or browser or slurm or gpu or slow)" \
 		--ignore tests/browser --ignore tests/slurm --ignore tests/gpu
 
 # Nothing may run beside tests of what a clock says; where there are GPUs, those are many.
 test: $(READY)-dev tools  ## Run every test that this machine can run, but for Slurm's and those of times (7 min)
 	@gpus=$$($(BIN)/python -m dpscale.measure.watch.nvml) && \
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; \
-	else $(PYTEST) $(IN_TWO) -m "not (slurm or alone)"; fi
+	else $(PYTEST) $(IN) 3 -m "not (slurm or alone)"; fi
 
 test-times: $(READY)-dev  ## Run the tests that judge times: ladders and diagnoses of injected causes, links of known rates, one by one (5 min)
 	$(PYTEST) tests/measure -m alone
@@ -133,7 +133,7 @@ test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; instal
 			slurmctld slurmd slurm-client slurmdbd munge mariadb-server > /dev/null && \
 		echo "Installed Debian's Slurm, munge and MariaDB for the tests on a Slurm" || exit; \
 	fi; \
-	$(PYTEST) $(IN_TWO) -m slurm
+	$(PYTEST) $(IN) 3 -m slurm tests/slurm
 
 lint: $(READY)-dev  ## Check the code: ruff, mypy, snakefmt, snakemake --lint (1 min)
 	$(BIN)/ruff check .

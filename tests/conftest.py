@@ -48,17 +48,20 @@ MARK_OF_FIXTURE = {
 # What takes longest is begun first, so that no process of pytest-xdist is left alone with it at the end.
 LONGEST_FIRST = (
     "slurm/test_nodes_on_slurm.py",
+    "workflow/test_reruns.py",
     "workflow/test_laptop_study.py",
+    "browser/test_accessibility.py",
     "workflow/",
     "measure/worker/",
     "browser/",
     "measure/",
     "export/test_to_mlflow.py",
-    "compare/",
-    "present/",
-    "audit/",
-    "test_search_recipe.py",
+    "test_imports.py",
     "test_wheel.py",
+    "test_search_recipe.py",
+    "present/",
+    "compare/",
+    "audit/",
 )
 
 

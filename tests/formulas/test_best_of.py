@@ -13,6 +13,7 @@ COVERED = 0.93
 STUDIES, EQUAL = 1000, 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("servers", [3, 4, 6])
 @pytest.mark.parametrize("shared", [0.0, 0.02], ids=["independent", "servers in common"])
 def test_the_best_of_equal_ones_is_covered(servers: int, shared: float) -> None:

@@ -121,6 +121,7 @@ def test_only_blocks_that_both_have_are_paired() -> None:
         derive_in_blocks(scaling.speedup, first, estimate_of_blocks(apart({"e": 1.0})))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("servers", SERVERS)
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_hold_the_truth_as_often_as_the_method_says(case: str, servers: int, root: Path) -> None:
@@ -160,6 +161,7 @@ def test_few_normal_samples_have_a_run_that_is_called_off() -> None:
     assert np.mean([np.max(np.abs(robust_deviations(sample))) > OUTLIER_DEVIATIONS for sample in samples]) < 0.025
 
 
+@pytest.mark.slow
 def test_variance_components_of_unequal_numbers_come_out_unbiased() -> None:
     generator = np.random.default_rng(0)
 

@@ -8,14 +8,6 @@ import psutil
 
 # Cores that other processes may use during a measurement that decides.
 QUIET_CORES = 0.3
-SAMPLE_S = 0.5
-
-
-def is_quiet() -> bool:
-    """Whether this machine does little else now, which takes half a second to see."""
-    with OtherWork().watched() as other:
-        time.sleep(SAMPLE_S)
-    return other.cores < QUIET_CORES
 
 
 class OtherWork:

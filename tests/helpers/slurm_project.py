@@ -1,9 +1,10 @@
 """A copy of the project whose studies are run with `snakemake --profile slurm` on a throwaway cluster."""
 
 import json
-import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +22,9 @@ SLURM_CONF={configuration} exec /usr/bin/srun "$@"
 
 # As often as a test likes; the profile as it is has a test of its own.
 LOOK_OFTEN = ["--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"]
+
+
+GPU_JOBS = {"rehearsal": True, "gpu_jobs": {"gpu_type": "v100"}}
 
 
 class SlurmProject(Project):
@@ -121,8 +125,15 @@ def overlap(first: dict[str, Any], second: dict[str, Any]) -> bool:
     return bool(first["started_at"] < second["finished_at"] and second["started_at"] < first["finished_at"])
 
 
-def structure(page: str) -> list[str]:
-    """What a page is made of: headings, captions and column heads, without the numbers. A chart's heading has some."""
-    page = re.sub(r"<figcaption><h3>.*?</h3>", "<figcaption><h3>chart</h3>", page)
-    parts = re.findall(r"<(h[1-3]|caption|th)\b[^>]*>(.*?)</\1>", page, re.DOTALL)
-    return [f"{tag}: {re.sub('<[^>]+>', '', text).strip()}" for tag, text in parts]
+@contextmanager
+def changed_configuration(slurm: ThrowawaySlurm, old: str, new: str) -> Iterator[None]:
+    path = slurm.folder / "slurm.conf"
+    text = path.read_text()
+    assert old in text
+    try:
+        path.write_text(text.replace(old, new))
+        assert slurm.run("scontrol", "reconfigure").returncode == 0
+        yield
+    finally:
+        path.write_text(text)
+        assert slurm.run("scontrol", "reconfigure").returncode == 0

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing.connection import wait
 from pathlib import Path
 from subprocess import PIPE, STDOUT, CompletedProcess, run
 from tempfile import TemporaryDirectory
@@ -90,10 +91,14 @@ def programs() -> Iterator[Path]:
 
 
 def _fork_programs(listening: socket.socket) -> None:
+    """Until the tests' process ends, however it does."""
     os.setpgid(0, 0)
-    while True:
+    tests = multiprocessing.parent_process()
+    assert tests
+    while listening in wait([listening, tests.sentinel]):
         with listening.accept()[0] as asked:
             FORK.Process(target=_answer, args=(asked,)).start()
+    os.killpg(0, signal.SIGKILL)
 
 
 def _answer(asked: socket.socket) -> None:

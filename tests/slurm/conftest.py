@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from project import Project
 from requirements import without
+from slurm_project import GPU_JOBS, SlurmProject
 from throwaway_slurm import ThrowawaySlurm, holds_sockets, missing_requirement
 
 
@@ -38,6 +40,14 @@ def own_slurm_folder(slurm_is_installed: None, tmp_path_factory: pytest.TempPath
     """For a cluster of a test's own."""
     with cluster_folder(tmp_path_factory) as folder:
         yield folder
+
+
+@pytest.fixture
+def project(slurm: ThrowawaySlurm, finished: Project, tmp_path: Path) -> SlurmProject:
+    """The tiny study, measured without Slurm: what is missing next is measured with it."""
+    project = SlurmProject.on(slurm, finished, tmp_path / "project")
+    project.configure_cluster(**GPU_JOBS)
+    return project
 
 
 @contextmanager

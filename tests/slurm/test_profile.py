@@ -3,32 +3,17 @@
 Its workers measure nothing, but for those of test_study_on_slurm.py.
 """
 
-import os
-import re
-import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from processes import running_in
 from project import Project, wait_for
-from slurm_project import SlurmProject, read
+from slurm_project import GPU_JOBS, SlurmProject, changed_configuration, read
 from throwaway_slurm import ThrowawaySlurm
-
-GPU_JOBS = {"rehearsal": True, "gpu_jobs": {"gpu_type": "v100"}}
-
-
-@pytest.fixture
-def project(slurm: ThrowawaySlurm, finished: Project, tmp_path: Path) -> SlurmProject:
-    """The tiny study, measured without Slurm: what is missing next is measured with it."""
-    project = SlurmProject.on(slurm, finished, tmp_path / "project")
-    project.configure_cluster(**GPU_JOBS)
-    return project
 
 
 def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(project: SlurmProject) -> None:
@@ -58,14 +43,6 @@ def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(pro
         assert job["JobName"].startswith("dpscale_")
         assert job["Requeue"] == "0"
     assert project.planned() == {}
-
-
-def test_a_new_batch_is_its_cells_and_an_edited_template_is_none(project: SlurmProject) -> None:
-    template = project.folder / "workflow/dpscale/present/template/page.html.j2"
-    template.write_text(template.read_text() + "{# edited #}\n")
-    assert project.planned() == {"report": 1, "all": 1}
-    project.change_study(batch_per_gpu=[32, 64])
-    assert project.planned()["time"] == 4
 
 
 def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alone(project: SlurmProject) -> None:
@@ -98,98 +75,6 @@ def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alon
     assert not project.page_is_partial()
 
 
-def test_a_cell_beyond_its_jobs_time_limit_is_ended_by_slurm_and_the_page_says_so(project: SlurmProject) -> None:
-    snakemake = project.start_a_cell("--retries", "0")
-    (job,) = project.jobs("time")
-    project.slurm.run("scontrol", "update", f"JobId={job['JobId']}", "EndTime=now")
-    assert snakemake.wait(120) != 0  # Slurm looks at limits every 30 s
-    assert [job["JobState"] for job in project.jobs("time")] == ["TIMEOUT"]
-    assert project.run("partial") == {"partial": 1}
-    page = project.page.read_text()
-    assert re.search(r"ended by Slurm: (JOB|STEP) [\d.]+ ON gn\d CANCELLED AT \S+ DUE TO TIME LIMIT", page)
-    assert "Error: stopped by SIGTERM" in page
-
-
-@pytest.fixture
-def forgetful(slurm: ThrowawaySlurm) -> Iterator[None]:
-    """Jobs that ended are forgotten after 100 s, as on a busy cluster; Snakemake must not turn to sacct for that."""
-    with changed_configuration(slurm, "MinJobAge=3600", "MinJobAge=100"):
-        yield
-
-
-@contextmanager
-def changed_configuration(slurm: ThrowawaySlurm, old: str, new: str) -> Iterator[None]:
-    path = slurm.folder / "slurm.conf"
-    text = path.read_text()
-    assert old in text
-    try:
-        path.write_text(text.replace(old, new))
-        assert slurm.run("scontrol", "reconfigure").returncode == 0
-        yield
-    finally:
-        path.write_text(text)
-        assert slurm.run("scontrol", "reconfigure").returncode == 0
-
-
-def test_a_cancelled_cell_is_noticed_within_a_minute_and_tried_again(project: SlurmProject, forgetful: None) -> None:
-    project.hurried = False
-    snakemake = project.start_a_cell()
-    (job,) = project.jobs("time")
-    project.endless_no_more()
-    project.slurm.run("scancel", job["JobId"])
-    wait_for(lambda: "SLURM status is: 'CANCELLED'" in project.output, timeout_s=60)
-    assert snakemake.wait(120) == 0, project.output
-    assert [job["JobState"] for job in project.jobs("time")] == ["CANCELLED", "COMPLETED"]
-    assert read(project.record())["status"] == "ok"
-
-
-def test_ctrl_c_cancels_the_jobs_and_the_next_run_goes_on(project: SlurmProject) -> None:
-    snakemake = project.start_a_cell()
-    os.killpg(snakemake.pid, signal.SIGINT)
-    assert snakemake.wait(180) != 0
-    wait_for(lambda: not project.alive(), timeout_s=30)
-    project.endless_no_more()
-    assert project.run("--until", "time")["time"] == 1
-
-
-def test_after_snakemake_was_killed_its_jobs_are_neither_lost_nor_measured_twice(project: SlurmProject) -> None:
-    """The recovery that docs/cluster.md describes."""
-    snakemake = project.start_a_cell(epochs=250)
-    snakemake.kill()
-    snakemake.wait()
-    (job,) = project.alive()
-    # Held, so that it cannot end while the next runs start, however fast the machine.
-    assert project.slurm.run("scontrol", "suspend", job["JobId"]).returncode == 0
-
-    locked = project.snakemake()
-    assert locked.returncode != 0
-    assert "--unlock" in locked.stdout
-    assert project.snakemake("--unlock").returncode == 0
-    refused = project.snakemake()
-    assert refused.returncode != 0
-    assert f"in this folder are still there: {job['JobId']} suspended" in refused.stdout
-    assert len(project.jobs()) == 1
-
-    assert project.slurm.run("scontrol", "resume", job["JobId"]).returncode == 0
-    wait_for(lambda: not project.alive(), timeout_s=120)
-    assert [job["JobState"] for job in project.jobs()] == ["COMPLETED"]
-    assert read(project.record())["provenance"]["job_id"] == job["JobId"]
-    assert project.planned() == {"tables": 1, "report": 1, "all": 1}, "what it finished is kept"
-
-
-def test_a_record_whose_job_died_before_snakemake_knew_is_kept(project: SlurmProject) -> None:
-    """As when all nodes go down at once: Snakemake has marked the record as incomplete, which it never is."""
-    record = project.record()
-    whole = record.read_bytes()
-    project.start_a_cell()
-    for process in running_in(project.folder):
-        os.kill(process, signal.SIGKILL)
-    wait_for(lambda: not project.alive())
-    record.write_bytes(whole)
-    assert project.snakemake("--unlock").returncode == 0
-    assert project.planned() == {}
-
-
 def test_two_jobs_that_write_one_record_leave_one_whole_record(project: SlurmProject) -> None:
     record = project.record()
     before = read(record)
@@ -206,19 +91,6 @@ def test_two_jobs_that_write_one_record_leave_one_whole_record(project: SlurmPro
     assert after["provenance"]["job_id"] in [job["JobId"] for job in project.jobs("time")]
     assert not [path for path in record.parent.iterdir() if path.suffix == ".partial"]
     assert project.planned().keys() <= {"tables", "report", "all"}
-
-
-def test_a_controller_that_is_away_for_half_a_minute_is_waited_for(project: SlurmProject) -> None:
-    snakemake = project.start_a_cell()
-    project.slurm.stop_controller()
-    project.endless_no_more()
-    time.sleep(30)
-    project.slurm.start_controller()
-    assert snakemake.poll() is None
-    (job,) = project.jobs("time")
-    project.slurm.run("scancel", job["JobId"])
-    assert snakemake.wait(180) == 0, project.output
-    assert read(project.record())["status"] == "ok"
 
 
 def test_more_time_than_the_partition_gives_is_said_at_once(project: SlurmProject) -> None:
@@ -260,8 +132,6 @@ def strict(slurm_is_installed: None, tmp_path_factory: pytest.TempPathFactory) -
         ({"account": "physics"}, {"gpus": [1, 4]}, "Requested node configuration is not available"),
         ({"account": "physics", "gpu_jobs": {"gpu_type": "h300"}}, {}, "--gres=gpu:h300:2"),
         ({}, {}, "Invalid account"),
-        ({"account": "chemistry"}, {}, "Invalid account"),
-        ({"account": "physics", "gpu_jobs": {"partition": "moon"}}, {}, "invalid partition specified"),
         ({"account": "physics", "gpu_jobs": {"constraint": "h200|l40s"}}, {}, "Invalid feature specification"),
     ],
 )

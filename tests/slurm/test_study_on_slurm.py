@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from project import Project, job_counts
-from slurm_project import SlurmProject, overlap, read, structure
+from slurm_project import SlurmProject, overlap, read
 from throwaway_slurm import ThrowawaySlurm
 
 ARM = {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 64, "epochs": 1}
@@ -79,6 +79,8 @@ def records(study: WatchedStudy) -> list[dict[str, Any]]:
 
 def test_every_cell_is_one_job_with_its_gpus_on_one_node(study: WatchedStudy, records: list[dict[str, Any]]) -> None:
     assert job_counts(study.output) == {**CELLS, **OTHERS}
+    assert not study.page_is_partial()
+    assert Project(study.folder).planned() == {}, "also without Slurm"
     jobs = {job["JobId"]: job for rule in CELLS for job in study.jobs(rule)}
     assert len(records) == len(jobs) == sum(CELLS.values())
     for record in records:
@@ -116,15 +118,6 @@ def test_work_without_gpus_is_in_jobs_without_gpus(study: WatchedStudy) -> None:
 def test_the_login_node_is_spared(study: WatchedStudy) -> None:
     assert 50 < study.watch.peak_mb < 500
     assert not study.watch.loaded_torch
-
-
-def test_the_page_has_the_structure_of_the_one_made_without_slurm(
-    study: WatchedStudy, root: Path, tmp_path: Path
-) -> None:
-    without = Project.create(root, tmp_path / "without", STUBS)
-    without.change_study(**WHOLE)
-    without.run()
-    assert structure(study.page.read_text()) == structure(without.page.read_text())
 
 
 def gpus_of(record: dict[str, Any]) -> int:

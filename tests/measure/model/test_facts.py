@@ -15,6 +15,7 @@ from dpscale.records.files import read_record
 from workload_file import HALF_USED, written
 
 
+@pytest.mark.slow
 def test_the_reference_network_has_the_facts_of_the_method(tmp_path: Path) -> None:
     must("network", "--out", tmp_path / "network.json")
     facts = read_record("network", tmp_path / "network.json")

@@ -95,6 +95,7 @@ def test_dp_computes_the_gradient_of_single(dtype: torch.dtype) -> None:
     assert relative_error(gradient(parallelise(network, "dp", devices), images, labels)) < TOLERANCE[dtype]
 
 
+@pytest.mark.slow
 def test_a_wrong_gradient_is_noticed() -> None:
     network, images, labels = network_and_batch(torch.float64, torch.device("cpu"))
     assert relative_error(gradient(network, images[: BATCH // 2], labels[: BATCH // 2])) > TOLERANCE[torch.float32]

@@ -18,7 +18,7 @@ from dpscale.analyse.answer.diagnosis import Diagnosis, diagnose
 from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.schemas.settings import StepSettings
-from other_work import is_quiet
+from other_work import QUIET_CORES, OtherWork
 from requirements import without
 from shaped_network import missing_requirement, slow_loopback
 from warm_workers import outcome_of_two
@@ -71,8 +71,10 @@ def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: 
         without(reason)
     with slow_loopback(RATE_MBIT) if injected.namespace else nullcontext() as namespace, _another(injected.twice):
         for attempt in range(ATTEMPTS):
-            was_quiet, uneven = is_quiet(), False
-            for found in _diagnosed(injected, root, tmp_path / str(attempt), TIMES - right, namespace):
+            uneven = False
+            with OtherWork().watched() as other:
+                diagnoses = _diagnosed(injected, root, tmp_path / str(attempt), TIMES - right, namespace)
+            for found in diagnoses:
                 reasons = [f"{reason.cause.name} {reason.share.value:.0%}" for reason in found.reasons]
                 print(f"{injected}: {', '.join(reasons) or 'nothing'}")
                 right += found.first.name == injected.cause
@@ -80,7 +82,7 @@ def test_the_first_cause_is_the_one_that_was_injected(injected: Injected, root: 
                 uneven |= injected.cause == "nothing" and found.first.name == "slow_device"
             if right == TIMES:
                 return
-            decisive |= was_quiet and is_quiet() and not uneven
+            decisive |= other.cores < QUIET_CORES and not uneven
     if not decisive:
         pytest.skip("in all attempts this machine worked for others, or one of its cores was slow")
     pytest.fail(f"{right} of {TIMES} right")
