@@ -47,7 +47,7 @@ def test_two_deleted_records_are_two_jobs_that_ask_for_what_the_profile_says(pro
 
 def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alone(project: SlurmProject) -> None:
     """Slow ddp workers and a short limit: the single cells are measured, the ddp cells run out of time twice."""
-    project.change_study(batch_per_gpu=[32], cell_timeout_s=10, runs=1)
+    project.change_study(batch_per_gpu=[32], cell_timeout_s=5, runs=1)
     project.endless("ddp")
     done = project.snakemake("--jobs", "1")
     assert done.returncode != 0
@@ -66,7 +66,7 @@ def test_a_cell_that_fails_is_tried_with_more_then_named_and_later_measured_alon
     assert "TresPerNode" not in job
     page = project.page.read_text()
     assert "This page is partial. Cells without a record: 1, of which failed: 1" in page
-    assert "Error: stopped after 20 s (cell_timeout_s): 2 of 2 workers were still running" in page
+    assert "Error: stopped after 10 s (cell_timeout_s): 2 of 2 workers were still running" in page
     assert "warm-up epoch" in page
 
     project.endless_no_more()
