@@ -72,7 +72,7 @@ report: $(READY) $(RECORDED)  ## Measure the study that fits this machine, and r
 
 assignment: STUDY := config/assignment.yaml
 assignment: SHOW = handin --study $$config --out handin
-assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md to hand in
+assignment: $(READY)  ## The same for the assignment's grid, and write handin/report.tex and report.md (2 GPU-hours on H200s)
 
 report assignment:
 	@gpus=$$($(BIN)/python -m dpscale.measure.watch.nvml) && \
