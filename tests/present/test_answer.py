@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 from page_tables import GPU, around
 
 from answered_study import answered_tables, screen_of
-from dpscale.analyse.answer.answer import answer_of
+from dpscale.analyse.answer.answer import answer_of, answer_rows
 from dpscale.analyse.answer.answer_json import answer_json
 from dpscale.formulas.figure import Figure
 from dpscale.plan.plan import answer_batch
@@ -160,6 +162,28 @@ CASES: Mapping[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ],
         ["dp is faster on 2 GPUs: 1.80 times [1.75, 1.85]."],
     ),
+    "many numbers of GPUs": (
+        {"gains": {2: TWO, 3: [1.4], 5: FOUR, 6: [2.9], 7: [5.0]}, "gpus": [1, 2, 3, 5, 6, 7]},
+        [
+            f"{WITH} {SAID_OF_TWO}, 3 GPUs 1.40 times (one run), {SAID_OF_FOUR.replace('4', '5', 1)} and 6 GPUs 2.90 "
+            "times (one run).",
+            f"{WITH} 7 GPUs are 5.00 times as fast as 1 (one run).",
+            "2 and 5 GPUs are worth it: more than half of what the GPUs could give.",
+            "3 and 6 GPUs gave less than half of what they could, but that is not confirmed.",
+            "7 GPUs gave more than half of what they could, but that is not confirmed.",
+        ],
+        [],
+    ),
+    "loading alone": (
+        {"gains": FAST, "scopes": ["end_to_end"]},
+        [OF_BOTH.replace("GPU,", "GPU, data loading counted,", 1), BOTH],
+        [],
+    ),
+    "few steps": (
+        {"gains": {2: TWO}, "gpus": [1, 2], "dataset": {"images": 1000}},
+        [f"{WITH} {SAID_OF_TWO}.", THAT],
+        ["An epoch on 2 GPUs has fewer than ten full steps, so these times say little."],
+    ),
     "nothing measured": (
         {"gains": {}}, ["It is not known what more GPUs give: none was measured beside 1 GPU."], [],
     ),
@@ -260,7 +284,26 @@ EXAMPLES = {f"recorded-{name}": f"example-{name}" for name in ("gpt", "resnet50"
 @pytest.mark.parametrize("results", ["recorded", "recorded-h100-2", "recorded-h200-2", "recorded-h200-4", *EXAMPLES])
 def test_recorded_studies_speak_of_every_number_of_gpus(root: Path, results: str) -> None:
     tables = recorded_tables(root, results, EXAMPLES.get(results, ""))
-    said = screen_of(tables).sentences
-    assert [f"{gpus} GPUs" in said[0] for gpus in sorted({row.gpus for row in tables.times if row.gpus > 1})]
-    assert "undecided" not in said[-1].lower() or "the limit" in said[-1]
-    assert all(len(sentence.split()) <= 40 for sentence in said)
+    screen = screen_of(tables)
+    numbers = {row.gpus for row in tables.times if row.gpus > 1}
+    assert [gpus for gpus in numbers if f"{gpus} GPUs" not in screen.sentences[0]] == []
+    said = [*screen.sentences, *screen.notes, screen.reason, *(advice.text for advice in screen.to_do)]
+    words = [len(sentence.split()) for text in said for sentence in text.split(". ") if sentence]
+    assert max(words) <= 40 and median(words) <= 25
+    assert not any("no interval" in text for text in said)
+
+
+def test_workers_are_no_gpus(tmp_path: Path) -> None:
+    screen = screen_of(answered_tables(tmp_path, {2: TWO}, gpus=[1, 2]), device="cpu")
+    assert screen.sentences[0].startswith("With ddp at batch 128 per worker, 2 workers are 1.80 times as fast as 1")
+    assert screen.notes[-1] == "Workers share the cores of one machine, so this is no measure of GPUs."
+
+
+def test_environments_are_not_mixed(tmp_path: Path) -> None:
+    """That with the most numbers of GPUs answers."""
+    data = answered_tables(tmp_path, {2: TWO, 4: [3.5]})
+    elsewhere = [replace(row, environment="B") if row.gpus == 4 else row for row in data.speedup]
+    first, second, third = answer_rows(replace(data, speedup=[*data.speedup[::-1], *elsewhere]), 128)
+    assert {row.environment for row in (first, second, third)} == {"A"}
+    first, second, third = answer_rows(replace(data, speedup=elsewhere), 128)
+    assert [row.speedup.is_known for row in (first, second, third)] == [True, True, False]
