@@ -11,12 +11,9 @@ from dpscale.tables.variants import KernelsRow, VariantsRow
 
 
 def charts_of(study: Mapping[str, Any], tables: Tables, terms: Terms) -> dict[str, Chart]:
-    """Those that the page shows, by their names in its template. That of a rehearsal shows how long epochs took."""
-    epoch_time = timing.epoch_time(tables.times, terms)
-    if study["device"] == "cpu":
-        return {"epoch_time": epoch_time}
+    """Those that the page shows, by their names in its template."""
     return {
-        "epoch_time": epoch_time,
+        "epoch_time": timing.epoch_time(tables.times, terms),
         "gains": timing.speedup(tables.answer, tables.speedup, terms),
         "efficiency": timing.efficiency(tables.speedup, terms),
         "ladders": communication.ladders(tables.ladder, terms),

@@ -64,6 +64,14 @@ def devices(
     return f"{count} ({listed(models)})" if models else count
 
 
+def on_cpu(study: Mapping[str, Any], environments: Sequence[EnvironmentsRow]) -> str:
+    """That workers stand for GPUs, and what they share; "" of GPUs."""
+    if study["device"] != "cpu":
+        return ""
+    cores = listed(sorted({row.cpu_cores for row in environments if row.cpu_cores}))
+    return f"Measured on a CPU: {max(study['gpus'])} workers share {f'its {cores}' if cores else 'its'} cores."
+
+
 def commit(records: Sequence[RecordsRow]) -> str:
     """The commits of the code that measured, and whether it had uncommitted changes."""
     commits = sorted({row.git_commit[:12] for row in records if row.git_commit})

@@ -53,7 +53,7 @@ def render(
         states=STATES.values(),
         network=environment_facts.network(study),
         devices=environment_facts.devices(study, tables.records, tables.environments, terms),
-        rehearsal=study["device"] == "cpu",
+        on_cpu=environment_facts.on_cpu(study, tables.environments),
         setup=environment_facts.setup(study, tables.times, tables.bandwidth, terms),
         measured=dates(tables.records),
         commit=environment_facts.commit(tables.records),
