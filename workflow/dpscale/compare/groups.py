@@ -1,7 +1,7 @@
 """Epoch times of two studies pooled over batches: one change for every strategy on so many devices, in every scope.
 
 A run shares its server over its batches, so its figure is the geometric mean of its epoch times over the batches. The
-change is that of the means of these figures, with Welch's interval over the servers of both studies.
+change is that of the means of these figures, from the intervals over the servers of each study.
 """
 
 from collections import defaultdict
@@ -11,10 +11,10 @@ from math import isnan, nan
 
 import numpy as np
 
-from dpscale.compare.figures import outcome
+from dpscale.compare.figures import change, outcome
 from dpscale.compare.rows import ComparedGroupsRow
 from dpscale.formulas.figure import Figure, OnServer
-from dpscale.formulas.statistics import estimate_of_blocks, ratio_of_blocks, units_of
+from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.tables.timing import RunsRow
 
 Runs = Mapping[OnServer, Mapping[int, float]]  # epoch seconds by run and batch
@@ -73,18 +73,8 @@ def _row(first: Runs | None, second: Runs | None) -> ComparedGroupsRow:
     )
     if not all(figures):
         return replace(row, status=NO_RUN)
-    means = [estimate_of_blocks(of_runs) for of_runs in figures]
-    change = ratio_of_blocks(*(units_of(of_runs) for of_runs in reversed(figures))).map(lambda ratio: ratio - 1)
-    if change.has_interval and any(mean.is_one_machine for mean in means):
-        change = replace(change, kind="one machine")
-    return replace(
-        row,
-        status="ok",
-        first_s=means[0].value,
-        second_s=means[1].value,
-        change=change,
-        outcome=outcome(change, SLOWER, FASTER),
-    )
+    found = change(*(estimate_of_blocks(of_runs) for of_runs in figures))
+    return replace(row, status="ok", change=found, outcome=outcome(found, SLOWER, FASTER))
 
 
 def _batches(runs: Runs) -> list[int]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import WORTH
-from dpscale.tables.column import PERCENT, PLAIN, SECONDS, UTC, column
+from dpscale.tables.column import PERCENT, PLAIN, UTC, column
 from dpscale.tables.quantities import (
     ARM,
     BATCH,
@@ -45,8 +45,6 @@ class ComparedGroupsRow(OfStudy):
     batches_left_out: str = column("Batches left out", PLAIN, "Those of one study alone, or of fewer runs.")
     first_runs: int | None = column("Runs of the first", PLAIN, "Its runs that have every batch.")
     second_runs: int | None = column("Runs", PLAIN, "The study's own.")
-    first_s: float = column("Mean of the first", SECONDS, "Geometric mean of its epoch times.")
-    second_s: float = column("Mean", SECONDS, "The study's own.")
     change: Figure = column("Change of the epoch time", PERCENT, "The study's over the first one's, less 1.")
     outcome: str = column("Verdict", PLAIN, "Slower, faster, or no difference shown.")
     tolerance: float = column("Tolerance", PERCENT, "By how much a group may be slower.")
@@ -77,10 +75,8 @@ class ComparedFiguresRow(OfStudy):
     target: int | None = column("To", PLAIN, "Device that receives.")
     arm: str = ARM
     first_status: str = column("State in the first", PLAIN, _WITH_STATUS)
-    first_reason: str = column("Reason in the first", PLAIN, "What is to be said of that.")
     first: Figure = column("First", PLAIN, "The first study's figure, in the unit of its own table.")
     second_status: str = column("State", PLAIN, _WITH_STATUS)
-    second_reason: str = column("Reason", PLAIN, "What is to be said of that.")
     second: Figure = column("Second", PLAIN, "The study's own figure.")
     change: Figure = column("Change", PERCENT, "The study's figure over the first one's, less 1.")
     difference: Figure = column("Difference", PLAIN, "The study's figure less the first one's.")

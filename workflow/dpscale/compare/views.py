@@ -29,7 +29,7 @@ _CAPTIONS = {
     "communication": "Communication of one step, as it was estimated",
     "bandwidth": "Bandwidth of a step",
     "collectives": "Bus bandwidth of collectives and copies with nothing else running",
-    "training_summary": "Arms after their last epoch; brackets are t intervals over seeds, of differences Welch's",
+    "training_summary": "Arms after their last epoch; brackets are t intervals over seeds",
 }
 
 
