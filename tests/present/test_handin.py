@@ -78,6 +78,8 @@ def test_a_study_of_other_batches_shows_its_own_and_says_which_are_lacking() -> 
     ):
         assert lacking in said
     assert "GPU" not in found.facts
+    assert "dp: it needs CUDA GPUs." in " ".join(made(tables(times=rows), WORKER).lacking)
+    assert "dp: the study does not ask for it." in " ".join(made(tables(times=rows)).lacking)
     assert made().lacking == []
     assert made(tables(times=rows[:1])).sheets == []
 

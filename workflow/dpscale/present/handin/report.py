@@ -12,6 +12,7 @@ from dpscale.present.handin.sheet import Sheet
 from dpscale.present.study.environment_facts import network
 from dpscale.present.text.numbers import measured
 from dpscale.present.text.words import Terms, batches, dates, listed, ok, plural
+from dpscale.strategies.known import STRATEGIES, parallel_strategies
 from dpscale.tables.column import GB_PER_S
 from dpscale.tables.study import EnvironmentsRow
 from dpscale.tables.tables import Tables
@@ -92,10 +93,12 @@ def _lacking(tables: Tables, found: Sequence[Grid], terms: Terms) -> Iterator[st
     if terms.device != "GPU":
         yield "This machine has no GPU that was used: workers are processes on the CPU, so times are no GPU's."
     known = ok(tables.times)
-    measured_ones = {row.strategy for row in known}
-    absent = {row.strategy: row.reason for row in tables.times if row.strategy not in measured_ones}
-    for strategy, reason in absent.items():
-        yield f"There is no result with {strategy}: {reason}."
+    for strategy in parallel_strategies():
+        if strategy not in {row.strategy for row in known}:
+            on_gpus = STRATEGIES[strategy].needs_cuda and terms.device != "GPU"
+            asked = "it needs CUDA GPUs" if on_gpus else "the study does not ask for it"
+            reason = next((row.reason for row in tables.times if row.strategy == strategy), asked)
+            yield f"There is no result with {strategy}: {reason}."
     for number in GPUS:
         if number not in {row.gpus for row in known}:
             yield f"Nothing was measured on {terms.count(number)}."
