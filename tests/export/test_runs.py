@@ -128,6 +128,7 @@ def test_ids_tell_runs_apart_and_stay_unless_a_cell_was_measured_again(
     assert replace(study, started_s=study.started_s + 1).id == study.id
 
 
-def test_the_study_has_the_files(measured: Measured, runs: dict[str, TrackedRun]) -> None:
+def test_the_study_has_the_answer_and_the_files(measured: Measured, runs: dict[str, TrackedRun]) -> None:
+    assert {"answer/1/epoch_s", "answer/2/speedup", "answer/2/gpu_s_over_one"} <= set(runs["study"].figures)
     assert runs["study"].files == (measured.page,)
     assert not [key for key, run in runs.items() if run.files and key != "study"]
