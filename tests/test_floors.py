@@ -24,6 +24,7 @@ FLOORS = (
     ("present", "export", "measure.worker"),
     ("compare", "measure.launch", "audit.page", "audit.files"),
     ("options",),
+    ("loaded",),
     ("*.commands", "measure.options"),
     ("cli",),
     ("__main__",),

@@ -46,6 +46,10 @@ class Chart:
     pictures: Sequence[Picture]
     not_drawn: Sequence[str]
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        return "\n".join(picture.svg for picture in self.pictures)
+
 
 def chart_of_lines(name: str, panels: Sequence[Panel], not_drawn: Sequence[str] = ()) -> Chart:
     """The panels on axes that they share. `not_drawn` says what these axes cannot show."""

@@ -1,0 +1,44 @@
+"""A study in Python, and the notebook that shows it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpscale
+from dpscale.errors import DpscaleError
+
+NOTEBOOK = """
+import json, sys
+found = {}
+for cell in json.load(open("examples/explore.ipynb"))["cells"]:
+    if cell["cell_type"] == "code":
+        exec("".join(cell["source"]), found)
+assert found["study"].figure("efficiency")._repr_html_().startswith("<svg")
+assert found["best"]["images_per_s"] > 1e4
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.mark.processes
+def test_the_notebook_of_ten_cells_runs_without_torch(root: Path) -> None:
+    assert len(json.loads((root / "examples/explore.ipynb").read_text())["cells"]) == 10
+    subprocess.run([sys.executable, "-c", NOTEBOOK], cwd=root, check=True)
+
+
+@pytest.mark.parametrize("what", ["recorded", "config/recorded.yaml", "results/recorded"])
+def test_a_study_is_named_in_three_ways(root: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.chdir(root)
+    study = dpscale.load(what)
+    assert (study.study.name, study.results.name) == ("recorded", "recorded")
+    assert {"speedup", "times", "answer"} <= set(dir(study))
+
+
+def test_what_there_is_not_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    with pytest.raises(DpscaleError, match="no study of this name in config/"):
+        dpscale.load("none")
+    with pytest.raises(AttributeError, match="its tables: times, speedup"):
+        _ = dpscale.load("recorded").speeds
