@@ -57,24 +57,6 @@ def test_a_cell_of_strong_scaling_has_a_global_batch_and_every_other_one_a_batch
     assert cell(tables, quantity="speedup_strong", **place).corrected.value == pytest.approx(271.984 / 241.768)
 
 
-def test_the_second_definition_of_speedup_has_the_same_correction(tables: AuditTables) -> None:
-    place = {"study": "study-b", "batch_per_gpu": 32, "gpus": 4}
-    both = [cell(tables, quantity=name, **place).corrected for name in ("speedup", "speedup_alternative")]
-    assert both[0] == both[1] and both[0].value == pytest.approx(38 / 121)
-
-
-def test_what_was_not_published_is_corrected_too(tables: AuditTables) -> None:
-    row = cell(tables, study="study-b", quantity="bandwidth", batch_per_gpu=2048, gpus=2)
-    assert row.published == ""
-    assert row.corrected.value == pytest.approx(44_695_848 * 13 / 3.5e9, rel=1e-6)
-
-
-def test_every_quantity_has_its_finding_and_its_numbers(tables: AuditTables) -> None:
-    (row,) = [row for row in tables.audit_findings if (row.study, row.quantity) == ("study-c", "bandwidth")]
-    assert (row.supporting_cells, row.independent_cells, row.conventions_fitting) == (6, 6, 1)
-    assert row.conventions_tried and row.conventions_tried > 2_000
-
-
 def test_an_audit_of_another_version_of_its_file_is_not_used(tmp_path: Path) -> None:
     path = written(tmp_path / "s.yaml")
     with pytest.raises(RecordError, match=r"audit/made-up\.json: cannot be read"):

@@ -151,7 +151,6 @@ _SPEEDUPS: Mapping[Choice, _Ratio] = {
 _EFFICIENCIES = {PER_GPU: _SPEEDUPS[OVER_N], NOT_PER_GPU: _SPEEDUPS[RATIO]}
 
 DIVIDED, WHOLE = Choice("{0}/N", "divided by N"), Choice("{0}", "not divided by N", 1, OTHER)
-MIXED = Choice("", "one time of each clock", 2, WRONG)
 SWAPPED_COLUMNS = Choice("", "compute and communication in each other's column", 3, WRONG)
 
 _PERCENT = Constant((Choice("", "in percent", 2, OTHER, 100),), unit=" * 100")
@@ -289,19 +288,15 @@ def _throughput(published: Published, of: Choice, time: Form) -> Form:
 
 
 def _ratios(published: Published, ratios: Mapping[Choice, _Ratio]) -> Iterator[Form]:
-    """One-GPU time and total, of one clock or of two."""
-    pairs: list[tuple[Form, Form, tuple[Choice, ...]]] = [
-        (one, TABLE_TOTAL, ()) for one in (TABLE_ONE, SWEEP_ONE, base_of(fewest_gpus(published)), PREVIOUS)
-    ]
-    for clock, other in product(clocks(published), repeat=2):
-        if clock != other or clock.total != TABLE_TOTAL:
-            pairs.append((clock.one_gpu, other.total, (MIXED,) if clock != other else ()))
-    for (one, total, mixed), ratio in product(pairs, ratios):
-        yield _ratio(ratio, ratios[ratio], one, total, mixed)
+    """One-GPU time and total, of every clock."""
+    pairs = [(one, TABLE_TOTAL) for one in (TABLE_ONE, SWEEP_ONE, base_of(fewest_gpus(published)), PREVIOUS)]
+    pairs += [(clock.one_gpu, clock.total) for clock in clocks(published)[1:]]
+    for times, ratio in product(pairs, ratios):
+        yield _of(ratio.formula, (ratio,), _with_gpus(ratios[ratio]), *times)
 
 
-def _ratio(ratio: Choice, of: _Ratio, one: Form, total: Form, mixed: tuple[Choice, ...]) -> Form:
-    return _of(ratio.formula, (ratio, *mixed), lambda at, first, last: of(first, last, at.gpus), one, total)
+def _with_gpus(of: _Ratio) -> Callable[..., Rounded]:
+    return lambda at, one, total: of(one, total, at.gpus)
 
 
 def _share(time: Form, share: Choice, *more: Choice) -> Form:
@@ -326,18 +321,13 @@ def _computes(published: Published) -> Iterator[Form]:
 
 
 def _communications(published: Published) -> Iterator[Form]:
-    """A total minus what counts as compute, both of one clock, or of two; or compute, in the wrong column."""
-    for total, one, share in product(
-        (TABLE_TOTAL, COLUMN_TOTAL, REBUILT_TOTAL), (TABLE_ONE, SWEEP_ONE), (DIVIDED, WHOLE)
-    ):
-        yield _difference(total, _share(one, share))
-    for clock, other in product(clocks(published), repeat=2):
-        if clock != other:
-            yield _difference(other.total, _share(clock.one_gpu, DIVIDED), MIXED)
-        elif clock.total != TABLE_TOTAL:
-            yield from (_difference(clock.total, _share(clock.one_gpu, share)) for share in (DIVIDED, WHOLE))
-    yield from (_difference(clock.total, COMPUTE_COLUMN) for clock in clocks(published))
-    yield _difference(REBUILT_TOTAL, COMPUTE_COLUMN)
+    """A total minus what counts as compute, of every clock; or compute, in the wrong column."""
+    of_table = product((TABLE_TOTAL, COLUMN_TOTAL, REBUILT_TOTAL), (TABLE_ONE, SWEEP_ONE))
+    others = clocks(published)[1:]
+    for total, one in (*of_table, *((clock.total, clock.one_gpu) for clock in others)):
+        yield from (_difference(total, _share(one, share)) for share in (DIVIDED, WHOLE))
+    for total in (TABLE_TOTAL, REBUILT_TOTAL, *(clock.total for clock in others)):
+        yield _difference(total, COMPUTE_COLUMN)
     yield _share(TABLE_ONE, DIVIDED, SWAPPED_COLUMNS)
 
 

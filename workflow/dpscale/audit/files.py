@@ -84,18 +84,15 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _with_own_ids(found: Mapping[Path, Sequence[Published]]) -> dict[Path, list[Published]]:
-    """Where two files have the same id, theirs have the names of their folders too. Raises PublishedError for YAML."""
+    """Where two files have the same id, theirs have the names of their folders, and what kind of file it is, too."""
     names = [study.id for studies in found.values() for study in studies]
-    own: dict[Path, list[Published]] = {}
     root = os.path.commonpath([path.resolve().parent for path in found]) if found else ""
-    for path, studies in found.items():
-        inside = path.resolve().parent.relative_to(root).parts
-        is_twice = any(names.count(study.id) > 1 for study in studies)
-        if is_twice and not is_table(path):
-            raise PublishedError(f"{path}: id: {studies[0].id} is the id of another file too")
-        prefix = "".join(f"{part}-" for part in (*inside, path.suffix.lstrip(".")) if is_twice)
-        own[path] = [replace(study, id=f"{prefix}{study.id}".lower()) for study in studies]
-    return own
+
+    def own(path: Path, study: Published) -> Published:
+        parts = *path.resolve().parent.relative_to(root).parts, path.suffix.lstrip("."), study.id
+        return replace(study, id="-".join(parts).lower()) if names.count(study.id) > 1 else study
+
+    return {path: [own(path, study) for study in studies] for path, studies in found.items()}
 
 
 def _references(studies: Iterable[Published], beside: Iterable[Path]) -> Iterator[Reference]:

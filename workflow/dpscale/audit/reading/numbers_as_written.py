@@ -50,7 +50,7 @@ class Style:
             text = self._comma(text, cell)
         elif text.count(".") > 1 and re.fullmatch(r"[+-]?\d{1,3}(\.\d{3})+", text):
             text = text.replace(".", "")
-        if not re.fullmatch(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", text):
+        if not re.fullmatch(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?", text):
             raise ValueError(f"{cell} is not a number")
         return Decimal(text)
 
