@@ -1,7 +1,6 @@
 """`dpscale audit` as it is called: its files, its summary, its errors and its time."""
 
 import csv
-import json
 import resource
 import subprocess
 import sys
@@ -100,15 +99,6 @@ def test_a_file_that_is_not_valid_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(f"Error: {bad}: epoch_s.32.1: -1.0 is less than or equal to the minimum of 0")
     assert len(done.stderr.splitlines()) == 1 and done.stdout.startswith("made-up: ")
-
-
-def test_a_record_does_not_depend_on_when_it_was_made(tmp_path: Path) -> None:
-    study = written(tmp_path / "s.yaml")
-    records = []
-    for folder in ("one", "other"):
-        assert dpscale("audit", study, "--out", tmp_path / folder).returncode == 0
-        records.append(json.loads((tmp_path / folder / "made-up.json").read_text()))
-    assert records[0] == records[1]
 
 
 def test_pages_are_written(root: Path, tmp_path: Path) -> None:

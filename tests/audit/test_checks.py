@@ -3,7 +3,7 @@
 import pytest
 
 from dpscale.audit import corrected
-from dpscale.audit.checks import IMPOSSIBLE, LINKS_GB_S, doubts
+from dpscale.audit.checks import IMPOSSIBLE, doubts
 from dpscale.audit.reading.published import AnyPlace, Published, Spot, StrongPlace
 from dpscale.audit.search import search
 from dpscale.audit.sentences import remarks
@@ -20,16 +20,6 @@ def checks(study: Published) -> dict[tuple[str, AnyPlace], str]:
 
 def named(study: Published, part: str) -> dict[AnyPlace, str]:
     return {place: detail for (check, place), detail in checks(study).items() if part in check}
-
-
-def test_figures_that_agree_call_for_nothing() -> None:
-    columns = {
-        "speedup": "32x2 1.60, 128x2 1.667",
-        "compute_s": "32x2 20.00, 128x2 15.00",
-        "communication_s": "32x2 5.00, 128x2 3.00",
-        "bandwidth": "32x2 6.990, 128x2 2.920",
-    }
-    assert checks(published(EPOCH_S, columns)) == {}
 
 
 def test_a_speedup_that_is_none() -> None:
@@ -115,20 +105,6 @@ def test_a_link_that_is_not_known_is_said() -> None:
     study = published(EPOCH_S, {"bandwidth": "32x2 5.0"}, links=["a link of our own", "PCIe 3.0 x16"])
     said = [text for _, verdict, text in remarks(read(study)) if verdict == "not compared"]
     assert said == ["Bandwidths are not compared with the links that they name. Not in links.yaml: a link of our own."]
-
-
-def test_a_large_global_batch_has_a_strong_speedup() -> None:
-    """One GPU at 30,000 images a step has full steps; two GPUs share those 30,000."""
-    strong = {StrongPlace(30_000, 2): as_printed("5.0")}
-    study = published("30000x1 9.0", {"speedup": "30000x1 1.0"}, strong_scaling_epoch_s=strong)
-    (figure,) = [cell for cell in corrected.corrected(read(study)) if cell.quantity == "speedup_strong"]
-    assert figure.place._asdict() == {"global_batch": 30_000, "gpus": 2}
-    assert figure.value and figure.value.value == pytest.approx(9 / 5)
-
-
-def test_links_only_get_faster() -> None:
-    assert list(LINKS_GB_S.values()) == sorted(LINKS_GB_S.values())
-    assert list(LINKS_GB_S) == sorted(LINKS_GB_S)
 
 
 def test_a_communication_time_around_zero_gives_no_bandwidth() -> None:

@@ -14,7 +14,6 @@ from dpscale.audit.physics import (
     Reference,
     Work,
     above_the_peak,
-    flop_per_image,
     link_of_utilisation,
     recorded_references,
     references_of,
@@ -25,7 +24,7 @@ from dpscale.audit.physics import (
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import search
 from dpscale.vocabulary.chips import chip_named, chips, links
-from dpscale.vocabulary.networks import network_of, networks
+from dpscale.vocabulary.networks import networks
 from published_factory import published
 
 EPOCH_S = "128x1 17.20, 128x2 9.00"
@@ -78,12 +77,6 @@ def test_the_peak_is_that_of_the_gpu_and_the_precision(changes: dict[str, Any], 
 def test_several_gpus_have_several_peaks() -> None:
     fast = published("128x1 17.20, 128x2 5.00, 128x4 2.60", {}, gpu="RTX 8000")
     assert severities(list(above_the_peak(fast))) == [(IMPOSSIBLE, Spot(128, 2)), (LOOK, Spot(128, 4))]
-
-
-def test_work_per_image_is_given_or_known() -> None:
-    assert flop_per_image(study()) == network_of(11_173_962).flop_per_image == 3.3290e9  # type: ignore[union-attr]
-    assert flop_per_image(study(flop_per_image=1e9)) == 1e9
-    assert flop_per_image(study(parameters_trained=123)) is None
 
 
 @pytest.mark.parametrize(
@@ -156,15 +149,6 @@ def test_the_table_of_recorded_times_is_that_of_the_records(root: Path) -> None:
         replace(time, seconds=round(time.seconds, 3)) for folder in folders for time in references_of_records(folder)
     ]
     assert sorted(recorded_references(), key=astuple) == sorted(of_records, key=astuple)
-
-
-@pytest.mark.parametrize(("times_as_long", "stands_out"), [(0.4, True), (1.0, False), (2.5, True)])
-def test_a_time_beside_the_recorded_ones(times_as_long: float, stands_out: bool) -> None:
-    known = [time.seconds for time in recorded_references() if (time.work.gpu, time.work.batch) == ("H200", 128)]
-    seconds = (min(known) if times_as_long < 1 else max(known)) * times_as_long
-    doubts = list(times_beside_others(study(f"{seconds:.3f}", gpu="H200"), recorded_references()))
-    assert [doubt.place for doubt in doubts] == ([Spot(128, 1)] if stands_out else [])
-    assert all("recorded, measured" in doubt.detail for doubt in doubts)
 
 
 def test_times_that_another_study_has() -> None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise, permutations
+from itertools import chain, pairwise
 
 from dpscale.audit import corrected
 from dpscale.audit.conventions import (
@@ -53,9 +53,6 @@ _FOLLOWS_FROM_TIMES = (
 )
 # Two one-GPU times of a batch that differ by more than this were taken under other conditions.
 _SAME_TIME = 1.1
-# With so many times more GPUs, a time that stays within this is held by something else than the GPUs; where GPUs
-# decide, it falls to less than that part of itself.
-_ALIKE, _FALLS_TO = 1.03, 0.75
 
 
 @dataclass(frozen=True)
@@ -207,22 +204,6 @@ def _of_compute(reading: Reading) -> str:
     return ""
 
 
-def two_sets_of_times(reading: Reading) -> Iterator[Doubt]:
-    """Bandwidth from the times that the authors subtracted against bandwidth from their table of times."""
-    published = reading.published
-    times = corrected.basis(published, reading.found)
-    for place in published.places if times != corrected.TABLE else []:
-        try:
-            theirs, table = (corrected.figure("bandwidth", published, of, place) for of in (times, corrected.TABLE))
-        except corrected.NotRecomputableError:
-            continue
-        if place.gpus > 1 and not theirs.meets(table):
-            check = f"{corrected.TABLE.formula} would give another bandwidth"
-            yield Doubt(
-                check, "bandwidth", place, "{} in place of {} GB/s".format(*unlike(table.value, theirs.value)), LOOK
-            )
-
-
 def misprinted_times(reading: Reading) -> Iterator[Doubt]:
     """A time with which several figures do not agree that would agree with one another: it is likely misprinted."""
     for time in reading.misprints:
@@ -244,24 +225,6 @@ def clocks_apart(reading: Reading) -> Iterator[Doubt]:
     for quantity in chain(*[*followed.values()][1:]):
         for place, _ in reading.published.several_gpus(quantity):
             yield Doubt("figures of two clocks", quantity, place, words, LOOK)
-
-
-def loader_bound(reading: Reading) -> Iterator[Doubt]:
-    """A clock that stays where another one falls: more GPUs do not load images faster."""
-    published = reading.published
-    tables = {published.clock or "of the table": published.epoch_s, **published.other_clocks}
-    for (name, table), (other, beside) in permutations(tables.items(), 2):
-        for few, many in _neighbours(table):
-            if few not in beside or many not in beside:
-                continue
-            first, last = float(table[few]), float(table[many])
-            falls = float(beside[many]) / float(beside[few])
-            if max(first, last) / min(first, last) <= _ALIKE and falls < _FALLS_TO:
-                detail = (
-                    f"the clock {name} stays at {number(first)} and {number(last)} s on {few.gpus} and {many.gpus} "
-                    f"GPUs, where the clock {other} falls to {falls * 100:.0f} %: it is bound by what only it holds"
-                )
-                yield Doubt("bound by loading, not by GPUs", "epoch_s", many, detail, LOOK)
 
 
 def _neighbours(table: Printed) -> Iterator[tuple[Spot, Spot]]:
@@ -375,13 +338,11 @@ CHECKS: tuple[Callable[[Reading], Iterator[Doubt]], ...] = (
     mistakes_of_conventions,
     parts_against_total,
     compute_is_the_total,
-    two_sets_of_times,
     batches_that_are_steps,
     larger_than_the_dataset,
     above_links,
     misprinted_times,
     clocks_apart,
-    loader_bound,
     one_gpu_times_apart,
     communication_of_one_gpu,
     communication_grows,

@@ -82,11 +82,6 @@ class Match:
     def blame(self) -> int:
         return sum(_BLAME[choice.kind] for choice in self.convention.choices) + self.is_cut
 
-    @property
-    def exact(self) -> int:
-        """How many cells it gives in every digit from the inputs just as they were printed."""
-        return sum(self.printed[place].contains(self.values[place].value) for place in self.agreeing)
-
     def is_most(self, checkable: Sequence[Spot]) -> bool:
         """Whether it gives most of these cells with several GPUs, and more than zeros: what may be zero agrees with
         much. The method's own convention needs no more."""
@@ -223,7 +218,7 @@ def _best(matches: Sequence[Match]) -> tuple[Match, int]:
         if match.supporting >= first.supporting and len(match.agreeing) >= len(first.agreeing)
     ]
     telling = [match for match in as_many if match.decades >= _NEARLY * first.decades]
-    best = max(telling, key=lambda match: (-len(match.convention.form.through), -match.blame, match.score, match.exact))
+    best = max(telling, key=lambda match: (-len(match.convention.form.through), -match.blame, match.score))
     through = best.convention.form.through
     return best, len({match.convention for match in as_many if through or not match.convention.form.through})
 

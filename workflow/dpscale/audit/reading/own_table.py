@@ -231,17 +231,19 @@ class _Reader:
             usable = head._replace(quantity="ignored") if reason else head
             if usable.quantity == "ignored" and head.text:
                 self.left_out[f"The column {head.text} is left out{f': {reason}' if reason else ''}"] = None
-            if usable.is_figure and (head.quantity, head.gpus) in seen:
-                self._refuse(f"column {head.text}: another column is {head.quantity} too")
-            seen.add((usable.quantity, head.gpus))
+            means = usable.quantity.removeprefix("global "), head.gpus
+            if means in seen and (usable.is_figure or means[0] in ("batch", "gpus")):
+                self._refuse(f"column {head.text}: another column is {means[0]} too")
+            seen.add(means)
             if re.search(r"per gpu|per device|per worker", head.text.lower()) and head.quantity == "batch":
                 self.batch = PER_GPU
             found.append(usable)
         return found
 
     def _read(self, heads: Sequence[Head], rows: Sequence[tuple[int, Sequence[str]]]) -> None:
-        batch_at, gpus_at = self._only(heads, "batch", "global batch"), self._only(heads, "gpus")
-        assert batch_at is not None
+        at_quantity = {head.quantity: at for at, head in enumerate(heads)}
+        batch_at = at_quantity["global batch" if "global batch" in at_quantity else "batch"]
+        gpus_at = at_quantity.get("gpus")
         if heads[batch_at].quantity == "global batch":
             self.batch = GLOBAL
         figures = [at for at, head in enumerate(heads) if head.is_figure]
@@ -358,12 +360,6 @@ class _Reader:
             return float(re.sub(r"[\s,_]", "", text))
         except ValueError:
             self._refuse(f"{name}: {text} is not a number")
-
-    def _only(self, heads: Sequence[Head], *names: str) -> int | None:
-        at = [number for number, head in enumerate(heads) if head.quantity in names]
-        if len(at) > 1:
-            self._refuse(f"columns {heads[at[0]].text} and {heads[at[1]].text} mean the same")
-        return at[0] if at else None
 
     def _unit_of(self, head: Head, cell: str, where: str) -> str:
         """The unit of a number: that of its head, or of its own. Where none says it, the usual one is assumed."""
