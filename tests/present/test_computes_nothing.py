@@ -24,7 +24,6 @@ LAYOUT = {
     "forest.py": "ends of an axis, rows in pixels",
     "html.py": "paths of files",
     "numbers.py": "decimals of a number",
-    "sheet.py": "widths of columns in LaTeX",
     "panel.py": "which points are drawn",
     "svg.py": "coordinates in an SVG",
     "view.py": "dashes at the end of a row",
