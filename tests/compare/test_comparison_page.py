@@ -45,8 +45,8 @@ def test_of_the_same_nothing_is_claimed() -> None:
 @pytest.mark.parametrize(
     ("factor", "strategy", "words"),
     [
-        (0.8, "ddp", ("faster", "20.00 % [19.97, 20.03]", "higher", "shorter")),
-        (1.25, "dp", ("slower", "25.00 % [24.96, 25.04]", "lower", "longer")),
+        (0.8, "ddp", ("faster", "20.00 % [19.98, 20.02]", "higher", "shorter")),
+        (1.25, "dp", ("slower", "25.00 % [24.97, 25.03]", "lower", "longer")),
     ],
 )
 def test_what_changed_is_told_and_counted(factor: float, strategy: str, words: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from dpscale.compare.rows import ComparedFiguresRow
 from dpscale.compare.studies import Side
 from dpscale.formulas.figure import UNKNOWN, Figure, less, ratio
+from dpscale.formulas.statistics import ratio_of_blocks, units_of
 from dpscale.tables.column import Column
 from dpscale.tables.quantities import ESTIMATES_OF_STEP
 from dpscale.tables.row import Row
@@ -43,8 +44,14 @@ class Subject:
 
 
 def change(first: Figure, second: Figure) -> Figure:
-    """The second over the first, less 1; from both intervals."""
-    return ratio(second, first).map(lambda times: times - 1)
+    """The second over the first, less 1, with Welch's interval over the servers of both, or the runs of one; of what
+    has no logarithm in every block from both intervals."""
+    units = [units_of(figure.blocks) if figure.blocks else [] for figure in (second, first)]
+    if not all(units) or min(map(min, units)) <= 0:
+        return ratio(second, first).map(lambda times: times - 1)
+    found = ratio_of_blocks(*units).map(lambda times: times - 1)
+    is_one_machine = found.has_interval and (first.is_one_machine or second.is_one_machine)
+    return replace(found, kind="one machine") if is_one_machine else found
 
 
 SUBJECTS = (
@@ -69,7 +76,7 @@ SUBJECTS = (
 def side_by_side(first: Side, second: Side) -> Iterator[ComparedFiguresRow]:
     """A row for every figure that at least one of two studies has; each is of one environment.
 
-    Changes and differences have 95 % intervals from both figures' own.
+    Changes of figures over blocks have Welch's 95 % intervals, others and differences those from both figures' own.
     """
     for subject in SUBJECTS:
         rows = [{_key(subject, row): row for row in getattr(side.tables, subject.table)} for side in (first, second)]

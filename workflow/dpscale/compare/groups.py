@@ -1,7 +1,7 @@
 """Epoch times of two studies pooled over batches: one change for every strategy on so many devices, in every scope.
 
 A run shares its server over its batches, so its figure is the geometric mean of its epoch times over the batches. The
-change is that of the means of these figures, from the intervals over the servers of each study.
+change is that of the means of these figures, with Welch's interval over the servers of both studies.
 """
 
 from collections import defaultdict
