@@ -118,7 +118,7 @@ check: $(READY)-dev  ## Run the tests that start no process, no browser and no S
 		--ignore tests/browser --ignore tests/slurm --ignore tests/gpu
 
 # Nothing may run beside tests of what a clock says; where there are GPUs, those are many.
-test: $(READY)-dev tools  ## Run every test that this machine can run, but for Slurm's and those of times (7 min)
+test: $(READY)-dev tools  ## Run every test that this machine can run, but for Slurm's and those of times (5 min)
 	@gpus=$$($(BIN)/python -m dpscale.measure.watch.nvml) && \
 	if [ "$$gpus" -gt 0 ]; then $(PYTEST) -m "not slurm"; \
 	else $(PYTEST) $(IN) 3 -m "not (slurm or alone)"; fi
@@ -126,7 +126,7 @@ test: $(READY)-dev tools  ## Run every test that this machine can run, but for S
 test-times: $(READY)-dev  ## Run the tests that judge times: ladders and diagnoses of injected causes, links of known rates, one by one (5 min)
 	$(PYTEST) tests/measure -m alone
 
-test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (9 min)
+test-slurm: $(READY)-dev  ## Run the tests on a throwaway Slurm, as root; installs Debian's packages (5 min)
 	@if [ $$(id -u) != 0 ]; then echo "A throwaway Slurm is started by root alone: nothing was tested"; exit; fi; \
 	if ! command -v slurmctld > /dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \

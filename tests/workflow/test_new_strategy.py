@@ -123,10 +123,11 @@ def shown(strategies, results):
             "collectives": lambda: collectives_record(cell, study.settings),
         }[cell.kind]())
     tables = build_tables(study, collect(results, plan(study).all_cells, study.settings))
-    return tables, render(study.values, tables)
+    return study, tables
 
 folder = Path(sys.argv[1])
-(both, page), (alone, _) = shown(["ddp", "sharded"], folder / "both"), shown(["ddp"], folder / "alone")
+(study, both), (_, alone) = shown(["ddp", "sharded"], folder / "both"), shown(["ddp"], folder / "alone")
+page = render(study.values, both)
 
 def of(table, name):
     return [getattr(row, name) for row in getattr(both, table) if row.strategy == "sharded"]

@@ -209,10 +209,10 @@ def timing_worker(dataset: Path, folder: Path) -> TimingWorker:
 
 
 def test_out_of_memory_is_a_result(dataset: Path, tmp_path: Path) -> None:
-    """On the CPU torch's own allocator reports it, here under a limit that a network of 2.9 GB is above."""
+    """On the CPU torch's own allocator reports it, here under a limit that a network of 2.9 GB is far above."""
     out = tmp_path / "r.json"
-    wide = [argument if argument != "4" else "512" for argument in arguments(dataset, out)]
-    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))"
+    wide = [argument if argument != "4" else "512" for argument in arguments(dataset, out, "single", 1)]
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))"
     program = f"{limited}; from dpscale.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program, *wide], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -249,7 +249,7 @@ def test_more_gpus_than_are_visible(dataset: Path, tmp_path: Path) -> None:
     with single_workers_here():
         done = dpscale(*arguments(dataset, tmp_path / "r.json", "single", 1, more="--device cuda"))
     assert done.returncode == 1
-    assert "asked for 1 GPUs, 0 visible" in done.stderr.splitlines()[-1]
+    assert "asked for 1 GPUs on this node, there are 0" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "r.json").exists()
 
 
