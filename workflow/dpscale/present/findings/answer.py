@@ -184,7 +184,7 @@ def _loading(rows: Sequence[AnswerRow], terms: Terms) -> Iterator[str]:
     gains = [_Gain(row.gpus, row.end_to_end_speedup, row.end_to_end_worth, row.limit) for row in known]
     told = [f"With data loading, {_gains(gains, terms)}."]
     if [row.worth for row in known] != [row.end_to_end_worth for row in known]:
-        told += _verdict(gains, is_none_faster(gain.speedup for gain in gains), terms)
+        told.extend(_verdict(gains, is_none_faster(gain.speedup for gain in gains), terms))
     yield " ".join(told)
 
 
