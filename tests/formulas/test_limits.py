@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from dpscale.formulas import limits
 
 FLOP, PARAMETERS = 3_328_997_376, 11_173_962
-seconds = st.floats(1e-9, 1.0)
 batches = st.integers(1, 100_000)
 
 
@@ -18,17 +17,6 @@ def test_times_and_bytes_by_hand() -> None:
     assert limits.traffic_bytes_per_step(1e6, 10, 2, 1000) == 1e6 * 10 * 2 + 8 * 4 * 1000
     assert limits.memory_s_per_image(4e9, 100, 2e12) == pytest.approx(2e-5)
     assert limits.limit_images_per_s(3e-6, 1e-6) == pytest.approx(250_000)
-    assert limits.overlapped_limit_images_per_s(3e-6, 1e-6) == pytest.approx(1 / 3e-6)
-
-
-@given(seconds, seconds)
-def test_both_at_a_time_is_at_most_twice_as_fast(compute_s: float, memory_s: float) -> None:
-    after, together = (
-        formula(compute_s, memory_s) for formula in (limits.limit_images_per_s, limits.overlapped_limit_images_per_s)
-    )
-    assert after <= together * (1 + 1e-12)
-    assert together <= 2 * after * (1 + 1e-12)
-    assert together == pytest.approx(min(1 / compute_s, 1 / memory_s))
 
 
 @given(batches, batches, st.floats(1, 1e8), st.integers(0, 10**9))

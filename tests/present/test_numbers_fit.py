@@ -116,8 +116,7 @@ IN_A_ROW: Mapping[str, tuple[str, Sequence[str], Formula]] = {
         ("Compute", "Communication, exposed", "Copies", "Idle"),
         lambda *parts: sum(parts[1:], start=parts[0]),
     ),
-    "variant_limits: of the first": ("Reached of it", ("Throughput", "Limit, mem"), lambda rate, of: 100 * rate / of),
-    "variant_limits: of the second": ("Reached of that", ("Throughput", "Limit, b"), lambda rate, of: 100 * rate / of),
+    "variant_limits: share": ("Reached of it", ("Throughput", "Limit"), lambda rate, of: 100 * rate / of),
     "one_gpu: times as fast": ("Times", ("Epoch on more", "Epoch on 1"), lambda more, one: more / one),
     "kernels: idle": (
         "Idle",
@@ -259,8 +258,8 @@ COUNTS = {
     "bars of steps": 32, "bars of variants": 40, "answer: efficiency": 16, "speedup: efficiency": 118,
     "general: efficiency": 47, "general: GPU-seconds": 72, "frontier: GPU-seconds": 20, "scopes: loading": 57,
     "communication: its time": 59, "communication: its share": 59, "bandwidth": 32, "bandwidth: utilisation": 32,
-    "causes: share": 39, "steps: parts": 36, "variant_limits: of the first": 104,
-    "variant_limits: of the second": 104, "one_gpu: times as fast": 52, "kernels: idle": 48, "held_out: error": 5,
+    "causes: share": 39, "steps: parts": 36, "variant_limits: share": 104,
+    "one_gpu: times as fast": 52, "kernels: idle": 48, "held_out: error": 5,
 }  # fmt: skip
 
 

@@ -35,10 +35,6 @@ def variant_row(variant: str, epoch_s: float, spread: float = 0.01, **more: Any)
 BASE = variant_row("base", 3.0)
 FAST = variant_row("graph", 1.0, faster=3.0, is_fastest=True)
 SLOW = variant_row("bf16", 4.0, faster=0.75)
-STEADY, UNSTEADY = (
-    {**variant_row(name, 1.0, deviation_ratio=ratio), "run_deviation": 0.0035}
-    for name, ratio in (("graph", 0.02), ("compile", 2.0))
-)
 UNTOLD = variant_row("bf16", 3.0, spread=0.1, faster=1.01, is_fastest=True)
 # On two GPUs: how many times as fast as one, with the variant and with base.
 WEIGHED: dict[str, Any] = {"strategy": "ddp", "gpus": 2, "faster": 2.0, "alone_faster": 3.0, "base_speedup": 1.8}
@@ -51,10 +47,7 @@ PREPARED: dict[str, Any] = {
 }
 PAYS = variant_row("graph", 1.0, **PREPARED, saved_s=2.0, pays_from_epochs=15, pays="yes")
 NEVER = variant_row("compiled", 4.0, **{**PREPARED, "faster": 0.75}, saved_s=-1.0, pays="never")
-LIMIT = variant_row(
-    "graph", 1.0, limit_share=0.5, limit_images_per_s=1e5, overlapped_limit_share=0.25,
-    overlapped_limit_images_per_s=2e5, mfu_measured=0.25,
-)  # fmt: skip
+LIMIT = variant_row("graph", 1.0, limit_share=0.5, limit_images_per_s=1e5, mfu_measured=0.25)
 
 
 def beside(ratio: float, as_fast: str, other: str = "base", spread: float = 0.01, **more: Any) -> dict[str, Any]:

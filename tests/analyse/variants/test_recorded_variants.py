@@ -68,7 +68,6 @@ def test_the_fastest_variant_is_near_the_limit(h200: Sequence[VariantsRow], batc
 def test_the_results_has_what_runs_differ_by(root: Path, h200: Sequence[VariantsRow]) -> None:
     eager, captured = (row(h200, variant, 32) for variant in ("base", "graph"))
     assert eager.runs == captured.runs == 3
-    assert captured.deviation_ratio.is_below(1)
     said = " ".join(said_of(root).split())
     percents = tuple(f"{100 * found.run_deviation:.2g} %" for found in (eager, captured))
     assert "by {} as they are, and by {} in a CUDA graph".format(*percents) in said

@@ -36,8 +36,3 @@ def memory_s_per_image(bytes_per_step: float, batch: int, copy_bytes_per_s: Numb
 def limit_images_per_s(compute_s: Number, memory_s: Number) -> Number:
     """Images per second of one GPU that computes, and then reads and writes: 1 / (compute + memory)."""
     return 1 / (compute_s + memory_s)
-
-
-def overlapped_limit_images_per_s(compute_s: float, memory_s: float) -> float:
-    """The same where the GPU does both at a time, and the longer of them is what takes time: 1 / max."""
-    return 1 / max(compute_s, memory_s)

@@ -134,13 +134,6 @@ UNITS = column(
 RUN_DEVIATION = column(
     "Runs differ by", PERCENT, "Standard deviation of the epoch time over runs, relative to it.", "Variants", digits=2
 )
-DEVIATION_RATIO = column(
-    "Of what runs of base differ by",
-    PERCENT,
-    "What its runs differ by, over what those of `base` do.",
-    "Variants",
-    digits=2,
-)
 # Communication of a step, estimated in five ways.
 E1 = column(
     "E1 subtraction",

@@ -16,7 +16,6 @@ from dpscale.tables.column import (
 )
 from dpscale.tables.quantities import (
     BATCH,
-    DEVIATION_RATIO,
     ENERGY,
     ENVIRONMENT,
     EPOCH,
@@ -79,7 +78,6 @@ class VariantsRow(Row):
         "Fastest", PLAIN, "Whether its mean epoch is the shortest of all variants.", "Variants"
     )
     run_deviation: float = RUN_DEVIATION.on("variants")
-    deviation_ratio: Figure = DEVIATION_RATIO
     speedup: Figure = SPEEDUP.but(label="Speedup over 1 {device}", definition="Over one GPU of the variant.").on(
         "variants"
     )
@@ -111,7 +109,7 @@ class VariantsRow(Row):
         "Copy", TB_PER_S, "Bytes read and written by a large copy in that GPU's memory.", "Limit of a GPU"
     ).on("variant_limits")
     limit_images_per_s: Figure = column(
-        "Limit, memory after compute",
+        "Limit of the {device}",
         IMAGES_PER_S,
         "Of all GPUs, without communication: 1 / (compute + memory).",
         "Limit of a GPU",
@@ -119,17 +117,6 @@ class VariantsRow(Row):
     limit_share: Figure = column("Reached of it", PERCENT, "Throughput over this limit.", "Limit of a GPU").on(
         "variant_limits"
     )
-    overlapped_limit_images_per_s: Figure = column(
-        "Limit, both at a time",
-        IMAGES_PER_S,
-        "Of all GPUs, without communication: 1 / max(compute, memory).",
-        "Limit of a GPU",
-    ).on("variant_limits")
-    overlapped_limit_share: Figure = column(
-        "Reached of that", PERCENT, "Throughput over that limit.", "Limit of a GPU"
-    ).on("variant_limits")
-    flop_per_image: float = column("FLOP of an image", PLAIN, "Forward and backward.", "Utilisation and MFU")
-    peak_flop_s: float = column("Peak FLOP/s", PLAIN, "Of one GPU, dense.", "Utilisation and MFU")
     peak_source: str = column("Source of the peak", PLAIN, "The data sheet, or `unknown`.", "Utilisation and MFU")
 
 

@@ -41,21 +41,13 @@ def beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Recor
     batch, element_bytes = row.batch_per_gpu, limits.ELEMENT_BYTES[study["precision"]]
     step_bytes = limits.traffic_bytes_per_step(elements, batch, element_bytes, network["parameters"])
 
-    def parts_s(flop_per_s: float, bytes_per_s: float) -> tuple[float, float]:
-        return (
-            limits.compute_s_per_image(flop, flop_per_s),
-            limits.memory_s_per_image(step_bytes, batch, bytes_per_s),
+    def together(flop_per_s: float, bytes_per_s: float) -> float:
+        return limits.limit_images_per_s(
+            limits.compute_s_per_image(flop, flop_per_s), limits.memory_s_per_image(step_bytes, batch, bytes_per_s)
         )
 
-    one_by_one = limit(lambda *rates: limits.limit_images_per_s(*parts_s(*rates)), product, copy)
-    overlapped = limit(lambda *rates: limits.overlapped_limit_images_per_s(*parts_s(*rates)), product, copy)
-    return replace(
-        row,
-        limit_images_per_s=one_by_one,
-        limit_share=reached(one_by_one),
-        overlapped_limit_images_per_s=overlapped,
-        overlapped_limit_share=reached(overlapped),
-    )
+    both = limit(together, product, copy)
+    return replace(row, limit_images_per_s=both, limit_share=reached(both))
 
 
 def _rate(point: Point, name: str) -> Figure:

@@ -3,23 +3,18 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from statistics import variance
+from statistics import stdev
 
 from dpscale.analyse.timing.points import Point, Points, compare
-from dpscale.analyse.timing.servers import servers_used
 from dpscale.analyse.timing.times import times_row
 from dpscale.analyse.variants.chip import beside_the_chip
 from dpscale.analyse.variants.measured import Variant, fastest_of, times_as_fast
 from dpscale.formulas.figure import UNKNOWN, Figure, ratio
-from dpscale.formulas.statistics import ratio_of_deviations
 from dpscale.plan.cells import Configuration
 from dpscale.records.files import Record
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.variants import VariantsRow
 from dpscale.vocabulary.states import NEVER, PAYS, UNDECIDED
-
-# Of fewer runs a standard deviation says next to nothing.
-RUNS_FOR_DEVIATION = 3
 
 
 def variant_rows(variants: Sequence[Variant], network: Record | None) -> Iterator[VariantsRow]:
@@ -39,7 +34,6 @@ def variant_rows(variants: Sequence[Variant], network: Record | None) -> Iterato
                 other = base.points.get(key)
                 if variant is not base and other and other.epoch.is_known:
                     row = _beside_base(row, variant, point, base, other)
-                    row = replace(row, deviation_ratio=_deviation_ratio(point, other))
             yield row
 
 
@@ -52,19 +46,14 @@ def _changes(variant: Variant, base: Variant) -> str:
 
 def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record | None) -> VariantsRow:
     """With what a point's own records say, and its speedup over one GPU of the same variant."""
-    own_runs = point.measured_epoch
+    own_runs = point.measured_epoch.blocks
     row = replace(
         row,
         preparation_s=point.over_runs(lambda record: record.get("preparation_s")),
         speedup=_speedup(variant.points, point),
-        run_deviation=math.sqrt(_spread(own_runs)) if len(own_runs.blocks) > 1 else math.nan,
+        run_deviation=stdev(map(math.log, own_runs.values())) if len(own_runs) > 1 else math.nan,
     )
     return beside_the_chip(row, variant.study, point, network)
-
-
-def _spread(epoch: Figure) -> float:
-    """The variance of the logarithm of the epoch time over runs."""
-    return variance(math.log(value) for value in epoch.blocks.values())
 
 
 def _speedup(points: Points, point: Point) -> Figure:
@@ -97,17 +86,6 @@ def _alone_faster(variant: Variant, point: Point, base: Variant) -> Figure:
     if own is None or before is None or not (own.epoch.is_known and before.epoch.is_known):
         return UNKNOWN
     return times_as_fast(own, before)[0]
-
-
-def _deviation_ratio(point: Point, other: Point) -> Figure:
-    """How much its runs differ, over how much those of the study's own settings do. Nothing of too few runs, nor where
-    these were on more servers than those: servers differ too."""
-    own, before = point.measured_epoch, other.measured_epoch
-    runs, others = len(own.blocks), len(before.blocks)
-    on_servers = {len(servers_used(one.measured)) for one in (point, other)}
-    if min(runs, others) < RUNS_FOR_DEVIATION or len(on_servers) > 1:
-        return UNKNOWN
-    return ratio_of_deviations(_spread(own), runs - 1, _spread(before), others - 1)
 
 
 def _paying(row: VariantsRow) -> VariantsRow:
