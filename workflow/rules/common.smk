@@ -16,7 +16,6 @@ from dpscale.plan import cells
 from dpscale.plan.cells import Configuration
 from dpscale.plan.plan import runnable_plan
 from dpscale.plan.study import DATASET_MANIFEST, NETWORK_FACTS, STUDY_FILE, Study
-from dpscale.present.charts.files import heading_of
 from dpscale.records.outdated import Outdated, find_outdated
 from dpscale.records.progress import Progress
 from dpscale.records.versions import VERSIONS
@@ -181,6 +180,8 @@ def only_with_images(record):
 
 def chart_labels(wildcards):
     """One label: with two labels, and two charts, Snakemake's report would make a toggle of the second."""
+    from dpscale.present.charts.files import heading_of  # brings Altair, which no other run needs
+
     return {"Chart": f"{wildcards.chart}: {heading_of(CHARTS / f'{wildcards.chart}.svg')}"}
 
 

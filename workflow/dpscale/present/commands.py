@@ -36,7 +36,9 @@ def report(
     audit_page = study.audit_page(out)
     terms = Terms.of(study.values, tables)
     charts = charts_of(study.values, tables, terms)
-    write_text(out, render(study.values, tables, audit_page.name if audit_page else "", charts, price_per_gpu_hour))
+    recorded = "recorded.html" if out.with_name("recorded.html").exists() else ""  # which `make report` made before
+    audits = audit_page.name if audit_page else ""
+    write_text(out, render(study.values, tables, audits, charts, price_per_gpu_hour, recorded))
     if audit_page:
         write_text(audit_page, render_studies(study.values, tables, out.name))
     if charts_folder:

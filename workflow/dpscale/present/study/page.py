@@ -36,13 +36,14 @@ def render(
     audit_page: str = "",
     charts: Mapping[str, Chart] | None = None,
     per_gpu_hour: float | None = None,
+    recorded_page: str = "",
 ) -> str:
     """The page of a study as HTML.
 
     `study` is the complete study mapping; `tables` holds all tables, as read from their CSV files; `audit_page` is the
-    file name of the page of other people's figures, if there is one; `charts` are drawn unless given;
-    an hour of a device costs `per_gpu_hour`, if that is known. Pure, but for
-    reading its own template.
+    file name of the page of other people's figures, if there is one; `charts` are drawn unless given; an hour of a
+    device costs `per_gpu_hour`, if that is known; `recorded_page` is the file name of a study on GPUs that a study on a
+    CPU leads to. Pure, but for reading its own template.
     """
     terms = Terms.of(study, tables)
     found = findings(tables, terms)
@@ -77,6 +78,7 @@ def render(
         public_best=beside_the_public_best(tables.variants, terms),
         views=views(tables, terms),
         audit_page=audit_page,
+        recorded_page=recorded_page,
         sheets=assignment.sheets(tables, terms),
         handin_link=_handin_link(study, tables, terms),
         **(charts or charts_of(study, tables, terms)),
