@@ -29,7 +29,7 @@ def cell(tables: AuditTables, **where: Any) -> AuditRow:
 def test_a_row_says_all_of_a_cell(tables: AuditTables) -> None:
     row = cell(tables, **BANDWIDTH)
     assert (row.published, row.published_unit, row.unit) == ("0.0058", "GB/s", "GB/s")
-    assert (row.verdict, row.why) == ("within another run", "as where times are of another run")
+    assert (row.verdict, row.why) == ("within another run", "as where its digits are cut, not rounded")
     assert row.recomputed.low < row.recomputed.value < row.recomputed.high
     assert row.recomputed.value == pytest.approx(0.005865, abs=1e-6)
     assert row.corrected.value == pytest.approx(0.5903, abs=1e-4)

@@ -48,6 +48,7 @@ def test_a_clean_study_is_clean() -> None:
         ("speedup", (32, 4), "25.88", UNEXPLAINED, ""),
         ("speedup", (128, 2), "2.698", UNEXPLAINED, "that is batch 128 on 4 GPUs"),
         ("speedup", (128, 4), "2.72", ANOTHER_RUN, "as where times are of another run"),
+        ("speedup", (128, 4), "2.69", ANOTHER_RUN, "as where its digits are cut, not rounded"),
         ("communication_s", (128, 2), "19.33", UNEXPLAINED, "that is batch 32 on 2 GPUs"),
         ("compute_s", (512, 4), "15.47", UNEXPLAINED, "that is batch 128 on 4 GPUs"),
         ("compute_s", (512, 4), "0.00", UNEXPLAINED, ""),

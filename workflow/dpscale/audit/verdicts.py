@@ -108,6 +108,8 @@ def _verdict(published: Published, found: Found, place: Spot, others: Mapping[Ce
             return FigureVerdict(UNEXPLAINED, None, "no other printed figure gives it either")
         zero = "its communication time may be zero within rounding"
         return FigureVerdict(UNKNOWN, None, f"{' and '.join(missing)} not printed" if missing else zero)
+    if not found.near and published.quantities[found.quantity][place].if_cut.meets(given):
+        return FigureVerdict(ANOTHER_RUN, given, "as where its digits are cut, not rounded")
     if _is_near(published, found, place, printed):
         return FigureVerdict(ANOTHER_RUN, given, "as where times are of another run")
     return FigureVerdict(UNEXPLAINED, given, _from_elsewhere(found, place))
