@@ -47,7 +47,7 @@ CASES = {
             missing=[missing_row(**{**AT, "gpus": 4}), missing_row("failed", **{**AT, "gpus": 8})],
             rejected=[{"path": "a.json", "reason": "is damaged"}],
         ),
-        "2 cells without a record that can be used. 1 failed, and 1 was rejected.",
+        "2 cells without a record that can be used (1 failed, 1 rejected).",
     ),
     "rejected": (tables(**SOUND, rejected=[{"path": "a.json", "reason": "is damaged"}]), "1 record could not be used."),
     "environments": (

@@ -90,10 +90,11 @@ def _missing(tables: Tables, terms: Terms) -> Caution | None:
     failed = FAILED.of(tables.missing)
     if not failed.asked:
         return None
+    counts = {"failed": failed.number, "rejected": len(tables.rejected)}
+    why = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
     return Caution(
-        f"This page is partial: {plural(failed.of, 'cell')} without a record that can be used. {failed.number:,} "
-        f"failed, and {len(tables.rejected):,} {'was' if len(tables.rejected) == 1 else 'were'} rejected",
-        "Their logs are under Not run",
+        f"This page is partial: {plural(failed.of, 'cell')} without a record that can be used{f' ({why})' if why else ''}",
+        "Which, and what their logs say, is under Not run",
     )
 
 
