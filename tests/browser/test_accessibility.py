@@ -21,10 +21,13 @@ ALL_BUT_CONTRAST = {**ONLY_VIOLATIONS, "rules": {"color-contrast": {"enabled": F
 ONE_OF_EACH_LOOK = {"include": [["[data-look]"]]}
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 # Of every element: what its contrast is worked out from, and whether it is shown.
+# Contrast depends on whether text is large: from 18 px on. Where rows are stacked, cells name themselves.
 LOOKS = """() => [...document.querySelectorAll('body, body *')].map(element => {
+  if (element.closest('.stacked thead')) return 'heading';
   const style = getComputedStyle(element);
   return [element.checkVisibility(), style.color, style.backgroundColor, style.backgroundImage, style.fill,
-    style.opacity, style.filter, style.mixBlendMode, style.textShadow, style.fontSize, style.fontWeight].join(' ');
+    style.opacity, style.filter, style.mixBlendMode, style.textShadow, parseFloat(style.fontSize) < 18,
+    style.fontWeight].join(' ');
 })"""
 # A rule of the page's own style, as its policy lets no other one in.
 ADD_FAINT = """() => {

@@ -91,9 +91,10 @@ def _missing(tables: Tables, terms: Terms) -> Caution | None:
     if not failed.asked:
         return None
     counts = {"failed": failed.number, "rejected": len(tables.rejected)}
-    why = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
+    known = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
+    why = f" ({known})" if known else ""
     return Caution(
-        f"This page is partial: {plural(failed.of, 'cell')} without a record that can be used{f' ({why})' if why else ''}",
+        f"This page is partial: {plural(failed.of, 'cell')} without a record that can be used{why}",
         "Which, and what their logs say, is under Not run",
     )
 
