@@ -44,7 +44,7 @@ from record_factory import communication_record, write
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(page_module.__file__).parents[1] / "template"
-TEMPLATES = [FOLDER / name for name in ("page.html.j2", "audit.html.j2")]
+TEMPLATES = [FOLDER / name for name in ("page.html.j2", "definitions.html.j2", "audit.html.j2")]
 NUMBER = re.compile(r"[−+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[−+-]?\d+)?")
 # What a number stands beside: brackets, units that follow at once, the end of a sentence.
 AROUND = "()[]{}|;:,.%×*=&$"

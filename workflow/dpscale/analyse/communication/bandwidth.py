@@ -8,7 +8,6 @@ from dpscale.analyse.communication.measured import Measurements
 from dpscale.analyse.timing.points import Comparison
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import UNKNOWN, Figure, ratio
-from dpscale.formulas.statistics import derive_in_blocks
 from dpscale.plan.study import Study
 from dpscale.strategies.known import strategy
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
@@ -67,7 +66,7 @@ def _bus_bandwidth(row: BandwidthRow, measured: Measurements, gradient_bytes: in
     seconds = links.collectives.get(("allreduce", gradient_bytes)) if links else None
     if seconds is None:
         return UNKNOWN
-    return derive_in_blocks(lambda s: scaling.bus_bandwidth_gb_s("allreduce", row.gpus, gradient_bytes, s), seconds)
+    return seconds.map(lambda s: scaling.bus_bandwidth_gb_s("allreduce", row.gpus, gradient_bytes, s))
 
 
 def _root_link_bytes(row: BandwidthRow, measured: Measurements, gradient_bytes: int) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 from dpscale.analyse.timing.blocks import run_of
 from dpscale.analyse.timing.servers import servers_used
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure, OnServer
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
 from dpscale.formulas.statistics import derive_in_blocks, estimate_of_runs, repeatability
 from dpscale.records.files import Record
 from dpscale.strategies.known import STRATEGIES
@@ -80,8 +80,7 @@ class Links:
         timed = next((one for one in self.timed if (one.source, one.target) == (source, target)), None)
         if timed is None:
             return UNKNOWN
-        measured_bytes = timed.message_bytes
-        return derive_in_blocks(lambda seconds: seconds * message_bytes / measured_bytes, timed.seconds)
+        return multiplied(timed.seconds, message_bytes / timed.message_bytes)
 
 
 def links_of(records: Sequence[Record], environment: str) -> Links:
@@ -133,8 +132,8 @@ def collectives_rows(found: Iterable[Links], network: Facts | None) -> Iterator[
 
 
 def _bus_bandwidth(timed: TimedAlone, gpus: int) -> Figure:
-    return derive_in_blocks(
-        lambda seconds: scaling.bus_bandwidth_gb_s(timed.operation, gpus, timed.message_bytes, seconds), timed.seconds
+    return timed.seconds.map(
+        lambda seconds: scaling.bus_bandwidth_gb_s(timed.operation, gpus, timed.message_bytes, seconds)
     )
 
 
