@@ -8,7 +8,18 @@ rule tables:
         records=lambda wildcards: of_this_study(*RECORDS),
         audits=AUDITS,
         # Not `schemas`: a setting that is new and has its default changes no table.
-        code=code_of("vocabulary", "formulas", "strategies", "tables", "plan", "records", "analyse", "audit", "present/findings", "present/text"),
+        code=code_of(
+            "vocabulary",
+            "formulas",
+            "strategies",
+            "tables",
+            "plan",
+            "records",
+            "analyse",
+            "audit",
+            "present/findings",
+            "present/text",
+        ),
     output:
         [
             report(file, caption=f"../report/tables/{file.stem}.rst", category="Tables", labels={"Table": file.stem})
