@@ -87,7 +87,7 @@ def test_larger_messages_take_longer(collectives: dict[str, Any]) -> None:
 
 @pytest.mark.processes
 def test_the_isolated_step_is_the_sum_of_its_messages(collectives: dict[str, Any], facts: dict[str, Any]) -> None:
-    links = links_of([collectives], "")
+    links = links_of([{**collectives, "server": 0}], "")
     isolated = isolated_step_s("ddp", 2, 64, facts, links)
     alone = [links.collectives["allreduce", bucket["bytes"]].value for bucket in facts["ddp_buckets"]]
     alone += [links.collectives["broadcast", size].value for size in facts["ddp_broadcast_bytes"]]
