@@ -1,7 +1,7 @@
 """What the page claims of rows of tables: which rows it asks, and of which of them it holds.
 
-A claim compares only where 95 % intervals carry it: a row without an interval is not asked, and the range of two runs
-is none. Every predicate that rests on an interval is here, and is counted.
+A claim compares only where 95 % intervals carry it: a row without an interval is not asked.
+Every predicate that rests on an interval is here, and is counted.
 """
 
 from collections.abc import Callable, Sequence
