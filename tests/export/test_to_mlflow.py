@@ -108,7 +108,8 @@ def check_numbers(measured: Measured, uri: str) -> None:
     assert [(metric.step, metric.value) for metric in accuracy] == [(1, 0.4), (2, 0.6)]
     apart_s = (accuracy[1].timestamp - accuracy[0].timestamp) / 1000
     assert apart_s == pytest.approx(record["epochs"][1]["epoch_s"], abs=0.002)
-    assert {file.path for file in client.list_artifacts(runs["study"].info.run_id)} == {"tables", "small.html"}
+    artifacts = {file.path for file in client.list_artifacts(runs["study"].info.run_id)}
+    assert artifacts == {"tables", "small.html", "answer.json"}
     tables = client.list_artifacts(runs["study"].info.run_id, "tables")
     assert {"tables/speedup.csv", "tables/times.csv"} <= {file.path for file in tables}
 

@@ -138,10 +138,12 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 
 def test_schemas_allow_no_unknown_keys(root: Path) -> None:
+    """But for rows of the answer, which have the columns of their tables."""
     for path in (root / "workflow/dpscale/schemas").glob("*.yaml"):
         schema = yaml.safe_load(path.read_text())
         for node in objects(schema):
-            assert node.get("additionalProperties") is False, f"{path.name}: {sorted(node['properties'])}"
+            is_row = path.stem == "answer.schema" and "gpus" in node["properties"]
+            assert is_row or node.get("additionalProperties") is False, f"{path.name}: {sorted(node['properties'])}"
 
 
 def objects(node: object) -> Iterator[dict[str, Any]]:
