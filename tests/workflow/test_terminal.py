@@ -18,14 +18,15 @@ def test_a_failed_cell_has_its_reason_and_its_log(project: Project) -> None:
     worker.write_text("raise RuntimeError('no such GPU')\n")
     done = project.command_line("--logger", "dpscale", "--keep-going")
     assert done.returncode == 1
-    first, log, failed, where, *how_to_go_on = done.stdout.splitlines()
-    assert first.startswith("tiny: 3 done, 0 running, 0 failed, 1 queued"), done.stdout
+    # What is left of the time may make the first one go on below.
+    standing, log, lines = FULL_LOG.split(done.stdout)
+    failed, where, *how_to_go_on = lines.strip().splitlines()
+    assert standing.startswith("tiny: 3 done, 0 running, 0 failed, 1 queued"), done.stdout
     assert failed.startswith("[4/4] ddp, 2 workers, batch 64, run 1: failed: worker ")
     assert "RuntimeError: no such GPU" in failed + where
     assert (project.folder / f"{failed}{where}".split("log: ")[1].strip()).exists()
     assert len(how_to_go_on) == 3 and "partial" in how_to_go_on[1], how_to_go_on
-    full = FULL_LOG.fullmatch(log)
-    assert full and "Job stats:" in (project.folder / full[1]).read_text()
+    assert "Job stats:" in (project.folder / log).read_text()
     assert max(map(len, done.stdout.splitlines())) <= 120
     assert "\033" not in done.stdout, "this is no terminal"
 
