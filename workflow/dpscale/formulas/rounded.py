@@ -5,7 +5,7 @@ A `Figure` is a mean with the interval of its statistics; its arithmetic is anot
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 
 # Ends that touch must still touch after a few operations in floating point.
 _SLACK = 1e-9
@@ -16,11 +16,6 @@ def exponent_of(printed: Decimal) -> int:
     exponent = printed.as_tuple().exponent
     assert isinstance(exponent, int)
     return exponent
-
-
-def printed_to(value: Decimal | float, exponent: int, rounding: str = ROUND_HALF_EVEN) -> Decimal:
-    """A number as it is printed with a last digit of this power of ten."""
-    return Decimal(value).quantize(Decimal((0, (1,), exponent)), rounding=rounding)
 
 
 @dataclass(frozen=True, slots=True)

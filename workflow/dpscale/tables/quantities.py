@@ -204,8 +204,6 @@ ALTERNATIVE_SPEEDUP = column(
     "Speedup",
 )
 
-# The parts of a profiled step, by the columns of their shares.
-KERNELS = ("convolution", "batch_norm", "element_wise", "copy", "other", "idle")
 # The estimates of a step's communication, in the order in which people read them.
 ESTIMATES_OF_STEP = (
     "communication_step_s", "ablation_step_s", "no_sync_step_s", "profiler_exposed_step_s", "profiler_step_s",

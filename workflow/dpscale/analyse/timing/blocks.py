@@ -32,6 +32,11 @@ class Timed:
         return cls(median(scope["epoch_s"]), median(scope["step_s_median"]))
 
     @classmethod
+    def around(cls, scope: Mapping[str, Any]) -> "Timed":
+        """One GPU before and after the parallel epochs of its job: the mean, which takes out a steady drift."""
+        return cls.mean([cls.of(scope["before"]), cls.of(scope["after"])])
+
+    @classmethod
     def mean(cls, runs: Sequence["Timed"]) -> "Timed":
         """Of the runs of one block."""
         return cls(fmean(run.epoch_s for run in runs), fmean(run.step_s for run in runs))
@@ -109,7 +114,7 @@ def _block_in_job(record: Record, around: Mapping[str, Any], scope: str) -> Bloc
         run_of(record),
         IN_JOB,
         Timed.of(record["scopes"][scope]),
-        Timed.mean([before, after]),
+        Timed.around(around),
         len(around["before"]["epoch_s"]) + len(around["after"]["epoch_s"]),
         before.epoch_s,
         after.epoch_s,

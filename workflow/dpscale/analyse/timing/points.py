@@ -13,7 +13,7 @@ from typing import Any
 
 from dpscale.analyse.timing.blocks import Block, Timed, blocks_of, run_of
 from dpscale.formulas import scaling
-from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, moved
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell
 from dpscale.plan.plan import plan
@@ -187,8 +187,7 @@ def _alone(record: Record, scope: str) -> Iterator[tuple[int, Timed]]:
         yield record["cell"]["batch_per_gpu"], Timed.of(record["scopes"][scope])
     for around in record.get("alone") or ():
         if around["status"] == "ok" and scope in around["scopes"]:
-            timings = around["scopes"][scope]
-            yield around["batch_per_gpu"], Timed.mean([Timed.of(timings["before"]), Timed.of(timings["after"])])
+            yield around["batch_per_gpu"], Timed.around(around["scopes"][scope])
 
 
 def _on_scale(points: Points, point: Point) -> Point:
@@ -284,7 +283,7 @@ class Comparison:
         in_blocks = self.over_blocks(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
         if not self.point.epoch.is_known:
             return in_blocks
-        return multiplied(in_blocks, self.scale.epoch.value / self.point.epoch.value / in_blocks.value)
+        return moved(in_blocks, scaling.speedup(self.scale.epoch.value, self.point.epoch.value))
 
     @cached_property
     def speedup_from_steps(self) -> Figure:
@@ -308,13 +307,13 @@ class Comparison:
     @cached_property
     def communication(self) -> Figure:
         """Communication time of an epoch by subtraction (E1), in seconds: T(1,b)(1/S - 1/N)."""
-        compute_s = scaling.compute_s(self.scale.epoch.value, self.point.configuration.gpus)
-        return self.epoch.map(lambda epoch_s: epoch_s - compute_s)
+        alone_s, gpus = self.scale.epoch.value, self.point.configuration.gpus
+        return self.epoch.map(lambda epoch_s: scaling.communication_s(alone_s, epoch_s, gpus))
 
     @cached_property
     def communication_step(self) -> Figure:
         """The same of a full step: t(N,b) - t(1,b)."""
-        return self.step.map(lambda step_s: step_s - self.scale.step.value)
+        return self.step.map(lambda step_s: scaling.communication_step_s(self.scale.step.value, step_s))
 
 
 def compare(points: Points, point: Point, batch: int) -> Comparison:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, multiplied
+from dpscale.formulas.figure import UNKNOWN, Figure, OnServer, moved, multiplied
 from dpscale.formulas.statistics import estimate_of_blocks
 from dpscale.strategies.known import BASELINE, STRATEGIES
 from dpscale.tables.timing import RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
@@ -29,8 +29,7 @@ def scopes_rows(
         here, there = (*place, "compute"), (*place, "end_to_end")
         speedup, loaded_speedup = gained.get(here, UNKNOWN), gained.get(there, UNKNOWN)
         epoch_s, loaded_s = row.epoch_s.value, loaded[place].epoch_s.value
-        in_runs = _loading(of_runs[there], of_runs[here])
-        longer = multiplied(in_runs, loaded_s / epoch_s / in_runs.value)
+        longer = moved(_loading(of_runs[there], of_runs[here]), loaded_s / epoch_s)
         yield ScopesRow(
             **row.point,
             is_headline=row.is_headline,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dpscale.analyse.timing.points import Point
 from dpscale.formulas import limits
-from dpscale.formulas.figure import Figure, multiplied
+from dpscale.formulas.figure import Figure, moved
 from dpscale.formulas.statistics import derive_in_blocks
 from dpscale.plan.study import Study
 from dpscale.records.files import Record
@@ -32,7 +32,7 @@ def beside_the_chip(row: VariantsRow, study: Study, point: Point, network: Recor
         in_runs = derive_in_blocks(
             lambda epoch_s, rate: study.epoch_images / epoch_s / rate, point.measured_epoch, limit
         )
-        return multiplied(in_runs, row.images_per_s.value / limit.value / in_runs.value)
+        return moved(in_runs, row.images_per_s.value / limit.value)
 
     row = replace(row, mfu_measured=reached(limit(lambda flop_per_s: flop_per_s / flop, product)))
     elements = network.get("traffic_elements_per_image")

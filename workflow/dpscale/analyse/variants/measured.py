@@ -12,7 +12,7 @@ from math import inf
 from typing import TypeVar
 
 from dpscale.analyse.timing.points import Point, PointKey, Points, points_of
-from dpscale.formulas.figure import Figure, multiplied, ratio
+from dpscale.formulas.figure import Figure, moved, ratio
 from dpscale.formulas.statistics import units_of
 from dpscale.plan.cells import AnyCell, Configuration, TimingCell, VariantCell
 from dpscale.plan.study import BASE, Study
@@ -49,8 +49,7 @@ def times_as_fast(point: Point, other: Point) -> tuple[Figure, int]:
     with the interval of both over servers. And the units that the one with fewer rests on."""
     own, others = _over_servers(point), _over_servers(other)
     units = min(len(units_of(figure.blocks)) for figure in (own, others))
-    measured = ratio(others, own)
-    return multiplied(measured, other.epoch.value / point.epoch.value / measured.value), units
+    return moved(ratio(others, own), other.epoch.value / point.epoch.value), units
 
 
 def _over_servers(point: Point) -> Figure:
