@@ -118,6 +118,12 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
+def method(root: Path) -> str:
+    """The text of docs/method.md and of its chapters."""
+    return "\n".join(file.read_text() for file in [root / "docs/method.md", *sorted(root.glob("docs/method/*.md"))])
+
+
+@pytest.fixture(scope="session")
 def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The tiny study, run once from nothing to its page. Tests work on copies."""
 

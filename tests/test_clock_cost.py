@@ -12,8 +12,8 @@ MICRO = 1e6
 
 
 @pytest.fixture
-def said(root: Path) -> str:
-    return " ".join((root / "docs/method.md").read_text().split())
+def said(method: str) -> str:
+    return " ".join(method.split())
 
 
 def recorded(root: Path, machine: str) -> dict[str, dict[str, Any]]:

@@ -17,19 +17,13 @@ from dpscale.cli import main
 from dpscale.formulas import scaling
 from dpscale.schemas.validation import load_schema
 
+ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "config/README.md",
-    "docs/method.md",
-    "docs/architecture.md",
-    "docs/cluster.md",
-    "docs/exports.md",
-    "docs/assignment.md",
-    "docs/diagnose.md",
-    "docs/guide.md",
-    "docs/results.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")),
     "results/recorded/README.md",
 )
 # Folders and files at the root that a path in a document may begin with.
@@ -149,15 +143,14 @@ def names_of(node: ast.stmt) -> set[str]:
     return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
-def cited(root: Path) -> set[str]:
-    """The names of the package that docs/method.md cites."""
+def cited(root: Path, method: str) -> set[str]:
+    """The names of the package that the method cites."""
     rooms = "|".join(path.name for path in (root / "workflow/dpscale").iterdir() if path.is_dir())
-    text = (root / "docs/method.md").read_text()
-    return {span for span in spans(text) if re.fullmatch(rf"({rooms})(\.\w+)+", span)}
+    return {span for span in spans(method) if re.fullmatch(rf"({rooms})(\.\w+)+", span)}
 
 
-def test_the_method_cites_code_that_exists(root: Path) -> None:
-    found = cited(root)
+def test_the_method_cites_code_that_exists(root: Path, method: str) -> None:
+    found = cited(root, method)
     assert not [name for name in found if not is_defined(root / "workflow/dpscale", name)]
     assert len(found) > 20
 
@@ -169,19 +162,18 @@ def test_a_name_that_does_not_exist_would_be_noticed(root: Path) -> None:
     assert not is_defined(package, "no_such_room.module.name")
 
 
-def test_every_formula_stands_in_the_method(root: Path) -> None:
+def test_every_formula_stands_in_the_method(root: Path, method: str) -> None:
     formulas = {
         name
         for name, value in vars(scaling).items()
         if callable(value) and getattr(value, "__module__", "") == scaling.__name__
     }
     assert "communication_s" in formulas
-    assert not {f"formulas.scaling.{name}" for name in formulas} - cited(root)
+    assert not {f"formulas.scaling.{name}" for name in formulas} - cited(root, method)
 
 
-def test_the_network_in_the_method_is_the_one_that_is_trained(root: Path) -> None:
+def test_the_network_in_the_method_is_the_one_that_is_trained(root: Path, method: str) -> None:
     """Its size, work and messages, as `dpscale network` wrote them."""
-    text = (root / "docs/method.md").read_text()
     facts = json.loads((root / "results/recorded/network.json").read_text())
     numbers = [facts["parameters"], facts["gradient_bytes"], facts["buffer_bytes"]]
     numbers += [bucket["bytes"] for bucket in facts["ddp_buckets"]] + [scaling.IMAGE_BYTES]
@@ -191,7 +183,7 @@ def test_the_network_in_the_method_is_the_one_that_is_trained(root: Path) -> Non
         *(f"{flop / 1e9:.4f}" for flop in work),
         f"{facts['tensors']} tensors",
     ]
-    assert not [number for number in expected if number not in text]
+    assert not [number for number in expected if number not in method]
 
 
 def constant(package: Path, dotted: str) -> Any:
@@ -215,9 +207,9 @@ def constant(package: Path, dotted: str) -> Any:
         ("audit.physics.DOUBTFUL_SHARE", "above {:.0%} of it"),
     ],
 )
-def test_numbers_of_the_method_are_those_of_the_code(root: Path, name: str, sentence: str) -> None:
+def test_numbers_of_the_method_are_those_of_the_code(root: Path, method: str, name: str, sentence: str) -> None:
     expected = sentence.format(constant(root / "workflow/dpscale", name)).replace("%", " %")
-    assert expected in (root / "docs/method.md").read_text()
+    assert expected in method
 
 
 @pytest.mark.processes
