@@ -20,7 +20,6 @@ from dpscale.formulas.statistics import (
     ratio_of_deviations,
     repeatability,
     robust_deviations,
-    variance_components,
     welch_difference,
 )
 
@@ -158,39 +157,6 @@ def test_few_normal_samples_have_a_run_that_is_called_off() -> None:
     """As declared: one in 50 samples of six."""
     samples = np.random.default_rng(3).normal(0, 1, (5000, 6))
     assert np.mean([np.max(np.abs(robust_deviations(sample))) > OUTLIER_DEVIATIONS for sample in samples]) < 0.025
-
-
-@pytest.mark.slow
-def test_variance_components_of_unequal_numbers_come_out_unbiased() -> None:
-    generator = np.random.default_rng(0)
-
-    def server() -> list[list[float]]:
-        off = generator.normal(0, 2)
-        runs = [off + generator.normal(0, 1) for _ in range(generator.integers(1, 4))]
-        return [[run + epoch for epoch in generator.normal(0, 0.5, generator.integers(1, 4))] for run in runs]
-
-    found = [variance_components([server() for _ in range(4)]) for _ in range(3000)]
-    means = [np.nanmean([getattr(components, name) for components in found]) for name in ("server", "run", "epoch")]
-    assert means == pytest.approx([4, 1, 0.25], rel=0.06)
-
-
-def test_components_of_balanced_data_are_those_of_the_textbook() -> None:
-    """Mean squares by hand: servers 0 and 10, runs 1 off, epochs 0.1 off."""
-    found = variance_components([[[s + r - 0.1, s + r + 0.1] for r in (-1, 1)] for s in (0, 10)])
-    assert found.epoch == pytest.approx(0.02)
-    assert found.run == pytest.approx((4 - 0.02) / 2)
-    assert found.server == pytest.approx((200 - 4) / 4)
-    assert (found.servers, found.runs, found.epochs) == (2, 4, 8)
-
-
-def test_components_that_the_data_cannot_tell_are_missing() -> None:
-    one_server = variance_components([[[1.0, 1.1], [2.0, 2.1]]])
-    assert math.isnan(one_server.server) and one_server.run > 0
-    run_each = variance_components([[[1.0, 1.1]], [[2.0, 2.1]]])
-    assert math.isnan(run_each.server)
-    assert run_each.run == pytest.approx(one_server.run), "what server and run add together"
-    single = variance_components([[[1.0]]])
-    assert all(math.isnan(component) for component in (single.server, single.run, single.epoch))
 
 
 @pytest.mark.parametrize(("number", "others"), [(2, 2), (3, 5), (8, 8), (40, 3)])

@@ -34,8 +34,9 @@ def test_bandwidth_three_ways() -> None:
     assert profiled == pytest.approx(ring_bytes / (0.9 * COMMUNICATION_S["ddp"]) / 1e9)
     assert found.utilisation.value == pytest.approx(found.bandwidth_gb_s.value / found.bus_bandwidth_gb_s.value)
     assert found.utilisation.low < found.utilisation.value < found.utilisation.high
+    bytes_per_epoch = found.allreduce_bytes_per_step * -(-50_000 // 2048)
     for end, opposite in zip(found.bandwidth_gb_s.interval, found.communication_s.interval[::-1], strict=True):
-        assert end == pytest.approx(found.allreduce_bytes_per_epoch / opposite / 1e9)
+        assert end == pytest.approx(bytes_per_epoch / opposite / 1e9)
     assert isnan(found.root_link_bytes_per_step)
 
 
@@ -56,9 +57,8 @@ def test_a_bandwidth_that_cannot_be_told_is_neither_negative_nor_huge(tmp_path: 
     assert "not above zero" in found.reason
     geometric = (1.99 * 2.0 * 2.02) ** (1 / 3)
     assert found.communication_s.value == pytest.approx(geometric - 2.0)
-    assert found.bandwidth_gb_s_at_least == pytest.approx(
-        found.allreduce_bytes_per_epoch / found.communication_s.high / 1e9
-    )
+    bytes_per_epoch = found.allreduce_bytes_per_step * (found.steps_per_epoch or 0)
+    assert found.bandwidth_gb_s_at_least == pytest.approx(bytes_per_epoch / found.communication_s.high / 1e9)
 
 
 def test_a_communication_time_below_zero_bounds_no_bandwidth(tmp_path: Path) -> None:

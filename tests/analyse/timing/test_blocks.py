@@ -73,14 +73,12 @@ def in_jobs(drift: float = 0.0, batch: int = 64) -> dict[int, dict[int, Around]]
 def test_a_run_with_its_own_baseline_is_a_block_by_itself() -> None:
     tables = tables_of(measured(in_jobs(drift=0.01), with_single=False))
     row = speedup(tables)
-    assert (row.status, row.blocks, row.runs_without_baseline, row.drifted) == ("ok", 3, 0, 0)
+    assert (row.status, row.blocks, row.drifted) == ("ok", 3, 0)
     assert row.speedup.value == pytest.approx(ALONE_S / DDP_S)
     assert row.drift == pytest.approx(0.01)
-    assert row.baseline_n == 3 * 4
     blocks = picked(tables.blocks, scaling="weak")
     assert [(block.block, block.baseline) for block in blocks] == [(f"run {run}", "in job") for run in (1, 2, 3)]
-    before_s = [ALONE_S * (1 + 0.01 * run) * 0.995 for run in (1, 2, 3)]
-    assert [block.before_epoch_s for block in blocks] == pytest.approx(before_s)
+    assert [block.drift for block in blocks] == pytest.approx([0.01] * 3)
 
 
 def test_its_own_baseline_goes_before_a_cell_on_the_same_gpu() -> None:
@@ -143,10 +141,10 @@ def with_single_elsewhere(*runs: int) -> Tables:
     return tables_of(records)
 
 
-def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_counted() -> None:
+def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_named() -> None:
     tables = with_single_elsewhere(2)
     row = speedup(tables)
-    assert (row.status, row.blocks, row.runs_without_baseline) == ("ok", 2, 1)
+    assert (row.status, row.blocks) == ("ok", 2)
     assert f"run 2 left out: {ELSEWHERE}" in row.reason
     assert one(tables.times, **DDP).runs == 3, "its time counts"
     left_out = one(tables.blocks, status="no baseline", scaling="weak", **DDP)
@@ -156,7 +154,7 @@ def test_a_run_whose_gpu_has_no_baseline_is_left_out_and_counted() -> None:
 def test_where_no_run_shares_a_gpu_nothing_is_borrowed() -> None:
     tables = with_single_elsewhere(1, 2, 3)
     for row in (speedup(tables), one(tables.communication, **DDP), one(tables.bandwidth, **DDP)):
-        assert (row.status, row.blocks, row.runs_without_baseline) == ("no baseline", 0, 3)
+        assert (row.status, row.blocks) == ("no baseline", 0)
         assert f"run 3: {ELSEWHERE}" in row.reason
     assert not speedup(tables).speedup.is_known
     assert not one(tables.communication, **DDP).communication_s.is_known
@@ -170,7 +168,7 @@ def test_runs_that_share_a_baseline_are_one_block() -> None:
         if cell.configuration.strategy == "ddp" or cell.run == 1
     }
     row = speedup(tables_of(records))
-    assert (row.blocks, row.runs_without_baseline, row.speedup.kind) == (1, 0, "one run")
+    assert (row.blocks, row.speedup.kind) == (1, "one run")
     assert row.baseline_epoch_s.value == pytest.approx(ALONE_S * 1.01)
     assert row.epoch_s.value == pytest.approx(DDP_S * 1.02)
 
@@ -213,7 +211,7 @@ def test_records_of_two_versions_are_never_set_against_each_other() -> None:
     assert "was not measured in environment" in row.reason
 
 
-def test_an_outlier_is_named_and_stays_in() -> None:
+def test_an_outlier_is_told_and_stays_in() -> None:
     study = Study({**VALUES, "runs": 6})
     records = measured(study=study)
     for cell, record in records.items():
@@ -221,7 +219,7 @@ def test_an_outlier_is_named_and_stays_in() -> None:
             record["scopes"]["compute"]["epoch_s"] = [2.5, 2.5]
     tables = tables_of(records, study)
     times = one(tables.times, **DDP)
-    assert (times.outliers, times.runs) == ("run 6 (+1.2e+02 %)", 6)
+    assert times.runs == 6
     assert times.epoch_s.high > 1.5
     runs = picked(tables.runs, strategy="ddp")
     assert [(run.is_outlier, run.server) for run in runs] == [(number == 6, number) for number in range(1, 7)]

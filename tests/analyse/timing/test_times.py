@@ -105,7 +105,7 @@ def test_environments_are_never_mixed(tmp_path: Path) -> None:
     tables = measured(tmp_path, change=on_another)
     assert [row.environment for row in tables.environments] == ["A", "B"]
     first, second = (one(tables.speedup, environment=letter, **DDP) for letter in "AB")
-    assert (first.status, first.n, second.status) == ("ok", 2, "no baseline")
+    assert (first.status, first.blocks, second.status) == ("ok", 1, "no baseline")
     assert "not measured in environment B" in second.reason
 
 
@@ -167,16 +167,11 @@ def gained(speedup: float, scope: str = "compute", **more: Any) -> SpeedupRow:
     return SpeedupRow(strategy="ddp", **AT, scope=scope, status="ok", scaling="weak", **known)
 
 
-def test_width_of_an_interval_is_a_share() -> None:
+def test_what_follows_from_the_figures_of_a_row() -> None:
     known, unknown = complete(Tables(times=[timed("ddp", 2.0), TimesRow(gpus=1, epoch_s=Figure(2.0))])).times
     assert known.interval_width == pytest.approx(0.1)
     assert math.isnan(unknown.interval_width)
-
-
-def test_efficiency_and_what_is_lost() -> None:
     (row,) = complete(Tables(speedup=[gained(3.0, speedup_from_steps=Figure.of(3.2, 2.8, 3.6))])).speedup
-    assert row.efficiency_lost == pytest.approx(0.25)
-    assert row.efficiency_from_steps == Figure.of(0.8, 0.7, 0.9)
     assert row.steps_disagree_by == pytest.approx(1 - 3.0 / 3.2)
 
 

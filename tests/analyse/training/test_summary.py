@@ -73,7 +73,6 @@ def is_near(figure: Figure, value: float) -> bool:
 def test_every_epoch_of_every_seed_has_a_row(tables: Tables) -> None:
     rows = tables.training
     assert len(rows) == 4 * 3 * 5 + 2 * 2 + 2
-    assert [row.elapsed_s for row in rows if (row.arm, row.seed) == ("small", 1)] == [2, 4, 6, 8, 10]
     diverged = [row for row in rows if row.status == "diverged"]
     assert {row.arm for row in diverged} == {"wild"}
     assert all(math.isnan(row.training_loss) for row in diverged)
@@ -103,14 +102,13 @@ def test_arms_are_compared_with_the_baseline_by_welchs_interval(tables: Tables) 
 
 def test_arms_of_one_place_are_compared_seed_by_seed(tables: Tables) -> None:
     row = arm(tables, "warm")
-    assert (row.gain_pairs, row.difference_pairs) == (3, 0)
     # Differences 0.21, 0.20 and 0.19; Student's t for 2 degrees of freedom is 4.303.
     half = row.test_accuracy_gain.high - row.test_accuracy_gain.value
     assert half == pytest.approx(4.3027 * 0.01 / math.sqrt(3), rel=1e-4)
 
 
-@pytest.mark.parametrize(("large", "warm", "pairs"), [(8, 6, 6), (8, 3, 0)])
-def test_most_seeds_must_be_there_for_pairs(large: int, warm: int, pairs: int) -> None:
+@pytest.mark.parametrize(("large", "warm", "are_pairs"), [(8, 6, True), (8, 3, False)])
+def test_most_seeds_must_be_there_for_pairs(large: int, warm: int, are_pairs: bool) -> None:
     """6 of 8 seeds make 6 pairs, which differ by 0.1 and little around that. 3 of 8 make none: five seeds left out
     would cost more than pairs gain."""
     seeds = {"large": large, "warm": warm}
@@ -124,9 +122,8 @@ def test_most_seeds_must_be_there_for_pairs(large: int, warm: int, pairs: int) -
         for cell in plan(wanted).training
     }
     row = arm(tables_of(found, wanted), "warm")
-    assert row.gain_pairs == pairs
     width = row.test_accuracy_gain.high - row.test_accuracy_gain.low
-    assert (width < 0.003 and is_near(row.test_accuracy_gain, 0.101)) if pairs else width > 0.1
+    assert (width < 0.003 and is_near(row.test_accuracy_gain, 0.101)) if are_pairs else width > 0.1
 
 
 def test_a_remedy_is_compared_with_the_same_arm_without_it(tables: Tables) -> None:
@@ -137,7 +134,6 @@ def test_a_remedy_is_compared_with_the_same_arm_without_it(tables: Tables) -> No
     assert row.recovered_status == "ok"
     change = row.training_loss.value - large.training_loss.value
     assert is_near(row.training_loss_change, change) and row.training_loss_change.holds(change)
-    assert is_near(row.training_loss_difference, row.training_loss.value - arm(tables, "small").training_loss.value)
     none = arm(tables, "same-order")
     assert none.test_accuracy_gain.holds(0)
     assert (none.remedies, large.without_remedies) == ("set_epoch off", "")
@@ -159,7 +155,7 @@ def test_a_remedy_of_the_baselines_own_place_recovers_nothing_that_a_batch_lost(
     last = {"small": 0.7, "tuned": 0.75}
     found = {cell: training_record(cell, [last[cell.arm] + 0.01 * cell.seed]) for cell in plan(wanted).training}
     row = arm(tables_of(found, wanted), "tuned")
-    assert (row.without_remedies, row.gain_pairs, row.difference_pairs) == ("small", 3, 3)
+    assert row.without_remedies == "small"
     assert is_near(row.test_accuracy_gain, row.test_accuracy_difference.value)
     assert not row.recovered.is_known and row.recovered_status == ""
 
@@ -203,7 +199,6 @@ def test_a_search_is_said_and_changes_no_number_nor_any_record(tables: Tables) -
 def test_time_to_a_target_counts_the_epochs_until_every_seed_is_there(tables: Tables) -> None:
     small, warm, large = (arm(tables, name) for name in ("small", "warm", "large"))
     # After four epochs the baseline's seeds are at 0.695, 0.705 and 0.715, the remedy's at 0.685, 0.695 and 0.705.
-    assert (small.seeds_at_target, large.seeds_at_target) == (3, 0)
     assert small.time_to_target_s == small.gpu_s_to_target == pytest.approx(2.0 * 4)
     assert warm.gpu_s_to_target == pytest.approx(4 * 2.0 * (5 + 4 + 4) / 3)
     assert math.isnan(large.time_to_target_s)

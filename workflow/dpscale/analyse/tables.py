@@ -16,7 +16,7 @@ from dpscale.analyse.forecast.forecast import forecasts
 from dpscale.analyse.timing.environments import environment_letters, environment_rows
 from dpscale.analyse.timing.points import compare, points_of
 from dpscale.analyse.timing.records import absences_rows, costs_rows, missing_row, origins_rows, record_row
-from dpscale.analyse.timing.runs import block_rows, component_rows, run_rows
+from dpscale.analyse.timing.runs import block_rows, run_rows
 from dpscale.analyse.timing.scopes import scopes_rows, strategy_pairs_rows
 from dpscale.analyse.timing.servers import on_servers
 from dpscale.analyse.timing.times import (
@@ -83,7 +83,6 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
         kernels=list(kernel_rows(variants)),
         runs=list(run_rows(points.values())),
         blocks=[*block_rows("weak", weak), *block_rows("strong", strong)],
-        variance_components=list(component_rows(points.values())),
         environments=list(environment_rows(collected.records, letters)),
         records=[record_row(cell, record, letters[cell]) for cell, record in collected.records.items()],
         rejected=[RejectedRow(path=cell.path, reason=reason) for cell, reason in collected.rejected.items()],

@@ -6,7 +6,7 @@ effect, so servers are the unit of every interval (docs/method.md, "Statistics")
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -125,58 +125,6 @@ def robust_deviations(values: Sequence[float]) -> list[float]:
     from_median = np.asarray(values, dtype=float) - np.median(values)
     deviation = MAD_TO_DEVIATION * float(np.median(np.abs(from_median)))
     return unknown if deviation == 0 else [float(value) for value in from_median / deviation]
-
-
-@dataclass(frozen=True)
-class VarianceComponents:
-    """Variances of what servers, runs on a server, and epochs of a run add; NaN where the data cannot tell.
-
-    An estimate may be below zero where the truth is small. Where every server has one run, `run` holds both: what a
-    run does cannot be told from what its server does. `servers`, `runs` and `epochs` are how many there were.
-    """
-
-    server: float
-    run: float
-    epoch: float
-    servers: int
-    runs: int
-    epochs: int
-
-
-def variance_components(servers: Sequence[Sequence[Sequence[float]]]) -> VarianceComponents:
-    """Epochs within runs within servers, by the method of moments: mean squares are set equal to their expectations.
-
-    For nested data of unequal numbers: Henderson's method I (Henderson 1953; Searle, Casella and McCulloch 1992,
-    "Variance Components", chapter 5).
-    """
-    runs = [run for server in servers for run in server]
-    counts = len(servers), len(runs), sum(map(len, runs))
-    # One run a server: all of them are nested in nothing.
-    nested = [runs] if len(servers) == len(runs) else servers
-    n, sizes = counts[2], [sum(map(len, server)) for server in nested]
-    means = [float(np.mean(np.concatenate(server))) for server in nested]
-    epoch = _over(sum(_squares(run, float(np.mean(run))) for run in runs), n - len(runs))
-    known_epoch = 0.0 if math.isnan(epoch) else epoch
-    within = sum(sum(len(run) ** 2 for run in server) / size for server, size in zip(nested, sizes, strict=True))
-    run_square = sum(
-        len(run) * (float(np.mean(run)) - of) ** 2 for of, server in zip(means, nested, strict=True) for run in server
-    )
-    free = len(runs) - len(nested)
-    run = (_over(run_square, free) - known_epoch) / _over(n - within, free)
-    mean, free = float(np.mean(np.concatenate(runs))), len(nested) - 1
-    server_square = _over(sum(size * (of - mean) ** 2 for size, of in zip(sizes, means, strict=True)), free)
-    run_weight = _over(within - sum(len(run) ** 2 for run in runs) / n, free)
-    server_weight = _over(n - sum(size**2 for size in sizes) / n, free)
-    return VarianceComponents((server_square - known_epoch - run_weight * run) / server_weight, run, epoch, *counts)
-
-
-def _squares(values: Sequence[float], around: float) -> float:
-    return float(np.sum(np.square(np.asarray(values) - around)))
-
-
-def _over(total: float, free: int) -> float:
-    """A sum over its degrees of freedom, NaN where there is none."""
-    return total / free if free else math.nan
 
 
 def mean_with_t_interval(values: Sequence[float]) -> Figure:

@@ -45,7 +45,6 @@ from dpscale.tables.quantities import (
     STATUS,
     STEP,
     STEPS_PER_EPOCH,
-    WITHOUT_BASELINE,
     N,
 )
 from dpscale.tables.row import EnvironmentPoint, Place, Row
@@ -58,11 +57,9 @@ class CommunicationRow(Place):
 
     status: str = STATUS
     reason: str = REASON
-    n: int | None = N
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
-    runs_without_baseline: int | None = WITHOUT_BASELINE
     drift: float = DRIFT
     drifted: int | None = DRIFTED
     one_machine: str = ONE_MACHINE
@@ -73,7 +70,6 @@ class CommunicationRow(Place):
         "Share of the epoch", PERCENT, "Communication time over the epoch time.", "Communication"
     ).on("communication")
     step_s: float = STEP.but(label="Step, headline").on("estimates")
-    baseline_step_s: float = column("Step time on one", MILLISECONDS, "t(1,b).", "Time")
     communication_step_s: Figure = E1.on("communication", "estimates")
     ablation_step_s: Figure = E2.on("estimates")
     no_sync_step_s: Figure = E2_NO_SYNC.on("estimates")
@@ -109,18 +105,15 @@ class BandwidthRow(Place):
 
     status: str = STATUS
     reason: str = REASON
-    n: int | None = N
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
-    runs_without_baseline: int | None = WITHOUT_BASELINE
     one_machine: str = ONE_MACHINE
     parameters: int | None = column("Parameters", PLAIN, "K, trainable ones.")
     allreduce_bytes_per_step: float = column("Allreduce per step", MB, "V = 2·(N−1)/N·K·s, a ring.", "Bandwidth").on(
         "bandwidth"
     )
     steps_per_epoch: int | None = STEPS_PER_EPOCH.on("bandwidth")
-    allreduce_bytes_per_epoch: float = column("Allreduce per epoch", MB, "V times the steps.", "Bandwidth")
     communication_s: Figure = COMMUNICATION.on("bandwidth")
     bandwidth_gb_s: Figure = BANDWIDTH.on("bandwidth")
     profiler_bandwidth_gb_s: Figure = column(
@@ -178,7 +171,6 @@ class StepsRow(EnvironmentPoint):
 
     device: int = column("{device}", PLAIN, "Number of the device.").on("steps")
     profiler: str = PROFILER.on("steps")
-    n: int | None = N
     compute_s: float = column("Compute", MILLISECONDS, "Kernels that compute.", "Communication").on("steps")
     communication_s: float = column(
         "Communication, exposed", MILLISECONDS, "Communication while nothing computes.", "Communication"

@@ -40,9 +40,6 @@ REPEATABILITY = column(
     "Statistics",
     digits=2,
 )
-WITHOUT_BASELINE = column(
-    "Runs without a baseline", PLAIN, "Runs that are left out, as no T(1,b) is of their GPU.", "Statistics"
-)
 DRIFT = column(
     "Drift",
     PERCENT,

@@ -38,7 +38,6 @@ from dpscale.tables.timing import (
     SpeedupRow,
     StrategyPairsRow,
     TimesRow,
-    VarianceComponentsRow,
 )
 from dpscale.tables.training import (
     FrontierRow,
@@ -89,7 +88,6 @@ class Tables:
     missing: Sequence[MissingRow] = ()
     runs: Sequence[RunsRow] = ()
     blocks: Sequence[BlocksRow] = ()
-    variance_components: Sequence[VarianceComponentsRow] = ()
     scopes: Sequence[ScopesRow] = ()
     strategy_pairs: Sequence[StrategyPairsRow] = ()
     peer_copies: Sequence[PeerCopiesRow] = ()

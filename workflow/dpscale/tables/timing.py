@@ -36,7 +36,6 @@ from dpscale.tables.quantities import (
     STEPS_PER_EPOCH,
     STRATEGY,
     THROUGHPUT,
-    WITHOUT_BASELINE,
     N,
 )
 from dpscale.tables.row import EnvironmentPoint, Place, Row
@@ -64,12 +63,6 @@ class TimesRow(Place):
     )
     gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").on("price")
     repeatability: float = REPEATABILITY
-    outliers: str = column(
-        "Outliers",
-        PLAIN,
-        "Runs more than 8 robust deviations off the median, of 5 runs or more. They stay in.",
-        "Statistics",
-    )
     loader_processes: int | None = LOADER_PROCESSES
     first_timed_epoch_s: float = column("First timed epoch", SECONDS, "Median of the runs' first ones.", "Time").on(
         "times"
@@ -84,7 +77,6 @@ class TimesRow(Place):
     )
     energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("times", "price")
     flop_per_image: float = column("FLOP of an image", PLAIN, "Forward and backward.", "Utilisation and MFU")
-    peak_flop_s: float = column("Peak FLOP/s", PLAIN, "Of one GPU, dense.", "Utilisation and MFU")
     peak_source: str = column("Source of the peak", PLAIN, "The data sheet, or `unknown`.", "Utilisation and MFU")
     mfu: Figure = MFU.on("times", "price")
     interval_width: float = column(
@@ -101,13 +93,10 @@ class SpeedupRow(Place):
     scaling: str = column("Scaling", PLAIN, "`weak`: b is fixed. `strong`: B is fixed.", "Speedup").on("speedup")
     status: str = STATUS
     reason: str = REASON
-    n: int | None = N
-    baseline_n: int | None = column("Timings on one", PLAIN, "Of the baseline.", "Statistics")
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     blocks: int | None = BLOCKS
     servers: int | None = SERVERS
-    runs_without_baseline: int | None = WITHOUT_BASELINE
     drift: float = DRIFT
     drifted: int | None = DRIFTED
     one_machine: str = ONE_MACHINE
@@ -118,10 +107,6 @@ class SpeedupRow(Place):
     speedup_from_steps: Figure = column(
         "Speedup from steps", MULTIPLES, "N·t(1,b) / t(N,b).", "Speedup", over="blocks"
     ).on("speedup")
-    efficiency_from_steps: Figure = column(
-        "Efficiency from steps", PERCENT, "t(1,b) / t(N,b).", "Speedup", over="blocks"
-    )
-    efficiency_lost: float = column("Lost", PERCENT, "1 less the efficiency.", "Speedup")
     steps_disagree_by: float = column(
         "Epochs against steps", PERCENT, "Speedup over the speedup from steps, less 1, without its sign.", "Speedup"
     )
@@ -210,40 +195,8 @@ class BlocksRow(Place):
     baseline: str = column("Baseline", PLAIN, "`in job`: timed around the run. `own cells`: of its GPU.", "Statistics")
     epoch_s: float = EPOCH.but(definition="T(N,b) of the block.")
     baseline_epoch_s: float = column("Epoch time on one", SECONDS, "T(1,b) of the block.", "Time")
-    before_epoch_s: float = column("On one, before", SECONDS, "T(1,b) before the parallel epochs.", "Time")
-    after_epoch_s: float = column("On one, after", SECONDS, "T(1,b) after the parallel epochs.", "Time")
     drift: float = DRIFT
     has_drifted: bool | None = column("Drifted", PLAIN, "Whether the drift is above 2 %.", "Statistics")
     speedup: float = SPEEDUP
     communication_s: float = COMMUNICATION
     communication_step_s: float = E1
-
-
-class VarianceComponentsRow(Place):
-    """What servers, runs and epochs add to the epoch time of every configuration, as relative standard deviations."""
-
-    reason: str = REASON
-    servers: int | None = SERVERS
-    runs: int | None = RUNS
-    n: int | None = N
-    server_deviation: float = column(
-        "Between servers",
-        PERCENT,
-        "Standard deviation that servers add to the epoch time, relative to it.",
-        "Statistics",
-        digits=2,
-    )
-    run_deviation: float = column(
-        "Between runs",
-        PERCENT,
-        "Standard deviation that runs add to the epoch time, relative to it.",
-        "Statistics",
-        digits=2,
-    )
-    epoch_deviation: float = column(
-        "Between epochs",
-        PERCENT,
-        "Standard deviation that epochs add to the epoch time, relative to it.",
-        "Statistics",
-        digits=2,
-    )

@@ -45,7 +45,6 @@ class TrainingRow(ArmPoint):
     images_per_s: float = THROUGHPUT
     gpu_s: float = GPU_SECONDS
     energy_j: float = ENERGY
-    elapsed_s: float = column("Elapsed", SECONDS, "Time of training since the start.", "Training")
 
 
 class TrainingCurvesRow(ArmPoint):
@@ -90,7 +89,6 @@ class TrainingSummaryRow(ArmPoint):
     test_accuracy_spread: float = column(
         "Its standard deviation over seeds", POINTS, "Of the test accuracy.", "Training", digits=2
     ).on("training_summary")
-    training_loss_difference: Figure = column("Training loss less the baseline's", PLAIN, "Of means.", "Training")
     training_accuracy_difference: Figure = column(
         "Training accuracy less the baseline's", POINTS, "Of means.", "Training"
     )
@@ -98,11 +96,7 @@ class TrainingSummaryRow(ArmPoint):
         "training_summary"
     )
     compared_with: str = COMPARED_WITH.on("training_summary")
-    difference_pairs: int | None = column(
-        "Pairs, baseline", PLAIN, "Seeds compared pair by pair; 0 is Welch's.", "Training"
-    )
     without_remedies: str = column("Without remedies", PLAIN, "The arm that has none and is the same.", "Training")
-    gain_pairs: int | None = column("Pairs", PLAIN, "Seeds compared pair by pair; 0 is Welch's.", "Training")
     test_accuracy_gain: Figure = column(
         "Less that without remedies", POINTS, "Of mean test accuracies.", "Training"
     ).on("training_summary")
@@ -115,7 +109,6 @@ class TrainingSummaryRow(ArmPoint):
     ).on("training_summary")
     recovered_status: str = column("Recovered", PLAIN, "Whether the loss can be told from zero.", "Training")
     target_accuracy: float = column("Target", PERCENT, "A test accuracy.", "Training")
-    seeds_at_target: int | None = column("Seeds at the target", PLAIN, "Seeds that reached it.", "Training")
     time_to_target_s: float = column("Time to the target", SECONDS, "Of training, mean over seeds.", "Training").on(
         "training_summary"
     )

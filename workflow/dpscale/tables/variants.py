@@ -40,7 +40,6 @@ from dpscale.tables.quantities import (
     THROUGHPUT,
     UNITS,
     VARIANT,
-    N,
 )
 from dpscale.tables.row import Row
 
@@ -61,7 +60,6 @@ class VariantsRow(Row):
     status: str = STATUS
     reason: str = REASON
     runs: int | None = RUNS
-    n: int | None = N
     one_machine: str = ONE_MACHINE
     full_steps_per_epoch: int | None = FULL_STEPS
     steps_per_epoch: int | None = STEPS_PER_EPOCH

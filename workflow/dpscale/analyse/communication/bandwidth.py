@@ -31,7 +31,6 @@ def bandwidth_row(
         gradient_bytes=network["gradient_bytes"],
         allreduce_bytes_per_step=bytes_per_step,
         steps_per_epoch=steps,
-        allreduce_bytes_per_epoch=bytes_per_step * steps,
         communication_s=compared.communication,
         bus_bandwidth_gb_s=_bus_bandwidth(row, measured, network["gradient_bytes"]),
         profiler_bandwidth_gb_s=_by_the_profiler(estimated, bytes_per_step),

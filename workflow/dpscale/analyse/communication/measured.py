@@ -76,7 +76,6 @@ def communication_row(compared: Comparison, measured: Measurements) -> Communica
         compute_s=scaling.compute_s(compared.scale.epoch.value, row.gpus),
         communication_share=compared.communication.value / compared.epoch.value,
         step_s=compared.step.value,
-        baseline_step_s=compared.scale.step.value,
     )
 
 

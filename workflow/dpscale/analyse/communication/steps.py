@@ -25,7 +25,6 @@ def steps_rows(measured: Measurements) -> Iterator[StepsRow]:
                 **point_fields(configuration, environment),
                 device=middle["device"],
                 profiler=profiler_state(records),
-                n=len(devices),
                 **parts,
                 parts_s=sum(parts.values()),
                 hidden_communication_s=round(middle["communication_s"] - middle["exposed_s"], TRACE_DIGITS),

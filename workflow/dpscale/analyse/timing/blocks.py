@@ -47,26 +47,19 @@ class Block:
     """N GPUs and one of them alone, at a batch and in a scope.
 
     `origin` says where the baseline is from: timed in the same job `before` and after the parallel epochs, or a cell
-    of its own on the same GPU. `baseline_n` epochs make the baseline.
+    of its own on the same GPU. `drift` is the epoch after less the one before, over their mean; NaN without these.
     """
 
     key: OnServer
     origin: str
     parallel: Timed
     baseline: Timed
-    baseline_n: int
-    before_s: float = nan
-    after_s: float = nan
+    drift: float = nan
 
     @property
     def name(self) -> str:
         """`run 3`, or `runs 1, 2` that share a baseline."""
         return self.key.block
-
-    @property
-    def drift(self) -> float:
-        """The epoch after less the one before, over their mean; NaN without these."""
-        return (self.after_s - self.before_s) / self.baseline.epoch_s
 
     @property
     def has_drifted(self) -> bool:
@@ -109,16 +102,9 @@ def blocks_of(
 
 
 def _block_in_job(record: Record, around: Mapping[str, Any], scope: str) -> Block:
-    before, after = Timed.of(around["before"]), Timed.of(around["after"])
-    return Block(
-        run_of(record),
-        IN_JOB,
-        Timed.of(record["scopes"][scope]),
-        Timed.around(around),
-        len(around["before"]["epoch_s"]) + len(around["after"]["epoch_s"]),
-        before.epoch_s,
-        after.epoch_s,
-    )
+    baseline, parallel = Timed.around(around), Timed.of(record["scopes"][scope])
+    drift = (Timed.of(around["after"]).epoch_s - Timed.of(around["before"]).epoch_s) / baseline.epoch_s
+    return Block(run_of(record), IN_JOB, parallel, baseline, drift)
 
 
 def pair(records: Sequence[Record], others: Sequence[Record], scope: str) -> tuple[list[Block], list[Record]]:
@@ -158,5 +144,4 @@ def _block_of_cells(other: Record, records: Sequence[Record], scope: str) -> Blo
         OWN_CELLS,
         Timed.mean([Timed.of(record["scopes"][scope]) for record in records]),
         Timed.of(other["scopes"][scope]),
-        len(other["scopes"][scope]["epoch_s"]),
     )

@@ -221,10 +221,8 @@ class ComparedFields(PlaceFields):
 
     status: str
     reason: str
-    n: int
     full_steps_per_epoch: int | None
     blocks: int
-    runs_without_baseline: int
 
 
 @dataclass(frozen=True)
@@ -247,10 +245,8 @@ class Comparison:
             **self.point.place,
             "status": self.status,
             "reason": "; ".join(filter(None, [self.reason, self._left_out, self._drifted])),
-            "n": self.point.n,
             "full_steps_per_epoch": self.point.full_steps,
             "blocks": len(self.blocks),
-            "runs_without_baseline": len(self.without),
         }
 
     @property

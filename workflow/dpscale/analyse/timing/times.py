@@ -7,7 +7,6 @@ from statistics import median
 from typing import TypeVar
 
 from dpscale.analyse.timing.points import Comparison, Point, Points, compare
-from dpscale.analyse.timing.runs import outlier_words
 from dpscale.analyse.timing.servers import servers_used
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import multiplied
@@ -52,7 +51,6 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
         # A run without a counter has no energy.
         energy_j=point.over_runs(lambda record: median(record["scopes"][point.scope]["energy_j"] or [0])),
         repeatability=repeatability([result["epoch_s"] for result in results]),
-        outliers=outlier_words(point.measured_epoch),
         first_timed_epoch_s=median(result["epoch_s"][0] for result in results),
         loader_processes=_loader_processes(point),
         steps_per_epoch=results[0]["steps_per_epoch"],
@@ -84,7 +82,6 @@ def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) 
     return replace(
         row,
         flop_per_image=flop_per_image,
-        peak_flop_s=peak.flop_s,
         peak_source=chip.source,
         mfu=row.images_per_s.map(lambda rate: scaling.mfu(flop_per_image, rate, row.gpus, peak.flop_s)),
     )
@@ -113,7 +110,6 @@ def speedup_row(series: str, compared: Comparison) -> SpeedupRow:
         return row
     row = replace(
         row,
-        baseline_n=sum(block.baseline_n for block in compared.blocks),
         servers=len({block.key.server for block in compared.blocks}),
         epoch_s=compared.epoch,
         baseline_epoch_s=compared.scale.epoch,
@@ -143,7 +139,5 @@ def completed_speedup(row: SpeedupRow) -> SpeedupRow:
     """The same."""
     return replace(
         with_headline(row),
-        efficiency_lost=1 - row.efficiency.value,
-        efficiency_from_steps=row.speedup_from_steps.map(lambda speedup: scaling.efficiency(speedup, row.gpus)),
         steps_disagree_by=abs(row.speedup.value / row.speedup_from_steps.value - 1),
     )

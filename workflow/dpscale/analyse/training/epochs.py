@@ -20,15 +20,12 @@ def training_rows(results: Results) -> Iterator[TrainingRow]:
     """Every epoch of every arm and seed."""
     for result in results:
         for record in result.records:
-            elapsed_s = 0.0
             for epoch in record["epochs"]:
-                elapsed_s += epoch["epoch_s"]
                 yield TrainingRow.read({
                     **result.place,
                     **epoch,
                     "seed": record["cell"]["seed"],
                     "status": "diverged" if epoch["training_loss"] is None else "ok",
-                    "elapsed_s": elapsed_s,
                 })  # fmt: skip
 
 

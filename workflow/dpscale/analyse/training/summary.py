@@ -93,7 +93,6 @@ def _measured(
         test_accuracy=mean_with_t_interval(accuracies),
         test_accuracy_spread=float(np.std(accuracies, ddof=1)) if seeds > 1 else nan,
         target_accuracy=training["target_accuracy"],
-        seeds_at_target=len(reached),
     )
     if len(reached) == seeds:
         row = replace(
@@ -126,8 +125,6 @@ def _compared(
         row = replace(
             row,
             compared_with=baseline.arm,
-            difference_pairs=len(result.pairs_with(baseline)),
-            training_loss_difference=result.difference_from(baseline, "training_loss"),
             training_accuracy_difference=result.difference_from(baseline, "training_accuracy"),
             test_accuracy_difference=result.difference_from(baseline, "test_accuracy"),
         )
@@ -135,7 +132,6 @@ def _compared(
         row = replace(
             row,
             without_remedies=plain.arm,
-            gain_pairs=len(result.pairs_with(plain)),
             test_accuracy_gain=result.difference_from(plain, "test_accuracy"),
             training_loss_change=result.difference_from(plain, "training_loss"),
         )
