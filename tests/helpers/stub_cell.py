@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from dpscale.errors import DpscaleError
-from dpscale.measure.launch.job import Images, Run, measure
+from dpscale.measure.launch.job import Run, Samples, measure
 from dpscale.measure.launch.nodes import NodePlace
 from dpscale.plan.cells import Configuration, TimingCell
 from dpscale.plan.study import Study
@@ -51,8 +51,7 @@ def measure_on_node(out: Path, behaviour: str, place: NodePlace, batch_per_gpu: 
 def _measure(cell: TimingCell, behaviour: str, run: Run) -> Record:
     configuration = list(cell.configuration.coordinates.values())
     job: dict[str, Any] = {"configuration": configuration, "seed": 1, "behaviour": behaviour}
-    images = Images(run.out.parent, IMAGES, [])
-    return measure("stub_worker", cell, SETTINGS, job, cell.gpus, cell.gpus, run, images)
+    return measure("stub_worker", cell, SETTINGS, job, cell.gpus, cell.gpus, run, Samples(IMAGES))
 
 
 def start_stub(

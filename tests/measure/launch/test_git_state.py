@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.measure.launch.job import _git_state
+from dpscale.measure.launch.job import git_state
 
 pytestmark = pytest.mark.processes
 
@@ -26,9 +26,9 @@ def git(folder: Path, *arguments: str) -> str:
 
 def test_a_changed_file_makes_the_commit_dirty(repository: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD")
-    assert _git_state(repository) == (commit, False)
+    assert git_state(repository) == (commit, False)
     (repository / "code.py").write_text("one = 2\n")
-    assert _git_state(repository) == (commit, True)
+    assert git_state(repository) == (commit, True)
 
 
 def test_asking_takes_no_lock(repository: Path) -> None:
@@ -37,7 +37,7 @@ def test_asking_takes_no_lock(repository: Path) -> None:
     index = repository / ".git/index"
     os.utime(repository / "code.py", (1, 1))
     before = index.read_bytes()
-    assert _git_state(repository)[1] is False
+    assert git_state(repository)[1] is False
     assert index.read_bytes() == before
     git(repository, "status")
     assert index.read_bytes() != before, "git itself does store it"

@@ -1,7 +1,6 @@
 """Nodes with a network of their own between them, of a known rate: what is measured, and what follows when it goes."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from dpscale.measure.launch.nodes import PROBE_AFTER_S, PROBE_EVERY_S, PROBES
 from processes import workers_of
 from project import wait_for
 from shaped_network import ShapedNetwork, missing_requirement
-from stub_cell import HELPERS, node_words
+from stub_cell import helpers_for_workers, node_words
 
 RATE_MBIT = 200
 PORT = 15_000
@@ -58,10 +57,9 @@ def test_allreduce_between_nodes_gives_back_the_rate_of_their_link(network: Shap
 
 def test_a_node_that_loses_the_network_without_a_word_ends_all(network: ShapedNetwork, tmp_path: Path) -> None:
     place = f"{network.address(0)}:{PORT}"
-    options = {"stderr": subprocess.PIPE, "env": {**os.environ, "PYTHONPATH": HELPERS}}
-    started = [
-        network.start(rank, node_words(tmp_path / "r.json", "wait", 2, rank, place), **options) for rank in range(2)
-    ]
+    words = [node_words(tmp_path / "r.json", "wait", 2, rank, place) for rank in range(2)]
+    with helpers_for_workers():
+        started = [network.start(rank, words[rank], stderr=subprocess.PIPE) for rank in range(2)]
     try:
         wait_for(lambda: all(workers_of(process.pid) for process in started))
         network.cut(1)

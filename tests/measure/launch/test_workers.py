@@ -17,7 +17,7 @@ from dpscale.records.files import read_record
 from processes import alive, started_by, workers_of
 from project import wait_for
 from signals import signals_as_they_were
-from stub_cell import HELPERS, SETTINGS, helpers_for_workers, measure_stub, start_stub
+from stub_cell import SETTINGS, helpers_for_workers, measure_stub, start_stub
 
 pytestmark = pytest.mark.processes
 
@@ -122,12 +122,9 @@ def test_a_hanging_worker_is_stopped_after_the_timeout(tmp_path: Path) -> None:
 
 
 def test_a_cell_that_is_to_end_with_its_parent_does(tmp_path: Path) -> None:
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(tmp_path / "r.json")],
-        env={**os.environ, "PYTHONPATH": HELPERS},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    with helpers_for_workers():
+        words = [sys.executable, "-c", PARENT, str(tmp_path / "r.json")]
+        parent = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     cell = int(parent.stdout.readline())
     wait_for(lambda: len(workers_of(cell)) == 2)

@@ -42,8 +42,7 @@ def weights_and_gradients() -> tuple[Arrays, list[Arrays]]:
 def by_torch(recipe: TrainingSettings, rates: list[float]) -> Arrays:
     weights, gradients = weights_and_gradients()
     parameters = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in weights.items()}
-    groups = parameter_groups(recipe, parameters.items(), {name: p.dim() for name, p in parameters.items()})
-    optimiser = build_optimiser(recipe, groups)
+    optimiser = build_optimiser(recipe, parameter_groups(recipe, parameters.items()))
     for gradient, lr in zip(gradients, rates, strict=True):
         for group in optimiser.param_groups:
             group["lr"] = lr * group["rate_factor"]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from dpscale.measure.model.recipe import batch_growth, parameter_groups, peak_rate, rate, rate_of_step
 from dpscale.plan.study import Study
@@ -90,12 +91,14 @@ def test_the_batch_grows_at_its_epochs() -> None:
     assert [batch_growth(arm(), epoch) for epoch in range(EPOCHS)] == [1] * EPOCHS
 
 
-PARAMETERS = {"conv.weight": 4, "bn.weight": 1, "bn.bias": 1, "linear.weight": 2, "linear.bias": 1}
+PARAMETERS = ("0.weight", "1.weight", "1.bias", "2.weight", "2.bias")  # a convolution, a batch-norm, a linear layer
 
 
 def grouped(**keys: Any) -> dict[str, tuple[float, float]]:
-    groups = parameter_groups(arm(**keys), [(name, name) for name in PARAMETERS], PARAMETERS)
-    return {name: (group["weight_decay"], group["rate_factor"]) for group in groups for name in group["params"]}
+    named = dict(nn.Sequential(nn.Conv2d(3, 4, 1, bias=False), nn.BatchNorm2d(4), nn.Linear(4, 2)).named_parameters())
+    groups = parameter_groups(arm(**keys), named.items())
+    of = {id(one): (group["weight_decay"], group["rate_factor"]) for group in groups for one in group["params"]}
+    return {name: of[id(parameter)] for name, parameter in named.items()}
 
 
 def test_without_remedies_all_parameters_are_one_group() -> None:
@@ -104,6 +107,5 @@ def test_without_remedies_all_parameters_are_one_group() -> None:
 
 def test_norm_and_biases_can_be_spared_decay_and_biases_be_given_a_larger_rate() -> None:
     assert grouped(weight_decay_on_norm_and_bias=False, bias_rate_factor=8, weight_decay=0.001) == {
-        "conv.weight": (0.001, 1), "linear.weight": (0.001, 1),
-        "bn.weight": (0, 1), "bn.bias": (0, 8), "linear.bias": (0, 8),
+        "0.weight": (0.001, 1), "1.weight": (0, 1), "1.bias": (0, 8), "2.weight": (0.001, 1), "2.bias": (0, 8),
     }  # fmt: skip

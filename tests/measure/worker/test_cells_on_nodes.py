@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 import warm
+from dpscale.errors import MeasurementError
 from dpscale.measure.launch.nodes import port_of_job
 from dpscale.records.files import Record, read_record
+from same_gpu import SAME_GPU
+from warm_workers import outcome_of_two
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -62,3 +65,8 @@ def test_two_nodes_train_as_one_does(dataset: Path, tmp_path: Path) -> None:
     for name in ("training_loss", "test_loss", "test_accuracy", "orders"):
         of_apart, of_together = ([epoch[name] for epoch in record["epochs"]] for record in (apart, together))
         assert of_apart == (of_together if name == "orders" else pytest.approx(of_together, rel=1e-4)), name
+
+
+def test_two_nodes_with_the_same_gpu_measure_nothing() -> None:
+    with pytest.raises(MeasurementError, match=f"two nodes were given the same GPUs: {SAME_GPU}"):
+        outcome_of_two("same_gpu", {"timeout_s": 60})

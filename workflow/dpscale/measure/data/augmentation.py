@@ -95,28 +95,20 @@ def order_of_epoch(images: int, rank: int, workers: int, seed: int) -> Tensor:
     return torch.cat([order, order[:padding]])[rank::workers]
 
 
+@dataclass
 class DeviceEpochs:
     """Epochs that are shuffled, cut and normalised in a device's memory, each anew; iterating it is one epoch.
 
     Images are prepared many at a time, however small the batches: launches per batch would cost small ones dearly.
     """
 
-    def __init__(
-        self,
-        images: DeviceImages,
-        rank: int,
-        workers: int,
-        batch: int,
-        memory_format: torch.memory_format,
-        seed: int,
-    ):
-        self.images = images
-        self.rank = rank
-        self.workers = workers
-        self.batch = batch
-        self.memory_format = memory_format
-        self.seed = seed
-        self.epoch = 0
+    images: DeviceImages
+    rank: int
+    workers: int
+    batch: int
+    memory_format: torch.memory_format
+    seed: int
+    epoch: int = 0
 
     def __len__(self) -> int:
         """Batches of an epoch."""

@@ -4,8 +4,9 @@ Only making the arrays needs torch: a cell checks its dataset while torch is sti
 """
 
 import hashlib
+import io
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpscale.errors import DatasetError
 from dpscale.measure.data.arrays import ARRAYS, MANIFEST, fingerprint
-from dpscale.records.files import write_record
+from dpscale.records.files import write_bytes, write_record
 
 IMAGE_SIZE = 32
 SYNTHETIC_TEST_SHARE = 5  # one test image for every five training images, as in CIFAR-10
@@ -27,20 +28,16 @@ Labels = NDArray[np.int64]  # (images,)
 def make_dataset(source: str, root: Path, download: bool, images: int, folder: Path) -> dict[str, Any]:
     """Decode `images` training images and all test images of a source into `folder`; return the manifest.
 
-    Raises DatasetError where the source is missing, damaged, too small, or not 10 classes of 32x32 images.
+    Raises DatasetError where the source is missing, damaged, too small, or not 10 classes of 32x32 images, and
+    RecordError where the folder cannot be written.
     """
     (train, train_labels), (test, test_labels), classes = _SOURCES[source](root, download, images)
     epoch, epoch_labels = augmented_epoch(train, train_labels)
-    arrays: dict[str, NDArray[Any]] = {
-        "train_images.npy": train,
-        "train_labels.npy": train_labels,
-        "test_images.npy": test,
-        "test_labels.npy": test_labels,
-        "epoch_images.npy": epoch,
-        "epoch_labels.npy": epoch_labels,
-    }
-    for name, array in arrays.items():
-        _save(folder / name, array)
+    arrays: Sequence[NDArray[Any]] = (train, train_labels, test, test_labels, epoch, epoch_labels)
+    for name, array in zip(ARRAYS, arrays, strict=True):
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        write_bytes(folder / name, buffer.getvalue())
     files = {name: fingerprint(folder / name) for name in ARRAYS}
     manifest = {
         "kind": "dataset",
@@ -155,19 +152,6 @@ def _decode(part: Any, index: int) -> Images:
     if image.size != (IMAGE_SIZE, IMAGE_SIZE):
         raise DatasetError(f"{path}: is {image.width}x{image.height}, not {IMAGE_SIZE}x{IMAGE_SIZE}")
     return np.asarray(image)
-
-
-def _save(path: Path, array: NDArray[Any]) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            np.save(file, array)
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        reason = error.strerror or error  # numpy says how many items it wrote, but not why it stopped
-        raise DatasetError(f"{path}: cannot be written: {reason}. Free space or fix permissions") from error
 
 
 def _with_progress(what: str, indices: NDArray[np.int64]) -> Iterable[tuple[int, int]]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpscale.measure.data.arrays import TRAIN_ARRAYS
-from dpscale.measure.launch.job import Images, Run, measure, require_given
+from dpscale.measure.launch.job import Run, Samples, measure, require_given
 from dpscale.plan.diagnosis import Diagnosed
 from dpscale.plan.workload_file import of_its_file
 from dpscale.records.files import Record
@@ -31,22 +31,23 @@ def measure_diagnosis(asked: Diagnosed, settings: StepSettings, run: Run) -> Rec
     gpus = asked.configuration.gpus
     require_given(gpus if settings.device == "cuda" else 0, os.environ)  # before images are made, which takes seconds
     settings = replace(of_its_file(settings), learning_rate=LEARNING_RATE)
-    with _images_of(settings) as images:
+    with _images_of(settings) as folder:
         job = {
             # The ladder that is taken apart is DDP's. DataParallel is one more step, which the first rank drives.
             "configuration": ["ddp" if gpus > 1 else BASELINE, gpus, asked.configuration.batch_per_gpu],
             "asked": asked.coordinates,
             "seed": SEED,
-            "dataset": str(images.folder if images else Path.cwd()),
+            "dataset": str(folder or Path.cwd()),
             "words": sys.argv[1:],
             "launcher_pid": os.getpid(),
         }
+        images = Samples.of(settings, folder, TRAIN_ARRAYS) if folder else None
         return measure("dpscale.measure.worker.diagnosis", asked, settings, job, gpus, gpus, run, images)
 
 
 @contextmanager
-def _images_of(settings: StepSettings) -> Iterator[Images | None]:
-    """The images of the built-in workload for as long as it is measured; None for a user's file."""
+def _images_of(settings: StepSettings) -> Iterator[Path | None]:
+    """The folder with images of the built-in workload for as long as it is measured; None for a user's file."""
     if settings.workload != BUILT_IN:
         yield None
         return
@@ -55,4 +56,4 @@ def _images_of(settings: StepSettings) -> Iterator[Images | None]:
     with tempfile.TemporaryDirectory(prefix="dpscale-images-") as name:
         folder = Path(name)
         make_dataset(settings.dataset_source, folder, False, settings.epoch_images, folder)
-        yield Images.of(settings, folder, TRAIN_ARRAYS)
+        yield folder

@@ -4,9 +4,10 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ RECORDED_VARIABLES = (
     "NVIDIA_TF32_OVERRIDE",
     *("SLURMD_NODENAME", "SLURM_JOB_PARTITION"),
 )
-JOB_ID_VARIABLES = ("SLURM_JOB_ID",)
+# What a record says of a cell's samples.
+NAMED = ("source", "synthetic", "images", "sha256")
 
 
 @dataclass(frozen=True)
@@ -45,58 +47,28 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Images:
-    """The arrays of a dataset that a cell reads."""
+class Samples:
+    """What a cell trains on, as its record names it; and how to verify it, while the workers load torch."""
 
-    folder: Path
-    manifest: dict[str, Any]
-    arrays: Sequence[str]
+    named: Mapping[str, Any]
+    verify: Callable[[], None] = lambda: None
 
     @classmethod
-    def of(cls, settings: StepSettings, folder: Path, arrays: Sequence[str]) -> "Images":
-        """Raises DatasetError where `folder` holds no dataset, MeasurementError where it is not that of `settings`."""
+    def of(cls, settings: StepSettings, folder: Path | None, arrays: Sequence[str]) -> "Samples":
+        """What a cell with these settings trains on: `arrays` in `folder`, or what its file makes, which the workers
+        verify when they load it. Raises DatasetError where `folder` holds no dataset, MeasurementError where one is
+        needed and none is named, or where it is not that of `settings`."""
+        if settings.workload != BUILT_IN:
+            # As far as a checksum can tell, they are the file.
+            made = (settings.dataset_source, False, settings.epoch_images, settings.workload_sha256)
+            return cls(dict(zip(NAMED, made, strict=True)))
+        if folder is None:
+            raise MeasurementError("no images: name the folder that `dpscale dataset` wrote with --dataset")
         manifest = read_manifest(folder)
         for key, value in {"source": settings.dataset_source, "images": settings.epoch_images}.items():
             if manifest[key] != value:
                 raise MeasurementError(f"{folder}: its {key} is {manifest[key]}, the cell asks for {value}")
-        return cls(folder, manifest, arrays)
-
-    def verify(self) -> None:
-        """Raise DatasetError where an array is not as the manifest says."""
-        verify_dataset(self.folder, self.manifest, self.arrays)
-
-    def to_json(self) -> dict[str, Any]:
-        """The images as a record names them."""
-        return {key: self.manifest[key] for key in ("source", "synthetic", "images", "sha256")}
-
-
-@dataclass(frozen=True)
-class Samples:
-    """The samples of a workload's file, which makes them itself."""
-
-    settings: StepSettings
-
-    def verify(self) -> None:
-        """The workers do, when they load the file."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The samples as a record names them: as far as a checksum can tell, they are the file."""
-        return {
-            "source": self.settings.dataset_source,
-            "synthetic": False,
-            "images": self.settings.epoch_images,
-            "sha256": self.settings.workload_sha256,
-        }
-
-
-def samples_of(settings: StepSettings, folder: Path | None, arrays: Sequence[str]) -> Images | Samples:
-    """What a cell with these settings trains on: its file's samples, or the images in `folder`. Raises MeasurementError
-    where images are needed and no folder is named, and what `Images.of` raises."""
-    if settings.workload != BUILT_IN:
-        return Samples(settings)
-    if folder is None:
-        raise MeasurementError("no images: name the folder that `dpscale dataset` wrote with --dataset")
-    return Images.of(settings, folder, arrays)
+        return cls({key: manifest[key] for key in NAMED}, partial(verify_dataset, folder, manifest, arrays))
 
 
 def require_measurable(cell: StepCell | TrainingCell, settings: StepSettings) -> None:
@@ -125,7 +97,7 @@ def measure_steps(
     settings = of_its_file(settings)
     require_measurable(cell, settings)
     configuration = cell.configuration
-    samples = samples_of(settings, dataset, arrays)
+    samples = Samples.of(settings, dataset, arrays)
     job = {
         "configuration": list(configuration.coordinates.values()),
         "seed": cell.seed,
@@ -144,7 +116,7 @@ def measure(
     processes: int,
     gpus: int,
     run: Run,
-    samples: Images | Samples | None = None,
+    samples: Samples | None = None,
 ) -> Record:
     """Run `module` in `processes` workers on `gpus` GPUs, and write the outcome as the cell's record.
 
@@ -159,7 +131,7 @@ def measure(
         "measurement_version": VERSIONS[cell.kind].current,
         "cell": cell.coordinates,
         "settings": values,
-        **({} if samples is None else {"dataset": samples.to_json()}),
+        **({} if samples is None else {"dataset": dict(samples.named)}),
     }
     gpus_here = gpus // run.place.nodes if values["device"] == "cuda" else 0
     require_given(gpus_here, os.environ)
@@ -177,8 +149,11 @@ def measure(
             "finished_at": _now(),
             "provenance": provenance,
             **outcome,
-            **_nodes(outcome, team),
         }
+        if run.place.nodes > 1:
+            shown = zip(outcome["nodes"], team.environments, strict=True)
+            record["nodes"] = [{**node, "environment": environment} for node, environment in shown]
+            record["nodes_differ"] = node_differences(record["nodes"])
         write_record(cell.kind, run.out, record)
     return record
 
@@ -195,25 +170,14 @@ def require_given(gpus: int, environment: Mapping[str, str]) -> None:
         )
 
 
-def _nodes(outcome: Record, team: NodeTeam) -> Record:
-    """What a record says of several nodes: each of them, and what differs."""
-    if team.place.nodes == 1:
-        return {}
-    nodes = [
-        {**node, "environment": environment}
-        for node, environment in zip(outcome["nodes"], team.environments, strict=True)
-    ]
-    return {"nodes": nodes, "nodes_differ": node_differences(nodes)}
-
-
 def _provenance() -> dict[str, Any]:
-    commit, dirty = _git_state(Path(__file__).parents[3])
+    commit, dirty = git_state(Path(__file__).parents[3])
     return {
         "dpscale_version": __version__,
         "git_commit": commit,
         "git_dirty": dirty,
         "command": shlex.join(["dpscale", *sys.argv[1:]]),
-        "job_id": next((os.environ[name] for name in JOB_ID_VARIABLES if name in os.environ), None),
+        "job_id": os.environ.get("SLURM_JOB_ID"),
         "environment": _steering_variables(),
     }
 
@@ -222,20 +186,18 @@ def _steering_variables() -> dict[str, str]:
     return {name: value for name, value in sorted(os.environ.items()) if name.startswith(RECORDED_VARIABLES)}
 
 
-def _git_state(folder: Path) -> tuple[str | None, bool | None]:
+def git_state(folder: Path) -> tuple[str | None, bool | None]:
     """Commit of the code in `folder`, and whether anything in it differs; None where there is no repository."""
+    # Without its locks: a cell that is killed here would leave one behind, and nobody could commit any more.
+    git = ["git", "--no-optional-locks", "-C", str(folder)]
     try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        return commit, bool(_git(folder, "status", "--porcelain", "."))
+        commit, changes = (
+            subprocess.run([*git, *arguments], capture_output=True, text=True, check=True).stdout.strip()
+            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "."])
+        )
     except (OSError, subprocess.CalledProcessError):
         return None, None
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    # Without its locks: a cell that is killed here would leave one behind, and nobody could commit any more.
-    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    return commit, bool(changes)
 
 
 def _now() -> str:

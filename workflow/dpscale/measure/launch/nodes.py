@@ -10,7 +10,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fcntl import ioctl
@@ -111,6 +111,8 @@ class Member:
     host: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     unread: bytes = b""
+    is_silent: bool = False
+    """Nothing more comes from there. It may still listen."""
 
     @property
     def name(self) -> str:
@@ -153,14 +155,11 @@ class NodeTeam:
         self.listening: socket.socket | None = None
         self._hello: Message = {
             "rank": place.rank,
-            "nodes": place.nodes,
             "host": environment.get("SLURMD_NODENAME") or socket.gethostname(),
-            "identity": json.loads(json.dumps(identity)),
+            "identity": json.loads(json.dumps({"nodes": place.nodes, **identity})),
             "environment": dict(environment),
         }
         self._members: list[Member] = []
-        self._silent: list[Member] = []
-        self._environments: list[dict[str, str]] = []
         self._interface: str | None = None
 
     def __enter__(self) -> Self:
@@ -175,8 +174,8 @@ class NodeTeam:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tell({"end": None if error is None else self._named(error)})
-        for member in (*self._members, *self._silent):
+        self.tell(end=None if error is None else self._named(error))
+        for member in self._members:
             member.connection.close()
         if self.listening is not None:
             self.listening.close()
@@ -193,7 +192,7 @@ class NodeTeam:
     @property
     def environments(self) -> list[dict[str, str]]:
         """The variables of every node, in their order; on node 0."""
-        return [self._hello["environment"], *self._environments]
+        return [self._hello["environment"], *(member.environment for member in self._members)]
 
     def ranks(self, workers: int) -> range:
         """The ranks of this node's share of so many workers."""
@@ -221,18 +220,15 @@ class NodeTeam:
     def look(self) -> Message | None:
         """What another launcher has to say, without waiting for it: an outcome to node 0, or from there that the cell
         has ended well. Raises OtherNodeError where one is gone or has failed."""
-        for member in list(self._members):
-            if message := self._message_of(member, 0.0):
-                return message
-        return None
+        return next(filter(None, (self._message_of(member, 0.0) for member in self._heard())), None)
 
-    def report(self, outcome: Mapping[str, Any]) -> None:
-        """Tell node 0 an outcome that a worker here has left."""
-        self._tell({"outcome": dict(outcome)})
-
-    def announce(self) -> None:
-        """Tell the others that the cell has its outcome: their workers are needed no more."""
-        self._tell({"end": None})
+    def tell(self, **message: Any) -> None:
+        """Tell node 0 an `outcome` that a worker here has left; or all others the `end` of this launcher: why it
+        failed, or None where the cell has its outcome, and their workers are needed no more."""
+        for member in self._members:
+            with suppress(OSError):  # it is gone, which its own end says
+                member.connection.settimeout(OTHERS_SAY_S)
+                member.send(message)
 
     def after(self, failure: MeasurementError) -> dict[str, Any]:
         """What the others have to say when a node has failed: one failure makes others.
@@ -244,10 +240,10 @@ class NodeTeam:
             raise failure
         failures = [self._named(failure)]
         if not self.leads:
-            self._tell({"end": failures[0]})
+            self.tell(end=failures[0])
         until = time.monotonic() + OTHERS_SAY_S * (1 if self.leads else 2)
-        while self._members and time.monotonic() < until:
-            for member in list(self._members):
+        while (heard := self._heard()) and time.monotonic() < until:
+            for member in heard:
                 try:
                     message = self._message_of(member, POLL_S)
                 except OtherNodeError as error:
@@ -262,31 +258,23 @@ class NodeTeam:
         try:
             message = member.receive(timeout_s)
         except OtherNodeError:
-            self._is_silent(member)
+            member.is_silent = True
             raise
         if message is None or "outcome" in message:
             return message
-        self._is_silent(member)
+        member.is_silent = True
         if message["end"] is not None:
             raise OtherNodeError(message["end"])
         return None if self.leads else message
 
-    def _is_silent(self, member: Member) -> None:
-        """Nothing more comes from there. It may still listen."""
-        self._members.remove(member)
-        self._silent.append(member)
+    def _heard(self) -> list[Member]:
+        return [member for member in self._members if not member.is_silent]
 
     def _named(self, error: BaseException) -> str:
         """What the others are told of an error on this node."""
         if isinstance(error, OtherNodeError):
             return str(error)
         return f"{self.name}: {error}" if isinstance(error, DpscaleError) else f"{self.name} was stopped"
-
-    def _tell(self, message: Message) -> None:
-        for member in (*self._members, *self._silent):
-            with suppress(OSError):  # it is gone, which its own end says
-                member.connection.settimeout(OTHERS_SAY_S)
-                member.send(message)
 
     def _lead(self) -> None:
         """Wait for all others, and let them know where the workers meet."""
@@ -303,7 +291,6 @@ class NodeTeam:
                     ) from error
                 self._admit(_watched(connection))
         self._members.sort(key=lambda member: member.rank)
-        self._environments = [member.environment for member in self._members]
         self.listening = self._listen(0)
         port = self.listening.getsockname()[1]
         self._interface = interface_of(self._members[0].connection.getsockname()[0])
@@ -323,17 +310,16 @@ class NodeTeam:
             return
         member.rank, member.host, member.environment = hello["rank"], hello["host"], hello["environment"]
         self._members.append(member)
-        if differing := [*self._disagreements(hello)]:
+        own, theirs = self._hello["identity"], hello["identity"]
+        differing = [
+            f"{key} is {theirs.get(key)} there, {own.get(key)} on node 0"
+            for key in own | theirs
+            if own.get(key) != theirs.get(key)
+        ]
+        if differing:
             raise MeasurementError(f"{member.name} does not run the same cell: {'; '.join(differing)}")
         if [other.rank for other in self._members].count(member.rank) > 1 or member.rank == 0:
             raise MeasurementError(f"{member.name}: two launchers say that they are node {member.rank}")
-
-    def _disagreements(self, hello: Message) -> Iterator[str]:
-        own = {"nodes": self._hello["nodes"], **self._hello["identity"]}
-        theirs = {"nodes": hello["nodes"], **hello["identity"]}
-        for key in own | theirs:
-            if own.get(key) != theirs.get(key):
-                yield f"{key} is {theirs.get(key)} there, {own.get(key)} on node 0"
 
     def _join(self) -> None:
         """Connect to node 0, and learn where the workers meet."""
@@ -373,20 +359,19 @@ ALONE = NodeTeam(ONE_NODE, {}, {})
 
 def node_differences(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     """What computes or communicates on the nodes and is not the same on all of them, in words."""
-    views: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-        "device_model": lambda node: node["hardware"]["device_model"],
-        "cpu_model": lambda node: node["hardware"]["cpu_model"],
-        "cpu_cores": lambda node: node["hardware"]["cpu_cores"],
-        "links": lambda node: [link["kind"] for link in node["hardware"]["links"]],
-        **{name: lambda node, name=name: node["software"][name] for name in nodes[0]["software"]},  # type: ignore[misc]
-        "variables": lambda node: {
-            name: value for name, value in node["environment"].items() if name not in OF_ONE_NODE
-        },
-    }
+    views = [
+        {
+            **{name: node["hardware"][name] for name in ("device_model", "cpu_model", "cpu_cores")},
+            "links": [link["kind"] for link in node["hardware"]["links"]],
+            **node["software"],
+            "variables": {name: value for name, value in node["environment"].items() if name not in OF_ONE_NODE},
+        }
+        for node in nodes
+    ]
     return [
-        f"{name}: {'; '.join(f'{view(node)} on {rank}' for rank, node in enumerate(nodes))}"
-        for name, view in views.items()
-        if any(view(node) != view(nodes[0]) for node in nodes)
+        f"{name}: {'; '.join(f'{view[name]} on {rank}' for rank, view in enumerate(views))}"
+        for name, own in views[0].items()
+        if any(view[name] != own for view in views)
     ]
 
 
@@ -404,12 +389,9 @@ def interface_of(address: str) -> str | None:
 def _watched(connection: socket.socket) -> socket.socket:
     """Let the kernel notice that the other end is gone, also where it is gone without a word."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        (socket.TCP_KEEPIDLE, PROBE_AFTER_S),
-        (socket.TCP_KEEPINTVL, PROBE_EVERY_S),
-        (socket.TCP_KEEPCNT, PROBES),
-    ):
-        connection.setsockopt(socket.IPPROTO_TCP, option, value)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_AFTER_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_EVERY_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
     return connection
 
 

@@ -50,32 +50,26 @@ class Workers:
         for ending in _ENDINGS:
             signal.signal(ending, _exit_on_signal)
         for rank in self._team.ranks(self._count):
-            self._processes.append(self._forked(rank) or self._started(rank))
+            self._processes.append(self._begun(rank))
         return self
 
-    def _started(self, rank: int) -> "subprocess.Popen[bytes]":
+    def _begun(self, rank: int) -> "subprocess.Popen[bytes] | ForkedWorker":
+        """On a CPU by the process that has loaded torch, where there is one."""
+        arguments = [self._module, str(self._job_file), str(rank)]
+        path = os.environ.get(PRELOADED)
+        if path and not self._gpus and self._team.place.nodes == 1:
+            request = self.folder / f"fork-{rank}.json"
+            asked = {"arguments": arguments, "environment": self._environment, "folder": str(Path.cwd())}
+            request.write_text(json.dumps(asked))
+            if forked := ForkedWorker.begin(path, request):
+                return forked
         return subprocess.Popen(
-            [sys.executable, "-m", "dpscale.measure.worker", *self._arguments(rank)],
+            [sys.executable, "-m", "dpscale.measure.worker", *arguments],
             env=self._environment,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
             pass_fds=self._team.inherited(rank),
         )
-
-    def _forked(self, rank: int) -> "ForkedWorker | None":
-        """A worker on a CPU of the process that has loaded torch, where there is one."""
-        path = os.environ.get(PRELOADED)
-        if path is None or self._gpus or self._team.place.nodes > 1:
-            return None
-        request = self.folder / f"fork-{rank}.json"
-        folder = str(Path.cwd())
-        request.write_text(
-            json.dumps({"arguments": self._arguments(rank), "environment": self._environment, "folder": folder})
-        )
-        return ForkedWorker.begin(path, request)
-
-    def _arguments(self, rank: int) -> list[str]:
-        return [self._module, str(self._job_file), str(rank)]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -113,12 +107,12 @@ class Workers:
             if (self.folder / OUTCOME).exists() and not has_reported:
                 outcome: dict[str, Any] = json.loads((self.folder / OUTCOME).read_text())
                 if self._team.leads:
-                    self._team.announce()
+                    self._team.tell(end=None)
                     return outcome
-                self._team.report(outcome)
+                self._team.tell(outcome=outcome)
                 has_reported = True
             if message := self._team.look():
-                self._team.announce()
+                self._team.tell(end=None)
                 return dict(message.get("outcome", {}))
             codes = [process.poll() for process in self._processes]
             for rank, code in zip(ranks, codes, strict=True):

@@ -56,8 +56,14 @@ def describe_network(settings: NetworkSettings, out: Path) -> Record:
 def facts_of(workload: Workload) -> dict[str, Any]:
     """What is known of a workload's network without a clock."""
     torch.manual_seed(0)
-    step = ExampleStep(workload.network(), workload.loss, example_batch(workload))
-    network = step.network
+    network = workload.network()
+    # Made up, or the first samples of the workload's dataset.
+    batch = (
+        workload.made_up(ExampleStep.samples, torch.device("cpu"))
+        if workload.made_up
+        else first_batch(workload.dataset(), ExampleStep.samples, workload.collate)
+    )
+    step = ExampleStep(network, workload.loss, batch)
     # What an optimiser of the workload's own moves is not known.
     traffic = traffic_elements_per_image(step) if workload.optimiser is None else None
     return {
@@ -76,7 +82,7 @@ def facts_of(workload: Workload) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ExampleStep:
-    """A network with its loss, and a batch of `samples` samples to ask both with."""
+    """A network with its loss, and a batch of `samples` samples to ask both with. Two: some layers refuse one."""
 
     network: nn.Module
     loss: Callable[[nn.Module, Batch], torch.Tensor]
@@ -86,14 +92,6 @@ class ExampleStep:
     def forward(self, network: nn.Module | None = None) -> torch.Tensor:
         """The loss, of the network itself or as it is wrapped."""
         return self.loss(self.network if network is None else network, self.batch)
-
-
-def example_batch(workload: Workload, samples: int = 2) -> Batch:
-    """Made up, or the first samples of the workload's dataset. Two: some layers refuse to train on one."""
-    if workload.made_up is not None:
-        return workload.made_up(samples, torch.device("cpu"))
-    dataset = workload.dataset()
-    return first_batch(dataset, samples, workload.collate)
 
 
 def flop_per_image(step: ExampleStep) -> dict[str, int] | None:
@@ -141,7 +139,8 @@ def traffic_elements_per_image(step: ExampleStep) -> int | None:
     input twice (statistics, then values) and writes its output; backward it reads input and gradient twice, and writes
     once. Weights are not counted here: their bytes do not grow with the batch.
     """
-    if not all(isinstance(layer, COUNTED_LAYERS) for layer in step.network.modules() if _has_own_parameters(layer)):
+    trained = (layer for layer in step.network.modules() if [*layer.parameters(recurse=False)])
+    if not all(isinstance(layer, COUNTED_LAYERS) for layer in trained):
         return None
     elements = 0
 
@@ -159,10 +158,6 @@ def traffic_elements_per_image(step: ExampleStep) -> int | None:
     for hook in hooks:
         hook.remove()
     return elements // step.samples
-
-
-def _has_own_parameters(layer: nn.Module) -> bool:
-    return any(True for _ in layer.parameters(recurse=False))
 
 
 def ddp_buckets(step: ExampleStep) -> list[dict[str, float]]:

@@ -1,13 +1,11 @@
 """What an arm's remedies do to rate, batch and parameters: pure functions, free of torch."""
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 from dpscale.plan.arms import REFERENCE_BATCH
 from dpscale.schemas.settings import TrainingSettings
-
-Tensor = TypeVar("Tensor")
 
 
 def peak_rate(arm: TrainingSettings) -> float:
@@ -50,16 +48,14 @@ def batch_growth(arm: TrainingSettings, epoch: int) -> int:
     return int(arm.batch_growth_factor ** sum(epoch >= start for start in arm.batch_growth_epochs))
 
 
-def parameter_groups(
-    arm: TrainingSettings, parameters: Iterable[tuple[str, Tensor]], dimensions: Mapping[str, int]
-) -> list[dict[str, Any]]:
+def parameter_groups(arm: TrainingSettings, parameters: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
     """Named parameters in groups of one weight decay and one `rate_factor`, the multiple of the rate they get.
 
     Batch-norm's weights and all biases are the parameters of one dimension.
     """
-    groups: dict[tuple[float, float], list[Tensor]] = {}
+    groups: dict[tuple[float, float], list[Any]] = {}
     for name, parameter in parameters:
-        decays = arm.weight_decay_on_norm_and_bias or dimensions[name] > 1
+        decays = arm.weight_decay_on_norm_and_bias or parameter.dim() > 1
         factor = arm.bias_rate_factor if name.endswith("bias") else 1.0
         groups.setdefault((arm.weight_decay if decays else 0.0, factor), []).append(parameter)
     return [

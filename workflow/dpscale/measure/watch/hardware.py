@@ -5,7 +5,7 @@ import platform
 import re
 import socket
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ def software(device: str) -> dict[str, str | bool | None]:
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "torchvision": _package_version("torchvision"),
+        "torchvision": version("torchvision"),
         "cuda": torch.version.cuda if cuda else None,
         "cudnn": None if cudnn is None else str(cudnn),
         "nccl": nccl,
@@ -71,7 +71,8 @@ def software(device: str) -> dict[str, str | bool | None]:
 
 def hardware(device: str, gpus: int) -> dict[str, Any]:
     """The host and the `gpus` devices in use, with the link between every pair of GPUs."""
-    cpu_model = _cpu_model()
+    cpuinfo = Path("/proc/cpuinfo").read_text().splitlines()
+    cpu_model = next((line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name")), None)
     found = [_gpu(index) for index in range(gpus)] if device == "cuda" else []
     models = sorted({gpu["name"] for gpu in found}) or [cpu_model or platform.machine()]
     return {
@@ -83,19 +84,19 @@ def hardware(device: str, gpus: int) -> dict[str, Any]:
         "cpu_quota_cores": quota_cores(),
         "cores_given_by": _giver_of_cores(),
         "threads_per_worker": torch.get_num_threads(),
-        "memory_bytes": _memory_bytes(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "gpus": found,
         "links": [_link(a, b) for a in range(len(found)) for b in range(a + 1, len(found))],
     }
 
 
 _TOPOLOGY = {
-    "NVML_TOPOLOGY_INTERNAL": "same board",
-    "NVML_TOPOLOGY_SINGLE": "one PCIe switch",
-    "NVML_TOPOLOGY_MULTIPLE": "several PCIe switches",
-    "NVML_TOPOLOGY_HOSTBRIDGE": "same host bridge",
-    "NVML_TOPOLOGY_NODE": "same NUMA node",
-    "NVML_TOPOLOGY_SYSTEM": "across NUMA nodes",
+    pynvml.NVML_TOPOLOGY_INTERNAL: "same board",
+    pynvml.NVML_TOPOLOGY_SINGLE: "one PCIe switch",
+    pynvml.NVML_TOPOLOGY_MULTIPLE: "several PCIe switches",
+    pynvml.NVML_TOPOLOGY_HOSTBRIDGE: "same host bridge",
+    pynvml.NVML_TOPOLOGY_NODE: "same NUMA node",
+    pynvml.NVML_TOPOLOGY_SYSTEM: "across NUMA nodes",
 }
 
 
@@ -134,11 +135,11 @@ def _gpu(index: int) -> dict[str, Any]:
 def _numa_node(handle: Any) -> int | None:
     """The node of the host's memory that a GPU is next to; None where the host has one node, or does not say."""
     bus = ask(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busIdLegacy) if handle else None
-    if bus is None:
+    try:
+        node = int(Path(f"/sys/bus/pci/devices/{str(bus).lower()}/numa_node").read_text())
+    except (OSError, ValueError):
         return None
-    name = (bus.decode() if isinstance(bus, bytes) else bus).lower()
-    node = _number_in(Path(f"/sys/bus/pci/devices/{name}/numa_node"))
-    return None if node is None or node < 0 else node
+    return None if node < 0 else node
 
 
 def quota_cores() -> float | None:
@@ -157,13 +158,6 @@ def _giver_of_cores() -> str:
     if "SLURM_JOB_ID" in os.environ:
         return "Slurm"
     return "all" if len(os.sched_getaffinity(0)) == os.cpu_count() else "affinity"
-
-
-def _number_in(path: Path) -> int | None:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        return None
 
 
 def _link(a: int, b: int) -> dict[str, Any]:
@@ -215,8 +209,7 @@ def _least(query: Callable[[Any], int], first: Any, second: Any) -> int | None:
 
 def _topology(first: Any, second: Any) -> str | None:
     level = ask(pynvml.nvmlDeviceGetTopologyCommonAncestor, first, second)
-    names = {getattr(pynvml, constant): name for constant, name in _TOPOLOGY.items()}
-    return names.get(level)
+    return None if level is None else _TOPOLOGY.get(level)
 
 
 def _handle(index: int) -> Any:
@@ -224,29 +217,6 @@ def _handle(index: int) -> Any:
     return gpu_handle(gpu_uuid(index))
 
 
-def gpu_uuid(index: int) -> str | None:
-    """The UUID of torch's device `index`, as NVML has it; None where torch does not know it."""
-    uuid = getattr(torch.cuda.get_device_properties(index), "uuid", None)
-    return None if uuid is None else f"GPU-{uuid}"
-
-
-def _cpu_model() -> str | None:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return None
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
-
-
-def _memory_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return None
-
-
-def _package_version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def gpu_uuid(index: int) -> str:
+    """The UUID of torch's device `index`, as NVML has it."""
+    return f"GPU-{torch.cuda.get_device_properties(index).uuid}"

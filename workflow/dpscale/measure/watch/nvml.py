@@ -31,9 +31,9 @@ def is_there() -> bool:
     return ask(lambda: pynvml.nvmlInit() or True) is not None
 
 
-def gpu_handle(uuid: str | None) -> Any:
+def gpu_handle(uuid: str) -> Any:
     """The library's handle of the GPU with this UUID, as `nvidia-smi -L` prints it; None where it knows none."""
-    return ask(pynvml.nvmlDeviceGetHandleByUUID, uuid) if uuid and is_there() else None
+    return ask(pynvml.nvmlDeviceGetHandleByUUID, uuid) if is_there() else None
 
 
 def gpus_there(environment: Mapping[str, str]) -> int | None:

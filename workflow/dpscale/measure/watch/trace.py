@@ -15,7 +15,8 @@ from typing import Any
 DEVICE_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
 LAUNCH_CATEGORIES = ("cuda_runtime", "cuda_driver")
 
-COMMUNICATION, COMPUTE, COPY = "communication", "compute", "copy"
+# Where several run at once, the time is that of the first of these.
+KINDS = COMPUTE, COMMUNICATION, COPY = "compute", "communication", "copy"
 _NCCL_KERNEL = re.compile(r"nccl(Dev)?Kernel")
 _PEER_COPY = "Memcpy PtoP"
 _HOST_COPY = re.compile(r"Memcpy (HtoD|DtoH)")
@@ -146,12 +147,10 @@ def device_times(
 def _device_time(
     device: int, kernels: Sequence[Kernel], marks: Sequence[Mark], start_ns: int, end_ns: int
 ) -> DeviceTime:
-    phases: dict[str, Seconds] = defaultdict(lambda: dict.fromkeys((COMPUTE, COMMUNICATION, COPY, "idle"), 0.0))
+    phases: dict[str, Seconds] = defaultdict(lambda: dict.fromkeys((*KINDS, "idle"), 0.0))
     exposed_s = 0.0
     for duration_ns, active, host_phase in _moments(kernels, marks, start_ns, end_ns):
-        first = next(
-            (kernel for kind in (COMPUTE, COMMUNICATION, COPY) for kernel in active if kernel.kind == kind), None
-        )
+        first = min(active, key=lambda kernel: KINDS.index(kernel.kind), default=None)
         if first is None:
             phases[host_phase]["idle"] += duration_ns * 1e-9
             continue
@@ -172,8 +171,9 @@ def _moments(
     """The window cut wherever a kernel starts or ends, or the host changes its phase: the duration of every piece, the
     kernels that run during it (those that started first come first), and the host's phase."""
     changes: list[tuple[int, int, Any]] = [(mark.at_ns, 0, mark) for mark in marks]
-    changes += [(kernel.end_ns, 1, kernel) for kernel in kernels if kernel.end_ns > kernel.start_ns]
-    changes += [(kernel.start_ns, 2, kernel) for kernel in kernels if kernel.end_ns > kernel.start_ns]
+    lasting = [kernel for kernel in kernels if kernel.end_ns > kernel.start_ns]
+    changes += [(kernel.end_ns, 1, kernel) for kernel in lasting]
+    changes += [(kernel.start_ns, 2, kernel) for kernel in lasting]
     active: dict[int, Kernel] = {}
     phase, reached = NO_PHASE, start_ns
     for at_ns, what, item in sorted(changes, key=lambda change: change[:2]):

@@ -28,13 +28,14 @@ class Watcher:
     counters of the time for which it kept them down.
     """
 
-    def __init__(self, folder: Path, sensors: Sensors, uuids: Sequence[str | None], worker_pids: Sequence[int]):
+    def __init__(self, folder: Path, sensors: Sensors, uuids: Sequence[str], worker_pids: Sequence[int]):
         self._sensors = sensors
         self._samples = folder / "samples"
-        self._process: subprocess.Popen[bytes] | None = None
         self.seen: dict[str, Any] = {}
-        if uuids and None not in uuids:
-            self._process = _start(self._samples, [str(uuid) for uuid in uuids], worker_pids)
+        if uuids:
+            words = [self._samples, os.getpid(), ",".join(uuids), ",".join(map(str, worker_pids))]
+            command = [sys.executable, "-m", "dpscale.measure.watch.watcher", *map(str, words)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def __enter__(self) -> "Watcher":
         self._slowed_s, self._ticks, self._since = self._sensors.slowed_s(), host_ticks(), time.monotonic()
@@ -48,7 +49,11 @@ class Watcher:
         self.seen = {
             "samples": len(samples),
             "gpus": [
-                {**_summary([sample[gpu] for sample in samples]), "slowed_s": _increase(before, after)}
+                {
+                    **_summary([sample[gpu] for sample in samples]),
+                    # By how much every counter grew, None without a counter.
+                    "slowed_s": {name: after[name] - before[name] for name in after if name in before} or None,
+                }
                 for gpu, (before, after) in enumerate(zip(self._slowed_s, slowed_s, strict=True))
             ],
             "host": host_load(self._ticks, ticks, until - self._since),
@@ -69,11 +74,11 @@ def seen_on_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What was seen during an epoch on every node in one: all their GPUs, and of their hosts the busiest."""
     if len(nodes) == 1:
         return dict(nodes[0])
-    hosts = [node["host"] for node in nodes if node["host"]]
+    hosts = [node["host"] for node in nodes]
     return {
         "samples": min(node["samples"] for node in nodes),
         "gpus": [gpu for node in nodes for gpu in node["gpus"]],
-        "host": {name: max(host[name] for host in hosts) for name in hosts[0]} if hosts else None,
+        "host": {name: max(host[name] for host in hosts) for name in hosts[0]},
         "other_processes": _largest([node["other_processes"] for node in nodes]),
     }
 
@@ -81,17 +86,6 @@ def seen_on_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def used_j(before_j: float | None, after_j: float | None) -> float | None:
     """The energy between two readings, None where one of them is not known."""
     return None if before_j is None or after_j is None else after_j - before_j
-
-
-def sum_of_known(values: Sequence[float | None]) -> float | None:
-    """None where one of them is not known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _start(samples: Path, uuids: Sequence[str], worker_pids: Sequence[int]) -> subprocess.Popen[bytes]:
-    words = [str(samples), str(os.getpid()), ",".join(uuids), ",".join(map(str, worker_pids))]
-    return subprocess.Popen([sys.executable, "-m", "dpscale.measure.watch.watcher", *words], stdin=subprocess.DEVNULL)
 
 
 def _summary(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -115,13 +109,7 @@ def _largest(values: Sequence[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _increase(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float] | None:
-    """By how much every counter grew, None without a counter."""
-    return {name: after[name] - before[name] for name in after if name in before} or None
-
-
-def _sample_for_ever(samples: Path, uuids: Sequence[str], worker_pids: Sequence[int]) -> None:
-    sensors = Sensors(uuids, worker_pids)
+def _sample_for_ever(samples: Path, sensors: Sensors) -> None:
     with samples.open("w") as lines:
         while True:
             lines.write(json.dumps({"monotonic_s": time.monotonic(), "gpus": sensors.sample()}) + "\n")
@@ -132,4 +120,4 @@ def _sample_for_ever(samples: Path, uuids: Sequence[str], worker_pids: Sequence[
 if __name__ == "__main__":
     file, parent_pid, gpus, pids = sys.argv[1:]
     end_with_parent(int(parent_pid))
-    _sample_for_ever(Path(file), gpus.split(","), [int(pid) for pid in pids.split(",")])
+    _sample_for_ever(Path(file), Sensors(gpus.split(","), [int(pid) for pid in pids.split(",")]))

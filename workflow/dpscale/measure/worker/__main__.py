@@ -3,14 +3,8 @@
 import os
 import sys
 
-from dpscale.measure.parent import PARENT_PID, end_with_parent
+from dpscale.measure.parent import PARENT_PID, end_with_parent, run_worker
 
 if __name__ == "__main__":
     end_with_parent(int(os.environ[PARENT_PID]))  # before torch is loaded, which takes seconds
-
-    import importlib
-    import json
-    from pathlib import Path
-
-    module, job_file, rank = sys.argv[1:]
-    importlib.import_module(module).WORKER(json.loads(Path(job_file).read_text()), int(rank)).run()
+    run_worker(*sys.argv[1:])

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from dpscale.errors import DpscaleError, MeasurementError
 from dpscale.measure.parent import write_outcome
@@ -77,8 +76,6 @@ class Worker(ABC):
         torch.set_num_threads(1)
         if self.workers > 1:
             meet(self.folder, self.rank, self.workers, self.timeout_s, self.on_gpu, self.team)
-        if self.nodes > 1:
-            self._agree_on_the_world()
         self.worker_pids = [int(pid) for pid in gather(os.getpid(), self.workers)]
         self.gpu_uuids = [gpu_uuid(index) for index in range(self.gpus_here)] if self.on_gpu else []
         self.sensors = Sensors(self.gpu_uuids, self.worker_pids)
@@ -86,20 +83,9 @@ class Worker(ABC):
         if self.nodes > 1:
             self._know_the_nodes()
 
-    def _agree_on_the_world(self) -> None:
-        """Before anything else is exchanged, as that rests on it. Raises MeasurementError where ranks disagree."""
-        own_world = [self.rank, self.workers, self.nodes, dist.get_rank(), dist.get_world_size(), self.local_rank]
-        worlds = gather_objects(own_world, self.workers)
-        share = self.workers // self.nodes
-        expected = [[rank, self.workers, self.nodes, rank, self.workers, rank % share] for rank in range(self.workers)]
-        if worlds != expected:
-            raise MeasurementError(f"the ranks disagree on the world: {worlds}, expected {expected}")
-
     def _know_the_nodes(self) -> None:
         """Learn what every node is. Raises MeasurementError where two of them have the same GPUs."""
-        device = self.device.type
-        own = {"hardware": hardware(device, self.gpus_here), "software": software(device)}
-        self.of_nodes = self.of_every_node(own)
+        self.of_nodes = self.of_every_node(self.here())
         uuids = [gpu["uuid"] for node in self.of_nodes for gpu in node["hardware"]["gpus"] if gpu["uuid"]]
         if twice := sorted({uuid for uuid in uuids if uuids.count(uuid) > 1}):
             raise MeasurementError(f"two nodes were given the same GPUs: {', '.join(twice)}")
@@ -121,15 +107,18 @@ class Worker(ABC):
 
     def outcome(self, status: str, after: Any) -> dict[str, Any]:
         """The part of the record that says where the cell ran, and what was measured."""
-        device = self.device.type
-        here = self.of_nodes or [{"hardware": hardware(device, self.gpus), "software": software(device)}]
         return {
             "status": status,
-            **here[0],
+            **(self.of_nodes[0] if self.of_nodes else self.here()),
             **({"nodes": self.of_nodes} if self.nodes > 1 else {}),
             "sensors": {"before": self.before, "after": after},
             **self.results(finished=status == "ok"),
         }
+
+    def here(self) -> dict[str, Any]:
+        """What this node is."""
+        device = self.device.type
+        return {"hardware": hardware(device, self.gpus_here), "software": software(device)}
 
     def report(self, line: str) -> None:
         """Print how far the cell is, once for all ranks."""

@@ -3,6 +3,7 @@
 import io
 import pickle
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from dpscale.errors import MeasurementError
 from dpscale.records.files import write_bytes
 
 
+@dataclass(frozen=True)
 class Checkpoint:
     """The file beside an arm's record from which an interrupted training continues.
 
@@ -19,10 +21,9 @@ class Checkpoint:
     does not name has the value in `defaults`.
     """
 
-    def __init__(self, path: Path, identity: Mapping[str, Any], defaults: Mapping[str, Any]):
-        self.path = path
-        self.identity = dict(identity)
-        self.defaults = dict(defaults)
+    path: Path
+    identity: dict[str, Any]
+    defaults: dict[str, Any]
 
     def read(self, device: torch.device) -> dict[str, Any] | None:
         """What was last saved, its tensors on the CPU; None where nothing was.
@@ -37,10 +38,10 @@ class Checkpoint:
         except (RuntimeError, EOFError, OSError, KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise MeasurementError(f"{self.path}: is no checkpoint, or damaged ({reason}). Delete it") from error
-        found = {**found, **{key: value for key, value in self.defaults.items() if key not in found}}
+        found = self.defaults | found
         differing = [
             f"{key} is {found.get(key)}, here it is {self.identity.get(key)}"
-            for key in (found | self.identity)
+            for key in found | self.identity
             if found.get(key) != self.identity.get(key)
         ]
         if differing:

@@ -1,13 +1,13 @@
 """One worker of a communication cell."""
 
+import gzip
 import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import cycle, islice
-from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
@@ -117,10 +117,8 @@ class CommunicationWorker(StepWorker):
 
     def _warm_up(self, timer: EpochTimer, rungs: dict[str, StepVariant]) -> float:
         """Returns the seconds of a whole step, the same on every rank."""
-        for name in rungs:
-            result = self._time_block(timer, rungs[name], WARM_UP_STEPS)
-        result = self._time_block(timer, rungs["training"], WARM_UP_STEPS)
-        step_s: float = result["epoch_s"] / WARM_UP_STEPS
+        for variant in (*rungs.values(), rungs["training"]):
+            step_s: float = self._time_block(timer, variant, WARM_UP_STEPS)["epoch_s"] / WARM_UP_STEPS
         return step_s
 
     def _time_block(self, timer: EpochTimer, variant: StepVariant, steps: int) -> dict[str, Any]:
@@ -177,20 +175,29 @@ class CommunicationWorker(StepWorker):
     def _profile_block(
         self, number: int, timer: EpochTimer, followed: StepVariant, marks: "_PhaseMarks", steps: int
     ) -> dict[str, Any]:
-        marks.clear()
+        marks.marks.clear()
         path = self.folder / f"trace-{self.rank}.json"
         result, trace = traced(lambda: self._time_block(timer, followed, steps), path)
         if self.traces and number == PROFILED_BLOCKS:
-            _keep(path, f"{self.traces}.rank-{self.rank}.trace.json.gz")
+            with path.open("rb") as source, gzip.open(f"{self.traces}.rank-{self.rank}.trace.json.gz", "wb") as target:
+                shutil.copyfileobj(source, target)
         kernels = read_kernels(trace, marks.marks)
         start_ns = marks.marks[0].at_ns
         end_ns = max(max((kernel.end_ns for kernel in kernels), default=start_ns), marks.marks[-1].at_ns)
         devices = device_times(kernels, marks.marks, [device.index for device in self.devices], start_ns, end_ns)
-        own = [_per_step(asdict(device), steps) for device in devices]
-        own_s = result["rank_epoch_s"][self.rank] / steps
-        for device in own:
-            device["device"] += self.rank - self.local_rank  # on all nodes together
-            device["step_s"] = own_s  # by the host's clock, which is not in the trace
+        own = [
+            {
+                "device": self.rank - self.local_rank + device.device,  # on all nodes together
+                "communication_s": device.communication_s / steps,
+                "exposed_s": device.exposed_s / steps,
+                "phases": {
+                    phase: {f"{what}_s": seconds / steps for what, seconds in parts.items()}
+                    for phase, parts in device.phases.items()
+                },
+                "step_s": result["rank_epoch_s"][self.rank] / steps,  # by the host's clock, which is not in the trace
+            }
+            for device in devices
+        ]
         return {
             "step_s": result["epoch_s"] / steps,
             "devices": [device for of_rank in gather_objects(own, self.workers) for device in of_rank],
@@ -202,9 +209,6 @@ class _PhaseMarks:
 
     def __init__(self) -> None:
         self.marks: list[Mark] = []
-
-    def clear(self) -> None:
-        self.marks.clear()
 
     def mark(self, phase: str) -> None:
         self.marks.append(Mark(phase, time.time_ns()))
@@ -253,26 +257,6 @@ def random_orders(names: list[str], seed: int, rounds: int = ROUNDS) -> Iterator
     random = Random(seed)
     for _ in range(rounds):
         yield random.sample(names, len(names))
-
-
-def _per_step(device: dict[str, Any], steps: int) -> dict[str, Any]:
-    """Times of a block of `steps` steps as times of one step."""
-    return {
-        "device": device["device"],
-        "communication_s": device["communication_s"] / steps,
-        "exposed_s": device["exposed_s"] / steps,
-        "phases": {
-            phase: {f"{what}_s": seconds / steps for what, seconds in parts.items()}
-            for phase, parts in device["phases"].items()
-        },
-    }
-
-
-def _keep(trace: Path, name: str) -> None:
-    import gzip
-
-    with trace.open("rb") as source, gzip.open(name, "wb") as target:
-        shutil.copyfileobj(source, target)
 
 
 WORKER = CommunicationWorker

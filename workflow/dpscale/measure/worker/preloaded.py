@@ -15,12 +15,11 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dpscale.measure.parent import NUMBER, end_with_parent
+from dpscale.measure.parent import NUMBER, end_with_parent, run_worker
 
 KINDS = ("timing", "communication", "collectives", "training")
 _PATH_BYTES = 4096
@@ -66,7 +65,7 @@ def _begin(launcher: socket.socket, selector: selectors.BaseSelector) -> None:
 
 
 def _become_worker(request: dict[str, Any], files: list[int], launcher: socket.socket) -> None:
-    """Run a worker in this new process, and end with it."""
+    """Run a worker in this new process, and end with it, with the exit code that Python would end with."""
     code = 1
     try:
         parent = os.getppid()
@@ -78,28 +77,17 @@ def _become_worker(request: dict[str, Any], files: list[int], launcher: socket.s
         os.environ.update(request["environment"])
         for file, number in zip((os.open(os.devnull, os.O_RDONLY), *files), range(3), strict=True):
             os.dup2(file, number)
-        code = _exit_code(lambda: _run(*request["arguments"]))
-    finally:
-        os._exit(code)
-
-
-def _run(module: str, job_file: str, rank: str) -> None:
-    importlib.import_module(module).WORKER(json.loads(Path(job_file).read_text()), int(rank)).run()
-
-
-def _exit_code(run: Callable[[], None]) -> int:
-    """What Python would end with."""
-    try:
-        run()
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:
-        traceback.print_exc()
-        return 1
+        run_worker(*request["arguments"])
+        code = 0
+    except BaseException as error:
+        if isinstance(error, SystemExit) and isinstance(error.code, int):
+            code = error.code
+        else:
+            traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-    return 0
+        os._exit(code)
 
 
 if __name__ == "__main__":

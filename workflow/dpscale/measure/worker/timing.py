@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import cycle, islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from dpscale.measure.data.batches import images_per_rank
-from dpscale.measure.ranks import gather
+from dpscale.measure.ranks import gather, gather_lists, slowest
 from dpscale.measure.watch.chip import chip_rates
 from dpscale.measure.watch.profiling import traced
+from dpscale.measure.watch.sensors import sum_of_known
 from dpscale.measure.watch.trace import kernel_totals
-from dpscale.measure.watch.watcher import Watcher, seen_on_nodes, sum_of_known, used_j
+from dpscale.measure.watch.watcher import Watcher, seen_on_nodes, used_j
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.epoch_timer import EpochTimer
 from dpscale.measure.worker.step_worker import StepWorker
@@ -246,6 +248,8 @@ class TimingWorker(StepWorker):
             epochs.append(self._watched_epoch(team, timer, step, batches))
             self.report(f"{self.phase} of {count}: {epochs[-1]['epoch_s']:.3f} s")
         energy_j = [epoch["energy_j"] for epoch in epochs]
+        loads = scope == "end_to_end" and self.settings.images_on == "host"
+        different = self.distinct_batches
         return {
             "epoch_s": [epoch["epoch_s"] for epoch in epochs],
             "rank_epoch_s": [epoch["rank_epoch_s"] for epoch in epochs],
@@ -254,18 +258,11 @@ class TimingWorker(StepWorker):
             "images_per_epoch": images_per_rank(self.settings.epoch_images, team.workers) * team.workers,
             "peak_memory_bytes": self._peak_memory(team),
             "energy_j": None if None in energy_j else energy_j,
-            "loader_processes": self._loader_processes(team, scope),
-            **self._distinct(scope),
+            "loader_processes": self.settings.loader_workers * team.workers if loads else 0,
+            # Where they were gathered from a loader.
+            **({"distinct_batches": different} if different and scope == "compute" else {}),
             "watched": [epoch["watched"] for epoch in epochs],
         }
-
-    def _distinct(self, scope: str) -> dict[str, int]:
-        """How many different batches an epoch has, where they were gathered from a loader."""
-        return {"distinct_batches": self.distinct_batches} if self.distinct_batches and scope == "compute" else {}
-
-    def _loader_processes(self, team: Team, scope: str) -> int:
-        loads = scope == "end_to_end" and self.settings.images_on == "host"
-        return self.settings.loader_workers * team.workers if loads else 0
 
     def _watched_epoch(self, team: Team, timer: EpochTimer, step: Step, batches: Any) -> Epoch:
         """An epoch with the energy that the GPUs of its nodes used in it, and what they and the hosts did; on rank 0.
@@ -288,16 +285,12 @@ class TimingWorker(StepWorker):
         """Times of full steps of the slowest rank. The partial last step is left out."""
         full = images_per_rank(self.settings.epoch_images, team.workers) // team.batch
         full_step_s = np.array([epoch["step_s"][:full] for epoch in epochs])
-        medians = [gather(float(median), team.workers) for median in np.median(full_step_s, axis=1)]
-        quantiles = [gather(float(value), team.workers) for value in np.quantile(full_step_s, list(QUANTILES.values()))]
-        slowest = int(np.argmax(quantiles[list(QUANTILES).index("median")]))
+        quantiles = gather_lists(np.quantile(full_step_s, list(QUANTILES.values())).tolist(), team.workers)
+        of_slowest = max(quantiles, key=itemgetter(list(QUANTILES).index("median")))
         return {
             "full_steps_per_epoch": full,
-            "step_s_median": [max(ranks) for ranks in medians],
-            "step_s_quantiles": {
-                "n": full_step_s.size,
-                **{name: ranks[slowest] for name, ranks in zip(QUANTILES, quantiles, strict=True)},
-            },
+            "step_s_median": slowest(np.median(full_step_s, axis=1).tolist(), team.workers),
+            "step_s_quantiles": {"n": full_step_s.size, **dict(zip(QUANTILES, of_slowest, strict=True))},
         }
 
     def _peak_memory(self, team: Team) -> list[int] | None:

@@ -39,7 +39,8 @@ from dpscale.measure.watch.evidence import (
     running_statistics,
 )
 from dpscale.measure.watch.hardware import hardware
-from dpscale.measure.watch.watcher import sum_of_known, used_j
+from dpscale.measure.watch.sensors import sum_of_known
+from dpscale.measure.watch.watcher import used_j
 from dpscale.measure.worker.captured_step import CapturedStep
 from dpscale.measure.worker.checkpoint import Checkpoint
 from dpscale.measure.worker.epoch_timer import EpochTimer
@@ -143,12 +144,9 @@ class TrainingWorker(StepWorker):
     def results(self, finished: bool) -> dict[str, Any]:
         return {
             "diverged": self.diverged,
-            "continued_after_epochs": self.continued_after_epochs,
-            "warm_up_s": self.warm_up_s,
             "seeds": {"weights": self.seed, **{what: random_seed(self.seed, what) for what in STREAMS}},
             "validation_checksum": self.validation_checksum,
-            "step_loss": self.step_loss,
-            "epochs": self.epochs,
+            **self._progress(),
         }
 
     @property
@@ -198,17 +196,19 @@ class TrainingWorker(StepWorker):
         return {name: DeviceImages(pixels, classes, self.device) for name, (pixels, classes) in parts.items()}
 
     def _prepare_training(self, checkpoint: Checkpoint) -> Trained:
-        """Everything that trains, as it stood after the last epoch of the checkpoint, if there is one."""
+        """Everything that trains, as it stood after the last epoch of the checkpoint, if there is one. Raises
+        MeasurementError where the ranks start at different epochs."""
         plain = self.build_network()
         if self.settings.zero_init_residual:
-            _zero_residual_branches(plain)
+            # Every residual branch starts at zero, by the weight of its last batch-norm (Goyal et al. 2017, 5.1).
+            for module in plain.modules():
+                if isinstance(last := getattr(module, "bn2", None), nn.BatchNorm2d):
+                    nn.init.zeros_(last.weight)
         if self.settings.sync_batch_norm:
             plain = nn.SyncBatchNorm.convert_sync_batchnorm(plain)
         decay = self.settings.averaging_decay
         average = AveragedModel(plain, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True) if decay else None
-        named = list(plain.named_parameters())
-        groups = parameter_groups(self.settings, named, {name: parameter.dim() for name, parameter in named})
-        optimiser = build_optimiser(self.settings, groups)
+        optimiser = build_optimiser(self.settings, parameter_groups(self.settings, plain.named_parameters()))
         with torch.cuda.stream(self._stream) if self._stream else nullcontext():
             network = self.parallelised(plain)
         trained = Trained(plain, network, optimiser, self._update(network, optimiser), average)
@@ -220,14 +220,10 @@ class TrainingWorker(StepWorker):
             self.warm_up_s = saved["warm_up_s"]
             self.order = self._order_of(len(self.epochs) - 1)
             self.report(f"continues after epoch {len(self.epochs)} of {self.settings.epochs}")
-        self._agree_on_the_start()
-        return trained
-
-    def _agree_on_the_start(self) -> None:
-        """Raise MeasurementError where the ranks start at different epochs: a file system may show a file late."""
         done = gather(len(self.epochs), self.workers)
-        if len(set(done)) > 1:
+        if len(set(done)) > 1:  # a file system may show a file late
             raise MeasurementError(f"{self.checkpoint_path}: not all nodes see it: their epochs are {done}. Try again")
+        return trained
 
     def _identity(self) -> dict[str, Any]:
         """Everything that the figures depend on, for the checkpoint."""
@@ -451,14 +447,6 @@ def _set_rate(group: dict[str, Any], rate: float) -> None:
         group["lr"].fill_(rate)
     else:
         group["lr"] = rate
-
-
-def _zero_residual_branches(network: nn.Module) -> None:
-    """Start every residual branch at zero, by the weight of its last batch-norm (Goyal et al. 2017, section 5.1)."""
-    for module in network.modules():
-        last = getattr(module, "bn2", None)
-        if isinstance(last, nn.BatchNorm2d):
-            nn.init.zeros_(last.weight)
 
 
 def _known(share: float) -> float | None:

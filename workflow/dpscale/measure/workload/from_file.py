@@ -81,7 +81,8 @@ def _run(path: Path) -> ModuleType:
         ) from error
     except Exception as error:
         traceback.print_exc()
-        raise WorkloadError(f"workload: {path}: cannot be loaded: {_told(error)}") from error
+        told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise WorkloadError(f"workload: {path}: cannot be loaded: {told}") from error
     return module
 
 
@@ -92,10 +93,6 @@ def _require_finite(path: Path, network: nn.Module) -> None:
             f"workload: {path}: weights are not finite after some epochs: lower optimiser.learning_rate, or define "
             "optimiser(parameters)"
         )
-
-
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _function(path: Path, module: ModuleType, name: str, takes: tuple[str, ...]) -> Callable[..., Any]:
