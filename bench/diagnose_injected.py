@@ -132,7 +132,7 @@ def run(injection: Injection, device: str) -> list[dict[str, Any]]:
             command = [
                 sys.executable, "-m", "dpscale", "diagnose", "--workload", place(injection.workload),
                 "--gpus", str(gpus), "--device", device, *injection.options.split(),
-                "--out", str(Path(name, f"{launch}.json")),
+                "--json", str(Path(name, f"{launch}.json")),
             ]  # fmt: skip
             started.append(
                 subprocess.Popen(

@@ -29,17 +29,18 @@ def made(**changed: Any) -> tuple[dict[str, Any], DiagnosisWords, str]:
 
 def test_the_first_sentence_names_the_first_reason_and_those_after_it() -> None:
     assert made()[1].short.startswith(
-        "Nothing wrong: 96.15 % [96.15, 96.15] efficient. A step takes 10.40 ms [10.40, 10.41]."
+        "2 GPUs are 1.92 times as fast as 1 (95 %: 1.92, 1.92). Nothing wrong. A step takes 10.40 ms [10.40, 10.41]; "
+        "it is 96.15 % [96.15, 96.15] efficient. What it uses of the GPU's arithmetic is not known."
     )
     slow = made(**SLOW)[1].short
-    assert slow.startswith("First reason: slow loader. A step takes 41.0")
+    assert "The largest reason: slow loader, 74.8" in slow
     both = made(**SLOW, alone_graph=9.0, launches={"same_command": [7]})[1].short
-    assert "First reason: started more than once. Then: slow loader." in both
+    assert "The largest reason: started more than once, 50.0 % of the step. Then: slow loader." in both
 
 
 def test_a_step_that_is_not_efficient_without_a_cause_is_not_called_right() -> None:
     short = made(training=30.0, end_to_end=30.1, together=29.0, no_op_hook=29.1)[1].short
-    assert short.startswith("No cause stands out. A step takes 30.1")
+    assert "No cause stands out: see where the time goes. A step takes 30.1" in short
     assert "Nothing wrong" not in short
 
 

@@ -9,7 +9,6 @@ from dpscale.analyse.answer.causes import FoundCause
 from dpscale.analyse.answer.diagnosis import Diagnosis, diagnose
 from dpscale.formulas.statistics import median_of_blocks
 from dpscale.schemas.validation import violations
-from dpscale.vocabulary.causes import CAUSES
 
 
 def answer(alone_ms: tuple[float, ...] = (10.0, 10.0), **changed: Any) -> Diagnosis:
@@ -100,10 +99,6 @@ WAITING: dict[str, Any] = {
 )
 def test_the_cause_that_is_named_first(changed: dict[str, Any], first: str) -> None:
     assert answer(**changed).first.name == first
-
-
-def test_every_cause_has_a_case() -> None:
-    assert {case[0] for case in CASES} | {"started_twice", "slow_link"} == set(CAUSES)
 
 
 def test_a_cause_below_its_least_share_is_no_reason() -> None:

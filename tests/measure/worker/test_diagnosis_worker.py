@@ -22,7 +22,7 @@ from dpscale.measure.workload.from_file import load_workload
 from dpscale.schemas.validation import violations
 from warm_workers import warm_workers
 
-WORDS = ["diagnose", "--workload", "mine.py", "--gpus", "1", "--out", "here.json"]
+WORDS = ["diagnose", "--workload", "mine.py", "--gpus", "1", "--json", "here.json"]
 LOSS = """
 def helper(values):
     return values.sum().item()
@@ -156,7 +156,7 @@ def test_a_socket_has_a_rate() -> None:
 def diagnosed(file: Path, folder: Path, *options: object) -> str:
     """What the command prints of one worker; its record is d.json."""
     cell = ("--workload", file, "--gpus", 1, "--loader-workers", 0, "--device", "cpu")
-    return must("diagnose", *cell, *options, "--out", folder / "d.json", folder=folder)
+    return must("diagnose", *cell, *options, "--json", folder / "d.json", folder=folder)
 
 
 @pytest.mark.processes

@@ -1,5 +1,7 @@
 """The commands that measure, or make what is measured with. Each loads only what it needs."""
 
+import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,7 @@ from dpscale.strategies.known import STRATEGIES, parallel_strategies
 
 if TYPE_CHECKING:
     from dpscale.measure.launch.job import Run as Job
+    from dpscale.records.files import Record
 
 # An epoch of made-up images for a diagnosis of the built-in workload.
 _DIAGNOSED_IMAGES = 8192
@@ -227,13 +230,27 @@ BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum
 
 
 @click.command()
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3.0,
+    help="Of measuring, beside a script's starts.",
+)
+@click.option(
+    "--first-step-within",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    help="Seconds after which a script without an optimiser step is no training.",
+)
+@click.option("--page", type=FILE, help="The HTML page to write.")
+@click.option("--json", "out", type=FILE, help="The JSON record to write.")
 @click.option(
     "--workload",
-    default=BUILT_IN_NETWORKS[0],
-    help="Your Python file with the functions network, dataset and loss, which is run with your rights; or "
-    f"{' or '.join(BUILT_IN_NETWORKS)}, on made-up images.",
+    help="In place of a command: your Python file with the functions network, dataset and loss, which is run with your "
+    f"rights; or {' or '.join(BUILT_IN_NETWORKS)}, on made-up images. All options below are of it.",
 )
-@gpus_option
+@click.option("--gpus", type=click.IntRange(min=1), default=2, help="GPUs (on cpu: worker processes).")
 @click.option("--batch-per-gpu", type=click.IntRange(min=1), help="Samples per GPU and step.")
 @click.option(
     "--global-batch",
@@ -242,50 +259,73 @@ BUILT_IN_NETWORKS = [name for name in NetworkSettings.schema_of("network")["enum
 )
 @click.option("--strategy", type=click.Choice(parallel_strategies()), default="ddp", help="Not used with one GPU.")
 @setting_options(TimingSettings, "loader_workers", "device", "precision")
-@click.option("--out", type=FILE, default="diagnosis.json", help="The JSON record to write.")
-@click.option("--page", type=FILE, help="The HTML page to write.")
 def diagnose(
-    workload: str,
-    gpus: int,
-    batch_per_gpu: int | None,
-    global_batch: int | None,
-    strategy: str,
-    loader_workers: int,
-    device: str,
-    precision: str,
-    out: Path,
+    command: tuple[str, ...],
+    minutes: float,
+    first_step_within: float,
     page: Path | None,
+    out: Path | None,
+    workload: str | None,
+    **asked: Any,
 ) -> None:
-    """Find out why a training step is not faster on more GPUs: causes, what each costs, and what to change.
+    """Find out why training is not faster on more GPUs, or on one: causes, what each costs, and what to change.
 
     \b
+        dpscale diagnose -- torchrun --nproc-per-node 2 train.py --its options
+        dpscale diagnose --page why.html -- python train.py
         dpscale diagnose --workload my_training.py --gpus 2 --batch-per-gpu 64
-        dpscale diagnose --workload my_training.py --gpus 2 --batch-per-gpu 8 --device cpu --page why.html
 
-    Variants of the step take turns for about three minutes; each changes one thing: no allreduce, no loader, more
-    loader workers, a larger batch, one GPU after the other. What a change saves is predicted and, where it can be tried
-    at once, measured too. Needs no study file. Call it without a launcher: it starts its own processes.
+    The command is run as it is, several times, and ended when enough is seen. While it trains, blocks of steps get one
+    change each, which is undone afterwards: no allreduce, no loader, no garbage collection, a switch off. So what it
+    trains for these minutes is to be thrown away: weights drift, and checkpoints that it writes are of such a run. Give
+    it another output folder. Trackers (W&B, MLflow) are set offline. The script's environment needs torch alone, 2.4 or
+    newer; dpscale can have one of its own.
     """
+    if bool(command) == bool(workload):
+        raise click.UsageError("give either a command behind -- or a --workload")
+    if workload:
+        record = _measured_workload(workload, out, asked)
+    else:
+        record = _measured_script(command, minutes, first_step_within)
+
+    from dpscale.analyse.answer.diagnosis import diagnose as answer_of_workload
+    from dpscale.analyse.diagnosis.script import diagnose_script as answer_of_script
+    from dpscale.present.diagnosis import page as diagnosis
+    from dpscale.records.files import write_record, write_text
+
+    if out and command:
+        write_record("script", out, record)
+    answer = (answer_of_workload if workload else answer_of_script)(record)
+    click.echo(diagnosis.text(answer, record))
+    if out:
+        click.echo(f"\n{RECORD_WRITTEN}{out}")
+    if page:
+        write_text(page, diagnosis.render(answer, record))
+        click.echo(f"page: {page}")
+
+
+def _measured_script(command: tuple[str, ...], minutes: float, first_step_s: float) -> "Record":
+    from dpscale.measure.launch.script import ScriptError, diagnose_script
+
+    try:
+        return diagnose_script(command, minutes, first_step_s, lambda text: click.echo(f"dpscale: {text}", err=True))
+    except ScriptError as error:
+        click.echo(f"dpscale: {error}", err=True)
+        sys.exit(error.code)
+
+
+def _measured_workload(workload: str, out: Path | None, asked: dict[str, Any]) -> "Record":
     from dpscale.measure.launch.diagnosis import measure_diagnosis
     from dpscale.measure.launch.job import Run
     from dpscale.plan.diagnosis import Diagnosed
 
-    asked = Diagnosed.of(strategy, gpus, batch_per_gpu, global_batch, loader_workers)
+    settings = {name: asked.pop(name) for name in ("device", "precision")}
+    question = Diagnosed.of(**asked)
     if workload in BUILT_IN_NETWORKS:
-        trained = {"network": workload, "dataset_source": "synthetic", "epoch_images": _DIAGNOSED_IMAGES}
+        settings |= {"network": workload, "dataset_source": "synthetic", "epoch_images": _DIAGNOSED_IMAGES}
     else:
-        trained = {"workload": workload}
-    settings = StepSettings.from_json({**trained, "device": device, "precision": precision})
+        settings["workload"] = workload
     timeout_s = schema_node("cell_timeout_s")["default"]
-    record = measure_diagnosis(asked, settings, Run(timeout_s, end_with_parent=True, out=out))
-
-    from dpscale.analyse.answer.diagnosis import diagnose as answer_of
-    from dpscale.present.diagnosis import page as diagnosis
-    from dpscale.records.files import write_text
-
-    answer = answer_of(record)
-    click.echo(diagnosis.text(answer, record))
-    click.echo(f"\n{RECORD_WRITTEN}{out}")
-    if page:
-        write_text(page, diagnosis.render(answer, record))
-        click.echo(f"page: {page}")
+    with tempfile.TemporaryDirectory(prefix="dpscale-") as folder:
+        run = Run(timeout_s, end_with_parent=True, out=out or Path(folder, "diagnosis.json"))
+        return measure_diagnosis(question, StepSettings.from_json(settings), run)

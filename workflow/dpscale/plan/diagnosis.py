@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 from dpscale.errors import MeasurementError
 from dpscale.plan.cells import Configuration
-from dpscale.strategies.known import BASELINE, strategy
+from dpscale.strategies.known import BASELINE
+from dpscale.strategies.known import strategy as strategy_of
 
 
 @dataclass(frozen=True)
@@ -21,23 +22,23 @@ class Diagnosed:
 
     @classmethod
     def of(
-        cls, parallel: str, gpus: int, batch_per_gpu: int | None, global_batch: int | None, loader_workers: int
+        cls, strategy: str, gpus: int, batch_per_gpu: int | None, global_batch: int | None, loader_workers: int
     ) -> "Diagnosed":
         """Raises MeasurementError where not exactly one of the batches is given, or it does not fill the GPUs evenly.
 
-        On one GPU the strategy is the plain module, whatever `parallel` says.
+        On one GPU the strategy is the plain module, whatever `strategy` says.
         """
         if (batch_per_gpu is None) == (global_batch is None):
             raise MeasurementError("give either --batch-per-gpu or --global-batch")
         if global_batch is not None and global_batch % gpus:
             raise MeasurementError(f"a global batch of {global_batch} does not fill {gpus} GPUs evenly")
         batch = batch_per_gpu if batch_per_gpu is not None else (global_batch or 0) // gpus
-        chosen = parallel if gpus > 1 else BASELINE
+        chosen = strategy if gpus > 1 else BASELINE
         return cls(Configuration(chosen, gpus, batch), loader_workers, global_batch is not None and gpus > 1)
 
     def require_measurable(self, device: str) -> None:
         """Raise MeasurementError where the strategy needs another device."""
-        row = strategy(self.configuration.strategy)
+        row = strategy_of(self.configuration.strategy)
         if row.needs_cuda and device == "cpu":
             raise MeasurementError(f"{row.label} needs CUDA GPUs; it is not emulated on a CPU")
 

@@ -12,18 +12,27 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause: its name in records and tests, what it is called, what it is in one sentence, and what to change.
+    """A cause: its name in records and tests, what it is called, what it is in one sentence, what to change, and the
+    line of code to write.
 
     `least_share` is the part of the step below which it is not named as the reason. `section` is that of a study's page
-    which has the evidence, where a study can tell it.
+    which has the evidence, where a study can tell it. What it costs is a part of what the causes `within` cost, and is
+    not counted there again. One that `comes_first` is certain whatever was timed, and changes what all else means.
     """
 
     name: str
     label: str
     sentence: str
     change: str
+    code: str = ""
     least_share: float = 0.10
     section: str = ""
+    within: tuple[str, ...] = ()
+    comes_first: bool = False
+
+
+_EXCHANGE = ("slow_link", "heavy_gradients", "gloo_with_cuda", "link_switched_off", "interface")
+_HOST = ("small_batch",)
 
 
 _CAUSES = (
@@ -32,13 +41,16 @@ _CAUSES = (
         "started more than once",
         "The same program runs several times beside itself, and each run trains alone.",
         "Start the program once: a launcher such as torchrun starts one process per GPU, and each must join the same "
-        "process group. `dpscale diagnose` starts its own processes: call it without a launcher.",
+        "process group.",
+        code='torch.distributed.init_process_group("nccl")',
+        comes_first=True,
     ),
     Cause(
         "data_parallel",
         "DataParallel",
         "One process drives all GPUs, copies the weights to them in every step, and adds up gradients on one of them.",
-        "Use DistributedDataParallel, with one process per GPU.",
+        "Use DistributedDataParallel, with one process per GPU: torchrun --nproc-per-node N.",
+        code="model = DistributedDataParallel(model, device_ids=[local_rank])",
         section="speedup",
     ),
     Cause(
@@ -47,6 +59,7 @@ _CAUSES = (
         "The steps wait for batches: loading takes longer than training on them.",
         "Use more loader workers, or make an item cheaper: decode once, store fewer and larger files, augment on the "
         "GPU.",
+        code="DataLoader(..., num_workers=4, persistent_workers=True, pin_memory=True)",
         section="speedup",
     ),
     Cause(
@@ -62,6 +75,7 @@ _CAUSES = (
         "too many loader workers",
         "Starting the loader's processes, and their work on the same cores, take time from the training.",
         "Use fewer loader workers, or keep them from epoch to epoch (persistent_workers=True).",
+        code="DataLoader(..., num_workers=2, persistent_workers=True)",
     ),
     Cause(
         "too_few_cores",
@@ -96,6 +110,7 @@ _CAUSES = (
         "heavy gradients",
         "The link gives what it should, and the gradients are large beside the work of a step.",
         "Do more work per exchange: a larger batch per GPU, accumulated gradients (no_sync), or gradients in bfloat16.",
+        code="model.register_comm_hook(None, default_hooks.bf16_compress_hook)",
         section="communication",
     ),
     Cause(
@@ -109,6 +124,232 @@ _CAUSES = (
         "hidden synchronisation",
         "The step asks the device for a number, and the host waits for it with nothing queued.",
         "Keep the number on the device (detach it), and read it once in many steps.",
+        code="total += loss.detach()  # and total.item() every 100 steps",
+        within=_HOST,
+    ),
+    Cause(
+        "work_not_divided",
+        "work not divided",
+        "Every rank goes through the same samples, so that more of them do the same work more often.",
+        "Give each rank its part of the samples.",
+        code="DataLoader(..., sampler=DistributedSampler(dataset))",
+        comes_first=True,
+    ),
+    Cause(
+        "fixed_steps",
+        "fixed total of steps",
+        "The script makes as many steps on more GPUs as on one, each over more samples: the work grew with the GPUs.",
+        "Divide the number of steps by the number of ranks, and adapt the learning rate.",
+        code="max_steps = total_samples // (batch_per_gpu * world_size)",
+        comes_first=True,
+    ),
+    Cause(
+        "buffers",
+        "buffers broadcast in every step",
+        "DDP sends all buffers from rank 0 before each forward pass.",
+        "Switch that off; with BatchNorm each rank then keeps its own statistics, and rank 0's are saved.",
+        code="DistributedDataParallel(model, broadcast_buffers=False)",
+    ),
+    Cause(
+        "micro_batches",
+        "every micro-batch synchronised",
+        "Gradients are accumulated over several backward passes, and all of them are exchanged each time.",
+        "Exchange them in the last backward pass alone.",
+        code="with model.no_sync() if not is_last else nullcontext(): loss.backward()",
+        within=_EXCHANGE,
+    ),
+    Cause(
+        "scalars",
+        "collectives of the script itself",
+        "The script exchanges numbers itself, in many steps, and every rank waits for the others each time.",
+        "Add them up on the device, and exchange the sum once an epoch.",
+        code="total += loss.detach()  # one dist.all_reduce(total) an epoch",
+    ),
+    Cause(
+        "unused_search",
+        "search for unused parameters",
+        "DDP goes through the whole graph in every step to find parameters without a gradient.",
+        "Switch it off where all parameters are used, or tell DDP that the graph stays the same.",
+        code="DistributedDataParallel(model, find_unused_parameters=False)",
+    ),
+    Cause(
+        "sharding",
+        "sharded without need",
+        "Parameters or the optimiser's state are sharded and gathered in every step, though one device holds them.",
+        "Use plain DDP.",
+        code="model = DistributedDataParallel(model, device_ids=[local_rank])",
+    ),
+    Cause(
+        "gloo_with_cuda",
+        "gloo with GPUs",
+        "Gradients of GPUs are exchanged by gloo: through the memory of the host.",
+        "Use NCCL.",
+        code='torch.distributed.init_process_group("nccl")',
+    ),
+    Cause(
+        "link_switched_off",
+        "a fast link is switched off",
+        "A variable of the environment keeps NCCL from its fast paths.",
+        "Unset it, and look at the log of NCCL_DEBUG=INFO.",
+        code="unset NCCL_P2P_DISABLE NCCL_SHM_DISABLE NCCL_IB_DISABLE",
+    ),
+    Cause(
+        "interface",
+        "a network interface is prescribed",
+        "A variable names the interface that ranks talk over, and their exchange takes long.",
+        "Name the fast interface (ip -br link, ethtool), or unset the variable.",
+        code="unset NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME",
+    ),
+    Cause(
+        "uneven_ranks",
+        "now one rank is late, now another",
+        "In each step all wait for the slowest rank, which is another one each time: their batches differ in work.",
+        "Give ranks batches of equal work: sort by length into buckets, or limit lengths or tokens per batch.",
+    ),
+    Cause(
+        "loader_of_one_rank",
+        "loader of one rank",
+        "One rank waits longer for its batches than the others, which wait for it.",
+        "Give all ranks the same share of samples, cores and disk; look at what that rank reads.",
+    ),
+    Cause(
+        "workers_restarted",
+        "workers restarted in every epoch",
+        "The loader starts its processes anew for every epoch, and the step waits until the first batch is there.",
+        "Keep them from epoch to epoch.",
+        code="DataLoader(..., persistent_workers=True)",
+        within=("slow_loader", "loading_disturbs"),
+    ),
+    Cause(
+        "few_batches",
+        "too few batches for the workers",
+        "An epoch has about as few batches as there are workers: each builds one whole batch while the step waits.",
+        "Use fewer workers, longer epochs, or smaller batches.",
+        code="DataLoader(..., num_workers=2, persistent_workers=True)",
+        within=("slow_loader", "loading_disturbs"),
+    ),
+    Cause(
+        "validation",
+        "validation",
+        "All GPUs wait while the script validates.",
+        "Validate less often, on fewer samples, or on all ranks at once.",
+        code="if epoch % 5 == 0: validate(model)",
+    ),
+    Cause(
+        "checkpoint",
+        "checkpoints",
+        "All GPUs wait while the script writes a checkpoint.",
+        "Write less often, or in another thread from a copy in host memory.",
+        code="torch.distributed.checkpoint.async_save(state)",
+    ),
+    Cause(
+        "logging",
+        "logging",
+        "The steps wait while the script logs.",
+        "Log once in many steps, and no histograms.",
+        code="if step % 100 == 0: log(...)",
+    ),
+    Cause(
+        "own_code",
+        "the script's own code between the steps",
+        "Between the steps the script does something else for long, and the devices wait.",
+        "Do it less often, or in another process.",
+    ),
+    Cause(
+        "anomaly",
+        "anomaly detection",
+        "Autograd keeps a traceback of every operation and looks for NaN in every gradient.",
+        "Switch it off once the fault is found.",
+        code="torch.autograd.set_detect_anomaly(False)",
+        within=_HOST,
+    ),
+    Cause(
+        "deterministic",
+        "deterministic algorithms",
+        "Only algorithms that give the same bits each time are used, and they are slower.",
+        "Switch that off where the bits do not matter.",
+        code="torch.use_deterministic_algorithms(False)",
+    ),
+    Cause(
+        "no_tf32",
+        "float32 without TF32",
+        "Matrix products are computed in full float32, past the tensor cores.",
+        "Allow TF32, or compute in bfloat16.",
+        code='torch.set_float32_matmul_precision("high")',
+    ),
+    Cause(
+        "float64",
+        "float64",
+        "The network computes in float64: half as fast or far slower than float32.",
+        "Use float32; NumPy's arrays are float64 unless they are converted.",
+        code="model.float(); x = x.float()",
+    ),
+    Cause(
+        "compile_per_length",
+        "compiled again and again",
+        "The network is compiled anew for every new shape of a batch.",
+        "Compile for changing shapes, or pad to a few sizes.",
+        code="model = torch.compile(model, dynamic=True)",
+    ),
+    Cause(
+        "cudnn_search",
+        "cuDNN searches again and again",
+        "With cudnn.benchmark, cuDNN tries all its algorithms for every new size of the images.",
+        "Switch it off, or give all images one size.",
+        code="torch.backends.cudnn.benchmark = False",
+        within=("slow_loader", "loading_disturbs"),
+    ),
+    Cause(
+        "allocator_emptied",
+        "memory given back in every step",
+        "The script empties CUDA's cache in many steps, and all memory is allocated anew.",
+        "Leave it to the allocator.",
+        code="# torch.cuda.empty_cache()",
+        within=_HOST,
+    ),
+    Cause(
+        "debugger",
+        "a debugger or blocking launches",
+        "A debugger, a tracer or CUDA_LAUNCH_BLOCKING=1 makes every step wait.",
+        "Run without.",
+        code="unset CUDA_LAUNCH_BLOCKING",
+        comes_first=True,
+    ),
+    Cause(
+        "many_small_tensors",
+        "optimiser of many small tensors",
+        "The optimiser goes through its parameters one by one, with some operations for each.",
+        "Let one operation update all of them.",
+        code="torch.optim.AdamW(model.parameters(), fused=True)",
+        within=_HOST,
+    ),
+    Cause(
+        "garbage_collection",
+        "garbage collection",
+        "Python stops the steps to look through all its objects, and the ranks do so at different times.",
+        "Freeze what stays, and collect at fixed steps on all ranks alike.",
+        code="gc.collect(); gc.freeze(); gc.disable()",
+    ),
+    Cause(
+        "threads",
+        "more threads than cores",
+        "The threads of all ranks and loader workers together are more than there are cores.",
+        "Give each rank its share of the cores, and each worker one thread.",
+        code="torch.set_num_threads(1)  # in worker_init_fn; OMP_NUM_THREADS=cores // ranks",
+    ),
+    Cause(
+        "other_work",
+        "other work on the machine",
+        "Other processes use the cores or the GPU of this training.",
+        "End them, or move the training (top, nvidia-smi).",
+    ),
+    Cause(
+        "pageable_copies",
+        "copies from pageable memory",
+        "Batches are copied to the GPU from memory that is not pinned, and the host waits for each copy.",
+        "Pin the loader's memory, and copy without waiting.",
+        code="DataLoader(..., pin_memory=True); x = x.to(device, non_blocking=True)",
+        within=_HOST,
     ),
 )
 CAUSES: Mapping[str, Cause] = MappingProxyType({cause.name: cause for cause in _CAUSES})
@@ -148,6 +389,24 @@ PROBES: Mapping[str, str] = MappingProxyType({
     "end_to_end_more": "loader and step together, more loader workers",
     "end_to_end_all_cores": "loader and step together, on all cores of the machine",
     "end_to_end_unpinned": "loader and step together, batches in memory that is not pinned",
+    # Of a script as it is.
+    "as_it_is": "the step as it is",
+    "batch_kept": "the same with one batch kept, no loader",
+    "no_allreduce": "the same without allreduce",
+    "own_pace": "the same without allreduce and loader, the slowest {device} of each step",
+    "no_buffers": "the same without sending buffers",
+    "accumulated": "the same, micro-batches not synchronised",
+    "no_scalars": "the same, its own collectives answered at once",
+    "unused_off": "the same without the search for unused parameters",
+    "no_waiting": "the same without waiting for numbers",
+    "gc_off": "the same without garbage collection",
+    "anomaly_off": "the same without anomaly detection",
+    "deterministic_off": "the same with any algorithms",
+    "precision": "the same in TF32",
+    "autocast_bfloat16": "the same computing in bfloat16",
+    "cudnn_benchmark_off": "the same without cuDNN's search",
+    "fused_optimiser": "the same with the optimiser in one operation",
+    "foreach_optimiser": "the same with the optimiser in few operations",
 })  # fmt: skip
 
 # What can be changed at once and timed, by name.
@@ -165,4 +424,8 @@ REMEDIES: Mapping[str, str] = MappingProxyType({
     "full_link": "a link as fast as a plain copy",
     "without_device": "all devices as fast as the fastest",
     "one_launch": "one launch of all processes",
+    "switched_off": "the same step without it",
+    "float32": "float32",
+    "none_of_it": "none of it",
+    "divided": "each rank its own part",
 })  # fmt: skip

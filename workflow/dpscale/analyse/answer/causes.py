@@ -5,7 +5,7 @@ finder here. A finder gives None where nobody timed what would tell its causes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dpscale.analyse.answer.probes import Link, ProbeCost, Probes, in_rounds, minus, plus
 from dpscale.formulas.figure import Figure, multiplied
@@ -15,6 +15,8 @@ from dpscale.vocabulary.causes import CAUSES, NOTHING, Cause
 # An allreduce that reaches a smaller part of what a plain copy over the same link does has a slow link. Through sockets
 # of one host an allreduce copies and adds up several times, and reaches less of it.
 SLOW_LINK_SHARE = {"GPU": 0.25, "worker": 0.05}
+# Where the steps wait for batches for a smaller part of what loading costs, it disturbs them.
+WAITED_SHARE = 0.5
 # Cores that are so busy are the limit where they are fewer than the processes.
 BUSY_SHARE = 0.6
 # A copy that reaches a smaller part of the link's data sheet has a slow link too.
@@ -51,14 +53,26 @@ class FoundCause:
     evidence: Sequence[Evidence]
     remedies: Sequence[Remedy]
     notes: Sequence[str] = ()
+    noise_s: float = 0.0
 
     @property
     def is_reason(self) -> bool:
-        """Whether it takes enough of the step, in all of its interval more than nothing."""
-        return self.share.value >= self.cause.least_share and not self.cost_s.low <= 0
+        """Whether it takes enough of the step, in all of its interval more than nothing and more than noise; or is
+        certain without that."""
+        is_large = self.share.value >= self.cause.least_share and not self.cost_s.low <= 0
+        return self.cause.comes_first or (is_large and self.cost_s.value > self.noise_s)
+
+    def without(self, parts: "Sequence[FoundCause]") -> "FoundCause":
+        """Less what its `parts` cost, which are named for themselves."""
+        cost_s, share = (
+            sum(values) for values in zip(*((of.cost_s.value, of.share.value) for of in parts), strict=True)
+        )
+        shorter, smaller = self.cost_s.map(lambda value: value - cost_s), self.share.map(lambda value: value - share)
+        return replace(self, cost_s=shorter, share=smaller)
 
 
 Found = list[FoundCause] | None
+Finder = Callable[[Probes], Found]
 
 
 def is_efficient(efficiency: Figure) -> bool:
@@ -73,11 +87,16 @@ def may_lose_nothing(efficiency: Figure) -> bool:
     return efficiency.value >= 1 - NOTHING.least_share
 
 
-def causes_of(probes: Probes) -> list[FoundCause]:
-    """The causes that cost something, reasons first, each in the order of costs."""
-    found = [one for find in _FINDERS for one in find(probes) or () if one.cost_s.value > 0]
-    # That it was started more than once is no matter of measurement: all else was measured beside the other runs.
-    return sorted(found, key=lambda one: (not one.is_reason, one.cause.name != "started_twice", -one.cost_s.value))
+def causes_of(probes: Probes, finders: Sequence[Finder] = ()) -> list[FoundCause]:
+    """The causes that cost something, reasons first, each in the order of costs; `finders` are more of them."""
+    every = [one for find in (*_FINDERS, *finders) for one in find(probes) or ()]
+    reasons = [one for one in every if one.is_reason]
+    costs = []
+    for one in every:
+        parts = [part for part in reasons if one.cause.name in part.cause.within]
+        costs.append(one.without(parts) if parts else one)
+    every = [one for one in costs if one.cost_s.value > 0 or one.cause.comes_first]
+    return sorted(every, key=lambda one: (not one.is_reason, not one.cause.comes_first, -one.cost_s.value))
 
 
 def exact(value: float) -> Figure:
@@ -85,16 +104,16 @@ def exact(value: float) -> Figure:
     return Figure.of(value, value, value)
 
 
-def _count(name: str, value: float) -> Evidence:
+def count(name: str, value: float) -> Evidence:
     return Evidence(name, exact(value), PLAIN)
 
 
-def _times(probes: Probes, *names: str) -> list[Evidence]:
+def times(probes: Probes, *names: str) -> list[Evidence]:
     """What was measured of these probes, as far as they are there."""
     return [Evidence(name, probes[name]) for name in names if probes.has(name)]
 
 
-def _found(
+def found(
     name: str,
     probes: Probes,
     cost: ProbeCost,
@@ -102,7 +121,8 @@ def _found(
     remedies: Sequence[Remedy] = (),
     notes: Sequence[str] = (),
 ) -> list[FoundCause]:
-    return [FoundCause(CAUSES[name], cost.seconds, probes.share(cost), evidence, remedies, notes)]
+    noise_s = probes.noise_s if cost.seconds.blocks else 0.0
+    return [FoundCause(CAUSES[name], cost.seconds, probes.share(cost), evidence, remedies, notes, noise_s)]
 
 
 def _started_twice(probes: Probes) -> Found:
@@ -113,10 +133,10 @@ def _started_twice(probes: Probes) -> Found:
     runs = max(launches.same_command + 1, launches.of_launcher)
     cost = multiplied(probes[probes.whole], 1 - 1 / runs)
     evidence = [
-        _count("same_command", launches.same_command),
-        _count("processes_of_launcher", launches.of_launcher),
+        count("same_command", launches.same_command),
+        count("processes_of_launcher", launches.of_launcher),
     ]
-    return _found("started_twice", probes, ProbeCost(cost), evidence, [Remedy("one_launch", cost)]) if runs > 1 else []
+    return found("started_twice", probes, ProbeCost(cost), evidence, [Remedy("one_launch", cost)]) if runs > 1 else []
 
 
 def _data_parallel(probes: Probes) -> Found:
@@ -131,7 +151,7 @@ def _data_parallel(probes: Probes) -> Found:
     if probes.has("slowest", "allreduce"):
         predicted = minus(minus(probes["dp"], probes["slowest"]), probes["allreduce"])
     remedy = Remedy("ddp", predicted, cost.seconds)
-    return _found("data_parallel", probes, cost, _times(probes, "dp", "training", "alone"), [remedy])
+    return found("data_parallel", probes, cost, times(probes, "dp", "training", "alone"), [remedy])
 
 
 def _processes(probes: Probes) -> int:
@@ -146,10 +166,10 @@ def _too_few_cores(probes: Probes) -> Found:
     cores, whole, in_memory = probes.cores, probes.whole, probes.in_memory
     if cores is None:
         return None
-    evidence = [_count("cores", cores.usable), _count("processes", _processes(probes))]
+    evidence = [count("cores", cores.usable), count("processes", _processes(probes))]
     if cores.busy_share is not None:
         evidence.append(Evidence("busy_share", exact(cores.busy_share), PERCENT))
-    evidence += _times(probes, whole, in_memory, "together", "alone", "end_to_end_all_cores")
+    evidence += times(probes, whole, in_memory, "together", "alone", "end_to_end_all_cores")
     tried = minus(probes[whole], probes["end_to_end_all_cores"]) if probes.has("end_to_end_all_cores") else None
     contention = None
     if probes.has("together"):
@@ -158,7 +178,7 @@ def _too_few_cores(probes: Probes) -> Found:
     lacking = cores.usable < _processes(probes) and (cores.busy_share or 0) >= BUSY_SHARE
     cost = contention if lacking and contention else tried
     remedy = Remedy("all_cores", contention, tried)
-    return _found("too_few_cores", probes, ProbeCost(cost), evidence, [remedy]) if cost else []
+    return found("too_few_cores", probes, ProbeCost(cost), evidence, [remedy]) if cost else []
 
 
 def _too_many_workers(probes: Probes) -> Found:
@@ -169,10 +189,10 @@ def _too_many_workers(probes: Probes) -> Found:
     few, many = probes.workers["end_to_end_fewer"], probes.workers["end_to_end"]
     predicted = multiplied(probes["start"], (1 - few / many) / probes.steps_per_epoch)
     remedy = Remedy("fewer_workers", predicted, cost.seconds, {"loader_workers": few})
-    evidence = _times(probes, "end_to_end", "end_to_end_fewer", probes.in_memory, "start")
-    evidence.append(_count("loader_workers", many))
-    evidence += [_count("cores", probes.cores.usable)] if probes.cores else []
-    return _found("too_many_workers", probes, cost, evidence, [remedy])
+    evidence = times(probes, "end_to_end", "end_to_end_fewer", probes.in_memory, "start")
+    evidence.append(count("loader_workers", many))
+    evidence += [count("cores", probes.cores.usable)] if probes.cores else []
+    return found("too_many_workers", probes, cost, evidence, [remedy])
 
 
 def _is_reason(found: Found) -> bool:
@@ -183,24 +203,27 @@ def _loading(probes: Probes) -> Found:
     """What loading adds to the step, but for what fewer workers or more cores save of it. Where batches are loaded
     beside the step, and faster than it uses them, the step does not wait for them: loading disturbs it."""
     in_memory = probes.in_memory
-    cost = probes.cost("end_to_end", in_memory)
+    loaded = "as_it_is" if probes.has("as_it_is") else "end_to_end"
+    cost = probes.cost(loaded, in_memory) if loaded != in_memory else None
     if cost is None:
         return None
-    whole, fewer_pay = probes["end_to_end"], _is_reason(_too_many_workers(probes))
+    whole, fewer_pay = probes[loaded], _is_reason(_too_many_workers(probes))
     if fewer_pay:
         whole = probes["end_to_end_fewer"]
     if probes.has("end_to_end_all_cores") and _is_reason(_too_few_cores(probes)):
         whole = in_rounds(min, whole, probes["end_to_end_all_cores"])
-    if whole is not probes["end_to_end"]:
+    if whole is not probes[loaded]:
         cost = ProbeCost(minus(whole, probes[in_memory]))
     loader = "loader" if probes.has("loader") else "loader_at_best"
-    evidence = _times(probes, "end_to_end", in_memory, loader, "end_to_end_fewer", "end_to_end_more")
+    evidence = times(probes, loaded, in_memory, loader, "end_to_end_fewer", "end_to_end_more")
     workers = probes.workers.get("end_to_end")
-    evidence += [_count("loader_workers", workers)] if workers is not None else []
-    if workers and probes.has(loader) and probes[loader].value < probes[in_memory].value:
-        return _found("loading_disturbs", probes, cost, evidence)
+    evidence += [count("loader_workers", workers)] if workers is not None else []
+    waited = max((figure.value for figure in probes.loading_by_rank), default=cost.seconds.value)
+    is_ahead = probes.has(loader) and probes[loader].value < probes[in_memory].value
+    if workers and (is_ahead or waited < WAITED_SHARE * cost.seconds.value):
+        return found("loading_disturbs", probes, cost, evidence)
     remedies = [] if fewer_pay else list(_more_workers(probes, whole))
-    return _found("slow_loader", probes, cost, evidence, remedies)
+    return found("slow_loader", probes, cost, evidence, remedies)
 
 
 def _more_workers(probes: Probes, whole: Figure) -> Iterator[Remedy]:
@@ -225,10 +248,10 @@ def _small_batch(probes: Probes) -> Found:
     cost = probes.cost("first", "alone_graph" if probes.has("alone_graph") else "alone_large")
     if cost is None:
         return None
-    evidence = [Evidence("alone", probes["first"]), *_times(probes, "alone_graph", "alone_large")]
-    evidence.append(_count("batch_per_gpu", probes.batch))
+    evidence = [Evidence("alone", probes["first"]), *times(probes, "alone_graph", "alone_large")]
+    evidence.append(count("batch_per_gpu", probes.batch))
     remedies = [*_larger_batch(probes, "large"), *_cuda_graph(probes)]
-    return _found("small_batch", probes, cost, evidence, remedies)
+    return found("small_batch", probes, cost, evidence, remedies)
 
 
 def _larger_batch(probes: Probes, which: str) -> list[Remedy]:
@@ -264,9 +287,9 @@ def _batch_not_scaled(probes: Probes) -> Found:
     cost = probes.cost("first", "alone_reference")
     if cost is None:
         return None
-    evidence = _times(probes, "alone", "alone_reference")
-    evidence += [_count("batch_per_gpu", probes.batch), _count("global_batch", probes.batches["alone_reference"])]
-    return _found("batch_not_scaled", probes, cost, evidence, _larger_batch(probes, "reference"))
+    evidence = times(probes, "alone", "alone_reference")
+    evidence += [count("batch_per_gpu", probes.batch), count("global_batch", probes.batches["alone_reference"])]
+    return found("batch_not_scaled", probes, cost, evidence, _larger_batch(probes, "reference"))
 
 
 def _communication(probes: Probes) -> Found:
@@ -280,16 +303,16 @@ def _communication(probes: Probes) -> Found:
     alone_s = probes["allreduce"].value
     cost = added.seconds.map(lambda seconds: min(seconds, alone_s))
     evidence = [Evidence(name, seconds) for name, seconds in added.times.items()]
-    evidence += [Evidence("gradient_bytes", exact(link.gradient_bytes), MB), *_times(probes, "allreduce")]
+    evidence += [Evidence("gradient_bytes", exact(link.gradient_bytes), MB), *times(probes, "allreduce")]
     evidence += [Evidence("bus", link.bus, GB_PER_S), Evidence("copy", link.copy, GB_PER_S)]
     evidence += [] if link.nominal is None else [Evidence("nominal", exact(link.nominal), GB_PER_S)]
     half = list(_half_the_bytes(probes, cost, alone_s))
     if _is_slow(link, probes.on_gpu):
         possible_s = alone_s * (1 - link.bus.value / link.copy.value)
         saved = cost.map(lambda seconds: min(seconds, possible_s))
-        return _found("slow_link", probes, ProbeCost(cost), evidence, [Remedy("full_link", saved), *half])
+        return found("slow_link", probes, ProbeCost(cost), evidence, [Remedy("full_link", saved), *half])
     larger = _larger_batch(probes, "large") or _larger_batch(probes, "reference")
-    return _found("heavy_gradients", probes, ProbeCost(cost), evidence, [*larger, *half])
+    return found("heavy_gradients", probes, ProbeCost(cost), evidence, [*larger, *half])
 
 
 def _half_the_bytes(probes: Probes, cost: Figure, alone_s: float) -> Iterator[Remedy]:
@@ -320,7 +343,7 @@ def _slow_device(probes: Probes) -> Found:
     notes = [f"device {slow} is the slow one"]
     if others := probes.others_on.get(slow):
         notes.append(f"other processes on it: {', '.join(map(str, others))}")
-    return _found("slow_device", probes, ProbeCost(minus(alone[slow], alone[fast])), evidence, [remedy], notes)
+    return found("slow_device", probes, ProbeCost(minus(alone[slow], alone[fast])), evidence, [remedy], notes)
 
 
 def _hidden_synchronisation(probes: Probes) -> Found:
@@ -328,13 +351,13 @@ def _hidden_synchronisation(probes: Probes) -> Found:
     cost = probes.cost("first", "alone_unsynchronised")
     if cost is None:
         return None
-    evidence = _times(probes, "alone", "alone_unsynchronised", "training", "training_unsynchronised")
+    evidence = times(probes, "alone", "alone_unsynchronised", "training", "training_unsynchronised")
     whole = probes.cost("training", "training_unsynchronised")
     remedy = Remedy("no_waiting", cost.seconds, whole.seconds if whole else None)
-    return _found("hidden_synchronisation", probes, cost, evidence, [remedy], probes.waits_at)
+    return found("hidden_synchronisation", probes, cost, evidence, [remedy], probes.waits_at)
 
 
-_FINDERS: Sequence[Callable[[Probes], Found]] = (
+_FINDERS: Sequence[Finder] = (
     _started_twice, _data_parallel, _too_few_cores, _too_many_workers, _loading, _small_batch, _batch_not_scaled,
     _communication, _slow_device, _hidden_synchronisation,
 )  # fmt: skip

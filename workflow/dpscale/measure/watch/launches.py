@@ -8,7 +8,7 @@ from typing import Any
 # How many processes a launcher has started with these variables: torchrun and accelerate, Open MPI, PMI, srun.
 SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 # What each of several launches may have of its own.
-_OWN_PLACES = ("--out", "--page")
+_OWN_PLACES = ("--json", "--page")
 
 
 def launches(words: Sequence[str], launcher_pid: int, environment: Mapping[str, str]) -> dict[str, Any]:

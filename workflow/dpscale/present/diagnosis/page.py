@@ -1,15 +1,17 @@
 """A diagnosis in words, for a terminal and as a small page. Computes nothing: numbers are of `analyse.answer`."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy
 from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
-from dpscale.present.text.numbers import estimate, measured, whole
+from dpscale.present.text.numbers import ABSENT, bounds_of, estimate, measured, value_of, whole
 from dpscale.records.files import Record
-from dpscale.tables.column import MILLISECONDS, PERCENT, PLAIN, Unit
+from dpscale.tables.column import MILLISECONDS, MULTIPLES, PERCENT, PLAIN, Unit
 from dpscale.vocabulary.causes import NOTHING, PROBES, REMEDIES
 
 # What is measured beside the steps.
@@ -29,6 +31,19 @@ _MEASURES = {
     "bus": "its bus bandwidth",
     "copy": "a plain copy between two {devices}",
     "nominal": "the link's data sheet",
+    "seconds": "time that it took in all",
+    "times": "how often",
+    "calls": "calls",
+    "steps": "steps, on one {device} as on all",
+    "runs": "processes that train alone",
+    "batches_of_epoch": "batches of an epoch, on one {device} as on all",
+    "same_batches": "batches that ranks have in common",
+    "exchanged": "sent per second of it",
+    "busy_gpu": "of a step the GPU computes",
+    "kernels": "kernels of a step",
+    "in_float64": "of the parameters are float64",
+    "threads": "threads of all loader workers",
+    "other_cores": "cores that were busy with other processes",
 }
 _PARTS = {
     "fastest": "the plain step on the fastest {device} alone",
@@ -38,6 +53,9 @@ _PARTS = {
     "training": "allreduce, and waiting in it",
     "dp": "DataParallel in place of DDP",
     "end_to_end": "loading",
+    "own_pace": "the slowest {device} is another one each time",
+    "exchanged": "exchange of gradients, and waiting in it",
+    "as_it_is": "loading",
 }
 
 
@@ -51,6 +69,7 @@ class ToldCause:
     share: str
     evidence: Sequence[str]
     change: str
+    code: str
     savings: Sequence[str]
     notes: Sequence[str]
 
@@ -66,6 +85,7 @@ class DiagnosisWords:
     parts: Sequence[tuple[str, str]]
     facts: Sequence[tuple[str, str]]
     tried: Sequence[str]
+    cautions: Sequence[str]
 
 
 def told(diagnosis: Diagnosis, record: Record) -> DiagnosisWords:
@@ -73,12 +93,13 @@ def told(diagnosis: Diagnosis, record: Record) -> DiagnosisWords:
     device = _device(record)
     return DiagnosisWords(
         title=_title(record, device),
-        short=_short(diagnosis),
+        short=_short(diagnosis, device, _devices(record)),
         reasons=[told_cause(finding, device) for finding in diagnosis.reasons],
         smaller=[told_cause(finding, device) for finding in diagnosis.smaller],
         parts=[_part(part, device) for part in diagnosis.parts],
-        facts=list(_facts(record)),
+        facts=list(_facts_of_script(diagnosis, record) if record["kind"] == "script" else _facts(record)),
         tried=[_saving(remedy, device) for remedy in diagnosis.tried],
+        cautions=diagnosis.cautions,
     )
 
 
@@ -90,7 +111,7 @@ def text(diagnosis: Diagnosis, record: Record) -> str:
         lines += ["", f"{number}. {reason.label}: costs {reason.cost}, {reason.share} of the step"]
         lines += [f"   {reason.sentence}"]
         lines += [f"   - {evidence}" for evidence in reason.evidence]
-        lines += [f"   What to change: {reason.change}"]
+        lines += [f"   What to change: {reason.change}", *([f"      {reason.code}"] if reason.code else [])]
         lines += [f"   Saves: {saving}" for saving in reason.savings]
     if answer.smaller:
         lines += ["", "Smaller, or not told from nothing:"]
@@ -99,6 +120,7 @@ def text(diagnosis: Diagnosis, record: Record) -> str:
         lines += ["", "Tried as well, on the whole step:", *(f"   {saving}" for saving in answer.tried)]
     lines += ["", "Where the time of a step goes, one batch per device:"]
     lines += [f"   {seconds:>28}  {part}" for part, seconds in answer.parts]
+    lines += ["", *answer.cautions] if answer.cautions else []
     return "\n".join(lines)
 
 
@@ -112,15 +134,33 @@ def _noted(reason: ToldCause) -> str:
 
 
 def _device(record: Record) -> str:
-    return "GPU" if record["settings"]["device"] == "cuda" else "worker"
+    device = _processes(record)[0]["device"] if record["kind"] == "script" else record["settings"]["device"]
+    return "GPU" if device == "cuda" else "worker"
+
+
+def _devices(record: Record) -> int:
+    if record["kind"] != "script":
+        return int(record["cell"]["gpus"])
+    processes = _processes(record)
+    return max(len(processes), processes[0].get("devices") or 1)
+
+
+def _processes(record: Record) -> list[dict[str, Any]]:
+    """Of the run with interventions."""
+    return list(record["runs"][0]["processes"])
 
 
 def _title(record: Record, device: str) -> str:
+    if record["kind"] == "script":
+        return shlex.join(record["command"])
     cell = record["cell"]
-    gpus = f"{cell['gpus']} {device}{'s' if cell['gpus'] > 1 else ''}"
     batch = f"batch {cell['batch_per_gpu']:,} per {device}"
     held = ", the global batch held" if cell["global_batch_held"] else ""
-    return f"{workload_name(record)}: {cell['strategy']} on {gpus}, {batch}{held}"
+    return f"{workload_name(record)}: {cell['strategy']} on {_counted(cell['gpus'], device)}, {batch}{held}"
+
+
+def _counted(number: int, device: str) -> str:
+    return f"{number} {device}{'s' if number > 1 else ''}"
 
 
 def workload_name(record: Record) -> str:
@@ -130,16 +170,30 @@ def workload_name(record: Record) -> str:
     return workload if workload.endswith(".py") else str(settings["network"])
 
 
-def _short(diagnosis: Diagnosis) -> str:
-    efficiency = _share(diagnosis.efficiency)
-    step = _seconds(diagnosis.whole_s)
-    if not diagnosis.reasons:
-        if diagnosis.is_efficient:
-            return f"{NOTHING.label.capitalize()}: {efficiency} efficient. A step takes {step}."
-        return f"No cause stands out. A step takes {step}, and is {efficiency} efficient: see where the time goes."
-    reasons = [finding.cause.label for finding in diagnosis.reasons]
-    others = f" Then: {', '.join(reasons[1:])}." if reasons[1:] else ""
-    return f"First reason: {reasons[0]}.{others} A step takes {step}; it is {efficiency} efficient."
+def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
+    """How many times as fast it is, the largest reason, and how well the devices are used."""
+    told = []
+    if diagnosis.speedup.is_known:
+        told.append(f"{_counted(devices, device)} are {_multiple(diagnosis.speedup)} times as fast as 1.")
+    if diagnosis.reasons:
+        first, *others = diagnosis.reasons
+        share = f", {_share(first.share)} of the step" if first.share.is_known else ""
+        told.append(f"The largest reason: {first.cause.label}{share}.")
+        told += [f"Then: {', '.join(one.cause.label for one in others)}."] if others else []
+    elif diagnosis.is_efficient:
+        told.append(f"{NOTHING.label.capitalize()}.")
+    else:
+        told.append("No cause stands out: see where the time goes.")
+    told.append(f"A step takes {_seconds(diagnosis.whole_s)}; it is {_share(diagnosis.efficiency)} efficient.")
+    if device == "GPU":
+        known = diagnosis.chip_share.is_known
+        share = f"is {_share(diagnosis.chip_share)}" if known else "is not known"
+        told.append(f"What it uses of the GPU's arithmetic {share}.")
+    return " ".join(told)
+
+
+def _multiple(figure: Figure) -> str:
+    return f"{value_of(figure, MULTIPLES)} (95 %: {bounds_of(figure, MULTIPLES)})".replace("×", "")
 
 
 def told_cause(finding: FoundCause, device: str) -> ToldCause:
@@ -151,6 +205,7 @@ def told_cause(finding: FoundCause, device: str) -> ToldCause:
         _share(finding.share),
         [*(_evidence(evidence, device) for evidence in finding.evidence), *finding.notes],
         finding.cause.change,
+        finding.cause.code,
         [f"{_saving(remedy, device)}{_beyond(remedy, finding)}" for remedy in finding.remedies],
         finding.notes,
     )
@@ -191,11 +246,27 @@ def _facts(record: Record) -> Iterator[tuple[str, str]]:
     yield "Command", record["provenance"]["command"]
 
 
+def _facts_of_script(diagnosis: Diagnosis, record: Record) -> Iterator[tuple[str, str]]:
+    processes, run = _processes(record), record["runs"][0]
+    first, machine = processes[0], processes[0].get("machine") or {}
+    yield "Devices", f"{_devices(record)} × {first.get('device_model') or first['device']}"
+    yield "Strategy", f"{first['strategy']}, {first.get('backend') or 'no backend'}"
+    yield "Cores", f"{machine.get('cores_usable', ABSENT)} usable of {machine.get('cores', ABSENT)}"
+    yield "torch", f"{first.get('torch')}, Python {first.get('python')}"
+    yield "Steps", f"{first['steps']:,} in {run['wall_s']:.0f} s, the first one after {run['to_first_step_s']:.0f} s"
+    if diagnosis.slowed.is_known:
+        yield "Hooks lengthen a step by", _share(diagnosis.slowed)
+    yield "Measured", record["finished_at"]
+
+
 def _of(text: str, device: str) -> str:
     return text.replace("{devices}", f"{device}s").replace("{device}", device)
 
 
 def _seconds(figure: Figure) -> str:
+    """In ms; what is not known is said to be."""
+    if not figure.is_known:
+        return "a time that is not known"
     return _figure(figure, MILLISECONDS)
 
 

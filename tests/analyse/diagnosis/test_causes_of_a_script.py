@@ -1,0 +1,199 @@
+"""The answer about a script that was run as it is: which cause it is and what it costs, by made-up processes."""
+
+from typing import Any
+
+import pytest
+
+from dpscale.analyse.answer.causes import FoundCause
+from dpscale.analyse.answer.diagnosis import Diagnosis
+from dpscale.analyse.diagnosis.script import diagnose_script
+from dpscale.schemas.validation import violations
+from dpscale.vocabulary.causes import CAUSES
+from script_factory import HEALTHY, process, script_record
+
+# Of these a diagnosis of a workload's file has cases.
+OF_WORKLOADS = {"data_parallel", "too_many_workers"}
+LOADER = {"workers": 2, "batches": 100, "samples": 1600, "hashes": ["a", "b", "c"]}
+ON_GPU = {"device": "cuda", "device_model": "NVIDIA H100 80GB HBM3", "backend": "nccl"}
+SLOW_EXCHANGE = {**HEALTHY, "as_it_is": 20.4, "batch_kept": 20.3, "gc_off": 20.4}
+LINE = {"file": "train.py", "line": 7}
+
+
+def gap(code: str, **more: Any) -> dict[str, Any]:
+    return {"seconds": 20.01, "after_step": 9, "code": code, "what": "script", **LINE, **more}
+
+
+def answer(*changes: dict[str, Any], one: dict[str, Any] | None = None, other_cores: float = 0.0) -> Diagnosis:
+    """Of two ranks, each with its changes; of one change, both alike."""
+    ranks = [process(rank, **(changes[rank % len(changes)])) for rank in range(2)]
+    record = script_record(*ranks, one=[process(0, 1, **one)] if one else [], other_cores=other_cores)
+    assert violations("script", record) == []
+    return diagnose_script(record)
+
+
+def both(**changed: Any) -> tuple[dict[str, Any], ...]:
+    return (changed,)
+
+
+def probes(**steps_ms: Any) -> tuple[dict[str, Any], ...]:
+    return both(steps_ms={**HEALTHY, **steps_ms})
+
+
+# What is found of the two ranks, and its cost in ms.
+CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
+    ("buffers", probes(no_buffers=6.4), 4.0),
+    ("micro_batches", both(steps_ms={**SLOW_EXCHANGE, "accumulated": 12.4}), 8.0),
+    ("scalars", probes(no_scalars=6.4), 4.0),
+    ("unused_search", probes(unused_off=6.4), 4.0),
+    ("anomaly", probes(anomaly_off=6.4), 4.0),
+    ("deterministic", probes(deterministic_off=6.4), 4.0),
+    ("no_tf32", probes(precision=6.4), 4.0),
+    ("many_small_tensors", probes(fused_optimiser=6.4), 4.0),
+    ("threads", probes(fewer_threads=6.4), 4.0),
+    ("garbage_collection", probes(gc_off=6.4), 4.0),
+    ("garbage_collection", both(events={"gc": {"count": 27, "seconds": 20.0, "longest_s": 1.0}}), 10.0),
+    ("compile_per_length", both(events={"compile": {"count": 30, "seconds": 30.0}}), 15.0),
+    ("cudnn_search", both(events={"cudnn_search": {"new_shapes": 33, "seconds": 20.0}}), 10.0),
+    ("allocator_emptied", both(events={"cuda_malloc": {"empty_cache": 2000, "seconds": 20.0}}), 10.0),
+    ("hidden_synchronisation", probes(no_waiting=6.4), 4.0),
+    ("slow_loader", both(loading_ms=10.0, steps_ms={**HEALTHY, "as_it_is": 20.3, "no_allreduce": 20.2}), 10.0),
+    ("loading_disturbs", probes(as_it_is=20.3, no_allreduce=20.2), 10.0),
+    ("heavy_gradients", both(steps_ms=SLOW_EXCHANGE), 10.2),
+    ("slow_link", both(steps_ms={**HEALTHY, "as_it_is": 1010.4, "batch_kept": 1010.3}), 1000.2),
+    ("interface", both(steps_ms=SLOW_EXCHANGE, environment={"GLOO_SOCKET_IFNAME": "eth1"}), 10.2),
+    ("link_switched_off", both(steps_ms=SLOW_EXCHANGE, environment={"NCCL_P2P_DISABLE": "1"}, **ON_GPU), 10.2),
+    ("gloo_with_cuda", both(steps_ms=SLOW_EXCHANGE, **{**ON_GPU, "backend": "gloo"}), 10.2),
+    ("slow_device", ({}, {"steps_ms": {**HEALTHY, "as_it_is": 30.4, "batch_kept": 30.3, "no_allreduce": 30.2,
+                                       "batch_kept_no_allreduce": 30.1}}), 20.0),
+    ("uneven_ranks", ({"steps_ms": {**SLOW_EXCHANGE, "batch_kept_no_allreduce": [10, 20]}},
+                      {"steps_ms": {**SLOW_EXCHANGE, "batch_kept_no_allreduce": [20, 10]}}), 5.0),
+    ("loader_of_one_rank", ({"loading_ms": 12.0, "steps_ms": {**HEALTHY, "as_it_is": 20.3}},
+                            {"steps_ms": {**HEALTHY, "as_it_is": 20.3}}), 11.9),
+    ("workers_restarted", both(gaps=[gap("for x in loader", what="loader start")]), 10.0),
+    ("few_batches", both(gaps=[gap("", what="loader start")],
+                         loader={**LOADER, "hashes": [], "batches": 5, "workers": 16}), 10.0),
+    ("validation", both(gaps=[gap("model(x)", function="validate")]), 10.0),
+    ("checkpoint", both(gaps=[gap("torch.save(model.state_dict(), path)")]), 10.0),
+    ("own_code", both(gaps=[gap("plot(losses)")]), 10.0),
+    # The first rank waits in the exchange for the second, whose line is told.
+    ("checkpoint", ({"gaps": [gap("loss.backward()")]}, {"gaps": [gap("save(model)")]}), 10.0),
+    ("logging", both(lines=[{**LINE, "code": "writer.add_histogram(name, p.grad)", "share": 0.5}]), 5.2),
+    ("sharding", both(optimiser={"class": "ZeroRedundancyOptimizer"}, collectives=[
+        {"kind": "broadcast", "by": "script", "calls": 800, "bytes": 1, "seconds": 2.0, "line": None}]), 5.0),
+    ("scalars", both(collectives=[
+        {"kind": "allreduce", "by": "script", "calls": 800, "bytes": 1, "seconds": 2.0, "line": LINE}]), 5.0),
+    ("work_not_divided", both(loader=LOADER), 5.2),
+    ("started_twice", both(world_size=1, strategy="single"), 5.2),
+    ("float64", both(dtypes={"float64": 10_000_000}), 5.05),
+    ("small_batch", both(profile={"busy_share": 0.1, "kernels_per_step": 6260}, **ON_GPU), 9.06),
+    ("pageable_copies", both(waits=[{"kind": "to", "seconds": 2.0, "calls": 400, **LINE}],
+                             loader={**LOADER, "hashes": [], "pin_memory": False}, **ON_GPU), 5.0),
+    ("too_few_cores", both(machine={"cores_usable": 1, "busy_share": 0.97}), 5.2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "changes", "cost_ms"), CASES, ids=[case[0] for case in CASES])
+def test_a_cause_is_the_first_reason_with_what_it_costs(
+    name: str, changes: tuple[dict[str, Any], ...], cost_ms: float
+) -> None:
+    diagnosis = answer(*changes)
+    assert diagnosis.first.name == name, [(one.cause.name, one.share.value) for one in diagnosis.reasons]
+    assert diagnosis.reasons[0].cost_s.value * 1e3 == pytest.approx(cost_ms, rel=0.03)
+
+
+def test_a_healthy_script_has_no_reason() -> None:
+    healthy = answer({}, one={"steps_ms": {"as_it_is": 10.0}})
+    assert healthy.reasons == []
+    assert healthy.is_efficient
+    assert healthy.speedup.value == pytest.approx(2 * 10 / 10.4, rel=1e-3)
+    assert sum(part.seconds.value for part in healthy.parts) == pytest.approx(healthy.whole_s.value, rel=1e-3)
+    assert healthy.cautions == []
+
+
+def test_every_cause_has_a_case() -> None:
+    others = {"debugger", "batch_not_scaled", "fixed_steps", "other_work"}
+    assert {case[0] for case in CASES} | others | OF_WORKLOADS == set(CAUSES)
+
+
+@pytest.mark.parametrize(
+    ("changes", "one", "other_cores", "first"),
+    [
+        ({"environment": {"CUDA_LAUNCH_BLOCKING": "1"}}, None, 0.0, "debugger"),
+        ({"switches": {"debugger": True}}, None, 0.0, "debugger"),
+        # As many batches for one alone, as many steps, or the batch of both together.
+        ({}, {"loader": LOADER}, 0.0, "work_not_divided"),
+        ({"ended_by": "script"}, {"ended_by": "script", "loader": {}}, 0.0, "fixed_steps"),
+        ({"ended_by": "script"}, {"ended_by": "script", "steps": 4000, "loader": {}}, 0.0, "nothing"),
+        ({}, {"batch": 16, "loader": {}, "steps_ms": {"as_it_is": 12.0}}, 0.0, "batch_not_scaled"),
+        ({}, None, 15.0, "other_work"),
+        ({}, None, 13.0, "nothing"),
+        # What is certain comes first, and what is smaller than two equal blocks differ by is no reason.
+        ({"loader": LOADER, "steps_ms": {**HEALTHY, "anomaly_off": 1.0}}, None, 0.0, "work_not_divided"),
+        ({"gaps": [gap("loss.backward()")]}, None, 0.0, "nothing"),
+        ({"environment": {"NCCL_P2P_DISABLE": "1"}, "steps_ms": SLOW_EXCHANGE}, None, 0.0, "heavy_gradients"),
+        ({"optimiser": {"class": "ZeroRedundancyOptimizer"}}, None, 0.0, "nothing"),
+    ],
+)
+def test_the_cause_that_is_named_first(
+    changes: dict[str, Any], one: dict[str, Any] | None, other_cores: float, first: str
+) -> None:
+    diagnosis = answer(changes, one=one, other_cores=other_cores)
+    assert diagnosis.first.name == first, [(one.cause.name, one.share.value) for one in diagnosis.reasons]
+
+
+def found(diagnosis: Diagnosis, name: str) -> FoundCause:
+    (finding,) = [one for one in (*diagnosis.reasons, *diagnosis.smaller) if one.cause.name == name]
+    return finding
+
+
+def test_a_part_that_is_named_for_itself_does_not_count_twice() -> None:
+    diagnosis = answer({"steps_ms": {**SLOW_EXCHANGE, "accumulated": 12.4}})
+    assert found(diagnosis, "heavy_gradients").cost_s.value * 1e3 == pytest.approx(10.2 - 8.0, rel=0.01)
+
+
+def test_a_difference_no_larger_than_that_of_equal_blocks_is_no_reason() -> None:
+    ranks = [process(rank, steps_ms={**HEALTHY, "anomaly_off": 8.4}) for rank in range(2)]
+    assert diagnose_script(script_record(*ranks)).first.name == "anomaly"
+    for rank in ranks:
+        for block in rank["blocks"]:
+            if block["probe"] == "as_it_is_again":
+                block["seconds"] *= 1.15
+                block["each_s"] = None
+    assert diagnose_script(script_record(*ranks)).first.name == "nothing"
+
+
+def test_samples_that_ranks_share_count_once_in_the_speedup() -> None:
+    one = {"steps_ms": {"as_it_is": 10.4}, "loader": LOADER}
+    assert answer({"loader": LOADER}, one=one).speedup.value == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_script_that_is_only_watched_is_answered_from_what_was_seen() -> None:
+    changes = {
+        "status": "observed", "why": "FSDP", "strategy": "fsdp", "blocks": [],
+        "collectives": [{"kind": "allgather", "by": "script", "calls": 9, "bytes": 9, "seconds": 2.0, "line": None}],
+    }  # fmt: skip
+    diagnosis = answer(changes)
+    assert diagnosis.first.name == "sharding"
+    assert "Nothing was changed in its steps, only watched: FSDP." in diagnosis.cautions
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"world_size": 8}, "Of 8 ranks 2 are on this machine"),
+        ({"optimiser": {"class": "Adam", "count": 2}}, "It has 2 optimisers"),
+        ({"loader": None}, "No DataLoader was seen"),
+        ({"loader": {"iterable": True}}, "Its dataset is iterable"),
+        ({"ended_by": "script"}, "ended by itself after 2000 steps"),
+    ],
+)
+def test_what_a_reader_has_to_know_is_said(changes: dict[str, Any], said: str) -> None:
+    assert any(said in caution for caution in answer(changes).cautions)
+
+
+def test_one_gpu_has_a_share_of_its_chip() -> None:
+    alone = {"as_it_is": 10.0, "batch_kept": 9.9}
+    gpu = {**ON_GPU, "backend": None, "flops_per_step": 66.9e12 * 0.01 * 0.02}
+    diagnosis = diagnose_script(script_record(process(0, 1, alone, **gpu)))
+    assert diagnosis.chip_share.value == pytest.approx(0.02, rel=0.05)
+    assert [part.probe for part in diagnosis.parts] == ["fastest", "as_it_is"]

@@ -1,0 +1,244 @@
+"""A record of a script that was run as it is: its times by probe, and the answer that it gives."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, median
+from typing import Any
+
+from dpscale.analyse.answer.causes import Remedy, causes_of
+from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
+from dpscale.analyse.answer.probes import Cores, Launches, Probes, Seen, in_rounds, minus, of_rounds
+from dpscale.analyse.diagnosis.seen import FINDERS, SAME_BATCHES, place, shared_batches
+from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
+from dpscale.records.files import Record
+from dpscale.vocabulary.chips import chip_named
+
+# Steps without interventions are cut into so many blocks.
+BLOCKS = 9
+# A difference of rounds is more than noise from so many times what two equal blocks differ by, in the median.
+OVER_NOISE = 2.0
+NO_EXCHANGE = ("batch_kept_no_allreduce", "no_allreduce")
+
+Blocks = Mapping[str, Mapping[int, Mapping[str, Any]]]
+
+
+def diagnose_script(record: Record) -> Diagnosis:
+    """The answer that the record of a script gives."""
+    probes = probes_of(record)
+    found = causes_of(probes, FINDERS)
+    whole, n = probes[probes.whole], probes.devices
+    speedup = speedup_of(record)
+    efficiency = in_rounds(lambda alone, whole: alone / whole, probes["fastest"], whole)
+    ranks = _ranks(record, "diagnosed")
+    return Diagnosis(
+        [one for one in found if one.is_reason],
+        [one for one in found if not one.is_reason],
+        list(_parts(probes)),
+        whole,
+        multiplied(speedup, 1 / n) if speedup.is_known else efficiency,
+        [Remedy("bfloat16", None, minus(whole, probes["autocast_bfloat16"]))]
+        if probes.has("autocast_bfloat16")
+        else [],
+        speedup,
+        _chip_share(ranks[0], whole),
+        _slowed(record, whole),
+        [*_cautions(record, ranks)],
+    )
+
+
+def probes_of(record: Record) -> Probes:
+    """The times of the run with interventions, round by round. Raises ValueError without a process."""
+    ranks = _ranks(record, "diagnosed")
+    blocks = [_by_probe(rank) for rank in ranks]
+    rounds = _whole_rounds(blocks)
+    first, machine = ranks[0], ranks[0].get("machine") or {}
+    times = {name: _of_probe(blocks, name, rounds) for name in blocks[0]} if rounds else {}
+    noise_s = 0.0
+    if "as_it_is_again" in times:
+        pair = times["as_it_is"], times.pop("as_it_is_again")
+        noise_s = OVER_NOISE * in_rounds(lambda one, other: abs(one - other), *pair).value
+        times["as_it_is"] = in_rounds(lambda one, other: (one + other) / 2, *pair)
+    times.setdefault("as_it_is", in_parts(first["step_s"]))
+    in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"
+    alone = _alone(blocks, times, rounds) or [times[in_memory]]
+    fastest, slowest = (choose(alone, key=lambda figure: figure.value) for choose in (min, max))
+    own = {"own_pace": _own_pace(blocks, times, rounds, in_memory)} if len(alone) > 1 else {}
+    one = _ranks(record, "one")
+    held = _held_batch(one, ranks)
+    cores = machine.get("cores_usable")
+    return Probes(
+        times={**times, **own, "fastest": fastest, "slowest": slowest, "first": alone[0], **held},
+        whole="as_it_is",
+        in_memory=in_memory,
+        devices=max(len(ranks), first.get("devices") or 1),
+        batch=first.get("batch") or 1,
+        batches={"alone_reference": one[0]["batch"]} if held else {},
+        keeps_global_batch=bool(held),
+        on_gpu=first["device"] == "cuda",
+        workers={"end_to_end": (first.get("loader") or {}).get("workers") or 0},
+        cores=Cores(float(cores), machine.get("busy_share")) if cores else None,
+        launches=Launches(machine.get("same_command") or 0, 1),
+        alone_by_device=alone,
+        together_by_device=alone,
+        loading_by_rank=[_loading(of, rounds) for of in blocks] if rounds and len(ranks) > 1 else [],
+        others_on={number: (rank.get("machine") or {}).get("others_on_gpu") or () for number, rank in enumerate(ranks)},
+        waits_at=[f"{place(wait)}" for wait in first.get("waits") or ()],
+        noise_s=noise_s,
+        seen=Seen(ranks, one, _run(record, "diagnosed")["other_cores"]),
+    )
+
+
+def _run(record: Record, what: str) -> Mapping[str, Any]:
+    return next((run for run in record["runs"] if run["what"] == what), {"processes": []})
+
+
+def _ranks(record: Record, what: str) -> list[Mapping[str, Any]]:
+    """Those that trained; of processes that made few steps beside others, those others."""
+    processes = [one for run in record["runs"] if run["what"] == what for one in run["processes"]]
+    return [one for one in processes if one["status"] != "few steps"] or processes
+
+
+def _by_probe(rank: Mapping[str, Any]) -> Blocks:
+    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for block in rank.get("blocks") or ():
+        found.setdefault(block["probe"], {})[block["round"]] = block
+    return found
+
+
+def _whole_rounds(blocks: Sequence[Blocks]) -> list[int]:
+    """Rounds in which every rank has a block of each probe."""
+    of_probes = [set(rounds) for of_rank in blocks for rounds in of_rank.values()]
+    return sorted(set.intersection(*of_probes)) if of_probes and all(blocks) else []
+
+
+def _step_s(block: Mapping[str, Any]) -> float:
+    return float(block["seconds"] / block["steps"])
+
+
+def _of_probe(blocks: Sequence[Blocks], name: str, rounds: Sequence[int]) -> Figure:
+    """The slowest rank's; without exchange that of every step, where each was timed."""
+    return of_rounds([_slowest_s([of_rank[name][number] for of_rank in blocks]) for number in rounds])
+
+
+def _slowest_s(blocks: Sequence[Mapping[str, Any]]) -> float:
+    if all(block.get("each_s") for block in blocks):
+        return fmean(map(max, zip(*(block["each_s"] for block in blocks), strict=False)))
+    return max(map(_step_s, blocks))
+
+
+def _no_exchange(blocks: Sequence[Blocks]) -> str | None:
+    return next((name for name in NO_EXCHANGE if name in blocks[0]), None) if len(blocks) > 1 else None
+
+
+def _alone(blocks: Sequence[Blocks], times: Mapping[str, Figure], rounds: Sequence[int]) -> list[Figure]:
+    """Every rank's own pace."""
+    name = _no_exchange(blocks)
+    if name is None or not rounds:
+        return []
+    return [of_rounds([_step_s(of_rank[name][number]) for number in rounds]) for of_rank in blocks]
+
+
+def _own_pace(blocks: Sequence[Blocks], times: Mapping[str, Figure], rounds: Sequence[int], in_memory: str) -> Figure:
+    """A step without exchange whose slowest rank is waited for, and without loading, as far as that was timed."""
+    name = _no_exchange(blocks)
+    assert name
+    if name == "no_allreduce" and in_memory == "batch_kept":  # less what loading adds
+        return minus(times[name], minus(times["as_it_is"], times[in_memory]))
+    return times[name]
+
+
+def _loading(blocks: Blocks, rounds: Sequence[int]) -> Figure:
+    """What a rank waits for its loader, of a step as it is."""
+    own = blocks["as_it_is"]
+    return of_rounds([(own[number].get("loading_s") or 0.0) / own[number]["steps"] for number in rounds])
+
+
+def in_parts(step_s: Sequence[float]) -> Figure:
+    """Steps in a row, cut into blocks. Unknown without a step."""
+    size = max(1, len(step_s) // BLOCKS)
+    parts = [fmean(step_s[start : start + size]) for start in range(0, size * (len(step_s) // size), size)]
+    return of_rounds(parts) if parts else UNKNOWN
+
+
+def _held_batch(one: Sequence[Mapping[str, Any]], ranks: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
+    """The step on one device in proportion to its samples, where that had the batch of all ranks together."""
+    here, alone = ranks[0].get("batch"), one[0].get("batch") if one else None
+    if len(ranks) < 2 or not here or alone != here * len(ranks):
+        return {}
+    return {"alone_reference": in_parts(one[0]["step_s"]).map(lambda seconds: seconds * here / alone).sure}
+
+
+def speedup_of(record: Record) -> Figure:
+    """Different samples per second of all ranks over those of one, before and after (A B A): with the ends of both
+    intervals that are farther out. Unknown where it was not run on one device."""
+    several = _rate(_ranks(record, "paced"))
+    found = [
+        ratio(several, _rate(run["processes"])) for run in record["runs"] if run["what"] == "one" and run["processes"]
+    ]
+    if not found or not several.is_known:
+        return UNKNOWN
+    low, high = min(one.low for one in found), max(one.high for one in found)
+    return Figure.of(median(one.value for one in found), low, high)
+
+
+def _rate(ranks: Sequence[Mapping[str, Any]]) -> Figure:
+    """Samples per second; of an unknown batch, batches of a rank. What several ranks have in common counts once."""
+    if not ranks:
+        return UNKNOWN
+    first = ranks[0]
+    same = shared_batches(ranks) if len(ranks) > 1 else None
+    copies = 1 if same is not None and same >= SAME_BATCHES else len(ranks)
+    samples = copies * (first.get("batch") or 1) * (first.get("micro_batches_per_step") or 1)
+    return in_parts(first["step_s"]).map(lambda seconds: samples / seconds).sure
+
+
+def _slowed(record: Record, whole: Figure) -> Figure:
+    """What the step with hooks takes longer than without: of two processes, so with what these differ by."""
+    paced = _ranks(record, "paced")
+    return ratio(whole.sure, in_parts(paced[0]["step_s"]).sure).map(lambda value: value - 1) if paced else UNKNOWN
+
+
+def _chip_share(rank: Mapping[str, Any], whole: Figure) -> Figure:
+    """Of the arithmetic that the device could do at the precision that is used."""
+    chip = chip_named(rank.get("device_model") or "")
+    flops = rank.get("flops_per_step")
+    if chip is None or not flops:
+        return UNKNOWN
+    switches, sizes = rank.get("switches") or {}, rank.get("dtypes") or {}
+    half = switches.get("autocast") or max(sizes, key=sizes.__getitem__, default="") in ("bfloat16", "float16")
+    peak = chip.most("bfloat16" if half else "float32" if switches.get("tf32") else "float32-strict")
+    return whole.map(lambda seconds: flops / seconds / peak.flop_s).sure
+
+
+def _parts(probes: Probes) -> Iterator[StepPart]:
+    """From the fastest rank's own pace to all that the script does in a step, each less the one before."""
+    before = probes["fastest"]
+    yield StepPart("fastest", before)
+    names = [*(["slowest", "own_pace"] if probes.has("own_pace") else []), probes.in_memory, probes.whole]
+    for name in dict.fromkeys(names):
+        label = "batch_kept" if name == probes.in_memory else name
+        if probes[name] is not before and not (label == "batch_kept" and probes.devices == 1):
+            yield StepPart("exchanged" if label == "batch_kept" else label, minus(probes[name], before))
+            before = probes[name]
+
+
+def _cautions(record: Record, ranks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What a reader of the answer has to know."""
+    first, run = ranks[0], _run(record, "diagnosed")
+    if len(ranks) > 1 or first["world_size"] > 1:
+        if first["world_size"] > len(ranks):
+            yield f"Of {first['world_size']} ranks {len(ranks)} are on this machine; the others are not seen."
+        if reason := record["one_unknown"]:
+            yield f"How many times as fast as one device it is, is not known: {reason}."
+    if first["status"] == "observed":
+        yield f"Nothing was changed in its steps, only watched: {first.get('why') or 'it cannot be undone safely'}."
+    if ((first.get("optimiser") or {}).get("count") or 1) > 1:
+        yield f"It has {first['optimiser']['count']} optimisers: a step ends with the last one's."
+    loader = first.get("loader")
+    if not loader:
+        yield "No DataLoader was seen: what loading costs is not known."
+    elif loader.get("iterable"):
+        yield "Its dataset is iterable: how many samples an epoch has is not known."
+    if first.get("ended_by") == "script":
+        yield f"The script ended by itself after {first['steps']} steps."
+    if run["code"] is None:
+        yield "It could not be interrupted, and was ended from outside."

@@ -1,0 +1,322 @@
+"""Run somebody's training script as it is, with hooks in its processes (`measure.attach`), and collect what they wrote.
+
+The script runs once with interventions, once with nothing but a clock of its steps, and, where its command says how
+many processes it starts, before and after that on one device (A B A). Nothing of it is left running, and nothing is
+written but to a private folder. Free of torch.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dpscale
+from dpscale.errors import MeasurementError
+from dpscale.records.files import Record
+from dpscale.records.versions import VERSIONS
+from dpscale.schemas.validation import violations
+
+HOOKS = Path(dpscale.__file__).parent / "measure/attach/site"
+FOLDER = "DPSCALE_ATTACH"
+POLL_S, SAY_EVERY_S = 0.2, 30.0
+# After the last step a run has so long to end by itself. One that cannot be interrupted is killed.
+GRACE_S = 20.0
+# Parts of the time that the run with interventions and each of the others have.
+PARTS = {"diagnosed": 0.55, "paced": 0.15, "one": 0.15}
+# Runs beside it are left out where their starts would take more than so many times the time that was asked for.
+LONG_STARTS = 2.0
+# Options of launchers that say how many processes a node has: torchrun's and accelerate's.
+_PROCESSES = re.compile(r"(--nproc[-_]per[-_]node|--num[-_]processes)(?:=(.*))?")
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class ScriptError(MeasurementError):
+    """A script that ended by itself with `code`: its own output says why."""
+
+    def __init__(self, message: str, code: int):
+        super().__init__(message)
+        self.code = code
+
+
+def diagnose_script(command: Sequence[str], minutes: float, first_step_s: float, say: Callable[[str], None]) -> Record:
+    """The record of the script that `command` starts, measured for so many minutes beside its starts.
+
+    Raises ScriptError where it fails by itself, MeasurementError where it makes no optimiser step within `first_step_s`
+    seconds or nothing was measured.
+    """
+    started_at = _now()
+    for ending in _ENDINGS:
+        signal.signal(ending, _stop)
+    with tempfile.TemporaryDirectory(prefix="dpscale-") as name:
+        runs = _Runs(Path(name), minutes, first_step_s, say)
+        alone, unknown = _on_one(command)
+        planned = ["one", "paced", "one"] if alone else ["paced"]
+        times = f"{1 + len(planned)} times" + (", two of them on one device" if alone else "")
+        say(f"about {minutes:g} min, and the script's starts: it runs {times}. What it writes is its own.")
+        runs.run("diagnosed", command, PARTS["diagnosed"])
+        if len(planned) * runs.to_first_step_s > LONG_STARTS * 60 * minutes:
+            planned = ["paced"]
+            unknown = f"the script takes {runs.to_first_step_s:.0f} s to its first step, too long to start it again"
+            alone = None
+        for what in planned:
+            runs.run(what, alone if what == "one" and alone else command, PARTS[what])
+        say("done")
+    record = {
+        "kind": "script",
+        "measurement_version": VERSIONS["script"].current,
+        "command": list(command),
+        "minutes": minutes,
+        "started_at": started_at,
+        "finished_at": _now(),
+        "dpscale_version": dpscale.__version__,
+        "one_unknown": None if alone else unknown,
+        "runs": runs.done,
+    }
+    if problems := violations("script", record):
+        raise MeasurementError(f"the hooks wrote what is no record: {problems[0]}")
+    return record
+
+
+def _on_one(command: Sequence[str]) -> tuple[list[str] | None, str | None]:
+    """The same command with one process, or why there is none; neither where it starts one anyway."""
+    for place, word in enumerate(command):
+        if found := _PROCESSES.fullmatch(word):
+            at = place if found[2] is not None else place + 1
+            value = found[2] if found[2] is not None else "".join(command[at : at + 1])
+            if value == "1":
+                return None, None
+            one = f"{found[1]}=1" if at == place else "1"
+            return [*command[:at], one, *command[at + 1 :]], None
+    return None, "the command has no --nproc-per-node or --num_processes, so it was not run on one device beside"
+
+
+class _Runs:
+    """Runs of the script, one after the other, each with a folder of its own."""
+
+    def __init__(self, folder: Path, minutes: float, first_step_s: float, say: Callable[[str], None]):
+        self.folder, self.minutes, self.first_step_s, self.say = folder, minutes, first_step_s, say
+        self.done: list[dict[str, Any]] = []
+
+    @property
+    def to_first_step_s(self) -> float:
+        return float(self.done[0]["to_first_step_s"])
+
+    def run(self, what: str, command: Sequence[str], part: float) -> None:
+        """What it writes is shown of the first run; of others where they fail."""
+        self.say({"one": "now on one device", "paced": "now without interventions"}.get(what, "the script starts"))
+        folder = self.folder / str(len(self.done))
+        folder.mkdir()
+        minutes = self.minutes * part
+        job = {"minutes": minutes, "seed": 1, "mode": "diagnose" if what == "diagnosed" else "pace"}
+        (folder / "job.json").write_text(json.dumps(job))
+        with (folder / "output").open("wb") as output:
+            shown = None if what == "diagnosed" else output
+            process = _started(command, folder, shown, {"OMP_NUM_THREADS": "1"} if what == "one" else {})
+            watched = _Watched(folder, 60 * minutes, self.first_step_s, self.say)
+            try:
+                watched.watch(process)
+            except ScriptError:
+                if shown:
+                    os.write(2, (folder / "output").read_bytes())
+                raise
+            finally:
+                _end(process, folder)
+        found = [json.loads(path.read_text()) for path in sorted(folder.glob("process-*.json"))]
+        self._require(found, process.returncode)
+        self.done.append({
+            "what": what,
+            "code": watched.code,
+            "to_first_step_s": watched.to_first_step_s,
+            "wall_s": time.monotonic() - watched.start,
+            "other_cores": watched.other_cores,
+            "processes": sorted(found, key=lambda one: one["rank"]),
+        })  # fmt: skip
+
+    def _require(self, found: Sequence[Mapping[str, Any]], code: int) -> None:
+        if not found:
+            raise MeasurementError(
+                f"the script trained, and ended ({code}) before anything was measured: nothing wrote down its steps"
+            )
+        if not self.done and all(one["status"] == "few steps" for one in found):
+            steps = max(one["steps"] for one in found)
+            raise MeasurementError(
+                f"the script made {steps} optimiser steps, too few for a diagnosis: give it more steps or --minutes"
+            )
+
+
+def _started(
+    command: Sequence[str], folder: Path, output: Any, defaults: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    """In a session of its own, so that a key at the terminal reaches this process alone, which ends it.
+
+    `defaults` are of variables that are not set: of one process torchrun does not limit the threads, as of several.
+    """
+    private = str(folder / "trackers")
+    environment = {
+        **defaults,
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(HOOKS), os.environ.get("PYTHONPATH")])),
+        FOLDER: str(folder),
+        **dict.fromkeys(("WANDB_MODE", "NEPTUNE_MODE"), "offline"),
+        **dict.fromkeys(("WANDB_DIR", "COMET_OFFLINE_DIRECTORY"), private),
+        "COMET_START_ONLINE": "0",
+        "CLEARML_OFFLINE_MODE": "1",
+        "MLFLOW_TRACKING_URI": f"file:{private}",
+    }
+    Path(private).mkdir()
+    try:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output and subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise MeasurementError(f"{command[0]}: cannot be started: {error.strerror}") from error
+
+
+class _Watched:
+    """A run that is looked at until it ends, or its time is up."""
+
+    def __init__(self, folder: Path, limit_s: float, first_step_s: float, say: Callable[[str], None]):
+        self.folder, self.limit_s, self.first_step_s, self.say = folder, limit_s, first_step_s, say
+        self.start = time.monotonic()
+        self.to_first_step_s = 0.0
+        self.code: int | None = None
+        self._load = _Load(folder)
+        self._said = self.start
+
+    @property
+    def other_cores(self) -> float | None:
+        return self._load.other_cores
+
+    def watch(self, process: "subprocess.Popen[bytes]") -> None:
+        """Raises ScriptError where it ends by itself with an error, MeasurementError where it makes no step in time."""
+        ended = None
+        while (code := process.poll()) is None:
+            now = time.monotonic()
+            progress = [one for path in self.folder.glob("progress-*.json") if (one := _read(path))]
+            if progress and not self.to_first_step_s:
+                self.to_first_step_s = now - self.start
+            if not progress and now - self.start > self.first_step_s:
+                raise MeasurementError(
+                    f"no optimiser step within {self.first_step_s:g} s: this is no training that can be diagnosed. Is "
+                    "it Python with torch 2.4 or newer, on this machine? For a longer start: --first-step-within"
+                )
+            if ended is None and any(one["phase"] == "ended" for one in progress):
+                ended = now
+            overdue = self.to_first_step_s and now - self.start > self.to_first_step_s + 2 * self.limit_s + 60
+            if overdue or (ended and now - ended > GRACE_S):
+                return
+            self._load.look()
+            self._progress(progress, now)
+            time.sleep(POLL_S)
+        self.code = code
+        self._require(code, ended is not None or any(self.folder.glob("process-*.json")))
+
+    def _require(self, code: int, has_steps: bool) -> None:
+        was_ended = any((_read(path) or {}).get("ended_by") == "time" for path in self.folder.glob("process-*.json"))
+        if code and not was_ended:
+            raise ScriptError(f"the script ended by itself with exit code {code}; its own output is above", code)
+        if not has_steps:
+            raise MeasurementError("the script ended without an optimiser step: this is no training with torch")
+
+    def _progress(self, progress: Sequence[Mapping[str, Any]], now: float) -> None:
+        left = max((one.get("left_s") or 0.0 for one in progress), default=0.0)
+        if left and now - self._said > SAY_EVERY_S:
+            self._said = now
+            self.say(f"about {left / 60:.1f} min left of this run")
+
+
+def _end(process: "subprocess.Popen[bytes]", folder: Path) -> None:
+    """Kill all that the command started, also what is in sessions of its own, as torchrun's workers are."""
+    for _ in range(2):  # what is started meanwhile
+        for pid in [process.pid, *_pids(folder)]:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def _pids(folder: Path) -> Iterator[int]:
+    """Processes whose environment names this private folder."""
+    marker = f"{FOLDER}={folder}\0".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if marker in (entry / "environ").read_bytes():
+                yield int(entry.name)
+
+
+class _Load:
+    """How many cores were busy with other processes than those of a run."""
+
+    def __init__(self, folder: Path):
+        self._folder, self._looked = folder, 0.0
+        self._before: tuple[float, float, dict[int, float]] | None = None
+        self._other, self._seconds = 0.0, 0.0
+
+    @property
+    def other_cores(self) -> float | None:
+        return max(0.0, self._other / self._seconds) if self._seconds else None
+
+    def look(self) -> None:
+        """At most once a second."""
+        now = time.monotonic()
+        if now - self._looked < 1:
+            return
+        self._looked = now
+        try:
+            busy, own = (
+                _busy_s(),
+                {os.getpid(): time.process_time(), **{pid: _cpu_s(pid) for pid in _pids(self._folder)}},
+            )
+        except (OSError, ValueError):
+            return
+        if self._before:
+            then, busy_then, own_then = self._before
+            ours = sum(seconds - own_then.get(pid, 0.0) for pid, seconds in own.items())
+            self._other += busy - busy_then - ours
+            self._seconds += now - then
+        self._before = now, busy, own
+
+
+def _busy_s() -> float:
+    """Seconds that the cores of this process have worked since the machine was started (man 5 proc)."""
+    cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+    ticks = [list(map(int, line[1:8])) for line in lines if line and line[0] in cores]
+    return sum(sum(line) - line[3] - line[4] for line in ticks) / os.sysconf("SC_CLK_TCK")
+
+
+def _cpu_s(pid: int) -> float:
+    """Of a process; nothing where it has ended meanwhile."""
+    with suppress(OSError):
+        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) / os.sysconf(
+            "SC_CLK_TCK"
+        )
+    return 0.0
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """None while there is nothing whole."""
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError):
+        return None
+
+
+def _stop(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
