@@ -38,9 +38,9 @@ _QUANTITIES = {
     "efficiency": EFFICIENCY,
     "bandwidth": BANDWIDTH,
     "communication_s": COMMUNICATION,
-    "compute_s": column("Compute time", SECONDS, ""),
+    "compute_s": column("Compute time", "", SECONDS),
     "images_per_s": THROUGHPUT,
-    "utilisation_percent": column("Utilisation", PERCENT, ""),
+    "utilisation_percent": column("Utilisation", "", PERCENT),
 }
 # Quantities that are shown although they were not printed.
 _ALWAYS_COMPUTED = ("speedup", "communication_s", "bandwidth")

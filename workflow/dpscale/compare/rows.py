@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from dpscale.formulas.figure import Figure
 from dpscale.tables.answer import WORTH
-from dpscale.tables.column import PERCENT, PLAIN, UTC, column
+from dpscale.tables.column import PERCENT, UTC, column
 from dpscale.tables.quantities import (
     ARM,
     BATCH,
@@ -31,7 +31,7 @@ _WITH_STATUS = "Its state there: `ok`, or why it has no figure; `not planned` wh
 class OfStudy(Row):
     """A study, which is held against the first one."""
 
-    study: str = column("Study", PLAIN, "The name that it has beside the others.")
+    study: str = column("Study", "The name that it has beside the others.")
 
 
 class ComparedGroupsRow(OfStudy):
@@ -41,14 +41,14 @@ class ComparedGroupsRow(OfStudy):
     gpus: int = GPUS
     scope: str = SCOPE
     status: str = STATUS
-    batches: str = column("Batches", PLAIN, "Those that are pooled.")
-    batches_left_out: str = column("Batches left out", PLAIN, "Those of one study alone, or of fewer runs.")
-    first_runs: int | None = column("Runs of the first", PLAIN, "Its runs that have every batch.")
-    second_runs: int | None = column("Runs", PLAIN, "The study's own.")
-    change: Figure = column("Change of the epoch time", PERCENT, "The study's over the first one's, less 1.")
-    outcome: str = column("Verdict", PLAIN, "Slower, faster, or no difference shown.")
-    tolerance: float = column("Tolerance", PERCENT, "By how much a group may be slower.")
-    beyond_tolerance: str = column("Beyond the tolerance", PLAIN, "Whether the whole interval lies beyond it.")
+    batches: str = column("Batches", "Those that are pooled.")
+    batches_left_out: str = column("Batches left out", "Those of one study alone, or of fewer runs.")
+    first_runs: int | None = column("Runs of the first", "Its runs that have every batch.")
+    second_runs: int | None = column("Runs", "The study's own.")
+    change: Figure = column("Change of the epoch time", "The study's over the first one's, less 1.", PERCENT)
+    outcome: str = column("Verdict", "Slower, faster, or no difference shown.")
+    tolerance: float = column("Tolerance", "By how much a group may be slower.", PERCENT)
+    beyond_tolerance: str = column("Beyond the tolerance", "Whether the whole interval lies beyond it.")
 
     @property
     def group(self) -> tuple[str, int, str]:
@@ -61,26 +61,26 @@ class ComparedFiguresRow(OfStudy):
     otherwise a difference.
     """
 
-    table: str = column("Table", PLAIN, "Of each study, that the figures are from.")
-    quantity: str = column("Figure", PLAIN, "The column of that table.")
+    table: str = column("Table", "Of each study, that the figures are from.")
+    quantity: str = column("Figure", "The column of that table.")
     scaling: str = SpeedupRow.columns()["scaling"].on()
     scope: str = SCOPE
     strategy: str = STRATEGY
-    operation: str = column("Operation", PLAIN, "The collective, or a copy between two devices.", "Bandwidth")
+    operation: str = column("Operation", "The collective, or a copy between two devices.")
     gpus: int | None = GPUS
     batch_per_gpu: int | None = BATCH
     global_batch: int | None = GLOBAL_BATCH
     message_bytes: int | None = MESSAGE
-    source: int | None = column("From", PLAIN, "Device that sends.")
-    target: int | None = column("To", PLAIN, "Device that receives.")
+    source: int | None = column("From", "Device that sends.")
+    target: int | None = column("To", "Device that receives.")
     arm: str = ARM
-    first_status: str = column("State in the first", PLAIN, _WITH_STATUS)
-    first: Figure = column("First", PLAIN, "The first study's figure, in the unit of its own table.")
-    second_status: str = column("State", PLAIN, _WITH_STATUS)
-    second: Figure = column("Second", PLAIN, "The study's own figure.")
-    change: Figure = column("Change", PERCENT, "The study's figure over the first one's, less 1.")
-    difference: Figure = column("Difference", PLAIN, "The study's figure less the first one's.")
-    outcome: str = column("Verdict", PLAIN, "On which side of no change the whole interval lies, if on one.")
+    first_status: str = column("State in the first", _WITH_STATUS)
+    first: Figure = column("First", "The first study's figure, in the unit of its own table.")
+    second_status: str = column("State", _WITH_STATUS)
+    second: Figure = column("Second", "The study's own figure.")
+    change: Figure = column("Change", "The study's figure over the first one's, less 1.", PERCENT)
+    difference: Figure = column("Difference", "The study's figure less the first one's.")
+    outcome: str = column("Verdict", "On which side of no change the whole interval lies, if on one.")
 
     @property
     def effect(self) -> Figure:
@@ -113,14 +113,14 @@ class ComparedStudiesRow(EnvironmentsRow, OfStudy):
     damaged ones.
     """
 
-    gpus: int | None = column("{Devices} per job, at most", PLAIN, "The most that one record has.")
-    gpu_uuids: str = column("Devices by UUID", PLAIN, "The devices themselves.")
-    git_commits: str = column("Commits of the code that measured", PLAIN, "All of them, shortened.")
-    git_dirty: str = column("Changes beyond the commit", PLAIN, "Whether some record's code had such.")
-    same_records: int | None = column("Same records", PLAIN, "Left out: another study has the same file.")
-    not_used: int | None = column("Not used", PLAIN, "Damaged, or of other settings.")
-    first_started_at: str = column("First started", UTC, "When the first cell started.")
-    last_finished_at: str = column("Last finished", UTC, "When the last cell finished.")
+    gpus: int | None = column("{Devices} per job, at most", "The most that one record has.")
+    gpu_uuids: str = column("Devices by UUID", "The devices themselves.")
+    git_commits: str = column("Commits of the code that measured", "All of them, shortened.")
+    git_dirty: str = column("Changes beyond the commit", "Whether some record's code had such.")
+    same_records: int | None = column("Same records", "Left out: another study has the same file.")
+    not_used: int | None = column("Not used", "Damaged, or of other settings.")
+    first_started_at: str = column("First started", "When the first cell started.", UTC)
+    last_finished_at: str = column("Last finished", "When the last cell finished.", UTC)
 
 
 # By name, in the order in which people read them. A file has `compared_` before its table's name.

@@ -51,16 +51,15 @@ Kind = Literal["figure", "number", "count", "text", "flag"]
 class Column:
     """A field of a row class. Labels name devices as `{device}` or `{devices}`: a study has GPUs or workers.
 
-    `section` is that of docs/method.md. `short` is the label where there is little room, such as in a chart. `digits`
+    `short` is the label where there is little room, such as in a chart. `digits`
     are the significant ones that are shown where there is no interval to tell how many make sense. `views` are the
     page's tables that show it. `over` is what a figure is the mean of: `runs`, or `blocks` (runs beside their
     baselines). `name` and `kind` are those of the field.
     """
 
     label: str
-    unit: Unit
     definition: str
-    section: str
+    unit: Unit
     short: str = ""
     digits: int = 4
     over: str = "runs"
@@ -87,7 +86,7 @@ class Column:
         return (self.name, f"{self.name}_low", f"{self.name}_high") if self.kind == "figure" else (self.name,)
 
 
-def column(label: str, unit: Unit, definition: str, section: str = "Symbols", **more: Any) -> Any:
+def column(label: str, definition: str, unit: Unit = PLAIN, **more: Any) -> Any:
     """What a field of a row class is set to. Its type says what kind of column it is, and so what is not known: NaN of
     a `float`, UNKNOWN of a `Figure`, "" of a `str`, None of `int | None` and `bool | None`."""
-    return Column(label, unit, definition, section, **more)
+    return Column(label, definition, unit, **more)

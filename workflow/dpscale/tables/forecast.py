@@ -1,7 +1,7 @@
 """The forecast of more GPUs, and the steps that it was tested on."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import PERCENT, PLAIN, column
+from dpscale.tables.column import PERCENT, column
 from dpscale.tables.quantities import (
     BATCH,
     EFFICIENCY,
@@ -22,18 +22,15 @@ class HeldOutRow(Row):
 
     environment: str = ENVIRONMENT
     gpus: int = GPUS.on("held_out")
-    fewer_gpus: int = column("Predicted from", PLAIN, "The next smaller number of devices.", "Forecast").on("held_out")
+    fewer_gpus: int = column("Predicted from", "The next smaller number of devices.").on("held_out")
     batch_per_gpu: int = BATCH.on("held_out")
-    step_s: float = STEP.but(label="Predicted step", definition="By the model.", section="Forecast").on("held_out")
+    step_s: float = STEP.but(label="Predicted step", definition="By the model.").on("held_out")
     measured_step_s: Figure = STEP.but(label="Measured step").on("held_out")
-    relative_error: float = column("Error", PERCENT, "Predicted over measured step, less 1.", "Forecast", digits=2).on(
-        "held_out"
-    )
+    relative_error: float = column("Error", "Predicted over measured step, less 1.", PERCENT, digits=2).on("held_out")
     unchanged_relative_error: float = column(
         "Error of the step on fewer {devices} unchanged",
-        PERCENT,
         "Step on fewer devices over the measured one, less 1.",
-        "Forecast",
+        PERCENT,
         digits=2,
     ).on("held_out")
 
@@ -47,7 +44,7 @@ class ForecastRow(Row):
     gpus: int = GPUS.on("forecast")
     batch_per_gpu: int = BATCH.on("forecast")
     global_batch: int = GLOBAL_BATCH
-    step_s: float = STEP.but(label="Predicted step", definition="By the model.", section="Forecast").on("forecast")
-    images_per_s: float = THROUGHPUT.but(definition="N·b / t(N,b).", section="Forecast").on("forecast")
-    speedup: float = SPEEDUP.but(definition="N·t(1,b) / t(N,b).", section="Forecast").on("forecast")
-    efficiency: float = EFFICIENCY.but(section="Forecast").on("forecast")
+    step_s: float = STEP.but(label="Predicted step", definition="By the model.").on("forecast")
+    images_per_s: float = THROUGHPUT.but(definition="N·b / t(N,b).").on("forecast")
+    speedup: float = SPEEDUP.but(definition="N·t(1,b) / t(N,b).").on("forecast")
+    efficiency: float = EFFICIENCY.on("forecast")

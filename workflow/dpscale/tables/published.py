@@ -1,17 +1,16 @@
 """Other people's figures: every cell, what each quantity was computed by, and what calls for a second look."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import PLAIN, column
+from dpscale.tables.column import column
 from dpscale.tables.row import Row
 
-_SECTION = "Audit"
-_STUDY = column("Study", PLAIN, "Of others, by the name of its file.", _SECTION)
-_QUANTITY = column("Quantity", PLAIN, "What was published.", _SECTION)
-_BATCH = column("Batch per GPU", PLAIN, "b; empty in strong scaling.", _SECTION)
-_GLOBAL_BATCH = column("Global batch", PLAIN, "B; empty in weak scaling.", _SECTION)
-_GPUS = column("GPUs", PLAIN, "N.", _SECTION)
-_VERDICT = column("Verdict", PLAIN, "Whether conventions give the figures.", _SECTION)
-_CONVENTION = column("Convention", PLAIN, "The formula that gives them.", _SECTION)
+_STUDY = column("Study", "Of others, by the name of its file.")
+_QUANTITY = column("Quantity", "What was published.")
+_BATCH = column("Batch per GPU", "b; empty in strong scaling.")
+_GLOBAL_BATCH = column("Global batch", "B; empty in weak scaling.")
+_GPUS = column("GPUs", "N.")
+_VERDICT = column("Verdict", "Whether conventions give the figures.")
+_CONVENTION = column("Convention", "The formula that gives them.")
 
 
 class AuditRow(Row):
@@ -24,44 +23,42 @@ class AuditRow(Row):
     batch_per_gpu: int | None = _BATCH
     global_batch: int | None = _GLOBAL_BATCH
     gpus: int = _GPUS
-    published: str = column("Published", PLAIN, "With the digits that were printed.", _SECTION)
-    published_unit: str = column("Its unit", PLAIN, "As published.", _SECTION)
-    verdict: str = column("Verdict", PLAIN, "Whether a convention gives the figure.", _SECTION)
-    why: str = column("Why", PLAIN, "Which convention, or why none.", _SECTION)
-    recomputed: Figure = column("Recomputed", PLAIN, "By its column's convention, from the printed times.", _SECTION)
-    corrected: Figure = column("By our definition", PLAIN, "From the printed times.", _SECTION)
-    unit: str = column("Unit", PLAIN, "Of the corrected figure.", _SECTION)
-    reason: str = column("Reason", PLAIN, "Why there is no corrected figure.", _SECTION)
-    caution: str = column("Caution", PLAIN, "What is to be said of it.", _SECTION)
-    warnings: str = column("Warnings", PLAIN, "The checks that the cell fails.", _SECTION)
+    published: str = column("Published", "With the digits that were printed.")
+    published_unit: str = column("Its unit", "As published.")
+    verdict: str = column("Verdict", "Whether a convention gives the figure.")
+    why: str = column("Why", "Which convention, or why none.")
+    recomputed: Figure = column("Recomputed", "By its column's convention, from the printed times.")
+    corrected: Figure = column("By our definition", "From the printed times.")
+    unit: str = column("Unit", "Of the corrected figure.")
+    reason: str = column("Reason", "Why there is no corrected figure.")
+    caution: str = column("Caution", "What is to be said of it.")
+    warnings: str = column("Warnings", "The checks that the cell fails.")
 
 
 class AuditFindingsRow(Row):
     """Which convention gives the figures that a published study printed, and how sure that is."""
 
     study: str = _STUDY
-    title: str = column("Title", PLAIN, "What the study is.", _SECTION)
+    title: str = column("Title", "What the study is.")
     quantity: str = _QUANTITY
     verdict: str = _VERDICT
     convention: str = _CONVENTION
-    supporting_cells: int | None = column("Supporting cells", PLAIN, "Cells that it gives.", _SECTION)
-    independent_cells: int | None = column(
-        "Independent cells", PLAIN, "Those of them that say something new.", _SECTION
-    )
-    conventions_tried: int | None = column("Tried", PLAIN, "Conventions that were tried.", _SECTION)
-    conventions_fitting: int | None = column("Fitting", PLAIN, "Conventions that fit.", _SECTION)
-    chance: float = column("Chance", PLAIN, "Probability that one fits by chance.", _SECTION)
-    sentence: str = column("Sentence", PLAIN, "What is said of it.", _SECTION)
+    supporting_cells: int | None = column("Supporting cells", "Cells that it gives.")
+    independent_cells: int | None = column("Independent cells", "Those of them that say something new.")
+    conventions_tried: int | None = column("Tried", "Conventions that were tried.")
+    conventions_fitting: int | None = column("Fitting", "Conventions that fit.")
+    chance: float = column("Chance", "Probability that one fits by chance.")
+    sentence: str = column("Sentence", "What is said of it.")
 
 
 class AuditWarningsRow(Row):
     """What is inconsistent in a published study's figures."""
 
     study: str = _STUDY
-    check: str = column("Check", PLAIN, "What was asked.", _SECTION)
-    severity: str = column("Severity", PLAIN, "How bad it is.", _SECTION)
+    check: str = column("Check", "What was asked.")
+    severity: str = column("Severity", "How bad it is.")
     quantity: str = _QUANTITY
     batch_per_gpu: int | None = _BATCH
     global_batch: int | None = _GLOBAL_BATCH
     gpus: int = _GPUS
-    detail: str = column("Detail", PLAIN, "The numbers.", _SECTION)
+    detail: str = column("Detail", "The numbers.")

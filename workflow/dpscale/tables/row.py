@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from math import isfinite, nan
-from typing import Any, Self, TypedDict, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, dataclass_transform
 
 from dpscale.errors import DpscaleError
 from dpscale.formulas.figure import UNKNOWN, Figure
@@ -131,10 +131,22 @@ class PlaceFields(PointFields):
 
 
 class _OfConfiguration(Row):
+    if TYPE_CHECKING:  # the last column of all that are of a configuration
+        environment: str
     strategy: str = STRATEGY
     gpus: int = GPUS
     batch_per_gpu: int = BATCH
     global_batch: int = GLOBAL_BATCH
+
+    @property
+    def point(self) -> PointFields:
+        return {
+            "strategy": self.strategy,
+            "gpus": self.gpus,
+            "batch_per_gpu": self.batch_per_gpu,
+            "global_batch": self.global_batch,
+            "environment": self.environment,
+        }
 
 
 class Place(_OfConfiguration):
@@ -143,44 +155,19 @@ class Place(_OfConfiguration):
     scope: str = SCOPE
     environment: str = ENVIRONMENT
 
-    @property
-    def point(self) -> PointFields:
-        return _point_of(self)
-
 
 class EnvironmentPoint(_OfConfiguration):
     """The same, of what has no scope."""
 
     environment: str = ENVIRONMENT
 
-    @property
-    def point(self) -> PointFields:
-        return _point_of(self)
 
-
-class ArmPoint(Row):
-    """An arm of the training, and the configuration that it trains on."""
-
+class _OfArm(Row):
     arm: str = ARM
-    strategy: str = STRATEGY
-    gpus: int = GPUS
-    batch_per_gpu: int = BATCH
-    global_batch: int = GLOBAL_BATCH
-    environment: str = ENVIRONMENT
-
-    @property
-    def point(self) -> PointFields:
-        return _point_of(self)
 
 
-def _point_of(row: Place | EnvironmentPoint | ArmPoint) -> PointFields:
-    return {
-        "strategy": row.strategy,
-        "gpus": row.gpus,
-        "batch_per_gpu": row.batch_per_gpu,
-        "global_batch": row.global_batch,
-        "environment": row.environment,
-    }
+class ArmPoint(EnvironmentPoint, _OfArm):
+    """An arm of the training, and the configuration that it trains on."""
 
 
 def grouped(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:

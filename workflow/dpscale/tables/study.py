@@ -1,6 +1,6 @@
 """What was measured, where, and what is missing."""
 
-from dpscale.tables.column import PERCENT, PLAIN, SECONDS, UTC, column
+from dpscale.tables.column import PERCENT, SECONDS, UTC, column
 from dpscale.tables.quantities import (
     ARM,
     BATCH,
@@ -30,25 +30,25 @@ class EnvironmentsRow(Row):
     """
 
     environment: str = ENVIRONMENT.on("environments")
-    device_model: str = column("Device", PLAIN, "Model of the devices.").on("environments")
-    cpu_model: str = column("CPU", PLAIN, "Model of the CPU.").on("environments")
-    driver: str = column("Driver", PLAIN, "Version of the GPU's driver.").on("environments")
-    cuda: str = column("CUDA", PLAIN, "Version of CUDA that torch was built with.").on("environments")
-    cudnn: str = column("cuDNN", PLAIN, "Version of cuDNN.").on("environments")
-    nccl: str = column("NCCL", PLAIN, "Version of NCCL.").on("environments")
-    torch: str = column("torch", PLAIN, "Version of torch.").on("environments")
-    torchvision: str = column("torchvision", PLAIN, "Version of torchvision.").on("environments")
-    python: str = column("Python", PLAIN, "Version of Python.").on("environments")
+    device_model: str = column("Device", "Model of the devices.").on("environments")
+    cpu_model: str = column("CPU", "Model of the CPU.").on("environments")
+    driver: str = column("Driver", "Version of the GPU's driver.").on("environments")
+    cuda: str = column("CUDA", "Version of CUDA that torch was built with.").on("environments")
+    cudnn: str = column("cuDNN", "Version of cuDNN.").on("environments")
+    nccl: str = column("NCCL", "Version of NCCL.").on("environments")
+    torch: str = column("torch", "Version of torch.").on("environments")
+    torchvision: str = column("torchvision", "Version of torchvision.").on("environments")
+    python: str = column("Python", "Version of Python.").on("environments")
     dataset_sha256: str = DATASET_SHA256.on("environments")
-    links: str = column("Links", PLAIN, "What connects the devices.").on("environments")
-    variables: str = column("Variables", PLAIN, "NCCL's variables and NVIDIA_TF32_OVERRIDE, where they are set.").on(
+    links: str = column("Links", "What connects the devices.").on("environments")
+    variables: str = column("Variables", "NCCL's variables and NVIDIA_TF32_OVERRIDE, where they are set.").on(
         "environments"
     )
-    hosts: str = column("Hosts", PLAIN, "Names of the hosts.").on("environments")
+    hosts: str = column("Hosts", "Names of the hosts.").on("environments")
     records: int | None = RECORDS.on("environments")
-    cpu_cores: str = column("Cores", PLAIN, "Cores that a job may use.")
-    measurement_versions: str = column("Versions", PLAIN, "Versions of the clocked code, by kind of record.")
-    older_measurements: str = column("Older versions", PLAIN, "Those of them that are measured no more.")
+    cpu_cores: str = column("Cores", "Cores that a job may use.")
+    measurement_versions: str = column("Versions", "Versions of the clocked code, by kind of record.")
+    older_measurements: str = column("Older versions", "Those of them that are measured no more.")
 
 
 class RecordsRow(Row):
@@ -56,7 +56,7 @@ class RecordsRow(Row):
     it.
     """
 
-    path: str = column("File", PLAIN, "The record.")
+    path: str = column("File", "The record.")
     kind: str = RECORD_KIND
     strategy: str = STRATEGY
     gpus: int | None = GPUS
@@ -66,32 +66,29 @@ class RecordsRow(Row):
     seed: int | None = SEED
     status: str = STATUS
     environment: str = ENVIRONMENT
-    started_at: str = column("Started", UTC, "When the cell started.")
-    finished_at: str = column("Finished", UTC, "When the cell finished.")
+    started_at: str = column("Started", "When the cell started.", UTC)
+    finished_at: str = column("Finished", "When the cell finished.", UTC)
     gpu_s: float = GPU_SECONDS
     host: str = HOST
     git_commit: str = COMMIT
     git_dirty: bool | None = DIRTY
-    job_id: str = column("Job", PLAIN, "The scheduler's number of the job.")
-    gpu_uuids: str = column("Devices by UUID", PLAIN, "The devices themselves.")
+    job_id: str = column("Job", "The scheduler's number of the job.")
+    gpu_uuids: str = column("Devices by UUID", "The devices themselves.")
     throttle_reasons: str = column(
-        "Throttled", PLAIN, "Why clocks were held down: in timed epochs; of other records before and after."
+        "Throttled", "Why clocks were held down: in timed epochs; of other records before and after."
     )
     slowed_s: float = column(
         "Kept down",
-        SECONDS,
         "For how long a device's clocks were kept down in timed epochs, by the policy that did so longest.",
-        "Time",
+        SECONDS,
     )
-    slowed_by: str = column("Kept down by", PLAIN, "The policies that kept clocks down in timed epochs.", "Time")
+    slowed_by: str = column("Kept down by", "The policies that kept clocks down in timed epochs.")
     stolen_share: float = column(
-        "Cores stolen", PERCENT, "The most that a hypervisor took away in a timed epoch, over the cores given.", "Time"
+        "Cores stolen", "The most that a hypervisor took away in a timed epoch, over the cores given.", PERCENT
     )
-    other_processes: int | None = column(
-        "Other processes", PLAIN, "Most processes of others that were seen on the devices."
-    )
+    other_processes: int | None = column("Other processes", "Most processes of others that were seen on the devices.")
     dataset_source: str = DATASET_SOURCE
-    synthetic: bool | None = column("Synthetic", PLAIN, "Whether the images are noise.")
+    synthetic: bool | None = column("Synthetic", "Whether the images are noise.")
     dataset_sha256: str = DATASET_SHA256
 
 
@@ -105,19 +102,19 @@ class OriginsRow(Row):
     git_dirty: bool | None = DIRTY
     dataset_source: str = DATASET_SOURCE.on("records")
     records: int | None = RECORDS.on("records")
-    first: str = column("First started", UTC, "When the first cell started.").on("records")
-    last: str = column("Last finished", UTC, "When the last cell finished.").on("records")
-    jobs: str = column("Jobs", PLAIN, "The scheduler's numbers.").on("records")
-    throttled: int | None = column("Throttled", PLAIN, "Records whose clocks were held down.").on("records")
-    disturbed: int | None = column(
-        "With other processes", PLAIN, "Records with processes of others on the devices."
-    ).on("records")
+    first: str = column("First started", "When the first cell started.", UTC).on("records")
+    last: str = column("Last finished", "When the last cell finished.", UTC).on("records")
+    jobs: str = column("Jobs", "The scheduler's numbers.").on("records")
+    throttled: int | None = column("Throttled", "Records whose clocks were held down.").on("records")
+    disturbed: int | None = column("With other processes", "Records with processes of others on the devices.").on(
+        "records"
+    )
 
 
 class CostsRow(Row):
     """What measuring cost, by kind of record."""
 
-    measured: str = column("Measured", PLAIN, "Timing, communication (collectives too) or training.", "Time")
+    measured: str = column("Measured", "Timing, communication (collectives too) or training.")
     records: int | None = RECORDS
     gpu_s: float = GPU_SECONDS
 
@@ -125,7 +122,7 @@ class CostsRow(Row):
 class RejectedRow(Row):
     """Records that were found and not used, and why."""
 
-    path: str = column("File", PLAIN, "The record.").on("rejected")
+    path: str = column("File", "The record.").on("rejected")
     reason: str = REASON.but(definition="Why it is not used.").on("rejected")
 
 
@@ -134,7 +131,7 @@ class MissingRow(Row):
     secrets.
     """
 
-    path: str = column("File", PLAIN, "The record that is missing.")
+    path: str = column("File", "The record that is missing.")
     kind: str = RECORD_KIND
     variant: str = VARIANT
     strategy: str = STRATEGY
@@ -145,7 +142,7 @@ class MissingRow(Row):
     seed: int | None = SEED
     status: str = STATUS
     reason: str = REASON
-    log: str = column("Log", PLAIN, "Its last lines.")
+    log: str = column("Log", "Its last lines.")
 
 
 class AbsencesRow(Row):
@@ -153,4 +150,4 @@ class AbsencesRow(Row):
 
     status: str = STATUS
     reason: str = REASON
-    configurations: int | None = column("Configurations", PLAIN, "That have no number for this reason.")
+    configurations: int | None = column("Configurations", "That have no number for this reason.")

@@ -22,23 +22,8 @@ from dpscale.tables.communication import (
 from dpscale.tables.forecast import ForecastRow, HeldOutRow
 from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
 from dpscale.tables.row import Row
-from dpscale.tables.study import (
-    AbsencesRow,
-    CostsRow,
-    EnvironmentsRow,
-    MissingRow,
-    OriginsRow,
-    RecordsRow,
-    RejectedRow,
-)
-from dpscale.tables.timing import (
-    BlocksRow,
-    RunsRow,
-    ScopesRow,
-    SpeedupRow,
-    StrategyPairsRow,
-    TimesRow,
-)
+from dpscale.tables.study import AbsencesRow, CostsRow, EnvironmentsRow, MissingRow, OriginsRow, RecordsRow, RejectedRow
+from dpscale.tables.timing import BlocksRow, RunsRow, ScopesRow, SpeedupRow, StrategyPairsRow, TimesRow
 from dpscale.tables.training import (
     FrontierRow,
     TrainingCurvesRow,

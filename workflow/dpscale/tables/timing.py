@@ -1,7 +1,7 @@
 """Times, speedups, and what they rest on."""
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.column import GB, JOULES_PER_EPOCH, MILLISECONDS, MULTIPLES, PERCENT, PLAIN, SECONDS, UTC, column
+from dpscale.tables.column import GB, JOULES_PER_EPOCH, MILLISECONDS, MULTIPLES, PERCENT, SECONDS, UTC, column
 from dpscale.tables.quantities import (
     BATCH,
     BLOCKS,
@@ -56,32 +56,28 @@ class TimesRow(Place):
     one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH.on("times", "price")
     measured_epoch_s: Figure = column(
-        "Epoch time, as measured", SECONDS, "Mean over the runs of this configuration alone.", "Time", over="runs"
+        "Epoch time, as measured", "Mean over the runs of this configuration alone.", SECONDS
     )
     measured_step_s: Figure = column(
-        "Step time, as measured", MILLISECONDS, "Mean over the runs of this configuration alone.", "Time", over="runs"
+        "Step time, as measured", "Mean over the runs of this configuration alone.", MILLISECONDS
     )
     gpu_s: Figure = GPU_SECONDS.but(definition="N·T(N,b).").on("price")
     repeatability: float = REPEATABILITY
     loader_processes: int | None = LOADER_PROCESSES
-    first_timed_epoch_s: float = column("First timed epoch", SECONDS, "Median of the runs' first ones.", "Time").on(
-        "times"
-    )
+    first_timed_epoch_s: float = column("First timed epoch", "Median of the runs' first ones.", SECONDS).on("times")
     step_s: Figure = STEP.on("times")
     images_per_s: Figure = THROUGHPUT.on("times")
     full_steps_per_epoch: int | None = FULL_STEPS
     is_headline: bool | None = IS_HEADLINE
     steps_per_epoch: int | None = STEPS_PER_EPOCH.on("times")
-    peak_memory_bytes: float = column("Peak memory", GB, "Most bytes that torch had allocated on a device.", "Time").on(
+    peak_memory_bytes: float = column("Peak memory", "Most bytes that torch had allocated on a device.", GB).on(
         "times", "price"
     )
     energy_j: Figure = ENERGY.but(unit=JOULES_PER_EPOCH).on("times", "price")
-    flop_per_image: float = column("FLOP of an image", PLAIN, "Forward and backward.", "Utilisation and MFU")
-    peak_source: str = column("Source of the peak", PLAIN, "The data sheet, or `unknown`.", "Utilisation and MFU")
+    flop_per_image: float = column("FLOP of an image", "Forward and backward.")
+    peak_source: str = column("Source of the peak", "The data sheet, or `unknown`.")
     mfu: Figure = MFU.on("times", "price")
-    interval_width: float = column(
-        "Width of the interval", PERCENT, "High less low of the epoch time, over it.", "Statistics"
-    )
+    interval_width: float = column("Width of the interval", "High less low of the epoch time, over it.", PERCENT)
     nodes: int | None = NODES
 
 
@@ -90,7 +86,7 @@ class SpeedupRow(Place):
     scaling at the same global batch.
     """
 
-    scaling: str = column("Scaling", PLAIN, "`weak`: b is fixed. `strong`: B is fixed.", "Speedup").on("speedup")
+    scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.").on("speedup")
     status: str = STATUS
     reason: str = REASON
     full_steps_per_epoch: int | None = FULL_STEPS
@@ -101,14 +97,14 @@ class SpeedupRow(Place):
     drifted: int | None = DRIFTED
     one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH
-    baseline_epoch_s: Figure = column("Epoch time on one", SECONDS, "T(1,b), or T(1,B), of all that timed it.", "Time")
+    baseline_epoch_s: Figure = column("Epoch time on one", "T(1,b), or T(1,B), of all that timed it.", SECONDS)
     speedup: Figure = SPEEDUP.on("speedup")
     efficiency: Figure = EFFICIENCY.on("speedup")
-    speedup_from_steps: Figure = column(
-        "Speedup from steps", MULTIPLES, "N·t(1,b) / t(N,b).", "Speedup", over="blocks"
-    ).on("speedup")
+    speedup_from_steps: Figure = column("Speedup from steps", "N·t(1,b) / t(N,b).", MULTIPLES, over="blocks").on(
+        "speedup"
+    )
     steps_disagree_by: float = column(
-        "Epochs against steps", PERCENT, "Speedup over the speedup from steps, less 1, without its sign.", "Speedup"
+        "Epochs against steps", "Speedup over the speedup from steps, less 1, without its sign.", PERCENT
     )
     nodes: int | None = NODES
 
@@ -121,18 +117,16 @@ class ScopesRow(EnvironmentPoint):
     is_headline: bool | None = IS_HEADLINE
     one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH.but(label="Epoch time, compute").on("scopes")
-    end_to_end_epoch_s: Figure = column(
-        "Epoch time, end-to-end", SECONDS, "With the DataLoader in the clock.", "Time"
-    ).on("scopes")
-    loader_s: Figure = column("Longer by", SECONDS, "End-to-end less compute: the mean over runs.", "Statistics").on(
+    end_to_end_epoch_s: Figure = column("Epoch time, end-to-end", "With the DataLoader in the clock.", SECONDS).on(
         "scopes"
     )
-    loading_ratio: Figure = column("Longer", MULTIPLES, "End-to-end over compute, over runs.", "Statistics")
+    loader_s: Figure = column("Longer by", "End-to-end less compute: the mean over runs.", SECONDS).on("scopes")
+    loading_ratio: Figure = column("Longer", "End-to-end over compute, over runs.", MULTIPLES)
     speedup: Figure = SPEEDUP.but(label="Speedup, compute").on("scopes")
-    end_to_end_speedup: Figure = column(
-        "Speedup, end-to-end", MULTIPLES, "With the DataLoader in the clock.", "Speedup"
-    ).on("scopes")
-    speedup_ratio: float = column("Speedup hidden", MULTIPLES, "Compute over end-to-end.", "Speedup")
+    end_to_end_speedup: Figure = column("Speedup, end-to-end", "With the DataLoader in the clock.", MULTIPLES).on(
+        "scopes"
+    )
+    speedup_ratio: float = column("Speedup hidden", "Compute over end-to-end.", MULTIPLES)
 
 
 class StrategyPairsRow(Row):
@@ -141,7 +135,7 @@ class StrategyPairsRow(Row):
     """
 
     strategy: str = STRATEGY
-    other_strategy: str = column("Other strategy", PLAIN, "On the same devices at the same batch.")
+    other_strategy: str = column("Other strategy", "On the same devices at the same batch.")
     gpus: int = GPUS
     batch_per_gpu: int = BATCH
     global_batch: int = GLOBAL_BATCH
@@ -150,12 +144,12 @@ class StrategyPairsRow(Row):
     is_headline: bool | None = IS_HEADLINE
     loader_processes: int | None = LOADER_PROCESSES
     other_loader_processes: int | None = column(
-        "Loader processes of the other", PLAIN, "DataLoader processes of all training processes together.", "Time"
+        "Loader processes of the other", "DataLoader processes of all training processes together."
     )
     one_machine: str = ONE_MACHINE
     epoch_s: Figure = EPOCH
-    other_epoch_s: Figure = column("Epoch time of the other", SECONDS, "T(N,b) of the other.", "Time")
-    ratio: float = column("Times as fast", MULTIPLES, "Epoch time of the other over this one.", "Time")
+    other_epoch_s: Figure = column("Epoch time of the other", "T(N,b) of the other.", SECONDS)
+    ratio: float = column("Times as fast", "Epoch time of the other over this one.", MULTIPLES)
 
 
 class RunsRow(Place):
@@ -166,21 +160,17 @@ class RunsRow(Place):
     run: int = RUN
     server: int | None = SERVER
     host: str = HOST
-    started_at: str = column("Started", UTC, "When the cell started.")
+    started_at: str = column("Started", "When the cell started.", UTC)
     n: int | None = N
     epoch_s: float = EPOCH.but(definition="Median of the run's timed epochs.")
     step_s: float = STEP.but(definition="Median over the run's timed epochs of the median full step.")
     repeatability: float = REPEATABILITY
     robust_deviations: float = column(
         "Robust deviations",
-        PLAIN,
         "Of the epoch time's logarithm off the median of the runs, in 1.4826 median absolute deviations.",
-        "Statistics",
         digits=2,
     )
-    is_outlier: bool | None = column(
-        "Outlier", PLAIN, "Whether these are more than 8; of 5 runs or more.", "Statistics"
-    )
+    is_outlier: bool | None = column("Outlier", "Whether these are more than 8; of 5 runs or more.")
 
 
 class BlocksRow(Place):
@@ -188,15 +178,15 @@ class BlocksRow(Place):
     communication time; and every run that has no baseline, with the reason.
     """
 
-    scaling: str = column("Scaling", PLAIN, "`weak`: b is fixed. `strong`: B is fixed.", "Speedup")
-    block: str = column("Block", PLAIN, "The run, or runs that share a baseline.", "Statistics")
+    scaling: str = column("Scaling", "`weak`: b is fixed. `strong`: B is fixed.")
+    block: str = column("Block", "The run, or runs that share a baseline.")
     status: str = STATUS
     reason: str = REASON
-    baseline: str = column("Baseline", PLAIN, "`in job`: timed around the run. `own cells`: of its GPU.", "Statistics")
+    baseline: str = column("Baseline", "`in job`: timed around the run. `own cells`: of its GPU.")
     epoch_s: float = EPOCH.but(definition="T(N,b) of the block.")
-    baseline_epoch_s: float = column("Epoch time on one", SECONDS, "T(1,b) of the block.", "Time")
+    baseline_epoch_s: float = column("Epoch time on one", "T(1,b) of the block.", SECONDS)
     drift: float = DRIFT
-    has_drifted: bool | None = column("Drifted", PLAIN, "Whether the drift is above 2 %.", "Statistics")
+    has_drifted: bool | None = column("Drifted", "Whether the drift is above 2 %.")
     speedup: float = SPEEDUP
     communication_s: float = COMMUNICATION
     communication_step_s: float = E1
