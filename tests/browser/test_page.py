@@ -45,7 +45,7 @@ def test_page_asks_for_nothing_and_fits(
     with loaded_offline(browser, page_file, width, scheme, scripts) as page:
         # Of the elements only the tables' own containers may be wider than the window.
         assert wider_than(page, width, "body, header, nav, section, figure, svg") == []
-        assert page.locator("svg[role=img]").count() == 18
+        assert page.locator("svg[role=img]").count() == 11
 
 
 def test_other_peoples_figures_are_one_click_away_and_lead_back(
@@ -169,7 +169,7 @@ def test_dark_mode_is_dark(page: Page) -> None:
 
 
 def test_charts_are_images_with_a_name_and_tables_can_be_downloaded(page: Page) -> None:
-    assert page.get_by_role("img", name="Compute scope. Epoch time in s against batch").count() == 1
+    assert page.get_by_role("img", name="4 GPUs. Efficiency in % against batch").count() == 1
     with page.expect_download() as download:
         page.get_by_role("link", name="Download bandwidth.csv").click()
     assert download.value.suggested_filename == "bandwidth.csv.zip"

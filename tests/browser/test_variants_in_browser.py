@@ -31,7 +31,7 @@ def variants_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_section_can_be_read(browser: Browser, variants_file: Path, width: int, scheme: Scheme) -> None:
     page = opened(browser, variants_file, width, scheme)
-    assert page.locator("#variants svg[role=img]").count() == 10
+    assert page.locator("#variants svg[role=img]").count() == 4
     assert page.evaluate(TEXT_OUTSIDE_ITS_CHART) == []
     assert page.evaluate(LABELS_THAT_OVERLAP) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -332,6 +332,19 @@ def held_out_row(batch: int, error: float, unchanged: float = -0.02, **more: Any
     }  # fmt: skip
 
 
+def ladder_rows(*rungs: tuple[float, float]) -> list[dict[str, Any]]:
+    """Rows of ladder.csv, of dp on 2 GPUs: of parts, and of the step that they reach, in ms."""
+    adds = (None, "threads, contention", "inputs, outputs", "replicate, reduce")
+    return [
+        {
+            "strategy": "dp", "gpus": 2, "batch_per_gpu": 32, "global_batch": 64, "environment": "A",
+            "rung": str(order), "order": order, "adds": adds[order], "share": part / 40, "step_s": reached * 1e-3,
+            "difference_s": part * 1e-3 if order else None, "beyond_alone_s": (reached - 8) * 1e-3,
+        }
+        for order, (part, reached) in enumerate(rungs)
+    ]  # fmt: skip
+
+
 @cache
 def h200_with_steps() -> Tables:
     """The study on 4 H200 with what is measured beside times: steps, estimates, collectives, forecast."""
@@ -367,5 +380,5 @@ def h200_with_steps() -> Tables:
     bandwidth = [{**row, **known} for row in rows["bandwidth"]]
     return tables(**{
         **rows, "bandwidth": bandwidth, "steps": steps, "collectives": alone, "communication": estimated,
-        "held_out": held_out, "forecast": ahead,
+        "held_out": held_out, "forecast": ahead, "ladder": ladder_rows((8, 8), (26, 34)),
     })  # fmt: skip

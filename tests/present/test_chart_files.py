@@ -13,14 +13,11 @@ from xml.etree import ElementTree
 
 import altair as alt
 import pytest
-import vl_convert
 from altair.utils.schemapi import SchemaValidationError
 from markupsafe import escape
 from page_tables import audited, h200, h200_with_steps, study
-from vl_convert import vegalite_to_svg
 
 from command_line import must
-from dpscale.present.charts.bars import Stage, Waterfall
 from dpscale.present.charts.chart import Chart, Picture
 from dpscale.present.charts.files import heading_of, write_charts
 from dpscale.present.charts.svg import over, svg_of
@@ -58,15 +55,8 @@ def test_every_chart_of_the_page_is_a_file_and_no_other(tmp_path: Path) -> None:
     (tmp_path / "stale-1.svg").write_text("<svg/>")
     names = set(files(tmp_path, *charts))
     assert names == set(re.findall(r'<svg [^>]*aria-labelledby="([^"]*)-title"', page))
-    assert {"epoch-time-1", "efficiency-1"} <= names
+    assert {"speedup-1", "efficiency-1"} <= names
     assert files(tmp_path) == {}
-
-
-@pytest.mark.parametrize("device", ["cuda", "cpu"])
-def test_what_the_page_does_not_show_is_not_drawn(device: str) -> None:
-    data, of = h200_with_steps(), study(device=device)
-    shown = {picture.name for chart in charts_of(of, data, Terms.of(of, data)).values() for picture in chart.pictures}
-    assert shown == set(re.findall(r'<svg [^>]*aria-labelledby="([^"]*)-title"', render(of, data)))
 
 
 def test_a_file_needs_no_page_for_its_colours_and_says_what_it_shows(tmp_path: Path) -> None:
@@ -91,47 +81,25 @@ def test_text_of_others_is_text_in_a_file_too(tmp_path: Path) -> None:
     assert heading_of(tmp_path / "evil-1.svg") == "<script>&amp;"
 
 
-def test_what_vega_is_given_is_valid_by_its_schema_and_all_that_it_says_of_a_mark_is_understood(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Lines with their intervals, bars, and a waterfall: a page does not check what it draws."""
+def test_what_vega_is_given_is_valid_by_its_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines with their intervals, and a waterfall: a page does not check what it draws."""
     as_dict = alt.LayerChart.to_dict
     checked: list[set[str]] = []
-    said: set[str] = set()
 
     def check(chart: alt.LayerChart, **_: Any) -> dict[str, Any]:
         spec = as_dict(chart, validate=True)
         checked.append({layer["mark"]["type"] for layer in spec["layer"]})
         return spec
 
-    def listen(specification: Any) -> str:
-        svg = str(vegalite_to_svg(specification))
-        marks = [mark for mark in ElementTree.fromstring(svg).iter() if not mark.tag.endswith("svg")]
-        said.update(name for mark in marks for name in mark.attrib if not name.startswith("aria-"))
-        return svg
-
     monkeypatch.setattr(alt.LayerChart, "to_dict", check)
-    monkeypatch.setattr(vl_convert, "vegalite_to_svg", listen)
-    data, of = h200_with_steps(), study(strong_scaling_global_batch=[128, 2_048])
+    data, of = h200_with_steps(), study()
     charts = charts_of(of, data, Terms.of(of, data))
-    assert said and said <= UNDERSTOOD
-    assert len(checked) == sum(len(chart.pictures) for chart in charts.values()) > 12
-    assert set.union(*checked) == {"area", "bar", "line", "point", "rect", "rule", "text"}
-    stages = [Stage("more", 0, 2, "red"), Stage("less", 2, 1, "red")]
-    Waterfall(heading="heading", place="place", quantity="quantity", x_title="ms", stages=stages).draw()
-    assert checked[-1] == {"bar", "text"}
+    assert len(checked) == sum(len(chart.pictures) for chart in charts.values()) > 8
+    assert set.union(*checked) == {"bar", "line", "point", "rect", "rule", "text"}
     wrong = over([]).mark_line()
     wrong["description"] = 5
     with pytest.raises(SchemaValidationError):
         svg_of([wrong])
-
-
-# Of Vega's marks: kept, said in another way, or of no effect in an image of the page's font.
-UNDERSTOOD = {
-    "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "text-anchor", "d", "transform",
-    "x2", "y2", "class", "role", "pointer-events", "font-family", "font-size", "font-weight", "stroke-miterlimit",
-    "display",
-}  # fmt: skip
 
 
 @pytest.mark.processes
@@ -155,5 +123,5 @@ def test_the_same_tables_give_the_same_bytes(root: Path, tmp_path: Path) -> None
     for folder in (tmp_path / "here", tmp_path / "there"):
         found = sorted(path for path in folder.rglob("*") if path.is_file())
         made.append({path.relative_to(folder): path.read_bytes() for path in found})
-    assert len(made[0]) == 9
+    assert len(made[0]) == 4
     assert made[0] == made[1]

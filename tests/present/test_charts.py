@@ -1,63 +1,282 @@
-"""Charts of times, and what all charts share: what is drawn, what is said of it, and that nothing covers anything."""
+"""Charts: what each is headed, what is drawn of it and what is said of the rest, and that nothing covers anything."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from page_tables import GPU, SEVERAL, WORKER, absent_row, environment_row, h200, place, speedup_row, tables, times_row
+from page_tables import (
+    GPU,
+    SEVERAL,
+    WORKER,
+    arm_row,
+    around,
+    bandwidth_row,
+    collective_row,
+    environment_row,
+    epoch_row,
+    estimates_row,
+    h200,
+    h200_with_steps,
+    ladder_rows,
+    place,
+    speedup_row,
+    tables,
+)
+from variant_tables import BASE, FAST, SLOW, frontier_row, of_variants, variant_row, with_variants
 
+import variant_study
 from dpscale.formulas.figure import Figure
-from dpscale.present.charts.axes import HEIGHT, Frame
-from dpscale.present.charts.chart import chart_of_lines
+from dpscale.present.charts import training, variants
+from dpscale.present.charts.axes import HEIGHT, WIDTH, Frame
+from dpscale.present.charts.chart import Chart, chart_of_lines
+from dpscale.present.charts.communication import bus_bandwidth, estimates, ladders
 from dpscale.present.charts.lines import draw, spread
 from dpscale.present.charts.panel import DrawnSeries, Marker, Panel
-from dpscale.present.charts.svg import LABEL_X
-from dpscale.present.charts.timing import efficiency, epoch_time, speedup
-from dpscale.present.handin import assignment
-from dpscale.present.study.coverage import coverage
-from dpscale.present.text.view import point
-from dpscale.tables.timing import SpeedupRow, TimesRow
-from pictures import SVG, description, headings, paths, places, texts
+from dpscale.present.charts.svg import LABEL_X, for_page
+from dpscale.present.charts.timing import efficiency, speedup
+from dpscale.present.study.views import SHOWN
+from dpscale.present.text.words import Terms
+from pictures import SVG, description, headings, places, texts
 
 # To draw charts takes longest of all.
 pytestmark = pytest.mark.slow
+
+AT: dict[str, Any] = {"strategy": "ddp", "gpus": 4}
+Rows = list[dict[str, Any]]
+
+
+def of_efficiency(*rows: dict[str, Any], terms: Terms = GPU) -> Chart:
+    return efficiency(tables(speedup=list(rows)).speedup, terms)
+
+
+def of_estimates(*rows: dict[str, Any]) -> Chart:
+    return estimates(tables(communication=list(rows)).communication, GPU)
+
+
+def of_ladder(*rungs: tuple[float, float]) -> Chart:
+    return ladders(tables(ladder=ladder_rows(*rungs)).ladder, GPU)
+
+
+def of_bandwidth(*rows: dict[str, Any]) -> Chart:
+    alone = [collective_row("reduce", 4, 2**30, 371.0), collective_row("allreduce", 4, 2**20, 9.0)]
+    data = tables(collectives=alone, bandwidth=list(rows))
+    return bus_bandwidth(data.collectives, data.bandwidth, GPU)
+
+
+def on_one(*rows: dict[str, Any]) -> Chart:
+    """Epochs on one GPU; one on several is none of these."""
+    more = variant_row("graph", 1.0, strategy="ddp", gpus=2)
+    return variants.epochs_on_one(of_variants(*rows, more).variants, GPU)
+
+
+def of_accuracy(
+    *rows: dict[str, Any], baseline: str | None = "base", target: float = 0.65, **compared_with: str
+) -> Chart:
+    summary = [arm_row(arm.replace("_", "-"), 0.5, compared_with=of) for arm, of in compared_with.items()]
+    made = tables(training=list(rows), training_summary=summary)
+    return training.test_accuracy(made.training_curves, made.training, baseline, target, GPU)
+
+
+def of_frontier(*rows: dict[str, Any]) -> Chart:
+    return training.frontier(tables(frontier=list(rows)).frontier, 0.65, GPU)
+
+
+def curve(arm: str, *accuracies: float | None, seed: int = 1, batch: int = 512) -> Rows:
+    return [epoch_row(arm, seed, epoch, accuracy, batch) for epoch, accuracy in enumerate(accuracies, 1)]
+
+
+LOADED = speedup_row(2.0, 2.0, **place(batch=512, scope="end_to_end"))
+GAINS = [speedup_row(3.8, 2.0, **place(batch=512)), speedup_row(0.4, 2.0, **place(batch=32))]
+FEW_STEPS = speedup_row(3.9, 2.0, **place(batch=2_048))
+NEAR = estimates_row(communication_step_s=0.30, batch=512, **AT)
+FAR = estimates_row(communication_step_s=27.0, ablation_step_s=-1.0, batch=32, **AT)
+PROFILED = estimates_row(0.1, batch=32, communication_step_s=0.3, profiler_step_s=5.0, **AT)
+INFERRED = [bandwidth_row(0.1, batch=512, **AT), bandwidth_row(10.0, batch=32, **AT)]
+BESIDE_LINKS = [{**row, **around("bus_bandwidth_gb_s", 302.0)} for row in INFERRED]
+BASELINE, GOOD, BAD = curve("base", 0.7, 0.7), curve("good", 0.2, 0.6), curve("bad", 0.9, 0.1)
+WILD = [*curve("wild", 0.9, None), *curve("wild", 0.9, 0.9, seed=2)]
+BEST = frontier_row("good", 0.71, 8.0, "best")
+QUICK, POOR = frontier_row("quick", 0.6, 2.0, "best"), frontier_row("poor", 0.5, 3.0, "beaten")
+
+
+def head(chart: Callable[..., Chart], *cases: tuple[Rows, str]) -> list[Any]:
+    return [pytest.param(chart, rows, heading, id=f"{chart.__name__}: {heading}") for rows, heading in cases]
+
+
+@pytest.mark.parametrize(
+    ("chart", "rows", "heading"),
+    [
+        *head(
+            of_efficiency,
+            ([*GAINS, LOADED], "ddp on 4 GPUs at batch 512: 95.0 %, with loading 50.0 %"),
+            (GAINS, "ddp on 4 GPUs at batch 512: 95.0 %"),
+            (GAINS[1:], "ddp on 4 GPUs at batch 32: 10.0 %"),
+            ([*GAINS, FEW_STEPS], "ddp on 4 GPUs at batch 512: 95.0 %"),
+            ([FEW_STEPS], "No epoch has 10 full steps"),
+        ),
+        *head(
+            of_estimates,
+            ([NEAR, FAR], "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) to 27.0 ms (E1 subtraction) per step"),
+            ([NEAR], "ddp on 4 GPUs at batch 512: 0.270 ms (E5 alone) to 0.300 ms (E1 subtraction) per step"),
+            ([estimates_row(2.0, batch=32, **AT)], "ddp on 4 GPUs: no estimate has an interval above zero"),
+            ([estimates_row(batch=32, **AT)], "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) per step"),
+            ([PROFILED], "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) to 5.00 ms (E3 all) per step"),
+            (
+                [{**PROFILED, "profiler": "distorts"}],
+                "ddp on 4 GPUs at batch 32: 0.270 ms (E5 alone) to 0.300 ms (E1 subtraction) per step",
+            ),
+        ),
+        *head(
+            of_bandwidth,
+            (INFERRED, "4 GPUs: 371 GB/s at most, with reduce of 1,048,576 KiB"),
+            (
+                BESIDE_LINKS,
+                "4 GPUs: inferred bandwidth is at most 16.8 GB/s (ddp at batch 512), allreduce alone reaches 302 GB/s",
+            ),
+        ),
+        *head(
+            on_one,
+            ([BASE, SLOW, FAST], "Batch 128: 3.00 s with base, 1.00 s with graph, the fastest"),
+            ([BASE, SLOW], "Batch 128: 3.00 s with base"),
+            ([SLOW], "Batch 128: 4.00 s with bf16, the fastest"),
+            ([{**BASE, "full_steps_per_epoch": 9}], "No epoch has 10 full steps"),
+            ([{**BASE, "scope": "end_to_end"}], "Batch 128, end-to-end scope: 3.00 s with base"),
+        ),
+        *head(
+            of_accuracy,
+            ([*BASELINE, *GOOD, *BAD], "Test accuracy: good ends best, at 60.0 %; the baseline base at 70.0 %"),
+            ([*GOOD, *BAD], "Test accuracy: good ends best, at 60.0 %"),
+            ([*BASELINE, *GOOD], "Test accuracy: good ends at 60.0 %; the baseline base at 70.0 %"),
+            (BASELINE, "Test accuracy: the baseline base at 70.0 %"),
+            (WILD, "Test accuracy: a seed of every arm diverged"),
+            ([*WILD, *curve("tame", 0.3)], "Test accuracy: tame ends best, at 30.0 %"),
+        ),
+        *head(
+            of_frontier,
+            ([QUICK, BEST, POOR], "Pareto-best: from quick, 60.0 % for 2.00 s, to good, 71.0 % for 8.00 s"),
+            ([BEST, POOR], "Pareto-best: good, 71.0 % for 8.00 s"),
+        ),
+    ],
+)
+def test_a_heading_says_what_the_rows_show(chart: Callable[..., Chart], rows: Rows, heading: str) -> None:
+    assert headings(chart(*rows)) == [heading]
+
+
+@pytest.mark.parametrize(
+    ("rungs", "heading"),
+    [
+        ([(8, 8), (26, 34), (-2, 32)], "24.0 ms more than 1 GPU alone; the most is 26.0 ms, threads, contention"),
+        ([(8, 8), (0, 8), (0, 8), (-1, 7)], "1.00 ms less than 1 GPU alone"),
+    ],
+)
+def test_a_ladder_names_the_largest_part_where_there_is_one(rungs: list[tuple[float, float]], heading: str) -> None:
+    assert headings(of_ladder(*rungs)) == [f"dp on 2 GPUs at batch 32: {heading}"]
+
+
+def test_a_ladder_goes_from_one_alone_to_the_whole_step() -> None:
+    (picture,) = of_ladder((8, 8), (26, 34), (-2, 32), (8, 40)).pictures
+    assert description(picture.svg) == (
+        "1 GPU alone: 8.00 ms, 20.0 %; threads, contention: 26.0 ms, 65.0 %; inputs, outputs: −2.00 ms, −5.00 %; "
+        "replicate, reduce: 8.00 ms, 20.0 %."
+    )
+    scale = WIDTH / (1.02 * 40)
+    drawn = re.findall(r'd="M([\d.]+),[\d.]+h([\d.]+)v[^"]*"( fill="var)?', picture.svg)
+    assert [float(at) for at, *_ in drawn] == pytest.approx([0, 8 * scale, 32 * scale, 32 * scale], abs=0.1)
+    assert [float(width) for _, width, _ in drawn] == pytest.approx([part * scale for part in (8, 26, 2, 8)], abs=0.1)
+    assert [bool(filled) for *_, filled in drawn] == [True, True, False, True], "what takes time away is an outline"
+
+
+def test_the_heading_names_the_baseline_of_the_best_arm_and_its_panel_shows_it() -> None:
+    """A tuned arm's is the tuned baseline, which does not end best itself."""
+    ends = {"base": 0.7, "base-tuned": 0.8, "plain": 0.4, "tuned": 0.6}
+    rows = [row for arm, end in ends.items() for row in curve(arm, end)]
+    rows += curve("other", 0.3, batch=2_048)
+    chart = of_accuracy(*rows, plain="base", tuned="base-tuned")
+    assert headings(chart)[0] == "Test accuracy: tuned ends best, at 60.0 %; the baseline base-tuned at 80.0 %"
+    assert places(chart) == ["Global batch 2,048", "Global batch 8,192"]
+    drawn = [{*ends, "other"} & set(texts(picture.svg)) for picture in chart.pictures]
+    assert drawn == [set(ends), {"base", "other"}]
+
+
+def test_curves_have_bands_the_target_and_a_dot_for_every_seed() -> None:
+    rows = [row for seed in (1, 2) for row in curve("large", 0.2, seed / 10, seed=seed)]
+    (picture,) = of_accuracy(*rows, *BASELINE).pictures
+    assert picture.svg.count('stroke-width="1.8"') == 2
+    assert len(re.findall(r'A[^"]*" stroke="var', picture.svg)) == 3
+    assert picture.svg.count('opacity="0.15"') == 2
+    assert "target" in texts(picture.svg)
+    # The axis reaches so far that the target is on it.
+    assert "80" not in texts(picture.svg) and "80" in texts(of_accuracy(*rows, target=0.95).pictures[0].svg)
+
+
+def test_a_line_ends_where_the_first_seed_diverged() -> None:
+    (picture,) = of_accuracy(*BASELINE, *WILD).pictures
+    assert "wild, diverged: 90.0 % at 1." in description(picture.svg)
+    assert "wild" not in str(of_accuracy(*BASELINE, *curve("wild", None))), "one that diverged at once has no line"
+    assert of_accuracy(baseline=None).pictures == []
+
+
+def test_the_frontier_has_the_names_of_the_best() -> None:
+    (picture,) = of_frontier(QUICK, BEST, POOR).pictures
+    assert {"quick", "good", "other arms", "target"} <= set(texts(picture.svg))
+    assert description(picture.svg) == "other arms: 50.0 % at 3.00. quick: 60.0 % at 2.00. good: 71.0 % at 8.00."
 
 
 def test_the_batch_of_the_answer_has_the_colour_of_its_strategy_and_the_others_none() -> None:
     data = h200()
     (picture,) = speedup(data.answer, data.speedup, GPU).pictures
-    assert re.findall(r'fill="var\(--ddp\)"><text[^>]*>([^<]*)<', picture.svg) == ["batch 128"]
+    assert re.findall(r'<text[^>]*fill="var\(--ddp\)"[^>]*>([^<]*)<', picture.svg) == ["batch 128"]
     assert {"ideal", "batch 32", "batch 512"} < set(texts(picture.svg))
     assert "var(--dp)" not in picture.svg
     assert speedup([], data.speedup, GPU).pictures == []
 
 
-def times(*rows: dict[str, Any]) -> list[TimesRow]:
-    return list(tables(times=list(rows)).times)
+def test_efficiency_has_a_panel_a_number_of_gpus_with_and_without_loading() -> None:
+    chart = efficiency(h200().speedup, GPU)
+    assert places(chart) == ["4 GPUs", "2 GPUs"]
+    svg = chart.pictures[0].svg
+    assert {"100 %", "dp", "ddp", "dp, loading", "ddp, loading"} <= set(texts(svg))
+    heights = sorted(float(y) for y in re.findall(rf"translate\({LABEL_X},([\d.]+)\)", svg))
+    assert len(heights) == 5
+    assert min(after - before for before, after in pairwise(heights)) > 13.8, "labels do not touch"
+    on_nodes = [replace(row, nodes=2 if row.gpus == 4 else 1) for row in h200().speedup]
+    assert places(efficiency(on_nodes, GPU)) == ["4 GPUs on 2 nodes", "2 GPUs"]
 
 
-def speedups(*rows: dict[str, Any]) -> list[SpeedupRow]:
-    return list(tables(speedup=list(rows)).speedup)
+def test_environments_and_workers_have_their_names() -> None:
+    rows = [speedup_row(3.8, 2.0, **place(environment=letter)) for letter in "AB"]
+    data = tables(speedup=rows, environments=[environment_row("A"), environment_row("B")])
+    assert places(efficiency(data.speedup, SEVERAL)) == ["4 GPUs in environment B", "4 GPUs in environment A"]
+    assert headings(of_efficiency(*GAINS, terms=WORKER)) == ["ddp on 4 workers at batch 512: 95.0 %"]
 
 
-def test_epoch_time_has_a_panel_a_scope_and_a_label_a_line() -> None:
-    chart = epoch_time(h200().times, GPU)
-    assert places(chart) == ["Compute scope", "End-to-end scope"]
-    first = chart.pictures[0]
-    assert {"single × 1", "dp × 2", "dp × 4", "ddp × 2", "ddp × 4", "OOM", "> dataset"} <= set(texts(first.svg))
-    assert "Epoch time in s" in first.subtitle
-    assert "single × 1: 7.74 s at 32, 2.13 s at 8,192, OOM at 32,768." in description(first.svg)
-    for picture in chart.pictures:
-        heights = sorted(float(y) for y in re.findall(rf'<text[^>]* x="{LABEL_X}" y="([\d.]+)"', picture.svg))
-        assert len(heights) == 7
-        assert min(after - before for before, after in pairwise(heights)) > 13.8, "labels do not touch"
+def test_estimates_have_a_panel_a_configuration_and_zero() -> None:
+    chart = estimates(h200_with_steps().communication, GPU)
+    assert places(chart) == ["dp on 2 GPUs", "dp on 4 GPUs", "ddp on 2 GPUs", "ddp on 4 GPUs"]
+    assert {"E1 subtraction", "E2 ablation", "E4 logger", "E5 alone", "zero", "0"} <= set(texts(chart.pictures[3].svg))
+    assert "E2 ablation" not in texts(chart.pictures[0].svg)
+
+
+def test_one_device_has_a_panel_a_batch_and_a_bar_a_variant() -> None:
+    charts = variants.epochs_on_one(with_variants().variants, GPU).pictures
+    assert [chart.subtitle.split(" per GPU")[0] for chart in charts] == [
+        "Batch 32", "Batch 128", "Batch 512", "Batch 2,048",
+    ]  # fmt: skip
+    bars = description(charts[0].svg).rstrip(".").split("; ")
+    assert [bar.split(":")[0] for bar in bars] == ["base", *variant_study.VARIANTS]
+    assert bars[0] == "base: 12.0 s"
+    assert re.fullmatch(r"cuda_graph: 2\.10 s, 5\.7\d+ \[5\.\d+, 5\.\d+\] times", bars[3])
+    (picture,) = on_one(BASE, SLOW, FAST).pictures
+    fills = re.findall(r'<path[^>]* fill="(var\(--\w+\))"', picture.svg)
+    assert fills == ["var(--quiet)", "var(--single)", "var(--ddp)"], "base, and the fastest"
 
 
 def test_svg_is_a_named_image_in_the_colours_of_the_page() -> None:
-    svg = epoch_time(h200().times, GPU).pictures[0].svg
+    svg = efficiency(h200().speedup, GPU).pictures[0].svg
     root = ElementTree.fromstring(svg)
     by_id = {element.get("id"): element.tag for element in root.iter() if element.get("id")}
     assert root.get("role") == "img"
@@ -69,97 +288,29 @@ def test_svg_is_a_named_image_in_the_colours_of_the_page() -> None:
     }  # fmt: skip
 
 
-def test_shortest_epoch_stands_beside_that_of_one_device() -> None:
-    alone = [times_row(2.13, **place("single", 1, 512)), times_row(7.74, **place("single", 1, 32))]
-    more = [times_row(0.548, **place("ddp", 4, 512)), absent_row("oom", "", **place("ddp", 4, 32_768))]
-    shortest = "Shortest epoch: 0.548 s, ddp on 4 GPUs at batch 512"
-    assert headings(epoch_time(times(*alone, *more), GPU)) == [f"{shortest}; on 1 GPU 2.13 s"]
-    assert headings(epoch_time(times(*more), GPU)) == [shortest]
-    slower = times(*alone, times_row(9.0, **place("ddp", 4, 512)))
-    assert headings(epoch_time(slower, WORKER)) == ["Shortest epoch: 2.13 s, single on 1 worker at batch 512"]
+def test_what_cannot_be_seen_of_a_picture_is_left_out_and_text_stays_as_it_is() -> None:
+    drawn = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="9" viewBox="0 0 9 9"><g class="a" transform="translate(0,0)">'
+        '<g><path class="background" d="M0,0h9"/></g><path d="M1.04,-1e-9L2,3" opacity="1" stroke="red"/>'
+        '<text role="x" fill="red">1.234 class="a"</text></g></svg>'
+    )
+    made = for_page(drawn, "a", "<T>", "D")
+    assert made.split("</desc>")[1] == (
+        '<g><path d="M1.0,-1e-9L2,3" stroke="red"/><text fill="red">1.234 class="a"</text></g></svg>'
+    )
+    assert '<title id="a-title">&lt;T&gt;</title>' in made
 
 
-def test_efficiency_has_a_panel_a_number_of_gpus_with_and_without_loading() -> None:
-    chart = efficiency(h200().speedup, GPU)
-    assert places(chart) == ["4 GPUs", "2 GPUs"]
-    assert {"100 %", "dp", "ddp", "dp, loading", "ddp, loading"} <= set(texts(chart.pictures[0].svg))
-
-
-def test_efficiency_names_the_best_and_the_same_with_loading() -> None:
-    loaded = place("ddp", 4, 512, scope="end_to_end")
-    found = ((3.8, place("ddp", 4, 512)), (0.4, place("ddp", 4, 32)), (2.0, loaded))
-    rows = speedups(*(speedup_row(speedup, 2.0, **where) for speedup, where in found))
-    best = "ddp on 4 GPUs at batch 512: 95.0 %"
-    assert headings(efficiency(rows, GPU)) == [f"{best}, with loading 50.0 %"]
-    assert headings(efficiency(rows[:2], GPU)) == [best]
-    assert headings(efficiency(rows[1:], GPU)) == ["ddp on 4 GPUs at batch 32: 10.0 %"]
-
-
-def test_epochs_of_few_steps_are_in_no_heading() -> None:
-    long, short = times(*(times_row(s, **place("ddp", 4, batch)) for s, batch in ((0.9, 512), (0.5, 2_048))))
-    shortest = "Shortest epoch of 10 full steps: 0.900 s, ddp on 4 GPUs at batch 512"
-    assert headings(epoch_time([long, short], GPU)) == [shortest]
-    assert headings(epoch_time([short], GPU)) == ["No epoch has 10 full steps"]
-    rows = speedups(*(speedup_row(s, 2.0, **place("ddp", 4, batch)) for s, batch in ((3.5, 512), (3.9, 2_048))))
-    assert headings(efficiency(rows, GPU)) == ["ddp on 4 GPUs at batch 512: 87.5 %"]
-    assert headings(efficiency(rows[1:], GPU)) == ["No epoch has 10 full steps"]
-
-
-def test_where_there_are_several_nodes_charts_coverage_tables_and_sheets_say_so() -> None:
-    data = h200()
-    most = max(row.gpus for row in data.speedup)
-    on_nodes = [replace(row, nodes=2 if row.gpus == most else 1) for row in data.speedup]
-    assert places(efficiency(on_nodes, GPU)) == [f"{most} GPUs on 2 nodes", "2 GPUs"]
-    timed = [replace(row, nodes=2 if row.gpus == most else 1) for row in data.times]
-    labels = [label for label, _ in coverage(timed, GPU).rows if "nodes" in label]
-    assert labels == [f"dp, {most} GPUs on 2 nodes", f"ddp, {most} GPUs on 2 nodes"]
-    for rows, has_column in ((on_nodes, True), ([replace(row, nodes=1) for row in on_nodes], False)):
-        assert ("Nodes" in [column.heading for column in point(SpeedupRow, rows, GPU)]) == has_column
-    sheets = assignment.sheets(replace(data, times=timed), GPU)
-    columns = [column for sheet in sheets for column in sheet.columns if "nodes" in column]
-    assert f"{most} GPUs on 2 nodes: time, s" in columns
-    assert all(column.startswith(f"{most} GPUs on 2 nodes") for column in columns)
-
-
-def panel(line: DrawnSeries, linear_y: bool = False) -> Panel:
-    return Panel(
-        heading="heading", place="Here", quantity="quantity", x_title="x", y_title="y", unit="s", series=[line],
-        linear_y=linear_y,
-    )  # fmt: skip
-
-
-def test_the_area_in_which_more_gpus_are_not_worth_it_is_grey_from_zero_to_half() -> None:
-    plain = panel(DrawnSeries("ddp", "var(--ddp)", 0, [Marker(32, Figure(70)), Marker(128, Figure(90))]), linear_y=True)
-    assert 'opacity="0.15"' not in draw(plain, Frame.around([plain]))
-    shaded = replace(plain, shaded_below=50.0)
-    frame = Frame.around([shaded])
-    assert frame.y.low <= 0 and frame.y.high >= 50
-    assert draw(shaded, frame).count('opacity="0.15"') == 1
-
-
-def test_environments_have_their_own_panels() -> None:
-    timed = [times_row(2.13, **place("single", 1, 32, environment=letter)) for letter in "AB"]
-    timed.append(absent_row("capped", "no full step", **place("ddp", 4, 65_536, environment=None)))
-    data = tables(times=timed, environments=[environment_row("A"), environment_row("B")])
-    chart = epoch_time(data.times, SEVERAL)
-    assert places(chart) == ["Compute scope in environment A", "Compute scope in environment B"]
-
-
-def test_nothing_measured_is_nothing_drawn_and_one_point_without_interval_is() -> None:
-    assert epoch_time(times(absent_row("missing", None, **place("single", 1, 32))), GPU).pictures == []
-    assert efficiency([], GPU).pictures == []
-    row = {**times_row(2.13, **place("single", 1, 32)), "epoch_s_low": None, "epoch_s_high": None}
-    (picture,) = epoch_time(times(row), GPU).pictures
-    assert "NaN" not in picture.svg
-
-
-def test_too_many_lines_are_thinned_and_said_to_be() -> None:
-    rows = [times_row(9 / gpus, **place("ddp", gpus, batch)) for gpus in range(1, 41) for batch in (32, 128)]
-    chart = epoch_time(times(*rows), GPU)
-    labels = [text for text in texts(chart.pictures[0].svg) if text.startswith("ddp × ")]
-    assert len(labels) == 10
-    assert {"ddp × 1", "ddp × 40"} <= set(labels)
-    assert chart.not_drawn == ["Compute scope: 20 of 80 points are drawn."]
+def test_too_many_lines_and_panels_are_thinned_and_said_to_be() -> None:
+    rows = [epoch_row(f"arm {arm}", 1, epoch, 0.5) for arm in range(40) for epoch in (1, 2)]
+    chart = of_accuracy(*rows, baseline=None)
+    labels = {text for text in texts(chart.pictures[0].svg) if text.startswith("arm ")}
+    assert len(labels) == 10 and {"arm 0", "arm 39"} <= labels
+    assert chart.not_drawn == ["Global batch 2,048: 20 of 80 points are drawn."]
+    many = [estimates_row(ablation_step_s=-0.5, strategy="ddp", gpus=gpus, batch=32) for gpus in range(2, 30)]
+    chart = of_estimates(*many)
+    assert len(chart.pictures) == 8
+    assert re.fullmatch(r"Not drawn: ddp on 10 GPUs, .* and 8 more\.", chart.not_drawn[0])
 
 
 @pytest.mark.parametrize(
@@ -176,23 +327,45 @@ def test_spread_moves_as_little_as_it_must(wanted: list[float], found: list[floa
     assert spread(wanted, gap=10, low=0, high=100) == pytest.approx(found)
 
 
-def bars(*figures: Figure) -> tuple[list[str], list[float]]:
-    """What a logarithmic chart of one line says of its intervals, and how long their bars are, in pixels."""
+def panel(*figures: Figure, **more: Any) -> Panel:
     line = DrawnSeries("line", "var(--ddp)", 0, [Marker(2**power, figure) for power, figure in enumerate(figures)])
-    chart = chart_of_lines("bars", [panel(line)])
-    (way,) = paths(chart.pictures[0].svg, stroke="var(--ddp)", stroke_width="1.5")
-    return list(chart.not_drawn), [abs(float(length)) for length in re.findall(r"l0,(-?[\d.]+)", way)]
+    return Panel(
+        heading="heading", place="Here", quantity="quantity", x_title="x", y_title="y", unit="s", series=[line], **more
+    )  # fmt: skip
 
 
-def test_bars_are_as_long_as_their_intervals() -> None:
-    not_drawn, (first, second) = bars(Figure.of(10, 5, 20), Figure.of(20, 10, 80), Figure(20))
-    assert not_drawn == []
-    assert second == pytest.approx(first * 3 / 2, rel=0.01)
+@pytest.mark.parametrize(
+    ("linear", "second", "is_cut"),
+    [
+        (False, Figure.of(20, 10, 80), False),
+        (False, Figure.of(20, 10, 1e9), True),
+        (False, Figure.of(20, -5, 30), True),
+        (True, Figure.of(20, 10, 30), False),
+        (True, Figure.of(20, 10, 1e9), True),
+    ],
+)
+def test_bars_are_as_long_as_their_intervals_up_to_the_edge(linear: bool, second: Figure, is_cut: bool) -> None:
+    of = panel(Figure.of(10, 5, 20), second, Figure(20), linear_y=linear)
+    chart, axis = chart_of_lines("bars", [of]), Frame.around([of]).y
+    said = "Here: intervals reach beyond the axis, and their bars its edge: line at 2."
+    assert chart.not_drawn == ([said] if is_cut else [])
+    ends = [(5, 20), (max(second.low, axis.low), min(second.high, axis.high))]
+    lengths = [float(length) for length in re.findall(r'y2="-?([\d.]+)" stroke="var\(--ddp\)"', chart.pictures[0].svg)]
+    assert lengths == pytest.approx([axis.pixel(high) - axis.pixel(low) for low, high in ends], abs=0.2)
+    assert min(lengths) > HEIGHT / 12, "one that goes far beyond does not flatten the others"
 
 
-def test_an_interval_that_goes_far_beyond_the_lines_does_not_flatten_them() -> None:
-    not_drawn, (near, far) = bars(Figure.of(10, 5, 20), Figure.of(20, 10, 1e9), Figure(20))
-    assert not_drawn == ["Here: intervals reach beyond the axis, and their bars its edge: line at 2."]
-    assert far < HEIGHT and near > HEIGHT / 8
-    not_drawn, _ = bars(Figure.of(10, -5, 20), Figure.of(20, 10, 80), Figure.of(20, 1e-9, 30))
-    assert not_drawn == ["Here: intervals reach beyond the axis, and their bars its edge: line at 1, 4."]
+def test_the_area_in_which_more_gpus_are_not_worth_it_is_grey_from_zero_to_half() -> None:
+    plain = panel(Figure(70), Figure(90), linear_y=True)
+    shaded = replace(plain, shaded_below=50.0)
+    grey = [draw(one, Frame.around([one])).count('opacity="0.15"') for one in (plain, shaded)]
+    assert grey == [0, 1]
+    assert Frame.around([shaded]).y.low <= 0
+
+
+@pytest.mark.parametrize(("state", "is_shown"), [("ok", True), ("distorts", False)])
+def test_a_profiler_that_distorts_is_left_out(state: str, is_shown: bool) -> None:
+    row = {**PROFILED, "profiler_exposed_step_s": 5e-4, "profiler": state}
+    assert ("E3 exposed" in texts(of_estimates(row).pictures[0].svg)) == is_shown
+    steps = [replace(step, profiler=state) for step in h200_with_steps().steps]
+    assert bool(SHOWN["steps"].view(steps, GPU).cells) == is_shown

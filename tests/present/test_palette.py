@@ -11,8 +11,8 @@ from dpscale.strategies.known import STRATEGIES
 CSS = style_of_pages()
 TEXT = ["ink", "quiet", "link", "caution", "single", "dp", "ddp"]  # colours of lines are those of their labels, too
 GRAPHICS = ["single", "dp", "ddp", "caution", "quiet"]
-# Text on the coloured cells of the coverage grid, and on bands.
-ON_CELLS = [("ink", "ok"), ("ink", "oom"), ("quiet", "none"), ("ink", "band"), ("caution", "band"), ("quiet", "band")]
+# Text on the marked rows of audits, and on bands.
+ON_CELLS = [("ink", "oom"), ("ink", "none"), ("ink", "band"), ("caution", "band"), ("quiet", "band")]
 
 
 def schemes() -> dict[str, dict[str, str]]:

@@ -2,20 +2,18 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from dpscale.present.charts.axes import WIDTH, Frame
-from dpscale.present.charts.bars import Bars, Waterfall
+from dpscale.present.charts.axes import Frame
 from dpscale.present.charts.lines import cut, draw
-from dpscale.present.charts.panel import DrawnSeries, Panel, Plot
+from dpscale.present.charts.panel import Panel, Plot
 from dpscale.present.charts.svg import for_page
+from dpscale.present.charts.waterfall import Waterfall
 from dpscale.present.text.words import listed
 
 PANELS_DRAWN = 8
 # These are small.
 WATERFALLS_DRAWN = 16
-# Pixels between lines of dots that stand side by side at one x.
-_GAP_BESIDE = 8
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,6 @@ def chart_of_lines(name: str, panels: Sequence[Panel], not_drawn: Sequence[str] 
     return chart_of(name, panels, pictures, "points", [*not_drawn, *beyond])
 
 
-def chart_of_bars(name: str, panels: Sequence[Bars]) -> Chart:
-    drawn = [panel.thinned() for panel in panels[:PANELS_DRAWN]]
-    return chart_of(name, panels, [(panel, panel.draw()) for panel in drawn], "bars")
-
-
 def chart_of_waterfalls(name: str, panels: Sequence[Waterfall]) -> Chart:
     return chart_of(name, panels, [(panel, panel.draw()) for panel in panels[:WATERFALLS_DRAWN]], "bars")
 
@@ -97,11 +90,3 @@ def joined(charts: Sequence[Chart]) -> Chart:
         [picture for chart in charts for picture in chart.pictures],
         [sentence for chart in charts for sentence in chart.not_drawn],
     )
-
-
-def side_by_side(series: Sequence[DrawnSeries]) -> list[DrawnSeries]:
-    """Lines of dots over the same x, each a little beside the other, the middle one at its place."""
-    batches = {marker.x for line in series for marker in line.markers}
-    gap = min(_GAP_BESIDE, WIDTH / max(1, len(batches) - 1) / (len(series) + 1))
-    middle = len(series) // 2
-    return [replace(line, aside=gap * (place - middle)) for place, line in enumerate(series)]

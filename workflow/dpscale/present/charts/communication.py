@@ -1,29 +1,26 @@
-"""Charts of steps: what they are made of, how communication is estimated, and its bandwidth. As in `timing`."""
+"""Charts of communication: what makes a step longer, how that is estimated, and its bandwidth. As in `timing`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite
 
 from dpscale.formulas.figure import UNKNOWN, Figure
-from dpscale.present.charts.bars import Bar, Bars, Share, Stage, Waterfall
 from dpscale.present.charts.chart import (
     Chart,
-    chart_of_bars,
     chart_of_lines,
     chart_of_waterfalls,
     joined,
-    side_by_side,
 )
 from dpscale.present.charts.panel import DrawnSeries, Panel, level, markers
 from dpscale.present.charts.timing import at_batch
+from dpscale.present.charts.waterfall import Stage, Waterfall
 from dpscale.present.findings.finding import largest
-from dpscale.present.text.numbers import brief, measured, plain, whole
+from dpscale.present.text.numbers import measured, whole
 from dpscale.present.text.words import Terms, colour, headline, in_order, ok
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB_PER_S, KIB, MILLISECONDS, PERCENT
-from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
+from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow
 from dpscale.tables.quantities import BATCH, BUS_BANDWIDTH, E1, E2, E3, E3_EXPOSED, E3_LEAST, E4_EXPOSED, E5
 from dpscale.tables.row import grouped
-from dpscale.tables.timing import TimesRow
 from dpscale.vocabulary.states import DISTORTED
 
 # One of each of the five ways: what of the communication is exposed, where a way tells that. In the table there are
@@ -88,99 +85,9 @@ def _ladder(rungs: Sequence[LadderRow], terms: Terms) -> str:
     return f"{heading}; the most is {measured(most.difference_s.value, MILLISECONDS)}, {most.adds}"
 
 
-def steps_beside_one(times: Sequence[TimesRow], communication: Sequence[CommunicationRow], terms: Terms) -> Chart:
-    """The step of one device and of every strategy on more, in ms: a panel for every batch and environment.
-
-    Where no ladder says what a step is made of, this says how much longer it is.
-    """
-    timed = [row for row in headline(ok(times)) if row.scope == "compute" and row.step_s.is_known]
-    most = max((row.gpus for row in timed), default=0)
-    longer = {_configuration(row): row.communication_step_s for row in communication}
-    panels = [
-        Waterfall(
-            heading=_step_beside_one(part, terms),
-            place=f"Batch {batch:,} per {terms.device}{terms.environment(part[0])}",
-            quantity=(
-                f"A full step in ms, without loading. Behind the sign stands what it takes longer than on 1 "
-                f"{terms.device} (E1), with its 95 % interval"
-            ),
-            x_title="Step, ms",
-            stages=[_step_stage(row, longer.get(_configuration(row), UNKNOWN), terms) for row in part],
-        )
-        for (batch, _), part in grouped(in_order(timed), lambda row: (row.batch_per_gpu, row.environment)).items()
-        if part[0].strategy == BASELINE and part[-1].gpus == most > 1
-    ]
-    return chart_of_waterfalls("step-beside-one", panels)
-
-
-def _configuration(row: TimesRow | CommunicationRow) -> tuple[str, int, int, str]:
-    return row.strategy, row.gpus, row.batch_per_gpu, row.environment
-
-
-def _step_stage(row: TimesRow, longer: Figure, terms: Terms) -> Stage:
-    text = f"{terms.group(row)}: {measured(row.step_s.value, MILLISECONDS)}"
-    if longer.is_known:
-        text += f", {'+' if longer.value > 0 else ''}{brief(longer, E1.unit)}"
-    return Stage(text, 0.0, MILLISECONDS.of(row.step_s.value), colour(row.strategy))
-
-
-def _step_beside_one(part: Sequence[TimesRow], terms: Terms) -> str:
-    """`A step takes 5.54 ms on 1 GPU, and 36.7 ms with dp on 4 GPUs`: the longest on the most devices."""
-    most = largest((row for row in part if row.gpus == part[-1].gpus), lambda row: row.step_s.value)
-    alone, longest = (measured(row.step_s.value, MILLISECONDS) for row in (part[0], most))
-    return f"A step takes {alone} on 1 {terms.device}, and {longest} with {terms.group(most)}"
-
-
-def steps(table: Sequence[StepsRow], terms: Terms) -> Chart:
-    """Parts of a step of the first device, in % of it, by batch: a panel for every strategy, GPUs and environment."""
-    whole_steps = [row for row in table if row.device == 0 and isfinite(row.idle_share)]
-    panels = [
-        Bars(
-            heading=_largest_parts(part, terms),
-            place=_place(part[0], terms),
-            quantity=(
-                f"Parts of a profiled step of {terms.device} 0 in %, by {terms.batch}; on the right the "
-                "step in ms. Communication that compute hides is not in it"
-            ),
-            x_title="Share of the step, %",
-            y_title=terms.heading_of(BATCH),
-            bars=[Bar(f"{row.batch_per_gpu:,}", _shares(row), measured(row.parts_s, MILLISECONDS)) for row in part],
-        )
-        for part in grouped(in_order(whole_steps), _of_strategy).values()
-    ]
-    return chart_of_bars("steps", panels)
-
-
-def _shares(row: StepsRow) -> list[Share]:
-    parts = {
-        "compute": (row.compute_share, "var(--single)"),
-        "communication": (row.communication_share, "var(--dp)"),
-        "copies": (row.copy_share, "var(--caution)"),
-        "idle": (row.idle_share, None),
-    }
-    return [Share(name, own_colour, PERCENT.of(share)) for name, (share, own_colour) in parts.items()]
-
-
-def _largest_parts(part: Sequence[StepsRow], terms: Terms) -> str:
-    """`dp on 4 GPUs: at batch 32 idle is 92.6 % of a profiled step, at 8,192 compute is 96.8 %`."""
-    return largest_shares(terms.group(part[0]), {row.batch_per_gpu: _shares(row) for row in part})
-
-
-def largest_shares(of: str, shares: Mapping[int, Sequence[Share]]) -> str:
-    """The largest parts of profiled steps, at the smallest batch and at the largest, `of` what they are."""
-    first, last = min(shares), max(shares)
-    heading = f"{of}: at batch {first:,} {_largest_share(shares[first])} of a profiled step"
-    return heading if first == last else f"{heading}, at {last:,} {_largest_share(shares[last])}"
-
-
-def _largest_share(shares: Sequence[Share]) -> str:
-    most = max(shares, key=lambda share: share.percent)
-    return f"{most.name} is {plain(most.percent, 3)} %"
-
-
 def estimates(table: Sequence[CommunicationRow], terms: Terms) -> Chart:
-    """Communication of a step in ms at every batch, by every estimate, as dots beside each other: a panel for every
-    strategy, GPUs and environment. Zero is on the axis; it is that of the strategy, as strategies differ by much."""
+    """Communication of a step in ms at every batch, a line for every estimate: a panel for every strategy, GPUs and
+    environment. Zero is on the axis; it is that of the strategy, as strategies differ by much."""
     estimated = in_order(row for row in table if row.training_step_s.is_known or row.isolated_step_s.is_known)
     charts = []
     for strategy, rows in grouped(estimated, lambda row: row.strategy).items():
@@ -190,21 +97,21 @@ def estimates(table: Sequence[CommunicationRow], terms: Terms) -> Chart:
 
 
 def _estimates_of(part: Sequence[CommunicationRow], terms: Terms) -> Panel:
-    dots = [
-        DrawnSeries(name, dot_colour, style, found, joined=False)
-        for style, (name, dot_colour) in enumerate(_ESTIMATE_COLOURS.items())
+    lines = [
+        DrawnSeries(name, own_colour, style, found)
+        for style, (name, own_colour) in enumerate(_ESTIMATE_COLOURS.items())
         if (found := markers(((row.batch_per_gpu, _estimates(row)[name]) for row in part), E1.unit))
     ]
     return Panel(
         heading=_furthest_apart(part, terms),
         place=_place(part[0], terms),
         quantity=(
-            f"Communication of a step in ms at each {terms.batch}, a dot for each estimate; bars are 95 % intervals"
+            f"Communication of a step in ms at each {terms.batch}, a line for each estimate; bars are 95 % intervals"
         ),
         x_title=terms.heading_of(BATCH),
         y_title=f"Communication of a step, {E1.unit.shown}",
         unit=E1.unit.shown,
-        series=side_by_side(dots),
+        series=lines,
         guides=(level("zero", 0, (row.batch_per_gpu for row in part)),),
         linear_y=True,
     )
@@ -297,9 +204,9 @@ def _rate(figure: Figure) -> str:
     return measured(figure.value, GB_PER_S)
 
 
-def _of_strategy(row: StepsRow | CommunicationRow) -> tuple[str, int, str]:
+def _of_strategy(row: CommunicationRow) -> tuple[str, int, str]:
     return row.strategy, row.gpus, row.environment
 
 
-def _place(row: LadderRow | StepsRow | CommunicationRow, terms: Terms) -> str:
+def _place(row: LadderRow | CommunicationRow, terms: Terms) -> str:
     return f"{terms.group(row)}{terms.environment(row)}"

@@ -13,7 +13,9 @@ from dpscale.present.charts.chart import Chart, Picture
 from dpscale.present.text.html import style_of_pages
 from dpscale.records.files import write_text
 
-_SVG = "{http://www.w3.org/2000/svg}"
+_NAMESPACE = "http://www.w3.org/2000/svg"
+_SVG = f"{{{_NAMESPACE}}}"
+ElementTree.register_namespace("", _NAMESPACE)
 _COLOUR = re.compile(r"--([\w-]+): *(#\w+)")
 _VARIABLE = re.compile(r"var\(--([\w-]+)\)")
 _FONT, _FONT_PX, _LINE_PX, _CHARACTER_PX = "DejaVu Sans, Verdana, sans-serif", 11, 15, 7

@@ -8,15 +8,13 @@ import numpy as np
 import scipy
 
 from dpscale.present.charts.axes import HEIGHT, WIDTH, Axis, Frame
-from dpscale.present.charts.panel import DrawnSeries, Marker, Panel
-from dpscale.present.charts.svg import COLOUR, INK, LABEL, LABEL_X, QUIET, RIGHT, over, svg_of
+from dpscale.present.charts.panel import DrawnSeries, Panel
+from dpscale.present.charts.svg import COLOUR, LABEL, LABEL_X, QUIET, RIGHT, over, svg_of
 from dpscale.present.text.words import listed
 
 # Pixels.
 _LABEL_GAP = 14
-_LANE_MARKER_GAP = 11
 _X_TICK_GAP, _Y_TICK_GAP = 44, 22
-_MARKER_REACH = 3
 
 _SHAPES = (
     "circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left",
@@ -34,25 +32,27 @@ def draw(panel: Panel, frame: Frame) -> str:
     """The panel as the SVG that vl-convert makes of it."""
     x = _axis(alt.X("x:Q"), panel.x_title, frame.x, _X_TICK_GAP)
     y = _axis(alt.Y("y:Q"), panel.y_title, frame.y, _Y_TICK_GAP)
-    joined = [entry for line in panel.series if line.joined for entry in _entries(line, frame)]
-    marked = [entry for line in panel.series for entry in _entries(line, frame)] + _lane_markers(panel, frame)
+    marked = [entry for line in panel.series for entry in _entries(line)]
+    joined = [entry for line in panel.series if line.joined for entry in _entries(line)]
     labels = _labels(panel, frame)
-    bands, bars = _intervals(panel, frame)
+    intervals = [entry for line in panel.series for entry in _intervals(line, frame.y)]
     ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q")}
+    bars = over(intervals).mark_rule(strokeWidth=1.5).encode(x, COLOUR, **ends)
+    bands = over(intervals).mark_area(opacity=0.15, strokeWidth=0)
     shade = [{"y": frame.y.low, "end": panel.shaded_below}] if panel.shaded_below else []
     dots = [{"x": across, "y": up, "colour": colour} for across, up, colour in panel.dots]
+    guides = [{"line": guide.label, "x": x, "y": y} for guide in panel.guides for x, y in (guide.start, guide.end)]
     layers = [
         over(shade)
         .mark_rect(color=QUIET, opacity=0.15)
         .encode(y, y2=alt.Y2("end:Q"), x=alt.XValue(0), x2=alt.X2Value(WIDTH)),
-        over(_guides(panel)).mark_line(color=QUIET, strokeWidth=1).encode(x, y, detail=_LINE),
+        over(guides).mark_line(color=QUIET, strokeWidth=1).encode(x, y, detail=_LINE),
         over(labels)
         .mark_rule(color=QUIET, strokeWidth=0.6, strokeDash=[1, 2])
         .encode(x, y, x2=alt.X2Value(LABEL_X - 3), y2=alt.Y2("label_y:Q")),
-        over(bands)
-        .mark_area(opacity=0.15, strokeWidth=0)
-        .encode(x, **ends, fill=alt.Fill("colour:N", scale=None), detail=_LINE),
-        over(bars).mark_rule(strokeWidth=1.5).encode(x, COLOUR, **ends),
+        bands.encode(x, **ends, fill=alt.Fill("colour:N", scale=None), detail=_LINE)
+        if panel.linear_x and panel.linear_y
+        else bars,
         over(joined)
         .mark_line(strokeWidth=1.8)
         .encode(x, y, COLOUR, detail=_LINE, strokeDash=alt.StrokeDash("dash:N", scale=None)),
@@ -79,82 +79,35 @@ def cut(panel: Panel, frame: Frame) -> list[str]:
 
 
 def _axis(channel: Any, title: str, axis: Axis, gap: float) -> Any:
-    kind = "linear" if axis.linear else "log"
-    return channel.title(title).scale(type=kind, domain=[axis.low, axis.high], nice=False).axis(
-        values=axis.ticks_apart(gap), format=",~r"
-    )  # fmt: skip
+    scaled = channel.title(title).scale(
+        type="linear" if axis.linear else "log", domain=[axis.low, axis.high], nice=False
+    )
+    ticks = axis.ticks_apart(gap)
+    return scaled.axis(values=ticks, format=",~r") if ticks else scaled.axis(tickCount=5, labelOverlap=True)
 
 
-def _entry(line: DrawnSeries, x: float, y: float) -> Entry:
+def _entries(line: DrawnSeries) -> list[Entry]:
     style = line.style % len(_SHAPES)
-    return {
-        "line": line.label, "x": x, "y": y,
-        "colour": line.colour, "shape": _SHAPES[style], "dash": _DASHES[style],
-    }  # fmt: skip
+    look = {"line": line.label, "colour": line.colour, "shape": _SHAPES[style], "dash": _DASHES[style]}
+    return [{"x": marker.x, "y": marker.y, **look} for marker in line.markers]
 
 
-def _entries(line: DrawnSeries, frame: Frame) -> list[Entry]:
-    return [_entry(line, _moved(marker.x, line, frame), marker.y) for marker in line.markers]
-
-
-def _moved(x: float, line: DrawnSeries, frame: Frame) -> float:
-    return frame.x.value(frame.x.pixel(x) + line.aside) if line.aside else x
-
-
-def _intervals(panel: Panel, frame: Frame) -> tuple[list[Entry], list[Entry]]:
-    """Parts of bands along the lines, and bars at markers that are longer than these."""
-    bands, bars = [], []
-    for line in panel.series:
-        for marker in line.markers:
-            if marker.figure.has_interval:
-                entry = _interval(line, marker, frame)
-                if panel.linear_y and panel.linear_x:
-                    bands.append(entry)
-                elif _is_seen(frame.y, entry):
-                    bars.append(entry)
-    return bands, bars
-
-
-def _interval(line: DrawnSeries, marker: Marker, frame: Frame) -> Entry:
+def _intervals(line: DrawnSeries, axis: Axis) -> list[Entry]:
     """From the axis' edge to its edge at most."""
-    low, high = max(marker.figure.low, frame.y.low), min(marker.figure.high, frame.y.high)
-    entry = {"line": line.label, "x": _moved(marker.x, line, frame), "low": low, "high": high}
-    return {**entry, "colour": line.colour, "at": marker.y}
-
-
-def _is_seen(axis: Axis, bar: Entry) -> bool:
-    """Whether a bar is longer than the marker on it."""
-    if bar["high"] <= axis.low:
-        return False
-    at, low, high = (axis.pixel(bar[name]) for name in ("at", "low", "high"))
-    return max(at - low, high - at) > _MARKER_REACH
-
-
-def _guides(panel: Panel) -> list[Entry]:
-    return [{"line": guide.label, "x": x, "y": y} for guide in panel.guides for x, y in (guide.start, guide.end)]
-
-
-def _lane_markers(panel: Panel, frame: Frame) -> list[Entry]:
-    """A line's own marker in the lane of what ended it, side by side where several end together."""
-    together: dict[tuple[float, str], list[DrawnSeries]] = {}
-    for line in panel.series:
-        if line.end:
-            together.setdefault(line.end, []).append(line)
-    entries = []
-    for (x, word), lines in together.items():
-        width = _LANE_MARKER_GAP * (len(lines) - 1)
-        left = min(frame.x.pixel(x) - width / 2, WIDTH - width)
-        for place, line in enumerate(lines):
-            entries.append(_entry(line, frame.x.value(left + _LANE_MARKER_GAP * place), frame.lane_y(word)))
-    return entries
+    return [
+        {
+            "line": line.label, "colour": line.colour, "x": marker.x,
+            "low": max(marker.figure.low, axis.low), "high": min(marker.figure.high, axis.high),
+        }
+        for marker in line.markers
+        if marker.figure.has_interval and marker.figure.high > axis.low
+    ]  # fmt: skip
 
 
 def _labels(panel: Panel, frame: Frame) -> list[Entry]:
-    """The labels right of the plot: of lines, guides and lanes, apart so that none hides another."""
-    lasts = [(line, line.markers[-1]) for line in panel.series]
-    ends = [(line.label, line.colour, _moved(last.x, line, frame), last.y) for line, last in lasts]
+    """The labels right of the plot: of lines and guides, apart so that none hides another."""
+    ends = [(line.label, line.colour, line.markers[-1].x, line.markers[-1].y) for line in panel.series]
     ends += [(guide.label, QUIET, *guide.end) for guide in panel.guides]
-    ends += [(word, INK, frame.x.high, frame.lane_y(word)) for word in frame.lanes]
     half = _LABEL_GAP / 2
     pixels = spread([frame.y.pixel(y) for *_, y in ends], _LABEL_GAP, half, HEIGHT - half)
     return [

@@ -66,30 +66,21 @@ def markers(found: Iterable[tuple[float, Figure]], unit: Unit = PLAIN) -> list[M
 
 @dataclass(frozen=True)
 class DrawnSeries:
-    """A line of at least one marker. `style` numbers shape and dashes; `end` is (x, word) where it stops.
-
-    `aside` moves it by so many pixels to the right, where several lines stand at one x. Markers that are not `joined`
-    have no line.
-    """
+    """A line of at least one marker. `style` numbers shape and dashes. Markers that are not `joined` have no line."""
 
     label: str
     colour: str
     style: int
     markers: Sequence[Marker]
-    end: tuple[float, str] | None = None
-    aside: float = 0
     joined: bool = True
 
     def described(self, unit: str, anywhere: bool) -> str:
-        """In words: the two ends of the line, and what ended it."""
+        """In words: the two ends of the line."""
         first, last = self.markers[0], self.markers[-1]
         told = [
             f"{f'{plain(marker.y, 3)} {unit}'.rstrip()} at {plain(marker.x, 3) if anywhere else f'{marker.x:,.0f}'}"
             for marker in ([first] if first is last else [first, last])
         ]
-        if self.end:
-            x, word = self.end
-            told.append(f"{word} at {x:,.0f}")
         return f"{self.label}: {', '.join(told)}."
 
 

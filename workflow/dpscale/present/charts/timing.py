@@ -1,7 +1,7 @@
-"""Charts of times: epoch time and efficiency against batch, on axes of their own.
+"""Charts of what more devices gain: efficiency against batch, and speedup.
 
-Colour says the strategy; marker shape and dashes say the number of GPUs, or whether loading is in the clock; a label
-stands at the end of every line. Colours are CSS variables of the page, so that dark mode and print follow. A heading
+Colour says the strategy; marker shape and dashes say whether loading is in the clock; a label stands at the end of
+every line. Colours are CSS variables of the page, so that dark mode and print follow. A heading
 names figures and where they were measured. Whether a difference is more than noise is for `findings`.
 """
 
@@ -11,8 +11,8 @@ from dpscale.analyse.timing.times import HEADLINE_STEPS, WORTH
 from dpscale.formulas.figure import Figure
 from dpscale.present.charts.chart import Chart, chart_of_lines
 from dpscale.present.charts.panel import DrawnSeries, Guide, Panel, level, markers
-from dpscale.present.findings.finding import largest, smallest
-from dpscale.present.text.numbers import measured, percent
+from dpscale.present.findings.finding import largest
+from dpscale.present.text.numbers import percent
 from dpscale.present.text.words import (
     AtBatch,
     Terms,
@@ -24,67 +24,11 @@ from dpscale.present.text.words import (
     on_nodes,
 )
 from dpscale.tables.answer import AnswerRow
-from dpscale.tables.quantities import BATCH, EFFICIENCY, EPOCH, SPEEDUP
+from dpscale.tables.quantities import BATCH, EFFICIENCY, SPEEDUP
 from dpscale.tables.row import grouped
-from dpscale.tables.timing import SpeedupRow, TimesRow
+from dpscale.tables.timing import SpeedupRow
 
-# What ends a line, in few letters.
-_ENDS = {"oom": "OOM", "capped": "> dataset"}
 NO_HEADLINE = f"No epoch has {HEADLINE_STEPS} full steps"
-
-
-def epoch_time(times: Sequence[TimesRow], terms: Terms) -> Chart:
-    """Epoch time in s against batch per GPU in images: a panel for every scope and environment."""
-    panels = []
-    for (scope, environment), timed in grouped(in_order(ok(times)), lambda row: (row.scope, row.environment)).items():
-        # A row without a record has no environment: it belongs to each.
-        part = [row for row in in_order(times) if row.scope == scope and row.environment in ("", environment)]
-        panels.append(
-            Panel(
-                heading=_shortest_epoch(timed, terms),
-                place=capitalised(terms.scope(timed[0])),
-                quantity=(
-                    f"{EPOCH.label} in {EPOCH.unit.shown} against {terms.batch}; one line for each strategy × "
-                    f"{terms.devices}"
-                ),
-                x_title=terms.heading_of(BATCH),
-                y_title=EPOCH.heading,
-                unit=EPOCH.unit.shown,
-                series=_lines_of_times(part),
-            )
-        )
-    return chart_of_lines("epoch-time", panels)
-
-
-def _lines_of_times(part: Sequence[TimesRow]) -> list[DrawnSeries]:
-    styles = {gpus: style for style, gpus in enumerate(sorted({row.gpus for row in part}))}
-    series = []
-    for (strategy, gpus), line in grouped(part, lambda row: (row.strategy, row.gpus)).items():
-        known = markers(((row.batch_per_gpu, row.epoch_s) for row in ok(line)), EPOCH.unit)
-        # The first batch that cannot run says where the line ends; the larger ones follow from it.
-        ends = [(float(row.batch_per_gpu), _ENDS[row.status]) for row in line if row.status in _ENDS]
-        if known:
-            label = f"{strategy} × {gpus}{on_nodes(row.nodes for row in line)}"
-            series.append(DrawnSeries(label, colour(strategy), styles[gpus], known, next(iter(ends), None)))
-    return series
-
-
-def _shortest_epoch(timed: Sequence[TimesRow], terms: Terms) -> str:
-    """`Shortest epoch: 0.545 s, dp on 4 GPUs at batch 8,192; on 1 GPU 2.13 s`."""
-    shown = headline(timed)
-    if not shown:
-        return NO_HEADLINE
-    of = "" if len(shown) == len(timed) else f" of {HEADLINE_STEPS} full steps"
-    shortest = smallest(shown, lambda row: row.epoch_s.value)
-    heading = f"Shortest epoch{of}: {_seconds(shortest)}, {at_batch(shortest, terms)}"
-    alone = [row for row in shown if row.gpus == 1]
-    if shortest in alone or not alone:
-        return heading
-    return f"{heading}; on {terms.count(1)} {_seconds(smallest(alone, lambda row: row.epoch_s.value))}"
-
-
-def _seconds(row: TimesRow) -> str:
-    return measured(row.epoch_s.value, EPOCH.unit)
 
 
 def at_batch(row: AtBatch, terms: Terms) -> str:

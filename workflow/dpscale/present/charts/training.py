@@ -45,30 +45,31 @@ def _panels(
             x_title=EPOCH_NUMBER.label,
             y_title=TEST_ACCURACY.heading,
             unit=TEST_ACCURACY.unit.shown,
-            series=series,
+            series=list(series.values()),
             guides=(_target(target, (row.epoch for row in curves)),),
             dots=[
                 (row.epoch, PERCENT.of(row.test_accuracy), line.colour)
-                for line in series
+                for arm, line in series.items()
                 for row in epochs
-                if (row.arm, row.epoch, row.environment) == (line.label, line.markers[-1].x, environment)
+                if (row.arm, row.epoch, row.environment) == (arm, line.markers[-1].x, environment)
             ],
             linear_x=True,
             linear_y=True,
         )
 
 
-def _lines(part: Curves, baseline: str | None) -> list[DrawnSeries]:
-    series = []
+def _lines(part: Curves, baseline: str | None) -> dict[str, DrawnSeries]:
+    """By arm, up to where the first of its seeds diverged: the mean of those that are left would look too good."""
+    series = {}
     arms = grouped(part, lambda row: row.arm).items()
     for style, ((arm, rows), own_colour) in enumerate(zip(arms, cycle(_ARM_COLOURS), strict=False)):
-        # A mean over the seeds that are left when others diverged would look too good.
         diverged = min((row.epoch for row in rows if row.diverged), default=None)
         whole = [row for row in rows if diverged is None or row.epoch < diverged]
         means = markers(((row.epoch, row.test_accuracy) for row in whole), PERCENT)
-        end = None if diverged is None else (float(diverged), "diverged")
+        label = arm if diverged is None else f"{arm}, diverged"
         if means:
-            series.append(DrawnSeries(arm, _BASELINE_COLOUR if arm == baseline else own_colour, style, means, end))
+            colour = _BASELINE_COLOUR if arm == baseline else own_colour
+            series[arm] = DrawnSeries(label, colour, style, means)
     return series
 
 

@@ -16,7 +16,7 @@ from dpscale.present.findings.variants import beside_the_public_best
 from dpscale.present.handin import assignment
 from dpscale.present.handin.files import files
 from dpscale.present.handin.report import report
-from dpscale.present.study import coverage, environment_facts
+from dpscale.present.study import environment_facts, not_run
 from dpscale.present.study.charts import charts_of
 from dpscale.present.study.general import general
 from dpscale.present.study.views import views
@@ -69,9 +69,8 @@ def render(
         findings=found,
         key_findings=key_findings(found),
         by_chance=_by_chance(tables.counts),
-        grid=coverage.coverage(tables.times, terms),
-        absences=coverage.absences(tables.times, tables.absences, terms),
-        missing_cells=coverage.missing_cells(tables.missing, terms),
+        absences=not_run.absences(tables.times, tables.absences, terms),
+        missing_cells=not_run.missing_cells(tables.missing, terms),
         general=general(tables.times, tables.speedup, terms),
         profiler_left_out=profiler_left_out(tables.communication),
         forecast=forecast_said(tables, terms),

@@ -1,0 +1,61 @@
+"""What was asked for and has no number, and why."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dpscale.present.text.words import Terms, in_order, listed, state
+from dpscale.tables.study import AbsencesRow, MissingRow
+from dpscale.tables.timing import TimesRow
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A reason why configurations have no number, how many it holds for, and which."""
+
+    state: str
+    reason: str
+    number: int
+    points: str
+
+
+@dataclass(frozen=True)
+class MissingCell:
+    """A cell that was planned and has no record: its state, the reason, and the last lines of its log, if any."""
+
+    name: str
+    state: str
+    reason: str
+    log: str
+
+
+def absences(times: Iterable[TimesRow], counted: Iterable[AbsencesRow], terms: Terms) -> list[Absence]:
+    """Every state but `ok` with its reason and its configurations, the most frequent first, as they were `counted`."""
+    which: dict[tuple[str, str], dict[str, None]] = {}
+    for row in in_order(row for row in times if row.status != "ok"):
+        points = which.setdefault(_why(row), {})
+        points[f"{row.strategy} × {row.gpus} at {row.batch_per_gpu:,}{terms.environment(row)}"] = None
+    numbers = {_why(row): row.configurations or 0 for row in counted}
+    found = [Absence(*why, numbers[why], listed(list(points))) for why, points in which.items()]
+    return sorted(found, key=lambda absence: absence.number, reverse=True)
+
+
+def _why(row: TimesRow | AbsencesRow) -> tuple[str, str]:
+    return state(row.status), row.reason or "no reason recorded"
+
+
+def missing_cells(missing: Iterable[MissingRow], terms: Terms) -> list[MissingCell]:
+    """Every planned cell without a record, those that failed first."""
+    failed_first = sorted(missing, key=lambda row: row.status)
+    return [MissingCell(_job(row, terms), row.status, row.reason, row.log) for row in failed_first]
+
+
+def _job(row: MissingRow, terms: Terms) -> str:
+    """Timing needs no name: it is what a study is about."""
+    if row.kind == "training":
+        return f"training of arm {row.arm}, seed {row.seed}"
+    run = f"run {row.run}"
+    if row.kind == "collectives":
+        return f"collectives on {terms.count(row.gpus)}, {run}"
+    of = "communication of " if row.kind == "communication" else ""
+    variant = f"variant {row.variant} of " if row.variant else ""
+    return f"{of}{variant}{terms.point(row)}, {run}"
