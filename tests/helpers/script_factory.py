@@ -18,7 +18,7 @@ def process(rank: int = 0, ranks: int = 2, steps_ms: Mapping[str, Any] = HEALTHY
             each = [times] if isinstance(times, int | float) else list(times)
             each_s = [1e-3 * (1 + number * 1e-4) * each[step % len(each)] for step in range(STEPS)]
             blocks.append({
-                "round": number, "probe": name, "steps": STEPS, "seconds": sum(each_s), "each_s": each_s,
+                "round": number, "probe": name, "steps": STEPS, "seconds": sum(each_s), "step_s": each_s, "borders": [],
                 "loading_s": STEPS * changed.get("loading_ms", 0.1) / 1e3,
             })  # fmt: skip
     changed.pop("loading_ms", None)
@@ -29,7 +29,7 @@ def process(rank: int = 0, ranks: int = 2, steps_ms: Mapping[str, Any] = HEALTHY
         "optimiser": {"class": "SGD", "parameters": 8, "numel": 1000, "count": 1}, "parameter_bytes": 40e6,
         "gradient_bytes": 40e6, "dtypes": {"float32": 10_000_000}, "status": "measured", "why": None, "steps": 2000,
         "wall_s": 104.0, "warm_up_s": 4.0, "micro_batches_per_step": 1, "batch": 8, "ended_by": "time",
-        "observed_steps": 400, "blocks": blocks, "collectives": [], "waits": [], "gaps": [], "events": {}, "lines": [],
+        "counted_steps": 400, "blocks": blocks, "collectives": [], "waits": [], "gaps": [], "events": {}, "lines": [],
         "loader": {"workers": 2, "batches": 200 // ranks, "samples": 1600, "hashes": [f"{rank} {n}" for n in range(9)]},
         "step_s": [steps_ms.get("as_it_is", 10.0) / 1e3] * 90, "switches": {}, "environment": {},
         "machine": {"cores": 16, "cores_usable": 16, "busy_share": 0.2, "same_command": 0, "others_on_gpu": []},

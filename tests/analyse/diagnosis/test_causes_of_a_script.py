@@ -12,7 +12,7 @@ from dpscale.vocabulary.causes import CAUSES
 from script_factory import HEALTHY, process, script_record
 
 # Of these a diagnosis of a workload's file has cases.
-OF_WORKLOADS = {"data_parallel", "too_many_workers"}
+OF_WORKLOADS = {"too_many_workers"}
 LOADER = {"workers": 2, "batches": 100, "samples": 1600, "hashes": ["a", "b", "c"]}
 ON_GPU = {"device": "cuda", "device_model": "NVIDIA H100 80GB HBM3", "backend": "nccl"}
 SLOW_EXCHANGE = {**HEALTHY, "as_it_is": 20.4, "batch_kept": 20.3, "gc_off": 20.4}
@@ -43,18 +43,20 @@ def probes(**steps_ms: Any) -> tuple[dict[str, Any], ...]:
 CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
     ("buffers", probes(no_buffers=6.4), 4.0),
     ("micro_batches", both(steps_ms={**SLOW_EXCHANGE, "accumulated": 12.4}), 8.0),
-    ("scalars", probes(no_scalars=6.4), 4.0),
-    ("unused_search", probes(unused_off=6.4), 4.0),
+    ("unused_search", both(switches={"search_s": 2.0}), 5.0),
     ("anomaly", probes(anomaly_off=6.4), 4.0),
     ("deterministic", probes(deterministic_off=6.4), 4.0),
     ("no_tf32", probes(precision=6.4), 4.0),
     ("many_small_tensors", probes(fused_optimiser=6.4), 4.0),
-    ("threads", probes(fewer_threads=6.4), 4.0),
+    ("threads", both(loading_ms=10.0, steps_ms={**HEALTHY, "as_it_is": 20.3, "no_allreduce": 20.2, "gc_off": 20.3},
+                     loader={**LOADER, "hashes": [], "threads_in_worker": 8}), 10.0),
+    ("data_parallel", both(strategy="dp", devices=2), float("nan")),
     ("garbage_collection", probes(gc_off=6.4), 4.0),
     ("garbage_collection", both(events={"gc": {"count": 27, "seconds": 20.0, "longest_s": 1.0}}), 10.0),
     ("compile_per_length", both(events={"compile": {"count": 30, "seconds": 30.0}}), 15.0),
-    ("cudnn_search", both(events={"cudnn_search": {"new_shapes": 33, "seconds": 20.0}}), 10.0),
-    ("allocator_emptied", both(events={"cuda_malloc": {"empty_cache": 2000, "seconds": 20.0}}), 10.0),
+    ("cudnn_search", both(events={"cudnn_search": {"new_shapes": 33, "seconds": 20.0}},
+                          switches={"cudnn_benchmark": True}, **ON_GPU), 10.0),
+    ("allocator_emptied", probes(no_emptying=6.4), 4.0),
     ("hidden_synchronisation", probes(no_waiting=6.4), 4.0),
     ("slow_loader", both(loading_ms=10.0, steps_ms={**HEALTHY, "as_it_is": 20.3, "no_allreduce": 20.2}), 10.0),
     ("loading_disturbs", probes(as_it_is=20.3, no_allreduce=20.2), 10.0),
@@ -72,8 +74,9 @@ CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
     ("workers_restarted", both(gaps=[gap("for x in loader", what="loader start")]), 10.0),
     ("few_batches", both(gaps=[gap("", what="loader start")],
                          loader={**LOADER, "hashes": [], "batches": 5, "workers": 16}), 10.0),
-    ("validation", both(gaps=[gap("model(x)", function="validate")]), 10.0),
-    ("checkpoint", both(gaps=[gap("torch.save(model.state_dict(), path)")]), 10.0),
+    ("validation", both(gaps=[gap("model(x)", border="evaluation")]), 10.0),
+    ("validation", both(gaps=[gap("model(x)", inside="train.validate")]), 10.0),
+    ("checkpoint", both(gaps=[gap("torch.save(model.state_dict(), path)", what="checkpoint")]), 10.0),
     ("own_code", both(gaps=[gap("plot(losses)")]), 10.0),
     # The first rank waits in the exchange for the second, whose line is told.
     ("checkpoint", ({"gaps": [gap("loss.backward()")]}, {"gaps": [gap("save(model)")]}), 10.0),
@@ -86,7 +89,7 @@ CASES: list[tuple[str, tuple[dict[str, Any], ...], float]] = [
     ("started_twice", both(world_size=1, strategy="single"), 5.2),
     ("float64", both(dtypes={"float64": 10_000_000}), 5.05),
     ("small_batch", both(profile={"busy_share": 0.1, "kernels_per_step": 6260}, **ON_GPU), 9.06),
-    ("pageable_copies", both(waits=[{"kind": "to", "seconds": 2.0, "calls": 400, **LINE}],
+    ("pageable_copies", both(waits=[{"kind": "to", "seconds": 2.0, "calls": 400, "line": LINE}],
                              loader={**LOADER, "hashes": [], "pin_memory": False}, **ON_GPU), 5.0),
     ("too_few_cores", both(machine={"cores_usable": 1, "busy_share": 0.97}), 5.2),
 ]  # fmt: skip
@@ -98,7 +101,7 @@ def test_a_cause_is_the_first_reason_with_what_it_costs(
 ) -> None:
     diagnosis = answer(*changes)
     assert diagnosis.first.name == name, [(one.cause.name, one.share.value) for one in diagnosis.reasons]
-    assert diagnosis.reasons[0].cost_s.value * 1e3 == pytest.approx(cost_ms, rel=0.03)
+    assert diagnosis.reasons[0].cost_s.value * 1e3 == pytest.approx(cost_ms, rel=0.03, nan_ok=True)
 
 
 def test_a_healthy_script_has_no_reason() -> None:
@@ -130,6 +133,7 @@ def test_every_cause_has_a_case() -> None:
         # What is certain comes first, and what is smaller than two equal blocks differ by is no reason.
         ({"loader": LOADER, "steps_ms": {**HEALTHY, "anomaly_off": 1.0}}, None, 0.0, "work_not_divided"),
         ({"gaps": [gap("loss.backward()")]}, None, 0.0, "nothing"),
+        ({"gaps": [gap("f(x)", what="gc")]}, None, 0.0, "nothing"),
         ({"environment": {"NCCL_P2P_DISABLE": "1"}, "steps_ms": SLOW_EXCHANGE}, None, 0.0, "heavy_gradients"),
         ({"optimiser": {"class": "ZeroRedundancyOptimizer"}}, None, 0.0, "nothing"),
     ],
@@ -158,7 +162,7 @@ def test_a_difference_no_larger_than_that_of_equal_blocks_is_no_reason() -> None
         for block in rank["blocks"]:
             if block["probe"] == "as_it_is_again":
                 block["seconds"] *= 1.15
-                block["each_s"] = None
+                block["step_s"] = None
     assert diagnose_script(script_record(*ranks)).first.name == "nothing"
 
 

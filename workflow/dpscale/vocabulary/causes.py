@@ -336,6 +336,7 @@ _CAUSES = (
         "The threads of all ranks and loader workers together are more than there are cores.",
         "Give each rank its share of the cores, and each worker one thread.",
         code="torch.set_num_threads(1)  # in worker_init_fn; OMP_NUM_THREADS=cores // ranks",
+        within=("slow_loader", "loading_disturbs"),
     ),
     Cause(
         "other_work",

@@ -6,6 +6,7 @@ finder here. A finder gives None where nobody timed what would tell its causes.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from dpscale.analyse.answer.probes import Link, ProbeCost, Probes, in_rounds, minus, plus
 from dpscale.formulas.figure import Figure, multiplied
@@ -58,9 +59,14 @@ class FoundCause:
     @property
     def is_reason(self) -> bool:
         """Whether it takes enough of the step, in all of its interval more than nothing and more than noise; or is
-        certain without that."""
+        certain without that: what cannot be timed is found only where it is."""
         is_large = self.share.value >= self.cause.least_share and not self.cost_s.low <= 0
-        return self.cause.comes_first or (is_large and self.cost_s.value > self.noise_s)
+        return self.cause.comes_first or not self.cost_s.is_known or (is_large and self.cost_s.value > self.noise_s)
+
+    @property
+    def order(self) -> tuple[bool, bool, float]:
+        """Reasons first, of them those that come first; then by cost."""
+        return not self.is_reason, not self.cause.comes_first, -self.cost_s.value if self.cost_s.is_known else -inf
 
     def without(self, parts: "Sequence[FoundCause]") -> "FoundCause":
         """Less what its `parts` cost, which are named for themselves."""
@@ -95,8 +101,7 @@ def causes_of(probes: Probes, finders: Sequence[Finder] = ()) -> list[FoundCause
     for one in every:
         parts = [part for part in reasons if one.cause.name in part.cause.within]
         costs.append(one.without(parts) if parts else one)
-    every = [one for one in costs if one.cost_s.value > 0 or one.cause.comes_first]
-    return sorted(every, key=lambda one: (not one.is_reason, not one.cause.comes_first, -one.cost_s.value))
+    return sorted((one for one in costs if not one.cost_s.value <= 0), key=lambda one: one.order)
 
 
 def exact(value: float) -> Figure:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpscale.analyse.answer.causes import FoundCause, Remedy, causes_of, is_efficient
 from dpscale.analyse.answer.probes import Cores, Launches, Link, Probes, in_rounds, minus, of_rounds
-from dpscale.formulas.figure import UNKNOWN, Figure, multiplied
+from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.scaling import bus_bandwidth_gb_s
 from dpscale.formulas.statistics import median_of_blocks
 from dpscale.records.files import Record
@@ -62,15 +62,13 @@ def diagnose(record: Record) -> Diagnosis:
     whole = probes[probes.whole]
     # Without any cost of using several devices: alone, at the batch that one device had before there were more.
     ideal = probes["alone_reference" if probes.has("alone_reference") else "fastest"]
-    efficiency = in_rounds(lambda alone, whole: alone / whole, ideal, whole)
     return Diagnosis(
         [one for one in found if one.is_reason],
         [one for one in found if not one.is_reason],
         list(_parts(probes)),
         whole,
-        efficiency,
+        in_rounds(lambda alone, whole: alone / whole, ideal, whole),
         list(_tried(probes)),
-        multiplied(efficiency, probes.devices) if probes.devices > 1 else UNKNOWN,
     )
 
 

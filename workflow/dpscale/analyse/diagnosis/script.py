@@ -7,12 +7,13 @@ from typing import Any
 from dpscale.analyse.answer.causes import Remedy, causes_of
 from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
 from dpscale.analyse.answer.probes import Cores, Launches, Probes, Seen, in_rounds, minus, of_rounds
-from dpscale.analyse.diagnosis.seen import FINDERS, SAME_BATCHES, place, shared_batches
+from dpscale.analyse.diagnosis.seen import FINDERS, SAME_BATCHES, shared_batches
 from dpscale.formulas.figure import UNKNOWN, Figure, multiplied, ratio
 from dpscale.records.files import Record
 from dpscale.vocabulary.chips import chip_named
 
-# Steps without interventions are cut into so many blocks.
+AS_IT_IS = ("as_it_is", "as_it_is_again")
+# Steps without blocks are cut into so many.
 BLOCKS = 9
 # A difference of rounds is more than noise from so many times what two equal blocks differ by, in the median.
 OVER_NOISE = 2.0
@@ -51,13 +52,14 @@ def probes_of(record: Record) -> Probes:
     blocks = [_by_probe(rank) for rank in ranks]
     rounds = _whole_rounds(blocks)
     first, machine = ranks[0], ranks[0].get("machine") or {}
-    times = {name: _of_probe(blocks, name, rounds) for name in blocks[0]} if rounds else {}
+    on_gpu = first["device"] == "cuda"
+    times = {name: _of_probe(blocks, name, rounds, on_gpu) for name in blocks[0]} if rounds else {}
     noise_s = 0.0
     if "as_it_is_again" in times:
         pair = times["as_it_is"], times.pop("as_it_is_again")
         noise_s = OVER_NOISE * in_rounds(lambda one, other: abs(one - other), *pair).value
         times["as_it_is"] = in_rounds(lambda one, other: (one + other) / 2, *pair)
-    times.setdefault("as_it_is", in_parts(first["step_s"]))
+    times.setdefault("as_it_is", as_it_is(first))
     in_memory = "batch_kept" if "batch_kept" in times else "as_it_is"
     alone = _alone(blocks, times, rounds) or [times[in_memory]]
     fastest, slowest = (choose(alone, key=lambda figure: figure.value) for choose in (min, max))
@@ -69,11 +71,11 @@ def probes_of(record: Record) -> Probes:
         times={**times, **own, "fastest": fastest, "slowest": slowest, "first": alone[0], **held},
         whole="as_it_is",
         in_memory=in_memory,
-        devices=max(len(ranks), first.get("devices") or 1),
+        devices=devices_of(ranks),
         batch=first.get("batch") or 1,
         batches={"alone_reference": one[0]["batch"]} if held else {},
         keeps_global_batch=bool(held),
-        on_gpu=first["device"] == "cuda",
+        on_gpu=on_gpu,
         workers={"end_to_end": (first.get("loader") or {}).get("workers") or 0},
         cores=Cores(float(cores), machine.get("busy_share")) if cores else None,
         launches=Launches(machine.get("same_command") or 0, 1),
@@ -81,10 +83,14 @@ def probes_of(record: Record) -> Probes:
         together_by_device=alone,
         loading_by_rank=[_loading(of, rounds) for of in blocks] if rounds and len(ranks) > 1 else [],
         others_on={number: (rank.get("machine") or {}).get("others_on_gpu") or () for number, rank in enumerate(ranks)},
-        waits_at=[f"{place(wait)}" for wait in first.get("waits") or ()],
         noise_s=noise_s,
         seen=Seen(ranks, one, _run(record, "diagnosed")["other_cores"]),
     )
+
+
+def devices_of(ranks: Sequence[Mapping[str, Any]]) -> int:
+    """That train together: those of DataParallel's one process, or one of each rank."""
+    return int(ranks[0].get("devices") or 1) if ranks[0]["strategy"] == "dp" else len(ranks)
 
 
 def _run(record: Record, what: str) -> Mapping[str, Any]:
@@ -114,15 +120,22 @@ def _step_s(block: Mapping[str, Any]) -> float:
     return float(block["seconds"] / block["steps"])
 
 
-def _of_probe(blocks: Sequence[Blocks], name: str, rounds: Sequence[int]) -> Figure:
+def _of_probe(blocks: Sequence[Blocks], name: str, rounds: Sequence[int], on_gpu: bool) -> Figure:
     """The slowest rank's; without exchange that of every step, where each was timed."""
-    return of_rounds([_slowest_s([of_rank[name][number] for of_rank in blocks]) for number in rounds])
+    return of_rounds([_slowest_s([of_rank[name][number] for of_rank in blocks], on_gpu) for number in rounds])
 
 
-def _slowest_s(blocks: Sequence[Mapping[str, Any]]) -> float:
-    if all(block.get("each_s") for block in blocks):
-        return fmean(map(max, zip(*(block["each_s"] for block in blocks), strict=False)))
+def _slowest_s(blocks: Sequence[Mapping[str, Any]], on_gpu: bool) -> float:
+    """A step whose slowest rank is waited for. The host's clock of single steps is not that of a GPU's."""
+    steps = [_each_s(block) for block in blocks]
+    if all(steps) and not on_gpu:
+        return fmean(map(max, zip(*steps, strict=False)))
     return max(map(_step_s, blocks))
+
+
+def _each_s(block: Mapping[str, Any]) -> list[float]:
+    left_out = set(block.get("borders") or ())
+    return [seconds for number, seconds in enumerate(block.get("step_s") or ()) if number not in left_out]
 
 
 def _no_exchange(blocks: Sequence[Blocks]) -> str | None:
@@ -152,11 +165,16 @@ def _loading(blocks: Blocks, rounds: Sequence[int]) -> Figure:
     return of_rounds([(own[number].get("loading_s") or 0.0) / own[number]["steps"] for number in rounds])
 
 
-def in_parts(step_s: Sequence[float]) -> Figure:
-    """Steps in a row, cut into blocks. Unknown without a step."""
+def as_it_is(rank: Mapping[str, Any]) -> Figure:
+    """A rank's step in its blocks without an intervention; without any that count, of steps in a row."""
+    blocks = [block for block in rank.get("blocks") or () if block["probe"] in AS_IT_IS and block["steps"]]
+    if blocks:
+        return of_rounds([_step_s(block) for block in blocks])
+    step_s = rank.get("step_s") or ()
     size = max(1, len(step_s) // BLOCKS)
-    parts = [fmean(step_s[start : start + size]) for start in range(0, size * (len(step_s) // size), size)]
-    return of_rounds(parts) if parts else UNKNOWN
+    return (
+        of_rounds([fmean(step_s[start : start + size]) for start in range(0, len(step_s), size)]) if step_s else UNKNOWN
+    )
 
 
 def _held_batch(one: Sequence[Mapping[str, Any]], ranks: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
@@ -164,13 +182,13 @@ def _held_batch(one: Sequence[Mapping[str, Any]], ranks: Sequence[Mapping[str, A
     here, alone = ranks[0].get("batch"), one[0].get("batch") if one else None
     if len(ranks) < 2 or not here or alone != here * len(ranks):
         return {}
-    return {"alone_reference": in_parts(one[0]["step_s"]).map(lambda seconds: seconds * here / alone).sure}
+    return {"alone_reference": as_it_is(one[0]).map(lambda seconds: seconds * here / alone).sure}
 
 
 def speedup_of(record: Record) -> Figure:
     """Different samples per second of all ranks over those of one, before and after (A B A): with the ends of both
     intervals that are farther out. Unknown where it was not run on one device."""
-    several = _rate(_ranks(record, "paced"))
+    several = _rate(_ranks(record, "diagnosed"))
     found = [
         ratio(several, _rate(run["processes"])) for run in record["runs"] if run["what"] == "one" and run["processes"]
     ]
@@ -188,13 +206,13 @@ def _rate(ranks: Sequence[Mapping[str, Any]]) -> Figure:
     same = shared_batches(ranks) if len(ranks) > 1 else None
     copies = 1 if same is not None and same >= SAME_BATCHES else len(ranks)
     samples = copies * (first.get("batch") or 1) * (first.get("micro_batches_per_step") or 1)
-    return in_parts(first["step_s"]).map(lambda seconds: samples / seconds).sure
+    return as_it_is(first).map(lambda seconds: samples / seconds).sure
 
 
 def _slowed(record: Record, whole: Figure) -> Figure:
     """What the step with hooks takes longer than without: of two processes, so with what these differ by."""
     paced = _ranks(record, "paced")
-    return ratio(whole.sure, in_parts(paced[0]["step_s"]).sure).map(lambda value: value - 1) if paced else UNKNOWN
+    return ratio(whole.sure, as_it_is(paced[0]).sure).map(lambda value: value - 1) if paced else UNKNOWN
 
 
 def _chip_share(rank: Mapping[str, Any], whole: Figure) -> Figure:

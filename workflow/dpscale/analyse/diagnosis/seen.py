@@ -5,7 +5,7 @@ tells it; what is in every step is a difference of blocks of the same round (doc
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, Finder, Found, FoundCause, Remedy, count, exact, found, times
@@ -13,20 +13,17 @@ from dpscale.analyse.answer.probes import ProbeCost, Probes, minus
 from dpscale.formulas.figure import Figure, multiplied
 from dpscale.tables.column import GB_PER_S, MB, PERCENT, SECONDS, Unit
 
-CORES = Unit("1", "", decimals=1)
+CORES, OF_STEP = Unit("1", "", decimals=1), Unit("1", "in a step", decimals=1)
 # What a probe switches off, by cause. Of several probes of a cause the first that is there counts.
 SWITCHED: Mapping[str, Sequence[str]] = {
     "buffers": ("no_buffers",),
     "micro_batches": ("accumulated",),
-    "scalars": ("no_scalars",),
-    "unused_search": ("unused_off",),
     "hidden_synchronisation": ("no_waiting",),
     "anomaly": ("anomaly_off",),
     "deterministic": ("deterministic_off",),
     "no_tf32": ("precision",),
     "many_small_tensors": ("fused_optimiser", "foreach_optimiser"),
-    "allocator_emptied": ("allocator_kept",),
-    "threads": ("fewer_threads",),
+    "allocator_emptied": ("no_emptying",),
 }
 # A GPU that is busy for a smaller part of a step waits for its launches.
 BUSY_GPU = 0.6
@@ -64,15 +61,12 @@ def _switched(probes: Probes, name: str, offered: Sequence[str]) -> list[FoundCa
     cost = probes.cost(probes.whole, probe) if probe else None
     if probe is None or cost is None:
         return []
-    notes = {"hidden_synchronisation": probes.waits_at, "scalars": list(_own_collectives(probes))}.get(name, [])
+    lines = {"hidden_synchronisation": "waits", "allocator_emptied": "emptyings"}.get(name)
+    notes = (
+        [place(row["line"]) for row in probes.seen.part(lines) or () if row["line"]] if probes.seen and lines else []
+    )
     remedy = Remedy("switched_off", None, cost.seconds)
-    return found(name, probes, cost, times(probes, probes.whole, probe), [remedy], notes)
-
-
-def _own_collectives(probes: Probes) -> Iterator[str]:
-    for one in probes.seen.part("collectives") or () if probes.seen else ():
-        if one["by"] == "script" and one.get("line"):
-            yield f"{place(one['line'])} ({one['kind']})"
+    return found(name, probes, cost, times(probes, probes.whole, probe), [remedy], notes[:3])
 
 
 def _rare(
@@ -110,16 +104,22 @@ def _pauses(probes: Probes) -> Found:
 
 
 def _kind_of_gap(gap: Mapping[str, Any], rank: Mapping[str, Any]) -> str | None:
-    """The cause of a pause; None where the rank waited in it for something else."""
+    """The cause of a pause; None where the rank waited in it for something else, or it is counted as an event."""
     loader = rank.get("loader") or {}
-    if gap.get("what") == "loader start":
+    if gap["what"] == "loader start":
         workers, batches = loader.get("workers") or 0, loader.get("batches") or 0
         if not workers:
             return None
         return "few_batches" if batches and batches < BATCHES_PER_WORKER * workers else "workers_restarted"
-    code = f"{gap.get('function') or ''} {gap.get('code') or ''}"
-    kind = next((name for name, words in KINDS if words.search(code)), None)
-    return kind or (None if not gap.get("code") or _OF_TRAINING.search(gap["code"].strip()) else "own_code")
+    if gap["what"] in ("gc", "compile"):
+        return None
+    if "checkpoint" in (gap["what"], gap.get("border")):
+        return "checkpoint"
+    if gap.get("border") == "evaluation":
+        return "validation"
+    code = (gap.get("code") or "").strip()
+    kind = next((name for name, words in KINDS if words.search(f"{gap.get('inside')} {code}")), None)
+    return kind or (None if not code or _OF_TRAINING.search(code) else "own_code")
 
 
 def _logging(probes: Probes) -> Found:
@@ -127,9 +127,7 @@ def _logging(probes: Probes) -> Found:
     if probes.seen is None:
         return None
     words = dict(KINDS)["logging"]
-    lines = [
-        line for line in probes.seen.part("lines") or () if words.search(f"{line.get('function')} {line.get('code')}")
-    ]
+    lines = [line for line in probes.seen.part("lines") or () if words.search(line.get("code") or "")]
     cost = multiplied(probes[probes.whole], sum(line["share"] for line in lines)) if lines else None
     remedy = Remedy("none_of_it", cost)
     return found("logging", probes, ProbeCost(cost), [], [remedy], [place(line) for line in lines]) if cost else []
@@ -145,6 +143,8 @@ def _events(probes: Probes) -> Found:
         ("compile_per_length", "compile", "count", None),
         ("cudnn_search", "cudnn_search", "new_shapes", "cudnn_benchmark_off"),
     ):
+        if event == "cudnn_search" and not (probes.on_gpu and probes.seen.part("switches", "cudnn_benchmark")):
+            continue
         ranks = [(rank.get("events") or {}).get(event) or {} for rank in probes.seen.ranks]
         most = max(ranks, key=lambda one: one.get("seconds") or 0.0)
         rare = _rare(probes, name, most.get("seconds") or 0.0, [count("times", most.get(counted) or 0)])
@@ -157,12 +157,16 @@ def _events(probes: Probes) -> Found:
     return told
 
 
-def _allocator(probes: Probes) -> Found:
-    calls = probes.seen.part("events", "cuda_malloc", "empty_cache") if probes.seen else None
-    seconds = probes.seen.part("events", "cuda_malloc", "seconds") if probes.seen else None
-    if not calls or not seconds or probes.has("allocator_kept"):
-        return []
-    return _rare(probes, "allocator_emptied", seconds, [count("times", calls)])
+def _calls(probes: Probes, name: str, rows: str, among: Callable[[Mapping[str, Any]], bool]) -> Found:
+    """What the rows of calls that are `among` these took, of a step as it is."""
+    if probes.seen is None:
+        return None
+    calls = [row for row in probes.seen.part(rows) or () if row["seconds"] and among(row)]
+    steps = probes.seen.part("counted_steps") or 1
+    cost = exact(sum(row["seconds"] for row in calls) / steps)
+    each = Evidence("calls", exact(sum(row["calls"] for row in calls) / steps), OF_STEP)
+    lines = [f"{place(row['line'])} ({row['kind']})" for row in calls if row["line"]]
+    return found(name, probes, ProbeCost(cost), [each], [Remedy("none_of_it", cost)], lines[:3]) if calls else []
 
 
 def _work(probes: Probes) -> Found:
@@ -222,36 +226,27 @@ def _exchange(probes: Probes) -> Found:
     return found(name, probes, added, evidence, [Remedy("switched_off", None, added.seconds)], notes)
 
 
-def _sharding(probes: Probes) -> Found:
-    """Of what a device could hold whole: the time in the collectives that gather it."""
-    seen = probes.seen
-    if seen is None or not _shards(seen.first):
-        return []
-    memory, held = seen.part("memory", "total_bytes"), 4 * (seen.part("parameter_bytes") or 0)
-    if memory and held > FITS * memory:
-        return []
-    gathered = [
-        one for one in seen.part("collectives") or () if one["kind"] in ("allgather", "reduce_scatter", "broadcast")
-    ]
-    seconds = sum(one["seconds"] or 0.0 for one in gathered) / (seen.part("observed_steps") or 1)
-    evidence = [count("calls", sum(one["calls"] for one in gathered))] if gathered else []
-    cost = exact(seconds)
-    return found("sharding", probes, ProbeCost(cost), evidence, [Remedy("none_of_it", cost)]) if seconds else []
+def _own_collectives(probes: Probes) -> Found:
+    """The time in collectives but DDP's: of the script itself, or what gathers shards of what would fit whole."""
+    if probes.seen is None:
+        return None
+    first = probes.seen.first
+    memory, held = probes.seen.part("memory", "total"), 4 * (first.get("parameter_bytes") or 0)
+    fits = not memory or held < FITS * memory
+    name = "scalars" if not _shards(first) else "sharding" if fits else None
+    return _calls(probes, name, "collectives", lambda row: row["by"] != "ddp") if name else []
 
 
 def _shards(rank: Mapping[str, Any]) -> bool:
     return rank["strategy"] == "fsdp" or "ZeroRedundancy" in ((rank.get("optimiser") or {}).get("class") or "")
 
 
-def _scalars(probes: Probes) -> Found:
-    """Of the script's own collectives, where no block was without them: the time in them."""
-    if probes.seen is None or probes.has("no_scalars") or _shards(probes.seen.first):
+def _unused_search(probes: Probes) -> Found:
+    seconds = probes.seen.part("switches", "search_s") if probes.seen else None
+    if not seconds or not probes.seen:
         return []
-    own = [one for one in probes.seen.part("collectives") or () if one["by"] == "script"]
-    seconds = sum(one["seconds"] or 0.0 for one in own) / (probes.seen.part("observed_steps") or 1)
-    cost, calls = exact(seconds), count("calls", sum(one["calls"] for one in own))
-    remedy, lines = Remedy("none_of_it", cost), list(_own_collectives(probes))
-    return found("scalars", probes, ProbeCost(cost), [calls], [remedy], lines) if seconds else []
+    cost = exact(seconds / (probes.seen.part("counted_steps") or 1))
+    return found("unused_search", probes, ProbeCost(cost), [], [Remedy("none_of_it", cost)])
 
 
 def _uneven(probes: Probes) -> Found:
@@ -303,7 +298,8 @@ def _debugger(probes: Probes) -> Found:
     seen = probes.seen
     variables = (seen.part("environment") or {}) if seen else {}
     notes = [name for name in ("CUDA_LAUNCH_BLOCKING",) if variables.get(name, "0") not in ("0", "")]
-    notes += ["a debugger or tracer is on"] if seen and seen.part("switches", "debugger") else []
+    traced = [name for name in ("debugger", "profiler") if seen and seen.part("switches", name)]
+    notes += [f"a {name} is on" for name in traced]
     return found("debugger", probes, ProbeCost(Figure()), [], [], notes) if notes else []
 
 
@@ -344,13 +340,16 @@ def _lacking(
 def _pageable(probes: Probes) -> Found:
     if probes.seen is None or not probes.on_gpu or probes.seen.part("loader", "pin_memory") is not False:
         return []
-    copies = [one for one in probes.seen.part("waits") or () if one["kind"] in ("to", "copy", "cuda")]
-    seconds = sum(one["seconds"] or 0.0 for one in copies) / (probes.seen.part("observed_steps") or 1)
-    cost, lines = exact(seconds), [place(one) for one in copies[:3]]
-    return found("pageable_copies", probes, ProbeCost(cost), [], [Remedy("none_of_it", cost)], lines) if seconds else []
+    return _calls(probes, "pageable_copies", "waits", lambda row: row["kind"] in ("to", "copy", "cuda"))
+
+
+def _data_parallel(probes: Probes) -> Found:
+    """Beside it nothing was timed: what it costs is not known."""
+    is_used = probes.seen is not None and probes.seen.first["strategy"] == "dp"
+    return found("data_parallel", probes, ProbeCost(Figure()), [count("devices", probes.devices)]) if is_used else []
 
 
 FINDERS: Sequence[Finder] = (
-    _switches, _pauses, _logging, _events, _allocator, _work, _exchange, _sharding, _scalars, _uneven,
-    _loader_of_one_rank, _launches, _precision, _debugger, _cores, _pageable,
+    _switches, _pauses, _logging, _events, _work, _exchange, _own_collectives, _unused_search, _uneven,
+    _loader_of_one_rank, _launches, _precision, _debugger, _cores, _pageable, _data_parallel,
 )  # fmt: skip

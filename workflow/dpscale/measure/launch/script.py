@@ -23,6 +23,7 @@ from dpscale.errors import MeasurementError
 from dpscale.records.files import Record
 from dpscale.records.versions import VERSIONS
 from dpscale.schemas.validation import violations
+from dpscale.vocabulary.causes import PROBES
 
 HOOKS = Path(dpscale.__file__).parent / "measure/attach/site"
 FOLDER = "DPSCALE_ATTACH"
@@ -31,44 +32,46 @@ POLL_S, SAY_EVERY_S = 0.2, 30.0
 GRACE_S = 20.0
 # Parts of the time that the run with interventions and each of the others have.
 PARTS = {"diagnosed": 0.55, "paced": 0.15, "one": 0.15}
-# Runs beside it are left out where their starts would take more than so many times the time that was asked for.
+_SAID = {"one": "now on one device", "diagnosed": "now with interventions", "paced": "now without"}
+# It is not run on one device again where starts would take more than so many times the time that was asked for.
 LONG_STARTS = 2.0
 # Options of launchers that say how many processes a node has: torchrun's and accelerate's.
 _PROCESSES = re.compile(r"(--nproc[-_]per[-_]node|--num[-_]processes)(?:=(.*))?")
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
+class NoTrainingError(MeasurementError):
+    """A script without an optimiser step."""
+
+
 class ScriptError(MeasurementError):
     """A script that ended by itself with `code`: its own output says why."""
 
-    def __init__(self, message: str, code: int):
-        super().__init__(message)
+    def __init__(self, code: int):
+        super().__init__(f"the script ended by itself with exit code {code}; its own output is above")
         self.code = code
 
 
 def diagnose_script(command: Sequence[str], minutes: float, first_step_s: float, say: Callable[[str], None]) -> Record:
     """The record of the script that `command` starts, measured for so many minutes beside its starts.
 
-    Raises ScriptError where it fails by itself, MeasurementError where it makes no optimiser step within `first_step_s`
-    seconds or nothing was measured.
+    Raises ScriptError where it fails by itself, NoTrainingError where it makes no optimiser step within `first_step_s`
+    seconds, MeasurementError where nothing was measured.
     """
     started_at = _now()
     for ending in _ENDINGS:
         signal.signal(ending, _stop)
+    alone, unknown = _on_one(command)
     with tempfile.TemporaryDirectory(prefix="dpscale-") as name:
         runs = _Runs(Path(name), minutes, first_step_s, say)
-        alone, unknown = _on_one(command)
-        planned = ["one", "paced", "one"] if alone else ["paced"]
-        times = f"{1 + len(planned)} times" + (", two of them on one device" if alone else "")
-        say(f"about {minutes:g} min, and the script's starts: it runs {times}. What it writes is its own.")
-        runs.run("diagnosed", command, PARTS["diagnosed"])
-        if len(planned) * runs.to_first_step_s > LONG_STARTS * 60 * minutes:
-            planned = ["paced"]
-            unknown = f"the script takes {runs.to_first_step_s:.0f} s to its first step, too long to start it again"
-            alone = None
-        for what in planned:
-            runs.run(what, alone if what == "one" and alone else command, PARTS[what])
-        say("done")
+        times = "four times, two of them on one device" if alone else "twice"
+        say(f"takes about {minutes:g} min and the script's starts: it runs {times}. What it writes is its own")
+        if alone:
+            unknown = runs.try_on_one(alone)
+        runs.run("diagnosed", command)
+        runs.run("paced", command)
+        if alone and not unknown:
+            unknown = runs.try_on_one(alone)
     record = {
         "kind": "script",
         "measurement_version": VERSIONS["script"].current,
@@ -77,7 +80,7 @@ def diagnose_script(command: Sequence[str], minutes: float, first_step_s: float,
         "started_at": started_at,
         "finished_at": _now(),
         "dpscale_version": dpscale.__version__,
-        "one_unknown": None if alone else unknown,
+        "one_unknown": unknown,
         "runs": runs.done,
     }
     if problems := violations("script", record):
@@ -105,17 +108,25 @@ class _Runs:
         self.folder, self.minutes, self.first_step_s, self.say = folder, minutes, first_step_s, say
         self.done: list[dict[str, Any]] = []
 
-    @property
-    def to_first_step_s(self) -> float:
-        return float(self.done[0]["to_first_step_s"])
+    def try_on_one(self, alone: Sequence[str]) -> str | None:
+        """Why it could not be run on one device; None where it was. Raises NoTrainingError at once."""
+        try:
+            self.run("one", alone)
+        except NoTrainingError:
+            raise
+        except MeasurementError as error:
+            return f"there, {error}"
+        starts_s = 3 * self.done[0]["to_first_step_s"]
+        return f"its starts take too long ({starts_s:.0f} s)" if starts_s > LONG_STARTS * 60 * self.minutes else None
 
-    def run(self, what: str, command: Sequence[str], part: float) -> None:
-        """What it writes is shown of the first run; of others where they fail."""
-        self.say({"one": "now on one device", "paced": "now without interventions"}.get(what, "the script starts"))
-        folder = self.folder / str(len(self.done))
+    def run(self, what: str, command: Sequence[str]) -> None:
+        """What it writes is shown of the run with interventions; of others where they fail."""
+        self.say(_SAID[what])
+        folder = self.folder / str(len(list(self.folder.iterdir())))
         folder.mkdir()
-        minutes = self.minutes * part
-        job = {"minutes": minutes, "seed": 1, "mode": "diagnose" if what == "diagnosed" else "pace"}
+        minutes = self.minutes * PARTS[what]
+        job: dict[str, Any] = {"minutes": minutes, "seed": 1, "mode": "pace" if what == "paced" else "diagnose"}
+        job |= {"leave_out": list(PROBES)} if what == "one" else {}
         (folder / "job.json").write_text(json.dumps(job))
         with (folder / "output").open("wb") as output:
             shown = None if what == "diagnosed" else output
@@ -123,29 +134,29 @@ class _Runs:
             watched = _Watched(folder, 60 * minutes, self.first_step_s, self.say)
             try:
                 watched.watch(process)
-            except ScriptError:
+            except MeasurementError:
                 if shown:
                     os.write(2, (folder / "output").read_bytes())
                 raise
             finally:
                 _end(process, folder)
-        found = [json.loads(path.read_text()) for path in sorted(folder.glob("process-*.json"))]
-        self._require(found, process.returncode)
+        found = [
+            {**json.loads(path.read_text()), "ended_by": watched.ended_by} for path in folder.glob("process-*.json")
+        ]
+        self._require(what, found)
         self.done.append({
             "what": what,
             "code": watched.code,
             "to_first_step_s": watched.to_first_step_s,
             "wall_s": time.monotonic() - watched.start,
             "other_cores": watched.other_cores,
-            "processes": sorted(found, key=lambda one: one["rank"]),
+            "processes": sorted(found, key=lambda one: (one["rank"], one["pid"])),
         })  # fmt: skip
 
-    def _require(self, found: Sequence[Mapping[str, Any]], code: int) -> None:
+    def _require(self, what: str, found: Sequence[Mapping[str, Any]]) -> None:
         if not found:
-            raise MeasurementError(
-                f"the script trained, and ended ({code}) before anything was measured: nothing wrote down its steps"
-            )
-        if not self.done and all(one["status"] == "few steps" for one in found):
+            raise MeasurementError("the script trained, and nothing wrote down its steps: was it killed?")
+        if what != "paced" and all(one["status"] == "few steps" for one in found):
             steps = max(one["steps"] for one in found)
             raise MeasurementError(
                 f"the script made {steps} optimiser steps, too few for a diagnosis: give it more steps or --minutes"
@@ -193,6 +204,7 @@ class _Watched:
         self.start = time.monotonic()
         self.to_first_step_s = 0.0
         self.code: int | None = None
+        self.ended_by = "script"
         self._load = _Load(folder)
         self._said = self.start
 
@@ -205,33 +217,35 @@ class _Watched:
         ended = None
         while (code := process.poll()) is None:
             now = time.monotonic()
-            progress = [one for path in self.folder.glob("progress-*.json") if (one := _read(path))]
+            progress = self._progress()
             if progress and not self.to_first_step_s:
                 self.to_first_step_s = now - self.start
             if not progress and now - self.start > self.first_step_s:
-                raise MeasurementError(
+                raise NoTrainingError(
                     f"no optimiser step within {self.first_step_s:g} s: this is no training that can be diagnosed. Is "
                     "it Python with torch 2.4 or newer, on this machine? For a longer start: --first-step-within"
                 )
             if ended is None and any(one["phase"] == "ended" for one in progress):
                 ended = now
+            self.ended_by = "time" if ended else "script"
             overdue = self.to_first_step_s and now - self.start > self.to_first_step_s + 2 * self.limit_s + 60
             if overdue or (ended and now - ended > GRACE_S):
                 return
             self._load.look()
-            self._progress(progress, now)
+            self._say_left(progress, now)
             time.sleep(POLL_S)
         self.code = code
-        self._require(code, ended is not None or any(self.folder.glob("process-*.json")))
+        if any(one["phase"] == "ended" for one in self._progress()):
+            self.ended_by = "time"
+        elif code:
+            raise ScriptError(code)
+        elif not any(self.folder.glob("process-*.json")):
+            raise NoTrainingError("the script ended without an optimiser step: this is no training with torch")
 
-    def _require(self, code: int, has_steps: bool) -> None:
-        was_ended = any((_read(path) or {}).get("ended_by") == "time" for path in self.folder.glob("process-*.json"))
-        if code and not was_ended:
-            raise ScriptError(f"the script ended by itself with exit code {code}; its own output is above", code)
-        if not has_steps:
-            raise MeasurementError("the script ended without an optimiser step: this is no training with torch")
+    def _progress(self) -> list[dict[str, Any]]:
+        return [one for path in self.folder.glob("progress-*.json") if (one := _read(path))]
 
-    def _progress(self, progress: Sequence[Mapping[str, Any]], now: float) -> None:
+    def _say_left(self, progress: Sequence[Mapping[str, Any]], now: float) -> None:
         left = max((one.get("left_s") or 0.0 for one in progress), default=0.0)
         if left and now - self._said > SAY_EVERY_S:
             self._said = now

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpscale.analyse.answer.causes import Evidence, FoundCause, Remedy
 from dpscale.analyse.answer.diagnosis import Diagnosis, StepPart
+from dpscale.analyse.diagnosis.script import devices_of
 from dpscale.formulas.figure import Figure
 from dpscale.present.text.html import fill
 from dpscale.present.text.numbers import ABSENT, bounds_of, estimate, measured, value_of, whole
@@ -41,6 +42,7 @@ _MEASURES = {
     "exchanged": "sent per second of it",
     "busy_gpu": "of a step the GPU computes",
     "kernels": "kernels of a step",
+    "devices": "{devices} of one process",
     "in_float64": "of the parameters are float64",
     "threads": "threads of all loader workers",
     "other_cores": "cores that were busy with other processes",
@@ -139,10 +141,7 @@ def _device(record: Record) -> str:
 
 
 def _devices(record: Record) -> int:
-    if record["kind"] != "script":
-        return int(record["cell"]["gpus"])
-    processes = _processes(record)
-    return max(len(processes), processes[0].get("devices") or 1)
+    return devices_of(_processes(record)) if record["kind"] == "script" else int(record["cell"]["gpus"])
 
 
 def _processes(record: Record) -> list[dict[str, Any]]:
@@ -174,7 +173,8 @@ def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
     """How many times as fast it is, the largest reason, and how well the devices are used."""
     told = []
     if diagnosis.speedup.is_known:
-        told.append(f"{_counted(devices, device)} are {_multiple(diagnosis.speedup)} times as fast as 1.")
+        value, ends = value_of(diagnosis.speedup, MULTIPLES), bounds_of(diagnosis.speedup, MULTIPLES)
+        told.append(f"{_counted(devices, device)} are {value} times as fast as 1 (95 % interval: {ends}).")
     if diagnosis.reasons:
         first, *others = diagnosis.reasons
         share = f", {_share(first.share)} of the step" if first.share.is_known else ""
@@ -186,14 +186,11 @@ def _short(diagnosis: Diagnosis, device: str, devices: int) -> str:
         told.append("No cause stands out: see where the time goes.")
     told.append(f"A step takes {_seconds(diagnosis.whole_s)}; it is {_share(diagnosis.efficiency)} efficient.")
     if device == "GPU":
-        known = diagnosis.chip_share.is_known
-        share = f"is {_share(diagnosis.chip_share)}" if known else "is not known"
-        told.append(f"What it uses of the GPU's arithmetic {share}.")
+        if diagnosis.chip_share.is_known:
+            told.append(f"It uses {_share(diagnosis.chip_share)} of what the GPU can compute.")
+        else:
+            told.append("What part of the GPU it uses is not known.")
     return " ".join(told)
-
-
-def _multiple(figure: Figure) -> str:
-    return f"{value_of(figure, MULTIPLES)} (95 %: {bounds_of(figure, MULTIPLES)})".replace("×", "")
 
 
 def told_cause(finding: FoundCause, device: str) -> ToldCause:

@@ -1,0 +1,249 @@
+"""A small training script with one cause of slowness in it, or none. `bench/diagnose_scripts.py` runs it:
+
+    torchrun --nproc-per-node 2 bench/injected_script.py --cause slow_loader
+    torchrun --nproc-per-node 2 bench/injected_script.py --cause slow_loader --cured
+
+`--cured` is the same script with the one change that the cause asks for.
+"""
+
+import argparse
+import gc
+import os
+import random
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
+
+FEATURES, WIDTH = 256, 512
+asked: argparse.Namespace
+
+
+def has(*causes: str) -> bool:
+    return asked.cause in causes and not asked.cured
+
+
+class Made(Dataset[tuple[torch.Tensor, int]]):
+    """Vectors, each made from its number; an item of rank 1 can take longer."""
+
+    def __init__(self, samples: int, rank: int):
+        self.samples, self.rank = samples, rank
+        self.dtype = torch.float64 if has("float64") else torch.float32
+
+    def __len__(self) -> int:
+        return self.samples
+
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
+        if has("slow_loader") or (has("loader_of_one_rank") and self.rank == 1):
+            time.sleep(0.001)
+        generator = torch.Generator().manual_seed(number)
+        return torch.randn(FEATURES, generator=generator, dtype=self.dtype), number % 10
+
+
+class Images(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Batches of images for a GPU, of one size or of many."""
+
+    def __iter__(self) -> Any:
+        sizes = random.Random(0)
+        while True:
+            side = sizes.randrange(64, 256, 4) if has("cudnn_search") or asked.cause == "cudnn_search" else 128
+            yield torch.randn(asked.batch, 3, side, side), torch.randint(10, (asked.batch,))
+
+
+class Held(torch.autograd.Function):
+    """A rank that is slow inside backward."""
+
+    seconds = 0.0
+
+    @staticmethod
+    def forward(context: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        spin(Held.seconds)
+        return gradient
+
+
+def spin(seconds: float) -> None:
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        if asked.images:
+            layers = [nn.Conv2d(3, 64, 3, stride=2), nn.ReLU(), nn.Conv2d(64, 128, 3, stride=2), nn.ReLU()]
+            layers += [nn.Conv2d(128, 128, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)]
+        elif asked.cause in ("many_small_tensors", "small_batch"):
+            layers = [nn.Linear(FEATURES, 16), *(nn.Linear(16, 16) for _ in range(asked.layers)), nn.Linear(16, 10)]
+        else:
+            width = asked.width
+            layers = [nn.Linear(FEATURES, width), nn.ReLU()]
+            for _ in range(asked.layers):
+                layers += [nn.Linear(width, width), nn.ReLU(), nn.BatchNorm1d(width)]
+            layers.append(nn.Linear(width, 10))
+        self.layers = nn.Sequential(*layers)
+        if asked.cause == "buffers":
+            for number in range(200):
+                self.register_buffer(f"table_{number}", torch.zeros(10_000))
+        if asked.cause == "unused_search":
+            self.more = nn.ModuleList(nn.Linear(4, 4) for _ in range(400))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layers(Held.apply(x) if x.requires_grad else x)
+        if asked.cause == "unused_search":
+            small = y[:, :4]
+            for layer in self.more:
+                small = layer(small)
+            y = y + small.sum(1, keepdim=True)
+        return y
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cause", default="nothing")
+    parser.add_argument("--cured", action="store_true")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--backend", default="gloo")
+    parser.add_argument("--steps", type=int, default=10**9)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--width", type=int, default=WIDTH)
+    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--images", action="store_true")
+    return parser.parse_args()
+
+
+def loader_of(rank: int, ranks: int) -> Any:
+    if asked.images:
+        return DataLoader(Images(), batch_size=None)
+    short = asked.cause in ("workers_restarted", "few_batches")
+    dataset = Made(asked.batch * ranks * (8 if short else 40), rank)
+    workers = {"few_batches": 4, "workers_restarted": 2}.get(asked.cause, 0)
+    sampler: Any = None if has("work_not_divided") else DistributedSampler(dataset, ranks, rank, shuffle=False)
+    return DataLoader(
+        dataset,
+        batch_size=asked.batch,
+        sampler=sampler,
+        num_workers=workers,
+        persistent_workers=workers > 0 and asked.cured,
+        pin_memory=asked.device == "cuda" and not has("pageable_copies"),
+    )
+
+
+def main() -> None:
+    global asked
+    asked = options()
+    rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if has("started_twice"):
+        rank, ranks = 0, 1
+    backend = "gloo" if asked.cause == "gloo_with_cuda" and not asked.cured else asked.backend
+    if ranks > 1:
+        dist.init_process_group(backend)
+    device = torch.device(asked.device)
+    torch.manual_seed(1)
+    torch.use_deterministic_algorithms(has("deterministic"))
+    torch.autograd.set_detect_anomaly(has("anomaly"))
+    torch.backends.cudnn.benchmark = has("cudnn_search")
+    tf32 = not has("no_tf32", "nothing_strict")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    network: nn.Module = Network().to(device)
+    if has("float64"):
+        network = network.double()
+    plain = network
+    if ranks > 1:
+        network = DistributedDataParallel(
+            network, broadcast_buffers=has("buffers"), find_unused_parameters=has("unused_search")
+        )
+    if has("sharding") and ranks > 1:
+        optimiser: Any = ZeroRedundancyOptimizer(network.parameters(), torch.optim.Adam, lr=1e-4)
+    elif asked.cause in ("many_small_tensors", "sharding", "small_batch"):
+        optimiser = torch.optim.Adam(network.parameters(), lr=1e-4, foreach=False, fused=asked.cured)
+    else:
+        optimiser = torch.optim.SGD(network.parameters(), lr=1e-4)
+    train(network, plain, optimiser, loader_of(rank, ranks), device, rank, ranks)
+    if ranks > 1:
+        dist.destroy_process_group()
+
+
+def train(
+    network: Any, plain: nn.Module, optimiser: Any, loader: Any, device: torch.device, rank: int, ranks: int
+) -> None:
+    step = 0
+    log = Path(os.devnull).open("w")  # noqa: SIM115
+    kept: list[Any] = []
+    if has("garbage_collection"):
+        kept = [[number] for number in range(1_000_000)]
+    micro = 4 if asked.cause == "micro_batches" else 1
+    turn = random.Random(7)
+    while step < asked.steps:
+        for x, y in loader:
+            slow = turn.randrange(ranks)
+            Held.seconds = 0.03 if (has("slow_device") and rank == 1) or (has("uneven_ranks") and rank == slow) else 0.0
+            x, y = x.to(device, non_blocking=asked.cured), y.to(device)
+            x.requires_grad_(asked.cause in ("slow_device", "uneven_ranks"))
+            for number in range(micro):
+                is_last = number == micro - 1
+                together = has("micro_batches") or is_last or ranks == 1
+                with nullcontext() if together else network.no_sync():
+                    loss = nn.functional.cross_entropy(network(x), y)
+                    loss.backward()
+            optimiser.step()
+            optimiser.zero_grad()
+            step += 1
+            if has("hidden_synchronisation"):
+                for parameter in plain.parameters():
+                    parameter.norm().item()
+            if has("scalars") and ranks > 1:
+                for _ in range(20):
+                    dist.all_reduce(loss.detach().clone())
+            if has("logging"):
+                log_histograms(log, plain)
+            if has("garbage_collection"):
+                kept.append([kept[-1], object()])
+                if step % 10 == 0:
+                    gc.collect()
+            if has("allocator_emptied"):
+                torch.cuda.empty_cache()
+            if has("own_code") and step % 20 == 0:
+                spin(0.5)
+            if has("checkpoint") and step % 20 == 0:
+                save(plain, rank)
+            if step >= asked.steps:
+                return
+        if asked.cause == "validation" and not asked.cured and rank == 0:
+            validate(plain, device)
+
+
+def log_histograms(log: Any, network: nn.Module) -> None:
+    for name, parameter in network.named_parameters():
+        print(name, torch.histc(parameter.detach().float(), 200).tolist(), file=log)
+
+
+def save(network: nn.Module, rank: int) -> None:
+    if rank == 0:
+        torch.save(network.state_dict(), os.devnull)
+        spin(0.4)  # as a slow disk does
+
+
+@torch.no_grad()
+def validate(network: nn.Module, device: torch.device) -> None:
+    network.eval()
+    until = time.perf_counter() + 0.8
+    while time.perf_counter() < until:
+        network(torch.randn(64, FEATURES, device=device))
+    network.train()
+
+
+if __name__ == "__main__":
+    main()
