@@ -3,15 +3,24 @@
 from collections import Counter
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
-from dpscale.analyse.tables import expected_cells
 from dpscale.errors import ExportError
-from dpscale.export.runs import TrackedRun, runs_of
+from dpscale.export.runs import TrackedRun
 from dpscale.formulas.figure import Figure
-from dpscale.records.collect import collect
+from dpscale.plan.plan import plan
 from dpscale.tables.tables import Tables
-from exported_study import Measured, figures
+from exported_study import Measured
+
+CELL = "cells/ddp/gpus-2/batch-512/run-1"
+# The tables that have figures of a cell, and what in them is no figure.
+TABLES_OF = {
+    "timing": ("records", "runs", "times", "speedup", "communication", "bandwidth"),
+    "variant": ("records", "variants"),
+    "training": ("records", "training_summary"),
+}
+LABELS = ("path", "strategy", "gpus", "batch_per_gpu", "global_batch", "environment", "run", "arm", "seed", "variant")
 
 
 @pytest.fixture(scope="module")
@@ -19,26 +28,33 @@ def tables(measured: Measured) -> Tables:
     return Tables.read(measured.results / "tables")
 
 
-def exported(measured: Measured, tables: Tables) -> dict[str, TrackedRun]:
-    collected = collect(measured.results, expected_cells(measured.study), measured.study.settings)
-    found = runs_of(measured.study, collected, tables, [measured.page])
-    return {run.key: run for run in found}
-
-
 @pytest.fixture(scope="module")
-def runs(measured: Measured, tables: Tables) -> dict[str, TrackedRun]:
-    return exported(measured, tables)
+def runs(measured: Measured) -> dict[str, TrackedRun]:
+    return measured.runs
+
+
+def in_csv_files(measured: Measured, run: TrackedRun) -> dict[str, float]:
+    """Every number that the CSV tables have of a run."""
+    found, own = {}, {**run.config, "path": f"{run.key}.json"}
+    for name in TABLES_OF[run.kind]:
+        table = pd.read_csv(measured.results / f"tables/{name}.csv")
+        labels = [label for label in LABELS if label in table and label in own]
+        for _, row in table[(table[labels] == pd.Series(own)[labels]).all(axis=1)].iterrows():
+            place = "/".join([name, *(str(row[part]) for part in ("scope", "scaling") if part in row)])
+            numbers = table.select_dtypes("number").columns.difference(LABELS)
+            found |= {f"{place}/{column}": row[column] for column in numbers if pd.notna(row[column])}
+    return found
 
 
 def test_there_is_a_run_per_cell_and_one_of_the_study(measured: Measured, runs: dict[str, TrackedRun]) -> None:
-    assert set(runs) == measured.keys
+    assert set(runs) == {cell.path.removesuffix(".json") for cell in plan(measured.study).all_cells} | {"study"}
     assert Counter(run.kind for run in runs.values()) == {"timing": 8, "variant": 1, "training": 3, "study": 1}
 
 
 def test_figures_are_all_the_numbers_of_the_csv_files(measured: Measured, runs: dict[str, TrackedRun]) -> None:
-    for key in measured.keys - {"study"}:
-        assert runs[key].figures == figures(measured, key), key
-    of_two = runs["cells/ddp/gpus-2/batch-512/run-1"].figures
+    for run in runs.values():
+        assert run.kind == "study" or run.figures == in_csv_files(measured, run), run.key
+    of_two = runs[CELL].figures
     assert {"runs/compute/epoch_s", "speedup/end_to_end/weak/efficiency", "records/gpu_s"} <= set(of_two)
     assert "training_summary/test_accuracy" in runs["training/short/seed-1"].figures
     assert "variants/compute/faster" in runs["variants/half+graph/single/gpus-1/batch-512/run-1"].figures
@@ -52,34 +68,26 @@ def test_figures_are_of_the_environment_of_the_run(
     measured: Measured, tables: Tables, runs: dict[str, TrackedRun]
 ) -> None:
     elsewhere = [replace(row, environment="B", epoch_s=Figure(99.0)) for row in tables.times]
-    assert exported(measured, replace(tables, times=[*tables.times, *elsewhere])) == runs
+    assert measured.runs_by(replace(tables, times=[*tables.times, *elsewhere])) == runs
     of_b = [replace(row, environment="B") for row in tables.records]
-    moved = exported(measured, replace(tables, records=of_b, times=elsewhere))
-    assert moved["cells/ddp/gpus-2/batch-512/run-1"].figures["times/compute/epoch_s"] == 99.0
+    moved = measured.runs_by(replace(tables, records=of_b, times=elsewhere))
+    assert moved[CELL].figures["times/compute/epoch_s"] == 99.0
 
 
 def test_tables_of_other_records_are_refused(measured: Measured, tables: Tables) -> None:
-    path = "cells/ddp/gpus-2/batch-512/run-1.json"
+    path = f"{CELL}.json"
     others = [row for row in tables.records if row.path != path]
     (own,) = (row for row in tables.records if row.path == path)
     for records in (others, [*others, replace(own, started_at="2027-01-01T00:00:00+00:00")]):
         with pytest.raises(ExportError, match=f"the tables are not of these records: {path} differs"):
-            exported(measured, replace(tables, records=records))
-
-
-def test_ten_thousand_rows_are_no_hurdle(measured: Measured, tables: Tables, runs: dict[str, TrackedRun]) -> None:
-    """Rows are looked up, not searched for every run."""
-    others = [replace(row, run=run) for run in range(100, 1000) for row in tables.runs]
-    assert len(others) > 10_000
-    assert exported(measured, replace(tables, runs=[*tables.runs, *others])) == runs
+            measured.runs_by(replace(tables, records=records))
 
 
 def test_a_timing_cell_has_its_epochs(measured: Measured, runs: dict[str, TrackedRun]) -> None:
-    key = "cells/ddp/gpus-2/batch-512/run-1"
-    curve = next(curve for curve in runs[key].curves if curve.name == "end_to_end/epoch_s")
+    curve = next(curve for curve in runs[CELL].curves if curve.name == "end_to_end/epoch_s")
     assert curve.axis == "epoch"
     assert [point.number for point in curve.points] == [1, 2, 3]
-    assert [point.value for point in curve.points] == measured.record(key)["scopes"]["end_to_end"]["epoch_s"]
+    assert [point.value for point in curve.points] == measured.record(CELL)["scopes"]["end_to_end"]["epoch_s"]
 
 
 def test_a_training_has_the_loss_of_every_step_and_the_figures_of_every_epoch_by_its_own_clock(
@@ -122,7 +130,7 @@ def test_ids_tell_runs_apart_and_stay_unless_a_cell_was_measured_again(
 ) -> None:
     ids = {key: run.id for key, run in runs.items()}
     assert len(set(ids.values())) == len(ids)
-    assert {key: run.id for key, run in exported(measured, tables).items()} == ids
+    assert {key: run.id for key, run in measured.runs_by(tables).items()} == ids
     run, study = runs["training/short/seed-1"], runs["study"]
     assert replace(run, started_s=run.started_s + 1).id != run.id == replace(run, figures={}).id
     assert replace(study, started_s=study.started_s + 1).id == study.id

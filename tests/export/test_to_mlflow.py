@@ -1,27 +1,20 @@
-"""Runs in MLflow, read back with its own client: from a local store, and from its real server."""
+"""Runs in MLflow, read back with its own client: from a local store."""
 
-import os
 import shutil
 import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from command_line import dpscale
-from exported_study import Measured, figures
+from exported_study import Measured
 
 # MLflow takes seconds to load, starts a process then, and takes longer to make a store. So it is loaded within the
 # tests, and they share one store.
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 SHORT = "training/short/seed-1"
-START_S = 300
 
 
 def client_of(uri: str) -> Any:
@@ -50,39 +43,6 @@ def uri_of(place: Path) -> str:
     return f"sqlite:///{place}/mlflow.db"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server of its own, with a store that is empty."""
-    place = tmp_path_factory.mktemp("server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    backend = ["--backend-store-uri", f"sqlite:///{place}/s.db", "--artifacts-destination", str(place / "artefacts")]
-    # The parts of the full MLflow that run jobs are not installed.
-    alone = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1", *backend]
-    with (place / "log").open("w") as log:
-        process = subprocess.Popen(command, env=alone, cwd=place, stdout=log, stderr=log)
-        try:
-            wait_for(f"http://127.0.0.1:{port}/health", process, place / "log")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
-
-
-def wait_for(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    latest = time.monotonic() + START_S
-    while time.monotonic() < latest:
-        assert process.poll() is None, log.read_text()
-        try:
-            with urllib.request.urlopen(address, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.5)
-    pytest.fail(f"no answer after {START_S} s: {log.read_text()}")
-
-
 def read(uri: str) -> dict[str, Any]:
     """Every run of the study by its name."""
     client = client_of(uri)
@@ -94,12 +54,13 @@ def read(uri: str) -> dict[str, Any]:
     return found
 
 
-def check_numbers(measured: Measured, uri: str) -> None:
-    client, runs = client_of(uri), read(uri)
-    assert set(runs) == measured.keys
-    for key in measured.keys - {"study"}:
-        expected = figures(measured, key)
-        assert {name: runs[key].data.metrics[name] for name in expected} == expected, key
+def test_a_local_store_has_the_numbers_settings_and_times_and_a_second_export_leaves_its_runs(
+    measured: Measured, store: str
+) -> None:
+    client, runs = client_of(store), read(store)
+    assert set(runs) == set(measured.runs)
+    for key, run in measured.runs.items():
+        assert {name: runs[key].data.metrics[name.replace("+", " 43 ")] for name in run.figures} == run.figures, key
     record, number = measured.record(SHORT), runs[SHORT].info.run_id
     losses = sorted(client.get_metric_history(number, "training/step_loss"), key=lambda metric: metric.step)
     assert [metric.value for metric in losses] == record["step_loss"]
@@ -112,21 +73,14 @@ def check_numbers(measured: Measured, uri: str) -> None:
     assert artifacts == {"tables", "small.html", "answer.json"}
     tables = client.list_artifacts(runs["study"].info.run_id, "tables")
     assert {"tables/speedup.csv", "tables/times.csv"} <= {file.path for file in tables}
-
-
-def test_a_local_store_has_the_numbers_settings_and_times_and_a_second_export_leaves_its_runs(
-    measured: Measured, store: str
-) -> None:
-    check_numbers(measured, store)
-    before = read(store)
-    params = before["variants/half+graph/single/gpus-1/batch-512/run-1"].data.params
+    params = runs["variants/half+graph/single/gpus-1/batch-512/run-1"].data.params
     assert (params["precision"], params["gpus"], params["variant"]) == ("bfloat16", "1", "half+graph")
-    assert before["study"].data.params["variants.half 43 graph.precision"] == "bfloat16"
-    info = before[SHORT].info
+    assert runs["study"].data.params["variants.half 43 graph.precision"] == "bfloat16"
+    info = runs[SHORT].info
     assert (info.end_time - info.start_time, info.status) == (60_000, "FINISHED")
     measured.export("--to", "mlflow", "--uri", store)
     assert {name: run.info.run_id for name, run in read(store).items()} == {
-        name: run.info.run_id for name, run in before.items()
+        name: run.info.run_id for name, run in runs.items()
     }
 
 
@@ -154,11 +108,3 @@ def test_a_server_that_is_not_there_is_told_in_one_line(measured: Measured) -> N
         done = dpscale("export", "study.json", "--to", "mlflow", "--uri", uri, folder=measured.folder)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(f"Error: {uri}: MLflow: ")
-
-
-def test_numbers_on_a_real_server_are_those_of_the_csv_files(measured: Measured, server: str) -> None:
-    printed = measured.export("--to", "mlflow", "--uri", server)
-    assert f"{len(measured.keys)} runs: {server}" in printed
-    check_numbers(measured, server)
-    measured.export("--to", "mlflow", "--uri", server)
-    check_numbers(measured, server)

@@ -8,7 +8,7 @@ import pytest
 
 from dpscale.audit.reading.histories import epoch_times, named
 from dpscale.audit.reading.published import Spot
-from exported_study import Measured, figures
+from exported_study import Measured
 
 SHORT = "training/short/seed-1"
 
@@ -33,14 +33,14 @@ def test_every_run_is_a_folder_with_one_file(measured: Measured, place: Path) ->
     from dpscale.export.to_tensorboard import EVENT_FILE
 
     files = {str(path.relative_to(place).parent): path.name for path in place.rglob("*") if path.is_file()}
-    assert files == dict.fromkeys(measured.keys, EVENT_FILE)
+    assert files == dict.fromkeys(measured.runs, EVENT_FILE)
 
 
 def test_figures_are_those_of_the_csv_files(measured: Measured, place: Path) -> None:
     """TensorBoard keeps seven digits."""
-    for key in measured.keys - {"study"}:
+    for key in measured.runs.keys() - {"study"}:
         found = read(place / key)
-        for name, value in figures(measured, key).items():
+        for name, value in measured.runs[key].figures.items():
             (event,) = found.Scalars(name)
             assert event.value == np.float32(value), name
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from exported_study import Measured, figures
+from exported_study import Measured
 
 # It starts a process of its own.
 pytestmark = pytest.mark.processes
@@ -68,15 +68,15 @@ def history(run: Any) -> list[dict[str, Any]]:
 
 
 def test_every_run_is_there_once(measured: Measured, place: Path, runs: dict[str, Any]) -> None:
-    assert set(runs) == measured.keys
-    assert len(list(place.glob("wandb/offline-run-*"))) == len(measured.keys)
+    assert set(runs) == set(measured.runs)
+    assert len(list(place.glob("wandb/offline-run-*"))) == len(measured.runs)
     assert {run["run"][0].project for run in runs.values()} == {"small"}
 
 
 def test_figures_are_those_of_the_csv_files(measured: Measured, runs: dict[str, Any]) -> None:
-    for key in measured.keys - {"study"}:
+    for key in measured.runs.keys() - {"study"}:
         said = summary(runs[key])
-        expected = figures(measured, key)
+        expected = measured.runs[key].figures
         assert {name: said[name] for name in expected} == expected, key
 
 

@@ -1,17 +1,18 @@
-"""A small measured study with its tables, and what its CSV files say of a run: read without pandas."""
+"""A small measured study with its tables and its page, and what is exported of it."""
 
-import csv
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from command_line import must
+from dpscale.export.runs import TrackedRun, runs_of
 from dpscale.plan.cells import TimingCell, TrainingCell, VariantCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
-from dpscale.tables import tables as all_tables
+from dpscale.records.collect import collect
+from dpscale.tables.tables import Tables
 from record_factory import timing_record, training_record, write
 
 VALUES: dict[str, Any] = {
@@ -23,10 +24,6 @@ VALUES: dict[str, Any] = {
         "wild": {"strategy": "ddp", "gpus": 2, "batch_per_gpu": 512, "epochs": 2, "seeds": 1},
     }},
 }  # fmt: skip
-TABLES = ("records", "runs", "times", "speedup", "communication", "bandwidth", "variants", "training_summary")
-# What tells rows apart, and what of a row is no figure.
-LABELS = ("path", "strategy", "gpus", "batch_per_gpu", "global_batch", "environment", "run", "arm", "seed", "variant")
-NAMING = ("scope", "scaling")
 
 
 @dataclass(frozen=True)
@@ -55,10 +52,14 @@ class Measured:
         results = ("--results", self.results, "--out", self.results / "tables")
         must("tables", "--study", self.folder / "study.json", *results)
 
-    @property
-    def keys(self) -> set[str]:
-        """The places of the records, without their ending, and the study's own."""
-        return {cell.path.removesuffix(".json") for cell in plan(self.study).all_cells} | {"study"}
+    def runs_by(self, tables: Tables) -> dict[str, TrackedRun]:
+        """What is exported with these tables, by the place of the record without its ending, and the study's own."""
+        collected = collect(self.results, plan(self.study).all_cells, self.study.settings)
+        return {run.key: run for run in runs_of(self.study, collected, tables, [self.page])}
+
+    @cached_property
+    def runs(self) -> dict[str, TrackedRun]:
+        return self.runs_by(Tables.read(self.results / "tables"))
 
 
 def measure(folder: Path) -> Measured:
@@ -79,46 +80,3 @@ def measure(folder: Path) -> Measured:
     made.page.parent.mkdir()
     made.page.write_text("<!DOCTYPE html><title>small</title>")
     return made
-
-
-def figures(measured: Measured, key: str) -> dict[str, float]:
-    """Every number that the CSV tables have of a run."""
-    return dict(_figures(measured, key))
-
-
-def _figures(measured: Measured, key: str) -> Iterator[tuple[str, float]]:
-    own = next(row for row in rows(measured, "records") if row["path"] == f"{key}.json")
-    cell = measured.record(key)["cell"]
-    if "variant" in cell:
-        tables = {"records", "variants"}
-    else:
-        tables = {"records", "training_summary"} if "arm" in cell else set(TABLES) - {"variants", "training_summary"}
-    for table in TABLES if key != "study" else ():
-        for row in rows(measured, table) if table in tables else ():
-            said = {**own, **{name: str(value) for name, value in cell.items()}}
-            if all(same(row[name], said.get(name)) for name in LABELS if name in row and said.get(name)):
-                for name, text in row.items():
-                    if name not in (*LABELS, *NAMING, *texts(table)) and is_number(text):
-                        yield "/".join([table, *(row[part] for part in NAMING if part in row), name]), float(text)
-
-
-def texts(table: str) -> list[str]:
-    """The columns whose entries are no numbers, even where they look like one."""
-    return [column.name for column in all_tables.TABLES[table].columns().values() if column.kind in ("text", "flag")]
-
-
-def rows(measured: Measured, table: str) -> list[dict[str, str]]:
-    with (measured.results / f"tables/{table}.csv").open(newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
-def same(text: str, other: str | None) -> bool:
-    return text == other or (is_number(text) and other is not None and is_number(other) and float(text) == float(other))
-
-
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration, TimingCell
+from dpscale.plan.cells import CollectivesCell, Configuration, TimingCell
 from dpscale.records.failures import (
     LINE_CHARACTERS,
     LOG_LINES,
@@ -47,14 +47,15 @@ def slurm_log(text: str, number: int = 48, study: str = "s") -> Path:
     return write(SLURM_LOGS / f"rule_time/ddp_2_64_1/{number}.log", header + text, modified_s=1e9 + number)
 
 
-def failure_of(cell: AnyCell = CELL, results: Path = RESULTS) -> Failure:
-    failure = find_failure(results, cell)
+def failure_of(results: Path = RESULTS) -> Failure:
+    failure = find_failure(results, CELL)
     assert failure, "no failure was found"
     return failure
 
 
 def test_a_cell_that_was_never_tried_has_no_failure() -> None:
-    assert find_failure(RESULTS, CELL) is None
+    own_log("Error: of the timing cell\n")
+    assert find_failure(RESULTS, CollectivesCell(2, 1)) is None
 
 
 def test_what_slurm_says_of_a_cell_on_several_nodes_is_no_line_of_the_cell() -> None:
@@ -138,13 +139,6 @@ def test_a_job_that_failed_before_it_named_its_record_counts() -> None:
     assert failure_of().log == f"{path}:\nslurm_script: 4: /opt/python: not found"
 
 
-def test_a_cell_that_just_stopped_is_not_said_to_have_failed() -> None:
-    own_log("12:00:01 warm-up epoch 1\n")
-    failure = failure_of()
-    assert failure.state == "unfinished"
-    assert failure.reason.endswith("its log ends with: 12:00:01 warm-up epoch 1")
-
-
 def test_where_the_dataset_was_not_made_that_is_the_reason() -> None:
     assert find_dataset_failure(RESULTS) is None
     log = write(RESULTS / "logs/dataset.log", "Error: data: no CIFAR-10 there\n")
@@ -199,21 +193,5 @@ def test_what_is_private_is_in_neither_reason_nor_log(monkeypatch: pytest.Monkey
 def test_results_elsewhere_are_named_without_their_user() -> None:
     log = Path("home/alice/results/logs").absolute() / CELL.path
     write(log.with_suffix(".log"), "Error: stopped after 5 s\n")
-    failure = failure_of(results=log.parents[len(Path(CELL.path).parts)])
+    failure = failure_of(log.parents[len(Path(CELL.path).parts)])
     assert failure.log == f"[home]/results/logs/{Path(CELL.path).with_suffix('.log')}:\nError: stopped after 5 s"
-
-
-@pytest.mark.parametrize(
-    ("cell", "jobs"),
-    [
-        (CollectivesCell(2, 1), "rule_collectives/2_1"),
-        (CommunicationCell(Configuration("ddp", 2, 64), 1), "rule_communication/ddp_2_64_1"),
-    ],
-)
-def test_every_kind_of_cell_has_logs_of_its_own(cell: AnyCell, jobs: str) -> None:
-    own_log("Error: of the timing cell\n")
-    assert find_failure(RESULTS, cell) is None
-    write((RESULTS / "logs" / cell.path).with_suffix(".log"), "17:00:01 begun\n")
-    assert failure_of(cell).state == "unfinished"
-    write(SLURM_LOGS / jobs / "48.log", f"output: {RESULTS}/{cell.path}\n{TIME_LIMIT}\n", modified_s=2e9)
-    assert failure_of(cell).reason.endswith("DUE TO TIME LIMIT")

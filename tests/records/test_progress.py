@@ -3,13 +3,11 @@
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
-import yaml
 
 from command_line import must
 from dpscale.plan.cells import AnyCell, CollectivesCell, CommunicationCell, Configuration, TimingCell, TrainingCell
@@ -97,8 +95,7 @@ def test_a_record_of_an_older_version_is_to_be_measured_again(tmp_path: Path, mo
     found = state_of(cell, tmp_path)
     assert (found.state, found.reason) == ("older version", "measured by version 1, this dpscale measures 7")
     assert found.is_to_be_measured
-    lines = list(summary(STUDY, plan(STUDY), [found], costs_of(tmp_path)))
-    assert any("1 cell of an older version" in line for line in lines)
+    assert costs_of(tmp_path).of(cell).basis == UNKNOWN, "it had other epochs"
 
 
 @pytest.mark.parametrize(
@@ -141,9 +138,6 @@ def test_what_it_takes_in_epochs_grows_with_them(tmp_path: Path, values: dict[st
     assert cost.gpu_s == pytest.approx(4 * (20 + 10 * epochs))
 
 
-RECORDED = ("recorded", "recorded-h200-4", "recorded-h100-2")
-
-
 def recorded(root: Path, name: str) -> tuple[Study, list[tuple[AnyCell, float]]]:
     """A recorded study, and the GPU-seconds of its timing cells."""
     study = Study.read(root / f"config/{name}.yaml").on_any_machine()
@@ -152,12 +146,13 @@ def recorded(root: Path, name: str) -> tuple[Study, list[tuple[AnyCell, float]]]
     return study, [(known.cell, gpu_seconds(known.cell, known.record)) for known in timed if known.record is not None]
 
 
-@pytest.mark.parametrize("name", ["recorded-h200-4", "recorded-h100-2"])
-def test_the_estimate_for_a_recorded_study_is_near_what_it_took(root: Path, name: str) -> None:
-    """By the other studies: of version 1, without baselines of their own, and of another GPU."""
+@pytest.mark.parametrize(
+    ("name", "other"), [("recorded-h200-4", "recorded-h100-2"), ("recorded-h100-2", "recorded-h200-4")]
+)
+def test_the_estimate_for_a_recorded_study_is_near_what_it_took(root: Path, name: str, other: str) -> None:
+    """By a study on another GPU."""
     study, took = recorded(root, name)
-    others = [root / "results" / other for other in RECORDED if other != name]
-    costs = Costs(study, [], others)
+    costs = Costs(study, [], [root / "results" / other])
     took_s, estimated_s = sum(gpu_s for _, gpu_s in took), sum(costs.of(cell).gpu_s or 0.0 for cell, _ in took)
     assert took_s / 1.5 < estimated_s < 1.5 * took_s
 
@@ -179,8 +174,7 @@ def test_the_method_says_what_baselines_cost(root: Path, method: str) -> None:
 
 def test_a_job_that_ran_out_of_memory_says_nothing_of_others(tmp_path: Path) -> None:
     write(tmp_path, timing("ddp", 4, 128), record_of(timing("ddp", 4, 128), oom=True))
-    assert costs_of(tmp_path).of(timing("ddp", 4, 128, run=2)).basis == SAME
-    assert costs_of(tmp_path).of(timing("ddp", 4, 32)).basis == UNKNOWN
+    assert costs_of(tmp_path).of(timing("ddp", 4, 128, run=2)).basis == UNKNOWN
 
 
 def test_one_kind_says_nothing_of_another(tmp_path: Path) -> None:
@@ -252,12 +246,6 @@ def test_every_cell_has_a_line_and_so_has_what_is_not_run(tmp_path: Path) -> Non
     assert "ddp on 2 GPUs at batch 65536  capped  global batch 131072 > 50000 images: no full step" in lines
 
 
-def test_what_this_machine_has_too_few_gpus_for_is_not_run(tmp_path: Path) -> None:
-    few = Study({**VALUES, "gpus_available": 2})
-    lines = list(summary(few, plan(few), states_of(tmp_path, few), costs_of(tmp_path, few)))
-    assert "not run: 4 configurations: needs 4 GPUs, 2 here" in lines
-
-
 @pytest.mark.slow
 def test_ten_thousand_cells_take_seconds(tmp_path: Path) -> None:
     large = Study({**VALUES, "runs": 1000, "communication": {"runs": 1}})
@@ -270,42 +258,11 @@ def test_ten_thousand_cells_take_seconds(tmp_path: Path) -> None:
     assert time.process_time() - started < 10
 
 
-def printed(*arguments: object, folder: Path) -> str:
-    return must("plan", *arguments, folder=folder)
-
-
-def test_the_recorded_study_is_measured(root: Path) -> None:
-    text = printed("config/recorded.yaml", "--results", root / "results/recorded", folder=root)
-    study = Study.read(root / "config/recorded.yaml")
-    assert text.startswith(f"recorded: {len(plan(study).all_cells)} cells\n")
-    current = all(version.current == 1 for version in VERSIONS.values())
-    assert ("Nothing is to be measured." in text) == current
-    assert "unknown" not in text
-    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.startswith(("timing", "training"))}
-    assert int(rows["timing"][0]) + (0 if current else int(rows["timing"][1])) == 84
-
-
-@pytest.fixture
-def laptop(root: Path, tmp_path: Path) -> Callable[..., str]:
-    """`dpscale plan` of the laptop's study in an empty folder."""
-    return lambda *arguments: printed(root / "config/laptop.yaml", *arguments, folder=tmp_path)
-
-
-def test_a_laptop_study_that_was_never_run(laptop: Callable[..., str], root: Path) -> None:
-    text = laptop()
+def test_a_laptop_study_that_was_never_run(root: Path, tmp_path: Path) -> None:
+    command = "plan", root / "config/laptop.yaml"
+    text = must(*command, folder=tmp_path)
     planned = plan(Study.read(root / "config/laptop.yaml"))
     assert text.startswith(f"laptop: {len(planned.all_cells)} cells\n")
     assert f"To be measured: {len(planned.all_cells)} cells, worker-hours unknown." in text
     assert "run-1.json" not in text
-    assert f"{planned.all_cells[0].path}  missing" in laptop("--cells")
-
-
-def test_the_plan_of_a_bad_study_is_one_line(tmp_path: Path) -> None:
-    from command_line import dpscale
-
-    file = tmp_path / "bad.yaml"
-    file.write_text(yaml.safe_dump({**VALUES, "gpu": [1]}))
-    done = dpscale("plan", file)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: ")
-    assert "did you mean gpus?" in done.stderr
+    assert f"{planned.all_cells[0].path}  missing" in must(*command, "--cells", folder=tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from command_line import dpscale, must
+from command_line import must
 from dpscale.plan.cells import AnyCell, TrainingCell
 from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
@@ -115,11 +115,6 @@ def test_it_is_over_when_no_cell_runs_or_waits(tmp_path: Path) -> None:
     assert "left" not in watched.standing()
 
 
-def test_a_record_of_an_older_version_waits(tmp_path: Path) -> None:
-    write(tmp_path, ONE, {**record_of(ONE), "measurement_version": 1})
-    assert "0 done, 0 running, 0 failed, 5 queued" in standing(tmp_path)
-
-
 def test_what_cells_gave() -> None:
     both = Study({**VALUES, "communication": {"runs": 1}})
     cells = {cell.kind: cell for cell in plan(both).all_cells}
@@ -131,14 +126,14 @@ def test_what_cells_gave() -> None:
         assert outcome(any_record(cells[kind], both.settings, None)) == "took 60 s"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
+def test_the_command_follows_a_run_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text(json.dumps(VALUES))
-    return tmp_path
-
-
-def test_the_command_follows_a_run_to_its_end(project: Path) -> None:
-    results = project / "results/s"
+    results = tmp_path / "there"
+    start(results, ONE)
+    command = "watch", "study.json", "--results", "there"
+    first, running = must(*command, "--once", folder=tmp_path).splitlines()
+    assert first == "s: 0 done, 1 running, 0 failed, 4 queued"
+    assert running.startswith("running since ") and running.endswith(ONE_SAID)
 
     def measure() -> None:
         for cell in CELLS:
@@ -148,20 +143,6 @@ def test_the_command_follows_a_run_to_its_end(project: Path) -> None:
 
     run = Thread(target=measure)
     run.start()
-    lines = must("watch", "study.json", "--every", "0.02", folder=project).splitlines()
+    lines = must(*command, "--every", "0.02", folder=tmp_path).splitlines()
     run.join()
     assert [line[:6] for line in lines if " s per epoch" in line] == [f"[{number}/5] " for number in range(1, 6)]
-
-
-def test_once_prints_how_far_it_is_and_ends(project: Path) -> None:
-    start(project / "results/s", ONE)
-    first, running = must("watch", "study.json", "--once", folder=project).splitlines()
-    assert first == "s: 0 done, 1 running, 0 failed, 4 queued"
-    assert running.startswith("running since ") and running.endswith(ONE_SAID)
-
-
-def test_results_can_stand_elsewhere(project: Path) -> None:
-    write(project / "there", ONE, record_of(ONE))
-    printed = must("watch", "study.json", "--once", "--results", "there", folder=project)
-    assert printed.startswith("s: 1 done")
-    assert dpscale("watch", "none.json", "--once", folder=project).returncode == 1

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from dpscale.plan.plan import Plan
 from dpscale.plan.study import Study
-from dpscale.records.collect import DONE, MISSING, OLDER, STATES, CellState
+from dpscale.records.collect import DONE, MISSING, STATES, CellState
 from dpscale.records.cost import UNKNOWN, Costs, gpu_seconds
 
 
@@ -73,9 +73,6 @@ def _total(states: Sequence[CellState], costs: Costs, unit: str) -> Iterator[str
         yield f"  {_hours(gpu_s)} by {basis}"
     if unknown_cells:
         yield f"  unknown for {_plural(unknown_cells, 'cell')}: {UNKNOWN}"
-    older = sum(cell_state.state == OLDER for cell_state in states)
-    if older:
-        yield f"  {_plural(older, 'cell')} of an older version: it may have taken another time than this one does"
     yield "Without waiting in a queue, and without making the dataset."
 
 

@@ -59,7 +59,7 @@ class Progress:
         for state in self._states.values():
             now = self._now(state)
             if now == RUNNING:
-                since = datetime.fromtimestamp(self._log_changed(state.cell) or time.time())
+                since = datetime.fromtimestamp(self._log_changed(state.cell))
                 yield f"running since {since:%H:%M:%S}: {self._name(state.cell)}"
             elif now == FAILED:
                 yield self._failed(state)
@@ -69,7 +69,7 @@ class Progress:
         before = {cell: self._now(state) for cell, state in self._states.items() if state.state != DONE}
         self._read(before)
         ended = [cell for cell, was in before.items() if self._now(self._states[cell]) in {DONE, FAILED} - {was}]
-        for number, cell in enumerate(sorted(ended, key=self._ended_at), 1):
+        for number, cell in enumerate(ended, 1):
             yield self._line(self._states[cell], self._ended() - len(ended) + number)
 
     def begin(self, path: str) -> None:
@@ -100,37 +100,27 @@ class Progress:
 
     def _now(self, state: CellState) -> str:
         """Whether a cell without a result runs: its log is there then, and has no end yet."""
-        begun = state.cell in self._begun
-        if state.state in (DONE, FAILED) and not begun:
+        if state.state in (DONE, FAILED) and state.cell not in self._begun:
             return state.state
-        changed = self._log_changed(state.cell) if begun or state.state not in (DONE, FAILED) else None
-        limit_s = self._study["cell_timeout_s"]
-        return RUNNING if changed is not None and changed > max(self._since, time.time() - limit_s) else QUEUED
+        latest_end = max(self._since, time.time() - self._study["cell_timeout_s"])
+        return RUNNING if self._log_changed(state.cell) > latest_end else QUEUED
 
     def _ended(self) -> int:
         return len(self._states) - len(self._to_come())
 
     def _to_come(self) -> list[AnyCell]:
         """The cells that run or are queued."""
-        return [
-            cell for cell, state in self._states.items() if cell in self._begun or self._now(state) in (RUNNING, QUEUED)
-        ]
+        return [cell for cell, state in self._states.items() if self._now(state) in (RUNNING, QUEUED)]
 
     def _log(self, cell: AnyCell) -> Path:
         return (self._results / "logs" / cell.path).with_suffix(".log")
 
-    def _log_changed(self, cell: AnyCell) -> float | None:
-        """When the cell's log was last written to, in seconds since 1970: at its start, mostly."""
+    def _log_changed(self, cell: AnyCell) -> float:
+        """When the cell's log was last written to, in seconds since 1970: at its start, mostly. 0 without a log."""
         try:
             return self._log(cell).stat().st_mtime
         except OSError:
-            return None
-
-    def _ended_at(self, cell: AnyCell) -> float:
-        record = self._states[cell].record
-        if record is not None:
-            return datetime.fromisoformat(record["finished_at"]).timestamp()
-        return self._log_changed(cell) or time.time()
+            return 0.0
 
     def _time_left(self) -> str:
         """About how long the cells take that run or are queued, with as many at once as run now; without a queue.
