@@ -35,13 +35,14 @@ def runs(measured: Measured) -> dict[str, TrackedRun]:
 
 def in_csv_files(measured: Measured, run: TrackedRun) -> dict[str, float]:
     """Every number that the CSV tables have of a run."""
-    found, own = {}, {**run.config, "path": f"{run.key}.json"}
+    found: dict[str, float] = {}
+    own = {**run.config, "path": f"{run.key}.json"}
     for name in TABLES_OF[run.kind]:
-        table = pd.read_csv(measured.results / f"tables/{name}.csv")
+        table = pd.read_csv(measured.results / f"tables/{name}.csv", dtype={"dataset_sha256": str})
         labels = [label for label in LABELS if label in table and label in own]
         for _, row in table[(table[labels] == pd.Series(own)[labels]).all(axis=1)].iterrows():
             place = "/".join([name, *(str(row[part]) for part in ("scope", "scaling") if part in row)])
-            numbers = table.select_dtypes("number").columns.difference(LABELS)
+            numbers = table.select_dtypes("number").columns.difference(list(LABELS))
             found |= {f"{place}/{column}": row[column] for column in numbers if pd.notna(row[column])}
     return found
 
