@@ -155,6 +155,14 @@ def example(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _nothing_is_lost_with_the_power() -> Iterator[None]:
+    """Records of tests need not reach the disk, which takes longer than all else about them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def drawn() -> Iterator[dict[str, str]]:
     """Charts by their specification: most pages of tests share most of their charts, and to draw them takes longest.
 

@@ -14,7 +14,7 @@ from dpscale.analyse.communication.measured import Measurements, communication_r
 from dpscale.analyse.communication.steps import completed_steps, steps_rows
 from dpscale.analyse.forecast.forecast import forecasts
 from dpscale.analyse.timing.environments import environment_letters, environment_rows
-from dpscale.analyse.timing.points import compare, points_of
+from dpscale.analyse.timing.points import points_of
 from dpscale.analyse.timing.records import absences_rows, costs_rows, missing_row, origins_rows, record_row
 from dpscale.analyse.timing.runs import block_rows, run_rows
 from dpscale.analyse.timing.scopes import scopes_rows, strategy_pairs_rows
@@ -22,9 +22,10 @@ from dpscale.analyse.timing.servers import on_servers
 from dpscale.analyse.timing.times import (
     completed_speedup,
     completed_times,
-    series,
     speedup_row,
+    strong_series,
     times_row,
+    weak_series,
     with_headline,
 )
 from dpscale.analyse.training.epochs import curve_rows, evidence_rows, order_rows, training_rows
@@ -52,13 +53,9 @@ def build_tables(study: Study, collected: Collected, audits: Sequence[Record] = 
     letters = environment_letters(collected.records)
     points = points_of(study, collected, letters)
     measured = Measurements.of(collected, letters)
-    weak = list(series(points, set(batches_per_gpu(study["batch_per_gpu"], study.epoch_images)), weak=True))
-    strong = list(series(points, set(study["strong_scaling_global_batch"]), weak=False))
-    inferred = [
-        compare(points, point, point.configuration.batch_per_gpu)
-        for point in points.values()
-        if point.scope == "compute" and point.configuration.gpus > 1
-    ]
+    weak = weak_series(points, batches_per_gpu(study["batch_per_gpu"], study.epoch_images))
+    strong = strong_series(points, study["strong_scaling_global_batch"])
+    inferred = [one.weak for one in points.values() if one.scope == "compute" and one.configuration.gpus > 1]
     communication = [communication_row(compared, measured) for compared in inferred]
     trained = results_of(study, collected, letters)
     variants = variants_of(study, collected, letters, points)

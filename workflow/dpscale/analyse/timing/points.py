@@ -6,7 +6,7 @@ batch one scale, T(1,b), of all that timed one GPU at it. T(N,b) is T(1,b)/S (do
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
 from typing import Any
@@ -49,6 +49,7 @@ class OneGpu:
 
 
 ScaleKey = tuple[int, str, str]  # batch, scope and environment
+PointKey = tuple[Configuration, str, str]
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,9 @@ class Point:
     environment: str
     status: str
     reason: str
-    records: Sequence[Record] = ()
-    epoch: Figure = UNKNOWN
-    step: Figure = UNKNOWN
-    scales: Mapping[ScaleKey, OneGpu] = field(default_factory=dict, repr=False)
+    records: Sequence[Record]
+    others: "Points" = field(repr=False)
+    scales: Mapping[ScaleKey, OneGpu] = field(repr=False)
 
     def one_gpu(self, batch: int) -> OneGpu:
         """The scale of this scope and environment at a batch; unknown where nothing timed one GPU there."""
@@ -85,11 +85,6 @@ class Point:
         return [record["scopes"][self.scope] for record in self.measured]
 
     @property
-    def n(self) -> int:
-        """Timed epochs of all runs."""
-        return sum(len(result["epoch_s"]) for result in self.results)
-
-    @property
     def full_steps(self) -> int | None:
         """Full steps of an epoch, None where none was measured."""
         return next((result["full_steps_per_epoch"] for result in self.results), None)
@@ -97,6 +92,25 @@ class Point:
     @property
     def place(self) -> PlaceFields:
         return {**point_fields(self.configuration, self.environment), "scope": self.scope}
+
+    @cached_property
+    def weak(self) -> "Comparison":
+        """Beside one GPU at the same batch."""
+        return self.beside(self.configuration.batch_per_gpu)
+
+    @cached_property
+    def epoch(self) -> Figure:
+        alone = self.one_gpu(self.configuration.batch_per_gpu).epoch
+        if self.configuration.strategy == BASELINE and self.measured:
+            return alone
+        blocks = self.weak.blocks
+        return self.weak.in_blocks.map(lambda times: alone.value / times) if blocks else self.measured_epoch
+
+    @cached_property
+    def step(self) -> Figure:
+        if self.configuration.strategy == BASELINE and self.measured:
+            return self.one_gpu(self.configuration.batch_per_gpu).step
+        return self.weak.step if self.weak.blocks else self.measured_step
 
     @cached_property
     def measured_epoch(self) -> Figure:
@@ -113,10 +127,31 @@ class Point:
         values = {run_of(record): float(value) for record in self.measured if (value := figure(record) or 0.0) > 0}
         return estimate_of_blocks(values) if values else UNKNOWN
 
+    def beside(self, batch: int) -> "Comparison":
+        """Its runs against one GPU at `batch`, in its own scope and environment, block by block.
 
-PointKey = tuple[Configuration, str, str]
+        No other baseline is borrowed.
+        """
+        if self.status != "ok":
+            return Comparison(self, (), self.status, self.reason)
+        single = Configuration(BASELINE, 1, batch)
+        found = (self.others.get((single, self.scope, environment)) for environment in (self.environment, ""))
+        baseline = next(filter(None, found), None)
+        blocks, without = blocks_of(self.measured, baseline.records if baseline else (), self.scope, batch)
+        if blocks:
+            return Comparison(self, blocks, "ok", self.reason, self.one_gpu(batch), without)
+        return Comparison(self, (), "no baseline", self._why_alone(baseline, batch, without), without=without)
+
+    def _why_alone(self, baseline: "Point | None", batch: int, without: Mapping[str, str]) -> str:
+        if any(record.get("alone") for record in self.measured) or (baseline and baseline.status == "ok"):
+            return "; ".join(f"{run}: {why}" for run, why in without.items())
+        if baseline is None:
+            return f"one GPU at batch {batch} was not measured in environment {self.environment}"
+        return f"one GPU at batch {batch}: {baseline.status} ({baseline.reason})"
+
+
 Points = Mapping[PointKey, Point]
-CellState = tuple[TimingCell, str, str]  # a cell without a record, its status, and the reason
+Missing = tuple[int, str, str]  # a run without a record, its status, and the reason
 
 
 def points_of(study: Study, collected: Collected, environments: Mapping[AnyCell, str]) -> Points:
@@ -127,39 +162,33 @@ def points_of(study: Study, collected: Collected, environments: Mapping[AnyCell,
     for cell, record in collected.records.items():
         if isinstance(cell, TimingCell):
             records[cell.configuration][environments[cell]].append(record)
-    states: dict[Configuration, list[CellState]] = defaultdict(list)
+    missing: dict[Configuration, list[Missing]] = defaultdict(list)
     for cell in here.timing:
         if cell not in collected.records:
-            states[cell.configuration].append((cell, *why_missing(cell, collected)))
+            missing[cell.configuration].append((cell.run, *why_missing(cell, collected)))
     points: dict[PointKey, Point] = {}
+    scales: dict[ScaleKey, OneGpu] = {}
     for configuration in sorted({*here.configurations, *not_run}):
-        missing = states[configuration]
+        gone = missing[configuration]
         for scope in study["scopes"]:
-            for environment, measured in sorted(records[configuration].items()):
-                point = _measured(configuration, scope, environment, measured, missing)
-                points[configuration, scope, environment] = point
-            if not records[configuration]:
-                status, reason = not_run.get(configuration) or weightiest(
-                    (status, reason) for _, status, reason in missing
-                )
-                points[configuration, scope, ""] = Point(configuration, scope, "", status, reason)
-    scales = _scales(points.values())
-    points = {key: replace(point, scales=scales) for key, point in points.items()}
-    return {key: _on_scale(points, point) for key, point in points.items()}
+            for environment, measured in sorted((records[configuration] or {"": []}).items()):
+                told = _state(scope, measured, gone) if measured else not_run.get(configuration)
+                status, reason = told or weightiest((status, reason) for _, status, reason in gone)
+                key = configuration, scope, environment
+                points[key] = Point(*key, status, reason, measured, points, scales)
+    scales |= _scales(points.values())
+    return points
 
 
-def _measured(
-    configuration: Configuration, scope: str, environment: str, records: Sequence[Record], missing: Sequence[CellState]
-) -> Point:
-    """From its records, with a word on those of its runs that have none."""
+def _state(scope: str, records: Sequence[Record], missing: Sequence[Missing]) -> tuple[str, str]:
+    """Of what has records, with a word on those of its runs that have none."""
     too_large = [record["oom"] for record in records if scope not in record["scopes"]]
-    reasons = [f"run {cell.run} {status}" for cell, status, _ in missing]
+    reasons = [f"run {run} {status}" for run, status, _ in missing]
     if len(too_large) == len(records):
-        reasons = [f"out of memory in {too_large[0]['phase']}", *reasons]
-        return Point(configuration, scope, environment, "oom", "; ".join(reasons), records)
+        return "oom", "; ".join([f"out of memory in {too_large[0]['phase']}", *reasons])
     if too_large:
         reasons = [f"out of memory in {len(too_large)} of {len(records)} runs", *reasons]
-    return Point(configuration, scope, environment, "ok", "; ".join(reasons), records)
+    return "ok", "; ".join(reasons)
 
 
 def _scales(points: Iterable[Point]) -> dict[ScaleKey, OneGpu]:
@@ -188,17 +217,6 @@ def _alone(record: Record, scope: str) -> Iterator[tuple[int, Timed]]:
     for around in record.get("alone") or ():
         if around["status"] == "ok" and scope in around["scopes"]:
             yield around["batch_per_gpu"], Timed.around(around["scopes"][scope])
-
-
-def _on_scale(points: Points, point: Point) -> Point:
-    """With its epoch and step on the scale of one GPU at its batch."""
-    if point.configuration.strategy == BASELINE and point.measured:
-        scale = point.one_gpu(point.configuration.batch_per_gpu)
-        return replace(point, epoch=scale.epoch, step=scale.step)
-    compared = compare(points, point, point.configuration.batch_per_gpu)
-    if not compared.blocks:
-        return replace(point, epoch=point.measured_epoch, step=point.measured_step)
-    return replace(point, epoch=compared.epoch, step=compared.step)
 
 
 def weightiest(states: Iterable[tuple[str, str]]) -> tuple[str, str]:
@@ -273,13 +291,14 @@ class Comparison:
         return estimate_of_blocks({block.key: figure(block) for block in self.blocks})
 
     @cached_property
+    def in_blocks(self) -> Figure:
+        """Speedup of the epoch, of every block and over them."""
+        return self.over_blocks(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
+
+    @cached_property
     def speedup(self) -> Figure:
-        """Speedup of the epoch. In a strong series T(1,B) over the point's T(N,b): the interval of the blocks, moved
-        there."""
-        in_blocks = self.over_blocks(lambda block: scaling.speedup(block.baseline.epoch_s, block.parallel.epoch_s))
-        if not self.point.epoch.is_known:
-            return in_blocks
-        return moved(in_blocks, scaling.speedup(self.scale.epoch.value, self.point.epoch.value))
+        """The same at the times that are shown: in a strong series T(1,B) over the point's T(N,b)."""
+        return moved(self.in_blocks, scaling.speedup(self.scale.epoch.value, self.point.epoch.value))
 
     @cached_property
     def speedup_from_steps(self) -> Figure:
@@ -310,26 +329,3 @@ class Comparison:
     def communication_step(self) -> Figure:
         """The same of a full step: t(N,b) - t(1,b)."""
         return self.step.map(lambda step_s: scaling.communication_step_s(self.scale.step.value, step_s))
-
-
-def compare(points: Points, point: Point, batch: int) -> Comparison:
-    """Set the runs of a point against one GPU at `batch`, in its own scope and environment, block by block.
-
-    No other baseline is borrowed.
-    """
-    if point.status != "ok":
-        return Comparison(point, (), point.status, point.reason)
-    single = Configuration(BASELINE, 1, batch)
-    baseline = points.get((single, point.scope, point.environment)) or points.get((single, point.scope, ""))
-    blocks, without = blocks_of(point.measured, baseline.records if baseline else (), point.scope, batch)
-    if blocks:
-        return Comparison(point, blocks, "ok", point.reason, point.one_gpu(batch), without)
-    return Comparison(point, (), "no baseline", _why_no_baseline(point, baseline, batch, without), without=without)
-
-
-def _why_no_baseline(point: Point, baseline: Point | None, batch: int, without: Mapping[str, str]) -> str:
-    if any(record.get("alone") for record in point.measured) or (baseline and baseline.status == "ok"):
-        return "; ".join(f"{run}: {why}" for run, why in without.items())
-    if baseline is None:
-        return f"one GPU at batch {batch} was not measured in environment {point.environment}"
-    return f"one GPU at batch {batch}: {baseline.status} ({baseline.reason})"

@@ -1,12 +1,12 @@
 """Epoch times, throughput, MFU and speedup of the points of a study."""
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from math import nan
 from statistics import median
 from typing import TypeVar
 
-from dpscale.analyse.timing.points import Comparison, Point, Points, compare
+from dpscale.analyse.timing.points import Comparison, Point, Points
 from dpscale.analyse.timing.servers import servers_used
 from dpscale.formulas import scaling
 from dpscale.formulas.figure import multiplied
@@ -35,7 +35,7 @@ def times_row(study: Study, point: Point, network: Record | None) -> TimesRow:
         status=point.status,
         reason=point.reason,
         runs=len(point.records),
-        n=point.n,
+        n=sum(len(result["epoch_s"]) for result in point.results),
     )
     if not point.measured_epoch.is_known:
         return row
@@ -87,13 +87,17 @@ def _with_mfu(row: TimesRow, study: Study, flop_per_image: float, point: Point) 
     )
 
 
-def series(points: Points, batches: set[int], weak: bool) -> Iterator[Comparison]:
-    """The points of the weak series of these batches per GPU, or of the strong series of these global batches."""
-    for point in points.values():
-        configuration = point.configuration
-        batch = configuration.batch_per_gpu if weak else configuration.global_batch
-        if configuration.gpus > 1 and batch in batches:
-            yield compare(points, point, batch)
+def weak_series(points: Points, batches: Collection[int]) -> list[Comparison]:
+    """The points of these batches per GPU."""
+    several = (point for point in points.values() if point.configuration.gpus > 1)
+    return [point.weak for point in several if point.configuration.batch_per_gpu in batches]
+
+
+def strong_series(points: Points, batches: Collection[int]) -> list[Comparison]:
+    """The points of these global batches, beside one GPU at the same."""
+    several = (point for point in points.values() if point.configuration.gpus > 1)
+    at = ((point, point.configuration.global_batch) for point in several)
+    return [point.beside(batch) for point, batch in at if batch in batches]
 
 
 def speedup_row(series: str, compared: Comparison) -> SpeedupRow:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import stdev
 
-from dpscale.analyse.timing.points import Point, Points, compare
+from dpscale.analyse.timing.points import Point
 from dpscale.analyse.timing.times import times_row
 from dpscale.analyse.variants.chip import beside_the_chip
 from dpscale.analyse.variants.measured import Variant, fastest_of, times_as_fast
@@ -50,18 +50,15 @@ def _measured(row: VariantsRow, variant: Variant, point: Point, network: Record 
     row = replace(
         row,
         preparation_s=point.over_runs(lambda record: record.get("preparation_s")),
-        speedup=_speedup(variant.points, point),
+        speedup=_speedup(point),
         run_deviation=stdev(map(math.log, own_runs.values())) if len(own_runs) > 1 else math.nan,
     )
     return beside_the_chip(row, variant.study, point, network)
 
 
-def _speedup(points: Points, point: Point) -> Figure:
+def _speedup(point: Point) -> Figure:
     """Over one GPU of the same variant; unknown without such a baseline, and for one GPU itself."""
-    if point.configuration.gpus == 1:
-        return UNKNOWN
-    compared = compare(points, point, point.configuration.batch_per_gpu)
-    return compared.speedup if compared.blocks else UNKNOWN
+    return point.weak.speedup if point.configuration.gpus > 1 and point.weak.blocks else UNKNOWN
 
 
 def _beside_base(row: VariantsRow, variant: Variant, point: Point, base: Variant, other: Point) -> VariantsRow:
@@ -73,7 +70,7 @@ def _beside_base(row: VariantsRow, variant: Variant, point: Point, base: Variant
     if row.gpus > 1:
         row = replace(
             row,
-            base_speedup=_speedup(base.points, other),
+            base_speedup=_speedup(other),
             alone_faster=_alone_faster(variant, point, base),
         )
     return _paying(row) if row.preparation_s.is_known else row
