@@ -20,7 +20,7 @@ FLOORS = (
     ("plan",),
     ("records",),
     ("scheduler", "audit", "measure.parent", "measure.ranks"),
-    ("analyse", "measure.data", "measure.model", "measure.workload", "measure.watch", "*.in_torch"),
+    ("analyse", "measure.data", "measure.model", "measure.workload", "measure.watch", "measure.attach", "*.in_torch"),
     ("present", "export", "measure.worker"),
     ("compare", "measure.launch", "audit.page", "audit.files"),
     ("options",),

@@ -1,0 +1,81 @@
+"""How hooks are put in, what they ask at every call, and which line of the script called."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+Line = tuple[str, int]  # file and number
+
+_HERE = str(Path(__file__).resolve().parent)
+_LIBRARIES = tuple({_HERE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))})
+_OF_SCRIPT: dict[str, bool] = {}
+
+
+class Now:
+    """What hooks read at every call: plain attributes, since they may cost next to nothing."""
+
+    def __init__(self) -> None:
+        self.step = 0  # optimiser steps so far
+        self.counting = False  # within the steps of a block that count
+        self.as_it_is = False  # the same, in a block without an intervention
+        self.border = (
+            ""  # what began since the last step that belongs between steps: an epoch, validation, a checkpoint
+        )
+
+
+NOW = Now()
+
+
+def wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Puts make(real) in place of owner.name, where there is one. torch.compile leaves it out of its graphs."""
+    real = getattr(owner, name, None)
+    if real is None or hasattr(real, "dpscale_hook"):
+        return
+    hook: Any = functools.wraps(real)(make(real))
+    hook.dpscale_hook = True
+    leave_out_of_graphs(hook)
+    setattr(owner, name, hook)
+
+
+def leave_out_of_graphs(hook: Any) -> None:
+    """What torch.compiler.disable(hook, recursive=False) does, without loading the compiler (2 s)."""
+    try:
+        from torch._C._dynamo.eval_frame import skip_code  # type: ignore[attr-defined]
+
+        skip_code(hook.__code__)
+        hook._torchdynamo_disable = True
+    except (ImportError, AttributeError):
+        pass
+
+
+def of_script(file: str) -> bool:
+    """Whether it is one of the user's files: no library's, and nothing made up as `<string>`."""
+    known = _OF_SCRIPT.get(file)
+    if known is None:
+        path = str(Path(file).resolve())
+        known = not file.startswith("<") and not path.startswith(_LIBRARIES) and "site-packages" not in path
+        _OF_SCRIPT[file] = known
+    return known
+
+
+def line_of(frame: FrameType | None) -> Line | None:
+    """The innermost line of the user's files; of `__main__` where a library is run as the script."""
+    main = None
+    while frame is not None:
+        if of_script(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        if frame.f_globals.get("__name__") == "__main__":
+            main = frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return main
+
+
+def shown(line: Line | None) -> dict[str, Any] | None:
+    """A line as it stands in the file of a process: file, line, code."""
+    return line and {"file": line[0], "line": line[1], "code": linecache.getline(*line).strip()}

@@ -1,0 +1,124 @@
+"""Which intervention comes when, and for how many steps. Rank 0 alone decides, so that all ranks do the same."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, NamedTuple
+
+AS_IT_IS = ("as_it_is", "as_it_is_again")  # two of a kind in each round: how much equal blocks differ
+# What is left out last, where a step takes so long that not everything fits.
+FIRST = ("no_allreduce", "batch_kept", "no_waiting", "batch_kept_no_allreduce", "accumulated", "no_buffers")
+# Could fail in the middle of a script: in later rounds only, when there is something to tell already.
+RISKY = ("autocast_bfloat16",)
+RISKY_FROM = 2
+# The first steps after a switch belong to it: cuDNN's search, compilation, a queue of batches that ran full.
+SKIPPED, SKIPPED_AFTER_SWITCHES = 2, 5
+SWITCHES = (
+    "autocast_bfloat16",
+    "precision",
+    "cudnn_benchmark_off",
+    "deterministic_off",
+    "fused_optimiser",
+    "foreach_optimiser",
+)
+LEAST_STEPS, MOST_STEPS = 4, 2000
+
+
+WARM_UP_STEPS = 5
+
+clock = time.perf_counter
+
+
+class Turn(NamedTuple):
+    """Steps of one kind: first `skip` that do not count, then `steps` that do."""
+
+    phase: str  # warm-up, timing, profiling or ended
+    round: int
+    probe: str
+    skip: int
+    steps: int
+    rounds: int = 0  # expected in all
+    left_s: float = 0.0
+
+    def as_list(self) -> list[Any]:
+        return list(self)
+
+
+def order(probes: Sequence[str], seed: int, number: int) -> list[str]:
+    """Each probe once and as_it_is twice, shuffled by the seed and the round's number."""
+    names = [*AS_IT_IS, *(name for name in probes if name not in RISKY or number >= RISKY_FROM)]
+    random.Random(f"{seed} {number}").shuffle(names)
+    return names
+
+
+def block_seconds(seconds: float, blocks: int) -> float:
+    """So that six rounds fit into `seconds`: 0.5 s to 2 s a block, less where not even three rounds would fit."""
+    return min(2.0, max(seconds / blocks / 6, min(0.5, seconds / blocks / 3)))
+
+
+def steps_of(step_s: float, seconds: float) -> int:
+    return max(LEAST_STEPS, min(MOST_STEPS, round(seconds / max(step_s, 1e-6))))
+
+
+def skipped(probe: str, before: str, queued: int) -> int:
+    """Steps to throw away: after a block without the loader, also those whose batches (`queued`) stand ready by now."""
+    switches = probe in SWITCHES or before in SWITCHES
+    kept = before.startswith("batch_kept") and not probe.startswith("batch_kept")
+    return max(SKIPPED_AFTER_SWITCHES if switches else SKIPPED, min(queued, 32) + SKIPPED if kept else 0)
+
+
+def that_fit(probes: Sequence[str], step_s: float, seconds: float) -> list[str]:
+    """The probes of which two rounds fit into `seconds`, those of FIRST before others; at least two."""
+    room = int(seconds / 2 / (step_s * (LEAST_STEPS + SKIPPED))) - len(AS_IT_IS)
+    wanted = sorted(probes, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    return wanted[: max(2, room)]
+
+
+def rounds_in(seconds: float, step_s: float, steps: int, probes: int) -> int:
+    round_s = (probes + len(AS_IT_IS)) * (steps + SKIPPED + 1) * step_s
+    return max(1, int(seconds / round_s))
+
+
+def without(offered: Sequence[str], kept: Sequence[str]) -> dict[str, str]:
+    return {name: "no time for it: a step takes too long" for name in offered if name not in kept}
+
+
+def plan(run: Any) -> Iterator[Turn]:
+    """All blocks of a run (run.WatchedRun), the first of warm-up excepted: they depend on how long its steps take."""
+    seconds = 60.0 * run.job["minutes"]
+    while clock() - run.began < min(3.0, 0.15 * seconds) or run.steps < 2 * WARM_UP_STEPS:
+        yield Turn("warm-up", 0, "as_it_is", 0, max(WARM_UP_STEPS, steps_of(run.median_s, 0.2)))
+    done = yield from rounds(run, run.offer(seconds), seconds)
+    if not run.pace:
+        yield Turn("profiling", done, "flops", 0, 1)
+        if run.on_gpu:
+            yield Turn("profiling", done, "profile", 0, 3)
+    yield Turn("ended", done, "", 0, 0)
+
+
+def rounds(run: Any, probes: Sequence[str], seconds: float) -> Generator[Turn, None, int]:
+    """As many as fit into `seconds`, one at least, and none begun after half as much again. Returns their number."""
+    until, number, longest, before = clock() + seconds, 0, 0.0, ""
+    steps = steps_of(run.median_s, block_seconds(seconds, len(probes) + len(AS_IT_IS)))
+    expected = rounds_in(seconds, run.median_s, steps, len(probes))
+    while not number or clock() + 0.7 * longest < until:
+        began = clock()
+        for name in order(probes, run.job.get("seed", 0), number):
+            if clock() > until + 0.5 * seconds:
+                return number
+            skip = skipped(name, before, run.queued())
+            yield Turn("timing", number, name, skip, steps, expected, round(until - clock(), 1))
+            before = name
+        number, longest = number + 1, max(longest, clock() - began)
+    return number
+
+
+def watching(run: Any) -> Iterator[Turn]:
+    """For a process that waits for no other: blocks without interventions, until time is up."""
+    until, number = run.began + 60.0 * run.job["minutes"], 1_000
+    while clock() < until:
+        yield Turn("timing", number, "as_it_is", 0, steps_of(run.median_s, 1.0))
+        number += 1
+    yield Turn("ended", 0, "", 0, 0)
