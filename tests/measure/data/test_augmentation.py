@@ -72,11 +72,11 @@ def test_torchvision_draws_from_the_same_crops(pixels: np.ndarray) -> None:
     transform = training_transforms()
     torch.manual_seed(0)
     found = set()
-    for _ in range(100):
+    for _ in range(30):
         distance = (possible - transform(Image.fromarray(pixels[0]))).abs().amax(dim=(1, 2, 3))
         assert float(distance.min()) < 1e-6
         found.add(int(distance.argmin()))
-    assert len(found) > 50
+    assert len(found) > 15
 
 
 def test_crops_are_fresh_every_epoch_and_seed_and_the_same_for_the_same() -> None:
@@ -100,27 +100,6 @@ def test_the_order_of_an_epoch_is_distributed_samplers(images: int, workers: int
         sampler: DistributedSampler[int] = DistributedSampler(range(images), workers, rank, seed=seed)  # type: ignore[arg-type]
         sampler.set_epoch(epoch)
         assert order_of_epoch(images, rank, workers, seed + epoch).tolist() == list(sampler)
-
-
-def test_crops_do_not_repeat_what_the_order_was_drawn_with() -> None:
-    sampler: DistributedSampler[int] = DistributedSampler(range(IMAGES), 1, 0, seed=random_seed(1, "order"))  # type: ignore[arg-type]
-    first_draws = torch.Generator().manual_seed(random_seed(1, "order"))
-    assert list(sampler) == torch.randperm(IMAGES, generator=first_draws).tolist()
-    with_orders_seed = torch.Generator().manual_seed(random_seed(1, "order"))
-    rows = torch.randint(0, 9, (2, IMAGES), generator=with_orders_seed)[0]
-    assert not torch.equal(Crops.draw(IMAGES, 1, 0, CPU).rows, rows)
-
-
-def test_images_that_are_not_augmented_are_as_they_were(pixels: np.ndarray) -> None:
-    images = device_images(pixels)
-    np.testing.assert_array_equal(images.plain(slice(3, 9)).numpy(), pixels[3:9].transpose(0, 3, 1, 2))
-
-
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_images_come_in_the_layout_asked_for(pixels: np.ndarray, memory_format: torch.memory_format) -> None:
-    out = normalised(device_images(pixels).plain(slice(0, 5)), memory_format)
-    assert out.is_contiguous(memory_format=memory_format)
-    assert out.dtype == torch.float32
 
 
 @pytest.mark.parametrize("together", [1, 10, 1000])

@@ -53,15 +53,12 @@ def test_a_dataset_is_the_same_every_time(synthetic: Path, tmp_path: Path) -> No
     assert read_manifest(tmp_path)["files"] == read_manifest(synthetic)["files"]
 
 
-@pytest.mark.slow
-def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(synthetic: Path) -> None:
-    images = np.load(synthetic / "train_images.npy")
-    labels = np.load(synthetic / "train_labels.npy")
+def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(tmp_path: Path) -> None:
+    make_dataset("synthetic", tmp_path, False, 21, tmp_path)
+    images, labels, _, _, epoch, epoch_labels = (np.load(tmp_path / name) for name in ARRAYS)
     padded = np.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)))
-    epoch = np.load(synthetic / "epoch_images.npy").transpose(0, 2, 3, 1)
-    epoch_labels = np.load(synthetic / "epoch_labels.npy")
     origins = []
-    for image, label in zip(epoch, epoch_labels, strict=True):
+    for image, label in zip(epoch.transpose(0, 2, 3, 1), epoch_labels, strict=True):
         matches = [
             index
             for index in np.flatnonzero(labels == label)
@@ -72,7 +69,7 @@ def test_the_epoch_is_every_image_once_cropped_and_perhaps_flipped(synthetic: Pa
         ]
         assert len(matches) == 1
         origins += matches
-    assert sorted(origins) == list(range(101))
+    assert sorted(origins) == list(range(21))
     assert origins != sorted(origins)
 
 
@@ -183,15 +180,10 @@ def test_cifar10_through_torchvision(cifar10: Path, tmp_path: Path) -> None:
     assert (manifest["images"], manifest["test_images"], manifest["synthetic"]) == (100, 10, False)
 
 
-def test_tampered_cifar10_is_refused(cifar10: Path, tmp_path: Path) -> None:
-    path = cifar10 / "cifar-10-batches-py/data_batch_3"
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(DatasetError, match=r"missing or its checksum is wrong, and dataset\.download is false"):
-        make_dataset("cifar10", cifar10, False, 100, tmp_path / "out")
-
-
 def test_missing_cifar10_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="CIFAR-10 is missing"):
+    with pytest.raises(
+        DatasetError, match=r"CIFAR-10 is missing or its checksum is wrong, and dataset\.download is false"
+    ):
         make_dataset("cifar10", tmp_path / "none", False, 100, tmp_path / "out")
 
 
@@ -199,10 +191,9 @@ def test_missing_cifar10_is_refused(tmp_path: Path) -> None:
     ("damage", "message"),
     [
         (lambda path: path.unlink(), "missing"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "truncated or changed"),
         (lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\xff"), "truncated or changed"),
     ],
-    ids=["missing", "truncated", "tampered"],
+    ids=["missing", "tampered"],
 )
 def test_a_damaged_array_is_noticed(tmp_path: Path, damage: Callable[[Path], object], message: str) -> None:
     make_dataset("synthetic", tmp_path, False, 50, tmp_path)

@@ -284,12 +284,3 @@ def test_a_killed_cell_leaves_neither_a_record_nor_a_worker(dataset: Path, tmp_p
         cell.kill()
     wait_for(lambda: not alive(family), timeout_s=30)
     assert not list(tmp_path.glob("*r.json*"))
-
-
-def test_dp_cannot_be_taken_apart_on_a_cpu(dataset: Path, tmp_path: Path) -> None:
-    cell = ["communication", "--strategy", "dp", "--gpus", 2, "--batch-per-gpu", 64, "--device", "cpu", "--width", 4]
-    images = ["--dataset-source", "synthetic", "--epoch-images", IMAGES, "--dataset", dataset]
-    done = dpscale(*cell, *images, "--out", tmp_path / "dp.json")
-    assert done.returncode == 1
-    assert "not available: DataParallel needs CUDA GPUs" in done.stderr
-    assert not list(tmp_path.iterdir())

@@ -180,7 +180,7 @@ def test_without_set_epoch_every_epoch_has_the_order_of_the_first(in_turn: Train
 
 
 def test_another_seed_gives_other_figures(dataset: Path, tmp_path: Path, single: Record) -> None:
-    other = trained(dataset, tmp_path / "seed-2.json", "single", 1, 16, more="--seed 2")
+    other = trained(dataset, tmp_path / "seed-2.json", "single", 1, 16, more="--seed 2 --epochs 1")
     assert not set(other["step_loss"]) & set(single["step_loss"])
     assert other["epochs"][0]["orders"][0]["checksum"] not in {
         epoch["orders"][0]["checksum"] for epoch in single["epochs"]
@@ -244,11 +244,11 @@ def test_warm_up_of_two_workers_leaves_no_trace_in_any_figure(in_turn: TrainedIn
     assert figures(in_turn.cold) == figures(ddp)
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "nesterov", "lamb --momentum 0"])
+@pytest.mark.parametrize("optimiser", ["sgd", "lamb --momentum 0"])
 def test_warm_up_leaves_no_trace_in_any_figure(
     dataset: Path, tmp_path: Path, optimiser: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    more = f"--optimiser {optimiser} --learning-rate 0.02 --averaging-decay 0.8"
+    more = f"--epochs 1 --optimiser {optimiser} --learning-rate 0.02 --averaging-decay 0.8"
 
     def once(name: str) -> Record:
         return trained(dataset, tmp_path / name / "seed-1.json", "single", 1, 16, more=more)
@@ -282,20 +282,20 @@ def test_images_that_are_held_out_are_tested_and_never_trained_on(
         return seen
 
     monkeypatch.setattr(TrainingWorker, "read_images", noted)
-    more = f"--validation-images {held_out}"
+    more = f"--epochs 1 --validation-images {held_out}"
     record = trained(dataset, tmp_path / "seed-1.json", "single", 1, 16, more=more)
     assert seen["training"].labels.tolist() == labels[trained_on].tolist()
     assert seen["validation"].labels.tolist() == labels[expected].tolist()
     pixels = np.load(dataset / "train_images.npy")[expected]
     assert np.array_equal(seen["validation"].plain(slice(0, held_out)).numpy(), pixels.transpose(0, 3, 1, 2))
     assert record["validation_checksum"] == checksum(expected)
-    assert [epoch["steps"] for epoch in record["epochs"]] == [4, 4, 4]  # of 51 images
-    for epoch in record["epochs"]:
-        for name, images in (("validation", held_out), ("training", 51)):
-            right = epoch[f"{name}_accuracy"] * images
-            assert right == pytest.approx(round(right), abs=1e-9)
-        assert epoch["validation_loss"] > 0
-        assert epoch["images_per_s"] == pytest.approx(51 / epoch["epoch_s"])
+    (epoch,) = record["epochs"]
+    assert epoch["steps"] == 4  # of 51 images
+    for name, images in (("validation", held_out), ("training", 51)):
+        right = epoch[f"{name}_accuracy"] * images
+        assert right == pytest.approx(round(right), abs=1e-9)
+    assert epoch["validation_loss"] > 0
+    assert epoch["images_per_s"] == pytest.approx(51 / epoch["epoch_s"])
     other = trained(dataset, tmp_path / "other" / "seed-2.json", "single", 1, 16, more=f"{more} --seed 2")
     assert other["validation_checksum"] == record["validation_checksum"]
     assert record["step_loss"][0] != single["step_loss"][0]

@@ -86,11 +86,6 @@ def test_a_file_that_no_process_could_import(tmp_path: Path) -> None:
         load_workload(path)
 
 
-def test_a_file_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match="there is no such file"):
-        load_workload(tmp_path / "mine.py")
-
-
 @pytest.mark.parametrize(
     ("more", "line"),
     [

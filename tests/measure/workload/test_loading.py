@@ -88,14 +88,6 @@ def test_epochs_that_have_no_room_together_are_gathered_again(fit: float, times:
     assert other[1] == 3, "as many batches as without the other epoch"
 
 
-def test_epochs_are_gathered_anew_after_they_were_given_back() -> None:
-    gathering = Gathering(fit=math.inf)
-    gathering.of(4)
-    gathering.epochs.give_back()
-    gathering.of(4)
-    assert gathering.times == 2
-
-
 def test_a_stored_epoch_is_not_kept() -> None:
     epochs, stored = GatheredEpochs(math.inf), iter(range(2))
     assert [epochs.of((0, 1, 4), lambda _: ([next(stored)], None))[0] for _ in range(2)] == [[0], [1]]

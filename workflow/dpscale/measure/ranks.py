@@ -1,6 +1,5 @@
 """The ranks of a process group: how they join it, and how they exchange numbers."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -22,16 +21,12 @@ def meet(
     limit = timedelta(seconds=timeout_s)
     place: dict[str, Any] = {"init_method": f"file://{folder / 'rendezvous'}"}
     if team is not None:
-        place = {"store": _store(team, rank, workers, limit)}
+        host, port = team["store"].rsplit(":", 1)
+        socket = {"master_listen_fd": team["listening"]} if rank == 0 else {}
+        place = {"store": TCPStore(host, int(port), workers, rank == 0, limit, **socket)}
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if on_gpu else "gloo", **place, rank=rank, world_size=workers, timeout=limit
     )
-
-
-def _store(team: Mapping[str, Any], rank: int, workers: int, limit: timedelta) -> Any:
-    host, port = team["store"].rsplit(":", 1)
-    socket = {"master_listen_fd": team["listening"]} if rank == 0 else {}
-    return TCPStore(host, int(port), workers, rank == 0, limit, **socket)
 
 
 def gather(value: float, workers: int) -> list[float]:
@@ -50,16 +45,11 @@ def gather_lists(values: Sequence[float], workers: int) -> list[list[float]]:
 
 
 def gather_objects(value: Any, workers: int) -> list[Any]:
-    """`value`, which JSON can hold, of every rank, on every rank. Through gloo on the host."""
-    if workers == 1:
-        return [value]
-    own = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
-    sizes = [int(size) for size in gather(own.numel(), workers)]
-    padded = torch.zeros(max(sizes), dtype=torch.uint8)
-    padded[: own.numel()] = own
-    gathered = [torch.zeros_like(padded) for _ in range(workers)]
-    dist.all_gather(gathered, padded)
-    return [json.loads(bytes(of_rank[:size].tolist())) for of_rank, size in zip(gathered, sizes, strict=True)]
+    """`value` of every rank, on every rank. Through gloo on the host: torch prefers it for objects."""
+    gathered = [value] * workers
+    if workers > 1:
+        dist.all_gather_object(gathered, value)
+    return gathered
 
 
 def slowest(values: Sequence[float], workers: int) -> list[float]:

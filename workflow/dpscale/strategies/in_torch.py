@@ -14,29 +14,9 @@ from torch.optim import Optimizer
 from dpscale.errors import StrategyError
 from dpscale.measure.workload.batches import Batch, Step
 from dpscale.measure.workload.workload import Workload
-from dpscale.schemas.settings import StepSettings, TimingSettings
+from dpscale.schemas.settings import StepSettings
 
 Devices = Sequence[torch.device]
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """How ddp exchanges gradients and buffers; torch's defaults first. Other strategies take no notice of it."""
-
-    bucket_mb: float = 0
-    gradient_as_bucket_view: bool = False
-    broadcast_buffers: bool = True
-    gradient_dtype: str = "float32"
-
-    @classmethod
-    def of(cls, settings: StepSettings) -> "Exchange":
-        """Those of a cell. Only timing cells can choose the type of the gradients."""
-        return cls(
-            settings.ddp_bucket_mb,
-            settings.ddp_gradient_as_bucket_view,
-            settings.ddp_broadcast_buffers,
-            settings.ddp_gradient_dtype if isinstance(settings, TimingSettings) else cls.gradient_dtype,
-        )
 
 
 @dataclass
@@ -87,13 +67,13 @@ def alone(steps: Steps) -> StepVariant:
     return replace(steps.plain, batches=steps.own_batches if steps.rank == 0 else ())
 
 
-def parallelise(network: nn.Module, strategy: str, devices: Devices, exchange: Exchange | None = None) -> nn.Module:
-    """`network`, which lies on the first of this process's `devices`, as `strategy` trains it.
+def parallelise(network: nn.Module, strategy: str, devices: Devices, settings: StepSettings) -> nn.Module:
+    """`network`, which lies on the first of this process's `devices`, as `strategy` trains it with the settings.
 
     A strategy with a process per GPU needs an initialised process group. On a CPU `devices` is empty. Raises
     StrategyError where the strategy has no wrapper.
     """
-    parallel: nn.Module = _of(strategy, "wrap")(network, devices, exchange or Exchange())
+    parallel: nn.Module = _of(strategy, "wrap")(network, devices, settings)
     return parallel
 
 

@@ -71,14 +71,6 @@ class Samples:
         return cls({key: manifest[key] for key in NAMED}, partial(verify_dataset, folder, manifest, arrays))
 
 
-def require_measurable(cell: StepCell | TrainingCell, settings: StepSettings) -> None:
-    """Raise MeasurementError where no such cell can exist."""
-    if found := contradiction(settings):
-        raise MeasurementError(": ".join(found))
-    if obstacle := cell.configuration.obstacle(settings):
-        raise MeasurementError(": ".join(obstacle))
-
-
 def measure_steps(
     module: str,
     cell: StepCell | TrainingCell,
@@ -92,11 +84,12 @@ def measure_steps(
     settings' file; write the cell's record.
 
     `more` are further keys of the workers' job. Empty on all nodes but node 0. Raises DatasetError, RecordError,
-    MeasurementError or WorkloadError; there is then no record.
+    MeasurementError or WorkloadError; there is then no record. The second also where no such cell can exist.
     """
     settings = of_its_file(settings)
-    require_measurable(cell, settings)
     configuration = cell.configuration
+    if obstacle := contradiction(settings) or configuration.obstacle(settings):
+        raise MeasurementError(": ".join(obstacle))
     samples = Samples.of(settings, dataset, arrays)
     job = {
         "configuration": list(configuration.coordinates.values()),

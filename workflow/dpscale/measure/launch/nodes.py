@@ -199,10 +199,6 @@ class NodeTeam:
         share = workers // self.place.nodes
         return range(self.place.rank * share, (self.place.rank + 1) * share)
 
-    def inherited(self, rank: int) -> tuple[int, ...]:
-        """The open files that a worker needs: the first of all gets the socket at which workers meet."""
-        return () if self.listening is None or rank else (self.listening.fileno(),)
-
     def for_workers(self) -> dict[str, Any]:
         """What the workers' job says of the nodes; nothing where there is one."""
         if self.place.nodes == 1:

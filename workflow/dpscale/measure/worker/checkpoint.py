@@ -38,7 +38,7 @@ class Checkpoint:
         except (RuntimeError, EOFError, OSError, KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise MeasurementError(f"{self.path}: is no checkpoint, or damaged ({reason}). Delete it") from error
-        found = self.defaults | found
+        found = {**found, **self.defaults, **found}  # the keys of the file first
         differing = [
             f"{key} is {found.get(key)}, here it is {self.identity.get(key)}"
             for key in found | self.identity

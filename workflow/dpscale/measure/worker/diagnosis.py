@@ -204,7 +204,7 @@ class DiagnosisWorker(CommunicationWorker):
         if self.rank:
             return self._waiting(batch)
         devices = [torch.device("cuda", index) for index in range(self.gpus_here)]
-        network = parallelise(self.build_network(), "dp", devices)
+        network = parallelise(self.build_network(), "dp", devices, self.settings)
         variant = self.variant(network, self._batches_of(self.configuration.global_batch))
         return Probe(variant, batch, devices=devices)
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,16 +16,9 @@ from dpscale.measure.workload.batches import Batch, Step, to_device
 GLOO_SETTLES_S = 0.005
 
 
-class StepMarks(Protocol):
-    """Marks the boundaries of steps without waiting for the device; read after the epoch."""
-
-    def mark(self) -> None: ...
-
-    def step_s(self) -> list[float]: ...
-
-
 class CudaMarks:
-    """CUDA events on the stream that is current when they are made: the steps as the device went through them.
+    """Marks the boundaries of steps without waiting for the device; read after the epoch. CUDA events on the stream
+    that is current when they are made: the steps as the device went through them.
 
     Where the host decides how long a step takes, a mark is part of it. So the stream is looked up once, and the driver
     makes an event, at its first record, before the clock.
@@ -77,8 +70,11 @@ class EpochTimer:
         Returns `rank_epoch_s`, the seconds until each rank's own devices were done; `epoch_s`, those of the slowest
         rank; and `step_s`, the time of every step of this rank. Ranks meet again when all clocks have stopped.
         """
-        marks: StepMarks = CudaMarks(steps) if self.devices else HostMarks()
-        self._all_ready()
+        marks = CudaMarks(steps) if self.devices else HostMarks()
+        self._synchronise()
+        if self.workers > 1:
+            dist.all_reduce(torch.zeros(1))  # all ranks meet; through gloo on the host, so that no device has a kernel
+        let_gloo_settle()
         start = time.perf_counter()
         marks.mark()
         for batch in batches:
@@ -90,20 +86,9 @@ class EpochTimer:
         self.total_s += epoch_s
         return {"epoch_s": epoch_s, "rank_epoch_s": rank_epoch_s, "step_s": marks.step_s()}
 
-    def _all_ready(self) -> None:
-        """Wait, before the clock starts, for all devices, all ranks, and gloo's own threads."""
-        self._synchronise()
-        self._barrier()
-        let_gloo_settle()
-
     def _synchronise(self) -> None:
         for device in self.devices:
             torch.cuda.synchronize(device)
-
-    def _barrier(self) -> None:
-        """Wait until all ranks are here. Through gloo on the host, so that no kernel is added to any device."""
-        if self.workers > 1:
-            dist.all_reduce(torch.zeros(1))
 
 
 def let_gloo_settle() -> None:

@@ -27,7 +27,7 @@ from dpscale.measure.workload.loading import Room, first_batch, gathered_epoch, 
 from dpscale.measure.workload.workload import Share, Workload
 from dpscale.plan.cells import Configuration
 from dpscale.schemas.settings import StepSettings
-from dpscale.strategies.in_torch import Exchange, parallelise
+from dpscale.strategies.in_torch import parallelise
 from dpscale.strategies.known import strategy
 
 MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
@@ -107,7 +107,7 @@ class StepWorker(Worker):
 
     def parallelised(self, network: nn.Module) -> nn.Module:
         """The plain `network` as the cell's strategy trains it."""
-        return parallelise(network, self.configuration.strategy, self.devices, Exchange.of(self.settings))
+        return parallelise(network, self.configuration.strategy, self.devices, self.settings)
 
     def build_alone(self) -> tuple[nn.Module, Optimizer]:
         """The plain network on this rank's first device, and its optimiser."""

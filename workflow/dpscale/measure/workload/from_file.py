@@ -120,14 +120,11 @@ class _Checked:
         self._path = path
         self._functions = functions
 
-    def _call(self, name: str, *given: Any) -> Any:
-        return self._functions[name](*given)
-
     def _fault(self, name: str, what: str) -> WorkloadError:
         return WorkloadError(f"workload: {self._path}: {name}() {what}")
 
     def network(self) -> nn.Module:
-        network = self._call("network")
+        network = self._functions["network"]()
         if not isinstance(network, nn.Module):
             raise self._fault("network", f"returned a {type(network).__name__}: return a torch.nn.Module")
         if not any(parameter.requires_grad for parameter in network.parameters()):
@@ -138,7 +135,7 @@ class _Checked:
 
     def dataset(self) -> Dataset[Any]:
         """The dataset, after a look at its first item."""
-        dataset = self._call("dataset")
+        dataset = self._functions["dataset"]()
         if isinstance(dataset, IterableDataset) or not (
             hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
         ):
@@ -155,7 +152,7 @@ class _Checked:
         return dataset  # type: ignore[no-any-return]
 
     def optimiser(self, parameters: Any) -> Optimizer:
-        optimiser = self._call("optimiser", parameters)
+        optimiser = self._functions["optimiser"](parameters)
         if not isinstance(optimiser, Optimizer):
             raise self._fault("optimiser", f"returned a {type(optimiser).__name__}: return a torch.optim.Optimizer")
         return optimiser

@@ -1,6 +1,5 @@
 """The workload that comes with dpscale: the classification of small images."""
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +24,7 @@ def image_workload(settings: NetworkSettings, folder: Path) -> Workload:
         network=partial(build_network, settings.network, settings.width),
         dataset=partial(DecodedImages, folder),
         loss=classification_loss,
-        stored_epoch=partial(_stored_epoch, folder),
+        stored_epoch=lambda share, pinned, layout: preloaded_batches(folder, *share, pinned, layout),
         device_epochs=partial(_device_epochs, folder),
         made_up=made_up_images,
     )
@@ -41,10 +40,6 @@ def made_up_images(count: int, device: torch.device) -> ImageBatch:
     """`count` images and labels on a device, to compile and capture with."""
     images = torch.randn((count, 3, IMAGE_SIZE, IMAGE_SIZE), device=device)
     return images, torch.randint(0, CLASSES, (count,), device=device)
-
-
-def _stored_epoch(folder: Path, share: Share, pinned: bool, memory_format: torch.memory_format) -> Sequence[ImageBatch]:
-    return preloaded_batches(folder, *share, pinned, memory_format)
 
 
 def _device_epochs(

@@ -11,8 +11,9 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from dpscale.measure.workload.batches import Batch, Step, first
+from dpscale.schemas.settings import StepSettings, TimingSettings
 from dpscale.strategies.ddp import ONE_NODE
-from dpscale.strategies.in_torch import Devices, Exchange, Steps, StepVariant, alone
+from dpscale.strategies.in_torch import Devices, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
 
 # In its first ten steps DDP waits for the device, to read its own clocks, and it builds its buckets anew in the second
@@ -21,27 +22,31 @@ SETTLES_STEPS = 12
 SETTLES_IMAGES = 8
 
 
-def wrap(network: nn.Module, devices: Devices, exchange: Exchange) -> nn.Module:
+def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Module:
     # Named only where it is not torch's default: newer versions warn of the name.
-    without_buffers: dict[str, Any] = {} if exchange.broadcast_buffers else {"broadcast_buffers": False}
+    without_buffers: dict[str, Any] = {} if settings.ddp_broadcast_buffers else {"broadcast_buffers": False}
     parallel = DistributedDataParallel(
         network,
         device_ids=list(devices) or None,
-        bucket_cap_mb=exchange.bucket_mb or None,
-        gradient_as_bucket_view=exchange.gradient_as_bucket_view,
+        bucket_cap_mb=settings.ddp_bucket_mb or None,
+        gradient_as_bucket_view=settings.ddp_gradient_as_bucket_view,
         **without_buffers,
     )
-    if exchange.gradient_dtype == "bfloat16":
+    if isinstance(settings, TimingSettings) and settings.ddp_gradient_dtype == "bfloat16":
         parallel.register_comm_hook(None, bf16_compress_hook)
     return parallel
 
 
 def rungs(steps: Steps) -> dict[str, StepVariant]:
     """Each does what the one before it does, and one thing more; `allreduce_hook` stands beside them."""
-    several_nodes_of_several = steps.nodes > 1 and steps.gpus_here > 1
     return {
         ALONE: alone(steps),
-        **({ONE_NODE: together_on_one_node(steps)} if several_nodes_of_several else {}),
+        # Every GPU of the first node trains a plain network of its own. All other nodes wait.
+        **(
+            {ONE_NODE: replace(steps.plain, batches=steps.own_batches if steps.rank < steps.gpus_here else ())}
+            if steps.nodes > 1 and steps.gpus_here > 1
+            else {}
+        ),
         # Every GPU trains a plain network of its own, and nothing is shared.
         "together": steps.plain,
         # Within `no_sync`: no buckets, and after the first step no broadcast of buffers.
@@ -52,11 +57,6 @@ def rungs(steps: Steps) -> dict[str, StepVariant]:
         "allreduce_hook": settled(steps, allreduce_hook),
         WHOLE: settled(steps),
     }
-
-
-def together_on_one_node(steps: Steps) -> StepVariant:
-    """Every GPU of the first node trains a plain network of its own. All other nodes wait."""
-    return replace(steps.plain, batches=steps.own_batches if steps.rank < steps.gpus_here else ())
 
 
 def settled(steps: Steps, hook: Callable[..., Any] | None = None, synchronised: bool = True) -> StepVariant:

@@ -11,23 +11,26 @@ from torch import Tensor, nn
 from torch.nn.parallel import DataParallel
 
 from dpscale.measure.workload.batches import Batch, Step, shares, to_device
-from dpscale.strategies.in_torch import Devices, Exchange, Steps, StepVariant, alone
+from dpscale.schemas.settings import StepSettings
+from dpscale.strategies.in_torch import Devices, Steps, StepVariant, alone
 from dpscale.strategies.strategy import ALONE, WHOLE
 
 
-def wrap(network: nn.Module, devices: Devices, exchange: Exchange) -> nn.Module:
+def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Module:
     return DataParallel(network, device_ids=list(devices))
 
 
 def rungs(steps: Steps) -> dict[str, StepVariant]:
     """Each does what the one before it does, and one thing more."""
-    first = alone(steps)
+    first = alone(steps)  # its weights are those of all
     replicas = PersistentReplicas(steps.build_network(), steps.devices)
     persistent = steps.variant(replicas, steps.full_batches)
     return {
         ALONE: first,
         "threads": threads(steps, replicas, persistent),
-        "scattered": scattered(steps, persistent),
+        # The same, and images and outputs move as in DataParallel. Still without copies of the weights, and without
+        # the sum of gradients.
+        "scattered": replace(persistent, step=until_all_devices_are_done(steps, persistent.step)),
         WHOLE: steps.whole_step(),
     }
 
@@ -50,12 +53,6 @@ def threads(steps: Steps, replicas: "PersistentReplicas", persistent: StepVarian
         optimiser.step()
 
     return replace(persistent, step=until_all_devices_are_done(steps, step), batches=steps.own_batches)
-
-
-def scattered(steps: Steps, persistent: StepVariant) -> StepVariant:
-    """The same, and images and outputs move as in DataParallel. Still without copies of the weights, and without the
-    sum of gradients."""
-    return replace(persistent, step=until_all_devices_are_done(steps, persistent.step))
 
 
 def until_all_devices_are_done(steps: Steps, step: Step) -> Step:

@@ -2,8 +2,9 @@
 
 from torch import nn
 
-from dpscale.strategies.in_torch import Devices, Exchange
+from dpscale.schemas.settings import StepSettings
+from dpscale.strategies.in_torch import Devices
 
 
-def wrap(network: nn.Module, devices: Devices, exchange: Exchange) -> nn.Module:
+def wrap(network: nn.Module, devices: Devices, settings: StepSettings) -> nn.Module:
     return network
