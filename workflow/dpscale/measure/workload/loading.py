@@ -40,7 +40,9 @@ class LoadedEpochs:
         self, samples: Dataset[Any], share: Share, loader_workers: int, pinned: bool, collate: Collate | None = None
     ):
         rank, workers, batch = share
-        self.sampler = DistributedSampler(samples, workers, rank) if workers > 1 else None
+        self.sampler: DistributedSampler[Any] | None = None
+        if workers > 1:
+            self.sampler = DistributedSampler(samples, workers, rank)
         self.epoch = 0
         self.loader = DataLoader(
             samples,
