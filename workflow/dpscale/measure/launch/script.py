@@ -150,13 +150,13 @@ class _Runs:
             "to_first_step_s": watched.to_first_step_s,
             "wall_s": time.monotonic() - watched.start,
             "other_cores": watched.other_cores,
-            "processes": sorted(found, key=lambda one: (one["rank"], one["pid"])),
+            "processes": sorted(found, key=lambda one: (one.get("rank", 0), one.get("pid", 0))),
         })  # fmt: skip
 
     def _require(self, what: str, found: Sequence[Mapping[str, Any]]) -> None:
         if not found:
             raise MeasurementError("the script trained, and nothing wrote down its steps: was it killed?")
-        if what != "paced" and all(one["status"] == "few steps" for one in found):
+        if what != "paced" and all(one.get("status") == "few steps" for one in found):
             steps = max(one["steps"] for one in found)
             raise MeasurementError(
                 f"the script made {steps} optimiser steps, too few for a diagnosis: give it more steps or --minutes"
