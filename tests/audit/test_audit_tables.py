@@ -7,7 +7,8 @@ import pytest
 
 from dpscale.audit.audit import audit
 from dpscale.audit.reading.published import AUDIT_PATH, Published, collect_audits
-from dpscale.audit.tables import AuditTables, Key, rows
+from dpscale.audit.sentences import cell_of
+from dpscale.audit.tables import AuditTables, rows
 from dpscale.errors import RecordError
 from dpscale.records.files import write_record
 from dpscale.tables.published import AuditRow
@@ -41,20 +42,11 @@ def test_a_row_says_all_of_a_cell(tables: AuditTables) -> None:
 
 
 def test_no_cell_is_there_twice_and_every_warning_stands_in_its_cell(tables: AuditTables) -> None:
-    checks = {(row.study, *Key.of(row.flat())): row.warnings for row in tables.audit}
+    checks = {(row.study, cell_of(row)): row.warnings for row in tables.audit}
     assert len(checks) == len(tables.audit)
     assert tables.audit_warnings
     for warning in tables.audit_warnings:
-        assert warning.check in checks[warning.study, *Key.of(warning.flat())]
-
-
-def test_a_cell_of_strong_scaling_has_a_global_batch_and_every_other_one_a_batch_per_gpu(tables: AuditTables) -> None:
-    for row in tables.audit:
-        is_strong = row.quantity in ("strong_scaling_epoch_s", "speedup_strong")
-        assert (row.global_batch is not None, row.batch_per_gpu is None) == (is_strong, is_strong)
-    place = {"study": "study-c", "global_batch": 32, "gpus": 4}
-    assert cell(tables, quantity="strong_scaling_epoch_s", **place).published == "241.768"
-    assert cell(tables, quantity="speedup_strong", **place).corrected.value == pytest.approx(271.984 / 241.768)
+        assert warning.check in checks[warning.study, cell_of(warning)]
 
 
 def test_an_audit_of_another_version_of_its_file_is_not_used(tmp_path: Path) -> None:

@@ -4,21 +4,21 @@ import pytest
 
 from dpscale.audit import corrected
 from dpscale.audit.checks import IMPOSSIBLE, doubts
-from dpscale.audit.reading.published import AnyPlace, Published, Spot, StrongPlace
+from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import search
 from dpscale.audit.sentences import remarks
 from dpscale.audit.verdicts import read
-from published_factory import as_printed, published
+from published_factory import published
 
 EPOCH_S = "32x1 40.00, 32x2 25.00, 128x1 30.00, 128x2 18.00"
 FOUR_GPUS = {(batch, gpus): f"{batch / 8 + 100 / gpus:.2f}" for batch in (32, 128, 512) for gpus in (1, 2, 4)}
 
 
-def checks(study: Published) -> dict[tuple[str, AnyPlace], str]:
+def checks(study: Published) -> dict[tuple[str, Spot], str]:
     return {(doubt.check, doubt.place): doubt.detail for doubt in doubts(read(study))}
 
 
-def named(study: Published, part: str) -> dict[AnyPlace, str]:
+def named(study: Published, part: str) -> dict[Spot, str]:
     return {place: detail for (check, place), detail in checks(study).items() if part in check}
 
 
@@ -37,14 +37,9 @@ def test_parts_that_are_not_the_whole() -> None:
 def test_a_global_batch_larger_than_the_dataset() -> None:
     study = published(
         "30000x1 9.0, 30000x2 8.0", {"speedup": "30000x2 1.1"},
-        strong_scaling_epoch_s={StrongPlace(60_000, 2): as_printed("1.0")},
         batch_sweep_s={50_000: "1.0", 50_001: "1.0"},
     )  # fmt: skip
-    assert set(named(study, "larger than the dataset")) == {
-        Spot(30_000, 2),
-        StrongPlace(60_000, 2),
-        Spot(50_001, 1),
-    }
+    assert set(named(study, "larger than the dataset")) == {Spot(30_000, 2), Spot(50_001, 1)}
     reasons = {figure.reason for figure in corrected.corrected(read(study)) if figure.value is None}
     assert "capped: N*b > 50000 images, no full step" in reasons
 

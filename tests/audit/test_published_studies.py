@@ -21,32 +21,32 @@ def said(record: dict[str, Any]) -> dict[str, Any]:
         check = f"{warning['severity']}: {warning['check']}"
         cells = warnings.setdefault(check, {}).setdefault(warning["detail"], [])
         cells.append(f"{warning['quantity']} at {at(warning)}")
-    for figure in record["corrected"]:
-        value = f"{figure['corrected']['value']:.4g}" if figure["corrected"] else figure["reason"]
-        corrected.setdefault(figure["quantity"], []).append(f"{at(figure)}: {value}{figure['caution']}")
+    for cell in record["cells"]:
+        value = cell["reason"] if cell["corrected"] is None else f"{cell['corrected']:.4g}"
+        if value and cell["quantity"] != "speedup_alternative":
+            corrected.setdefault(cell["quantity"], []).append(f"{at(cell)}: {value}{cell['caution'] or ''}")
+    columns = [row for row in record["findings"] if row["conventions_tried"] is not None]
     return {
         "answer": record["answer"],
         "quantities": {
-            quantity["quantity"]: {
-                "verdict": quantity["verdict"],
-                "formula": quantity["convention"] and quantity["convention"]["formula"],
-                "sentence": quantity["sentence"],
+            row["quantity"]: {
+                "verdict": row["verdict"],
+                "formula": row["convention"],
+                "sentence": row["sentence"],
             }
-            for quantity in record["quantities"]
+            for row in columns
         },
-        "communication_from": record["communication_from"],
         "warnings": {
             check: {detail: ", ".join(cells) for detail, cells in details.items()}
             for check, details in warnings.items()
         },
-        "remarks": [remark["sentence"] for remark in record["remarks"]],
+        "remarks": [row["sentence"] for row in record["findings"][1:] if row not in columns],
         "corrected": {quantity: "; ".join(cells) for quantity, cells in corrected.items()},
     }
 
 
 def at(entry: dict[str, Any]) -> str:
-    batch = entry["global_batch"] if "global_batch" in entry else entry["batch_per_gpu"]
-    return f"{'global ' if 'global_batch' in entry else ''}{batch} on {entry['gpus']}"
+    return f"{entry['batch_per_gpu']} on {entry['gpus']}"
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -77,9 +77,9 @@ def test_corrected_figures(
     audits: dict[str, Any], study: str, quantity: str, batch: int, gpus: int, expected: float
 ) -> None:
     key = {"quantity": quantity, "batch_per_gpu": batch, "gpus": gpus}
-    (figure,) = [entry["corrected"] for entry in audits[study]["corrected"] if key.items() <= entry.items()]
-    assert figure["value"] == pytest.approx(expected, rel=2e-3)
-    assert figure["low"] < figure["value"] < figure["high"]
+    (cell,) = [entry for entry in audits[study]["cells"] if key.items() <= entry.items()]
+    assert cell["corrected"] == pytest.approx(expected, rel=2e-3)
+    assert cell["corrected_low"] < cell["corrected"] < cell["corrected_high"]
 
 
 def test_no_code_knows_a_study(root: Path) -> None:

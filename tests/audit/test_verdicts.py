@@ -34,8 +34,8 @@ def with_time(place: tuple[int, int], seconds: str) -> Published:
 
 def test_a_clean_study_is_clean() -> None:
     record = audit(clean())
-    assert {cell["state"] for quantity in record["quantities"] for cell in quantity["cells"]} == {EXPLAINED}
-    assert not any(quantity["convention"]["differences"] for quantity in record["quantities"])
+    assert {cell["verdict"] for cell in record["cells"]} == {EXPLAINED, None}
+    assert all("as defined here" in row["sentence"] for row in record["findings"][1:])
     assert record["warnings"] == [] and not is_faulty(record)
     assert record["answer"] == "Nothing calls for a second look: 18 of 18 figures are explained."
 
@@ -74,7 +74,7 @@ def test_a_misprinted_time_is_found_by_what_follows_from_it(place: tuple[int, in
     assert [warning["check"] for warning in record["warnings"] if warning["severity"] == "wrong"] == [
         "a time that its figures contradict"
     ]
-    assert {figure["batch_per_gpu"] for figure in record["corrected"] if figure["caution"]} == {place[0]}
+    assert {cell["batch_per_gpu"] for cell in record["cells"] if cell["caution"]} == {place[0]}
 
 
 def test_two_wrong_figures_are_no_misprinted_time() -> None:
@@ -112,9 +112,9 @@ def test_a_bandwidth_over_nothing_cannot_be_checked() -> None:
 def test_columns_of_compute_and_communication_in_each_others_place() -> None:
     study = published(EPOCH_S, {"compute_s": COMMUNICATION, "communication_s": COMPUTE})
     record = audit(study)
-    for quantity, formula in zip(record["quantities"], ("T(N,b) - T(1,b)/N", "T(1,b)/N"), strict=True):
-        assert quantity["convention"]["formula"] == formula
-        assert quantity["convention"]["mistakes"] == ["compute and communication in each other's column"]
+    for column, formula in zip(record["findings"][1:], ("T(N,b) - T(1,b)/N", "T(1,b)/N"), strict=True):
+        assert column["convention"] == formula
+        assert "(compute and communication in each other's column)" in column["sentence"]
 
 
 def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:
@@ -125,4 +125,4 @@ def test_a_global_batch_that_nobody_names_is_found_and_not_blamed() -> None:
         table[place] = f"{data / float(communication) / 1e9:.3g}"
     record = audit(with_table(clean(batch=UNSTATED), "bandwidth", table))
     assert record["batch"] == "global"
-    assert record["quantities"][-1]["verdict"] == EXPLAINED and not is_faulty(record)
+    assert record["findings"][-1]["verdict"] == EXPLAINED and not is_faulty(record)

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpscale.audit.reading.histories import epoch_times, named
-from dpscale.audit.reading.published import Spot
 from exported_study import Measured
 
 SHORT = "training/short/seed-1"
@@ -69,16 +67,6 @@ def test_settings_stand_as_text_and_as_hyperparameters(place: Path) -> None:
     assert hparams.SESSION_START_INFO_TAG not in read(place / "study").Tags()["tensors"]
     study = read(place / "study").Tensors("settings")[0].tensor_proto.string_val[0].decode()
     assert "| dataset.source | synthetic |" in study
-
-
-def test_what_was_exported_can_be_imported_again(measured: Measured, place: Path, tmp_path: Path) -> None:
-    """As TensorBoard's own download has it: the epoch times are those of the record."""
-    key = "cells/ddp/gpus-2/batch-512/run-1"
-    rows = [f"{event.wall_time},{event.step},{event.value}" for event in read(place / key).Scalars("compute/epoch_s")]
-    (tmp_path / "chart.csv").write_text("\n".join(["Wall time,Step,Value", *rows]))
-    found = epoch_times(named(tmp_path / "chart.csv", "epoch"), Spot(512, 2), 50_000, "epoch")
-    timed = measured.record(key)["scopes"]["compute"]["epoch_s"]
-    assert found.epoch_s == pytest.approx(timed[1:], abs=1e-5)
 
 
 def test_a_second_export_changes_nothing(measured: Measured, place: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpscale.audit.reading.numbers_as_written import Style, is_missing, is_out_of_memory, style_of, unit_behind
+from dpscale.audit.reading.numbers_as_written import Style, is_missing, style_of, unit_behind
 
 NEITHER, COMMA, POINT = Style(None), Style(decimal_comma=True), Style(decimal_comma=False)
 
@@ -75,12 +75,6 @@ def test_a_decimal_comma_is_a_decimal_point(number: Decimal) -> None:
 )
 def test_missing(cell: str) -> None:
     assert is_missing(cell)
-
-
-@pytest.mark.parametrize("cell", ["OOM", "out of memory", "CUDA out of memory", "Out-of-memory error"])
-def test_out_of_memory(cell: str) -> None:
-    assert is_out_of_memory(cell)
-    assert not is_missing(cell)
 
 
 @pytest.mark.parametrize(

@@ -1,27 +1,33 @@
-"""The audit of a published study: search, checks and corrected figures, as one record."""
+"""The audit of a published study: search, checks and corrected figures, as one record of rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpscale import __version__
 from dpscale.audit.checks import LOOK, Doubt, doubts
-from dpscale.audit.conventions import GLOBAL_STEPS, OTHER, WRONG
-from dpscale.audit.corrected import UNITS, Corrected, basis, corrected
+from dpscale.audit.conventions import GLOBAL_STEPS
+from dpscale.audit.corrected import Corrected, corrected
 from dpscale.audit.physics import Reference, above_the_peak, link_of_utilisation, same_times, times_beside_others
-from dpscale.audit.reading.published import GLOBAL, Published, Spot
+from dpscale.audit.reading.published import GLOBAL, Published
 from dpscale.audit.sentences import answer, remarks, sentence, verdict_of
-from dpscale.audit.tables import rows
+from dpscale.audit.tables import IN_SHORT, AuditTables
 from dpscale.audit.verdicts import FigureVerdict, Reading, read
+from dpscale.formulas.figure import UNKNOWN, Figure
 from dpscale.formulas.rounded import Rounded
+from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
+from dpscale.tables.row import grouped
 
 Record = dict[str, Any]
 
+# The corrected quantity beside a published one of another name.
+_CORRECTED_BY = {"speedup_alternative": "speedup"}
+# Units of what authors print, but for bandwidths, which have that of their label.
+_UNITS = {"compute_s": "s", "communication_s": "s", "images_per_s": "images/s", "utilisation_percent": "%"}
+
 
 def audit(published: Published, references: Iterable[Reference] = (), studies: Sequence[Published] = ()) -> Record:
-    """What `audit.schema.yaml` describes: every figure's verdict, every quantity's convention, the corrected figures,
-    and warnings; pure.
+    """What `audit.schema.yaml` describes: a row of every figure, of every column, and of every warning; pure.
 
     `references` are one-GPU times of others and `studies` what others published, to set its times beside.
     """
@@ -36,23 +42,20 @@ def audit(published: Published, references: Iterable[Reference] = (), studies: S
         *times_beside_others(published, references),
         *same_times(published, studies),
     ]
-    as_given = ("id", "title", "sha256", "dataset_images", "parameters_trained", "bandwidth_unit", "batch")
-    record: Record = {
+    tables = AuditTables(
+        [*_cells(reading, warnings)], [*_findings(reading)], [_warning(reading, of) for of in warnings]
+    )
+    said = answer(tables)
+    in_short = AuditFindingsRow(study=published.id, title=published.title, verdict=IN_SHORT, sentence=said)
+    return {
         "kind": "audit",
         "dpscale_version": __version__,
-        **{name: getattr(published, name) for name in as_given},
-        "communication_from": basis(published, reading.found).formula,
-        "times": [
-            {"quantity": quantity, **place._asdict(), "printed": str(time)} for quantity, place, time in published.times
-        ],
-        "quantities": [_quantity(reading, quantity) for quantity in reading.found],
-        "corrected": [_corrected(figure) for figure in corrected(reading)],
-        "warnings": [_warning(doubt) for doubt in warnings],
-        "remarks": [dict(zip(("quantity", "verdict", "sentence"), remark, strict=True)) for remark in remarks(reading)],
-        "unmeasured": [_plain(values) for values in published.unmeasured],
-        "training": [_plain(values) for values in published.training],
+        **{name: getattr(published, name) for name in ("id", "title", "sha256", "batch")},
+        "answer": said,
+        "cells": [row.flat() for row in tables.audit],
+        "findings": [row.flat() for row in (in_short, *tables.audit_findings)],
+        "warnings": [row.flat() for row in tables.audit_warnings],
     }
-    return {**record, "answer": answer(rows([record]))}
 
 
 def is_faulty(record: Record) -> bool:
@@ -60,61 +63,67 @@ def is_faulty(record: Record) -> bool:
     return any(warning["severity"] != LOOK for warning in record["warnings"])
 
 
-def _quantity(reading: Reading, quantity: str) -> Record:
-    found = reading.found[quantity]
-    match = found.match
-    convention = match and match.convention
-    verdicts = {place: verdict for (name, place), verdict in reading.verdicts.items() if name == quantity}
-    return {
-        "quantity": quantity,
-        "verdict": verdict_of(reading, quantity),
-        "sentence": sentence(reading, quantity),
-        "convention": convention
-        and {
-            "formula": convention.formula,
-            "differences": convention.words(OTHER, WRONG),
-            "mistakes": convention.words(WRONG),
-            "is_cut": bool(match and match.is_cut),
-        },
-        "conventions_tried": found.tried,
-        "conventions_fitting": found.fitting if match else 0,
-        "chance": found.chance,
-        "independent_cells": sum(place.gpus > 1 for place in found.checkable),
-        "supporting_cells": match.supporting if match else 0,
-        "factor": _interval(found.factor),
-        "cells": [_cell(reading, quantity, place, verdict) for place, verdict in verdicts.items()],
-    }
+def _cells(reading: Reading, warnings: Sequence[Doubt]) -> Iterator[AuditRow]:
+    """Times first, then every published quantity, then the quantities that were only computed here."""
+    published = reading.published
+    checks = grouped(warnings, lambda doubt: (doubt.quantity, doubt.place))
+    defined = {(of.quantity, of.place): of for of in corrected(reading)}
+    printed = {(name, place): (str(time), "s") for name, place, time in published.times}
+    for name in reading.found:
+        unit = published.bandwidth_unit or "" if name == "bandwidth" else _UNITS.get(name, "")
+        printed |= {(name, place): (str(number), unit) for place, number in published.quantities[name].items()}
+    for name, place in {**printed, **defined}:
+        shown, unit = printed.get((name, place), ("", ""))
+        verdict = reading.verdicts.get((name, place), FigureVerdict(""))
+        by = _CORRECTED_BY.get(name, name)
+        figure = defined.get((by, place), Corrected("", place, None))
+        yield AuditRow(
+            study=published.id,
+            quantity=name,
+            **place._asdict(),
+            published=shown,
+            published_unit=unit,
+            verdict=verdict.state,
+            why=verdict.why,
+            recomputed=_figure(verdict.given),
+            corrected=_figure(figure.value),
+            unit=figure.unit,
+            reason=figure.reason,
+            caution=figure.caution,
+            warnings="; ".join(dict.fromkeys(doubt.check for doubt in checks.get((name, place), ()))),
+        )
 
 
-def _cell(reading: Reading, quantity: str, place: Spot, verdict: FigureVerdict) -> Record:
-    return {
-        **place._asdict(),
-        "printed": str(reading.published.quantities[quantity][place]),
-        "given": _interval(verdict.given),
-        "state": verdict.state,
-        "why": verdict.why,
-    }
+def _findings(reading: Reading) -> Iterator[AuditFindingsRow]:
+    """Of every column, and what else there is to say."""
+    study, title = reading.published.id, reading.published.title
+    for quantity, found in reading.found.items():
+        yield AuditFindingsRow(
+            study=study,
+            title=title,
+            quantity=quantity,
+            verdict=verdict_of(reading, quantity),
+            convention=found.match.convention.formula if found.match else "",
+            supporting_cells=found.match.supporting if found.match else 0,
+            independent_cells=sum(place.gpus > 1 for place in found.checkable),
+            conventions_tried=found.tried,
+            chance=found.chance,
+            sentence=sentence(reading, quantity),
+        )
+    for quantity, verdict, text in remarks(reading):
+        yield AuditFindingsRow(study=study, title=title, quantity=quantity, verdict=verdict, sentence=text)
 
 
-def _corrected(figure: Corrected) -> Record:
-    return {
-        "quantity": figure.quantity,
-        **figure.place._asdict(),
-        "corrected": _interval(figure.value),
-        "unit": UNITS[figure.quantity],
-        "reason": figure.reason,
-        "caution": figure.caution,
-    }
+def _warning(reading: Reading, doubt: Doubt) -> AuditWarningsRow:
+    return AuditWarningsRow(
+        study=reading.published.id,
+        check=doubt.check,
+        severity=doubt.severity,
+        quantity=doubt.quantity,
+        **doubt.place._asdict(),
+        detail=doubt.detail,
+    )
 
 
-def _warning(doubt: Doubt) -> Record:
-    what = {"check": doubt.check, "severity": doubt.severity, "quantity": doubt.quantity}
-    return {**what, **doubt.place._asdict(), "detail": doubt.detail}
-
-
-def _interval(interval: Rounded | None) -> Record | None:
-    return asdict(interval) if interval else None
-
-
-def _plain(values: Mapping[str, Any]) -> Record:
-    return {key: float(value) if isinstance(value, Decimal) else value for key, value in values.items()}
+def _figure(interval: Rounded | None) -> Figure:
+    return Figure.of(interval.value, interval.low, interval.high) if interval else UNKNOWN

@@ -18,14 +18,13 @@ from dpscale.audit.conventions import (
     WHOLE,
     Choice,
     base_of,
+    clocks,
     fewest_gpus,
     is_rate,
 )
-from dpscale.audit.conventions import (
-    WRONG as WRONG_KIND,
-)
+from dpscale.audit.conventions import WRONG as WRONG_KIND
 from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, place_words, unlike
-from dpscale.audit.reading.published import AnyPlace, Printed, Published, Spot
+from dpscale.audit.reading.published import Printed, Published, Spot
 from dpscale.audit.search import Found
 from dpscale.audit.verdicts import ANOTHER_RUN, UNEXPLAINED, Reading
 from dpscale.tables.row import grouped
@@ -42,15 +41,9 @@ BEFORE_NVLINK_GB_S = next(link.gb_s for link in links() if link.name == "PCIe 3.
 LOOK, NOT_EXPLAINED, WRONG, IMPOSSIBLE = "look", "not explained", "wrong", "impossible"
 SEVERITIES = (IMPOSSIBLE, WRONG, NOT_EXPLAINED, LOOK)  # the worst first
 
-# What follows from times and the number of images alone is wrong where these do not give it. Others may be measured.
-_FOLLOWS_FROM_TIMES = (
-    "speedup",
-    "speedup_alternative",
-    "efficiency",
-    "images_per_s",
-    "bandwidth",
-    "utilisation_percent",
-)
+# These may have been measured. Others follow from times and the number of images alone, and are wrong where these do
+# not give them.
+_MAY_BE_MEASURED = ("compute_s", "communication_s")
 # Two one-GPU times of a batch that differ by more than this were taken under other conditions.
 _SAME_TIME = 1.1
 
@@ -61,7 +54,7 @@ class Doubt:
 
     check: str
     quantity: str
-    place: AnyPlace
+    place: Spot
     detail: str
     severity: str = WRONG
 
@@ -94,7 +87,7 @@ def figures_that_nothing_gives(reading: Reading) -> Iterator[Doubt]:
         if verdict.state == ANOTHER_RUN:
             yield Doubt("near what the times give, as of another run", quantity, place, detail, LOOK)
         else:
-            is_wrong = quantity in _FOLLOWS_FROM_TIMES or reading.found[quantity].best
+            is_wrong = quantity not in _MAY_BE_MEASURED or reading.found[quantity].best
             yield Doubt("not what the times give", quantity, place, detail, WRONG if is_wrong else NOT_EXPLAINED)
 
 
@@ -114,15 +107,10 @@ def mistakes_of_conventions(reading: Reading) -> Iterator[Doubt]:
     for quantity, outcome in reading.found.items():
         wrong = [choice for choice in outcome.choices if choice.kind == WRONG_KIND]
         for check, choices in grouped(wrong, lambda choice: _mistake(reading, quantity, choice)).items():  # noqa: B023
-            for place in _following(reading, quantity):
-                if detail := _what_it_is(reading, outcome, place, check, choices):
+            for place, verdict in reading.of(quantity).items():
+                is_given = place.gpus > 1 and verdict.state != UNEXPLAINED
+                if is_given and (detail := _what_it_is(reading, outcome, place, check, choices)):
                     yield Doubt(check, quantity, place, detail)
-
-
-def _following(reading: Reading, quantity: str) -> list[Spot]:
-    """Cells with several GPUs that are what the convention of their column gives."""
-    places = [place for place, _ in reading.published.several_gpus(quantity)]
-    return [place for place in places if reading.verdicts[quantity, place].state != UNEXPLAINED]
 
 
 def _mistake(reading: Reading, quantity: str, choice: Choice) -> str:
@@ -147,9 +135,8 @@ def _what_it_is(reading: Reading, outcome: Found, place: Spot, check: str, wrong
         return f"labelled {published.bandwidth_unit}, is {unit} {counted} a second"
     if "speedup" not in outcome.quantity:
         return words
-    clock = corrected.clock_of(published, outcome)
     try:
-        true = corrected.figure("speedup", published, corrected.Grounds(clock.total, clock.one_gpu), place)
+        true = corrected.figure("speedup", published, corrected.clock_of(published, outcome), place)
     except corrected.NotRecomputableError:
         return words
     slower = ", slower than one GPU" if true.high < 1 < float(printed) else ""
@@ -227,24 +214,14 @@ def clocks_apart(reading: Reading) -> Iterator[Doubt]:
             yield Doubt("figures of two clocks", quantity, place, words, LOOK)
 
 
-def _neighbours(table: Printed) -> Iterator[tuple[Spot, Spot]]:
-    """Two neighbouring numbers of several GPUs of a batch."""
-    for batch in dict.fromkeys(place.batch_per_gpu for place in table):
-        yield from pairwise(sorted(place for place in table if place.batch_per_gpu == batch and place.gpus > 1))
-
-
 def one_gpu_times_apart(reading: Reading) -> Iterator[Doubt]:
     """The one-GPU time of the table against that of the batch sweep."""
-    published, workers = reading.published, reading.published.loader_workers
-    loaded = (
-        f", with {workers['epoch_s']} and {workers['batch_sweep_s']} processes that load" if len(workers) > 1 else ""
-    )
-    for batch, swept in published.batch_sweep_s.items():
+    for batch, swept in reading.published.batch_sweep_s.items():
         place = Spot(batch, 1)
-        table = published.epoch_s.get(place, swept)
+        table = reading.published.epoch_s.get(place, swept)
         times = max(float(table), float(swept)) / min(float(table), float(swept))
         if times > _SAME_TIME:
-            detail = f"{table} s in the table and {swept} s in the sweep, {number(times)} times apart{loaded}"
+            detail = f"{table} s in the table and {swept} s in the sweep, {number(times)} times apart"
             yield Doubt("two one-GPU times differ", "batch_sweep_s", place, detail, LOOK)
 
 
@@ -272,17 +249,14 @@ def above_links(reading: Reading) -> Iterator[Doubt]:
     Where it is that of all GPUs together, of one of them.
     """
     published = reading.published
-    if published.bandwidth_unit is None:
-        return
-    limit, name = _fastest_link(published)
-    limits = [("bandwidth above any link", limit, name)]
+    limits = [("bandwidth above any link", *_fastest_link(published))]
     link = max(published.named_links, key=lambda link: link.gb_s, default=None)
-    if link and link.gb_s < limit:
+    if link and link.gb_s < limits[0][1]:
         limits.append(("bandwidth above the link named", link.gb_s, f"the link that the study names ({link.name})"))
     together, assumed = RING_TOTAL in _choices(reading, "bandwidth"), published.assuming("bandwidth")
-    for check, limit, name in limits:
+    for check, limit, name in limits if published.bandwidth_unit else ():
         for place, printed in published.several_gpus("bandwidth"):
-            of_each = printed.interval * (UNITS[published.bandwidth_unit] / UNITS["GB/s"])
+            of_each = printed.interval * (UNITS[published.bandwidth_unit or ""] / UNITS["GB/s"])
             of_each = of_each / place.gpus if together else of_each
             if of_each.low > limit:
                 of_all = f", {number(of_each.value)} GB/s of each GPU" if together else ""
@@ -293,10 +267,10 @@ def above_links(reading: Reading) -> Iterator[Doubt]:
 
 def _fastest_link(published: Published) -> tuple[float, str]:
     """Its bandwidth in GB/s, and what it is."""
-    year, chip = published.year, published.chip
-    if chip:
+    if chip := published.chip:
         link = max(chip.links, key=lambda link: link.gb_s)
         return link.gb_s, f"the fastest link of the {chip.name} ({link.name})"
+    year = published.year
     known = [limit for came, limit in LINKS_GB_S.items() if year is None or came <= year]
     return max([BEFORE_NVLINK_GB_S, *known]), f"the fastest link {f'by {year}' if year else 'so far'}"
 
@@ -312,10 +286,10 @@ def communication_of_one_gpu(reading: Reading) -> Iterator[Doubt]:
 def communication_grows(reading: Reading) -> Iterator[Doubt]:
     """More GPUs need fewer steps for an epoch, so the communication time of a ring falls."""
     table = _table(reading, "communication_s")
-    for few, many in _neighbours(table):
-        if table[many].interval.low > table[few].interval.high and table[few].interval.low > 0:
-            on_few = f"{table[few]} s on {few.gpus}, which do more steps per epoch"
-            detail = f"{table[many]} s on {many.gpus} GPUs, {on_few}"
+    for few, many in pairwise(sorted(place for place in table if place.gpus > 1)):
+        on_few, on_many = table[few].interval, table[many].interval
+        if few.batch_per_gpu == many.batch_per_gpu and on_many.low > on_few.high and on_few.low > 0:
+            detail = f"{table[many]} s on {many.gpus} GPUs, {table[few]} s on {few.gpus}, which do more steps per epoch"
             yield Doubt("communication grows with GPUs", "communication_s", many, detail, LOOK)
 
 
@@ -323,7 +297,7 @@ def efficiency_above_one(reading: Reading) -> Iterator[Doubt]:
     """N GPUs more than N times as fast as one: something else must have changed too."""
     for place in reading.published.places:
         try:
-            efficiency = corrected.figure("efficiency", reading.published, corrected.TABLE, place)
+            efficiency = corrected.figure("efficiency", reading.published, clocks(reading.published)[0], place)
         except corrected.NotRecomputableError:
             continue
         if efficiency.low > 1 and place.gpus > 1:

@@ -7,9 +7,9 @@ time, communication time, speedup and bandwidth as they were printed. T of anoth
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import product
 
 from dpscale.audit.reading.published import GLOBAL, UNSTATED, Published, Spot
@@ -46,10 +46,6 @@ class Form:
     value: Value = field(compare=False)
     through: tuple[str, ...] = ()
 
-    @cached_property
-    def steps(self) -> int:
-        return sum(choice.steps for choice in self.choices)
-
     def at(self, published: Published, place: Spot) -> Rounded | None:
         """Its value in a cell. None where a number that it needs was not printed, or its divisor may be zero."""
         try:
@@ -70,10 +66,6 @@ class Constant:
     def value(self) -> float:
         return math.prod(choice.number for choice in self.choices)
 
-    @cached_property
-    def steps(self) -> int:
-        return sum(choice.steps for choice in self.choices)
-
 
 @dataclass(frozen=True)
 class Convention:
@@ -87,13 +79,13 @@ class Convention:
         found = self.form.at(published, place)
         return found * self.constant.value if found else None
 
-    @property
+    @cached_property
     def choices(self) -> tuple[Choice, ...]:
         return (*self.constant.choices, *self.form.choices)
 
-    @property
+    @cached_property
     def steps(self) -> int:
-        return self.form.steps + self.constant.steps
+        return sum(choice.steps for choice in self.choices)
 
     @property
     def formula(self) -> str:
@@ -113,11 +105,28 @@ def _printed(quantity: str, formula: str, words: str, kind: str = METHOD) -> For
     return _time(formula, words, lambda study, at: study.quantities[quantity][at].interval, 1, kind, quantity)
 
 
+def _of(formula: str, choices: tuple[Choice, ...], value: Callable[..., Rounded], *parts: Form) -> Form:
+    """What a function of the cell makes of others, which stand in its formula as {0}, {1}."""
+
+    def worked_out(published: Published, place: Spot) -> Rounded:
+        return value(place, *(part.value(published, place) for part in parts))
+
+    every = *choices, *(choice for part in parts for choice in part.choices)
+    through = tuple(name for part in parts for name in part.through)
+    return Form(formula.format(*(part.formula for part in parts)), every, worked_out, through)
+
+
 def _rebuilt(published: Published, place: Spot) -> Rounded:
     """Only where T(N,b) itself was not printed."""
     if place in published.epoch_s:
         raise KeyError(place)
     return published.epoch_s[place.alone].interval / published.quantities["speedup"][place].interval
+
+
+def _before(published: Published, place: Spot) -> Rounded:
+    """The time on the number of GPUs before; on the fewest, their own."""
+    fewer = [at for at in published.epoch_s if at.batch_per_gpu == place.batch_per_gpu and at.gpus < place.gpus]
+    return published.epoch_s[max(fewer, default=place)].interval
 
 
 TABLE_ONE = _time("T(1,b)", "T(1,b) of the same table", lambda study, at: study.epoch_s[at.alone].interval)
@@ -127,35 +136,31 @@ SWEEP_ONE = _time(
 TABLE_TOTAL = _time("T(N,b)", "the total T(N,b)", lambda study, at: study.epoch_s[at].interval)
 COLUMN_TOTAL = _printed("compute_s", "C(N,b)", "the printed compute column as the total", OTHER)
 REBUILT_TOTAL = _time("T(1,b)/S(N,b)", "a total rebuilt from the printed speedup", _rebuilt, 1, OTHER, "speedup")
-COMPUTE_COLUMN = _printed("compute_s", "C(N,b)", "the compute time as printed")
-COMMUNICATION_COLUMN = _printed("communication_s", "M(N,b)", "the communication time as printed")
-BANDWIDTH_COLUMN = _printed("bandwidth", "W(N,b)", "the bandwidth as printed")
-SPEEDUP_COLUMN = _printed("speedup", "S(N,b)", "the speedup as printed")
-
+PREVIOUS = _time("T(N before,b)", "speedup over the number of GPUs before, not over one", _before, 1, WRONG)
+_COMPUTE_COLUMN = _printed("compute_s", "C(N,b)", "the compute time as printed")
+_COMMUNICATION_COLUMN = _printed("communication_s", "M(N,b)", "the communication time as printed")
+_BANDWIDTH_COLUMN = _printed("bandwidth", "W(N,b)", "the bandwidth as printed")
+_SPEEDUP_COLUMN = _printed("speedup", "S(N,b)", "the speedup as printed")
 _BUS = _time("bus(N)", "the measured bus bandwidth", lambda study, at: study.bus_gb_s[at.gpus].interval)
 
 # Ratios of a one-GPU time {0} and a total {1}: what they are called, and what they are.
-RATIO = Choice("{0} / {1}", "the ratio of epoch times")
 TIMES_N = Choice("N * {0} / {1}", "N times the ratio of epoch times counts N twice", 1, WRONG)
-OVER_N = Choice("{0} / (N * {1})", "the ratio of epoch times over N, an efficiency", 1, WRONG)
-INVERSE = Choice("{1} / {0}", "the ratio upside down", 1, WRONG)
-PER_GPU = Choice("{0} / (N * {1})", "the ratio of epoch times over N")
-NOT_PER_GPU = Choice("{0} / {1}", "the ratio of epoch times, not over N", 1, WRONG)
-_Ratio = Callable[[Rounded, Rounded, int], Rounded]
+_Ratio = Callable[[Spot, Rounded, Rounded], Rounded]
 _SPEEDUPS: Mapping[Choice, _Ratio] = {
-    RATIO: lambda one, total, gpus: one / total,
-    TIMES_N: lambda one, total, gpus: gpus * (one / total),
-    OVER_N: lambda one, total, gpus: one / total / gpus,
-    INVERSE: lambda one, total, gpus: total / one,
+    Choice("{0} / {1}", "the ratio of epoch times"): lambda at, one, total: one / total,
+    TIMES_N: lambda at, one, total: at.gpus * (one / total),
+    Choice("{0} / (N * {1})", "the ratio of epoch times over N, an efficiency", 1, WRONG): lambda at, one, total: (
+        one / total / at.gpus
+    ),
+    Choice("{1} / {0}", "the ratio upside down", 1, WRONG): lambda at, one, total: total / one,
 }
-_EFFICIENCIES = {PER_GPU: _SPEEDUPS[OVER_N], NOT_PER_GPU: _SPEEDUPS[RATIO]}
-
+_EFFICIENCIES: Mapping[Choice, _Ratio] = {
+    Choice("{0} / (N * {1})", "the ratio of epoch times over N"): lambda at, one, total: one / total / at.gpus,
+    Choice("{0} / {1}", "the ratio of epoch times, not over N", 1, WRONG): lambda at, one, total: one / total,
+}
 DIVIDED, WHOLE = Choice("{0}/N", "divided by N"), Choice("{0}", "not divided by N", 1, OTHER)
-SWAPPED_COLUMNS = Choice("", "compute and communication in each other's column", 3, WRONG)
-
+_SWAPPED_COLUMNS = Choice("", "compute and communication in each other's column", 3, WRONG)
 _PERCENT = Constant((Choice("", "in percent", 2, OTHER, 100),), unit=" * 100")
-_MILLISECONDS = Constant((Choice("", "in milliseconds", 2, WRONG, 1000),), unit=" in ms")
-_MINUTES = Constant((Choice("", "in minutes", 2, WRONG, 1 / 60),), unit=" in min")
 
 # Images of an epoch over its time; that times N; and that of one GPU.
 _THROUGHPUTS: Mapping[Choice, Callable[[int], float]] = {
@@ -170,16 +175,13 @@ _SIZES = (
     ELEMENTS,
     # What (N-1)/N gives in place of 2(N-1)/N too: no printed figure can tell the two apart.
     Choice("2 bytes", "half of the bytes: half precision, or a factor 2 left out", 2, OTHER, 2),
-    Choice("32 bits", "bits, not bytes", 2, WRONG, 32),
 )
-ALL_STEPS = Choice("ceil(D/(N*b))", "all ceil(D/(N*b)) steps")
-ONE_STEP = Choice("1", "the bytes of one step over the time of an epoch", 1, WRONG)
-_Steps = Callable[[Published, Spot], float]
-_STEPS: Mapping[Choice, _Steps] = {
-    ALL_STEPS: lambda study, at: math.ceil(study.steps(at)),
-    ONE_STEP: lambda study, at: 1,
-    Choice("D/(N*b)", "D/(N*b) steps with their fraction", 1, OTHER): lambda study, at: study.steps(at),
-    Choice("floor(D/(N*b))", "full steps only", 2, OTHER): lambda study, at: math.floor(study.steps(at)),
+# By the number of steps with their fraction.
+_STEPS: Mapping[Choice, Callable[[float], float]] = {
+    Choice("ceil(D/(N*b))", "all ceil(D/(N*b)) steps"): math.ceil,
+    Choice("1", "the bytes of one step over the time of an epoch", 1, WRONG): lambda steps: 1,
+    Choice("D/(N*b)", "D/(N*b) steps with their fraction", 1, OTHER): float,
+    Choice("floor(D/(N*b))", "full steps only", 2, OTHER): math.floor,
 }
 # With the batch of one GPU these are N times too many. Where nobody says what the batch is, they say that it is global.
 _STEPS_OF_ONE_GPU = Choice("ceil(D/b)", "ceil(D/b) steps", 1, WRONG)
@@ -194,9 +196,13 @@ _VOLUMES: Mapping[Choice, Callable[[int], float]] = {
     Choice("1", "the gradients once", 1, OTHER): lambda gpus: 1,
     Choice("N/2", "a factor of N/2, not 2(N-1)/N", 2, OTHER): lambda gpus: gpus / 2,
 }
-UNITS = {"GB/s": 1e9, "MB/s": 1e6, "GiB/s": 2.0**30, "MiB/s": 2.0**20}
-_POWERS = {"GB/s": "10^9", "MB/s": "10^6", "GiB/s": "2^30", "MiB/s": "2^20"}
-_UNIT_WORDS = "a unit of {}"
+_POWERS = {"GB/s": (10, 9), "MB/s": (10, 6), "GiB/s": (2, 30), "MiB/s": (2, 20)}
+UNITS = {unit: float(base**power) for unit, (base, power) in _POWERS.items()}
+
+
+def is_rate(choice: Choice) -> bool:
+    """Whether a choice is the unit of a rate."""
+    return choice.formula.startswith(" / ")
 
 
 def base_of(gpus: int) -> Form:
@@ -208,15 +214,6 @@ def base_of(gpus: int) -> Form:
         return published.epoch_s[place._replace(gpus=gpus)].interval
 
     return _time(f"T({gpus},b)", f"speedup over {gpus} GPUs, not over one", value, 1, WRONG)
-
-
-def _before(published: Published, place: Spot) -> Rounded:
-    """The time on the number of GPUs before; on the fewest, their own."""
-    fewer = [at for at in published.epoch_s if at.batch_per_gpu == place.batch_per_gpu and at.gpus < place.gpus]
-    return published.epoch_s[max(fewer, default=place)].interval
-
-
-PREVIOUS = _time("T(N before,b)", "speedup over the number of GPUs before, not over one", _before, 1, WRONG)
 
 
 def fewest_gpus(published: Published) -> int:
@@ -239,14 +236,12 @@ def clocks(published: Published) -> list[Clock]:
 
 
 def _clock(name: str) -> Clock:
-    def one_gpu(published: Published, place: Spot) -> Rounded:
-        return published.other_clocks[name][place.alone].interval
-
-    def total(published: Published, place: Spot) -> Rounded:
+    def seconds(published: Published, place: Spot) -> Rounded:
         return published.other_clocks[name][place].interval
 
     words = f"the clock {name}"
-    return Clock(name, _time(f"T{name}(1,b)", f"T(1,b) of {words}", one_gpu), _time(f"T{name}(N,b)", words, total, 1))
+    one = _time(f"T{name}(1,b)", f"T(1,b) of {words}", lambda study, at: seconds(study, at.alone))
+    return Clock(name, one, _time(f"T{name}(N,b)", words, seconds, 1))
 
 
 def space(quantity: str, published: Published) -> tuple[list[Form], list[Constant]]:
@@ -255,48 +250,36 @@ def space(quantity: str, published: Published) -> tuple[list[Form], list[Constan
     if quantity == "bandwidth":
         return list(_bandwidths(published)), _bandwidth_constants(published)
     if quantity == "compute_s":
-        return list(_computes(published)), [Constant(), _MILLISECONDS, _MINUTES]
+        return list(_computes(published)), [Constant()]
     if quantity == "communication_s":
-        return list(_communications(published)), [Constant(), _MILLISECONDS, _MINUTES]
+        return list(_communications(published)), [Constant()]
     if quantity == "images_per_s":
-        return [_throughput(published, of, clock.total) for clock, of in product(clocks(published), _THROUGHPUTS)], [
-            Constant()
-        ]
+        return list(_throughputs(published)), [Constant()]
     if quantity == "utilisation_percent":
-        over_bus = _of("100 * {0} / {1}", (), lambda at, of, bus: 100 * (of / bus), BANDWIDTH_COLUMN, _BUS)
-        return [over_bus if published.bus_gb_s else BANDWIDTH_COLUMN], [Constant()]
+        over_bus = _of("100 * {0} / {1}", (), lambda at, of, bus: 100 * (of / bus), _BANDWIDTH_COLUMN, _BUS)
+        return [over_bus if published.bus_gb_s else _BANDWIDTH_COLUMN], [Constant()]
     if quantity == "efficiency":
-        printed = _of("{0} / N", (), lambda at, speedup: speedup / at.gpus, SPEEDUP_COLUMN)
+        printed = _of("{0} / N", (), lambda at, speedup: speedup / at.gpus, _SPEEDUP_COLUMN)
         return [*_ratios(published, _EFFICIENCIES), printed], [Constant(), _PERCENT]
     return list(_ratios(published, _SPEEDUPS)), [Constant(), _PERCENT]
 
 
-def _of(formula: str, choices: tuple[Choice, ...], value: Callable[..., Rounded], *parts: Form) -> Form:
-    """What a function of the cell makes of others, which stand in its formula as {0}, {1}."""
-
-    def worked_out(published: Published, place: Spot) -> Rounded:
-        return value(place, *(part.value(published, place) for part in parts))
-
-    every = *choices, *(choice for part in parts for choice in part.choices)
-    through = tuple(name for part in parts for name in part.through)
-    return Form(formula.format(*(part.formula for part in parts)), every, worked_out, through)
-
-
-def _throughput(published: Published, of: Choice, time: Form) -> Form:
-    images = published.dataset_images
-    return _of(of.formula, (of,), lambda at, total: images * _THROUGHPUTS[of](at.gpus) / total, time)
+def _throughputs(published: Published) -> Iterator[Form]:
+    for clock, (choice, of) in product(clocks(published), _THROUGHPUTS.items()):
+        yield _of(
+            choice.formula,
+            (choice,),
+            lambda at, total, of=of: published.dataset_images * of(at.gpus) / total,
+            clock.total,
+        )
 
 
 def _ratios(published: Published, ratios: Mapping[Choice, _Ratio]) -> Iterator[Form]:
     """One-GPU time and total, of every clock."""
     pairs = [(one, TABLE_TOTAL) for one in (TABLE_ONE, SWEEP_ONE, base_of(fewest_gpus(published)), PREVIOUS)]
     pairs += [(clock.one_gpu, clock.total) for clock in clocks(published)[1:]]
-    for times, ratio in product(pairs, ratios):
-        yield _of(ratio.formula, (ratio,), _with_gpus(ratios[ratio]), *times)
-
-
-def _with_gpus(of: _Ratio) -> Callable[..., Rounded]:
-    return lambda at, one, total: of(one, total, at.gpus)
+    for times, (choice, ratio) in product(pairs, ratios.items()):
+        yield _of(choice.formula, (choice,), ratio, *times)
 
 
 def _share(time: Form, share: Choice, *more: Choice) -> Form:
@@ -317,7 +300,7 @@ def _computes(published: Published) -> Iterator[Form]:
         yield _share(clock.total, WHOLE)
         if clock.total != TABLE_TOTAL:
             yield _share(clock.one_gpu, DIVIDED, *clock.total.choices)
-    yield _difference(TABLE_TOTAL, _share(TABLE_ONE, DIVIDED), SWAPPED_COLUMNS)
+    yield _difference(TABLE_TOTAL, _share(TABLE_ONE, DIVIDED), _SWAPPED_COLUMNS)
 
 
 def _communications(published: Published) -> Iterator[Form]:
@@ -327,98 +310,67 @@ def _communications(published: Published) -> Iterator[Form]:
     for total, one in (*of_table, *((clock.total, clock.one_gpu) for clock in others)):
         yield from (_difference(total, _share(one, share)) for share in (DIVIDED, WHOLE))
     for total in (TABLE_TOTAL, REBUILT_TOTAL, *(clock.total for clock in others)):
-        yield _difference(total, COMPUTE_COLUMN)
-    yield _share(TABLE_ONE, DIVIDED, SWAPPED_COLUMNS)
+        yield _difference(total, _COMPUTE_COLUMN)
+    yield _share(TABLE_ONE, DIVIDED, _SWAPPED_COLUMNS)
 
 
 def _bandwidths(published: Published) -> Iterator[Form]:
+    """Bytes of a step, times steps, over a time. A batch of all GPUs together has but one number of steps."""
     times = [
-        *(form for form in _communications(published) if SWAPPED_COLUMNS not in form.choices),
-        *(COMMUNICATION_COLUMN, COLUMN_TOTAL, *(clock.total for clock in clocks(published))),
+        *(form for form in _communications(published) if _SWAPPED_COLUMNS not in form.choices),
+        *(_COMMUNICATION_COLUMN, COLUMN_TOTAL, *(clock.total for clock in clocks(published))),
     ]
-    steps = _steps_of(published)
-    for (volume, bytes_of), step, time in product(_VOLUMES.items(), steps, times):
-        yield _bandwidth(volume, bytes_of, step, steps[step], time)
+    of_all = {GLOBAL: {}, UNSTATED: GLOBAL_STEPS}.get(published.batch, {_STEPS_OF_ONE_GPU: math.ceil})
+    for (volume, bytes_of), step, time in product(_VOLUMES.items(), {**_STEPS, **of_all}, times):
 
+        def value(
+            at: Spot, seconds: Rounded, bytes_of: Callable[[int], float] = bytes_of, step: Choice = step
+        ) -> Rounded:
+            if step in of_all:
+                steps = of_all[step](published.dataset_images / at.batch_per_gpu)
+            else:
+                steps = _STEPS[step](published.steps(at))
+            return bytes_of(at.gpus) * steps / seconds
 
-def _bandwidth(volume: Choice, bytes_of: Callable[[int], float], step: Choice, steps: _Steps, time: Form) -> Form:
-    def value(published: Published, place: Spot) -> Rounded:
-        return bytes_of(place.gpus) * steps(published, place) / time.value(published, place)
-
-    over = f"({time.formula})" if " - " in time.formula else time.formula
-    formula = f"{_product(volume.formula, '{}', step.formula)} / {over}"
-    return Form(formula, (volume, step, *time.choices), value, time.through)
-
-
-def _steps_of(published: Published) -> Mapping[Choice, _Steps]:
-    """The numbers of steps in question. A batch of all GPUs together has but one number."""
-
-    def of_the_batch(whole: Callable[[float], float]) -> _Steps:
-        return lambda study, at: whole(study.dataset_images / at.batch_per_gpu)
-
-    if published.batch == GLOBAL:
-        return _STEPS
-    more: Mapping[Choice, Callable[[float], float]] = (
-        GLOBAL_STEPS if published.batch == UNSTATED else {_STEPS_OF_ONE_GPU: math.ceil}
-    )
-    return {**_STEPS, **{choice: of_the_batch(whole) for choice, whole in more.items()}}
+        over = "({0})" if " - " in time.formula else "{0}"
+        factors = _product(volume.formula, "{{}}", step.formula)
+        yield _of(f"{factors} / {over}", (volume, step), value, time)
 
 
 def _product(*factors: str) -> str:
     return " * ".join(factor for factor in factors if factor != "1")
 
 
-def is_rate(choice: Choice) -> bool:
-    """Whether a choice is the unit of a rate."""
-    return choice.words.startswith(_UNIT_WORDS.format(""))
-
-
 def _bandwidth_constants(published: Published) -> list[Constant]:
     """Parameters, their size, and the unit. Of equal products the nearest to docs/method.md."""
     label = published.bandwidth_unit or "GB/s"
     rates = [
-        Choice(
-            f" / {power}", _UNIT_WORDS.format(power), *((0, METHOD) if unit == label else (1, WRONG)), 1 / UNITS[unit]
-        )
-        for unit, power in _POWERS.items()
-    ]
-    is_said = published.parameters_trained is not None and "network" not in published.assumed
-    parameters = _parameters(published.parameters_trained, published.parameters_quoted, WRONG if is_said else OTHER)
+        Choice(f" / {base}^{power}", f"a unit of {base}^{power}", unit != label, WRONG if unit != label else METHOD,
+               1 / UNITS[unit])
+        for unit, (base, power) in _POWERS.items()
+    ]  # fmt: skip
     found: dict[str, Constant] = {}
     chosen = (
         Constant((number, size, rate), _product(number.formula, size.formula), rate.formula)
-        for number, size, rate in product(parameters, _SIZES, rates)
+        for number, size, rate in product(_parameters(published), _SIZES, rates)
     )
-    for constant in sorted(chosen, key=lambda constant: constant.steps):
+    for constant in sorted(chosen, key=lambda constant: sum(choice.steps for choice in constant.choices)):
         found.setdefault(f"{constant.value:.9e}", constant)
     return list(found.values())
 
 
-@cache
-def _parameters(trained: int | None, quoted: int | None, other: str) -> Sequence[Choice]:
-    """Every number of parameters once, with the names of all networks that have it: equal ones are one convention.
-
-    What is not trained is of this `other` kind.
-    """
-    names: dict[int, list[str]] = {}
-    for number, name in _named_numbers(trained, quoted):
-        names.setdefault(number, []).append(name)
-    in_part = {network.parameters - network.first for network in networks()}
-    return [
-        Choice(
-            f"{number}",
-            f"{number:,} parameters, {', '.join(names[number])}",
-            0 if number == trained else 2 if number in in_part else 1,
-            METHOD if number == trained else other,
-            number,
-        )
-        for number in names
-    ]
-
-
-def _named_numbers(trained: int | None, quoted: int | None) -> Iterable[tuple[int, str]]:
-    yield from ((number, name) for number, name in ((trained, "trained"), (quoted, "as quoted")) if number)
-    yield from ((network.parameters, network.name) for network in networks())
-    yield from (
-        (network.parameters - network.first, f"{network.name} without its first layer") for network in networks()
-    )
+def _parameters(published: Published) -> Iterator[Choice]:
+    """Every number of parameters once, with the names of all networks that have it: equal ones are one convention."""
+    trained, names = published.parameters_trained, dict[int, list[str]]()
+    for number, name in ((trained, "trained"), (published.parameters_quoted, "as quoted")):
+        if number:
+            names.setdefault(number, []).append(name)
+    for network in networks():
+        names.setdefault(network.parameters, []).append(network.name)
+    for network in networks():
+        names.setdefault(network.parameters - network.first, []).append(f"{network.name} without its first layer")
+    other = WRONG if trained is not None and "network" not in published.assumed else OTHER
+    for number, called in names.items():
+        steps = 0 if number == trained else 2 if "without" in called[0] else 1
+        words = f"{number:,} parameters, {', '.join(called)}"
+        yield Choice(f"{number}", words, steps, METHOD if number == trained else other, number)

@@ -4,36 +4,26 @@ import csv
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import click
+
 from dpscale.audit.audit import Record, audit, is_faulty
 from dpscale.audit.checks import LOOK
-from dpscale.audit.physics import Reference, recorded_references, references_of, references_of_records
+from dpscale.audit.physics import recorded_references, references_of
 from dpscale.audit.reading.own_table import is_table, read_studies
 from dpscale.audit.reading.published import AUDIT_PATH, Published
-from dpscale.audit.sentences import summary
+from dpscale.audit.sentences import summary as in_short
 from dpscale.errors import PublishedError
 from dpscale.records.failures import RECORD_WRITTEN
 from dpscale.records.files import write_record, write_text
 
 NOTHING, FAULTS, NOT_READ = 0, 1, 2
 _YAML = (".yaml", ".yml")
-_STATUS = {NOTHING: "nothing wrong", FAULTS: "faults", NOT_READ: "not read"}
 _COPIED = "times of another study"
-
-
-@dataclass(frozen=True)
-class Options:
-    """Where to write records, pages and the summary; what to compare with; and what files may leave out."""
-
-    out: Path | None = None
-    pages: Path | None = None
-    summary: Path | None = None
-    beside: Sequence[Path] = ()
-    said: Mapping[str, str] | None = None
 
 
 class SummaryLine(NamedTuple):
@@ -47,32 +37,32 @@ class SummaryLine(NamedTuple):
 
 
 def audit_files(
-    paths: Iterable[Path], options: Options, say: Callable[[str], object], complain: Callable[[str], object]
+    paths: Iterable[Path], out: Path | None, pages: Path | None, summary: Path | None, said: Mapping[str, str]
 ) -> int:
-    """Audit all files at these paths, and in these folders. Returns the exit status.
+    """Audit all files at these paths, and in these folders. `out` and `pages` are folders to write records and pages
+    to, `summary` a file, and `said` is what files may leave out. Returns the exit status.
 
-    Raises DpscaleError where a result cannot be written, or what to compare with cannot be read.
+    Raises DpscaleError where a result cannot be written.
     """
     found, lines = {}, []
     for path in _files(paths):
         try:
-            found[path] = read_studies(path, options.said)
+            found[path] = read_studies(path, said)
         except PublishedError as error:
-            complain(f"Error: {error}")
-            lines.append(SummaryLine(str(path), _STATUS[NOT_READ], 0, str(error).removeprefix(f"{path}: ")))
+            click.echo(f"Error: {error}", err=True)
+            lines.append(SummaryLine(str(path), "not read", 0, str(error).removeprefix(f"{path}: ")))
     status = NOT_READ if lines else NOTHING
     studies = _with_own_ids(found)
-    others = [Published.read(path) for path in options.beside if not path.is_dir()]
-    every = [*(study for of in studies.values() for study in of), *others]
-    references = [*_references(every, options.beside)]
+    every = [study for of in studies.values() for study in of]
+    references = [*recorded_references(), *(time for study in every for time in references_of(study))]
     for path, of_file in studies.items():
         records = [audit(study, references, every) for study in of_file]
-        say("\n".join([*map(summary, records), *_written(records, options)]) + "\n")
+        click.echo("\n".join([*map(in_short, records), *_written(records, out, pages)]) + "\n")
         lines.append(_line(path, records))
         if is_table(path) and any(map(is_faulty, records)):
             status = max(status, FAULTS)
-    if options.summary:
-        write_text(options.summary, _csv(sorted(lines)))
+    if summary:
+        write_text(summary, _csv(sorted(lines)))
     return status
 
 
@@ -95,42 +85,32 @@ def _with_own_ids(found: Mapping[Path, Sequence[Published]]) -> dict[Path, list[
     return {path: [own(path, study) for study in studies] for path, studies in found.items()}
 
 
-def _references(studies: Iterable[Published], beside: Iterable[Path]) -> Iterator[Reference]:
-    yield from recorded_references()
-    for study in studies:
-        yield from references_of(study)
-    for folder in beside:
-        yield from references_of_records(folder) if folder.is_dir() else ()
-
-
-def _written(records: Sequence[Record], options: Options) -> Iterator[str]:
+def _written(records: Sequence[Record], out: Path | None, pages: Path | None) -> Iterator[str]:
     """What says where the records and the page of a file were written."""
-    for record in records if options.out else ():
-        assert options.out
-        file = options.out / Path(AUDIT_PATH.format(id=record["id"])).name
-        write_record("audit", file, record)
-        yield f"{RECORD_WRITTEN}{file}"
-    if options.pages:
+    if out:
+        for record in records:
+            file = out / Path(AUDIT_PATH.format(id=record["id"])).name
+            write_record("audit", file, record)
+            yield f"{RECORD_WRITTEN}{file}"
+    if pages:
         from dpscale.audit.page import render
 
-        page = options.pages / f"{records[0]['id']}.html"
+        page = pages / f"{records[0]['id']}.html"
         write_text(page, render(records))
         yield f"page: {page}"
 
 
 def _line(path: Path, records: Sequence[Record]) -> SummaryLine:
-    faulty = [record for record in records if is_faulty(record)]
-    cells = {
-        (record["id"], warning["quantity"], warning.get("batch_per_gpu", warning.get("global_batch")), warning["gpus"])
-        for record in faulty
-        for warning in record["warnings"]
+    warnings = [warning for record in records for warning in record["warnings"]]
+    faults = {
+        tuple(warning[name] for name in ("study", "quantity", "batch_per_gpu", "gpus"))
+        for warning in warnings
         if warning["severity"] != LOOK
     }
-    warnings = [warning for record in records for warning in record["warnings"]]
     copied = [re.sub(r".* are those of |, digit.*", "", of["detail"]) for of in warnings if of["check"] == _COPIED]
-    first = faulty[0]["answer"] if faulty else ""
-    status = _STATUS[FAULTS if faulty else NOTHING]
-    return SummaryLine(str(path), status, len(cells), first, ", ".join(dict.fromkeys(copied)))
+    first = next((record["answer"] for record in records if is_faulty(record)), "")
+    status = "faults" if faults else "nothing wrong"
+    return SummaryLine(str(path), status, len(faults), first, ", ".join(dict.fromkeys(copied)))
 
 
 def _csv(lines: Iterable[SummaryLine]) -> str:

@@ -10,61 +10,39 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from dpscale.audit.reading.in_words import NAMES
 from dpscale.audit.sentences import by_check, cell_of, worst_by_cell
 from dpscale.audit.tables import IN_SHORT, AuditTables, Record, rows
 from dpscale.audit.verdicts import EXPLAINED
 from dpscale.present.text.downloads import csv_link
 from dpscale.present.text.html import fill
-from dpscale.present.text.numbers import ABSENT, estimate
+from dpscale.present.text.numbers import ABSENT
 from dpscale.present.text.words import listed, plural
 from dpscale.schemas.validation import SCHEMA_LOADER
-from dpscale.tables.column import MULTIPLES, PERCENT, SECONDS, column
-from dpscale.tables.published import AuditFindingsRow, AuditRow, AuditWarningsRow
-from dpscale.tables.quantities import (
-    ALTERNATIVE_SPEEDUP,
-    BANDWIDTH,
-    COMMUNICATION,
-    EFFICIENCY,
-    SPEEDUP,
-    THROUGHPUT,
-)
+from dpscale.tables.published import AuditRow, AuditWarningsRow
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 
 # What studies differ in most stands first: the table is wider than a phone.
-_QUANTITIES = {
-    "speedup": SPEEDUP,
-    "speedup_alternative": ALTERNATIVE_SPEEDUP,
-    "efficiency": EFFICIENCY,
-    "bandwidth": BANDWIDTH,
-    "communication_s": COMMUNICATION,
-    "compute_s": column("Compute time", "", SECONDS),
-    "images_per_s": THROUGHPUT,
-    "utilisation_percent": column("Utilisation", "", PERCENT),
-}
+_ORDER = (
+    *("speedup", "speedup_alternative", "efficiency", "bandwidth", "communication_s", "compute_s", "images_per_s"),
+    "utilisation_percent",
+)
 # Quantities that are shown although they were not printed.
 _ALWAYS_COMPUTED = ("speedup", "communication_s", "bandwidth")
 # Two definitions that differ by less give the same number.
 _SAME = 1e-6
-# What a check means, and what to do, in words for whoever printed the figures.
+# What a check means, and what to do, in words for whoever printed the figures; by a part of its name.
 HELP: Mapping[str, str] = yaml.load(Path(__file__).with_name("help.yaml").read_text(), SCHEMA_LOADER)
 
 
 class Check(NamedTuple):
-    """What does not agree: its severity, what it is, and the cells with their numbers."""
+    """What does not agree: its severity, what it is, what to do, and the cells with their numbers."""
 
     severity: str
     name: str
+    help: str
     cells: Sequence[str]
-
-    @property
-    def help(self) -> str:
-        """What it means, and what to do, in words for whoever printed the figures."""
-        if self.name.startswith("speedup over"):
-            return "Speedup is over one GPU. Say so where it is over several."
-        if self.name.endswith("is not what it is called"):
-            return "Compute it again as the definitions below say, or call it what it is."
-        return HELP.get(self.name, "")
 
 
 class Entry(NamedTuple):
@@ -75,11 +53,11 @@ class Entry(NamedTuple):
 
 
 class Heading(NamedTuple):
-    """A column of the table: its heading, its quantity, and what it shows of that in a cell."""
+    """A column of the table: its heading, its quantity, and whether that was printed or only computed here."""
 
     text: str
     quantity: str
-    shows: Callable[[AuditRow], str]
+    is_printed: bool = True
 
 
 class AuditedStudy(NamedTuple):
@@ -115,22 +93,21 @@ def render_studies(study: Mapping[str, Any], tables: Tables, page: str) -> str:
 
 def studies(tables: Tables) -> list[AuditedStudy]:
     """Every published study that was audited."""
-    titles = {row.study: row.title for row in tables.audit_findings}
-    return [block(title, _of(tables, study), "Batch per GPU", "their") for study, title in titles.items()]
-
-
-def _of(tables: Tables, study: str) -> AuditTables:
     every = tables.audit, tables.audit_findings, tables.audit_warnings
-    return AuditTables(*([row for row in table if row.study == study] for table in every))  # type: ignore[arg-type]
+    titles = {row.study: row.title for row in tables.audit_findings}
+    of = {name: AuditTables(*([row for row in table if row.study == name] for table in every)) for name in titles}  # type: ignore[arg-type]
+    return [block(title, of[name], "Batch per GPU", "their") for name, title in titles.items()]
 
 
 def block(title: str, tables: AuditTables, batch: str, whose: str) -> AuditedStudy:
     """What is shown of a study."""
-    headings, worst = _headings(tables), worst_by_cell(tables.audit_warnings)
-    cells = {cell_of(row): row for row in tables.audit if row.batch_per_gpu}
-    places = sorted({(row_batch, gpus) for name, row_batch, gpus in cells if name in ("epoch_s", *_QUANTITIES)})
+    headings, worst = [*_headings(tables)], worst_by_cell(tables.audit_warnings)
+    cells = {cell_of(row): row for row in tables.audit}
+    shown = (row for row in tables.audit if row.quantity in ("epoch_s", *_ORDER))
+    places = sorted({(row.batch_per_gpu, row.gpus) for row in shown})
     (short,) = [row.sentence for row in tables.audit_findings if row.verdict == IN_SHORT]
-    findings, remarks = _findings(tables.audit_findings)
+    columns = [row for row in tables.audit_findings if row.conventions_tried is not None]
+    remarks = [row.sentence for row in tables.audit_findings if row not in columns and row.verdict != IN_SHORT]
     return AuditedStudy(
         tables.audit[0].study if tables.audit else "",
         title,
@@ -139,44 +116,42 @@ def block(title: str, tables: AuditTables, batch: str, whose: str) -> AuditedStu
         headings,
         [(*at, [_entry(heading, cells.get((heading.quantity, *at)), worst) for heading in headings]) for at in places],
         checks(tables.audit_warnings),
-        findings,
-        [*remarks, *_strong_speedups(tables.audit), *_notes(tables.audit)],
+        [(_label(row.quantity), row.verdict, row.sentence) for row in columns],
+        [*remarks, *_notes(tables.audit)],
     )
-
-
-def _findings(found: Iterable[AuditFindingsRow]) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Quantity, verdict and sentence of every column; and what else there is to say."""
-    columns = [row for row in found if row.conventions_tried is not None]
-    of_columns = [(_QUANTITIES[row.quantity].label, row.verdict, row.sentence) for row in columns]
-    return of_columns, [row.sentence for row in found if row not in columns and row.verdict != IN_SHORT]
 
 
 def checks(warnings: Iterable[AuditWarningsRow]) -> list[Check]:
     """What does not agree, worst first."""
-    return [Check(*check, cells) for check, (_, cells) in by_check(warnings).items()]
+    return [
+        Check(severity, name, next((text for part, text in HELP.items() if part in name), ""), cells)
+        for (severity, name), (_, cells) in by_check(warnings).items()
+    ]
 
 
-def _headings(tables: AuditTables) -> list[Heading]:
+def _label(quantity: str) -> str:
+    return NAMES[quantity].capitalize()
+
+
+def _headings(tables: AuditTables) -> Iterator[Heading]:
     """Times, then every printed quantity, then what was computed here alone."""
+    yield Heading("T(N,b), s", "epoch_s")
     of_quantities = grouped(tables.audit, lambda row: row.quantity)
-    printed = {name: found for name, of in of_quantities.items() if (found := [row for row in of if row.published])}
-    headings = [Heading("T(N,b), s", "epoch_s", _published)]
-    for name, (label, unit) in {name: (of.label, of.unit) for name, of in _QUANTITIES.items()}.items():
-        shown = label if unit is MULTIPLES or name == "efficiency" else f"{label}, {unit.shown}"
-        if name in printed:
-            labelled = f"{label}, {printed[name][0].published_unit}" if name == "bandwidth" else shown
-            headings.append(Heading(labelled, name, _published))
-        elif name in _ALWAYS_COMPUTED and any(
-            row.corrected.is_known or row.reason for row in of_quantities.get(name, [])
-        ):
-            headings.append(Heading(f"{shown}, as defined here", name, _as_defined))
-    return headings
+    for name in _ORDER:
+        printed = [row for row in of_quantities.get(name, []) if row.published]
+        computed = [row for row in of_quantities.get(name, []) if row.corrected.is_known or row.reason]
+        if printed:
+            yield Heading(", ".join(filter(None, [_label(name), printed[0].published_unit])), name)
+        elif computed and name in _ALWAYS_COMPUTED:
+            parts = _label(name), computed[0].unit, "as defined here"
+            yield Heading(", ".join(filter(None, parts)), name, is_printed=False)
 
 
 def _entry(heading: Heading, row: AuditRow | None, worst: Mapping[tuple[str, int, int], str]) -> Entry:
     if row is None:
         return Entry(ABSENT)
-    return Entry(heading.shows(row), worst.get(cell_of(row), "look" if row.caution else ""))
+    shown = _published(row) if heading.is_printed else _as_defined(row)
+    return Entry(shown, worst.get(cell_of(row), "look" if row.caution else ""))
 
 
 def _published(row: AuditRow) -> str:
@@ -202,17 +177,6 @@ def _as_defined(row: AuditRow) -> str:
     return (f"{value:#.3g}".rstrip(".") if is_sharp else f"{value:.2g}") + sign
 
 
-def _strong_speedups(audit: Iterable[AuditRow]) -> list[str]:
-    """A sentence for every global batch that was held fixed: these cells have no weak figures to stand beside."""
-    known = [row for row in audit if row.quantity == "speedup_strong" and row.corrected.is_known]
-    return [
-        f"Strong speedup at global batch {batch:,}: "
-        + "; ".join(f"{estimate(row.corrected)}× on {plural(row.gpus, 'GPU')}" for row in group)
-        + "."
-        for batch, group in sorted(grouped(known, lambda row: cell_of(row)[1]).items())
-    ]
-
-
 def _notes(audit: Sequence[AuditRow]) -> Iterator[str]:
     """A sentence for every reason why there is no figure, and for every time that may be wrong."""
     for reason, labels, cells in _shared(audit, lambda row: row.reason):
@@ -223,7 +187,6 @@ def _notes(audit: Sequence[AuditRow]) -> Iterator[str]:
 
 def _shared(audit: Iterable[AuditRow], text: Callable[[AuditRow], str]) -> Iterator[tuple[str, str, int]]:
     """A text that cells have, with their quantities in words, and how many cells they are."""
-    shown = (row for row in audit if text(row) and row.quantity in _QUANTITIES)
-    for said, group in grouped(shown, text).items():
-        labels = dict.fromkeys(_QUANTITIES[row.quantity].label.lower() for row in group)
+    for said, group in grouped((row for row in audit if text(row)), text).items():
+        labels = dict.fromkeys(NAMES[row.quantity] for row in group)
         yield said, listed([*labels]), len({(row.batch_per_gpu, row.gpus) for row in group})

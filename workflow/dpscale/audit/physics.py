@@ -3,8 +3,6 @@ that others took on the same GPU."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
 
 import yaml
 
@@ -13,7 +11,6 @@ from dpscale.audit.conventions import UNITS
 from dpscale.audit.reading.in_words import gpus_words, listed, number
 from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import Found
-from dpscale.records.files import read_record
 from dpscale.vocabulary.chips import LINKS_TABLE, TERA, Peak, chip_named, links
 from dpscale.vocabulary.networks import network_of
 
@@ -42,8 +39,6 @@ def above_the_peak(published: Published) -> Iterator[Doubt]:
         return
     assumed = published.assuming("network", "precision", "images")
     for quantity, place, printed in published.times:
-        if not isinstance(place, Spot):
-            continue
         rate = published.dataset_images / printed.interval
         tflop_s = rate * (flop / TERA)
         share = tflop_s / (place.gpus * peak.tflop_s)
@@ -111,8 +106,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Reference:
-    """A one-GPU epoch time that somebody else took. `source` is a study, or the folder of a study that was measured
-    here."""
+    """A one-GPU epoch time that somebody else took, or that was measured here: `source` is a study."""
 
     source: str
     work: Work
@@ -133,21 +127,10 @@ def _one_gpu_times(published: Published) -> Iterator[tuple[str, Spot, Reference]
         return
     network, images = published.parameters_trained, published.dataset_images
     for name, place, time in published.times:
-        if isinstance(place, Spot) and place.gpus == 1:
+        if place.gpus == 1:
             precision = published.precision or "float32"
             work = Work(published.chip.name, network, images, precision, place.batch_per_gpu)
             yield name, place, Reference(published.id, work, float(time))
-
-
-def references_of_records(results: Path) -> Iterator[Reference]:
-    """The one-GPU times of a measured study, from the records in its folder. Raises RecordError."""
-    for path in sorted(results.glob("cells/single/gpus-1/batch-*/run-*.json")):
-        record = read_record("timing", path)
-        chip, network, settings = chip_named(record["hardware"]["device_model"]), record["network"], record["settings"]
-        if record["status"] == "ok" and chip and network:
-            of = network["parameters"], settings["epoch_images"], settings["precision"], record["cell"]["batch_per_gpu"]
-            for scope in record["scopes"].values():
-                yield Reference(f"{results.name}, measured", Work(chip.name, *of), median(scope["epoch_s"]), True)
 
 
 def recorded_references() -> Iterator[Reference]:

@@ -64,9 +64,9 @@ class Match:
 
     @cached_property
     def decades(self) -> float:
-        """How much the digits of these cells tell."""
+        """How much the digits of these cells tell: as many as unrelated numbers would seldom share."""
         return sum(
-            _told(self.values[place], self.printed[place]) * (1 if place.gpus > 1 else _WEIGHT_OF_ONE_GPU)
+            min(_DECADES_PER_CELL, -math.log10(self._chance(place))) * (1 if place.gpus > 1 else _WEIGHT_OF_ONE_GPU)
             for place in self.agreeing
         )
 
@@ -98,7 +98,7 @@ class Match:
         as uniform on a logarithmic scale (Benford 1938)."""
         half, value = self.printed[place].half, self.values[place]
         low, high = sorted((abs(value.low), abs(value.high)))
-        return min(1.0, math.log10((high + half) / (low - half))) if low > half and value.is_not_zero else 1.0
+        return min(1.0, math.log10((high + half) / (low - half)) or 1e-9) if low > half and value.is_not_zero else 1.0
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,6 @@ class Found:
     near: Match | None = None
     unsure: Match | None = None
     chance: float = 1.0
-    fitting: int = 0
     factor: Rounded | None = None
 
     @property
@@ -142,17 +141,20 @@ def search(published: Published, quantity: str) -> Found:
     if near.best and near.best.steps > _FARTHEST_OF_ANOTHER_RUN:
         near = found
     factor = common_factor([(found.method.printed[place], value) for place, value in found.method.values.items()])
-    return replace(found, near=near.best, chance=near.chance, fitting=near.fitting, factor=factor)
+    return replace(found, near=near.best, chance=near.chance, factor=factor)
 
 
 def _searched(published: Published, quantity: str, prefers_method: bool = False) -> Found:
     forms, constants = space(quantity, published)
     table = published.quantities[quantity]
-    values = {form: found for form in forms if (found := _values(form, published, table))}
+    values = {
+        form: found
+        for form in forms
+        if (found := {place: value for place in table if (value := form.at(published, place))})
+    }
     checkable = sorted({place for found in values.values() for place in found})
-    method = Match(Convention(forms[0], constants[0]), _read(table), values.get(forms[0], {}))
-    method = _times(method, constants[0])
-    tried = len(values) * len(constants)
+    method = _times(Convention(forms[0], constants[0]), _read(table), values.get(forms[0], {}))
+    outcome = Found(quantity, method, checkable, len(values) * len(constants))
     ascending = sorted(constants, key=_value_of)
     matches = [
         match
@@ -161,42 +163,37 @@ def _searched(published: Published, quantity: str, prefers_method: bool = False)
         for match in _matches(form, of_form, ascending, _read(table, is_cut), is_cut)
     ]
     if not matches or not several(checkable):
-        return Found(quantity, method, checkable, tried)
-    best, fitting = (method, 1) if prefers_method and method.is_most(checkable) else _best(matches)
-    as_simple = sum(form.steps + constant.steps <= best.steps for form in values for constant in constants)
+        return outcome
+    best = method if prefers_method and method.is_most(checkable) else _best(matches)
+    steps = best.convention.steps
+    as_simple = sum(Convention(form, constant).steps <= best.steps for form in values for constant in constants)
     chance = best.by_chance(as_simple)
-    if best.is_most(checkable) and (chance < CHANCE_LIMIT or not best.convention.steps):
-        return Found(quantity, method, checkable, tried, best, None, None, chance, fitting)
+    if best.is_most(checkable) and (chance < CHANCE_LIMIT or not steps):
+        return replace(outcome, best=best, chance=chance)
     unsure = best if best.is_most(checkable) and not best.convention.words(WRONG) else None
-    return Found(quantity, method, checkable, tried, unsure=unsure, chance=chance, fitting=fitting)
+    return replace(outcome, unsure=unsure, chance=chance)
 
 
 def _read(table: Printed, is_cut: bool = False) -> Values:
     return {place: number.if_cut if is_cut else number.interval for place, number in table.items()}
 
 
-def _values(form: Form, published: Published, places: Iterable[Spot]) -> Values:
-    return {place: value for place in places if (value := form.at(published, place))}
-
-
-def _times(match: Match, constant: Constant) -> Match:
-    values = {place: value * constant.value for place, value in match.values.items()}
-    return Match(match.convention, match.printed, values, match.is_cut)
+def _times(convention: Convention, printed: Values, values: Values, is_cut: bool = False) -> Match:
+    """The values of a form times the constant of a convention."""
+    factor = convention.constant.value
+    return Match(convention, printed, {place: value * factor for place, value in values.items()}, is_cut)
 
 
 def _matches(
     form: Form, values: Values, constants: Sequence[Constant], printed: Values, is_cut: bool
 ) -> Iterator[Match]:
     """Every constant, they are sorted, with which a form gives a cell with several GPUs."""
-    suits = {constant for place in several(values) for constant in _suiting(constants, values[place], printed[place])}
-    for constant in suits:
-        yield _times(Match(Convention(form, constant), printed, values, is_cut), constant)
+    for constant in {of for place in several(values) for of in _suiting(constants, values[place], printed[place])}:
+        yield _times(Convention(form, constant), printed, values, is_cut)
 
 
 def _suiting(constants: Sequence[Constant], value: Rounded, printed: Rounded) -> Sequence[Constant]:
     """The constants, sorted, with which a value gives a printed figure."""
-    if (value.high < 0 < printed.low) or (printed.high < 0 < value.low):
-        return ()
     if value.low <= 0 or printed.low <= 0:
         return [constant for constant in constants if (value * constant.value).meets(printed)]
     low, high = printed.low / value.high * (1 - _SLACK), printed.high / value.low * (1 + _SLACK)
@@ -208,19 +205,18 @@ def _value_of(constant: Constant) -> float:
     return constant.value
 
 
-def _best(matches: Sequence[Match]) -> tuple[Match, int]:
-    """The best, and how many give as many cells. What follows from the times is preferred to what goes through printed
-    columns; and nobody is blamed where something blameless tells nearly as much."""
+def _best(matches: Sequence[Match]) -> Match:
+    """What follows from the times is preferred to what goes through printed columns; and nobody is blamed where
+    something blameless gives as many cells and tells nearly as much."""
     first = max(matches, key=lambda match: match.score)
-    as_many = [
+    telling = [
         match
         for match in matches
-        if match.supporting >= first.supporting and len(match.agreeing) >= len(first.agreeing)
+        if match.supporting >= first.supporting
+        and len(match.agreeing) >= len(first.agreeing)
+        and match.decades >= _NEARLY * first.decades
     ]
-    telling = [match for match in as_many if match.decades >= _NEARLY * first.decades]
-    best = max(telling, key=lambda match: (-len(match.convention.form.through), -match.blame, match.score))
-    through = best.convention.form.through
-    return best, len({match.convention for match in as_many if through or not match.convention.form.through})
+    return max(telling, key=lambda match: (-len(match.convention.form.through), -match.blame, match.score))
 
 
 def common_factor(pairs: Sequence[tuple[Rounded, Rounded]], fewest: int = _FEWEST_OF_A_FACTOR) -> Rounded | None:
@@ -230,15 +226,6 @@ def common_factor(pairs: Sequence[tuple[Rounded, Rounded]], fewest: int = _FEWES
     ratios = [one / other for one, other in pairs]
     low, high = max(ratio.low for ratio in ratios), min(ratio.high for ratio in ratios)
     return Rounded((low + high) / 2, low, high) if low <= high else None
-
-
-def _told(value: Rounded, printed: Rounded) -> float:
-    """Decades that a cell tells where it agrees: as many as the digits of both, together, leave. What may be zero tells
-    nothing."""
-    if not value.is_not_zero or not printed.is_not_zero:
-        return 0.0
-    width = sum(abs(math.log10(abs(number.high / number.low))) for number in (value, printed))
-    return min(_DECADES_PER_CELL, max(0.0, -math.log10(max(width, 10**-_DECADES_PER_CELL))))
 
 
 def _at_least(wanted: int, chances: Iterable[float]) -> float:

@@ -5,10 +5,10 @@ from textwrap import fill
 from typing import Any
 
 from dpscale.audit.checks import LOOK, SEVERITIES
-from dpscale.audit.conventions import OTHER, WRONG
-from dpscale.audit.corrected import TABLE, basis, clock_of
+from dpscale.audit.conventions import COLUMN_TOTAL, OTHER, WRONG
+from dpscale.audit.corrected import basis, clock_of
 from dpscale.audit.reading.in_words import NAMES, given_like, gpus_words, listed, number, place_words
-from dpscale.audit.reading.published import AnyPlace, Published, Spot, StrongPlace
+from dpscale.audit.reading.published import Published, Spot
 from dpscale.audit.search import Found
 from dpscale.audit.tables import AuditTables, rows
 from dpscale.audit.verdicts import ANOTHER_RUN, EXPLAINED, UNEXPLAINED, UNKNOWN, FigureVerdict, Reading
@@ -24,7 +24,7 @@ _CELLS_SHOWN = 6
 
 def verdict_of(reading: Reading, quantity: str) -> str:
     """Of a column: what all of its figures are; or that its convention gives all but a few."""
-    states = {verdict.state for verdict in _verdicts(reading, quantity).values()}
+    states = {verdict.state for verdict in reading.of(quantity).values()}
     if states <= {EXPLAINED, UNKNOWN}:
         return EXPLAINED if EXPLAINED in states else UNKNOWN
     if reading.found[quantity].best:
@@ -32,14 +32,10 @@ def verdict_of(reading: Reading, quantity: str) -> str:
     return UNEXPLAINED if UNEXPLAINED in states else ANOTHER_RUN
 
 
-def _verdicts(reading: Reading, quantity: str) -> dict[Spot, FigureVerdict]:
-    return {place: verdict for (name, place), verdict in reading.verdicts.items() if name == quantity}
-
-
 def sentence(reading: Reading, quantity: str) -> str:
     """The outcome for a quantity: its convention, what supports it, and which cells it does not give."""
     found, name = reading.found[quantity], NAMES[quantity]
-    apart = {at: verdict for at, verdict in _verdicts(reading, quantity).items() if verdict.state != EXPLAINED}
+    apart = {at: verdict for at, verdict in reading.of(quantity).items() if verdict.state != EXPLAINED}
     reasons = dict.fromkeys(verdict.why for verdict in apart.values())
     if verdict_of(reading, quantity) == UNKNOWN and not found.match:
         return f"The {name} cannot be checked: {listed([*reasons])}."
@@ -51,10 +47,9 @@ def sentence(reading: Reading, quantity: str) -> str:
         return f"No convention of the {found.tried:,} tried gives the {name}{all_of}: {listed(cells or [*reasons])}."
     several = sum(place.gpus > 1 for place in found.checkable)
     where = f"in {found.match.supporting} of {several} cells" if found.best else "with times of another run"
-    others = f"; others of {found.tried:,} tried that give as many: {found.fitting - 1:,}" if found.fitting > 1 else ""
     chance = f"; chance alone would do as well in {found.chance * 100:.1g} % of cases" if found.chance >= 1e-6 else ""
     but = f"; not {listed(cells)}" if cells and found.best else ""
-    return f"The {name} is {_convention(reading, found)}, {where}{but}{others}{chance}."
+    return f"The {name} is {_convention(reading, found)}, {where}{but}{chance}."
 
 
 def _convention(reading: Reading, found: Found) -> str:
@@ -84,11 +79,12 @@ def _of_a_link(published: Published, found: Found) -> str:
 
 def remarks(reading: Reading) -> Iterator[tuple[str, str, str]]:
     """Quantity, verdict and sentence of what else there is to say."""
-    published = reading.published
-    if (times := basis(published, reading.found)) != TABLE:
+    published, times = reading.published, basis(reading.published, reading.found)
+    if times.total == COLUMN_TOTAL:
         text = (
-            f"Compute time, communication time and bandwidth are corrected from {times.formula}, the times that the "
-            "authors subtracted; those of their table are another measurement."
+            f"Compute time, communication time and bandwidth are corrected from {times.total.formula} - "
+            f"{times.one_gpu.formula}/N, the times that the authors subtracted; those of their table are another "
+            "measurement."
         )
         yield "communication_s", "from other times", text
     if published.synchronised is False:
@@ -109,12 +105,6 @@ def remarks(reading: Reading) -> Iterator[tuple[str, str, str]]:
     if unknown := published.unknown_links:
         text = f"Bandwidths are not compared with the links that they name. Not in links.yaml: {listed(unknown)}."
         yield "bandwidth", "not compared", text
-    for cell in published.unmeasured:
-        place = Spot(cell["batch_per_gpu"], cell["gpus"])
-        yield "epoch_s", "not measured", f"There is no time at {place_words(place)}: {cell['why']}."
-    if published.training:
-        text = "Loss and accuracy stand as published: nothing that was printed allows them to be recomputed."
-        yield "training", "not recomputable", text
 
 
 def answer(tables: AuditTables) -> str:
@@ -155,22 +145,18 @@ def by_check(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, str], tupl
     once, and of many others the first."""
     found = {}
     for check, group in grouped(warnings, lambda row: (row.severity, row.check)).items():
-        said = [
-            f"{place_words(_place(same[0]))}: {detail}" if len(same) == 1 else f"{detail} ({len(same)} cells)"
-            for detail, same in grouped(group, lambda row: row.detail).items()
-        ]
+        said = []
+        for detail, (first, *others) in grouped(group, lambda row: row.detail).items():
+            where = f"{detail} ({len(others) + 1} cells)" if others else ""
+            said.append(where or f"{place_words(Spot(first.batch_per_gpu, first.gpus))}: {detail}")
         more = [f"and {len(said) - _CELLS_SHOWN} more cells"] if len(said) > _CELLS_SHOWN else []
         found[check] = len(group), [*said[:_CELLS_SHOWN], *more]
     return dict(sorted(found.items(), key=lambda entry: SEVERITIES.index(entry[0][0])))
 
 
-def _place(row: AuditWarningsRow) -> AnyPlace:
-    return Spot(row.batch_per_gpu, row.gpus) if row.batch_per_gpu else StrongPlace(row.global_batch or 0, row.gpus)
-
-
 def cell_of(row: AuditRow | AuditWarningsRow) -> tuple[str, int, int]:
     """Quantity, batch and GPUs."""
-    return row.quantity, row.batch_per_gpu or row.global_batch or 0, row.gpus
+    return row.quantity, row.batch_per_gpu, row.gpus
 
 
 def name_of(quantity: str) -> str:
@@ -189,7 +175,7 @@ def worst_by_cell(warnings: Iterable[AuditWarningsRow]) -> dict[tuple[str, int, 
 def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
     """`Batch 32, 2 GPUs: speedup 3.20; your times give 1.60`; without such numbers, what the check says."""
     quantity, batch, gpus = cell_of(warning)
-    where = f"{'Batch' if warning.batch_per_gpu else 'Global batch'} {batch:,}, {gpus_words(gpus)}"
+    where = f"Batch {batch:,}, {gpus_words(gpus)}"
     row = next((row for row in tables.audit if cell_of(row) == cell_of(warning)), None)
     if row is None or not row.published:
         return f"{where}: {warning.detail}"
@@ -207,16 +193,15 @@ def _with_numbers(tables: AuditTables, warning: AuditWarningsRow) -> str:
 
 def summary(record: Mapping[str, Any]) -> str:
     """A record of an audit in a few lines for the terminal."""
-    lines = [f"{record['id']}: {record['title']}", f"  {record['answer']}"]
-    for quantity in record["quantities"]:
-        # What is 4 bytes stands in the record; a line has to fit a terminal.
-        formula = quantity["convention"]["formula"].replace(" bytes", "") if quantity["convention"] else "-"
-        cells = f"{quantity['supporting_cells']} of {quantity['independent_cells']} cells"
-        lines.append(f"  {NAMES[quantity['quantity']]:19}  {quantity['verdict']:18} {cells:>13}  {formula}")
-    for (severity, check), (count, of_check) in by_check(rows([record]).audit_warnings).items():
+    lines, tables = [f"{record['id']}: {record['title']}", f"  {record['answer']}"], rows([record])
+    for row in tables.audit_findings:
+        if row.conventions_tried is not None:
+            # What is 4 bytes stands in the record; a line has to fit a terminal.
+            formula = row.convention.replace(" bytes", "") or "-"
+            cells = f"{row.supporting_cells} of {row.independent_cells} cells"
+            lines.append(f"  {NAMES[row.quantity]:19}  {row.verdict:18} {cells:>13}  {formula}")
+    for (severity, check), (count, of_check) in by_check(tables.audit_warnings).items():
         lines.append(f"  {severity}: {check} ({count})")
         lines += [f"    {said}" for said in of_check if severity != LOOK]
-    lines += [
-        f"  note: {remark['sentence']}" for remark in record["remarks"] if remark["verdict"] in ("assumed", "left out")
-    ]
+    lines += [f"  note: {row.sentence}" for row in tables.audit_findings if row.verdict in ("assumed", "left out")]
     return "\n".join(fill(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False) for line in lines)

@@ -10,7 +10,6 @@ from dpscale.audit.search import OF_ANOTHER_RUN, Found, common_factor, search
 from dpscale.formulas.rounded import Number, Rounded
 
 EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN = "explained", "within another run", "not explained", "not checkable"
-STATES = (EXPLAINED, ANOTHER_RUN, UNEXPLAINED, UNKNOWN)
 
 # A number that was taken from elsewhere in its column is told by its digits: rough ones suit much.
 _ROUGH = 0.01
@@ -18,20 +17,25 @@ _ROUGH = 0.01
 _NEAR = 0.02
 
 Cell = tuple[str, Spot]
-_Inverse = Callable[[Rounded, Rounded, int], Rounded | None]
+_Inverse = Callable[[Rounded, Rounded, int], Rounded]
 
-# What the one-GPU time and the total have to be for a figure, the other of the two, and N GPUs.
-_TIMES_OF: Mapping[str, tuple[_Inverse, _Inverse]] = {
-    "speedup": (lambda of, total, gpus: of / (1 / total), lambda of, one, gpus: one / of),
-    "efficiency": (lambda of, total, gpus: of * gpus / (1 / total), lambda of, one, gpus: one / of / gpus),
-    "compute_s": (lambda of, total, gpus: of * gpus, lambda of, one, gpus: None),
-    "communication_s": (lambda of, total, gpus: (total - of) * gpus, lambda of, one, gpus: of + one / gpus),
+# What the one-GPU time has to be for a figure, the total and N GPUs; and the total, for a figure and the one-GPU time.
+_ONE_OF: Mapping[str, _Inverse] = {
+    "speedup": lambda of, total, gpus: of / (1 / total),
+    "efficiency": lambda of, total, gpus: of * gpus / (1 / total),
+    "compute_s": lambda of, total, gpus: of * gpus,
+    "communication_s": lambda of, total, gpus: (total - of) * gpus,
+}
+_TOTAL_OF: Mapping[str, _Inverse] = {
+    "speedup": lambda of, one, gpus: one / of,
+    "efficiency": lambda of, one, gpus: one / of / gpus,
+    "communication_s": lambda of, one, gpus: of + one / gpus,
 }
 
 
 @dataclass(frozen=True)
 class FigureVerdict:
-    """Of a figure: one of `STATES`, what its column's convention gives, and a clause on why."""
+    """Of a figure: one of these states, what its column's convention gives, and a clause on why."""
 
     state: str
     given: Rounded | None = None
@@ -61,11 +65,20 @@ class Reading:
     def explained(self) -> int:
         return sum(verdict.state == EXPLAINED for verdict in self.verdicts.values())
 
+    @property
+    def apart(self) -> list[Cell]:
+        """Figures that are not what the times give."""
+        return [cell for cell, verdict in self.verdicts.items() if verdict.state in (ANOTHER_RUN, UNEXPLAINED)]
+
+    def of(self, quantity: str) -> dict[Spot, FigureVerdict]:
+        """The verdicts of a column."""
+        return {place: verdict for (name, place), verdict in self.verdicts.items() if name == quantity}
+
 
 def read(published: Published) -> Reading:
     """A study, its times and each of its columns rounded or cut, whichever explains more."""
     reading = _read(published)
-    if any(verdict.state in (ANOTHER_RUN, UNEXPLAINED) for verdict in reading.verdicts.values()):
+    if reading.apart:
         cut = _read(published.with_times(Number.cut))
         # A single figure more is chance.
         reading = cut if cut.explained > reading.explained + 1 else reading
@@ -74,20 +87,14 @@ def read(published: Published) -> Reading:
 
 def _read(published: Published) -> Reading:
     found = {name: search(published, name) for name in QUANTITIES if name in published.quantities}
-    as_read = {
-        name: {at: printed.cut() for at, printed in table.items()} if _is_cut(found[name]) else table
-        for name, table in published.quantities.items()
-    }
-    published = replace(published, quantities=as_read)
     verdicts: dict[Cell, FigureVerdict] = {}
     for name, outcome in found.items():
+        if outcome.match and outcome.match.is_cut:
+            cut = {at: printed.cut() for at, printed in published.quantities[name].items()}
+            published = replace(published, quantities={**published.quantities, name: cut})
         for place in published.quantities[name]:
             verdicts[name, place] = _verdict(published, outcome, place, verdicts)
     return Reading(published, found, verdicts)
-
-
-def _is_cut(found: Found) -> bool:
-    return bool(found.match and found.match.is_cut)
 
 
 def _verdict(published: Published, found: Found, place: Spot, others: Mapping[Cell, FigureVerdict]) -> FigureVerdict:
@@ -174,7 +181,7 @@ def _with_misprints(reading: Reading) -> Reading:
 
 def _misprints(reading: Reading) -> Iterator[Misprint]:
     """Times with another value of which figures of two columns would be explained, and none that is would not."""
-    apart = [cell for cell, verdict in reading.verdicts.items() if verdict.state in (ANOTHER_RUN, UNEXPLAINED)]
+    apart = reading.apart
     for time, printed in reading.published.epoch_s.items() if len(apart) > 1 else ():
         of_time = [cell for cell in apart if cell[1].batch_per_gpu == time.batch_per_gpu]
         wanted = {cell: value for cell in of_time if (value := _wanted(reading.published, cell, time))}
@@ -183,30 +190,22 @@ def _misprints(reading: Reading) -> Iterator[Misprint]:
         instead = Rounded((low + high) / 2, low, high)
         if low > high or len({name for name, _ in wanted}) < 2 or abs(instead.value / float(printed) - 1) <= _NEAR:
             continue
-        study = replace(
-            reading.published, epoch_s={**reading.published.epoch_s, time: replace(printed, interval=instead)}
-        )
+        times = {**reading.published.epoch_s, time: replace(printed, interval=instead)}
+        study = replace(reading.published, epoch_s=times)
         if all(_is_given(reading, study, cell) for cell, of in reading.verdicts.items() if of.state == EXPLAINED):
-            figures = [cell for cell in of_time if _is_given(reading, study, cell)]
-            yield Misprint(time, printed, instead, figures)
+            yield Misprint(time, printed, instead, [cell for cell in of_time if _is_given(reading, study, cell)])
 
 
 def _wanted(published: Published, cell: Cell, time: Spot) -> Rounded | None:
     """The time with which a figure would come out as printed, under the definitions here; None where it does not follow
     from that time alone."""
-    (name, place), epoch_s = cell, published.epoch_s
-    figure, gpus, one, total = (
-        published.quantities[name][place].interval,
-        place.gpus,
-        epoch_s.get(place.alone),
-        epoch_s.get(place),
-    )
-    if gpus == 1 or not one or not total or not figure.is_not_zero or name not in _TIMES_OF:
+    name, place = cell
+    figure = published.quantities[name][place].interval
+    inverses, other = (_ONE_OF, place) if time.gpus == 1 else (_TOTAL_OF, place.alone)
+    known = published.epoch_s.get(other)
+    if place.gpus == 1 or time not in (place, place.alone) or not known or not figure.is_not_zero:
         return None
-    of_one, of_total = _TIMES_OF[name]
-    if time == place.alone:
-        return of_one(figure, total.interval, gpus)
-    return of_total(figure, one.interval, gpus) if time == place else None
+    return inverses[name](figure, known.interval, place.gpus) if name in inverses else None
 
 
 def _is_given(reading: Reading, study: Published, cell: Cell) -> bool:

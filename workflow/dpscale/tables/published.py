@@ -6,8 +6,7 @@ from dpscale.tables.row import Row
 
 _STUDY = column("Study", "Of others, by the name of its file.")
 _QUANTITY = column("Quantity", "What was published.")
-_BATCH = column("Batch per GPU", "b; empty in strong scaling.")
-_GLOBAL_BATCH = column("Global batch", "B; empty in weak scaling.")
+_BATCH = column("Batch per GPU", "b.")
 _GPUS = column("GPUs", "N.")
 _VERDICT = column("Verdict", "Whether conventions give the figures.")
 _CONVENTION = column("Convention", "The formula that gives them.")
@@ -20,8 +19,7 @@ class AuditRow(Row):
 
     study: str = _STUDY
     quantity: str = _QUANTITY
-    batch_per_gpu: int | None = _BATCH
-    global_batch: int | None = _GLOBAL_BATCH
+    batch_per_gpu: int = _BATCH
     gpus: int = _GPUS
     published: str = column("Published", "With the digits that were printed.")
     published_unit: str = column("Its unit", "As published.")
@@ -46,7 +44,6 @@ class AuditFindingsRow(Row):
     supporting_cells: int | None = column("Supporting cells", "Cells that it gives.")
     independent_cells: int | None = column("Independent cells", "Those of them that say something new.")
     conventions_tried: int | None = column("Tried", "Conventions that were tried.")
-    conventions_fitting: int | None = column("Fitting", "Conventions that fit.")
     chance: float = column("Chance", "Probability that one fits by chance.")
     sentence: str = column("Sentence", "What is said of it.")
 
@@ -58,7 +55,6 @@ class AuditWarningsRow(Row):
     check: str = column("Check", "What was asked.")
     severity: str = column("Severity", "How bad it is.")
     quantity: str = _QUANTITY
-    batch_per_gpu: int | None = _BATCH
-    global_batch: int | None = _GLOBAL_BATCH
+    batch_per_gpu: int = _BATCH
     gpus: int = _GPUS
     detail: str = column("Detail", "The numbers.")

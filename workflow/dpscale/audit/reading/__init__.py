@@ -1,1 +1,1 @@
-"""What others wrote, and how it is read: published studies, tables of their authors, run histories."""
+"""What others wrote, and how it is read: published studies, tables of their authors."""

@@ -3,9 +3,8 @@
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpscale.errors import PublishedError
 
@@ -15,43 +14,57 @@ _TABULAR = r"tabular[*x]?|longtable|tabulary|array"
 _BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 
 
-class TextTable(NamedTuple):
-    """Rows of cells, each with its number in the file."""
-
-    rows: Sequence[tuple[int, Sequence[str]]]
-
+# Rows of cells, each with its number in the file.
+TextTable = Sequence[tuple[int, Sequence[str]]]
 
 # A table of results has hundreds of rows. A history or a log, which is taken for one, has a million.
-MOST_MB = 5
+_MOST_MB, _MOST_CHARACTERS, _MOST_ROWS = 5, 20_000, 5_000
+_HINTS = {
+    ".md": ": below its head a table has a line such as |---|---|", ".tex": r": a table is a whole \begin{tabular}",
+    ".html": ": a table is a <table>", ".xlsx": ": its sheets are empty",
+}  # fmt: skip
 
 
 def read_text(path: Path) -> tuple[bytes, list[str], list[TextTable]]:
-    """A file's content, its lines outside of tables (`key: value` may stand there), and its tables.
+    """A file's content, its lines outside of tables (`key: value` may stand there), and its tables, one at least.
 
     Raises PublishedError where it cannot be read.
     """
+    suffix = path.suffix.lower()
     try:
-        if (megabytes := path.stat().st_size / 1e6) > MOST_MB:
+        if (megabytes := path.stat().st_size / 1e6) > _MOST_MB:
             raise PublishedError(
-                f"{path}: is no table of results: it has {megabytes:,.0f} MB, a table at most {MOST_MB}. A run's "
-                "history is read by: dpscale import"
+                f"{path}: is no table of results: it has {megabytes:,.0f} MB, a table at most {_MOST_MB}"
             )
         content = path.read_bytes()
-        if path.suffix.lower() in _EXCEL:
-            return content, [], list(_excel(path))
-        lines = content.decode("utf-8-sig").splitlines(keepends=True)
+        text = "" if suffix in _EXCEL else content.decode("utf-8-sig")
     except OSError as error:
         raise PublishedError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise PublishedError(f"{path}: is not UTF-8. Save it as CSV in UTF-8") from error
-    suffix = path.suffix.lower()
+        raise PublishedError(f"{path}: is not text in UTF-8. Save the table as CSV in UTF-8") from error
+    lines = text.splitlines(keepends=True)
+    if "\0" in text or max(map(len, lines), default=0) > _MOST_CHARACTERS:
+        raise PublishedError(f"{path}: holds a line that no table has. Save the table as CSV in UTF-8")
+    outside, tables = _tables(path, suffix, lines)
+    found: list[TextTable] = [rows for table in tables if (rows := [row for row in table if any(row[1])])]
+    if not found:
+        raise PublishedError(f"{path}: has no table{_HINTS.get(suffix, '')}")
+    if max(map(len, found)) > _MOST_ROWS:
+        raise PublishedError(f"{path}: is no table of results: it has more than {_MOST_ROWS:,} rows")
+    return content, outside, found
+
+
+def _tables(path: Path, suffix: str, lines: list[str]) -> tuple[list[str], list[TextTable]]:
+    """The lines outside of tables, and the tables."""
+    if suffix in _EXCEL:
+        return [], list(_excel(path))
     if suffix in _HTML:
-        return content, lines, list(_html(path, "".join(lines)))
+        return lines, list(_html("".join(lines)))
     if suffix in _LATEX or any(r"\begin{tabular" in line for line in lines):
-        return content, [_without_commands(line.lstrip("%")) for line in lines], list(_latex("".join(lines)))
+        return [_without_commands(line.lstrip("%")) for line in lines], list(_latex("".join(lines)))
     if suffix in _MARKDOWN or any(map(_is_rule, lines)):
-        return content, lines, list(_markdown(lines))
-    return content, [line for line in lines if line.startswith("#")], [_csv(path, lines)]
+        return lines, list(_markdown(lines))
+    return [line for line in lines if line.startswith("#")], [_csv(path, lines)]
 
 
 def _csv(path: Path, lines: Sequence[str]) -> TextTable:
@@ -59,10 +72,9 @@ def _csv(path: Path, lines: Sequence[str]) -> TextTable:
     kept = ["\n" if line.startswith("#") else line for line in lines]
     try:
         reader = csv.reader(kept, delimiter=_delimiter(kept))
-        rows = [(reader.line_num, [plain(cell) for cell in row]) for row in reader]
+        return [(reader.line_num, [plain(cell) for cell in row]) for row in reader]
     except csv.Error as error:
         raise PublishedError(f"{path}: is no CSV: {error}") from error
-    return TextTable([entry for entry in rows if any(entry[1])])
 
 
 def _delimiter(lines: Sequence[str]) -> str:
@@ -91,7 +103,7 @@ def _markdown(lines: Sequence[str]) -> Iterator[TextTable]:
             if "|" not in row:
                 break
             rows.append((number, _cells(row, is_framed)))
-        yield TextTable(rows)
+        yield rows
 
 
 def _is_rule(line: str) -> bool:
@@ -140,39 +152,47 @@ def _without_commands(cell: str) -> str:
     return " ".join(cell.split())
 
 
-def _library(path: Path, name: str) -> Any:
-    """What reads a format that nothing else here needs."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        needed = name.partition(".")[0]
-        raise PublishedError(f"{path}: to read such a file install {needed}: pip install {needed}") from error
+def _html(text: str) -> Iterator[TextTable]:
+    """Every table of a page that holds no other."""
+    from lxml import html
+
+    page = html.fromstring(text.encode() or b"-", parser=html.HTMLParser(encoding="utf-8"))
+    for table in page.iter("table"):
+        if table.find(".//table") is None:
+            yield _numbered(_spread(list(table.iter("tr"))))
 
 
-def _html(path: Path, text: str) -> Iterator[TextTable]:
-    """Every table of a page; a cell that spans several columns is followed by empty ones."""
-    html = _library(path, "lxml.html")
-    for table in html.fromstring(text).iter("table") if "<table" in text else ():
-        rows = [
-            [part for cell in row.iter("th", "td") for part in _spanning(cell.text_content(), cell.get("colspan"))]
-            for row in table.iter("tr")
-        ]
-        yield _numbered(rows)
-
-
-def _spanning(text: str, columns: str | None) -> list[str]:
-    return [plain(text), *[""] * (int(columns or 1) - 1)]
+def _spread(rows: Sequence[Any]) -> Iterator[list[str]]:
+    """The cells of rows: where one spans several columns or rows, the others are empty."""
+    taken: set[tuple[int, int]] = set()
+    for number, row in enumerate(rows):
+        cells: list[str] = []
+        for cell in row.iter("th", "td"):
+            while (number, len(cells)) in taken:
+                cells.append("")
+            spans = [re.fullmatch(r"\d{1,2}", cell.get(name, "")) for name in ("colspan", "rowspan")]
+            width, height = (int(span.group() if span else 1) or 1 for span in spans)
+            taken |= {(number + down, len(cells) + right) for down in range(height) for right in range(width)}
+            cells += [plain(cell.text_content()), *[""] * (width - 1)]
+        yield cells
 
 
 def _excel(path: Path) -> Iterator[TextTable]:
     """Every sheet, its numbers with the decimals that it shows."""
-    library = _library(path, "openpyxl")
+    import openpyxl
+
     try:
-        sheets = library.load_workbook(path, data_only=True).worksheets
+        shown, written = (openpyxl.load_workbook(path, data_only=is_shown).worksheets for is_shown in (True, False))
     except Exception as error:  # what a broken file does to its reader is of many types
-        raise PublishedError(f"{path}: is no Excel file: {plain(str(error))}") from error
-    for sheet in sheets:
-        yield _numbered([[_as_shown(cell.value, cell.number_format) for cell in row] for row in sheet.iter_rows()])
+        raise PublishedError(f"{path}: is no Excel file, or has a password. Save it as CSV") from error
+    for sheet, formulas in zip(shown, written, strict=True):
+        for row in formulas.iter_rows():
+            for cell in row:
+                if cell.data_type == "f" and sheet[cell.coordinate].value is None:
+                    raise PublishedError(
+                        f"{path}: cell {cell.coordinate} has a formula and no value. Open it in Excel and save it again"
+                    )
+        yield _numbered([_as_shown(cell.value, cell.number_format) for cell in row] for row in sheet.iter_rows())
 
 
 def _as_shown(value: object, shown_as: str) -> str:
@@ -184,4 +204,4 @@ def _as_shown(value: object, shown_as: str) -> str:
 
 
 def _numbered(rows: Iterable[Sequence[str]]) -> TextTable:
-    return TextTable([(number, row) for number, row in enumerate(rows, 1) if any(row)])
+    return list(enumerate(rows, 1))

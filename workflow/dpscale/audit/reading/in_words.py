@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dpscale.audit.reading.published import AnyPlace, StrongPlace
+from dpscale.audit.reading.published import Spot
 from dpscale.formulas.rounded import Number, Rounded
 
 NAMES = {
@@ -18,10 +18,9 @@ NAMES = {
 _SHOWN = 3
 
 
-def place_words(place: AnyPlace) -> str:
+def place_words(place: Spot) -> str:
     """`batch 32 on 2 GPUs`."""
-    name, batch = ("global batch", place[0]) if isinstance(place, StrongPlace) else ("batch", place[0])
-    return f"{name} {batch:,} on {gpus_words(place.gpus)}"
+    return f"batch {place.batch_per_gpu:,} on {gpus_words(place.gpus)}"
 
 
 def gpus_words(gpus: int) -> str:

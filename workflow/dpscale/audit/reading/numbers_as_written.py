@@ -7,11 +7,10 @@ from decimal import Decimal
 
 from dpscale.vocabulary.states import NOT_RESOLVABLE
 
-OUT_OF_MEMORY = "out of memory"
-
 # Spaces that separate groups of digits, narrow ones too.
 _SPACES = r"[ \u00a0\u2007\u2009\u202f'’]"
 _MISSING = ("", "-", "–", "—", "n/a", "na", "nan", "none", "null", "/", "…", "...", "?", "x", "tbd")
+_OUT_OF_MEMORY = r"(cuda\s*)?(oom|out[ -]of[ -]memory)( error)?"
 _BOUND = r"(≥|≤|[<>]=?|at (least|most)\b)\s*\d"
 # Words of this project's own tables where it has no number.
 _STATES = (NOT_RESOLVABLE, "not measured", "not run", "not planned", "not available", "one run", "capped", "failed")
@@ -22,14 +21,10 @@ _SUFFIX = rf"\s*(?:x|×|%|{_UNITS})?"
 
 
 def is_missing(cell: str) -> bool:
-    """Whether a cell says that there is no number, or no more than a bound."""
+    """Whether a cell says that there is no number, that memory was too small, or no more than a bound."""
     plain = cell.strip().lower()
-    return plain in _MISSING or bool(re.match(_BOUND, plain)) or re.sub(r"\W+", " ", plain).strip() in _STATES
-
-
-def is_out_of_memory(cell: str) -> bool:
-    """Whether a cell says that memory was too small."""
-    return bool(re.fullmatch(r"(cuda\s*)?(oom|out[ -]of[ -]memory)( error)?", cell.strip().lower()))
+    is_bound, is_oom = re.match(_BOUND, plain), re.fullmatch(_OUT_OF_MEMORY, plain)
+    return plain in _MISSING or bool(is_bound or is_oom) or re.sub(r"\W+", " ", plain).strip() in _STATES
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ class Style:
         elif text.count(".") > 1 and re.fullmatch(r"[+-]?\d{1,3}(\.\d{3})+", text):
             text = text.replace(".", "")
         if not re.fullmatch(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?", text):
-            raise ValueError(f"{cell} is not a number")
+            raise ValueError(f"{cell} is not a number. Write one, such as 12.30")
         return Decimal(text)
 
     def _comma(self, text: str, cell: str) -> str:

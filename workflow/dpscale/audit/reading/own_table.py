@@ -7,6 +7,7 @@ no column does. What is not understood is left out, and said.
 """
 
 import hashlib
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,14 +21,7 @@ import yaml
 
 from dpscale.audit.conventions import UNITS
 from dpscale.audit.reading.formats import SUFFIXES, TextTable, read_text
-from dpscale.audit.reading.numbers_as_written import (
-    OUT_OF_MEMORY,
-    Style,
-    is_missing,
-    is_out_of_memory,
-    style_of,
-    unit_behind,
-)
+from dpscale.audit.reading.numbers_as_written import Style, is_missing, style_of, unit_behind
 from dpscale.audit.reading.published import (
     GLOBAL,
     PER_GPU,
@@ -47,13 +41,15 @@ from dpscale.vocabulary.networks import networks
 
 # What is assumed where a table does not say: the experiment of docs/method.md.
 ASSUMED_IMAGES = 50_000
+# Characters of what is said of a file that cannot be read.
+_LONGEST = 150
 
 _WORDS = yaml.load(Path(__file__).with_name("words.yaml").read_text(), SCHEMA_LOADER)
-_SECONDS, _KEYS, _BATCHES = _WORDS["seconds"], _WORDS["keys"], _WORDS["batches"]
+_SECONDS, _KEYS = _WORDS["seconds"], _WORDS["keys"]
 _NO_FIGURES = ("batch", "global batch", "gpus", "group", "beside", "ignored")
 _TIMES = ("epoch_s", "compute_s", "communication_s")
 _BANDWIDTHS = {name.lower(): name for name in UNITS}
-_NUMBERS = ("year", "dataset_images", "parameters_trained", "parameters_quoted", "flop_per_image", "peak_tflop_s")
+_COUNTS = ("year", "dataset_images", "parameters_trained", "parameters_quoted")
 _PER_STEP = r"\bsteps?\b|iteration|\biter\b|(/|per)\s*batch\b"
 
 # The values of its columns of strategies, runs and clocks.
@@ -112,28 +108,23 @@ def read_table(path: Path, said: Mapping[str, str] | None = None) -> list[Publis
     return list(reader.studies(given, hashlib.sha256(content).hexdigest()))
 
 
-def _with_head(table: TextTable) -> tuple[list[Head], Sequence[tuple[int, Sequence[str]]]]:
-    """Heads are the first row, and the second where that has words too and no numbers of a figure."""
-    numbered = table.rows
-    heads = 2 if len(numbered) > 1 and _is_head(numbered[1][1]) else 1
-    return [_head(text) for text in _joined([row for _, row in numbered[:heads]])], numbered[heads:]
+def _with_head(rows: TextTable) -> tuple[list[Head], TextTable]:
+    """Heads are the first row, and the second where that has words too and no numbers of a figure: then the first
+    reaches to the right as far as it is empty."""
+    heads = [row for _, row in rows[:2]]
+    if len(heads) < 2 or not _is_head(heads[1]):
+        return [_head(text) for text in heads[0]], rows[1:]
+    above, found = "", []
+    for first, second in zip_longest(*heads, fillvalue=""):
+        above = first or above
+        found.append(_head(f"{above} {second}".strip() if second else above))
+    return found, rows[2:]
 
 
 def _is_head(row: Sequence[str]) -> bool:
     """`batch, 1 GPU, 2 GPUs`, or `, 1, 2, 4` with nothing in front."""
-    is_named = any(re.search(r"[A-Za-z]{2}", cell) and not is_out_of_memory(cell) for cell in row)
+    is_named = any(re.search(r"[A-Za-z]{2}", cell) and not is_missing(cell) for cell in row)
     return is_named and not any(re.fullmatch(r"[\d.,\s]+[sx×%]?", cell) for cell in row)
-
-
-def _joined(head: Sequence[Sequence[str]]) -> list[str]:
-    """One head per column: where two rows are, the first reaches to the right as far as it is empty."""
-    if len(head) < 2:
-        return [*head[0]] if head else []
-    above, found = "", []
-    for first, second in zip_longest(*head, fillvalue=""):
-        above = first or above
-        found.append(f"{above} {second}".strip() if second else above)
-    return found
 
 
 def _head(text: str) -> Head:
@@ -191,7 +182,6 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.tables: defaultdict[_Group, defaultdict[str, dict[Spot, _Entry]]] = defaultdict(lambda: defaultdict(dict))
-        self.unmeasured: list[Mapping[str, Any]] = []
         self.assumed: dict[str, str] = {}
         self.left_out: dict[str, None] = {}
         self.unit: str | None = None
@@ -205,15 +195,13 @@ class _Reader:
             name = key.strip().lower()
             if name in _KEYS and value.strip():
                 if _KEYS[name] in found:
-                    self._refuse(f"{name} is given twice")
+                    self._refuse(f"{name} is given twice. Leave one of the lines out")
                 found[_KEYS[name]] = value.strip()
         return found
 
-    def read_all(self, tables: Sequence[TextTable]) -> None:
+    def read_all(self, tables: Iterable[TextTable]) -> None:
         """The cells of every table that is understood; one has to be."""
-        headed = [_with_head(table) for table in tables if table.rows]
-        if not headed:
-            self._refuse("has no table")
+        headed = [_with_head(table) for table in tables]
         reasons = [_not_understood(heads) for heads, _ in headed]
         if all(reasons):
             self._refuse(reasons[0])
@@ -233,18 +221,17 @@ class _Reader:
                 self.left_out[f"The column {head.text} is left out{f': {reason}' if reason else ''}"] = None
             means = usable.quantity.removeprefix("global "), head.gpus
             if means in seen and (usable.is_figure or means[0] in ("batch", "gpus")):
-                self._refuse(f"column {head.text}: another column is {means[0]} too")
+                self._refuse(f"column {head.text}: another column is {means[0]} too. Leave one out, or rename it")
             seen.add(means)
-            if re.search(r"per gpu|per device|per worker", head.text.lower()) and head.quantity == "batch":
+            if re.search(r"per (gpu|device|worker)", head.text.lower()) and head.quantity == "batch":
                 self.batch = PER_GPU
             found.append(usable)
         return found
 
-    def _read(self, heads: Sequence[Head], rows: Sequence[tuple[int, Sequence[str]]]) -> None:
+    def _read(self, heads: Sequence[Head], rows: TextTable) -> None:
         at_quantity = {head.quantity: at for at, head in enumerate(heads)}
-        batch_at = at_quantity["global batch" if "global batch" in at_quantity else "batch"]
-        gpus_at = at_quantity.get("gpus")
-        if heads[batch_at].quantity == "global batch":
+        batch_at, gpus_at = at_quantity.get("global batch", at_quantity.get("batch", 0)), at_quantity.get("gpus")
+        if "global batch" in at_quantity:
             self.batch = GLOBAL
         figures = [at for at, head in enumerate(heads) if head.is_figure]
         groups = [at for at, head in enumerate(heads) if head.quantity == "group"]
@@ -253,7 +240,7 @@ class _Reader:
         of: dict[int, str] = {}
         for number, row in rows:
             if any(row[len(heads) :]):
-                self._refuse(f"row {number} has {len(row)} cells, the head has {len(heads)}")
+                self._refuse(f"row {number} has {len(row)} cells, the head has {len(heads)}. Give each column a head")
             cells = [*row, *[""] * (len(heads) - len(row))]
             if not any(cells[at] for at in figures):
                 # The name of a group of rows, such as a strategy, may stand in a row of its own.
@@ -265,60 +252,101 @@ class _Reader:
             gpus = self._count(cells[gpus_at], number, heads[gpus_at]) if gpus_at is not None else None
             for at in figures:
                 spot = Spot(batch, heads[at].gpus or gpus or 1)
-                self._figure(heads[at], cells[at], number, spot, style, tuple(of.values()))
+                if not is_missing(cells[at]):
+                    where = f"row {number}, column {heads[at].text}"
+                    self._figure(heads[at], cells[at], where, spot, style, tuple(of.values()))
+
+    def _count(self, cell: str, row: int, head: Head) -> int:
+        """A batch or a number of GPUs: whole, perhaps with groups of three digits."""
+        plain = re.sub(r"(?<=\d)[\s\u2009\u202f\u00a0.,'’](?=\d{3}(?!\d))", "", cell)
+        found = re.fullmatch(
+            r"(?:(?:gpu|worker)s?\s*)?(\d{1,9})(?:\.0)?\s*(?:x\s*)?(?:gpus?|workers?|images|img)?",
+            plain.lower().strip(),
+        )
+        if not found or int(found.group(1)) == 0:
+            self._refuse(f"row {row}, column {head.text}: {cell or 'an empty cell'} is not a whole number above zero")
+        return int(found.group(1))
+
+    def _figure(self, head: Head, cell: str, where: str, place: Spot, style: Style, group: _Group) -> None:
+        """One number, in the unit of its quantity."""
+        try:
+            number = style.number(cell)
+        except ValueError as error:
+            self._refuse(f"{where}: {error}")
+        unit = self._unit_of(head, cell, where)
+        if number <= 0 and head.quantity == "epoch_s":
+            self._refuse(f"{where}: {cell} is not above zero, as every time is")
+        table = self.tables[group][head.quantity]
+        if place in table:
+            at = f"batch {place.batch_per_gpu} on {place.gpus} GPUs"
+            self._refuse(f"{where}: {at} is there twice. A column `run` tells runs apart")
+        is_percent = head.quantity != "utilisation_percent" and ("%" in cell or head.unit == "%")
+        factor = 0.01 if is_percent else _SECONDS[unit or "s"] if head.quantity in _TIMES else 1
+        table[place] = _Entry(number, factor, "%" if is_percent else unit, head.is_per_step)
+
+    def _unit_of(self, head: Head, cell: str, where: str) -> str:
+        """The unit of a number: that of its head, or of its own. Where none says it, the usual one is assumed."""
+        own = unit_behind(cell)
+        if head.unit and own and head.unit != own:
+            self._refuse(f"{where}: {cell} is not in the unit of its column, {head.unit}")
+        unit = head.unit or own
+        if problem := _unit_not_known(head._replace(unit=unit)):
+            self._refuse(f"{where}: {problem}")
+        if not unit and head.quantity in (*_TIMES, "bandwidth"):
+            usual = "GB/s" if head.quantity == "bandwidth" else "seconds"
+            self.assumed[head.quantity] = f"{head.text} is in {usual}"
+        if head.quantity == "bandwidth":
+            name = _BANDWIDTHS.get(unit, "GB/s")
+            if self.unit not in (None, name):
+                self._refuse(f"{where}: is in {name}, another bandwidth in {self.unit}. Use one unit")
+            self.unit = name
+        return unit
 
     def studies(self, given: Mapping[str, str], sha256: str) -> Iterator[Published]:
         """All that was read, a study for every group."""
         values = {"batch": self.batch, **self._values(given)}
         title = values.pop("title", self.path.name)
-        if not self.tables:
-            self._refuse_without_times()
         several = {group: table for group, table in self.tables.items() if _has_several(table)}
-        for group, tables in (several or self.tables).items():
-            whole = self._with_one_gpu(group, tables)
+        for group, tables in (several or self.tables or {(): self.tables[()]}).items():
             named = [part for part in group if len(several) > 1]
             study = Published(
                 id=_slug(" ".join([self.path.stem, *named])),
                 title=": ".join([title, *([", ".join(named)] if named else [])]),
                 sha256=sha256,
                 bandwidth_unit=self.unit,
-                unmeasured=self.unmeasured,
                 assumed=self.assumed,
                 left_out=[*self.left_out],
                 **values,
             )
-            yield self._filled(study, whole)
+            yield self._filled(study, self._with_one_gpu(group, tables))
 
     def _with_one_gpu(self, group: _Group, tables: Mapping[str, dict[Spot, _Entry]]) -> dict[str, dict[Spot, _Entry]]:
         """One GPU needs no strategy: its times may stand in a group of their own, that which shares most with this."""
-        alone = sorted(
-            (other for other in self.tables if not _has_several(self.tables[other])),
-            key=lambda other: -len({*other} & {*group}),
-        )
-        whole = {name: dict(table) for name, table in tables.items()}
-        for other in alone:
+        alone = [other for other in self.tables if not _has_several(self.tables[other])]
+        whole: dict[str, dict[Spot, _Entry]] = defaultdict(dict)
+        for other in sorted(alone, key=lambda other: len({*other} & {*group})):
             for name, table in self.tables[other].items():
-                whole[name] = {**table, **whole.get(name, {})}
+                whole[name] |= table
+        for name, table in tables.items():
+            whole[name] |= table
         return whole
 
     def _filled(self, study: Published, tables: Mapping[str, dict[Spot, _Entry]]) -> Published:
         """The study with its numbers, in the units of their quantities. Where there are no times, from throughputs."""
-
-        def numbers(table: Mapping[Spot, _Entry]) -> Printed:
-            return {place: entry.over(study.steps(place)) for place, entry in sorted(table.items())}
-
-        read = {name: numbers(table) for name, table in tables.items()}
-        epoch_s = read.pop("epoch_s", {})
-        if not epoch_s and "images_per_s" in read:
-            images = study.dataset_images
-            rates = tables["images_per_s"].items()
-            epoch_s = {
-                place: Number.of(entry.digits, lambda rate: images / rate, f"{entry.digits} images/s")
-                for place, entry in sorted(rates)
+        read: dict[str, Printed] = {
+            name: {place: entry.over(study.steps(place)) for place, entry in sorted(table.items())}
+            for name, table in tables.items()
+        }
+        if "epoch_s" not in read and "images_per_s" in read:
+            read["epoch_s"] = {
+                place: Number.of(entry.digits, lambda rate: study.dataset_images / rate, f"{entry.digits} images/s")
+                for place, entry in sorted(tables["images_per_s"].items())
             }
             del read["images_per_s"]
+        epoch_s = read.pop("epoch_s", {})
         if not epoch_s:
-            self._refuse_without_times()
+            reasons = [why for why in self.left_out if "unit" in why]
+            self._refuse(f"no column holds epoch times{f'. {reasons[0]}' if reasons else ''}")
         batches = {place.batch_per_gpu for place in epoch_s}
         for quantity, table in read.items():
             for place in table:
@@ -329,9 +357,10 @@ class _Reader:
     def _values(self, given: Mapping[str, str]) -> dict[str, Any]:
         """What the lines around the table say, and what is assumed in their place."""
         values: dict[str, Any] = {name: text for name, text in given.items() if name != "network"}
-        for name in filter(given.__contains__, _NUMBERS):
-            number = self._plain(name, given[name])
-            values[name] = number if name in ("flop_per_image", "peak_tflop_s") else int(number)
+        for name in (*_COUNTS, "flop_per_image", "peak_tflop_s"):
+            if name in given:
+                number = self._plain(name, given[name])
+                values[name] = int(number) if name in _COUNTS else number
         if "dataset_images" not in given:
             values["dataset_images"] = ASSUMED_IMAGES
             self.assumed["images"] = f"{ASSUMED_IMAGES:,} training images per epoch (CIFAR-10)"
@@ -349,73 +378,23 @@ class _Reader:
         if "bus_gb_s" in given:
             found = re.findall(r"([\d.]+) GB/s on (\d+) (?:GPU|worker)", given["bus_gb_s"])
             values["bus_gb_s"] = {int(gpus): Number.of(Decimal(gb_s)) for gb_s, gpus in found}
-        if batch := given.get("batch"):
-            if batch.lower() not in _BATCHES:
+        if batch := given.get("batch", "").lower().replace("_", " "):
+            if batch not in ("per gpu", "global"):
                 self._refuse(f"batch: {batch} is neither `per GPU` nor `global`")
-            values["batch"] = _BATCHES[batch.lower()]
+            values["batch"] = GLOBAL if batch == "global" else PER_GPU
         return values
 
     def _plain(self, name: str, text: str) -> float:
         try:
-            return float(re.sub(r"[\s,_]", "", text))
+            number = float(re.sub(r"[\s,_]", "", text))
         except ValueError:
-            self._refuse(f"{name}: {text} is not a number")
-
-    def _unit_of(self, head: Head, cell: str, where: str) -> str:
-        """The unit of a number: that of its head, or of its own. Where none says it, the usual one is assumed."""
-        own = unit_behind(cell)
-        if head.unit and own and head.unit != own:
-            self._refuse(f"{where}: {cell} is not in the unit of its column, {head.unit}")
-        unit = head.unit or own
-        is_time, is_bandwidth = head.quantity in _TIMES, head.quantity == "bandwidth"
-        if is_time and unit and unit not in _SECONDS:
-            self._refuse(f"{where}: the unit {unit} is none of s, ms, min, h")
-        if not unit and (is_time or is_bandwidth):
-            self.assumed[head.quantity] = f"{head.text} is in {'seconds' if is_time else 'GB/s'}"
-        if is_bandwidth:
-            name = _BANDWIDTHS.get(unit, "GB/s")
-            if self.unit not in (None, name):
-                self._refuse(f"{where}: is in {name}, another bandwidth in {self.unit}")
-            self.unit = name
-        return unit
-
-    def _figure(self, head: Head, cell: str, row: int, place: Spot, style: Style, group: _Group) -> None:
-        """One number, in the unit of its quantity."""
-        if is_out_of_memory(cell) and head.quantity == "epoch_s":
-            self.unmeasured.append({**place._asdict(), "why": OUT_OF_MEMORY})
-        if is_missing(cell) or is_out_of_memory(cell):
-            return
-        where = f"row {row}, column {head.text}"
-        try:
-            number = style.number(cell)
-        except ValueError as error:
-            self._refuse(f"{where}: {error}")
-        unit = self._unit_of(head, cell, where)
-        if number <= 0 and head.quantity == "epoch_s":
-            self._refuse(f"{where}: {cell} is not above zero")
-        table = self.tables[group][head.quantity]
-        if place in table:
-            self._refuse(f"{where}: batch {place.batch_per_gpu} on {place.gpus} GPUs is there twice")
-        is_percent = head.quantity != "utilisation_percent" and ("%" in cell or head.unit == "%")
-        factor = 0.01 if is_percent else _SECONDS[unit or "s"] if head.quantity in _TIMES else 1
-        table[place] = _Entry(number, factor, "%" if is_percent else unit, head.is_per_step)
-
-    def _count(self, cell: str, row: int, head: Head) -> int:
-        """A batch or a number of GPUs: whole, perhaps with groups of three digits."""
-        plain = re.sub(r"(?<=\d)[\s\u2009\u202f\u00a0.,'’](?=\d{3}(?!\d))", "", cell)
-        found = re.fullmatch(
-            r"(?:(?:gpu|worker)s?\s*)?(\d+)(?:\.0)?\s*(?:x\s*)?(?:gpus?|workers?|images|img)?", plain.strip().lower()
-        )
-        if not found or int(found.group(1)) == 0:
-            self._refuse(f"row {row}, column {head.text}: {cell or 'an empty cell'} is not a whole number above zero")
-        return int(found.group(1))
-
-    def _refuse_without_times(self) -> NoReturn:
-        reasons = [why for why in self.left_out if "unit" in why]
-        self._refuse(f"no column holds epoch times{f'. {reasons[0]}' if reasons else ''}")
+            number = math.nan
+        if not 0 < number < math.inf:
+            self._refuse(f"{name.replace('_', ' ')}: {text} is not a number above zero")
+        return number
 
     def _refuse(self, why: str) -> NoReturn:
-        raise PublishedError(f"{self.path}: {why}")
+        raise PublishedError(f"{self.path}: {why if len(why) <= _LONGEST else f'{why[:_LONGEST]}…'}")
 
 
 def _has_several(tables: Mapping[str, Mapping[Spot, _Entry]]) -> bool:

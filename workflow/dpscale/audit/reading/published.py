@@ -28,6 +28,9 @@ _PRECISIONS = {
     "tf32": "float32",
 }  # fmt: skip
 
+# Keys of a file that nothing is audited of.
+_KEPT = ("strong_scaling_epoch_s", "loader_workers", "unmeasured")
+
 # What the batches of a study's tables are: images of one GPU or of all of them per step; or nobody says.
 PER_GPU, GLOBAL, UNSTATED = "per_gpu", "global", "unstated"
 
@@ -42,24 +45,11 @@ class Spot(NamedTuple):
     gpus: int
 
     @property
-    def global_batch(self) -> int:
-        """Images per step, N*b."""
-        return self.batch_per_gpu * self.gpus
-
-    @property
     def alone(self) -> "Spot":
         """One GPU at this batch."""
         return Spot(self.batch_per_gpu, 1)
 
 
-class StrongPlace(NamedTuple):
-    """A cell of a published table of strong scaling, where the global batch is held fixed while GPUs are added."""
-
-    global_batch: int
-    gpus: int
-
-
-AnyPlace = Spot | StrongPlace
 K = TypeVar("K")
 Printed = Mapping[Spot, Number]
 
@@ -84,15 +74,11 @@ class Published:
     parameters_trained: int | None = None
     parameters_quoted: int | None = None
     batch_sweep_s: Mapping[int, Number] = field(default_factory=dict)
-    strong_scaling_epoch_s: Mapping[StrongPlace, Number] = field(default_factory=dict)
     bandwidth_unit: str | None = None
-    unmeasured: Sequence[Mapping[str, Any]] = ()
-    training: Sequence[Mapping[str, Any]] = ()
     batch: str = UNSTATED
     clock: str | None = None
     other_clocks: Mapping[str, Printed] = field(default_factory=dict)
     synchronised: bool | None = None
-    loader_workers: Mapping[str, int] = field(default_factory=dict)
     gpu: str | None = None
     precision: str | None = None
     links: Sequence[str] = ()
@@ -111,7 +97,8 @@ class Published:
         if problems:
             raise PublishedError(f"{path}: {'; '.join(problems)}. The format is explained in config/README.md")
         printed, parameters = values.pop("published", {}), values.pop("networks_mentioned", {})
-        strong = _table(values.get("strong_scaling_epoch_s", {}))
+        for name in _KEPT:
+            values.pop(name, None)
         # Other keys are fields as they stand.
         read = {
             "dataset_images": int(values["dataset_images"]),
@@ -119,12 +106,10 @@ class Published:
                 int(batch): Number.of(Decimal(time)) for batch, time in values.get("batch_sweep_s", {}).items()
             },
             "epoch_s": _table(values.get("epoch_s", {})),
-            "strong_scaling_epoch_s": {StrongPlace(*cell): time for cell, time in strong.items()},
             "other_clocks": {name: _table(table) for name, table in values.get("other_clocks", {}).items()},
             "flop_per_image": float(values["flop_per_image"]) if "flop_per_image" in values else None,
             "quantities": {name: _table(printed[name]) for name in QUANTITIES if name in printed},
             "bandwidth_unit": printed.get("bandwidth", {}).get("unit"),
-            "training": printed.get("training", []),
         }
         of_options = _said(said or {})
         if values.get("gpu", of_options.get("gpu")) and "precision" not in {**values, **of_options}:
@@ -133,7 +118,7 @@ class Published:
         return cls(sha256=checksum, **{"batch": PER_GPU, **of_options, **values, **parameters, **read})
 
     def with_times(self, change: Callable[[Number], Number]) -> "Published":
-        """The same, every epoch time changed, of all tables and clocks but those of strong scaling."""
+        """The same, every epoch time changed, of all tables and clocks."""
 
         def changed(table: Mapping[K, Number]) -> dict[K, Number]:
             return {place: change(time) for place, time in table.items()}
@@ -156,19 +141,16 @@ class Published:
         return " and ".join(self.assumed[name] for name in what if name in self.assumed)
 
     @property
-    def times(self) -> Iterator[tuple[str, AnyPlace, Number]]:
+    def times(self) -> Iterator[tuple[str, Spot, Number]]:
         """Every epoch time: the name of its table, its cell, and the seconds."""
         yield from (("epoch_s", *cell) for cell in self.epoch_s.items())
         for name, table in self.other_clocks.items():
             yield from ((f"epoch_s, {name}", *cell) for cell in table.items())
         yield from (("batch_sweep_s", Spot(batch, 1), time) for batch, time in self.batch_sweep_s.items())
-        yield from (("strong_scaling_epoch_s", *cell) for cell in self.strong_scaling_epoch_s.items())
 
-    def global_batch(self, place: AnyPlace) -> int:
+    def global_batch(self, place: Spot) -> int:
         """Images per step over all GPUs."""
-        if isinstance(place, StrongPlace) or self.batch != GLOBAL:
-            return place.global_batch
-        return place.batch_per_gpu
+        return place.batch_per_gpu * (1 if self.batch == GLOBAL else place.gpus)
 
     def steps(self, place: Spot) -> float:
         """Full steps in an epoch, with the fraction that a last partial one is."""
@@ -216,18 +198,11 @@ def collect_audits(results: Path, published: Sequence[str]) -> list[Record]:
 
     Raises RecordError where one is missing or of another version of its file, PublishedError where a file is not valid.
     """
-    audits = []
-    for study in read_all(published).values():
-        path = results / AUDIT_PATH.format(id=study.id)
-        again = f"Make it again with: dpscale audit config/published/*.yaml --out {path.parent}"
-        try:
-            audit = read_record("audit", path)
-        except RecordError as error:
-            raise RecordError(f"{error}. {again}") from error
-        if audit["sha256"] != study.sha256:
-            raise RecordError(f"{path}: is of another version of its published file. {again}")
-        audits.append(audit)
-    return audits
+    again = f"Make it again with: dpscale audit config/published/*.yaml --out {(results / AUDIT_PATH).parent}"
+    try:
+        return [_audit_of(study, results) for study in read_all(published).values()]
+    except RecordError as error:
+        raise RecordError(f"{error}. {again}") from error
 
 
 def outdated_audits(published: Sequence[str], results: Path) -> Iterator[Path]:
@@ -236,10 +211,18 @@ def outdated_audits(published: Sequence[str], results: Path) -> Iterator[Path]:
     for study in read_all(published).values():
         path = results / AUDIT_PATH.format(id=study.id)
         try:
-            if path.exists() and read_record("audit", path)["sha256"] != study.sha256:
-                yield path
+            if path.exists():
+                _audit_of(study, results)
         except RecordError:
             yield path
+
+
+def _audit_of(study: Published, results: Path) -> Record:
+    path = results / AUDIT_PATH.format(id=study.id)
+    audit = read_record("audit", path)
+    if audit["sha256"] != study.sha256:
+        raise RecordError(f"{path}: is of another version of its published file")
+    return audit
 
 
 def network_named(name: str) -> Network | None:
@@ -299,18 +282,10 @@ def _table(rows: Mapping[str, Any]) -> Printed:
 
 
 def _contradictions(values: Mapping[str, Any]) -> list[str]:
-    """What the schema cannot express: every figure needs times of its batch, and a global batch divides by
-    its GPUs."""
-    without_times = [
+    """What the schema cannot express: every figure needs times of its batch."""
+    return [
         f"published.{name}.{batch}: epoch_s has no times at batch {batch}"
         for name in QUANTITIES
         for batch in values.get("published", {}).get(name, {})
         if batch != "unit" and batch not in values["epoch_s"]
     ]
-    uneven = [
-        f"strong_scaling_epoch_s.{batch}.{gpus}: a global batch of {batch} does not divide by {gpus} GPUs"
-        for batch, row in values.get("strong_scaling_epoch_s", {}).items()
-        for gpus in row
-        if int(batch) % int(gpus)
-    ]
-    return without_times + uneven
