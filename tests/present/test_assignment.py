@@ -79,18 +79,6 @@ def test_one_gpu_alone_has_none() -> None:
     assert sheets(tables(times=alone), GPU) == []
 
 
-def test_long_tables_are_cut_with_a_count() -> None:
-    times = [
-        times_row(2.0, strategy=strategy, gpus=gpus, batch=batch)
-        for batch in range(1, 101)
-        for strategy, gpus in [("single", 1), *(("ddp", gpus) for gpus in range(2, 20))]
-    ]
-    (sheet,) = sheets(tables(times=times), GPU)
-    assert len(sheet.rows) == 24 and len(sheet.columns) == 1 + 6
-    assert "The first of 100 batches and 19 numbers of GPUs" in sheet.caption
-    assert "The first of" not in by_id()["table-1"].caption
-
-
 @pytest.mark.parametrize(
     ("row", "cells"),
     [

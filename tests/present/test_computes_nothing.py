@@ -16,8 +16,6 @@ FOLDER = Path(page_module.__file__).parents[1]
 # Where things are drawn or written, and how many of them: pixels, ticks, decimals.
 LAYOUT = {
     "axes.py": "how far axes reach, and their ticks",
-    "bars.py": "pixels of bars and labels",
-    "chart.py": "how far lines stand beside each other",
     "files.py": "lines of text above a chart",
     "lines.py": "markers and labels in pixels",
     "commands.py": "paths of files",
@@ -27,6 +25,7 @@ LAYOUT = {
     "panel.py": "which points are drawn",
     "svg.py": "coordinates in an SVG",
     "view.py": "dashes at the end of a row",
+    "waterfall.py": "pixels of bars and labels",
     "words.py": "decimals of a number, and how many items of a list are left out",
 }
 ARITHMETIC = (ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)

@@ -73,7 +73,7 @@ def test_a_study_of_other_batches_shows_its_own_and_says_which_are_lacking() -> 
         "on the CPU",
         "with dp: DataParallel needs CUDA",
         "4 workers",
-        "batches: 32 to 512",
+        "batches: 32, 128 and 512",
         "10 full",
     ):
         assert lacking in said

@@ -207,24 +207,16 @@ def variants(page: Page) -> Iterator[Pair]:
                 yield str(row), printed, epochs[0] / epochs[1]
 
 
-BARS: Mapping[str, tuple[str, str, Formula]] = {
-    # `ddp on 2 GPUs: 11.4 ms, +2.973`: more than the bar of one device.
-    "bars of steps": (r"single on 1 \w+: (\S+) ms", r".*: (\S+) ms, \+?(\S+).*", lambda one, more: more - one),
-    # `graph: 2.35 s, 5.32 [3.79, 7.47] times`: as fast as the bar of base.
-    "bars of variants": (r"base: (\S+) s", r".*: (\S+) s, (\S+)(?: \[.*\])? times", lambda base, own: base / own),
-}
-
-
-def bars(page: Page, kind: str) -> Iterator[Pair]:
-    first, others, formula = BARS[kind]
+def bars(page: Page) -> Iterator[Pair]:
+    """`graph: 2.35 s, 5.32 [3.79, 7.47] times`: as fast as the bar of base."""
     for description in page.descriptions:
         alone, *stages = description.rstrip(".").split("; ")
-        if found := re.fullmatch(first, alone):
+        if found := re.fullmatch(r"base: (\S+) s", alone):
             for stage in stages:
-                if printed := re.fullmatch(others, stage):
+                if printed := re.fullmatch(r".*: (\S+) s, (\S+)(?: \[.*\])? times", stage):
                     one, own, beside = (number(text) for text in (found[1], *printed.groups()))
                     assert one and own and beside
-                    yield stage, beside, formula(one, own)
+                    yield stage, beside, one / own
 
 
 def advice(page: Page) -> Iterator[Pair]:
@@ -244,7 +236,7 @@ KINDS: Mapping[str, Callable[[Page], Iterator[Pair]]] = {
     "ladders": ladders,
     "variants": variants,
     "advice": advice,
-    **{kind: partial(bars, kind=kind) for kind in BARS},
+    "bars of variants": bars,
     **{kind: partial(in_a_row, kind=kind) for kind in IN_A_ROW},
 }
 # The studies on record: their results, and their configuration.
@@ -255,7 +247,7 @@ STUDIES = (
 # How many pairs of every kind their pages have.
 COUNTS = {
     "answer": 18, "Table 1": 55, "Table 2": 110, "throughputs": 131, "ladders": 91, "variants": 128, "advice": 9,
-    "bars of steps": 32, "bars of variants": 40, "answer: efficiency": 16, "speedup: efficiency": 118,
+    "bars of variants": 40, "answer: efficiency": 16, "speedup: efficiency": 118,
     "general: efficiency": 47, "general: GPU-seconds": 72, "frontier: GPU-seconds": 20, "scopes: loading": 57,
     "communication: its time": 59, "communication: its share": 59, "bandwidth": 32, "bandwidth: utilisation": 32,
     "causes: share": 39, "steps: parts": 36, "variant_limits: share": 104,

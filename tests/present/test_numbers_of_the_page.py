@@ -7,38 +7,28 @@ numbers: `test_findings` and `test_cautions` hold those to their claims.
 
 import json
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from variant_tables import with_variants
+from page_tables import audited
 
 from dpscale.analyse.answer import claims
-from dpscale.analyse.answer.claims import CLAIMS
 from dpscale.analyse.communication import estimators
-from dpscale.analyse.tables import build_tables, expected_cells
 from dpscale.analyse.timing import blocks
 from dpscale.analyse.timing.times import WORTH
-from dpscale.audit.audit import audit
 from dpscale.audit.page import render_studies
-from dpscale.audit.reading.published import read_all
-from dpscale.plan.cells import Configuration
-from dpscale.plan.plan import plan
 from dpscale.plan.study import Study
 from dpscale.present.study import page as page_module
 from dpscale.present.study.page import render
 from dpscale.present.text import numbers as numbers_module
-from dpscale.records.collect import collect
-from dpscale.records.files import write_text
 from dpscale.tables.column import KIB, MIB, PERCENT, PLAIN
-from dpscale.tables.tables import TABLES, Tables, written
+from dpscale.tables.tables import TABLES, Tables
 from dpscale.vocabulary.public_best import public_best
-from record_factory import communication_record, write
+from recorded import recorded_tables
 
 # Whole pages, again and again.
 pytestmark = pytest.mark.slow
@@ -132,61 +122,11 @@ def not_found(text: str, known: Iterable[float]) -> list[str]:
     return missing
 
 
-VARIANTS = "recorded with variants"
-
-
-@pytest.fixture(scope="module", params=["recorded", "recorded-h100-2", VARIANTS])
-def recorded(
-    root: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Study, Tables]:
-    """A study that was recorded, and its tables as they are read back from their files: records of version 1 without a
-    ladder, and of version 2 with one; and the first with variants that are made for the test."""
-    name, read = request.param.removesuffix(" with variants"), tmp_path_factory.mktemp("tables")
-    study = Study.read(root / f"config/{name}.yaml")
-    results = root / "results" / name
-    if name != "recorded":
-        results = with_ladders(study, results, tmp_path_factory.mktemp("results"))
-    collected = collect(results, expected_cells(study), study.settings)
-    audits = [audit(published) for published in read_all([root / path for path in study["published"]]).values()]
-    tables = build_tables(study, collected, audits)
-    for name, kind in TABLES.items():
-        write_text(read / f"{name}.csv", written(kind, getattr(tables, name)))
-    return study, beside_variants(Tables.read(read)) if request.param == VARIANTS else Tables.read(read)
-
-
-def beside_variants(tables: Tables) -> Tables:
-    """The tables, with those of variants and what is counted of them from another study."""
-    others = with_variants()
-    of_variants = [what for what, claim in CLAIMS.items() if claim.table in ("variants", "one_gpu", "kernels")]
-    counted = {row.what: row for row in others.counts if row.what in of_variants}
-    return replace(
-        tables,
-        variants=others.variants,
-        one_gpu=others.one_gpu,
-        kernels=others.kernels,
-        counts=[counted.get(row.what, row) for row in tables.counts],
-    )
-
-
-def with_ladders(study: Study, results: Path, folder: Path) -> Path:
-    """The results, and in place of missing communication records some that are made for the test, as if measured where
-    the timing cell of the same configuration was."""
-    shutil.copytree(results, folder, dirs_exist_ok=True)
-    timed: dict[Configuration, dict[str, Any]] = {}
-    for cell in plan(study.on_any_machine()).timing:
-        if (folder / cell.path).exists():
-            timed.setdefault(cell.configuration, json.loads((folder / cell.path).read_text()))
-    where = ("hardware", "software", "dataset", "provenance")
-    for communication_cell in plan(study.on_any_machine()).communication:
-        if communication_cell.configuration in timed and not (folder / communication_cell.path).exists():
-            step_s = 1e-3 * (5 + communication_cell.run) + 1e-4 * communication_cell.configuration.batch_per_gpu
-            record = communication_record(communication_cell, study.settings, step_s, 2e-3, 1e-3, 1e-3)
-            write(
-                folder,
-                communication_cell,
-                {**record, **{name: timed[communication_cell.configuration][name] for name in where}},
-            )
-    return folder
+@pytest.fixture(scope="module", params=["recorded", "recorded-h100-2", "recorded-h200-2"])
+def recorded(root: Path, request: pytest.FixtureRequest) -> tuple[Study, Tables]:
+    """A study that was recorded: with trainings, with variants, with a ladder."""
+    study = Study.read(root / f"config/{request.param}.yaml")
+    return study, audited(root, recorded_tables(root, request.param))
 
 
 @dataclass(frozen=True)
@@ -239,11 +179,3 @@ def test_every_number_is_a_cell_to_its_last_digit(
     with_limits = {*known, *LIMITS, PERCENT.of(recorded[0]["training"]["target_accuracy"])}
     assert len(shown.numbers) > 1000
     assert sorted(set(shown.numbers) - with_limits) == []
-
-
-def test_ladders_and_variants_are_on_the_page_of_records_that_have_them(
-    recorded: tuple[Study, Tables], shown: Written
-) -> None:
-    ladder = "What each change adds to a step, in ms"
-    assert (ladder in shown.text) == bool(recorded[1].ladder)
-    assert ("One GPU, used well" in shown.text) == bool(recorded[1].variants)

@@ -1,26 +1,23 @@
 """Pages of studies whose workload is a user's file speak of samples, and of images nowhere."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
-from page_tables import GPU, absent_row, environment_row, h200_with_steps, study, tables, times_row
+from page_tables import GPU, environment_row, h200_with_steps, study, tables
 from variant_tables import with_variants
 
 import h200_study
 import two_studies
-import variant_study
 from dpscale.compare.comparison import compare
 from dpscale.compare.page import render as render_comparison
 from dpscale.plan.cells import AnyCell, Configuration
 from dpscale.plan.study import Study
-from dpscale.present.findings.scaling import memory_ends
 from dpscale.present.study.page import render
 from dpscale.tables.quantities import BATCH, MFU, THROUGHPUT
-from dpscale.tables.tables import Tables
 from html_reader import visible
 
 # Whole pages.
@@ -40,59 +37,30 @@ def with_images(text: str) -> list[str]:
     return re.findall(r"(?i)[^.;]*\bimages?\b[^.;]*", text)
 
 
-def with_everything(samples: str) -> Tables:
-    """Steps, estimates and a forecast beyond an epoch; and two environments of other samples."""
-    found = h200_with_steps()
-    environments = [environment_row("A"), {**environment_row("B"), "dataset_sha256": "d" * 64}]
-    return replace(
-        found,
-        times=[replace(row, reason=row.reason.replace("images", samples)) for row in found.times],
-        absences=[replace(row, reason=row.reason.replace("images", samples)) for row in found.absences],
-        environments=tables(environments=environments).environments,
-        # How to load faster is told for the built-in workload.
-        advice=[row for row in found.advice if row.problem != "faster loading"],
-    )
-
-
 @cache
-def page(name: str, of_a_file: bool) -> str:
-    made: dict[str, Callable[[], Tables]] = {
-        "everything": lambda: with_everything("samples" if of_a_file else "images"),
-        "variants": with_variants,
-        "nothing": tables,
-    }
-    values = variant_study.study().values if name == "variants" else study()
-    return text_of(render({**values, **(study(**OF_A_FILE) if of_a_file else {}), "variants": {}}, made[name]()))
+def page(of_a_file: bool) -> str:
+    """With steps, estimates and a forecast beyond an epoch; variants; and two environments of other samples."""
+    found, others = h200_with_steps(), with_variants()
+    word = "samples" if of_a_file else "images"
+    environments = [environment_row("A"), {**environment_row("B"), "dataset_sha256": "d" * 64}]
+    data = replace(
+        found,
+        times=[replace(row, reason=row.reason.replace("images", word)) for row in found.times],
+        absences=[replace(row, reason=row.reason.replace("images", word)) for row in found.absences],
+        environments=tables(environments=environments).environments,
+        variants=others.variants,
+        one_gpu=others.one_gpu,
+        kernels=others.kernels,
+    )
+    return text_of(render(study(**OF_A_FILE) if of_a_file else study(), data))
 
 
-@pytest.mark.parametrize("name", ["everything", "variants", "nothing"])
-def test_the_page_of_a_file_has_no_images(name: str) -> None:
-    assert with_images(page(name, of_a_file=True)) == []
-    assert with_images(page(name, of_a_file=False))
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("everything", "Throughput, {}s/s"),
-        ("everything", "Batch per GPU, {}s"),
-        ("everything", "50,000 {}s per epoch"),
-        ("everything", "{}s on the host"),
-        ("variants", "{}s/s, "),
-    ],
-)
-def test_each_says_its_own_word(name: str, said: str) -> None:
-    assert said.replace("{}", "sample") in page(name, of_a_file=True)
-    assert said.replace("{}", "image") in page(name, of_a_file=False)
-    assert said.replace("{}", "sample") not in page(name, of_a_file=False)
-
-
-def test_a_batch_that_does_not_fit() -> None:
-    place: dict[str, Any] = {"strategy": "single", "gpus": 1}
-    times = [times_row(2.13, **place, batch=8192), absent_row("oom", None, **place, batch=32_768)]
-    for own, word in ((True, "samples"), (False, "images")):
-        found = memory_ends(tables(times=times), replace(GPU, own_workload=own))
-        assert found and f"1 GPU holds a batch of 8,192 {word} (peak" in found.sentence
+def test_the_page_of_a_file_has_no_images() -> None:
+    assert with_images(page(of_a_file=True)) == []
+    for said in ("Throughput, {}s/s", "Batch per GPU, {}s", "50,000 {}s per epoch", "{}s on the host"):
+        assert said.replace("{}", "sample") in page(of_a_file=True)
+        assert said.replace("{}", "sample") not in page(of_a_file=False)
+        assert said.replace("{}", "image") in page(of_a_file=False)
 
 
 def test_the_vocabulary_in_the_words_of_a_study() -> None:

@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_tables import GPU, arm_row, around, environment_row, evidence_row, tables
-from variant_tables import frontier_row
+from page_tables import GPU, arm_row, around, evidence_row, tables
 
 from dpscale.present.findings.training import training_findings
 from dpscale.present.text.words import Terms
@@ -35,15 +34,9 @@ TWIN = {
     "environment": "A", "twin": "b128", "pairs": 5, **around("twin_accuracy_difference", -0.004, 4),
     **around("twin_time_ratio", 0.25, 0.04),
 }  # fmt: skip
-FRONTIER = [
-    frontier_row("good", 0.71, 8.0, "best", by_gpu_s="undecided", by_energy="undecided"),
-    frontier_row("quick", 0.6, 2.0, "best"),
-    frontier_row("poor", 0.5, 3.0, "beaten"),
-    frontier_row("near", 0.6, 2.1, "undecided"),
-]
 # The beginnings of sentences.
-LOSES, SAME_RECIPE, BEST, PARETO = "A larger batch", "With the recipe of", "Best of", "No arm is faster"
-FASTER, ORDER, STATISTICS = "b128-fast", "Without set_epoch", "Batch-norm's running statistics"
+LOSES, SAME_RECIPE, BEST = "A larger batch", "With the recipe of", "Best of"
+FASTER, ORDER = "b128-fast", "Without set_epoch"
 
 
 def arms(*rows: dict[str, Any], **more: Any) -> Tables:
@@ -92,12 +85,6 @@ CASES: dict[str, tuple[str, Tables, list[str], Tables]] = {
         ["Remedies harm in 1 of 3 arms: bad."],
         arms(LARGE),
     ),
-    "comparisons_at_once": (
-        "Arms are compared 4 times",
-        arms(LARGE, WARM, UNDECIDED),
-        ["Of 20 comparisons"],
-        arms(),
-    ),
     "divergence": (
         "The loss did not stay finite",
         arms({**LARGE, "status": "diverged", "reason": "2 of 3 seeds diverged"}),
@@ -120,19 +107,6 @@ CASES: dict[str, tuple[str, Tables, list[str], Tables]] = {
         ["The training loss of same then ends 0.02 [−0.04, 0.08] from that of large: no difference with these seeds."],
         arms(UNDECIDED),
     ),
-    "statistics_of_workers": (
-        STATISTICS,
-        tables(
-            training_evidence=[evidence_row("dp", worker) for worker in range(4)]
-            + [evidence_row("ddp", worker, shared=shared) for worker in range(4) for shared in (True, False)]
-        ),
-        [
-            "With ddp, only those of GPU 0 are tested; running means are at most 0.31 standard",
-            "With ddp and SyncBatchNorm, those of all workers are equal; running means are at most 0 standard",
-            "With dp, only those of GPU 0",
-        ],
-        tables(training_evidence=[{**evidence_row("single", 0), "statistics_kept": None}]),
-    ),
     "fast_twins": (
         FASTER,
         tables(twins=[TWIN]),
@@ -141,12 +115,6 @@ CASES: dict[str, tuple[str, Tables, list[str], Tables]] = {
             "[−2.0, 1.2]."
         ],
         tables(twins=[{**TWIN, "twin_accuracy_difference_low": None}]),
-    ),
-    "pareto_best_arms": (
-        PARETO,
-        tables(frontier=FRONTIER),
-        ["more accurate than quick, good, by means. Surely beaten, by the intervals of both: poor."],
-        tables(frontier=FRONTIER[:1]),
     ),
 }
 
@@ -158,30 +126,11 @@ def test_a_finding_speaks_only_where_it_is_true(start: str, true: Tables, parts:
 
 
 def test_arms_trained_on_noise_support_no_comparison_but_show_what_is_shared() -> None:
-    evidence = [evidence_row("ddp", worker) for worker in range(4)]
-    given = {"training_evidence": evidence, "twins": [TWIN], "frontier": FRONTIER}
+    given = {"training_evidence": [evidence_row("ddp", 0, False)], "twins": [TWIN]}
     trained = arms(LARGE, WARM, UNDECIDED, HARMFUL, arm_row("good", 0.72, **GAIN), **given)
     (found,) = filter(None, training_findings(trained, NOISE))
-    assert found.sentence.startswith(STATISTICS)
-    assert len([*filter(None, training_findings(trained, GPU))]) == 7
-
-
-@pytest.mark.parametrize(
-    ("kept", "says"),
-    [
-        ({2: 0, 3: 1}, "not the same worker's are tested in every epoch"),
-        ({2: None}, "none is kept as it was"),
-    ],
-)
-def test_statistics_that_are_not_one_workers_in_every_epoch_are_not_called_so(
-    kept: dict[int, int | None], says: str
-) -> None:
-    rows = [
-        {**evidence_row("ddp", worker), "epoch": epoch, "statistics_kept": worker == of}
-        for worker in range(4)
-        for epoch, of in kept.items()
-    ]
-    assert says in said(STATISTICS, tables(training_evidence=rows))
+    assert found.sentence.startswith(ORDER)
+    assert len([*filter(None, training_findings(trained, GPU))]) == 5
 
 
 def test_a_loss_that_the_same_order_changes_is_not_called_equal() -> None:
@@ -205,13 +154,6 @@ def test_a_recipe_may_carry_over_or_cost_one_figure_and_help_the_other(arm: dict
     assert part in said(SAME_RECIPE, arms(arm))
 
 
-def test_a_recipe_is_carried_over_only_by_arms_that_have_it() -> None:
-    searched = {**BASELINE, "remedies": "optimiser lars"}
-    other, same = more_gpus(-0.06, 0.1), {**more_gpus(-0.06, 0.1), "remedies": "optimiser lars"}
-    assert said(SAME_RECIPE, tables(training_summary=[searched, other])) == ""
-    assert "more on 4 GPUs" in said(SAME_RECIPE, tables(training_summary=[searched, same]))
-
-
 def test_tuned_against_untuned_is_said_and_equals_are_not_called_so() -> None:
     tuned = "Its recipe was tuned (80 trials, chosen on test accuracy); that of small was"
     assert f"{tuned} not." in said(BEST, arms(LEVEL))
@@ -228,13 +170,6 @@ def test_nothing_is_told_against_the_baseline_of_an_arm_with_another(start: str,
 def test_what_is_recovered_of_a_loss_that_may_be_none_has_no_number() -> None:
     row = {**WARM, "recovered": None, "recovered_status": "not resolvable"}
     assert "warm, 70.0 %. What it recovers is not resolvable" in said(BEST, arms(LARGE, row))
-
-
-def test_arms_are_held_against_the_baseline_of_their_own_environment() -> None:
-    other = [{**BASELINE, **around("test_accuracy", 0.9, 0.01), "environment": "B"}, {**LARGE, "environment": "B"}]
-    both = arms(*other, environments=[environment_row("A"), environment_row("B")])
-    sentence = said(LOSES, both, replace(GPU, several_environments=True))
-    assert "90.0 %" in sentence and "71.0 %" not in sentence
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from variant_tables import (
     FAST,
     HEAVY,
     LIGHT,
-    LIMIT,
     NEVER,
     PAYS,
     SLOW,
@@ -37,7 +36,6 @@ STARTS = {
     "communication_weighs_more": "Faster compute makes communication weigh more",
     "preparation_pays": "Compiling or capturing pays",
     "preparation_never_pays": "Compiling or capturing never pays",
-    "nearest_to_the_limit": "Nearest to the limit",
     "profiling_distorts": "Profiling makes the step",
 }
 
@@ -95,11 +93,6 @@ CASES: dict[str, tuple[Tables, list[str], Tables]] = {
         ["never pays in 1 of 2 comparisons", "Compiled with single on 1 GPU", "is 0.75×"],
         of_variants(BASE, PAYS),
     ),
-    "nearest_to_the_limit": (
-        of_variants(BASE, LIMIT, {**LIMIT, "variant": "bf16", "limit_share": 0.4}),
-        ["is graph with single on 1 GPU at batch 128 per GPU: 50,000 images/s, 50.0 % of 100,000 images/s."],
-        of_variants(BASE, FAST),
-    ),
     "profiling_distorts": (
         of_variants(BASE, kernels=[kernels_row(0.08), kernels_row(0.25, 32), kernels_row(0.01, 512)]),
         ["in 2 of 3 profiles, by 25.0 % at most (base at batch 32)"],
@@ -122,7 +115,6 @@ DECIDED_BY: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "communication_weighs_more": (HEAVY, ("speedup", "base_speedup", "alone_faster")),
     "preparation_pays": (PAYS, ("saved_s",)),
     "preparation_never_pays": (NEVER, ("saved_s",)),
-    "nearest_to_the_limit": (LIMIT, ("limit_share",)),
     "one_as_fast_as_more": (beside(1.5, "holds"), ("ratio",)),
 }
 
@@ -146,16 +138,6 @@ def test_one_gpu_is_as_fast_as_more_only_where_it_is(as_fast: str, ratio: float,
     assert said("one_as_fast_as_more", of_variants(one_gpu=rows)).endswith(
         f"1 GPU with graph is {says} ddp on 2 GPUs with base at batches 128, 512."
     )
-
-
-def test_against_other_variants_one_gpu_is_only_counted() -> None:
-    sentence = said("one_as_fast_as_more", of_variants(one_gpu=[beside(0.6, "does not", "graph")]))
-    assert sentence.endswith("in 0 of 1 comparison, is not in 1, and 0 are undecided.")
-
-
-def test_a_variant_that_is_slower_on_one_gpu_says_nothing_of_communication() -> None:
-    slower_alone = {**HEAVY, "alone_faster": 0.7, "alone_faster_low": 0.69, "alone_faster_high": 0.71}
-    assert said("communication_weighs_more", of_variants(slower_alone)) == ""
 
 
 def best(*rows: dict[str, Any], terms: Terms = GPU) -> str:

@@ -9,7 +9,7 @@ from page_tables import GPU, h200, tables
 from dpscale.formulas.figure import Figure
 from dpscale.present.study.views import SHOWN
 from dpscale.present.text.numbers import brief, estimate, measured, plain
-from dpscale.present.text.words import batches, in_order, listed
+from dpscale.present.text.words import in_order, listed
 from dpscale.tables.column import MILLISECONDS, MULTIPLES
 from dpscale.tables.communication import BandwidthRow
 
@@ -86,17 +86,3 @@ def test_order_is_from_plain_to_parallel_and_what_was_not_measured_comes_last() 
 
 def test_long_lists_end_with_a_count() -> None:
     assert listed(["a", "b", "c"], limit=2) == "a, b and 1 more"
-
-
-@pytest.mark.parametrize(
-    ("chosen", "shown"),
-    [
-        ([32], "32"),
-        ([32, 128], "32 and 128"),
-        ([128, 512, 2_048], "128 to 2,048"),
-        ([32, 512, 2_048, 8_192], "32 and 512 to 8,192"),
-        ([32, 512, 8_192], "32, 512 and 8,192"),
-    ],
-)
-def test_batches_in_a_row_are_a_range_only_where_none_is_between(chosen: list[int], shown: str) -> None:
-    assert batches(chosen, [32, 128, 512, 2_048, 8_192]) == shown

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpscale.present.charts.axes import Frame
-from dpscale.present.charts.lines import cut, draw
+from dpscale.present.charts.lines import draw
 from dpscale.present.charts.panel import Panel, Plot
 from dpscale.present.charts.svg import for_page
 from dpscale.present.charts.waterfall import Waterfall
@@ -49,28 +49,21 @@ class Chart:
         return "\n".join(picture.svg for picture in self.pictures)
 
 
-def chart_of_lines(name: str, panels: Sequence[Panel], not_drawn: Sequence[str] = ()) -> Chart:
-    """The panels on axes that they share. `not_drawn` says what these axes cannot show."""
+def chart_of_lines(name: str, panels: Sequence[Panel]) -> Chart:
+    """The panels on axes that they share."""
     if not panels:
-        return Chart([], list(not_drawn))
+        return Chart([], [])
     drawn = [panel.thinned() for panel in panels[:PANELS_DRAWN]]
     frame = Frame.around(drawn)
-    beyond = [
-        f"{panel.place}: intervals reach beyond the axis, and their bars its edge: {'; '.join(which)}."
-        for panel in drawn
-        if (which := cut(panel, frame))
-    ]
     pictures = [(panel, draw(panel, frame)) for panel in drawn]
-    return chart_of(name, panels, pictures, "points", [*not_drawn, *beyond])
+    return chart_of(name, panels, pictures, "points")
 
 
 def chart_of_waterfalls(name: str, panels: Sequence[Waterfall]) -> Chart:
     return chart_of(name, panels, [(panel, panel.draw()) for panel in panels[:WATERFALLS_DRAWN]], "bars")
 
 
-def chart_of(
-    name: str, plots: Sequence[Plot], drawn: Sequence[tuple[Plot, str]], things: str, not_drawn: Sequence[str] = ()
-) -> Chart:
+def chart_of(name: str, plots: Sequence[Plot], drawn: Sequence[tuple[Plot, str]], things: str) -> Chart:
     """Of the first of the plots, each as it was drawn and its SVG; with a sentence for the others, and one for every
     plot that has more `things` than were drawn."""
     pictures = [Picture.of(f"{name}-{number}", plot, svg) for number, (plot, svg) in enumerate(drawn, 1)]
@@ -81,7 +74,7 @@ def chart_of(
         for plot, (thin, _) in zip(plots, drawn, strict=False)
         if thin.size < plot.size
     ]
-    return Chart(pictures, [*left_out, *not_drawn])
+    return Chart(pictures, left_out)
 
 
 def joined(charts: Sequence[Chart]) -> Chart:

@@ -15,10 +15,10 @@ from dpscale.present.charts.timing import at_batch
 from dpscale.present.charts.waterfall import Stage, Waterfall
 from dpscale.present.findings.finding import largest
 from dpscale.present.text.numbers import measured, whole
-from dpscale.present.text.words import Terms, colour, headline, in_order, ok
+from dpscale.present.text.words import Terms, colour, in_order
 from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import GB_PER_S, KIB, MILLISECONDS, PERCENT
-from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow
+from dpscale.tables.communication import CollectivesRow, CommunicationRow, LadderRow
 from dpscale.tables.quantities import BATCH, BUS_BANDWIDTH, E1, E2, E3, E3_EXPOSED, E3_LEAST, E4_EXPOSED, E5
 from dpscale.tables.row import grouped
 from dpscale.vocabulary.states import DISTORTED
@@ -145,13 +145,13 @@ def _furthest_apart(part: Sequence[CommunicationRow], terms: Terms) -> str:
     return f"{at_batch(row, terms)}: {' to '.join(named)} per step"
 
 
-def bus_bandwidth(collectives: Sequence[CollectivesRow], bandwidth: Sequence[BandwidthRow], terms: Terms) -> Chart:
+def bus_bandwidth(collectives: Sequence[CollectivesRow], terms: Terms) -> Chart:
     """Bus bandwidth of collectives alone in GB/s against message size in KiB: a panel for every number of GPUs and
     environment. The network's own sizes, which lie between those of the series, are left to the table."""
     alone = [row for row in collectives if row.operation != "peer_copy" and not row.use]
     panels = [
         Panel(
-            heading=_best_bandwidth(part, bandwidth, terms),
+            heading=_most_bandwidth(part, terms),
             place=f"{terms.count(part[0].gpus)}{terms.environment(part[0])}",
             quantity=(
                 "Bus bandwidth in GB/s against size of the message in KiB (1,024 bytes), with nothing else running; "
@@ -162,13 +162,9 @@ def bus_bandwidth(collectives: Sequence[CollectivesRow], bandwidth: Sequence[Ban
             unit=GB_PER_S.shown,
             series=_lines_of_collectives(part),
         )
-        for part in grouped(alone, _on_links).values()
+        for part in grouped(alone, lambda row: (row.gpus, row.environment)).values()
     ]
     return chart_of_lines("bus-bandwidth", panels)
-
-
-def _on_links(row: CollectivesRow | BandwidthRow) -> tuple[int, str]:
-    return row.gpus, row.environment
 
 
 def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
@@ -184,24 +180,11 @@ def _lines_of_collectives(part: Sequence[CollectivesRow]) -> list[DrawnSeries]:
     ]
 
 
-def _best_bandwidth(collectives: Sequence[CollectivesRow], bandwidth: Sequence[BandwidthRow], terms: Terms) -> str:
-    """`4 GPUs: a step's bandwidth is at most 108 GB/s (ddp at batch 128), allreduce alone reaches 302 GB/s`."""
-    steps = [row for row in headline(ok(bandwidth)) if _on_links(row) == _on_links(collectives[0])]
-    inferred = [row for row in steps if row.bandwidth_gb_s.is_known and row.bus_bandwidth_gb_s.is_known]
-    where = terms.count(collectives[0].gpus)
-    if not inferred:
-        most = largest(collectives, lambda row: row.bus_bandwidth_gb_s.value)
-        of = f"{most.operation.replace('_', '-')} of {whole(KIB.of(most.message_bytes or 0))} {KIB.shown}"
-        return f"{where}: {_rate(most.bus_bandwidth_gb_s)} at most, with {of}"
-    best = largest(inferred, lambda row: row.bandwidth_gb_s.value)
-    return (
-        f"{where}: inferred bandwidth is at most {_rate(best.bandwidth_gb_s)} ({best.strategy} at batch "
-        f"{best.batch_per_gpu:,}), allreduce alone reaches {_rate(best.bus_bandwidth_gb_s)}"
-    )
-
-
-def _rate(figure: Figure) -> str:
-    return measured(figure.value, GB_PER_S)
+def _most_bandwidth(part: Sequence[CollectivesRow], terms: Terms) -> str:
+    """`4 GPUs: 371 GB/s at most, with reduce of 1,048,576 KiB`."""
+    most = largest(part, lambda row: row.bus_bandwidth_gb_s.value)
+    of = f"{most.operation.replace('_', '-')} of {whole(KIB.of(most.message_bytes or 0))} {KIB.shown}"
+    return f"{terms.count(most.gpus)}: {measured(most.bus_bandwidth_gb_s.value, GB_PER_S)} at most, with {of}"
 
 
 def _of_strategy(row: CommunicationRow) -> tuple[str, int, str]:

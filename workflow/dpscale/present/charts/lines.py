@@ -10,7 +10,6 @@ import scipy
 from dpscale.present.charts.axes import HEIGHT, WIDTH, Axis, Frame
 from dpscale.present.charts.panel import DrawnSeries, Panel
 from dpscale.present.charts.svg import COLOUR, LABEL, LABEL_X, QUIET, RIGHT, over, svg_of
-from dpscale.present.text.words import listed
 
 # Pixels.
 _LABEL_GAP = 14
@@ -40,7 +39,6 @@ def draw(panel: Panel, frame: Frame) -> str:
     bars = over(intervals).mark_rule(strokeWidth=1.5).encode(x, COLOUR, **ends)
     bands = over(intervals).mark_area(opacity=0.15, strokeWidth=0)
     shade = [{"y": frame.y.low, "end": panel.shaded_below}] if panel.shaded_below else []
-    dots = [{"x": across, "y": up, "colour": colour} for across, up, colour in panel.dots]
     guides = [{"line": guide.label, "x": x, "y": y} for guide in panel.guides for x, y in (guide.start, guide.end)]
     layers = [
         over(shade)
@@ -59,23 +57,12 @@ def draw(panel: Panel, frame: Frame) -> str:
         over(marked)
         .mark_point(filled=True, size=42, opacity=1)
         .encode(x, y, COLOUR, shape=alt.Shape("shape:N", scale=None)),
-        over(dots).mark_point(filled=False, size=14, strokeWidth=1, opacity=1).encode(x, y, COLOUR),
         # A name that is too long for its room ends in an ellipsis; the description has all of it.
         over(labels)
         .mark_text(limit=WIDTH + RIGHT - LABEL_X)
         .encode(alt.Y("label_y:Q"), LABEL, COLOUR, x=alt.XValue(LABEL_X)),
     ]
     return svg_of(layers)
-
-
-def cut(panel: Panel, frame: Frame) -> list[str]:
-    """`E2 ablation at 32, 128`: of which markers the bar ends at the axis' edge, because the interval goes beyond."""
-    beyond_edge = []
-    for line in panel.series:
-        ends = [(f"{marker.x:,.0f}", marker.figure) for marker in line.markers if marker.figure.has_interval]
-        beyond = [at for at, figure in ends if figure.low < frame.y.low or figure.high > frame.y.high]
-        beyond_edge += [f"{line.label} at {listed(beyond)}"] if beyond else []
-    return beyond_edge
 
 
 def _axis(channel: Any, title: str, axis: Axis, gap: float) -> Any:

@@ -104,8 +104,7 @@ class Panel(Plot):
     """Lines over axes that are logarithmic unless said to be linear; `unit` is that of y.
 
     Intervals are bars, and bands where both axes are linear. Ticks of x are at the markers, unless these lie
-    `anywhere`. From zero up to `shaded_below` the plot is grey. `dots` are small, at x and y in a colour, without a
-    label.
+    `anywhere`. From zero up to `shaded_below` the plot is grey.
     """
 
     y_title: str
@@ -116,7 +115,6 @@ class Panel(Plot):
     linear_y: bool = False
     anywhere: bool = False
     shaded_below: float | None = None
-    dots: Sequence[tuple[float, float, str]] = ()
 
     @property
     def size(self) -> int:

@@ -10,7 +10,7 @@ from dpscale.present.text.words import Terms
 from dpscale.tables.column import PERCENT, SECONDS
 from dpscale.tables.quantities import EPOCH_NUMBER, TEST_ACCURACY
 from dpscale.tables.row import grouped
-from dpscale.tables.training import FrontierRow, TrainingCurvesRow, TrainingRow
+from dpscale.tables.training import FrontierRow, TrainingCurvesRow
 from dpscale.vocabulary.states import BEST
 
 _ARM_COLOURS = ("var(--single)", "var(--dp)", "var(--ddp)", "var(--caution)", "currentColor")
@@ -20,47 +20,36 @@ _TIME = FrontierRow.column("training_s")
 Curves = Sequence[TrainingCurvesRow]
 
 
-def test_accuracy(
-    curves: Curves, epochs: Sequence[TrainingRow], baseline: str | None, target: float, terms: Terms
-) -> Chart:
+def test_accuracy(curves: Curves, baseline: str | None, target: float, terms: Terms) -> Chart:
     """Means over seeds against epochs, in %, between the least and the most of all seeds: a panel for every global
-    batch that arms start with, and environment. Where lines end, a dot per seed: `epochs` are of seeds. The baseline is
+    batch that arms start with, and environment. The baseline is
     in every panel, and so is what else its arms are compared with."""
-    return chart_of_lines("test-accuracy", list(_panels(curves, epochs, baseline, target, terms)))
+    return chart_of_lines("test-accuracy", list(_panels(curves, baseline, target, terms)))
 
 
-def _panels(
-    curves: Curves, epochs: Sequence[TrainingRow], baseline: str | None, target: float, terms: Terms
-) -> Iterator[Panel]:
+def _panels(curves: Curves, baseline: str | None, target: float, terms: Terms) -> Iterator[Panel]:
     others = [row for row in curves if row.arm != baseline] or curves
     for batch, environment in sorted({(row.global_batch, row.environment) for row in others}):
         here = [row for row in curves if row.environment == environment]
         against = {row.compared_with for row in here if row.global_batch == batch}
         part = [row for row in here if row.global_batch == batch or row.arm == baseline or row.arm in against]
-        series = _lines(part, baseline)
         yield Panel(
             heading=_best_end(part, baseline),
             place=f"Global batch {batch:,}{terms.environment(part[0])}",
-            quantity="One line for each arm, a dot for each seed after the last epoch",
+            quantity="One line for each arm",
             x_title=EPOCH_NUMBER.label,
             y_title=TEST_ACCURACY.heading,
             unit=TEST_ACCURACY.unit.shown,
-            series=list(series.values()),
+            series=_lines(part, baseline),
             guides=(_target(target, (row.epoch for row in curves)),),
-            dots=[
-                (row.epoch, PERCENT.of(row.test_accuracy), line.colour)
-                for arm, line in series.items()
-                for row in epochs
-                if (row.arm, row.epoch, row.environment) == (arm, line.markers[-1].x, environment)
-            ],
             linear_x=True,
             linear_y=True,
         )
 
 
-def _lines(part: Curves, baseline: str | None) -> dict[str, DrawnSeries]:
-    """By arm, up to where the first of its seeds diverged: the mean of those that are left would look too good."""
-    series = {}
+def _lines(part: Curves, baseline: str | None) -> list[DrawnSeries]:
+    """A line for every arm, up to where the first of its seeds diverged: the mean of the others would look too good."""
+    series = []
     arms = grouped(part, lambda row: row.arm).items()
     for style, ((arm, rows), own_colour) in enumerate(zip(arms, cycle(_ARM_COLOURS), strict=False)):
         diverged = min((row.epoch for row in rows if row.diverged), default=None)
@@ -69,7 +58,7 @@ def _lines(part: Curves, baseline: str | None) -> dict[str, DrawnSeries]:
         label = arm if diverged is None else f"{arm}, diverged"
         if means:
             colour = _BASELINE_COLOUR if arm == baseline else own_colour
-            series[arm] = DrawnSeries(label, colour, style, means)
+            series.append(DrawnSeries(label, colour, style, means))
     return series
 
 

@@ -237,18 +237,11 @@ def _dirty(dirty: Outcome[RecordsRow], terms: Terms) -> Caution:
     )
 
 
-def _several_commits(tables: Tables, terms: Terms) -> Caution | None:
-    commits = sorted({row.git_commit[:12] for row in tables.records if row.git_commit})
-    if len(commits) < 2:
-        return None
-    return Caution(f"The runs come from {len(commits)} commits: {listed(commits)}")
-
-
 # In the order of the page.
 _OF_WHAT_IS_THERE = (_synthetic, _no_records, _missing)
 _OF_RECORDS = (
     _single_run, _older_versions, _on_one_server, _wide_intervals, _no_baseline, _runs_without_baseline, _drifted,
-    _outliers, _throttled, _slowed, _stolen, _other_processes, _several_sets_of_gpus, _dirty, _several_commits,
+    _outliers, _throttled, _slowed, _stolen, _other_processes, _several_sets_of_gpus, _dirty,
     _memorised, _few_seeds,
 )  # fmt: skip
 

@@ -16,15 +16,11 @@ from dpscale.analyse.answer.claims import (
 )
 from dpscale.analyse.communication.estimators import DISTORTED_BEYOND
 from dpscale.formulas.figure import Figure
-from dpscale.present.findings.finding import Finding, all_of, among, largest, says
+from dpscale.present.findings.finding import all_of, among, largest, says
 from dpscale.present.text.numbers import estimate, percent
 from dpscale.present.text.words import Terms, capitalised, plural
 from dpscale.tables.column import MILLISECONDS
 from dpscale.tables.communication import CommunicationRow, StepsRow
-from dpscale.tables.tables import Tables
-
-# How much of a step is most of it.
-MOSTLY = 0.5
 
 
 @says(APART, "estimates", of_all=True)
@@ -65,19 +61,6 @@ def communication_is_waiting(longer: Outcome[CommunicationRow], terms: Terms) ->
     )
 
 
-def host_leaves_devices_idle(tables: Tables, terms: Terms) -> Finding | None:
-    """The profiled step with the largest share in which the first device has nothing to do."""
-    first = (row for row in tables.steps if row.device == 0 and row.profiler == "ok")
-    most = max((row for row in first if row.idle_share >= MOSTLY), key=lambda row: row.idle_share, default=None)
-    if most is None:
-        return None
-    return Finding(
-        f"With {terms.point(most)}, {terms.device} 0 is idle during {percent(most.idle_share)} of a profiled step. "
-        f"During {percent(most.communication_share)} it communicates and computes nothing.",
-        "steps",
-    )
-
-
 @says(PARTS_OFF)
 def parts_make_the_step(off: Outcome[StepsRow], terms: Terms) -> str:
     """Where the profiled parts do not add up to the step by the host's clock."""
@@ -114,6 +97,5 @@ def _ms(figure: Figure) -> str:
 
 
 communication_findings = all_of(
-    subtraction_is_not_communication, estimates_agree, communication_is_waiting, host_leaves_devices_idle,
-    parts_make_the_step, profiler_slows,
+    subtraction_is_not_communication, estimates_agree, communication_is_waiting, parts_make_the_step, profiler_slows,
 )  # fmt: skip

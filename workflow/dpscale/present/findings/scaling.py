@@ -29,10 +29,8 @@ from dpscale.present.findings.finding import (
 )
 from dpscale.present.text.numbers import brief, estimate, measured, percent, plain, whole
 from dpscale.present.text.words import Terms, headline, in_order, joined, ok
-from dpscale.strategies.known import BASELINE
-from dpscale.tables.column import GB, MULTIPLES, PERCENT
+from dpscale.tables.column import MULTIPLES, PERCENT
 from dpscale.tables.communication import BandwidthRow, CommunicationRow
-from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, StrategyPairsRow
 
@@ -143,30 +141,9 @@ def strong_scaling(tables: Tables, terms: Terms) -> Finding | None:
     )
 
 
-def memory_ends(tables: Tables, terms: Terms) -> Finding | None:
-    """The largest batch that one device holds, where a larger one ran out of memory."""
-    parts: list[str] = []
-    alone = [row for row in tables.times if row.strategy == BASELINE and row.environment]
-    for _, here in sorted(grouped(alone, lambda row: row.environment).items()):
-        # A batch at which some runs ran out of memory is not held.
-        fits = [row for row in ok(here) if "out of memory" not in row.reason]
-        most = max(fits, key=lambda row: row.batch_per_gpu, default=None)
-        ended = [row for row in here if row.status == "oom" and most and row.batch_per_gpu > most.batch_per_gpu]
-        if most is None or not ended:
-            continue
-        least = min(ended, key=lambda row: row.batch_per_gpu)
-        peak = most.peak_memory_bytes
-        used = f" (peak {measured(peak, GB)})" if peak == peak else ""
-        parts.append(
-            f"1 {terms.device} holds a batch of {most.batch_per_gpu:,} {terms.samples}{used} "
-            f"and runs out of memory at {least.batch_per_gpu:,}{terms.environment(most)}"
-        )
-    return Finding(f"Memory ends the series: {'; '.join(parts)}.", "times") if parts else None
-
-
 scaling_findings = all_of(
     best_batches, more_devices_slower,
     partial(strategies_compared, in_scope="compute"), partial(strategies_compared, in_scope="end_to_end"),
     loader_hides_speedup, strong_scaling, largest_communication_share, bandwidth_not_resolvable,
-    two_ways_disagree, faster_than_ideal, memory_ends,
+    two_ways_disagree, faster_than_ideal,
 )  # fmt: skip

@@ -22,13 +22,12 @@ from dpscale.analyse.answer.claims import (
 )
 from dpscale.formulas.figure import Figure
 from dpscale.present.findings.finding import Finding, among, largest, says
-from dpscale.present.text.numbers import estimate, measured, percent, plain
+from dpscale.present.text.numbers import estimate, measured, percent
 from dpscale.present.text.words import Terms, listed, plural
 from dpscale.tables.column import PERCENT, POINTS
 from dpscale.tables.row import grouped
 from dpscale.tables.tables import Tables
-from dpscale.tables.training import TrainingEvidenceRow, TrainingSummaryRow, TwinsRow
-from dpscale.vocabulary.states import BEATEN, BEST
+from dpscale.tables.training import TrainingSummaryRow, TwinsRow
 
 Arms = Sequence[TrainingSummaryRow]
 Pair = tuple[TrainingSummaryRow, TrainingSummaryRow]  # an arm, and what it is compared with
@@ -120,21 +119,6 @@ def _tuning(row: TrainingSummaryRow, other: TrainingSummaryRow) -> list[str]:
     ]
 
 
-def pareto_best_arms(tables: Tables, terms: Terms) -> list[str]:
-    """The arms that no other one beats in seconds and test accuracy, and those that one surely beats."""
-    known = [row for row in tables.frontier if row.training_s.is_known]
-    if len(known) < 2:
-        return []
-    told = []
-    ordered = sorted(known, key=lambda row: (row.environment, row.training_s.value))
-    for group in grouped(ordered, lambda row: row.environment).values():
-        best = [row.arm for row in group if row.by_time == BEST]
-        beaten = [row.arm for row in group if row.by_time == BEATEN]
-        told.append(f"No arm is faster and more accurate than {listed(best)}, by means{terms.environment(group[0])}.")
-        told += [f"Surely beaten, by the intervals of both: {listed(beaten)}."] if beaten else []
-    return told
-
-
 def fast_twins(tables: Tables, terms: Terms) -> list[str]:
     """Whether a training with a faster step ends where its slow twin does, and what time it takes."""
     rows = sorted(TWIN_BELOW.of(tables.twins).asked, key=lambda row: (row.global_batch, row.arm))
@@ -169,18 +153,6 @@ _REMEDIES = (
 )
 
 
-def comparisons_at_once(tables: Tables, terms: Terms) -> list[str]:
-    """How many differences between arms are tested: some of many look real by chance."""
-    arms = tables.training_summary
-    compared = [*BELOW_BASELINE.of(arms).asked, *REMEDY_HELPS.of(arms).asked]
-    if not compared:
-        return []
-    return [
-        f"Arms are compared {plural(len(compared), 'time')}, with the baseline or without their remedies.",
-        "Of 20 comparisons of equal arms, one is expected to show a difference.",
-    ]
-
-
 @says(DIVERGED)
 def divergence(diverged: Outcome[TrainingSummaryRow], terms: Terms) -> str:
     """Arms whose loss did not stay finite."""
@@ -213,34 +185,6 @@ def _loss_without_set_epoch(arms: Arms, terms: Terms) -> list[str]:
     ]
 
 
-def statistics_of_workers(tables: Tables, terms: Terms) -> list[str]:
-    """Whether workers share batch-norm's running statistics: whose are in the network that is tested."""
-    known = [row for row in tables.training_evidence if row.statistics_kept is not None]
-    by_kind = grouped(known, lambda row: (row.strategy, bool(row.sync_batch_norm)))
-    told = []
-    for (strategy, is_shared), rows in sorted(by_kind.items()):
-        apart = largest(rows, lambda row: row.statistics_difference).statistics_difference
-        told.append(
-            f"With {strategy}{' and SyncBatchNorm' if is_shared else ''}, {_kept(rows, terms)}; running means are at "
-            f"most {plain(apart, 2)} standard deviations apart."
-        )
-    return ["Batch-norm's running statistics are those of each worker's own images.", *told] if told else []
-
-
-def _kept(rows: Sequence[TrainingEvidenceRow], terms: Terms) -> str:
-    """Whose statistics are tested, of what was found in each epoch."""
-    if all(row.statistics_kept for row in rows):
-        return "those of all workers are equal"
-    epochs = grouped(rows, lambda row: (row.arm, row.environment, row.seed, row.epoch)).values()
-    kept = {tuple(sorted(row.worker for row in epoch if row.statistics_kept)) for epoch in epochs}
-    if len(kept) > 1:
-        return "not the same worker's are tested in every epoch"
-    (workers,) = kept
-    if not workers:
-        return "none is kept as it was"
-    return f"only those of {terms.device} {listed(list(map(str, workers)))} are tested"
-
-
 def _compared(arms: Arms) -> list[Pair]:
     """Arms with what they are compared with, by environment."""
     found = {(row.arm, row.environment): row for row in arms}
@@ -267,10 +211,9 @@ def _points(figure: Figure) -> str:
 
 # By the table that has the numbers: what each says, in sentences.
 _Sentences = Callable[[Tables, Terms], Sequence[str]]
-_OF_NOISE: dict[str, Sequence[_Sentences]] = {"training_evidence": [order_without_set_epoch, statistics_of_workers]}
+_OF_NOISE: dict[str, Sequence[_Sentences]] = {"training_evidence": [order_without_set_epoch]}
 _OF_IMAGES: dict[str, Sequence[_Sentences]] = {
-    "training_summary": [large_batch_costs, recipe_on_more_devices, best_at_a_batch, remedies, comparisons_at_once],
-    "frontier": [pareto_best_arms],
+    "training_summary": [large_batch_costs, recipe_on_more_devices, best_at_a_batch, remedies],
     "twins": [fast_twins],
     **_OF_NOISE,
 }

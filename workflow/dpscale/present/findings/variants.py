@@ -147,22 +147,6 @@ def preparation_never_pays(unpaid: Outcome[VariantsRow], terms: Terms) -> str:
     )
 
 
-def nearest_to_the_limit(tables: Tables, terms: Terms) -> Finding | None:
-    """The configuration of one device that reaches the largest share of its limit."""
-    known = [row for row in _alone(tables.variants) if row.limit_share.has_interval]
-    if not known:
-        return None
-    best = largest(known, lambda row: row.limit_share.value)
-    reached, limit = (
-        terms.worded(measured(rate.value, IMAGES_PER_S)) for rate in (best.images_per_s, best.limit_images_per_s)
-    )
-    return Finding(
-        f"Nearest to the limit of its {terms.device} is {best.variant} with {place(best, terms)}: {reached}, "
-        f"{measured(best.limit_share.value, PERCENT)} of {limit}.",
-        "variants",
-    )
-
-
 @says(VARIANT_DISTORTED)
 def profiling_distorts(distorted: Outcome[KernelsRow], terms: Terms) -> str:
     """Profiled steps that are longer than the same step without the profiler: their idle share is too large."""
@@ -182,5 +166,5 @@ def _batches(rows: Sequence[VariantsRow] | Sequence[OneGpuRow]) -> str:
 
 variant_findings = all_of(
     fastest_on_one, one_as_fast_as_more, slower_variants, communication_weighs_more,
-    preparation_pays, preparation_never_pays, nearest_to_the_limit, profiling_distorts,
+    preparation_pays, preparation_never_pays, profiling_distorts,
 )  # fmt: skip

@@ -2,7 +2,7 @@
 every number of devices, as a page shows them, and one configuration per row, as they are handed in."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from dpscale.present.handin.cells import PrintedCell, notes, words
@@ -13,9 +13,6 @@ from dpscale.strategies.known import BASELINE
 from dpscale.tables.column import Unit
 from dpscale.tables.timing import TimesRow
 from dpscale.vocabulary.states import NOT_PLANNED
-
-_BATCHES_SHOWN = 24
-_NUMBERS_SHOWN = 6
 
 
 class PrintedPlace(NamedTuple):
@@ -83,24 +80,20 @@ class Grid:
         numbers = sorted({spot.gpus for spot in self.spots})
         columns = [
             (gpus, quantity)
-            for gpus in numbers[:_NUMBERS_SHOWN]
+            for gpus in numbers
             for quantity in self.quantities
             if any(spot.gpus == gpus for spot in quantity.cells)
         ]
         groups = {
             strategy: [
                 [f"{batch:,}", *(_shown(quantity, strategy, gpus, batch) for gpus, quantity in columns)]
-                for batch in batches[:_BATCHES_SHOWN]
+                for batch in batches
             ]
             for strategy in dict.fromkeys(spot.strategy for spot in self.spots if spot.gpus > 1)
         }
         headings = [f"{terms.count(gpus)}{self._nodes(gpus)}: {quantity.heading}" for gpus, quantity in columns]
         shown = [spot for spot in self.spots if spot.batch in batches]
-        sheet = self._sheet([f"Batch per {terms.device}", *headings], groups, shown, terms)
-        if len(batches) <= _BATCHES_SHOWN and len(numbers) <= _NUMBERS_SHOWN:
-            return sheet
-        left_out = f" The first of {len(batches):,} batches and {len(numbers):,} numbers of {terms.devices}."
-        return replace(sheet, caption=f"{sheet.caption}{left_out}")
+        return self._sheet([f"Batch per {terms.device}", *headings], groups, shown, terms)
 
     def _sheet(
         self, columns: Sequence[str], groups: Mapping[str, list[list[str]]], spots: Iterable[PrintedPlace], terms: Terms

@@ -11,7 +11,7 @@ from dpscale.present.handin.grid import Grid
 from dpscale.present.handin.sheet import Sheet
 from dpscale.present.study.environment_facts import network
 from dpscale.present.text.numbers import measured
-from dpscale.present.text.words import Terms, batches, dates, listed, ok, plural
+from dpscale.present.text.words import Terms, dates, joined, listed, ok, plural
 from dpscale.strategies.known import STRATEGIES, parallel_strategies
 from dpscale.tables.column import GB_PER_S
 from dpscale.tables.study import EnvironmentsRow
@@ -104,7 +104,7 @@ def _lacking(tables: Tables, found: Sequence[Grid], terms: Terms) -> Iterator[st
             yield f"Nothing was measured on {terms.count(number)}."
     own = {row.batch_per_gpu for row in known}
     if lacking := [batch for batch in BATCHES if batch not in own]:
-        yield f"Not measured of the assignment's batches: {batches(lacking, BATCHES)}."
+        yield f"Not measured of the assignment's batches: {joined([str(batch) for batch in lacking])}."
     if not any(grid.paragraphs for grid in found):
         yield f"No epoch has {HEADLINE_STEPS} full steps, so nothing is said of these numbers."
 

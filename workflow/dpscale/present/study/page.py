@@ -63,9 +63,7 @@ def render(
         target=measured(study["training"]["target_accuracy"], PERCENT, digits=2),
         cautions=cautions(tables, terms),
         first_cautions=first_cautions(tables, terms),
-        environment_facts=environment_facts.environment_facts(
-            tables.environments, tables.collectives, tables.peer_copies, terms
-        ),
+        environment_facts=environment_facts.environment_facts(tables.environments, terms),
         findings=found,
         key_findings=key_findings(found),
         by_chance=_by_chance(tables.counts),

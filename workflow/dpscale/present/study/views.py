@@ -4,13 +4,12 @@ A table is added to the page here, by its name, and where the template shows it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from dpscale.formulas.figure import Figure
-from dpscale.present.text.numbers import ABSENT, brief, estimate, plain, whole
-from dpscale.present.text.view import Shown, ShownColumn, View, shown, view_of, written
-from dpscale.present.text.words import Terms, capitalised, listed, ok, on_or_off, span, text
+from dpscale.present.text.numbers import ABSENT, estimate, plain, whole
+from dpscale.present.text.view import Shown, View, written
+from dpscale.present.text.words import Terms, listed, ok, on_or_off, text
 from dpscale.tables.answer import CausesRow
 from dpscale.tables.column import GB_PER_S, PERCENT, Column
 from dpscale.tables.communication import BandwidthRow, CollectivesRow, CommunicationRow, LadderRow, StepsRow
@@ -21,7 +20,6 @@ from dpscale.tables.tables import Tables
 from dpscale.tables.timing import ScopesRow, SpeedupRow, TimesRow
 from dpscale.tables.training import (
     FrontierRow,
-    TrainingCurvesRow,
     TrainingEvidenceRow,
     TrainingSummaryRow,
     TwinsRow,
@@ -82,6 +80,10 @@ def _pays(row: VariantsRow) -> str:
     return f"{whole(epochs.value)} [{whole(epochs.low)}, {whole(epochs.high)}]" if epochs.is_known else ABSENT
 
 
+def _use(row: CollectivesRow) -> str:
+    return text(row.use) if row.source is None else f"from {row.source} to {row.target}"
+
+
 _SEEDS = "brackets are 95 % t intervals over seeds"
 _TABLES: Sequence[Shown[Any]] = (
     Shown(TimesRow, "times", "Times of every configuration", ("point", "state"), {"mfu": mfu}),
@@ -118,10 +120,20 @@ _TABLES: Sequence[Shown[Any]] = (
         ("point", "state", "allreduce_bytes_per_step", "root_link_bytes_per_step"),
         {"bandwidth_gb_s": _bandwidth},
     ),
+    # The sweep over sizes, which is for no message of a training and between no two devices alone, is in the chart.
+    Shown(
+        CollectivesRow,
+        "collectives",
+        "The messages of a training step, and copies from one to another, with nothing else running",
+        ("operation", "gpus", "where", "message_bytes", "use", "runs", "servers"),
+        {"operation": lambda row: row.operation.replace("_", " "), "use": _use},
+        lambda rows: [row for row in rows if row.use or row.source is not None],
+    ),
     Shown(
         LadderRow,
         "ladder",
         "Where the time of a step goes, by intervention: each row changes one thing; steps without a profiler",
+        cells={"adds": lambda row: row.adds or "one alone"},
     ),
     Shown(
         StepsRow,
@@ -169,13 +181,6 @@ _TABLES: Sequence[Shown[Any]] = (
             "test_loss",
         ),
         {"recovered": _recovered},
-    ),
-    Shown(
-        TrainingCurvesRow,
-        "training",
-        "Every arm after every epoch: mean over seeds, brackets hold all seeds",
-        ("arm", "point"),
-        whole="training",
     ),
     Shown(
         FrontierRow,
@@ -255,74 +260,4 @@ SHOWN: Mapping[str, Shown[Any]] = {table.name: table for table in _TABLES}
 
 def views(tables: Tables, terms: Terms) -> dict[str, View]:
     """Every table of the page, by its name."""
-    alone = {"adds": lambda row: row.adds or f"1 {terms.device} alone"}
-    return {
-        **{name: table.of(tables, terms) for name, table in SHOWN.items()},
-        "ladder": replace(SHOWN["ladder"], cells=alone).of(tables, terms),
-        "bus_bandwidth": bus_bandwidth(tables.collectives, terms),
-        "collectives": collectives(tables.collectives, terms),
-    }
-
-
-def bus_bandwidth(rows: Sequence[CollectivesRow], terms: Terms) -> View:
-    """The sweep over message sizes: a row a message, a column an operation."""
-    swept = _sweep(rows)
-    timed = {(_message(row), row.operation): row.bus_bandwidth_gb_s for row in swept}
-    messages = {_message(row): row for row in swept}
-    operations = sorted({row.operation for row in swept})
-    caption = f"Bus bandwidth of collectives by message, in GB/s, with nothing else running{_runs_on_servers(swept)}"
-    columns = [
-        *([shown(CollectivesRow.column("environment"), terms)] if terms.several_environments else []),
-        shown(CollectivesRow.column("gpus"), terms),
-        shown(CollectivesRow.column("message_bytes"), terms),
-        *(_of_operation(operation, timed) for operation in operations),
-    ]
-    in_order = [messages[message] for message in sorted(messages)]
-    return view_of("bus_bandwidth", caption, in_order, columns, "collectives", rows)
-
-
-def _message(row: CollectivesRow) -> tuple[str, int, int]:
-    return row.environment, row.gpus, row.message_bytes or 0
-
-
-def _of_operation(operation: str, timed: dict[tuple[Any, str], Figure]) -> ShownColumn[CollectivesRow]:
-    def cell(row: CollectivesRow) -> str:
-        return brief(timed.get((_message(row), operation), Figure()), GB_PER_S)
-
-    return ShownColumn(capitalised(operation.replace("_", "-")), cell)
-
-
-def collectives(rows: Sequence[CollectivesRow], terms: Terms) -> View:
-    """The messages of a training step, and copies from one device to another."""
-    messages = [row for row in rows if not _is_of_sweep(row)]
-    caption = "The messages of a training step, and copies from one to another, with nothing else running"
-    shown_there = Shown(
-        CollectivesRow,
-        "collectives",
-        f"{caption}{_runs_on_servers(messages)}",
-        ("operation", "gpus", "where", "message_bytes", "use"),
-        {"operation": lambda row: row.operation.replace("_", " "), "use": _use},
-        links=False,
-    )
-    return shown_there.view(messages, terms)
-
-
-def _use(row: CollectivesRow) -> str:
-    return text(row.use) if row.source is None else f"from {row.source} to {row.target}"
-
-
-def _is_of_sweep(row: CollectivesRow) -> bool:
-    """Whether it is for no message of a training, and between no two devices alone."""
-    return not row.use and row.source is None
-
-
-def _sweep(rows: Iterable[CollectivesRow]) -> list[CollectivesRow]:
-    return [row for row in rows if _is_of_sweep(row)]
-
-
-def _runs_on_servers(timed: Sequence[CollectivesRow]) -> str:
-    """What an interval of collectives is over: `: 3 runs on 1 server`. Runs of one server say nothing of another."""
-    if not timed:
-        return ""
-    counts = {"run": span(row.runs for row in timed), "server": span(row.servers for row in timed)}
-    return ": " + " on ".join(f"{count} {noun}{'' if count == '1' else 's'}" for noun, count in counts.items())
+    return {name: table.of(tables, terms) for name, table in SHOWN.items()}

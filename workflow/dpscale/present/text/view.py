@@ -103,7 +103,6 @@ class Shown(Generic[R]):
     lead: Sequence[str] = ("point",)
     cells: Mapping[str, Callable[[R], str]] = field(default_factory=dict)
     rows: Callable[[Sequence[R]], Sequence[R]] = lambda rows: rows
-    last: Sequence[str] = ()
     units: bool = True
     links: bool = True
     whole: str = ""
@@ -116,7 +115,7 @@ class Shown(Generic[R]):
     def view(self, rows: Sequence[R], terms: Terms, all_rows: Sequence[Row] = ()) -> View:
         """Of these rows, with a link to `all_rows`."""
         others = [column.name for column in columns_on(self.kind, self.name) if column.name not in self.lead]
-        named = (*self.lead, *others, *self.last)
+        named = (*self.lead, *others)
         columns = [column for name in named for column in self._columns(name, rows, terms)]
         source, whole = self.whole or _TABLE_OF[self.kind], all_rows if self.links else None
         return view_of(self.name, terms.filled(self.caption), self.rows(rows), columns, source, whole)

@@ -9,12 +9,11 @@ from dpscale.present.text.numbers import ABSENT
 from dpscale.schemas.settings import BUILT_IN, OF_FILE, sample_of
 from dpscale.strategies.known import STRATEGIES
 from dpscale.strategies.known import strategy as known_strategy
+from dpscale.tables.column import Column
 from dpscale.tables.study import RecordsRow
 from dpscale.tables.tables import Tables
 from dpscale.vocabulary.states import STATES
 
-# More batches in a row are a range.
-_NAMED_EACH = 2
 _SCOPES = {"compute": "compute", "end_to_end": "end-to-end"}
 
 
@@ -42,18 +41,6 @@ class _WithStatus(Protocol):
 class _Headline(Protocol):
     @property
     def is_headline(self) -> bool | None: ...
-
-
-class _Unit(Protocol):
-    @property
-    def shown(self) -> str: ...
-
-
-class _Described(Protocol):
-    @property
-    def label(self) -> str: ...
-    @property
-    def unit(self) -> _Unit: ...
 
 
 R = TypeVar("R")
@@ -120,7 +107,7 @@ class Terms:
         """`batch per GPU in images`."""
         return f"batch per {self.device} in {self.samples}"
 
-    def label(self, column: _Described) -> str:
+    def label(self, column: Column) -> str:
         """`Batch per GPU`."""
         return self.filled(column.label)
 
@@ -129,7 +116,7 @@ class Terms:
         names = {"device": self.device, "devices": self.devices, "Devices": self.heading, "samples": self.samples}
         return self.worded(text.format(**names))
 
-    def heading_of(self, column: _Described) -> str:
+    def heading_of(self, column: Column) -> str:
         """`Batch per GPU, images`: the label, and the unit that is shown."""
         return ", ".join(filter(None, (self.label(column), self.worded(column.unit.shown))))
 
@@ -225,24 +212,6 @@ def joined(items: Sequence[str]) -> str:
     """`a, b and c`."""
     *first, last = items
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def batches(chosen: Sequence[int], among: Sequence[int]) -> str:
-    """`32`, `32 and 128`, `128 to 2,048`: three or more in a row, of those `among` which they were chosen, as a range.
-
-    Both ascend.
-    """
-    rows: list[list[int]] = []
-    for batch in chosen:
-        follows = rows and among.index(batch) == among.index(rows[-1][-1]) + 1
-        if follows:
-            rows[-1].append(batch)
-        else:
-            rows.append([batch])
-    named: list[str] = []
-    for row in rows:
-        named += [f"{row[0]:,} to {row[-1]:,}"] if len(row) > _NAMED_EACH else [f"{batch:,}" for batch in row]
-    return joined(named)
 
 
 def on_nodes(nodes: Iterable[int | None]) -> str:
