@@ -151,7 +151,7 @@ def test_three_studies_give_one_page_with_a_row_each(compare: Command, folder: P
     [
         (["plain.yaml"], "name two studies or more"),
         (["plain.yaml", "half.yaml", "--results", "results/plain"], "once per study"),
-        (["plain.yaml", "half.yaml", "results/plain"], "results/plain is a folder, no study file"),
+        (["plain.yaml", "half.yaml", "results/plain"], "results/plain' is a directory"),
     ],
 )
 def test_one_study_and_a_wrong_number_of_folders_are_refused(compare: Command, arguments: list[str], said: str) -> None:

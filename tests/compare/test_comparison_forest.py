@@ -19,11 +19,11 @@ NONE: Mapping[str, Figure] = {}
 
 
 def group(name: str, change: Figure = SURE, batches: Mapping[str, Figure] = NONE) -> ForestGroup:
-    return ForestGroup(name, "text", "var(--ddp)", change, batches)
+    return ForestGroup(f"{name}: text", "var(--ddp)", {POOLED: change, **batches})
 
 
-def drawn(*groups: ForestGroup, limit: float | None = None) -> str:
-    forest = Forest(heading="Heading", place="place", quantity="q", x_title="Change, %", groups=groups, limit=limit)
+def drawn(*groups: ForestGroup) -> str:
+    forest = Forest(heading="Heading", place="place", quantity="q", x_title="Change, %", groups=groups)
     return chart_of_forests([forest]).pictures[0].svg
 
 
@@ -56,11 +56,6 @@ def test_zero_is_always_on_the_axis_and_signed_numbers_beside_it() -> None:
     found = texts(drawn(group("ddp on 4 GPUs", Figure.of(900, 850, 950))))
     assert "0" in found
     assert any(re.fullmatch(r"\+[\d,]+", text) for text in found)
-
-
-@pytest.mark.parametrize(("limit", "lines"), [(5.0, 1), (None, 0)])
-def test_a_limit_is_a_second_line(limit: float | None, lines: int) -> None:
-    assert drawn(group("ddp on 4 GPUs"), limit=limit).count("stroke-dasharray=") == lines
 
 
 def test_intervals_beyond_reach_end_at_the_edge() -> None:

@@ -26,9 +26,7 @@ def share(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 @click.command()
-@click.argument(
-    "study_files", metavar="FIRST SECOND [MORE]...", type=click.Path(path_type=Path), nargs=-1, required=True
-)
+@click.argument("study_files", metavar="FIRST SECOND [MORE]...", type=FILE, nargs=-1, required=True)
 @click.option(
     "--results",
     type=FOLDER,
@@ -89,8 +87,6 @@ def compare(
     from dpscale.compare.studies import Named, refuse_other_settings, sides
     from dpscale.records.files import write_text
 
-    for folder in filter(Path.is_dir, study_files):
-        raise click.UsageError(f"{folder} is a folder, no study file. Folders of records follow --results, one each")
     if len(study_files) == 1:
         raise click.UsageError("name two studies or more")
     if results and len(results) != len(study_files):

@@ -1,7 +1,6 @@
-"""Studies beside each other: what measured each, its own answer, and every figure of the others against the first
-one's."""
+"""Studies beside each other: what measured each, and every figure of the others against the first one's."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import nan
 
@@ -9,7 +8,6 @@ from dpscale.compare.figures import side_by_side
 from dpscale.compare.groups import compared_groups
 from dpscale.compare.rows import (
     COMPARED_TABLES,
-    ComparedAnswersRow,
     ComparedFiguresRow,
     ComparedGroupsRow,
     ComparedStudiesRow,
@@ -41,11 +39,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class ComparedStudies:
-    """Studies, of which the others are held against the first: what measured each, its answer, and the pairs."""
+    """Studies, of which the others are held against the first: what measured each, and the pairs."""
 
     sides: Sequence[Side]
     studies: Sequence[ComparedStudiesRow]
-    answers: Sequence[ComparedAnswersRow]
     pairs: Sequence[Pair]
 
     @property
@@ -67,7 +64,7 @@ class ComparedStudies:
 
 
 def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: float = nan) -> ComparedStudies:
-    """Every study's answer, and the figures of all but the first against it; pure. `tolerance` is the share by which a
+    """The figures of all studies but the first against it; pure. `tolerance` is the share by which a
     group may be slower.
 
     Raises ComparisonError where they differ in a setting that `may_differ` does not name, and where one of them has
@@ -77,18 +74,9 @@ def compare(sides: Sequence[Side], may_differ: Collection[str] = (), tolerance: 
     for side in sides:
         refuse_several_environments(side)
     pairs = [_pair(sides[0], side, found, tolerance) for side, found in zip(sides[1:], differing, strict=True)]
-    answers = [row for side in sides for row in _answers(side)]
-    return ComparedStudies(sides, list(map(study_row, sides)), answers, pairs)
+    return ComparedStudies(sides, list(map(study_row, sides)), pairs)
 
 
 def _pair(first: Side, side: Side, differing: Sequence[Differing], tolerance: float) -> Pair:
     groups = compared_groups(first.tables.runs, side.tables.runs, side.name, tolerance)
     return Pair(first.name, side.name, list(groups), list(side_by_side(first, side)), differing)
-
-
-def _answers(side: Side) -> Iterator[ComparedAnswersRow]:
-    """Of the numbers of devices that have a speedup."""
-    own = set(ComparedAnswersRow.columns()) - {"study", "one_machine"}
-    for row in side.tables.answer:
-        if row.speedup.is_known:
-            yield ComparedAnswersRow(study=side.name, **{name: getattr(row, name) for name in own})

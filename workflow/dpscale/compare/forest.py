@@ -6,8 +6,7 @@ It is drawn as narrow as a phone, so that its text is as large there as it is me
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import altair as alt
 
@@ -21,6 +20,7 @@ from dpscale.present.charts.svg import COLOUR, INK, LABEL, QUIET, over, svg_of
 from dpscale.present.text.numbers import whole
 from dpscale.present.text.words import Terms, capitalised, colour, in_order, scope
 from dpscale.tables.column import PERCENT
+from dpscale.tables.row import grouped
 
 # Pixels. With what is around it the plot is as wide as the text of a phone's page.
 _WIDTH = 266
@@ -38,31 +38,17 @@ Axis = tuple[float, float]
 Entry = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class ForestGroup:
-    """A group, what is said of it, and its changes in percent: pooled, and by batch."""
+class ForestGroup(NamedTuple):
+    """What is said of a group, and its changes in percent: pooled, then by batch."""
 
-    name: str
-    told: str
+    text: str
     colour: str
-    pooled: Figure
-    batches: Mapping[str, Figure]
-
-    @property
-    def text(self) -> str:
-        return f"{self.name}: {self.told}"
-
-    @property
-    def marks(self) -> Mapping[str, Figure]:
-        return {POOLED: self.pooled, **self.batches}
+    marks: Mapping[str, Figure]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forest(Plot):
-    """At `limit`, in percent, stands a dashed line."""
-
     groups: Sequence[ForestGroup]
-    limit: float | None = None
 
     @property
     def size(self) -> int:
@@ -81,8 +67,7 @@ def changes(pairs: Sequence[Pair], terms: Terms) -> Chart:
 
 def _forests(pair: Pair, terms: Terms) -> Iterator[Forest]:
     compared = groups_in_order(row for row in pair.groups if row.status == "ok")
-    for name, part in groupby(compared, key=lambda row: row.scope):
-        groups = list(part)
+    for name, groups in grouped(compared, lambda row: row.scope).items():
         yield Forest(
             heading=capitalised(heading(groups)),
             place=f"{pair.name}, {scope(name)}",
@@ -90,28 +75,27 @@ def _forests(pair: Pair, terms: Terms) -> Iterator[Forest]:
             "intervals, up to the plot's edge",
             x_title="Change of the epoch time, %; slower is to the right",
             groups=[_group(group, pair, terms) for group in groups],
-            limit=PERCENT.of(groups[0].tolerance) if groups[0].beyond_tolerance else None,
         )
 
 
 def _group(group: ComparedGroupsRow, pair: Pair, terms: Terms) -> ForestGroup:
     epochs = in_order(row for row in pair.epochs if row.group == group.group)
-    batches = {whole(row.batch_per_gpu): row.change.map(PERCENT.of) for row in epochs}
-    return ForestGroup(terms.group(group), short(group), colour(group.strategy), group.change.map(PERCENT.of), batches)
+    changes = {POOLED: group.change, **{whole(row.batch_per_gpu): row.change for row in epochs}}
+    marks = {label: change.map(PERCENT.of) for label, change in changes.items()}
+    return ForestGroup(f"{terms.group(group)}: {short(group)}", colour(group.strategy), marks)
 
 
 def chart_of_forests(forests: Sequence[Forest]) -> Chart:
     """A picture for every plot."""
-    numbered = enumerate(forests, 1)
     return Chart(
-        [Picture.of(f"changes-{number}", forest, _draw(forest, _axis(forest))) for number, forest in numbered], []
+        [Picture.of(f"changes-{number}", forest, _draw(forest)) for number, forest in enumerate(forests, 1)], []
     )
 
 
 def _axis(forest: Forest) -> Axis:
     """From where to where: room for every mark, for no change, and for intervals within reach."""
     changes = [change for group in forest.groups for change in group.marks.values()]
-    places = [0.0, forest.limit or 0.0, *(change.value for change in changes)]
+    places = [0.0, *(change.value for change in changes)]
     reach = _REACH * max(max(places) - min(places), _LEAST_SPAN)
     ends = [end for change in changes if change.has_interval for end in change.interval]
     low = max(min([*places, *ends]), min(places) - reach)
@@ -120,7 +104,8 @@ def _axis(forest: Forest) -> Axis:
     return low - margin, high + margin
 
 
-def _draw(forest: Forest, axis: Axis) -> str:
+def _draw(forest: Forest) -> str:
+    axis = _axis(forest)
     texts: list[Entry] = []
     rules: list[Entry] = []
     marks: list[Entry] = []
@@ -128,32 +113,26 @@ def _draw(forest: Forest, axis: Axis) -> str:
     for group in forest.groups:
         texts.append({"y": top + _ROW / 2, "label": group.text})
         top += _ROW
+        for place, (label, change) in enumerate(group.marks.items()):
+            marks.append({"y": top + _ROW * (place + 0.5), "label": label, **_look(change, label, group.colour, axis)})
         bottom = top + _ROW * len(group.marks)
-        ends = {"y": top, "bottom": bottom}  # of lines that cross no text
-        rules.append({"x": 0.0, "dashes": [1, 0], **ends})
-        rules += [] if forest.limit is None else [{"x": forest.limit, "dashes": [4, 3], **ends}]
-        for place, (label, change) in enumerate(group.marks.items(), 1):
-            marks.append({"y": top + _ROW * (place - 0.5), "label": label, **_look(change, label, group.colour, axis)})
+        rules.append({"x": 0.0, "y": top, "bottom": bottom})  # crosses no text
         top = bottom + _GAP
     x = alt.X("x:Q").title(forest.x_title).scale(domain=list(axis), nice=False).axis(
         grid=False, tickCount=5, labelExpr="datum.value == 0 ? '0' : format(datum.value, '+,~r')"
     )  # fmt: skip
     y = alt.Y("y:Q").scale(domain=[top, 0], nice=False).axis(None)
     layers = [
-        over(rules)
-        .mark_rule(color=QUIET, strokeWidth=1)
-        .encode(x, y, y2=alt.Y2("bottom:Q"), strokeDash=alt.StrokeDash("dashes:N", scale=None)),
+        over(rules).mark_rule(color=QUIET, strokeWidth=1).encode(x, y, y2=alt.Y2("bottom:Q")),
         over([mark for mark in marks if "low" in mark])
         .mark_rule()
         .encode(alt.X("low:Q"), y, COLOUR, x2=alt.X2("high:Q"), strokeWidth=alt.StrokeWidth("width:Q", scale=None)),
         over(marks)
         .mark_point(filled=True, opacity=1)
         .encode(x, y, COLOUR, shape=alt.Shape("shape:N", scale=None), size=alt.Size("size:Q", scale=None)),
-        over(marks)
-        .mark_text(align="right")
-        .encode(y, LABEL, x=alt.XValue(-6), color=alt.Color("ink:N", scale=None)),
+        over(marks).mark_text(align="right").encode(y, LABEL, x=alt.XValue(-6), color=alt.Color("ink:N", scale=None)),
         over(texts).mark_text().encode(y, LABEL, x=alt.XValue(4 - _AROUND["left"])),
-    ]  # fmt: skip
+    ]
     return svg_of(layers, _WIDTH, top, padding=_AROUND)
 
 

@@ -23,7 +23,7 @@ Runs = Mapping[OnServer, Mapping[int, float]]  # epoch seconds by run and batch
 SLOWER, FASTER = "slower", "faster"
 # Why a group is not compared.
 ONLY_FIRST, ONLY_SECOND = "only in first", "only in second"
-NO_BATCH, NO_RUN = "no batch in common", "no run has every batch"
+NO_BATCH, NO_RUN = "no batch is in both", "no run has an epoch time at every batch"
 # Whether a group is slower by more than is tolerated.
 BEYOND, WITHIN, UNDECIDED = "yes", "no", "undecided"
 

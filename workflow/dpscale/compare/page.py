@@ -8,7 +8,6 @@ from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.forest import changes
 from dpscale.compare.rows import ComparedStudiesRow
 from dpscale.compare.sentences import answers, guard
-from dpscale.compare.studies import as_written
 from dpscale.compare.views import Views
 from dpscale.compare.warnings import both, terms_of, warnings
 from dpscale.present.findings.answer import sentences
@@ -28,7 +27,6 @@ def render(comparison: ComparedStudies) -> str:
         pairs=comparison.pairs,
         both=both(comparison),
         described={row.study: _described(row) for row in comparison.studies},
-        common=_common_settings(comparison),
         sentences=_changes(comparison),
         own_answers=own_answers(comparison),
         warnings=warnings(comparison, terms),
@@ -64,11 +62,3 @@ def _described(study: ComparedStudiesRow) -> str:
     commit = {0: "commit not recorded", 1: f"commit {study.git_commits}"}.get(len(commits), f"{len(commits)} commits")
     changed = ", with uncommitted changes" if study.git_dirty == "yes" else ""
     return f"{text(study.device_model)}, measured {' to '.join(days)}, {commit}{changed}"
-
-
-def _common_settings(comparison: ComparedStudies) -> str:
-    """`network cifar_resnet18, width 64, ...`: what can change a number and is the same in all."""
-    differing = {found.setting for pair in comparison.pairs for found in pair.differing if found.arm is None}
-    settings = comparison.sides[0].study.settings
-    shared = [name for name in settings.names() if name not in differing]
-    return ", ".join(f"{name} {as_written(getattr(settings, name))}" for name in shared)

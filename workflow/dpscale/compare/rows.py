@@ -3,21 +3,14 @@
 from collections.abc import Mapping
 
 from dpscale.formulas.figure import Figure
-from dpscale.tables.answer import WORTH
 from dpscale.tables.column import PERCENT, UTC, column
 from dpscale.tables.quantities import (
     ARM,
     BATCH,
-    BLOCKS,
-    EFFICIENCY,
-    EPOCH,
     GLOBAL_BATCH,
     GPUS,
     MESSAGE,
-    ONE_MACHINE,
     SCOPE,
-    SERVERS,
-    SPEEDUP,
     STATUS,
     STRATEGY,
 )
@@ -92,22 +85,6 @@ class ComparedFiguresRow(OfStudy):
         return self.strategy, self.gpus or 0, self.scope
 
 
-class ComparedAnswersRow(OfStudy):
-    """The answer of every study by itself: what one device and every number of devices give."""
-
-    gpus: int = GPUS
-    strategy: str = STRATEGY
-    batch_per_gpu: int = BATCH
-    scope: str = SCOPE
-    blocks: int | None = BLOCKS
-    servers: int | None = SERVERS
-    one_machine: str = ONE_MACHINE
-    epoch_s: Figure = EPOCH
-    speedup: Figure = SPEEDUP
-    efficiency: Figure = EFFICIENCY
-    worth: str = WORTH
-
-
 class ComparedStudiesRow(EnvironmentsRow, OfStudy):
     """What measured a study, by which code and when, and how many records it has: of its own, of another study too, and
     damaged ones.
@@ -126,7 +103,6 @@ class ComparedStudiesRow(EnvironmentsRow, OfStudy):
 # By name, in the order in which people read them. A file has `compared_` before its table's name.
 COMPARED_TABLES: Mapping[str, type[Row]] = {
     "studies": ComparedStudiesRow,
-    "answers": ComparedAnswersRow,
     "groups": ComparedGroupsRow,
     "figures": ComparedFiguresRow,
 }

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from dpscale.compare.comparison import Pair
 from dpscale.compare.figures import NO_DIFFERENCE, NO_INTERVAL, Subject
-from dpscale.compare.groups import BEYOND, FASTER, NO_BATCH, NO_RUN, ONLY_FIRST, SLOWER, UNDECIDED
+from dpscale.compare.groups import BEYOND, FASTER, ONLY_FIRST, ONLY_SECOND, SLOWER, UNDECIDED
 from dpscale.compare.rows import ComparedFiguresRow, ComparedGroupsRow
-from dpscale.present.text.numbers import decimals_at, decimals_of, estimate, fixed, whole
+from dpscale.present.text.numbers import decimals_at, decimals_of, estimate, fixed
 from dpscale.present.text.words import Terms, listed, plural, rank, scope
 from dpscale.tables.column import PERCENT, POINTS
 from dpscale.tables.row import grouped
@@ -82,8 +82,9 @@ def _directed(change: float, decimals: int) -> str:
 
 
 def _why_not(row: ComparedGroupsRow, first: str) -> str:
-    reasons = {NO_BATCH: "no batch is in both", NO_RUN: "no run has an epoch time at every batch"}
-    return reasons.get(row.status, f"{first if row.status == ONLY_FIRST else row.study} alone has them")
+    return {ONLY_FIRST: f"{first} alone has them", ONLY_SECOND: f"{row.study} alone has them"}.get(
+        row.status, row.status
+    )
 
 
 def short(row: ComparedGroupsRow) -> str:
@@ -122,30 +123,15 @@ def operation(row: ComparedFiguresRow) -> str:
     return name if row.source is None else f"{name} from {row.source} to {row.target}"
 
 
-def tally(subject: Subject, rows: Sequence[ComparedFiguresRow], terms: Terms) -> str:
-    """How often the figure that speaks for a table came to which outcome, and where it changed most.
-
-    `Speedup: higher in 2, no difference shown in 6 of 8. Most: weak, ddp on 2 GPUs at batch 32 per GPU, 3.1 % [2, 4].`
-    """
+def tally(subject: Subject, rows: Sequence[ComparedFiguresRow]) -> str:
+    """How often the figure that speaks for a table came to which outcome: `Speedup: higher in 2 of 8.`"""
     told = [row for row in rows if row.quantity == subject.quantities[0] and row.outcome]
     if not told:
         return f"{subject.noun}: nothing that both have."
     counts = Counter(row.outcome for row in told)
     words = (subject.above, subject.below, NO_DIFFERENCE, NO_INTERVAL)
     parts = ", ".join(f"{word} in {counts[word]:,}" for word in words if counts[word])
-    said = f"{subject.noun}: {parts} of {len(told):,}."
-    if changed := [row for row in told if row.outcome in (subject.above, subject.below)]:
-        most = max(changed, key=lambda row: abs(row.effect.value))
-        said += f" Most: {_at(most, terms)}, {effect(subject, most)}."
-    return said
-
-
-def _at(row: ComparedFiguresRow, terms: Terms) -> str:
-    if row.arm:
-        return f"arm {row.arm}"
-    if row.operation:
-        return f"{operation(row)} of {whole(row.message_bytes)} bytes on {terms.count(row.gpus)}"
-    return ", ".join(filter(None, (row.scaling, f"{terms.point(row)} ({scope(row.scope)})")))
+    return f"{subject.noun}: {parts} of {len(told):,}."
 
 
 def effect(subject: Subject, row: ComparedFiguresRow) -> str:

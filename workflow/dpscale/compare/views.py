@@ -6,7 +6,7 @@ from typing import Any
 
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.figures import SUBJECTS, Subject
-from dpscale.compare.rows import ComparedAnswersRow, ComparedFiguresRow, ComparedGroupsRow, ComparedStudiesRow
+from dpscale.compare.rows import ComparedFiguresRow, ComparedGroupsRow, ComparedStudiesRow
 from dpscale.compare.sentences import effect, groups_in_order, operation, tally
 from dpscale.compare.studies import PROPERTIES
 from dpscale.formulas.figure import Figure
@@ -39,14 +39,6 @@ class Views:
 
     comparison: ComparedStudies
     terms: Terms
-
-    def answers(self) -> View:
-        """What each study says by itself."""
-        names = (name for name in ComparedAnswersRow.columns() if name != "one_machine")
-        answers = self.comparison.answers
-        several = [row for row in answers if row.gpus > 1]
-        columns = self._columns(ComparedAnswersRow, *names)
-        return view_of("answers", "The answer of each study", several, columns, "compared_answers", answers or None)
 
     def groups(self) -> View:
         names = ("scope", "strategy", "gpus", "batches")
@@ -82,7 +74,7 @@ class Views:
     def figures(self) -> list[tuple[str, View]]:
         """Of every table the sentence on it, and the figures of both with what they differ by. The first links to
         all."""
-        return [(tally(subject, self._of(subject), self.terms), self._figures(subject)) for subject in SUBJECTS]
+        return [(tally(subject, self._of(subject)), self._figures(subject)) for subject in SUBJECTS]
 
     def _of(self, subject: Subject) -> list[ComparedFiguresRow]:
         return [row for row in self.comparison.figures if row.table == subject.table]

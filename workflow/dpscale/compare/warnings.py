@@ -1,6 +1,6 @@
 """What a reader must know of studies before comparing them: what all of them share is said once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from dpscale.compare.comparison import ComparedStudies
 from dpscale.compare.rows import ComparedStudiesRow
@@ -46,38 +46,26 @@ def _other_images(comparison: ComparedStudies, terms: Terms) -> Iterator[str]:
 
 
 def _of_studies(comparison: ComparedStudies) -> Iterator[str]:
-    """The warnings of all studies, those of a kind together, each with whom it is about: `a: 3 of 5 records; b: 1 of 9
-    records. What that means.`"""
-    for of_kind in zip(*map(_of_study, comparison.sides, comparison.studies), strict=True):
-        found = {side.name: caution for side, caution in zip(comparison.sides, of_kind, strict=True) if caution}
-        if found:
-            meanings = {name: caution.meaning for name, caution in found.items() if caution.meaning}
-            said = _by_study({name: caution.what for name, caution in found.items()}, comparison)
-            same = set(meanings.values())
-            yield str(Caution(said, same.pop() if len(same) == 1 else _by_study(meanings, comparison)))
+    """The warnings of all studies, each with whom it is about: `a and b: 1 of 9 records. What that means.`"""
+    about: dict[str, list[str]] = {}
+    for side, row in zip(comparison.sides, comparison.studies, strict=True):
+        for caution in _of_study(side, row):
+            about.setdefault(str(caution), []).append(side.name)
+    for said, names in about.items():
+        every = len(names) == len(comparison.sides)
+        yield f"{f'{both(comparison)} studies' if every else joined(names)}: {said}"
 
 
-def _of_study(side: Side, row: ComparedStudiesRow) -> Sequence[Caution | None]:
+def _of_study(side: Side, row: ComparedStudiesRow) -> Iterator[Caution]:
     """What is said of records that were found and left out, and of how the others were measured."""
-    same = Caution(
-        f"{plural(row.same_records or 0, 'record')} left out",
-        "Another study has the same files, and the same file in both is no evidence of a difference",
-    )
-    not_used = Caution(f"Records found and not used: {row.not_used:,}", "They are damaged, or of other settings")
-    cautions = of_records(side.tables, Terms.of(side.study.values, side.tables))
-    return [same if row.same_records else None, not_used if row.not_used else None, *cautions]
-
-
-def _by_study(sentences: Mapping[str, str], comparison: ComparedStudies) -> str:
-    """`a and b: one sentence; c: another`"""
-    said_of: dict[str, list[str]] = {}
-    for study, sentence in sentences.items():
-        said_of.setdefault(sentence, []).append(study)
-    every = len(comparison.sides)
-    return "; ".join(
-        f"{f'{both(comparison)} studies' if len(names) == every else joined(names)}: {sentence}"
-        for sentence, names in said_of.items()
-    )
+    if row.same_records:
+        yield Caution(
+            f"{plural(row.same_records, 'record')} left out",
+            "Another study has the same files, and the same file in both is no evidence of a difference",
+        )
+    if row.not_used:
+        yield Caution(f"Records found and not used: {row.not_used:,}", "They are damaged, or of other settings")
+    yield from filter(None, of_records(side.tables, Terms.of(side.study.values, side.tables)))
 
 
 def both(comparison: ComparedStudies) -> str:
