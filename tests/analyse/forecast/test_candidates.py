@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from bench.forecast_candidates import CANDIDATES, Curve, errors, table
 
 
@@ -23,7 +22,7 @@ def test_every_formula_foretells_the_curve_that_it_describes(name: str, step_s: 
 
 
 def test_the_method_says_what_the_competition_gives_today() -> None:
-    means = [line.removeprefix("| mean without signs") for line in table() if line.startswith("| mean")]
+    means = [line.removeprefix("| mean without signs ") for line in table() if line.startswith("| mean")]
     method = Path("docs/method/forecast.md").read_text()
     assert len(means) == 2
     for mean in means:
